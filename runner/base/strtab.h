@@ -1,0 +1,16 @@
+#pragma once
+
+/* Name <-> number tables (capabilities, rlimits, states, signals). Tables are static const, and end with {0}. */
+
+#include <stddef.h>
+
+struct strtab {
+    const char *name;
+    int value;
+};
+
+/* Returns the value or -ENOENT. Values in a table must be >= 0. */
+int strtab_value(const struct strtab *table, const char *name);
+
+/* Returns the name or NULL. */
+const char *strtab_name(const struct strtab *table, int value);
