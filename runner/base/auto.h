@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Ownership: six macros and no more. An owning local is auto_* and initialised; take()/take_fd() give
- * it away. x_free(NULL) is a no-op everywhere.
+ * Ownership: six macros and no more. An owning local is auto_* and initialised; take()/take_fd()
+ * give it away. x_free(NULL) is a no-op everywhere.
  */
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static inline void auto_close_(const int *fd)
 #define auto_free  __attribute__((cleanup(auto_free_)))
 #define auto_close __attribute__((cleanup(auto_close_)))
 
-/* For `auto_ptr(x_free) struct x *p = NULL;` once DEFINE_AUTO(struct x, x_free) stands in x's header. */
+/* For `auto_ptr(x_free) struct x *p = NULL;` once DEFINE_AUTO(struct x, x_free) stands in x's
+ * header. */
 #define DEFINE_AUTO(type, fn)                                                                      \
     static inline void fn##_auto_(type **p)                                                        \
     {                                                                                              \

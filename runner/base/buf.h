@@ -1,6 +1,7 @@
 #pragma once
 
-/* A growing byte buffer with a hard upper bound chosen by its user. Always NUL-terminated behind len. */
+/* A growing byte buffer with a hard upper bound chosen by its user. Always NUL-terminated behind
+ * len. */
 
 #include <stddef.h>
 
@@ -11,7 +12,10 @@ struct buf {
     size_t max; /* bytes; an append that would pass it fails with -E2BIG and changes nothing */
 };
 
-#define BUF_INIT(limit) {.data = NULL, .len = 0, .cap = 0, .max = (limit)}
+#define BUF_INIT(limit)                                                                            \
+    {                                                                                              \
+        .data = NULL, .len = 0, .cap = 0, .max = (limit)                                           \
+    }
 
 void buf_done(struct buf *b);
 int buf_append(struct buf *b, const void *data, size_t len);
@@ -19,7 +23,8 @@ int buf_append_str(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Drops n bytes (n <= len) at the front. */
 void buf_consume(struct buf *b, size_t n);
-/* Gives the data away (caller frees); the buffer is empty afterwards. NULL only when nothing was appended. */
+/* Gives the data away (caller frees); the buffer is empty afterwards. NULL only when nothing was
+ * appended. */
 char *buf_take(struct buf *b, size_t *ret_len);
 
 #define auto_buf __attribute__((cleanup(buf_done)))

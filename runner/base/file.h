@@ -8,12 +8,14 @@
 struct err;
 
 /*
- * Reads a regular file (final symlinks are not followed) of at most max bytes into a NUL-terminated,
- * caller-freed buffer. -EFBIG when longer, -EINVAL when it is not a regular file.
+ * Reads a regular file (final symlinks are not followed) of at most max bytes into a
+ * NUL-terminated, caller-freed buffer. -EFBIG when longer, -EINVAL when it is not a regular file.
  */
-int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *err);
+int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len,
+                 struct err *err);
 
-/* As file_read_at, from an open fd, from its present offset; also for /proc files whose size is 0. */
+/* As file_read_at, from an open fd, from its present offset; also for /proc files whose size is 0.
+ */
 int file_read_fd(int fd, size_t max, char **ret, size_t *ret_len, struct err *err);
 
 /* Writes all of data, retrying EINTR and short writes. Negative errno. */
@@ -22,9 +24,11 @@ int write_all(int fd, const void *data, size_t len);
 /* One write(2) to an existing control file (cgroup, proc): no create, no truncate. */
 int file_poke_at(int dirfd, const char *path, const char *text);
 
-/* New content or the old, never half: temporary file in the same directory, fsync, rename, fsync of the directory. */
+/* New content or the old, never half: temporary file in the same directory, fsync, rename, fsync of
+ * the directory. */
 int file_replace_at(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                     struct err *err);
 
-/* A sealed (no write, grow, shrink), CLOEXEC memfd holding data. Returns the fd or a negative errno. */
+/* A sealed (no write, grow, shrink), CLOEXEC memfd holding data. Returns the fd or a negative
+ * errno. */
 int memfd_sealed(const char *name, const void *data, size_t len);

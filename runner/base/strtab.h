@@ -1,6 +1,7 @@
 #pragma once
 
-/* Name <-> number tables (capabilities, rlimits, states, signals). Tables are static const, and end with {0}. */
+/* Name <-> number tables (capabilities, rlimits, states, signals). Tables are static const, and end
+ * with {0}. */
 
 #include <stddef.h>
 

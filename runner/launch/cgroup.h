@@ -1,0 +1,88 @@
+#pragma once
+
+/*
+ * Control groups of one sandbox on cgroup v2, v1 and hybrid hosts. Everything rind makes stands
+ * below one directory "rind" at the root of each mounted hierarchy; a sandbox has `rind/<id>` in
+ * each hierarchy that it needs. On hybrid and v2 hosts the v2 directory's `exec` subtree is handed
+ * to the sandbox's init (owned by its uid), which makes one leaf an exec, so that cgroup.kill ends
+ * all of an exec.
+ *
+ * The launcher uses this: no JSON, no loop, bounded reads, paths only beneath hierarchy fds opened
+ * once.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct cgroup_host; /* what this host has: opened once a process */
+struct cgroup;      /* one sandbox's directories, as fds */
+
+enum cgroup_controller {
+    CG_MEMORY = 0,
+    CG_CPU,
+    CG_CPUACCT,
+    CG_PIDS,
+    CG_FREEZER,
+    CG_CONTROLLER_MAX
+};
+enum cgroup_mode {
+    CG_MODE_INVALID = 0,
+    CG_MODE_NONE,
+    CG_MODE_V1,
+    CG_MODE_HYBRID,
+    CG_MODE_V2,
+    CG_MODE_MAX
+};
+
+struct cgroup_limits {
+    int64_t memory_bytes, pids, cpu_millis; /* -1 = none */
+};
+
+/* Reads /proc/self/mountinfo and /proc/self/cgroup, opens the hierarchies. -ENOENT parts are
+ * remembered, not errors. */
+int cgroup_host_open(struct cgroup_host **ret, struct err *err);
+void cgroup_host_free(struct cgroup_host *h);
+enum cgroup_mode cgroup_host_mode(const struct cgroup_host *h);
+/* Whether limits of this kind can be enforced, and by which version (1, 2; 0 = not at all). */
+int cgroup_host_controller(const struct cgroup_host *h, enum cgroup_controller c);
+const char *cgroup_controller_name(enum cgroup_controller c);
+
+/*
+ * Makes the directories for `id` (already validated: [a-z0-9-]{1,64}) and sets the limits. A limit
+ * that is asked for and cannot be enforced is -EOPNOTSUPP and names the controller and what to do.
+ * Swap is counted with memory (v1 memsw, v2 swap.max 0); a kernel without swap accounting is said
+ * in the error only when the host has swap. init_uid (host uid) gets the exec subtree.
+ */
+int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_limits *limits,
+                  uid_t init_uid, struct cgroup **ret, struct err *err);
+/* Opens what an earlier process made. -ENOENT when nothing is there. */
+int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, struct err *err);
+void cgroup_free(struct cgroup *c); /* closes the fds; removes nothing */
+
+/* O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no v2 tree.
+ * Borrowed. */
+int cgroup_v2_fd(const struct cgroup *c);
+/* O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
+int cgroup_exec_fd(const struct cgroup *c);
+/* Moves a process into the v1 directories (and into v2 when `into_v2`, for kernels or calls without
+ * CLONE_INTO_CGROUP). */
+int cgroup_attach(const struct cgroup *c, pid_t pid, bool into_v2, struct err *err);
+
+/* Ends every process in it (cgroup.kill, or by reading cgroup.procs until empty), thawing first.
+ * Bounded by deadline_ms. */
+int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
+int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err);
+/* Processes that the memory controller has killed in it so far; 0 when there is no memory
+ * controller. */
+int cgroup_oom_kills(const struct cgroup *c, uint64_t *ret);
+
+struct cgroup_stats {
+    uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids;
+};
+int cgroup_stats(const struct cgroup *c, struct cgroup_stats *ret, struct err *err);
+
+/* rmdir of every directory of `id` in every hierarchy, leaves first; -EBUSY while processes live.
+ * Missing ones are fine. */
+int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err);

@@ -1,0 +1,59 @@
+#pragma once
+
+/*
+ * Host id ranges, 65536 ids each, from a pool that avoids /etc/subuid and systemd-nspawn's ranges.
+ * A range belongs to who holds the flock on its file in the host-wide registry directory (one for
+ * all state directories, so that two rinds on a host never share ids). The lock is on an open file
+ * description that init inherits: the range stays taken while the sandbox lives, whoever dies
+ * first. The file's content ("<state directory>\n<id>\n") keeps the range reserved while a stopped
+ * sandbox's files still carry its ids, also over a reboot; without content a free lock is a free
+ * range.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+enum {
+    IDRANGE_SIZE = 65536,
+    IDRANGE_FIRST = 1879048192, /* 0x70000000: past systemd-nspawn's 524288..1879048191 */
+    IDRANGE_COUNT =
+        4094, /* up to 2147352575, below the 2^31 that some file systems and tools stumble over */
+};
+
+struct idrange {
+    uid_t base;  /* first host id */
+    int lock_fd; /* owned; O_RDONLY|O_CLOEXEC, holds the flock */
+};
+#define IDRANGE_NONE                                                                               \
+    {                                                                                              \
+        .base = 0, .lock_fd = -1                                                                   \
+    }
+
+/*
+ * Takes a free range. registry_fd: the registry directory (0700). avoid: sorted, non-overlapping
+ * [first,last] host ranges (from /etc/subuid and /etc/subgid) that are never handed out. -ENOSPC
+ * when none is free.
+ */
+struct idrange_avoid {
+    uint32_t first, last;
+};
+int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
+                 struct idrange *ret, struct err *err);
+/* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it, -EPERM
+ * when its content names another owner. */
+int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
+                   struct err *err);
+/* Writes or clears the reservation; owner is "<state directory>\n<id>\n" or NULL. Durable before it
+ * returns. */
+int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err);
+/* Clears the reservation, unlinks the file and closes the lock: the range is free again once nobody
+ * else holds the description. */
+void idrange_release(int registry_fd, struct idrange *r);
+/* Closes our copy of the lock only. */
+void idrange_done(struct idrange *r);
+/* Ranges of /etc/subuid and /etc/subgid text ("name:start:count" lines), merged and sorted. Pure.
+ * Caller frees. */
+int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **ret,
+                         size_t *ret_count);

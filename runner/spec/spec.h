@@ -1,0 +1,92 @@
+#pragma once
+
+/*
+ * What a client asks of a new sandbox, validated. Pure: strings and JSON in, struct out. The CLI
+ * and the API fill the same struct, by the same parsers, so that both refuse the same input with
+ * the same words.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+
+struct err;
+
+enum {
+    SPEC_NAME_MAX = 63,
+    SPEC_ARGS_MAX = 65536,      /* arguments, and environment entries, each */
+    SPEC_STRINGS_MAX = 2 << 20, /* bytes of argv and env together: the kernel's default ARG_MAX (a
+                                   quarter of 8 MiB) */
+    SPEC_STRING_MAX =
+        131071, /* bytes of one argument or entry: the kernel's MAX_ARG_STRLEN less its NUL */
+    SPEC_VOLUMES_MAX = 64,
+    SPEC_TMPFS_MAX = 32,
+    SPEC_PATH_MAX = 4095,
+    SPEC_HOSTNAME_MAX = 63,
+};
+
+struct volume {
+    char *source; /* owned; absolute host path */
+    char *target; /* owned; absolute path inside */
+    bool read_only;
+};
+
+struct tmpfs {
+    char *target;  /* owned */
+    int64_t bytes; /* size limit, always set (default 64 MiB) */
+};
+
+struct spec {
+    char *name;     /* owned; NULL = made from the id */
+    char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
+    char *hostname; /* owned; NULL = the sandbox's id */
+    char *policy;   /* owned; name or path of a policy file; never NULL */
+    char **argv;    /* owned, NULL-terminated; the command */
+    char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
+    char *cwd;      /* owned; absolute; NULL = "/" */
+    char *user; /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
+                   inside */
+    struct volume *volumes;
+    size_t volume_count;
+    struct tmpfs *tmpfs;
+    size_t tmpfs_count;
+    struct limits limits; /* what was asked for; merged over the policy's by the plan */
+    struct rlimit_value rlimits[RLIMITS_MAX];
+    size_t rlimit_count;
+    enum net_mode network; /* NET_INVALID = the policy's */
+    bool read_only, tty, interactive, init;
+    int64_t timeout_ms; /* LIMIT_UNSET = none */
+};
+
+/* An empty spec (policy "untrusted", limits unset). NULL on OOM. */
+struct spec *spec_new(void);
+void spec_free(struct spec *s);
+
+/* One option's text into the spec; -EINVAL/-ERANGE/-E2BIG with a message that quotes the text and
+ * says what is accepted. */
+int spec_set_name(struct spec *s, const char *text, struct err *err);
+int spec_set_rootfs(struct spec *s, const char *text,
+                    struct err *err); /* relative to the process's cwd */
+int spec_set_policy(struct spec *s, const char *text, struct err *err);
+int spec_set_hostname(struct spec *s, const char *text, struct err *err);
+int spec_set_workdir(struct spec *s, const char *text, struct err *err);
+int spec_set_user(struct spec *s, const char *text, struct err *err);
+int spec_add_env(struct spec *s, const char *text,
+                 struct err *err); /* K=V, or K = taken from our own environment */
+int spec_add_env_file(struct spec *s, const char *path,
+                      struct err *err);                                 /* K=V lines, # comments */
+int spec_add_volume(struct spec *s, const char *text, struct err *err); /* SRC:DST[:ro|:rw] */
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:size] */
+int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m, 1g, bytes */
+int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
+int spec_set_pids(struct spec *s, const char *text, struct err *err);
+int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+int spec_add_ulimit(struct spec *s, const char *text, struct err *err);  /* nofile=1024[:2048] */
+int spec_set_network(struct spec *s, const char *text, struct err *err); /* none */
+int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
+int spec_set_command(struct spec *s, char *const argv[], struct err *err);
+
+/* What only the whole shows: a command is there, targets do not repeat, sizes of argv and env. */
+int spec_validate(const struct spec *s, struct err *err);
