@@ -90,6 +90,9 @@ $O/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 
+# The shipped policies are inside (.incbin, which -MMD does not see).
+$O/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
 build/shim/rind-init: $(INIT_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
 	$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/auto.h"
+
 struct err;
 struct seccomp_profile; /* policy/seccomp.h */
 
@@ -21,6 +23,18 @@ enum {
 };
 
 enum net_mode { NET_INVALID = 0, NET_NONE, NET_INTERNET, NET_MODE_MAX };
+
+/* The ranges of limits, the same for policies and command lines. */
+#define LIMIT_BYTES_MAX  (INT64_C(1) << 50)
+#define LIMIT_MEMORY_MIN (INT64_C(4) << 20) /* below this no process starts in a cgroup */
+#define LIMIT_SHM_MIN    INT64_C(4096)
+#define LIMIT_PIDS_MAX   INT64_C(4194304) /* the kernel's PID_MAX_LIMIT */
+enum {
+    LIMIT_CPU_MILLIS_MIN = 10, /* a quota of 1 ms in a period of 100 ms: the kernel's least */
+    LIMIT_CPU_MILLIS_MAX = 1024000,
+    LIMIT_NAMESPACES_MIN = 4, /* what rind itself makes for a sandbox counts */
+    RLIMIT_UNLIMITED = -1,    /* in JSON and on command lines; RLIM_INFINITY in the struct */
+};
 
 /* What a number that is not set holds. Every limit below is in the unit that its name says. */
 enum { LIMIT_UNSET = -1 };
@@ -68,6 +82,7 @@ struct limits limits_merge(const struct limits *base, const struct limits *over)
 int policy_parse(const char *text, size_t len, const char *where, struct policy **ret,
                  struct err *err);
 void policy_free(struct policy *p);
+DEFINE_AUTO(struct policy, policy_free);
 
 /* The shipped policies ("untrusted", "container", "build"), carried in the binary. NULL when there
  * is no such name. */

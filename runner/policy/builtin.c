@@ -1,0 +1,43 @@
+/* The shipped policies, carried in the binary: a sandbox starts without any file of rind's. */
+
+#include <string.h>
+
+#include "policy/policy.h"
+
+/* The assembler reads the file as it is; paths are from the top of the tree, where make runs. */
+#define EMBED(symbol, path)                                                                        \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".globl " #symbol "_start, " #symbol "_end\n"                                          \
+            ".hidden " #symbol "_start, " #symbol "_end\n" #symbol "_start:\n"                     \
+            ".incbin \"" path "\"\n" #symbol "_end:\n"                                             \
+            ".byte 0\n"                                                                            \
+            ".popsection\n");                                                                      \
+    extern const char symbol##_start[], symbol##_end[]
+
+EMBED(policy_untrusted, "policies/untrusted.json");
+EMBED(policy_container, "policies/container.json");
+EMBED(policy_build, "policies/build.json");
+
+static const char *const names[] = {"untrusted", "container", "build", NULL};
+static const struct {
+    const char *start, *end;
+} texts[] = {
+    {policy_untrusted_start, policy_untrusted_end},
+    {policy_container_start, policy_container_end},
+    {policy_build_start, policy_build_end},
+};
+
+const char *policy_builtin(const char *name, size_t *ret_len)
+{
+    for (size_t i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0) {
+            *ret_len = (size_t)(texts[i].end - texts[i].start);
+            return texts[i].start;
+        }
+    return NULL;
+}
+
+const char *const *policy_builtin_names(void)
+{
+    return names;
+}

@@ -1,0 +1,300 @@
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/seccomp.h"
+#include "policy/seccomp_internal.h"
+#include "policy/tables.h"
+
+enum { RLIMIT_TYPE_MAX = 32, CAPABILITIES_MAX = 64, DESCRIPTION_MAX = 4096 };
+
+/* What the JSON says, before the checks that a table cannot make. */
+struct raw_rlimit {
+    int resource;
+    int64_t soft, hard;
+};
+
+struct raw_policy {
+    char *name, *description;
+    char **capabilities;
+    struct raw_rlimit *rlimits;
+    size_t rlimit_count;
+    int network;
+    struct policy *p; /* borrowed: the rest is decoded in place */
+};
+
+/* clang-format off */
+#define LIMIT(key, member, least, most) \
+    {.name = key, .decode = j_int64, .off = offsetof(struct limits, member), .min = least, .max = most}
+static const struct jfield limit_fields[] = {
+    LIMIT("memoryBytes", memory_bytes, LIMIT_MEMORY_MIN, LIMIT_BYTES_MAX),
+    LIMIT("pids", pids, 1, LIMIT_PIDS_MAX),
+    LIMIT("cpuMillis", cpu_millis, LIMIT_CPU_MILLIS_MIN, LIMIT_CPU_MILLIS_MAX),
+    LIMIT("shmBytes", shm_bytes, LIMIT_SHM_MIN, LIMIT_BYTES_MAX),
+    LIMIT("userNamespaces", user_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("mountNamespaces", mount_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("pidNamespaces", pid_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("netNamespaces", net_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("ipcNamespaces", ipc_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("utsNamespaces", uts_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("cgroupNamespaces", cgroup_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("timeNamespaces", time_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
+    LIMIT("inotifyInstances", inotify_instances, 0, INT32_MAX),
+    LIMIT("inotifyWatches", inotify_watches, 0, INT32_MAX),
+    LIMIT("fanotifyGroups", fanotify_groups, 0, INT32_MAX),
+    LIMIT("fanotifyMarks", fanotify_marks, 0, INT32_MAX),
+    {0},
+};
+
+static const struct jfield rlimit_fields[] = {
+    {.name = "type", .decode = j_enum, .off = offsetof(struct raw_rlimit, resource), .names = rlimit_names, .required = true},
+    {.name = "soft", .decode = j_int64, .off = offsetof(struct raw_rlimit, soft), .min = RLIMIT_UNLIMITED, .max = INT64_MAX, .required = true},
+    {.name = "hard", .decode = j_int64, .off = offsetof(struct raw_rlimit, hard), .min = RLIMIT_UNLIMITED, .max = INT64_MAX, .required = true},
+    {0},
+};
+static const struct jarray rlimit_array = {
+    .fields = rlimit_fields, .size = sizeof(struct raw_rlimit),
+    .count_off = offsetof(struct raw_policy, rlimit_count),
+};
+
+static jdecode_fn j_in_policy;
+
+/* What decides isolation has no default: a policy says it. */
+#define RAW(member) offsetof(struct raw_policy, member)
+static const struct jfield policy_fields[] = {
+    {.name = "name", .decode = j_string, .off = RAW(name), .min = 1, .max = POLICY_NAME_MAX, .required = true},
+    {.name = "description", .decode = j_string, .off = RAW(description), .max = DESCRIPTION_MAX},
+    {.name = "noNewPrivileges", .decode = j_in_policy, .required = true},
+    {.name = "network", .decode = j_enum, .off = RAW(network), .names = net_mode_names, .required = true},
+    {.name = "capabilities", .decode = j_strings, .off = RAW(capabilities), .max = CAPABILITIES_MAX, .required = true},
+    {.name = "limits", .decode = j_in_policy},
+    {.name = "rlimits", .decode = j_objects, .off = RAW(rlimits), .max = RLIMITS_MAX, .array = &rlimit_array},
+    {.name = "maskedPaths", .decode = j_in_policy, .required = true},
+    {.name = "readonlyPaths", .decode = j_in_policy, .required = true},
+    {.name = "seccomp", .decode = j_in_policy, .required = true},
+    {0},
+};
+
+#define POLICY(member) offsetof(struct policy, member)
+static const struct jfield in_policy_fields[] = {
+    {.name = "noNewPrivileges", .decode = j_bool, .off = POLICY(no_new_privs)},
+    {.name = "limits", .decode = j_object, .off = POLICY(limits), .fields = limit_fields},
+    {.name = "maskedPaths", .decode = j_strings, .off = POLICY(masked), .max = POLICY_PATHS_MAX},
+    {.name = "readonlyPaths", .decode = j_strings, .off = POLICY(read_only), .max = POLICY_PATHS_MAX},
+    {.name = "seccomp", .decode = j_seccomp, .off = POLICY(seccomp)},
+    {0},
+};
+/* clang-format on */
+
+/* Rows whose member sits in the result itself. */
+static int j_in_policy(json_t *value, const struct jfield *field, void *dst,
+                       const struct jpath *path, struct err *err)
+{
+    const struct raw_policy *raw = dst;
+
+    for (const struct jfield *f = in_policy_fields; f->name != NULL; f++)
+        if (strcmp(f->name, field->name) == 0)
+            return f->decode(value, f, raw->p, path, err);
+    abort(); /* the two tables disagree */
+}
+
+static void raw_done(struct raw_policy *raw)
+{
+    free(raw->name);
+    free(raw->description);
+    json_strings_free(raw->capabilities);
+    free(raw->rlimits);
+}
+#define auto_raw __attribute__((cleanup(raw_done)))
+
+/* ---- checks ---- */
+
+static int take_name(struct policy *p, const char *name, struct err *err)
+{
+    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
+
+    if (strspn(name, accepted) != strlen(name) || strchr("-_.", name[0]) != NULL)
+        return err_set(err, -EINVAL,
+                       "name: \"%s\" must be lower-case letters, digits, - _ . and begin with a "
+                       "letter or digit",
+                       name);
+    (void)memcpy(p->name, name, strlen(name) + 1); /* the table bounds it */
+    return 0;
+}
+
+static int take_capabilities(struct policy *p, char **names, struct err *err)
+{
+    const struct jpath list = {.key = "capabilities"};
+
+    for (size_t i = 0; names[i] != NULL; i++) {
+        struct jpath here = {.up = &list, .index = i};
+        int n = strtab_value(capability_names, names[i]);
+
+        if (n < 0)
+            return json_fail(err, -EINVAL, &here,
+                             "\"%.64s\" is not a capability (they are spelt \"CAP_CHOWN\")",
+                             names[i]);
+        if (p->capabilities & UINT64_C(1) << n)
+            return json_fail(err, -EINVAL, &here, "%s is listed twice", names[i]);
+        p->capabilities |= UINT64_C(1) << n;
+    }
+    return 0;
+}
+
+static uint64_t rlimit_number(int64_t n)
+{
+    return n == RLIMIT_UNLIMITED ? RLIM_INFINITY : (uint64_t)n;
+}
+
+static int take_rlimits(struct policy *p, const struct raw_policy *raw, struct err *err)
+{
+    const struct jpath list = {.key = "rlimits"};
+
+    for (size_t i = 0; i < raw->rlimit_count; i++) {
+        struct jpath here = {.up = &list, .index = i};
+        struct rlimit_value v = {.resource = raw->rlimits[i].resource,
+                                 .soft = rlimit_number(raw->rlimits[i].soft),
+                                 .hard = rlimit_number(raw->rlimits[i].hard)};
+
+        for (size_t j = 0; j < i; j++)
+            if (p->rlimits[j].resource == v.resource)
+                return json_fail(err, -EINVAL, &here, "%s is listed twice",
+                                 strtab_name(rlimit_names, v.resource));
+        if (v.soft > v.hard)
+            return json_fail(err, -ERANGE, &here, "soft must not be above hard");
+        p->rlimits[p->rlimit_count++] = v;
+    }
+    return 0;
+}
+
+/* A path that the plan may resolve below the sandbox's root without another look at its shape. */
+static bool path_is_plain(const char *path)
+{
+    if (path[0] != '/' || path[1] == '\0')
+        return false;
+    for (const char *c = path; *c != '\0'; c++) {
+        size_t len;
+
+        if (*c != '/')
+            continue;
+        len = strcspn(c + 1, "/");
+        if (len == 0 || (len == 1 && c[1] == '.') || (len == 2 && c[1] == '.' && c[2] == '.'))
+            return false;
+    }
+    return true;
+}
+
+static int check_paths(char **paths, const char *key, bool wildcards, struct err *err)
+{
+    const struct jpath list = {.key = key};
+
+    for (size_t i = 0; paths[i] != NULL; i++) {
+        struct jpath here = {.up = &list, .index = i};
+
+        if (!path_is_plain(paths[i]))
+            return json_fail(err, -EINVAL, &here,
+                             "\"%.128s\" must be absolute, below /, without \"//\", \".\", \"..\" "
+                             "or a / at the end",
+                             paths[i]);
+        if (!wildcards && strchr(paths[i], '*') != NULL)
+            return json_fail(err, -EINVAL, &here, "\"%.128s\" must not hold a *", paths[i]);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(paths[i], paths[j]) == 0)
+                return json_fail(err, -EINVAL, &here, "\"%.128s\" is listed twice", paths[i]);
+    }
+    return 0;
+}
+
+static int finish(struct policy *p, const struct raw_policy *raw, struct err *err)
+{
+    int r;
+
+    p->network = (enum net_mode)raw->network;
+    r = take_name(p, raw->name, err);
+    if (r < 0)
+        return r;
+    r = take_capabilities(p, raw->capabilities, err);
+    if (r < 0)
+        return r;
+    r = take_rlimits(p, raw, err);
+    if (r < 0)
+        return r;
+    r = check_paths(p->masked, "maskedPaths", true, err);
+    if (r < 0)
+        return r;
+    return check_paths(p->read_only, "readonlyPaths", false, err);
+}
+
+static int parse(const char *text, size_t len, struct policy *p, struct err *err)
+{
+    auto_raw struct raw_policy raw = {.p = p};
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r;
+
+    r = json_parse(text, len, POLICY_TEXT_MAX, &root, err);
+    if (r < 0)
+        return r;
+    r = json_decode(root, policy_fields, &raw, err);
+    if (r < 0)
+        return r;
+    return finish(p, &raw, err);
+}
+
+int policy_parse(const char *text, size_t len, const char *where, struct policy **ret,
+                 struct err *err)
+{
+    auto_ptr(policy_free) struct policy *p = NULL;
+    int r;
+
+    p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "%s", where);
+    p->limits = limits_unset();
+
+    r = parse(text, len, p, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", where);
+    *ret = take(p);
+    return 0;
+}
+
+void policy_free(struct policy *p)
+{
+    if (p == NULL)
+        return;
+    seccomp_profile_free(p->seccomp);
+    json_strings_free(p->masked);
+    json_strings_free(p->read_only);
+    free(p);
+}
+
+/* ---- limits: the JSON table knows every member ---- */
+
+struct limits limits_unset(void)
+{
+    struct limits l;
+
+    for (const struct jfield *f = limit_fields; f->name != NULL; f++)
+        *(int64_t *)(void *)((char *)&l + f->off) = LIMIT_UNSET;
+    return l;
+}
+
+struct limits limits_merge(const struct limits *base, const struct limits *over)
+{
+    struct limits l = *base;
+
+    for (const struct jfield *f = limit_fields; f->name != NULL; f++) {
+        int64_t n = *(const int64_t *)(const void *)((const char *)over + f->off);
+
+        if (n != LIMIT_UNSET)
+            *(int64_t *)(void *)((char *)&l + f->off) = n;
+    }
+    return l;
+}
