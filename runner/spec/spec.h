@@ -58,11 +58,14 @@ struct spec {
     enum net_mode network; /* NET_INVALID = the policy's */
     bool read_only, tty, interactive, init;
     int64_t timeout_ms; /* LIMIT_UNSET = none */
+
+    struct env_index *env_index; /* owned; private: finds a name in env */
 };
 
 /* An empty spec (policy "untrusted", limits unset). NULL on OOM. */
 struct spec *spec_new(void);
 void spec_free(struct spec *s);
+DEFINE_AUTO(struct spec, spec_free);
 
 /* One option's text into the spec; -EINVAL/-ERANGE/-E2BIG with a message that quotes the text and
  * says what is accepted. */

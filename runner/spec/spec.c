@@ -1,0 +1,448 @@
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/strtab.h"
+#include "policy/tables.h"
+#include "proto/userdb.h"
+#include "spec/env.h"
+#include "spec/parse.h"
+
+#define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
+#define TMPFS_MIN_BYTES     INT64_C(4096)
+
+struct spec *spec_new(void)
+{
+    auto_ptr(spec_free) struct spec *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->limits = limits_unset();
+    s->timeout_ms = LIMIT_UNSET;
+    s->policy = strdup("untrusted");
+    s->env = calloc(1, sizeof(*s->env));
+    s->argv = calloc(1, sizeof(*s->argv));
+    if (s->policy == NULL || s->env == NULL || s->argv == NULL)
+        return NULL;
+    return take(s);
+}
+
+static void strings_free(char **strings)
+{
+    for (char **p = strings; p != NULL && *p != NULL; p++)
+        free(*p);
+    free(strings);
+}
+
+void spec_free(struct spec *s)
+{
+    if (s == NULL)
+        return;
+    for (size_t i = 0; i < s->volume_count; i++) {
+        free(s->volumes[i].source);
+        free(s->volumes[i].target);
+    }
+    for (size_t i = 0; i < s->tmpfs_count; i++)
+        free(s->tmpfs[i].target);
+    free(s->volumes);
+    free(s->tmpfs);
+    strings_free(s->argv);
+    strings_free(s->env);
+    env_index_free(s->env_index);
+    free(s->name);
+    free(s->rootfs);
+    free(s->hostname);
+    free(s->policy);
+    free(s->cwd);
+    free(s->user);
+    free(s);
+}
+
+/* ---- names ---- */
+
+static int replace(char **member, const char *text, struct err *err)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL)
+        return err_errno(err, -ENOMEM, "spec");
+    free(*member);
+    *member = copy;
+    return 0;
+}
+
+int spec_set_name(struct spec *s, const char *text, struct err *err)
+{
+    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t len = strlen(text);
+
+    if (len == 0 || len > SPEC_NAME_MAX || strspn(text, accepted) != len ||
+        strchr("_.-", text[0]) != NULL)
+        return err_set(err, -EINVAL,
+                       "name \"%.*s\": must be 1 to %d lower-case letters, digits, _ . - and begin "
+                       "with a letter or digit",
+                       QUOTE_MAX, text, SPEC_NAME_MAX);
+    return replace(&s->name, text, err);
+}
+
+/* RFC 1123: labels of letters, digits and inner hyphens, joined by dots. */
+static bool is_hostname(const char *text)
+{
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    size_t total = strlen(text);
+
+    if (total == 0 || total > SPEC_HOSTNAME_MAX)
+        return false;
+    for (;;) {
+        size_t len = strspn(text, accepted);
+
+        if (len == 0 || text[0] == '-' || text[len - 1] == '-')
+            return false;
+        if (text[len] == '\0')
+            return true;
+        if (text[len] != '.')
+            return false;
+        text += len + 1;
+    }
+}
+
+int spec_set_hostname(struct spec *s, const char *text, struct err *err)
+{
+    if (!is_hostname(text))
+        return err_set(err, -EINVAL,
+                       "hostname \"%.*s\": must be at most %d letters, digits and hyphens (not at "
+                       "an end), in parts joined by dots",
+                       QUOTE_MAX, text, SPEC_HOSTNAME_MAX);
+    return replace(&s->hostname, text, err);
+}
+
+int spec_set_policy(struct spec *s, const char *text, struct err *err)
+{
+    const char *const *names = policy_builtin_names();
+    size_t unused;
+
+    if (strchr(text, '/') != NULL) {
+        auto_free char *path = NULL;
+        int r = parse_host_path("policy", text, &path, err);
+
+        return r < 0 ? r : replace(&s->policy, path, err);
+    }
+    if (policy_builtin(text, &unused) == NULL)
+        return err_set(err, -ENOENT,
+                       "policy \"%.*s\": must be %s, %s, %s, or the path of a policy file with a / "
+                       "in it",
+                       QUOTE_MAX, text, names[0], names[1], names[2]);
+    return replace(&s->policy, text, err);
+}
+
+int spec_set_user(struct spec *s, const char *text, struct err *err)
+{
+    struct userdb_spec unused;
+    const char *why = "";
+    int r;
+
+    r = userdb_parse(text, &unused, &why);
+    if (r < 0)
+        return err_set(err, r, "user \"%.*s\": %s", QUOTE_MAX, text, why);
+    return replace(&s->user, text, err);
+}
+
+int spec_set_network(struct spec *s, const char *text, struct err *err)
+{
+    int mode = strtab_value(net_mode_names, text);
+
+    if (mode < 0)
+        return err_set(err, -EINVAL, "network \"%.*s\": must be none or internet", QUOTE_MAX, text);
+    s->network = (enum net_mode)mode;
+    return 0;
+}
+
+/* ---- paths ---- */
+
+int spec_set_rootfs(struct spec *s, const char *text, struct err *err)
+{
+    auto_free char *path = NULL;
+    int r = parse_host_path("rootfs", text, &path, err);
+
+    return r < 0 ? r : replace(&s->rootfs, path, err);
+}
+
+int spec_set_workdir(struct spec *s, const char *text, struct err *err)
+{
+    auto_free char *path = NULL;
+    int r = parse_inside_path("workdir", text, &path, err);
+
+    return r < 0 ? r : replace(&s->cwd, path, err);
+}
+
+static bool is_below(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+/* A place in the sandbox where something of the client's may be mounted. */
+static int parse_target(const char *what, const char *text, char **ret, struct err *err)
+{
+    static const char *const ours[] = {"/proc", "/sys", "/dev"};
+    auto_free char *path = NULL;
+    int r;
+
+    r = parse_inside_path(what, text, &path, err);
+    if (r < 0)
+        return r;
+    if (strcmp(path, "/") == 0)
+        return err_set(err, -EINVAL, "%s \"%.*s\": the root is the image's; use --rootfs", what,
+                       QUOTE_MAX, text);
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+        if (is_below(path, ours[i]))
+            return err_set(err, -EINVAL,
+                           "%s \"%.*s\": %s is made by rind, nothing can be mounted there", what,
+                           QUOTE_MAX, text, ours[i]);
+    *ret = take(path);
+    return 0;
+}
+
+/* Cuts text at colons into at most n parts (in place). Returns how many there were, n + 1 for more.
+ */
+static size_t cut(char *text, char **parts, size_t n)
+{
+    size_t count = 0;
+    char *part;
+
+    while ((part = strsep(&text, ":")) != NULL) {
+        if (count == n)
+            return n + 1;
+        parts[count++] = part;
+    }
+    return count;
+}
+
+static void volume_done(struct volume *v)
+{
+    free(v->source);
+    free(v->target);
+}
+#define auto_volume __attribute__((cleanup(volume_done)))
+
+static int parse_volume(const char *text, struct volume *ret, struct err *err)
+{
+    auto_volume struct volume v = {0};
+    auto_free char *copy = strdup(text);
+    char *parts[3] = {NULL};
+    size_t n;
+    int r;
+
+    if (copy == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    n = cut(copy, parts, 3);
+    if (n < 2 || n > 3 || (n == 3 && strcmp(parts[2], "ro") != 0 && strcmp(parts[2], "rw") != 0))
+        return err_set(err, -EINVAL, "volume \"%.*s\": must be SRC:DST, SRC:DST:ro or SRC:DST:rw",
+                       QUOTE_MAX, text);
+    if (parts[0][0] != '/' && parts[0][0] != '.')
+        return err_set(err, -EINVAL,
+                       "volume \"%.*s\": SRC must be a path that begins with / or . (there are no "
+                       "named volumes here)",
+                       QUOTE_MAX, text);
+    v.read_only = n == 3 && strcmp(parts[2], "ro") == 0;
+    r = parse_host_path("volume", parts[0], &v.source, err);
+    if (r < 0)
+        return r;
+    r = parse_target("volume", parts[1], &v.target, err);
+    if (r < 0)
+        return r;
+    *ret = v;
+    v = (struct volume){0};
+    return 0;
+}
+
+int spec_add_volume(struct spec *s, const char *text, struct err *err)
+{
+    struct volume v, *more;
+    int r;
+
+    if (s->volume_count == SPEC_VOLUMES_MAX)
+        return err_set(err, -E2BIG, "volume \"%.*s\": more than %d volumes", QUOTE_MAX, text,
+                       SPEC_VOLUMES_MAX);
+    more = reallocarray(s->volumes, s->volume_count + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    s->volumes = more;
+    r = parse_volume(text, &v, err);
+    if (r == 0)
+        s->volumes[s->volume_count++] = v;
+    return r;
+}
+
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
+{
+    static const char prefix[] = "size="; /* as the docker CLI writes it */
+    auto_free char *copy = strdup(text), *target = NULL;
+    int64_t bytes = TMPFS_DEFAULT_BYTES;
+    struct tmpfs *more;
+    char *size;
+    int r;
+
+    if (s->tmpfs_count == SPEC_TMPFS_MAX)
+        return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, text,
+                       SPEC_TMPFS_MAX);
+    more = reallocarray(s->tmpfs, s->tmpfs_count + 1, sizeof(*more));
+    if (more != NULL)
+        s->tmpfs = more;
+    if (copy == NULL || more == NULL)
+        return err_errno(err, -ENOMEM, "tmpfs");
+
+    size = strchr(copy, ':');
+    if (size != NULL) {
+        *size++ = '\0';
+        if (strncmp(size, prefix, strlen(prefix)) == 0)
+            size += strlen(prefix);
+        r = parse_bytes("tmpfs size", size, TMPFS_MIN_BYTES, LIMIT_BYTES_MAX, &bytes, err);
+        if (r < 0)
+            return r;
+    }
+    r = parse_target("tmpfs", copy, &target, err);
+    if (r < 0)
+        return r;
+    s->tmpfs[s->tmpfs_count++] = (struct tmpfs){.target = take(target), .bytes = bytes};
+    return 0;
+}
+
+/* ---- limits ---- */
+
+int spec_set_memory(struct spec *s, const char *text, struct err *err)
+{
+    int r = parse_bytes("memory", text, 0, LIMIT_BYTES_MAX, &s->limits.memory_bytes, err);
+
+    if (r < 0)
+        return r;
+    if (s->limits.memory_bytes >= LIMIT_MEMORY_MIN)
+        return 0;
+    s->limits.memory_bytes = LIMIT_UNSET;
+    return err_set(err, -ERANGE, "memory \"%.*s\": no process starts with less than 4m", QUOTE_MAX,
+                   text);
+}
+
+int spec_set_shm_size(struct spec *s, const char *text, struct err *err)
+{
+    return parse_bytes("shm size", text, LIMIT_SHM_MIN, LIMIT_BYTES_MAX, &s->limits.shm_bytes, err);
+}
+
+int spec_set_pids(struct spec *s, const char *text, struct err *err)
+{
+    return parse_number("pids", text, 1, LIMIT_PIDS_MAX, &s->limits.pids, err);
+}
+
+int spec_set_cpus(struct spec *s, const char *text, struct err *err)
+{
+    int64_t millis = 0;
+    int r = parse_millis(text, strlen(text), &millis);
+
+    if (r == 0 && (millis < LIMIT_CPU_MILLIS_MIN || millis > LIMIT_CPU_MILLIS_MAX))
+        r = -ERANGE;
+    if (r < 0)
+        return err_set(err, r,
+                       "cpus \"%.*s\": must be a number between 0.01 and 1024, with at most three "
+                       "decimals",
+                       QUOTE_MAX, text);
+    s->limits.cpu_millis = millis;
+    return 0;
+}
+
+int spec_add_ulimit(struct spec *s, const char *text, struct err *err)
+{
+    struct rlimit_value v;
+    size_t i;
+    int r;
+
+    r = parse_ulimit(text, &v, err);
+    if (r < 0)
+        return r;
+    for (i = 0; i < s->rlimit_count && s->rlimits[i].resource != v.resource; i++)
+        ;
+    s->rlimits[i] = v; /* there are RLIMITS_MAX resources, each once */
+    if (i == s->rlimit_count)
+        s->rlimit_count++;
+    return 0;
+}
+
+int spec_set_timeout(struct spec *s, const char *text, struct err *err)
+{
+    return parse_duration("timeout", text, &s->timeout_ms, err);
+}
+
+/* ---- the command, and the whole ---- */
+
+int spec_set_command(struct spec *s, char *const argv[], struct err *err)
+{
+    char **copy;
+    size_t n = 0;
+
+    while (argv[n] != NULL)
+        n++;
+    if (n == 0 || argv[0][0] == '\0')
+        return err_set(err, -EINVAL, "command: missing or empty");
+    if (n > SPEC_ARGS_MAX)
+        return err_set(err, -E2BIG, "command: more than %d arguments", SPEC_ARGS_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (strlen(argv[i]) > SPEC_STRING_MAX)
+            return err_set(err, -E2BIG, "command: argument %zu is longer than %d bytes", i,
+                           SPEC_STRING_MAX);
+
+    copy = calloc(n + 1, sizeof(*copy));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = strdup(argv[i]);
+        if (copy[i] == NULL) {
+            strings_free(copy);
+            copy = NULL;
+        }
+    }
+    if (copy == NULL)
+        return err_errno(err, -ENOMEM, "command");
+    strings_free(s->argv);
+    s->argv = copy;
+    return 0;
+}
+
+/* Two mounts on one place hide each other. Deeper ones are fine: the plan sorts them. */
+static int check_targets(const struct spec *s, struct err *err)
+{
+    const char *targets[SPEC_VOLUMES_MAX + SPEC_TMPFS_MAX];
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->volume_count; i++)
+        targets[n++] = s->volumes[i].target;
+    for (size_t i = 0; i < s->tmpfs_count; i++)
+        targets[n++] = s->tmpfs[i].target;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(targets[i], targets[j]) == 0)
+                return err_set(err, -EINVAL, "\"%.*s\": two volumes or tmpfs have this target",
+                               QUOTE_MAX, targets[i]);
+    return 0;
+}
+
+static size_t strings_bytes(char *const *strings)
+{
+    size_t total = 0;
+
+    for (; *strings != NULL; strings++)
+        total += strlen(*strings) + 1 + sizeof(char *); /* the kernel counts the pointers, too */
+    return total;
+}
+
+int spec_validate(const struct spec *s, struct err *err)
+{
+    if (s->argv[0] == NULL)
+        return err_set(err, -EINVAL, "no command: name one behind --");
+    if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
+        return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
+                       SPEC_STRINGS_MAX);
+    return check_targets(s, err);
+}
