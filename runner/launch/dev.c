@@ -1,0 +1,84 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+/* The whole list: no request adds to it. */
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} devices[] = {
+    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+};
+
+static const struct {
+    const char *name, *target;
+} links[] = {
+    {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+    {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"core", "/proc/kcore"},
+};
+
+static const char *const mount_points[] = {"pts", "shm", "mqueue"};
+
+static int fill(int dir, uid_t base)
+{
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
+                    makedev(devices[i].major, devices[i].minor)) < 0 ||
+            fchownat(dir, devices[i].name, base, base, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+        if (symlinkat(links[i].target, dir, links[i].name) < 0 ||
+            fchownat(dir, links[i].name, base, base, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    for (size_t i = 0; i < sizeof(mount_points) / sizeof(mount_points[0]); i++)
+        if (mkdirat(dir, mount_points[i], 0755) < 0 ||
+            fchownat(dir, mount_points[i], base, base, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    return 0;
+}
+
+int dev_mount(uid_t base, struct err *err)
+{
+    auto_close int fs = FD_NONE;
+    auto_close int fd = FD_NONE;
+    char id[16];
+    mode_t mask;
+    int r;
+
+    /* Made by the host's root, because device nodes of a user namespace's own tmpfs do not open. */
+    (void)snprintf(id, sizeof(id), "%u", base);
+    fs = sys_fsopen("tmpfs");
+    r = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", "1m", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", "1024", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "uid", id, 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "gid", id, 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    if (r < 0)
+        return err_errno(err, r, "make /dev");
+    fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+    if (fd < 0)
+        return err_errno(err, fd, "mount /dev");
+
+    mask = umask(0);
+    r = fill(fd, base);
+    (void)umask(mask);
+    if (r < 0)
+        return err_errno(err, r, "fill /dev");
+    return take_fd(&fd);
+}

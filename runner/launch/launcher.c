@@ -1,0 +1,481 @@
+#include "launch/launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/cgroup.h"
+#include "launch/sandbox.h"
+#include "proto/plan.h"
+#include "proto/syscalls.h"
+
+enum {
+    SUBID_MAX = 1 << 20,    /* bytes of /etc/subuid */
+    KILL_TIMEOUT_MS = 10000 /* until every process of a killed sandbox has gone */
+};
+
+/* ---- opening
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* Opens a directory of ours, making it (0700) when missing; refuses one that somebody else could
+ * have put there. */
+static int open_own_dir(int at, const char *path, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    struct stat st;
+
+    if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "make directory %s", path);
+    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW));
+    if (fd < 0)
+        return err_errno(err, -errno, "open directory %s", path);
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", path);
+    if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+        return err_set(err, -EPERM,
+                       "directory %s: must be owned by uid %u and not writable by others", path,
+                       geteuid());
+    return take_fd(&fd);
+}
+
+static int read_avoid(struct launcher *l, struct err *err)
+{
+    static const char *const files[] = {"/etc/subuid", "/etc/subgid"};
+    auto_buf struct buf all = BUF_INIT(2 * SUBID_MAX);
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        auto_free char *text = NULL;
+        size_t len;
+        int r;
+
+        r = file_read_at(AT_FDCWD, files[i], SUBID_MAX, &text, &len, err);
+        if (r == -ENOENT)
+            continue;
+        if (r < 0)
+            return r;
+        if (buf_append(&all, text, len) < 0 || buf_append(&all, "\n", 1) < 0)
+            return err_errno(err, -ENOMEM, "read %s", files[i]);
+    }
+    if (all.len == 0)
+        return 0;
+    int r = idrange_parse_subids(all.data, all.len, &l->avoid, &l->avoid_count);
+    return r < 0 ? err_errno(err, r, "read /etc/subuid and /etc/subgid") : 0;
+}
+
+static struct launcher *launcher_alloc(void)
+{
+    struct launcher *l = calloc(1, sizeof(*l));
+
+    if (l != NULL)
+        l->state_fd = l->layers_fd = l->sandboxes_fd = l->ids_fd = l->init_exe = l->null_fd =
+            FD_NONE;
+    return l;
+}
+
+DEFINE_AUTO(struct launcher, launcher_free);
+
+static int open_dirs(struct launcher *l, const struct launcher_config *config, struct err *err)
+{
+    l->state_fd = open_own_dir(AT_FDCWD, config->state_dir, err);
+    if (l->state_fd < 0)
+        return l->state_fd;
+    l->layers_fd = open_own_dir(l->state_fd, "layers", err);
+    if (l->layers_fd < 0)
+        return l->layers_fd;
+    l->sandboxes_fd = open_own_dir(l->state_fd, "sandboxes", err);
+    if (l->sandboxes_fd < 0)
+        return l->sandboxes_fd;
+    l->ids_fd = open_own_dir(AT_FDCWD, config->ids_dir, err);
+    return l->ids_fd < 0 ? l->ids_fd : 0;
+}
+
+int launcher_open(const struct launcher_config *config, struct launcher **ret, struct err *err)
+{
+    auto_ptr(launcher_free) struct launcher *l = launcher_alloc();
+    int r;
+
+    if (l == NULL)
+        return err_errno(err, -ENOMEM, "launcher");
+    l->bind_prefixes = config->bind_prefixes;
+    r = open_dirs(l, config, err);
+    if (r == 0)
+        r = read_avoid(l, err);
+    if (r == 0)
+        r = cgroup_host_open(&l->cgroups, err);
+    if (r < 0)
+        return r;
+
+    l->init_exe = memfd_sealed("rind-init", config->init_image, config->init_size);
+    if (l->init_exe < 0)
+        return err_errno(err, l->init_exe, "load init");
+    if (fchmod(l->init_exe, 0555) < 0)
+        return err_errno(err, -errno, "load init");
+    l->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (l->null_fd < 0)
+        return err_errno(err, -errno, "/dev/null");
+    *ret = take(l);
+    return 0;
+}
+
+static void sandbox_free(struct sandbox *s)
+{
+    if (s == NULL)
+        return;
+    if (s->dir_fd >= 0)
+        (void)close(s->dir_fd);
+    if (s->lock_fd >= 0)
+        (void)close(s->lock_fd);
+    if (s->pidfd >= 0)
+        (void)close(s->pidfd);
+    idrange_done(&s->ids);
+    cgroup_free(s->cgroup);
+    free(s);
+}
+
+void launcher_free(struct launcher *l)
+{
+    if (l == NULL)
+        return;
+    while (l->sandboxes != NULL) {
+        struct sandbox *next = l->sandboxes->next;
+
+        sandbox_free(l->sandboxes);
+        l->sandboxes = next;
+    }
+    const int fds[] = {l->state_fd, l->layers_fd, l->sandboxes_fd,
+                       l->ids_fd,   l->init_exe,  l->null_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    cgroup_host_free(l->cgroups);
+    free(l->avoid);
+    free(l);
+}
+
+int launcher_state_fd(const struct launcher *l)
+{
+    return l->state_fd;
+}
+
+/* ---- starting
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static struct sandbox **find(struct launcher *l, const char *id)
+{
+    struct sandbox **s = &l->sandboxes;
+
+    while (*s != NULL && strcmp((*s)->id, id) != 0)
+        s = &(*s)->next;
+    return s;
+}
+
+/* What one start holds until it has succeeded. */
+struct start {
+    struct launcher *l;
+    struct sandbox *s;              /* owned */
+    const struct launch_request *q; /* borrowed */
+    struct plan_mounts mounts;
+    int fds[3 + 2 + LAUNCH_VOLUMES_MAX +
+            1]; /* owned from index 3 on; what init gets, at PLAN_FD and up */
+    int count;
+    int control, userns_fd, plan_fd; /* owned */
+};
+
+enum { FIRST_OP = PLAN_FD_OPS - PLAN_FD }; /* where fds of operations begin in start.fds */
+
+static int add_mount(struct start *st, int fd)
+{
+    st->fds[st->count] = fd;
+    st->mounts.count++;
+    return st->count++ - FIRST_OP;
+}
+
+static int step_ids(struct start *st, struct err *err)
+{
+    struct launcher *l = st->l;
+
+    return idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+}
+
+static int step_dir(struct start *st, struct err *err)
+{
+    return sandbox_dir_make(st->l, st->s, err);
+}
+
+static int step_cgroup(struct start *st, struct err *err)
+{
+    const struct cgroup_limits limits = {
+        .memory_bytes = st->q->memory, .pids = st->q->pids, .cpu_millis = st->q->cpu};
+
+    return cgroup_create(st->l->cgroups, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
+}
+
+static int step_clone(struct start *st, struct err *err)
+{
+    return boot_clone(st->l, st->s, &st->control, err);
+}
+
+static int step_maps(struct start *st, struct err *err)
+{
+    char path[64];
+    int r;
+
+    r = idmap_write(st->s->pid, st->s->ids.base, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)st->s->pid);
+    st->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+    return st->userns_fd < 0 ? err_errno(err, -errno, "open the user namespace") : 0;
+}
+
+/* v1 hierarchies have no clone flag; attached before init unshares its cgroup namespace, so that
+ * this is the root it sees. */
+static int step_attach(struct start *st, struct err *err)
+{
+    return cgroup_attach(st->s->cgroup, st->s->pid, false, err);
+}
+
+/* Only the host's root may raise a hard limit, so it is done here; the exec's child sets the
+ * policy's values, which then only lower. */
+static int step_rlimits(struct start *st, struct err *err)
+{
+    for (size_t i = 0; i < st->q->rlimit_count; i++) {
+        const struct launch_rlimit *want = &st->q->rlimits[i];
+        struct rlimit now;
+
+        if (prlimit(st->s->pid, (__rlimit_resource_t)want->resource, NULL, &now) < 0)
+            return err_errno(err, -errno, "read resource limit %d", (int)want->resource);
+        if (now.rlim_max >= want->hard)
+            continue;
+        now.rlim_max = want->hard;
+        if (prlimit(st->s->pid, (__rlimit_resource_t)want->resource, &now, NULL) < 0)
+            return err_errno(err, -errno, "raise resource limit %d", (int)want->resource);
+    }
+    return 0;
+}
+
+/* The kernel may kill what runs inside for memory, never protect it as it may protect us. */
+static int step_oom(struct start *st, struct err *err)
+{
+    char path[64];
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", (int)st->s->pid);
+    r = file_poke_at(AT_FDCWD, path, "0");
+    return r < 0 ? err_errno(err, r, "reset oom_score_adj") : 0;
+}
+
+static int step_root(struct start *st, struct err *err)
+{
+    int fd = root_mount(st->l, st->s, st->q, st->userns_fd, err);
+
+    if (fd < 0)
+        return fd;
+    st->mounts.root = add_mount(st, fd);
+    fd = dev_mount(st->s->ids.base, err);
+    if (fd < 0)
+        return fd;
+    st->mounts.dev = add_mount(st, fd);
+    return 0;
+}
+
+static int step_volumes(struct start *st, struct err *err)
+{
+    for (size_t i = 0; i < st->q->volume_count; i++) {
+        struct stat sb;
+        int fd = volume_mount(st->l, st->s, &st->q->volumes[i], err);
+
+        if (fd < 0)
+            return fd;
+        st->mounts.volumes[i] = add_mount(st, fd);
+        if (fstat(fd, &sb) < 0)
+            return err_errno(err, -errno, "volume '%s'", st->q->volumes[i].source);
+        st->mounts.volume_is_dir[i] = S_ISDIR(sb.st_mode);
+    }
+    return 0;
+}
+
+static int step_plan(struct start *st, struct err *err)
+{
+    /* The lock of the id range goes along as a mount that no operation uses: it stays open in init,
+     * and so taken. */
+    int ids_lock = fcntl(st->s->ids.lock_fd, F_DUPFD_CLOEXEC, 3);
+    bool has_cgroup = cgroup_exec_fd(st->s->cgroup) >= 0;
+
+    if (ids_lock < 0)
+        return err_errno(err, -errno, "id range lock");
+    (void)add_mount(st, ids_lock);
+    st->plan_fd = plan_build(st->q, &st->mounts, has_cgroup, err);
+    if (st->plan_fd < 0)
+        return st->plan_fd;
+    st->fds[0] = st->plan_fd;
+    st->fds[1] = st->s->lock_fd;
+    st->fds[2] = has_cgroup ? cgroup_exec_fd(st->s->cgroup) : st->l->null_fd;
+    return 0;
+}
+
+static int step_go(struct start *st, struct err *err)
+{
+    int r;
+
+    st->fds[st->count] = st->l->init_exe;
+    r = boot_go(st->control, st->fds, st->count + 1, err);
+    return r < 0 ? r : boot_follow(st->s, st->control, st->userns_fd, st->plan_fd, err);
+}
+
+static int (*const start_steps[])(struct start *, struct err *) = {
+    step_ids, step_dir,     step_cgroup, step_clone,   step_maps, step_attach,
+    step_oom, step_rlimits, step_root,   step_volumes, step_plan, step_go,
+};
+
+static void start_close(struct start *st)
+{
+    for (int i = FIRST_OP; i < st->count; i++)
+        (void)close(st->fds[i]);
+    if (st->userns_fd >= 0)
+        (void)close(st->userns_fd);
+    if (st->plan_fd >= 0)
+        (void)close(st->plan_fd);
+}
+
+static int wait_gone(const struct sandbox *s, struct err *err)
+{
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+    siginfo_t info;
+    int r;
+
+    do
+        r = poll(&p, 1, KILL_TIMEOUT_MS);
+    while (r < 0 && errno == EINTR);
+    if (r == 0)
+        return err_set(err, -ETIMEDOUT, "sandbox %s: its processes do not go away", s->id);
+    /* Ours to reap only when we started it. */
+    (void)waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG);
+    return 0;
+}
+
+/* Init's death ends both pid namespaces, and with them everything that runs inside. */
+static int end_processes(struct sandbox *s, struct err *err)
+{
+    int r;
+
+    if (s->pidfd < 0)
+        return 0;
+    r = sys_pidfd_send_signal(s->pidfd, SIGKILL);
+    if (r < 0 && r != -ESRCH)
+        return err_errno(err, r, "kill sandbox %s", s->id);
+    if (s->cgroup != NULL)
+        (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
+    return wait_gone(s, err);
+}
+
+static int remove_traces(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    int r, first = 0;
+
+    r = cgroup_remove(l->cgroups, s->id, err);
+    if (r < 0)
+        first = r;
+    if (s->dir_fd >= 0) {
+        r = sandbox_dir_remove(l, s->id, first == 0 ? err : NULL);
+        if (first == 0)
+            first = r;
+    }
+    /* Files that stayed behind carry the ids: the range is not given to somebody else. */
+    if (first == 0 && s->ids.lock_fd >= 0)
+        idrange_release(l->ids_fd, &s->ids);
+    return first;
+}
+
+int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
+                   struct err *err)
+{
+    struct start st = {.l = l,
+                       .q = q,
+                       .count = FIRST_OP,
+                       .control = FD_NONE,
+                       .userns_fd = FD_NONE,
+                       .plan_fd = FD_NONE};
+    int r = 0, pidfd;
+
+    if (*find(l, q->id) != NULL)
+        return err_set(err, -EEXIST, "sandbox %s exists", q->id);
+    st.s = calloc(1, sizeof(*st.s));
+    if (st.s == NULL)
+        return err_errno(err, -ENOMEM, "start sandbox");
+    st.s->dir_fd = st.s->lock_fd = st.s->pidfd = st.s->ids.lock_fd = FD_NONE;
+    (void)snprintf(st.s->id, sizeof(st.s->id), "%s", q->id);
+
+    for (size_t i = 0; r == 0 && i < sizeof(start_steps) / sizeof(start_steps[0]); i++)
+        r = start_steps[i](&st, err);
+    pidfd = r == 0 ? fcntl(st.s->pidfd, F_DUPFD_CLOEXEC, 3) : FD_NONE;
+    if (r == 0 && pidfd < 0)
+        r = err_errno(err, -errno, "start sandbox");
+    start_close(&st);
+    if (r < 0) {
+        if (st.control >= 0)
+            (void)close(st.control);
+        (void)end_processes(st.s, NULL);
+        (void)remove_traces(l, st.s, NULL);
+        sandbox_free(st.s);
+        return r;
+    }
+    st.s->next = l->sandboxes;
+    l->sandboxes = st.s;
+    *ret = (struct launch_result){
+        .pidfd = pidfd, .control = st.control, .pid = st.s->pid, .base = st.s->ids.base};
+    return 0;
+}
+
+int launcher_kill(struct launcher *l, const char *id, struct err *err)
+{
+    struct sandbox *s = *find(l, id);
+
+    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(s, err);
+}
+
+int launcher_release(struct launcher *l, const char *id, struct err *err)
+{
+    struct sandbox **at = find(l, id);
+    struct sandbox *s = *at;
+    struct pollfd p;
+    int r;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    p = (struct pollfd){.fd = s->pidfd, .events = POLLIN};
+    if (s->pidfd >= 0 && poll(&p, 1, 0) == 0)
+        return err_set(err, -EBUSY, "sandbox %s is running", id);
+    r = wait_gone(s, err);
+    if (r == 0)
+        r = remove_traces(l, s, err);
+    if (r < 0)
+        return r;
+    *at = s->next;
+    sandbox_free(s);
+    return 0;
+}
+
+unsigned long launcher_oom_kills(const struct launcher *l, const char *id)
+{
+    uint64_t n = 0;
+
+    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->next)
+        if (strcmp(s->id, id) == 0 && s->cgroup != NULL && cgroup_oom_kills(s->cgroup, &n) < 0)
+            n = 0;
+    return n;
+}

@@ -1,0 +1,77 @@
+#pragma once
+
+/*
+ * The launcher: the only code with privileges. It is single-threaded, parses no JSON, HTTP or
+ * archive, and does not believe who asks: requests are decoded and checked (request.h), id ranges
+ * are its own choice, images and uppers lie beneath its state directory's fd, bind sources beneath
+ * prefixes that its owner configured, devices come from a fixed list, and every sandbox gets the
+ * seccomp floor.
+ *
+ * `rind run` without a daemon calls it in its own process; `rind serve` runs it behind a SEQPACKET
+ * socket (launcher_serve).
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+struct launcher;
+struct launch_request;
+
+struct launcher_config {
+    const char *state_dir;            /* made when missing, 0700 */
+    const char *ids_dir;              /* the host's id range registry */
+    const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
+                                         directories may lie; borrowed */
+    const void *init_image;           /* the static program that becomes init */
+    size_t init_size;
+};
+
+struct launch_result {
+    int pidfd;   /* owned; init's */
+    int control; /* owned; SEQPACKET to init, which is ready */
+    pid_t pid;   /* of init, on the host */
+    uid_t base;  /* the host's id of the sandbox's uid 0 */
+};
+
+int launcher_open(const struct launcher_config *config, struct launcher **ret, struct err *err);
+/* Closes; what runs goes on running. */
+void launcher_free(struct launcher *l);
+
+/* O_DIRECTORY fd of the state directory. Borrowed. */
+int launcher_state_fd(const struct launcher *l);
+
+/*
+ * Starts a sandbox as asked. On failure nothing is left, and err names the step: -EEXIST the id is
+ * taken, -EOPNOTSUPP the host cannot give what is asked, -EPERM a path that is not allowed, other
+ * codes as the kernel gave them.
+ */
+int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
+                   struct err *err);
+
+/* Ends every process of the sandbox and waits until they are gone. -ENOENT: no such sandbox. */
+int launcher_kill(struct launcher *l, const char *id, struct err *err);
+
+/* Removes what an ended sandbox leaves: cgroups, files, id range. -EBUSY while init runs. */
+int launcher_release(struct launcher *l, const char *id, struct err *err);
+
+/* How often the kernel killed for memory in it; 0 when unknown. */
+unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
+
+/* Removes what launchers that were killed have left in the state directory. Returns how many
+ * sandboxes that were. */
+int launcher_sweep(struct launcher *l);
+
+/*
+ * The same by messages: one request in a sealed memfd a SEQPACKET message, one struct launch_reply
+ * each, with pidfd and control socket for LAUNCH_START. Returns 0 when the peer has closed (every
+ * sandbox goes on).
+ */
+struct launch_reply {
+    int code; /* 0 or a negative errno */
+    int pid;  /* of init */
+    unsigned base;
+    unsigned long oom_kills;
+    char message[480]; /* NUL-terminated */
+};
+int launcher_serve(struct launcher *l, int sock, struct err *err);

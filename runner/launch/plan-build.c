@@ -1,0 +1,316 @@
+/* From the checked request to the flat plan that init follows. The order of the operations is the
+ * order of the mounts. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/floor.h"
+#include "launch/sandbox.h"
+#include "proto/plan.h"
+#include "proto/syscalls.h"
+
+enum {
+    ATTR_KERNEL_FS = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+    SHM_DEFAULT = 64 << 20, /* bytes of /dev/shm, as Docker */
+};
+
+struct builder {
+    struct buf ops, strings;
+    uint32_t op_count;
+    bool failed;
+};
+
+static uint32_t add_string(struct builder *b, const char *text)
+{
+    uint32_t at = (uint32_t)b->strings.len;
+
+    if (text == NULL || *text == '\0')
+        return 0;
+    if (buf_append(&b->strings, text, strlen(text) + 1) < 0)
+        b->failed = true;
+    return at;
+}
+
+struct op {
+    enum plan_op_type type;
+    uint16_t flags;
+    int fd;
+    const char *path, *text, *options;
+    uint32_t attr;
+};
+
+static void add_op(struct builder *b, struct op o)
+{
+    struct plan_op op = {.type = (uint16_t)o.type, .flags = o.flags, .fd = o.fd, .attr = o.attr};
+
+    /* The request's paths are absolute, the plan's are relative to the new root. */
+    op.path = add_string(b, o.path != NULL && o.path[0] == '/' ? o.path + 1 : o.path);
+    op.text = add_string(b, o.text);
+    op.options = add_string(b, o.options);
+    if (b->op_count == PLAN_OPS_MAX || buf_append(&b->ops, &op, sizeof(op)) < 0)
+        b->failed = true;
+    b->op_count++;
+}
+
+static void add_sysctls(struct builder *b, const struct launch_request *q)
+{
+    char path[96], text[24];
+
+    for (size_t i = 0; i < q->counter_count; i++) {
+        (void)snprintf(path, sizeof(path), "proc/sys/user/%s", q->counters[i].name);
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)q->counters[i].limit);
+        add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                              .fd = -1,
+                              .path = path,
+                              .text = text,
+                              .flags = PLAN_OPTIONAL});
+    }
+    /*
+     * The net namespace belongs to the outer user namespace, so nobody inside has capabilities over
+     * it: what Docker's default set grants (low ports, ping) is granted by these two instead.
+     */
+    add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                          .fd = -1,
+                          .path = "proc/sys/net/ipv4/ip_unprivileged_port_start",
+                          .text = "0",
+                          .flags = PLAN_OPTIONAL});
+    add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
+                          .fd = -1,
+                          .path = "proc/sys/net/ipv4/ping_group_range",
+                          .text = "0 65535",
+                          .flags = PLAN_OPTIONAL});
+}
+
+static void add_system(struct builder *b, const struct launch_request *q, int root_index,
+                       int dev_index)
+{
+    const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
+    char shm[64];
+
+    (void)snprintf(shm, sizeof(shm), "mode=1777,size=%lld",
+                   (long long)(q->shm >= 0 ? q->shm : SHM_DEFAULT));
+    add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = root_index});
+    add_op(b, (struct op){.type = PLAN_OP_ATTACH, .fd = dev_index, .path = "dev", .flags = strict});
+    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                          .fd = -1,
+                          .path = "dev/pts",
+                          .text = "devpts",
+                          .options = "ptmxmode=0666,mode=0620,gid=5",
+                          .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                          .flags = PLAN_STRICT});
+    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                          .fd = -1,
+                          .path = "dev/shm",
+                          .text = "tmpfs",
+                          .options = shm,
+                          .attr = ATTR_KERNEL_FS,
+                          .flags = PLAN_STRICT});
+    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                          .fd = -1,
+                          .path = "dev/mqueue",
+                          .text = "mqueue",
+                          .attr = ATTR_KERNEL_FS,
+                          .flags = PLAN_STRICT});
+    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                          .fd = -1,
+                          .path = "sys",
+                          .text = "sysfs",
+                          .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
+                          .flags = strict});
+    add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
+}
+
+/* ---- the client's mounts
+ * ----------------------------------------------------------------------------------------- */
+
+struct client_mount {
+    const char *target;
+    const struct launch_tmpfs *tmpfs; /* or NULL: a volume */
+    int fd_index;
+    bool is_dir;
+};
+
+static int by_target(const void *a, const void *b)
+{
+    return strcmp(((const struct client_mount *)a)->target,
+                  ((const struct client_mount *)b)->target);
+}
+
+static void add_client_mounts(struct builder *b, struct client_mount *mounts, size_t count)
+{
+    char options[64];
+
+    /* Parents before what lies in them. */
+    qsort(mounts, count, sizeof(*mounts), by_target);
+    for (size_t i = 0; i < count; i++) {
+        const struct client_mount *m = &mounts[i];
+
+        if (m->tmpfs == NULL) {
+            add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                                  .fd = m->fd_index,
+                                  .path = m->target,
+                                  .flags = m->is_dir ? PLAN_MAKE_DIR : PLAN_MAKE_FILE});
+            continue;
+        }
+        (void)snprintf(options, sizeof(options), "mode=1777,size=%llu",
+                       (unsigned long long)m->tmpfs->bytes);
+        add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                              .fd = -1,
+                              .path = m->target,
+                              .text = "tmpfs",
+                              .options = options,
+                              .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                              .flags = PLAN_MAKE_DIR});
+    }
+}
+
+/* ---- the whole
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static int append_aligned(struct buf *b, const void *data, size_t len, uint32_t *ret_offset)
+{
+    static const char zero[8];
+    int r;
+
+    r = buf_append(b, zero, (8 - b->len % 8) % 8);
+    *ret_offset = (uint32_t)b->len;
+    return r < 0 ? r : buf_append(b, data, len);
+}
+
+static int append_rlimits(struct buf *b, const struct launch_request *q, uint32_t *ret_offset)
+{
+    struct plan_rlimit list[LAUNCH_RLIMITS_MAX];
+
+    for (size_t i = 0; i < q->rlimit_count; i++)
+        list[i] = (struct plan_rlimit){.resource = (uint32_t)q->rlimits[i].resource,
+                                       .soft = q->rlimits[i].soft,
+                                       .hard = q->rlimits[i].hard};
+    return append_aligned(b, list, sizeof(list[0]) * q->rlimit_count, ret_offset);
+}
+
+static uint32_t plan_flags(const struct launch_request *q, bool has_cgroup)
+{
+    uint32_t flags = PLAN_LOOPBACK;
+
+    if (q->flags & LAUNCH_ATTACHED)
+        flags |= PLAN_ATTACHED;
+    if (q->flags & LAUNCH_REAPER)
+        flags |= PLAN_REAPER;
+    if (q->flags & LAUNCH_NO_NEW_PRIVS)
+        flags |= PLAN_NO_NEW_PRIVS;
+    return has_cgroup ? flags | PLAN_HAS_CGROUP : flags;
+}
+
+static int assemble(const struct launch_request *q, struct builder *b, struct plan_header *h,
+                    struct err *err)
+{
+    auto_buf struct buf plan = BUF_INIT(PLAN_SIZE_MAX);
+    struct sock_filter floor[FLOOR_MAX];
+    int r, fd;
+
+    h->floor_count = (uint32_t)floor_build(floor);
+    h->policy_count = (uint32_t)q->filter_count;
+    h->rlimit_count = (uint32_t)q->rlimit_count;
+    h->op_count = b->op_count;
+    h->strings_size = (uint32_t)b->strings.len;
+
+    r = buf_append(&plan, h, sizeof(*h));
+    if (r == 0)
+        r = append_aligned(&plan, b->ops.data, b->ops.len, &h->ops);
+    if (r == 0)
+        r = append_rlimits(&plan, q, &h->rlimits);
+    if (r == 0)
+        r = append_aligned(&plan, floor, sizeof(floor[0]) * h->floor_count, &h->floor);
+    if (r == 0)
+        r = append_aligned(&plan, q->filter, q->filter_count * sizeof(struct sock_filter),
+                           &h->policy);
+    if (r == 0)
+        r = append_aligned(&plan, b->strings.data, b->strings.len, &h->strings);
+    if (r < 0 || b->failed)
+        return err_set(err, -E2BIG, "set-up plan: larger than %d bytes or %d operations",
+                       PLAN_SIZE_MAX, PLAN_OPS_MAX);
+    h->size = (uint32_t)plan.len;
+    (void)memcpy(plan.data, h, sizeof(*h));
+
+    fd = memfd_sealed("rind-plan", plan.data, plan.len);
+    return fd < 0 ? err_errno(err, fd, "set-up plan") : fd;
+}
+
+int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
+               struct err *err)
+{
+    struct client_mount client[LAUNCH_VOLUMES_MAX + LAUNCH_TMPFS_MAX];
+    struct plan_header h = {
+        .magic = PLAN_MAGIC, .version = PLAN_VERSION, .capabilities = q->capabilities};
+    struct builder b = {.ops = BUF_INIT(PLAN_OPS_MAX * sizeof(struct plan_op)),
+                        .strings = BUF_INIT(PLAN_SIZE_MAX)};
+    size_t n = 0;
+    int fd;
+
+    (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
+    add_system(&b, q, mounts->root, mounts->dev);
+    add_sysctls(&b, q);
+    for (size_t i = 0; i < q->masked_count; i++)
+        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = -1, .path = q->masked[i]});
+    for (size_t i = 0; i < q->read_only_count; i++)
+        add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
+    for (size_t i = 0; i < q->volume_count; i++)
+        client[n++] = (struct client_mount){.target = q->volumes[i].target,
+                                            .fd_index = mounts->volumes[i],
+                                            .is_dir = mounts->volume_is_dir[i]};
+    for (size_t i = 0; i < q->tmpfs_count; i++)
+        client[n++] = (struct client_mount){.target = q->tmpfs[i].target, .tmpfs = &q->tmpfs[i]};
+    add_client_mounts(&b, client, n);
+    if (q->flags & LAUNCH_READ_ONLY)
+        add_op(&b, (struct op){.type = PLAN_OP_ROOT_RO, .fd = -1});
+
+    h.hostname = add_string(&b, q->hostname);
+    h.flags = plan_flags(q, has_cgroup);
+    h.fd_count = (uint32_t)mounts->count;
+    fd = assemble(q, &b, &h, err);
+    buf_done(&b.ops);
+    buf_done(&b.strings);
+    return fd;
+}
+
+void plan_describe(int plan_fd, int index, char *text, size_t size)
+{
+    static const char *const verbs[PLAN_OP_MAX] = {
+        [PLAN_OP_ROOT] = "attach the root",
+        [PLAN_OP_ATTACH] = "mount on",
+        [PLAN_OP_FSMOUNT] = "mount on",
+        [PLAN_OP_PROC] = "mount on",
+        [PLAN_OP_MASK] = "mask",
+        [PLAN_OP_READONLY] = "make read-only:",
+        [PLAN_OP_SYSCTL] = "set",
+        [PLAN_OP_ROOT_RO] = "make the root read-only",
+    };
+    struct plan_header h;
+    struct plan_op op;
+    char path[160] = "";
+    ssize_t n;
+
+    (void)snprintf(text, size, "set up operation %d", index);
+    if (pread(plan_fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || index < 0 ||
+        (uint32_t)index >= h.op_count)
+        return;
+    if (pread(plan_fd, &op, sizeof(op), (off_t)(h.ops + (uint32_t)index * sizeof(op))) !=
+        (ssize_t)sizeof(op))
+        return;
+    n = pread(plan_fd, path, sizeof(path) - 1, (off_t)(h.strings + op.path));
+    if (n < 0 || op.type >= PLAN_OP_MAX || verbs[op.type] == NULL)
+        return;
+    if (path[0] == '\0')
+        (void)snprintf(text, size, "%s", verbs[op.type]);
+    else
+        (void)snprintf(text, size, "%s /%s", verbs[op.type], path);
+}

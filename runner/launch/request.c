@@ -1,0 +1,517 @@
+#include "launch/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+
+struct record {
+    uint16_t tag, flags;
+    uint32_t len;
+    const unsigned char *data;
+};
+
+/* ---- one decoder a tag
+ * --------------------------------------------------------------------------------------- */
+
+static bool is_string(const struct record *r, size_t max)
+{
+    return r->len >= 2 && r->len <= max + 1 && r->data[r->len - 1] == '\0' &&
+           memchr(r->data, '\0', r->len - 1) == NULL;
+}
+
+static bool charset(const char *s, const char *extra)
+{
+    for (; *s != '\0'; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') || strchr(extra, *s) != NULL))
+            return false;
+    return true;
+}
+
+/* Ids name directories and cgroups: no dot, no slash, nothing that starts like an option. */
+bool launch_id_ok(const char *id)
+{
+    size_t len = strlen(id);
+
+    return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && charset(id, "-");
+}
+
+/* Absolute, no empty, "." or ".." component, no trailing slash, not the root itself. */
+static bool path_ok(const char *p)
+{
+    if (p[0] != '/' || p[1] == '\0' || strlen(p) > LAUNCH_PATH_MAX)
+        return false;
+    while (*p == '/') {
+        size_t len = strcspn(++p, "/");
+
+        if (len == 0 || len > 255 || (len == 1 && p[0] == '.') ||
+            (len == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+        p += len;
+    }
+    return true;
+}
+
+/* A mount target of the client's: not in the kernel's file systems, which are ours to arrange. */
+static bool target_ok(const char *p)
+{
+    static const char *const ours[] = {"/proc", "/sys", "/dev"};
+
+    if (!path_ok(p))
+        return false;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        size_t len = strlen(ours[i]);
+
+        if (strncmp(p, ours[i], len) == 0 && (p[len] == '\0' || p[len] == '/'))
+            return false;
+    }
+    return true;
+}
+
+static int get_string(const struct record *r, size_t max, const char **ret)
+{
+    if (!is_string(r, max))
+        return -EPROTO;
+    *ret = (const char *)r->data;
+    return 0;
+}
+
+static int get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
+{
+    uint64_t v;
+
+    if (r->len != sizeof(v))
+        return -EPROTO;
+    (void)memcpy(&v, r->data, sizeof(v));
+    if (v < min || v > max)
+        return -ERANGE;
+    *ret = v;
+    return 0;
+}
+
+static int get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
+{
+    uint64_t v;
+    int n = get_number(r, min, max, &v);
+
+    if (n == 0)
+        *ret = (int64_t)v;
+    return n;
+}
+
+static int dec_id(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ID_MAX, &q->id);
+
+    return n == 0 && !launch_id_ok(q->id) ? -EINVAL : n;
+}
+
+static int dec_hostname(const struct record *r, struct launch_request *q)
+{
+    return get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
+}
+
+static int dec_flags(const struct record *r, struct launch_request *q)
+{
+    int n = get_number(r, 0, UINT64_MAX, &q->flags);
+
+    return n == 0 && (q->flags & ~(uint64_t)LAUNCH_FLAGS_ALL) != 0 ? -EINVAL : n;
+}
+
+static int dec_capabilities(const struct record *r, struct launch_request *q)
+{
+    return get_number(r, 0, (1ULL << 41) - 1, &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
+}
+
+static int dec_memory(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
+}
+
+static int dec_pids(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 1, 1 << 22, &q->pids);
+}
+
+static int dec_cpu(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 1, 1 << 20, &q->cpu);
+}
+
+static int dec_shm(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
+}
+
+/* A layer is a name in layers/, never a path. */
+static int dec_layer(const struct record *r, struct launch_request *q)
+{
+    const char *name;
+    int n = get_string(r, 128, &name);
+
+    if (n < 0)
+        return n;
+    if (name[0] == '.' || name[0] == '-' || !charset(name, "-_."))
+        return -EINVAL;
+    if (q->layer_count == LAUNCH_LAYERS_MAX)
+        return -E2BIG;
+    q->layers[q->layer_count++] = name;
+    return 0;
+}
+
+static int dec_root_dir(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
+
+    if (n == 0 && strcmp(q->root_dir, "/") != 0 && !path_ok(q->root_dir))
+        return -EINVAL;
+    return n;
+}
+
+static int dec_volume(const struct record *r, struct launch_request *q)
+{
+    struct launch_volume v = {.read_only = (r->flags & 1) != 0};
+    const unsigned char *end = r->data + r->len;
+    const unsigned char *nul;
+
+    if ((r->flags & ~1U) != 0 || r->len < 8 + 4 || r->data[r->len - 1] != '\0')
+        return -EPROTO;
+    (void)memcpy(&v.uid, r->data, 4);
+    (void)memcpy(&v.gid, r->data + 4, 4);
+    v.source = (const char *)r->data + 8;
+    nul = memchr(r->data + 8, '\0', r->len - 8);
+    if (nul == NULL || nul + 1 >= end)
+        return -EPROTO;
+    v.target = (const char *)nul + 1;
+    if (memchr(v.target, '\0', (size_t)(end - (nul + 1))) != end - 1)
+        return -EPROTO;
+    if (v.uid > 65535 || v.gid > 65535)
+        return -ERANGE;
+    if (!path_ok(v.source) || !target_ok(v.target))
+        return -EINVAL;
+    if (q->volume_count == LAUNCH_VOLUMES_MAX)
+        return -E2BIG;
+    q->volumes[q->volume_count++] = v;
+    return 0;
+}
+
+/* A number followed by one NUL-terminated string. */
+static int get_number_string(const struct record *r, uint64_t *ret_number, const char **ret_text)
+{
+    if (r->len < 8 + 2 || r->data[r->len - 1] != '\0' ||
+        memchr(r->data + 8, '\0', r->len - 9) != NULL)
+        return -EPROTO;
+    (void)memcpy(ret_number, r->data, 8);
+    *ret_text = (const char *)r->data + 8;
+    return 0;
+}
+
+static int dec_tmpfs(const struct record *r, struct launch_request *q)
+{
+    struct launch_tmpfs t;
+    int n = get_number_string(r, &t.bytes, &t.target);
+
+    if (n < 0)
+        return n;
+    if (t.bytes < 4096 || t.bytes > INT64_MAX / 2)
+        return -ERANGE;
+    if (!target_ok(t.target))
+        return -EINVAL;
+    if (q->tmpfs_count == LAUNCH_TMPFS_MAX)
+        return -E2BIG;
+    q->tmpfs[q->tmpfs_count++] = t;
+    return 0;
+}
+
+static int add_path(const struct record *r, const char **list, size_t *count)
+{
+    const char *p;
+    int n = get_string(r, LAUNCH_PATH_MAX, &p);
+
+    if (n < 0)
+        return n;
+    if (!path_ok(p))
+        return -EINVAL;
+    if (*count == LAUNCH_PATHS_MAX)
+        return -E2BIG;
+    list[(*count)++] = p;
+    return 0;
+}
+
+static int dec_masked(const struct record *r, struct launch_request *q)
+{
+    return add_path(r, q->masked, &q->masked_count);
+}
+
+static int dec_readonly(const struct record *r, struct launch_request *q)
+{
+    return add_path(r, q->read_only, &q->read_only_count);
+}
+
+static int dec_rlimit(const struct record *r, struct launch_request *q)
+{
+    struct launch_rlimit l;
+
+    if (r->len != sizeof(l))
+        return -EPROTO;
+    (void)memcpy(&l, r->data, sizeof(l));
+    if (l.resource >= 16 || l.soft > l.hard)
+        return -ERANGE;
+    if (q->rlimit_count == LAUNCH_RLIMITS_MAX)
+        return -E2BIG;
+    q->rlimits[q->rlimit_count++] = l;
+    return 0;
+}
+
+static int dec_counter(const struct record *r, struct launch_request *q)
+{
+    static const char *const known[] = {
+        "max_user_namespaces",   "max_mnt_namespaces",  "max_pid_namespaces",
+        "max_net_namespaces",    "max_ipc_namespaces",  "max_uts_namespaces",
+        "max_cgroup_namespaces", "max_time_namespaces", "max_inotify_instances",
+        "max_inotify_watches",   "max_fanotify_groups", "max_fanotify_marks",
+    };
+    struct launch_counter c;
+    int n = get_number_string(r, &c.limit, &c.name);
+
+    if (n < 0)
+        return n;
+    if (c.limit > INT32_MAX)
+        return -ERANGE;
+    if (q->counter_count == sizeof(q->counters) / sizeof(q->counters[0]))
+        return -E2BIG;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i], c.name) == 0) {
+            q->counters[q->counter_count++] = c;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+static int dec_filter(const struct record *r, struct launch_request *q)
+{
+    if (r->len == 0 || r->len % 8 != 0 || r->len / 8 > LAUNCH_BPF_MAX)
+        return -EPROTO;
+    q->filter = r->data;
+    q->filter_count = r->len / 8;
+    return 0;
+}
+
+/* clang-format off */
+static const struct {
+    const char *name;
+    int (*decode)(const struct record *, struct launch_request *);
+    bool many;
+} tags[TAG_MAX] = {
+    [TAG_ID]           = {"id",           dec_id,           false},
+    [TAG_HOSTNAME]     = {"hostname",     dec_hostname,     false},
+    [TAG_FLAGS]        = {"flags",        dec_flags,        false},
+    [TAG_CAPABILITIES] = {"capabilities", dec_capabilities, false},
+    [TAG_MEMORY]       = {"memory",       dec_memory,       false},
+    [TAG_PIDS]         = {"pids",         dec_pids,         false},
+    [TAG_CPU]          = {"cpu",          dec_cpu,          false},
+    [TAG_SHM]          = {"shm",          dec_shm,          false},
+    [TAG_LAYER]        = {"layer",        dec_layer,        true},
+    [TAG_ROOT_DIR]     = {"root_dir",     dec_root_dir,     false},
+    [TAG_VOLUME]       = {"volume",       dec_volume,       true},
+    [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true},
+    [TAG_MASKED]       = {"masked",       dec_masked,       true},
+    [TAG_READONLY]     = {"read_only",    dec_readonly,     true},
+    [TAG_RLIMIT]       = {"rlimit",       dec_rlimit,       true},
+    [TAG_COUNTER]      = {"counter",      dec_counter,      true},
+    [TAG_FILTER]       = {"filter",       dec_filter,       false},
+};
+/* clang-format on */
+
+/* ---- the whole
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static int next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
+                       struct err *err)
+{
+    size_t padded;
+
+    if (len - *pos < 8)
+        return err_set(err, -EPROTO, "request: cut record header");
+    (void)memcpy(&ret->tag, data + *pos, 2);
+    (void)memcpy(&ret->flags, data + *pos + 2, 2);
+    (void)memcpy(&ret->len, data + *pos + 4, 4);
+    *pos += 8;
+    padded = ((size_t)ret->len + 7) & ~(size_t)7;
+    if (padded > len - *pos)
+        return err_set(err, -EPROTO, "request: a record of %u bytes passes the end", ret->len);
+    ret->data = data + *pos;
+    *pos += padded;
+    return 0;
+}
+
+static int check_header(const struct launch_wire *w, size_t len, struct err *err)
+{
+    if (w->magic != LAUNCH_MAGIC)
+        return err_set(err, -EPROTO, "request: wrong magic");
+    if (w->version != LAUNCH_VERSION)
+        return err_set(err, -EPROTO, "request: version %u, this launcher speaks %d", w->version,
+                       LAUNCH_VERSION);
+    if (w->verb == LAUNCH_VERB_INVALID || w->verb >= LAUNCH_VERB_MAX)
+        return err_set(err, -EPROTO, "request: unknown verb %u", w->verb);
+    if (w->size != len)
+        return err_set(err, -EPROTO, "request: says %u bytes, is %zu", w->size, len);
+    return 0;
+}
+
+static int check_whole(const struct launch_request *q, struct err *err)
+{
+    if (q->id == NULL)
+        return err_set(err, -EINVAL, "request: no id");
+    if (q->verb != LAUNCH_START)
+        return 0;
+    if (q->hostname == NULL)
+        return err_set(err, -EINVAL, "request: no hostname");
+    if (q->layer_count == 0 && q->root_dir == NULL)
+        return err_set(err, -EINVAL, "request: no root file system");
+    if (q->filter == NULL)
+        return err_set(err, -EINVAL, "request: no seccomp filter");
+    return 0;
+}
+
+int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
+{
+    struct launch_request q = {.memory = -1, .pids = -1, .cpu = -1, .shm = -1};
+    struct launch_wire w;
+    bool seen[TAG_MAX] = {false};
+    size_t pos = sizeof(w);
+    uint32_t count = 0;
+    int r;
+
+    if (len < sizeof(w) || len > LAUNCH_SIZE_MAX)
+        return err_set(err, -EPROTO, "request: %zu bytes, not %zu to %d", len, sizeof(w),
+                       LAUNCH_SIZE_MAX);
+    (void)memcpy(&w, data, sizeof(w));
+    r = check_header(&w, len, err);
+    if (r < 0)
+        return r;
+    q.verb = (enum launch_verb)w.verb;
+
+    while (pos < len) {
+        struct record rec;
+
+        r = next_record(data, len, &pos, &rec, err);
+        if (r < 0)
+            return r;
+        if (rec.tag == TAG_INVALID || rec.tag >= TAG_MAX)
+            return err_set(err, -EPROTO, "request: unknown record %u", rec.tag);
+        if (seen[rec.tag] && !tags[rec.tag].many)
+            return err_set(err, -EPROTO, "request: record %s twice", tags[rec.tag].name);
+        seen[rec.tag] = true;
+        r = tags[rec.tag].decode(&rec, &q);
+        if (r < 0)
+            return err_errno(err, r, "request: record %s", tags[rec.tag].name);
+        count++;
+    }
+    if (count != w.record_count)
+        return err_set(err, -EPROTO, "request: says %u records, has %u", w.record_count, count);
+    r = check_whole(&q, err);
+    if (r < 0)
+        return r;
+    *ret = q;
+    return 0;
+}
+
+/* ---- building
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* buf.max is put to 0 by a failed put, so that every later one and launch_end fail too. */
+static void add(struct buf *b, const void *data, size_t len)
+{
+    if (buf_append(b, data, len) < 0)
+        b->max = 0;
+}
+
+void launch_begin(struct buf *b, enum launch_verb verb)
+{
+    struct launch_wire w = {
+        .magic = LAUNCH_MAGIC, .version = LAUNCH_VERSION, .verb = (uint16_t)verb};
+
+    b->max = LAUNCH_SIZE_MAX;
+    add(b, &w, sizeof(w));
+}
+
+void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *data, size_t len)
+{
+    static const char zero[8];
+    uint16_t tag16 = (uint16_t)tag;
+    uint32_t len32 = (uint32_t)len;
+    uint32_t count;
+
+    add(b, &tag16, 2);
+    add(b, &flags, 2);
+    add(b, &len32, 4);
+    add(b, data, len);
+    add(b, zero, (8 - len % 8) % 8);
+    if (b->max == 0)
+        return;
+    (void)memcpy(&count, b->data + offsetof(struct launch_wire, record_count), sizeof(count));
+    count++;
+    (void)memcpy(b->data + offsetof(struct launch_wire, record_count), &count, sizeof(count));
+}
+
+void launch_put_string(struct buf *b, enum launch_tag tag, const char *text)
+{
+    launch_put(b, tag, 0, text, strlen(text) + 1);
+}
+
+void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value)
+{
+    launch_put(b, tag, 0, &value, sizeof(value));
+}
+
+static void put_with_string(struct buf *b, enum launch_tag tag, uint64_t number, const char *text)
+{
+    auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    if (buf_append(&tmp, &number, sizeof(number)) < 0 ||
+        buf_append(&tmp, text, strlen(text) + 1) < 0)
+        b->max = 0;
+    else
+        launch_put(b, tag, 0, tmp.data, tmp.len);
+}
+
+void launch_put_volume(struct buf *b, const struct launch_volume *v)
+{
+    auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    if (buf_append(&tmp, &v->uid, sizeof(v->uid)) < 0 ||
+        buf_append(&tmp, &v->gid, sizeof(v->gid)) < 0 ||
+        buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||
+        buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
+        b->max = 0;
+    else
+        launch_put(b, TAG_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
+}
+
+void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)
+{
+    put_with_string(b, TAG_TMPFS, t->bytes, t->target);
+}
+
+void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r)
+{
+    launch_put(b, TAG_RLIMIT, 0, r, sizeof(*r));
+}
+
+void launch_put_counter(struct buf *b, const struct launch_counter *c)
+{
+    put_with_string(b, TAG_COUNTER, c->limit, c->name);
+}
+
+int launch_end(struct buf *b)
+{
+    uint32_t size = (uint32_t)b->len;
+
+    if (b->max == 0)
+        return -E2BIG;
+    (void)memcpy(b->data + offsetof(struct launch_wire, size), &size, sizeof(size));
+    return 0;
+}

@@ -1,0 +1,148 @@
+#pragma once
+
+/*
+ * What the supervisor asks of the launcher: one message of typed records. The launcher believes
+ * nothing of it: every record is checked here once, for shape, range and character set, and only
+ * then becomes a struct launch_request. What only the host can answer (does this source lie beneath
+ * an allowed prefix?) is checked where it is opened.
+ *
+ *   struct launch_wire | record | record | …        record: u16 tag, u16 flags, u32 length, bytes,
+ * zero padding to 8
+ *
+ * Records are added, never changed: an unknown tag is refused, so that an old launcher cannot
+ * silently leave out what a new supervisor asks for.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct err;
+
+enum {
+    LAUNCH_MAGIC = 0x4c444e52, /* "RNDL" */
+    LAUNCH_VERSION = 1,
+    LAUNCH_SIZE_MAX = 512 << 10, /* bytes of one request; it travels in a sealed memfd */
+    LAUNCH_ID_MAX = 63,
+    LAUNCH_LAYERS_MAX = 128,
+    LAUNCH_VOLUMES_MAX = 64,
+    LAUNCH_TMPFS_MAX = 32,
+    LAUNCH_PATHS_MAX = 256, /* masked, and read-only, each (after expansion) */
+    LAUNCH_RLIMITS_MAX = 16,
+    LAUNCH_PATH_MAX = 4095,
+    LAUNCH_HOSTNAME_MAX = 63,
+    LAUNCH_BPF_MAX = 4096,
+};
+
+enum launch_verb {
+    LAUNCH_VERB_INVALID = 0,
+    LAUNCH_START,   /* makes and starts a sandbox: replies with its pidfd and control socket */
+    LAUNCH_KILL,    /* ends every process of a sandbox */
+    LAUNCH_RELEASE, /* removes what is left of an ended sandbox: cgroups, files, id range */
+    LAUNCH_VERB_MAX
+};
+
+enum launch_tag {
+    TAG_INVALID = 0,
+    TAG_ID,           /* string */
+    TAG_HOSTNAME,     /* string */
+    TAG_FLAGS,        /* u64: enum launch_flags */
+    TAG_CAPABILITIES, /* u64 */
+    TAG_MEMORY,       /* u64 bytes */
+    TAG_PIDS,         /* u64 */
+    TAG_CPU,          /* u64 thousandths of a CPU */
+    TAG_SHM,          /* u64 bytes */
+    TAG_LAYER,        /* string: a name under layers/; top first */
+    TAG_ROOT_DIR,     /* string: an absolute host directory, read-only, beneath an allowed prefix */
+    TAG_VOLUME,   /* flags: 1 = read-only; u32 uid and u32 gid inside, then source NUL target NUL */
+    TAG_TMPFS,    /* u64 bytes, then target NUL */
+    TAG_MASKED,   /* string, absolute */
+    TAG_READONLY, /* string, absolute */
+    TAG_RLIMIT,   /* u64 resource, soft, hard */
+    TAG_COUNTER,  /* u64 limit, then the name of a user.max_* counter */
+    TAG_FILTER,   /* struct sock_filter[] */
+    TAG_MAX
+};
+
+enum launch_flags {
+    LAUNCH_READ_ONLY = 1 << 0,
+    LAUNCH_ATTACHED = 1 << 1, /* ends with its control socket */
+    LAUNCH_REAPER = 1 << 2,
+    LAUNCH_NO_NEW_PRIVS = 1 << 3,
+    LAUNCH_FLAGS_ALL = (1 << 4) - 1,
+};
+
+struct launch_wire {
+    uint32_t magic;
+    uint16_t version, verb;
+    uint32_t size; /* of the whole message */
+    uint32_t record_count;
+};
+_Static_assert(sizeof(struct launch_wire) == 16, "launch_wire is a wire format");
+
+struct launch_volume {
+    const char *source, *target;
+    uint32_t uid, gid; /* the inside ids that the source's owner and group are mapped to */
+    bool read_only;
+};
+
+struct launch_tmpfs {
+    const char *target;
+    uint64_t bytes;
+};
+
+struct launch_rlimit {
+    uint64_t resource, soft, hard;
+};
+
+struct launch_counter {
+    const char *name; /* of a fixed table: "max_inotify_instances" */
+    uint64_t limit;
+};
+
+/* The decoded request. Strings and the filter point into the message, which must outlive it. */
+struct launch_request {
+    enum launch_verb verb;
+    const char *id;
+    const char *hostname;
+    uint64_t flags, capabilities;
+    int64_t memory, pids, cpu, shm; /* -1 = not given */
+    const char *root_dir;
+    const char *layers[LAUNCH_LAYERS_MAX];
+    size_t layer_count;
+    struct launch_volume volumes[LAUNCH_VOLUMES_MAX];
+    size_t volume_count;
+    struct launch_tmpfs tmpfs[LAUNCH_TMPFS_MAX];
+    size_t tmpfs_count;
+    const char *masked[LAUNCH_PATHS_MAX];
+    size_t masked_count;
+    const char *read_only[LAUNCH_PATHS_MAX];
+    size_t read_only_count;
+    struct launch_rlimit rlimits[LAUNCH_RLIMITS_MAX];
+    size_t rlimit_count;
+    struct launch_counter counters[16];
+    size_t counter_count;
+    const void *filter;
+    size_t filter_count;
+};
+
+/* Checks and decodes; -EPROTO for what no honest supervisor sends, -EINVAL/-ERANGE/-E2BIG for the
+ * rest, always with the record's name. */
+int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err);
+
+/* Whether text can name a sandbox: [a-z0-9-], 1 to LAUNCH_ID_MAX, no leading dash. */
+bool launch_id_ok(const char *id);
+
+/* Building a request: begin, any number of puts, end. A put that fails is remembered and told by
+ * launch_end. */
+void launch_begin(struct buf *b, enum launch_verb verb);
+void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *data, size_t len);
+void launch_put_string(struct buf *b, enum launch_tag tag, const char *text);
+void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value);
+void launch_put_volume(struct buf *b, const struct launch_volume *v);
+void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t);
+void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r);
+void launch_put_counter(struct buf *b, const struct launch_counter *c);
+int launch_end(struct buf *b);

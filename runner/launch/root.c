@@ -1,0 +1,278 @@
+/*
+ * The root file system and the volumes, as detached mounts. Made in the host's user namespace,
+ * because overlay and id-mapped mounts of host file systems need its privileges; put in place by
+ * init, inside.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum { NOBODY = 65534, LOWERS_MAX = LAUNCH_LAYERS_MAX + 1 };
+
+/* A path of the client's, beneath one of the owner's prefixes, through no symbolic link. Returns an
+ * O_PATH fd. */
+static int open_allowed(const struct launcher *l, const char *path, struct err *err)
+{
+    for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
+        auto_close int root = FD_NONE;
+        size_t len = strlen(*prefix);
+        const char *rest;
+        int fd;
+
+        while (len > 0 && (*prefix)[len - 1] == '/')
+            len--;
+        if (strncmp(path, *prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+            continue;
+        root = open(*prefix, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+            continue;
+        rest = path + len + strspn(path + len, "/");
+        fd = sys_openat2(root, *rest != '\0' ? rest : ".", O_PATH | O_CLOEXEC, 0,
+                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        if (fd < 0)
+            return err_errno(err, fd, "'%s'", path);
+        return fd;
+    }
+    return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
+}
+
+static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const char *what)
+{
+    auto_close int mnt = FD_NONE;
+    int r;
+
+    mnt = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (mnt < 0)
+        return err_errno(err, mnt, "clone the mount of %s", what);
+    r = sys_mount_setattr(mnt, "", AT_EMPTY_PATH, attr);
+    if (r == -EINVAL && (attr->attr_set & MOUNT_ATTR_IDMAP) != 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "%s: its file system does not support id-mapped mounts; put it on ext4, "
+                       "xfs, btrfs or tmpfs",
+                       what);
+    if (r < 0)
+        return err_errno(err, r, "set attributes of the mount of %s", what);
+    return take_fd(&mnt);
+}
+
+/* ---- overlay
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+struct lowers {
+    int fds[LOWERS_MAX]; /* owned; id-mapped detached mounts, top first */
+    size_t count;
+};
+
+static void lowers_done(struct lowers *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        (void)close(s->fds[i]);
+    s->count = 0;
+}
+
+static int add_lower(struct lowers *s, int dir_fd, int userns_fd, const char *what, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
+                              .userns_fd = (uint64_t)userns_fd};
+    int fd;
+
+    fd = clone_mount(dir_fd, &attr, err, what);
+    if (fd < 0)
+        return fd;
+    s->fds[s->count++] = fd;
+    return 0;
+}
+
+static int gather_lowers(struct launcher *l, const struct launch_request *q, int userns_fd,
+                         struct lowers *s, struct err *err)
+{
+    int r;
+
+    if (q->root_dir != NULL) {
+        auto_close int dir = open_allowed(l, q->root_dir, err);
+        struct stat st;
+
+        if (dir < 0)
+            return err_wrap(err, dir, "root file system");
+        if (fstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+            return err_set(err, -ENOTDIR, "root file system '%s' is not a directory", q->root_dir);
+        r = add_lower(s, dir, userns_fd, q->root_dir, err);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < q->layer_count; i++) {
+        auto_close int dir =
+            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+        if (dir < 0)
+            return err_errno(err, dir, "layer %s", q->layers[i]);
+        r = add_lower(s, dir, userns_fd, q->layers[i], err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
+ * older kernel. */
+static int overlay_by_fd(const struct lowers *s, int upper, int work)
+{
+    auto_close int fs = FD_NONE;
+    int r = 0;
+
+    fs = sys_fsopen("overlay");
+    if (fs < 0)
+        return fs;
+    for (size_t i = 0; r == 0 && i < s->count; i++)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->fds[i]);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work);
+    /* Layers are hostile: no redirects to elsewhere in them, no metadata-only copies whose data is
+     * somewhere else. */
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "redirect_dir", "nofollow", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "metacopy", "off", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    return r < 0 ? r : sys_fsmount(fs, 0);
+}
+
+/*
+ * Older kernels take layers only as paths of attached mounts, and mount(2) one page of options: the
+ * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
+ * again.
+ */
+static int overlay_staged_here(const struct lowers *s, int upper, int work)
+{
+    char options[4096];
+    size_t len = 0;
+    int upper_mnt, work_mnt;
+
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("rind", "/tmp", "tmpfs", 0, "size=1m") < 0 || chdir("/tmp") < 0 ||
+        mkdir("m", 0700) < 0 || mkdir("d", 0700) < 0)
+        return -errno;
+    len =
+        (size_t)snprintf(options, sizeof(options), "redirect_dir=nofollow,metacopy=off,lowerdir=");
+    for (size_t i = 0; i < s->count; i++) {
+        char name[16];
+        int r;
+
+        (void)snprintf(name, sizeof(name), "%zu", i);
+        if (mkdir(name, 0700) < 0)
+            return -errno;
+        r = sys_move_mount(s->fds[i], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+            return r;
+        len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
+    }
+    /* upper and work on one mount, as overlay wants it: their common parent. */
+    upper_mnt = sys_open_tree(upper, "..", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (upper_mnt < 0)
+        return upper_mnt;
+    work_mnt = sys_move_mount(upper_mnt, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
+    if (work_mnt < 0)
+        return work_mnt;
+    (void)work;
+    (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work");
+    if (mount("overlay", "m", "overlay", 0, options) < 0)
+        return -errno;
+    return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+static int overlay_staged(const struct lowers *s, int upper, int work)
+{
+    auto_close int home = FD_NONE;
+    auto_close int cwd = FD_NONE;
+    int fd;
+
+    home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (home < 0 || cwd < 0 || unshare(CLONE_NEWNS) < 0)
+        return -errno;
+    fd = overlay_staged_here(s, upper, work);
+    if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0) {
+        int r = -errno;
+
+        if (fd >= 0)
+            (void)close(fd);
+        return r;
+    }
+    return fd;
+}
+
+int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
+               int userns_fd, struct err *err)
+{
+    struct lowers lowers __attribute__((cleanup(lowers_done))) = {.count = 0};
+    auto_close int upper = FD_NONE;
+    auto_close int work = FD_NONE;
+    int fd, r;
+
+    r = gather_lowers(l, q, userns_fd, &lowers, err);
+    if (r < 0)
+        return r;
+    upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    work = openat(s->dir_fd, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (upper < 0 || work < 0)
+        return err_errno(err, -errno, "open the writable layer");
+
+    fd = overlay_by_fd(&lowers, upper, work);
+    if (fd == -EINVAL)
+        fd = overlay_staged(&lowers, upper, work);
+    return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
+}
+
+/* ---- volumes
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* The host's root is never a map's source: the inside could leave setuid-root files on the host.
+ * Such a source shows as nobody's. */
+static uint32_t map_source(uint32_t host_id)
+{
+    return host_id == 0 ? NOBODY : host_id;
+}
+
+int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                 struct err *err)
+{
+    auto_close int source = FD_NONE;
+    auto_close int userns = FD_NONE;
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct stat st;
+    int fd;
+
+    source = open_allowed(l, v->source, err);
+    if (source < 0)
+        return err_wrap(err, source, "volume");
+    if (fstat(source, &st) < 0)
+        return err_errno(err, -errno, "volume '%s'", v->source);
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
+
+    userns = idmap_single(map_source(st.st_uid), s->ids.base + v->uid, map_source(st.st_gid),
+                          s->ids.base + v->gid, err);
+    if (userns < 0)
+        return userns;
+    attr.userns_fd = (uint64_t)userns;
+    if (v->read_only)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+    fd = clone_mount(source, &attr, err, v->source);
+    return fd < 0 ? err_wrap(err, fd, "volume") : fd;
+}

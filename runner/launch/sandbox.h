@@ -1,0 +1,85 @@
+#pragma once
+
+/* What the launcher holds of one sandbox, and the steps of its start that have files of their own.
+ * Private to launch/. */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/idrange.h"
+#include "launch/request.h"
+
+struct cgroup;
+struct cgroup_host;
+struct err;
+
+struct sandbox {
+    char id[LAUNCH_ID_MAX + 1];
+    int dir_fd;  /* owned; sandboxes/<id> */
+    int lock_fd; /* owned; its lock, which init holds too: free = nobody lives */
+    struct idrange ids;
+    struct cgroup *cgroup; /* owned */
+    int pidfd;             /* owned; init's */
+    pid_t pid;
+    struct sandbox *next;
+};
+
+struct launcher {
+    int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
+    struct cgroup_host *cgroups;                   /* owned */
+    struct idrange_avoid *avoid;                   /* owned */
+    size_t avoid_count;
+    const char *const *bind_prefixes; /* borrowed from the configuration */
+    int init_exe;                     /* owned; sealed memfd of init */
+    int null_fd;                      /* owned; /dev/null */
+    struct sandbox *sandboxes;        /* owned */
+};
+
+/* sandbox-dir.c: makes sandboxes/<id> with upper (owned by base) and work, locked. */
+int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
+/* Removes the directory and everything in it. */
+int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
+
+/* root.c: the sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and
+ * work of s. Returns the fd. */
+int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
+               int userns_fd, struct err *err);
+/* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
+ * fd. */
+int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                 struct err *err);
+
+/* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
+ */
+int dev_mount(uid_t base, struct err *err);
+
+/* idmap.c */
+/* Writes "0 base 65536" as the uid and gid map of pid. */
+int idmap_write(pid_t pid, uid_t base, struct err *err);
+/* Writes "0 0 65536" as the maps of pid, whose user namespace's parent is userns_fd, from inside
+ * that. */
+int idmap_write_inner(pid_t pid, int userns_fd, struct err *err);
+/* A user namespace that maps just one host uid and gid to two others. Returns its fd. */
+int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
+
+/* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
+struct plan_mounts {
+    int count; /* descriptors that init gets for its operations */
+    int root, dev;
+    int volumes[LAUNCH_VOLUMES_MAX];
+    bool volume_is_dir[LAUNCH_VOLUMES_MAX];
+};
+int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
+               struct err *err);
+
+/* What operation `index` of a plan does, for messages: "mount tmpfs on /x". */
+void plan_describe(int plan_fd, int index, char *text, size_t size);
+
+/* boot.c: clones init into its namespaces, waiting for boot_go. */
+int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err);
+/* Hands it its descriptors: fds[0] arrives at PLAN_FD, and so on; the last one is the program that
+ * it executes. */
+int boot_go(int control, const int *fds, int count, struct err *err);
+/* Follows its start to READY. On failure err names the stage; init is still to be killed and
+ * reaped. */
+int boot_follow(const struct sandbox *s, int control, int userns_fd, int plan_fd, struct err *err);

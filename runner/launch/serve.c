@@ -1,0 +1,178 @@
+/* The launcher behind a socket. One request, one reply; a request that is not acceptable is answered, not fatal. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+
+enum { SERVE_FDS_MAX = 4, REPLY_FDS_MAX = 2 };
+
+union control {
+    char bytes[CMSG_SPACE(sizeof(int) * SERVE_FDS_MAX)];
+    struct cmsghdr align;
+};
+
+/* One message; exactly one descriptor is wanted, others are closed. Returns 1, 0 at the end, or negative. */
+static int receive(int sock, int *ret_fd)
+{
+    union control control;
+    char byte[8];
+    struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+
+    *ret_fd = FD_NONE;
+    do
+        n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == ECONNRESET ? 0 : -errno;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&hdr); c != NULL; c = CMSG_NXTHDR(&hdr, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+
+            (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (*ret_fd < 0)
+                *ret_fd = fd;
+            else
+                (void)close(fd);
+        }
+    }
+    return n > 0;
+}
+
+/* The request, copied out of its memfd: what is checked cannot change any more. */
+static int read_request(int fd, char **ret, size_t *ret_len, struct err *err)
+{
+    const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    auto_free char *data = NULL;
+    struct stat st;
+    int seals;
+
+    if (fd < 0)
+        return err_set(err, -EPROTO, "request: no memfd came with it");
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & want) != want)
+        return err_set(err, -EPROTO, "request: its memfd is not sealed");
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "request");
+    if (st.st_size <= 0 || st.st_size > LAUNCH_SIZE_MAX)
+        return err_set(err, -EPROTO, "request: %lld bytes", (long long)st.st_size);
+    data = malloc((size_t)st.st_size);
+    if (data == NULL)
+        return err_errno(err, -ENOMEM, "request");
+    if (pread(fd, data, (size_t)st.st_size, 0) != st.st_size)
+        return err_set(err, -EIO, "request: short read");
+    *ret_len = (size_t)st.st_size;
+    *ret = take(data);
+    return 0;
+}
+
+struct answer {
+    struct launch_reply reply;
+    int fds[REPLY_FDS_MAX]; /* owned */
+    int fd_count;
+};
+
+static int dispatch(struct launcher *l, const struct launch_request *q, struct answer *a, struct err *err)
+{
+    struct launch_result res;
+    int r;
+
+    switch (q->verb) {
+    case LAUNCH_START:
+        r = launcher_start(l, q, &res, err);
+        if (r < 0)
+            return r;
+        a->reply.pid = res.pid;
+        a->reply.base = res.base;
+        a->fds[a->fd_count++] = res.pidfd;
+        a->fds[a->fd_count++] = res.control;
+        return 0;
+    case LAUNCH_KILL:
+        return launcher_kill(l, q->id, err);
+    case LAUNCH_RELEASE:
+        a->reply.oom_kills = launcher_oom_kills(l, q->id);
+        return launcher_release(l, q->id, err);
+    case LAUNCH_VERB_INVALID:
+    case LAUNCH_VERB_MAX:
+    default:
+        return err_set(err, -EPROTO, "request: unknown verb");
+    }
+}
+
+static int answer(int sock, const struct answer *a)
+{
+    union control control;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)&a->reply, .iov_len = sizeof(a->reply)};
+    struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (a->fd_count > 0) {
+        struct cmsghdr *c;
+
+        (void)memset(&control, 0, sizeof(control));
+        hdr.msg_control = control.bytes;
+        hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)a->fd_count);
+        c = CMSG_FIRSTHDR(&hdr);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)a->fd_count);
+        (void)memcpy(CMSG_DATA(c), a->fds, sizeof(int) * (size_t)a->fd_count);
+    }
+    return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static void handle(struct launcher *l, int fd, struct answer *a)
+{
+    auto_free char *data = NULL;
+    struct launch_request q;
+    struct err err = ERR_NONE;
+    size_t len = 0;
+    int r;
+
+    r = read_request(fd, &data, &len, &err);
+    if (r == 0)
+        r = launch_decode(data, len, &q, &err);
+    if (r == 0)
+        r = dispatch(l, &q, a, &err);
+    a->reply.code = r;
+    if (r < 0)
+        (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
+}
+
+int launcher_serve(struct launcher *l, int sock, struct err *err)
+{
+    for (;;) {
+        struct answer a = {.fd_count = 0};
+        int fd, r;
+
+        r = receive(sock, &fd);
+        if (r <= 0) {
+            if (fd >= 0)
+                (void)close(fd);
+            return r < 0 ? err_errno(err, r, "launcher socket") : 0;
+        }
+        handle(l, fd, &a);
+        if (fd >= 0)
+            (void)close(fd);
+        r = answer(sock, &a);
+        for (int i = 0; i < a.fd_count; i++)
+            (void)close(a.fds[i]);
+        if (r < 0)
+            return r == -EPIPE ? 0 : err_errno(err, r, "launcher socket");
+    }
+}

@@ -1,0 +1,493 @@
+/*
+ * From a fork of init (or the waiting inner PID 1) to the user's program. This process is already
+ * inside every namespace, but still has all of the sandbox root's rights: names and files of the
+ * image are read here, because a mistake in reading them reaches no further than what the program
+ * gets anyway.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/securebits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "proto/syscalls.h"
+#include "proto/userdb.h"
+
+enum {
+    USERDB_FILE_MAX = 1 << 20, /* bytes of the image's passwd and of its group file */
+    EXEC_PATH_MAX = 4096,
+    HOME_ENTRY_MAX = USERDB_HOME_MAX + 8,
+};
+
+static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+struct exec {
+    const struct plan *plan;
+    const struct exec_start *start;
+    int status_fd;
+    const struct exec_header *header;
+    const struct plan_rlimit *rlimits;
+    char **argv, **envp;
+    const char *user, *cwd;
+    struct userdb_identity who;
+    char home[HOME_ENTRY_MAX];
+};
+
+static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int error)
+{
+    struct exec_failure failure = {.step = step, .error = error};
+
+    (void)!write(e->status_fd, &failure, sizeof(failure));
+    _exit(127);
+}
+
+/* ---- the request
+ * --------------------------------------------------------------------------------------------- */
+
+/* Points list[0..count) at consecutive strings; returns what follows them, or NULL when they pass
+ * the end. */
+static char *take_strings(char *at, const char *end, char **list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
+
+        if (nul == NULL)
+            return NULL;
+        list[i] = at;
+        at = nul + 1;
+    }
+    return at;
+}
+
+static int step_request(struct exec *e)
+{
+    struct stat st;
+    uint32_t fixed;
+    char *base, *at, *tail[2];
+    char **list;
+
+    if (fstat(e->start->request_fd, &st) < 0)
+        return errno;
+    base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, e->start->request_fd,
+                0);
+    if (base == MAP_FAILED)
+        return errno;
+    e->header = (const struct exec_header *)(void *)base;
+    if (e->header->magic != EXEC_MAGIC || e->header->size != (uint32_t)st.st_size ||
+        e->header->rlimit_count > PLAN_RLIMITS_MAX || e->header->argc < 1 ||
+        e->header->argc > EXEC_STRINGS_MAX || e->header->envc > EXEC_STRINGS_MAX)
+        return EPROTO;
+    fixed = (uint32_t)(sizeof(*e->header) + e->header->rlimit_count * sizeof(struct plan_rlimit));
+    if (fixed > e->header->size)
+        return EPROTO;
+    e->rlimits = (const struct plan_rlimit *)(void *)(base + sizeof(*e->header));
+
+    /* argv NULL envp (room for HOME) NULL */
+    list = mmap(NULL, ((size_t)e->header->argc + e->header->envc + 3) * sizeof(char *),
+                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (list == MAP_FAILED)
+        return errno;
+    e->argv = list;
+    e->envp = list + e->header->argc + 1;
+    at = take_strings(base + fixed, base + e->header->size, e->argv, e->header->argc);
+    if (at != NULL)
+        at = take_strings(at, base + e->header->size, e->envp, e->header->envc);
+    if (at != NULL)
+        at = take_strings(at, base + e->header->size, tail, 2);
+    if (at != base + e->header->size)
+        return EPROTO;
+    e->user = tail[0];
+    e->cwd = tail[1];
+    return 0;
+}
+
+/* ---- stdio and session
+ * ------------------------------------------------------------------------------------------ */
+
+static int step_stdio(struct exec *e)
+{
+    int fds[4] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd};
+
+    /* Out of the way of 0 to 2 first, then into place. */
+    for (int i = 0; i < 4; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
+        if (fds[i] < 0)
+            return errno;
+    }
+    for (int i = 0; i < 3; i++)
+        if (dup2(fds[i], i) < 0)
+            return errno;
+    if (dup2(fds[3], 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0)
+        return errno;
+    e->status_fd = 3;
+    return -sys_close_range(4, ~0U, 0);
+}
+
+static int step_session(struct exec *e)
+{
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int sig = 1; sig < 65; sig++)
+        (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
+    (void)sigemptyset(&none);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        return errno;
+    if (setsid() < 0)
+        return errno;
+    if ((e->start->flags & IMSG_TTY) && ioctl(0, TIOCSCTTY, 0) < 0)
+        return errno;
+    return 0;
+}
+
+/* ---- who it is
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* A file of the image, resolved inside and bounded. A missing one is empty. */
+static int read_inside(const char *path, const char **ret, size_t *ret_len)
+{
+    struct stat st;
+    char *text;
+    ssize_t n;
+    int fd;
+
+    *ret = "";
+    *ret_len = 0;
+    fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
+                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (fd == -ENOENT || fd == -ENOTDIR)
+        return 0;
+    if (fd < 0)
+        return -fd;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > USERDB_FILE_MAX) {
+        (void)close(fd);
+        return EINVAL;
+    }
+    if (st.st_size > 0) {
+        text = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
+        n = text == MAP_FAILED ? -1 : read(fd, text, (size_t)st.st_size);
+        if (n < 0) {
+            int error = errno;
+
+            (void)close(fd);
+            return error;
+        }
+        *ret = text;
+        *ret_len = (size_t)n;
+    }
+    (void)close(fd);
+    return 0;
+}
+
+static int step_user(struct exec *e)
+{
+    struct userdb_spec spec;
+    const char *passwd, *group;
+    size_t passwd_len, group_len;
+    int r;
+
+    if (userdb_parse(e->user, &spec, NULL) < 0)
+        return EINVAL;
+    r = read_inside("/etc/passwd", &passwd, &passwd_len);
+    if (r == 0)
+        r = read_inside("/etc/group", &group, &group_len);
+    if (r != 0)
+        return r;
+    r = userdb_resolve(&spec, passwd, passwd_len, group, group_len, &e->who, NULL);
+    if (r < 0)
+        return -r;
+    if (e->who.uid > 65535 || e->who.gid > 65535)
+        return ERANGE; /* the sandbox has ids 0 to 65535 */
+    return 0;
+}
+
+/* /dev/stdout and the like are opened anew through /proc, as the user: they must be the user's. */
+static int step_own_stdio(struct exec *e)
+{
+    struct stat st;
+
+    for (int i = 0; i < 3; i++)
+        if (fstat(i, &st) == 0 && !(S_ISCHR(st.st_mode) && (e->start->flags & IMSG_TTY) == 0))
+            (void)fchown(i, e->who.uid, (gid_t)-1); /* ours, or it stays as it is */
+    return 0;
+}
+
+/* ---- rights
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static int set_rlimits(const struct plan_rlimit *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct rlimit now, want = {.rlim_cur = list[i].soft, .rlim_max = list[i].hard};
+
+        if (getrlimit((int)list[i].resource, &now) < 0)
+            return errno;
+        if (want.rlim_max > now.rlim_max)
+            want.rlim_max = now.rlim_max;
+        if (want.rlim_cur > want.rlim_max)
+            want.rlim_cur = want.rlim_max;
+        if (setrlimit((int)list[i].resource, &want) < 0)
+            return errno;
+    }
+    return 0;
+}
+
+static int step_rlimit(struct exec *e)
+{
+    int r = set_rlimits(e->plan->rlimits, e->plan->header->rlimit_count);
+
+    return r != 0 ? r : set_rlimits(e->rlimits, e->header->rlimit_count);
+}
+
+static int set_caps(uint64_t permitted, uint64_t effective)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {
+        {.permitted = (uint32_t)permitted, .effective = (uint32_t)effective},
+        {.permitted = (uint32_t)(permitted >> 32), .effective = (uint32_t)(effective >> 32)},
+    };
+
+    return syscall(SYS_capset, &header, data) < 0 ? errno : 0;
+}
+
+static int step_bounding(struct exec *e)
+{
+    for (unsigned cap = 0; cap < 64; cap++) {
+        if (e->plan->header->capabilities & (1ULL << cap))
+            continue;
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL)
+                break; /* past the last one that this kernel knows */
+            return errno;
+        }
+    }
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return errno;
+    return 0;
+}
+
+static int step_ids(struct exec *e)
+{
+    gid_t groups[USERDB_GROUPS_MAX];
+
+    for (size_t i = 0; i < e->who.group_count; i++)
+        groups[i] = e->who.groups[i];
+    if (setgroups(e->who.group_count, groups) < 0)
+        return errno;
+    if (setresgid(e->who.gid, e->who.gid, e->who.gid) < 0)
+        return errno;
+    /* Kept over the change: without no_new_privs a filter needs CAP_SYS_ADMIN. execve takes all of
+     * them from everybody but root. */
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
+        return errno;
+    if (setresuid(e->who.uid, e->who.uid, e->who.uid) < 0)
+        return errno;
+    return 0;
+}
+
+/* Root keeps what the bounding set allows, anybody else nothing; SYS_ADMIN stays for one more step
+ * where the filter needs it. */
+static int step_capabilities(struct exec *e)
+{
+    const uint64_t admin = 1ULL << CAP_SYS_ADMIN;
+    uint64_t keep = e->who.uid == 0 ? e->plan->header->capabilities : 0;
+    uint64_t extra = (e->plan->header->flags & PLAN_NO_NEW_PRIVS) ? 0 : admin;
+
+    return set_caps(keep | extra, keep | extra);
+}
+
+/* ---- where it runs
+ * -----------------------------------------------------------------------------------------------
+ */
+
+/* Makes what is missing of the working directory, beneath opened parents, through the image's links
+ * but never out of its root. */
+static int make_cwd(const char *path)
+{
+    char head[EXEC_PATH_MAX];
+    char *slash;
+    int parent, fd;
+
+    fd = sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (fd != -ENOENT)
+        return fd;
+    if (strlen(path) >= sizeof(head))
+        return -ENAMETOOLONG;
+    (void)memcpy(head, path, strlen(path) + 1);
+    slash = strrchr(head, '/');
+    if (slash == NULL || slash == head)
+        parent = sys_openat2(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_IN_ROOT);
+    else {
+        *slash = '\0';
+        parent = make_cwd(head);
+    }
+    if (parent < 0)
+        return parent;
+    if (mkdirat(parent, strrchr(path, '/') + 1, 0755) < 0 && errno != EEXIST) {
+        fd = -errno;
+        (void)close(parent);
+        return fd;
+    }
+    (void)close(parent);
+    return sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
+static int step_make_cwd(struct exec *e)
+{
+    int fd;
+
+    if ((e->start->flags & IMSG_MAKE_CWD) == 0)
+        return 0;
+    fd = make_cwd(e->cwd);
+    if (fd < 0)
+        return -fd;
+    (void)close(fd);
+    return 0;
+}
+
+/* As the user; never through /proc's links, which could lead out of the root. */
+static int step_cwd(struct exec *e)
+{
+    char buffer[EXEC_PATH_MAX];
+    int fd, error = 0;
+
+    fd = sys_openat2(AT_FDCWD, e->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (fd < 0)
+        return -fd;
+    if (fchdir(fd) < 0)
+        error = errno;
+    (void)close(fd);
+    if (error == 0 && (syscall(SYS_getcwd, buffer, sizeof(buffer)) < 0 || buffer[0] != '/'))
+        error = ENOENT; /* "(unreachable)" */
+    return error;
+}
+
+static int step_seccomp(struct exec *e)
+{
+    const struct plan_header *h = e->plan->header;
+    struct sock_fprog prog = {.len = (unsigned short)h->policy_count,
+                              .filter =
+                                  (struct sock_filter *)(uintptr_t)(e->plan->base + h->policy)};
+
+    if ((h->flags & PLAN_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return errno;
+    if (h->policy_count == 0)
+        return 0;
+    return -sys_seccomp_filter(0, &prog);
+}
+
+/* ---- execve
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static const char *env_get(char **envp, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; *envp != NULL; envp++)
+        if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=')
+            return *envp + len + 1;
+    return NULL;
+}
+
+static void add_home(struct exec *e)
+{
+    if (env_get(e->envp, "HOME") != NULL)
+        return;
+    (void)snprintf(e->home, sizeof(e->home), "HOME=%s", e->who.home);
+    e->envp[e->header->envc] = e->home;
+}
+
+/* As execvp(3), but for scripts without "#!", which are the shell's business. The most telling
+ * error wins. */
+static int search_path(struct exec *e)
+{
+    const char *path = env_get(e->envp, "PATH");
+    char full[EXEC_PATH_MAX];
+    int error = ENOENT;
+
+    if (path == NULL)
+        path = default_path;
+    for (;;) {
+        size_t len = strcspn(path, ":");
+        int n = snprintf(full, sizeof(full), "%.*s%s%s", (int)len, path, len > 0 ? "/" : "./",
+                         e->argv[0]);
+
+        if (n > 0 && (size_t)n < sizeof(full)) {
+            (void)execve(full, e->argv, e->envp);
+            if (errno != ENOENT && errno != ENOTDIR)
+                error = errno;
+            if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+                return error;
+        }
+        if (path[len] == '\0')
+            return error;
+        path += len + 1;
+    }
+}
+
+static int step_execve(struct exec *e)
+{
+    if (e->argv[0][0] == '\0')
+        return ENOENT;
+    add_home(e);
+    if (strchr(e->argv[0], '/') == NULL)
+        return search_path(e);
+    (void)execve(e->argv[0], e->argv, e->envp);
+    return errno;
+}
+
+/* clang-format off */
+static const struct {
+    enum exec_step step;
+    int (*run)(struct exec *); /* 0 or a positive errno */
+} steps[] = {
+    {EXEC_STEP_REQUEST,      step_request},
+    {EXEC_STEP_STDIO,        step_stdio},
+    {EXEC_STEP_SESSION,      step_session},
+    {EXEC_STEP_USER,         step_user},
+    {EXEC_STEP_STDIO,        step_own_stdio},
+    {EXEC_STEP_CWD,          step_make_cwd},
+    {EXEC_STEP_RLIMIT,       step_rlimit},
+    {EXEC_STEP_CAPABILITIES, step_bounding},
+    {EXEC_STEP_IDS,          step_ids},
+    {EXEC_STEP_CAPABILITIES, step_capabilities},
+    {EXEC_STEP_CWD,          step_cwd},
+    {EXEC_STEP_SECCOMP,      step_seccomp},
+    {EXEC_STEP_EXECVE,       step_execve},
+};
+/* clang-format on */
+
+void exec_child(const struct plan *plan, const struct exec_start *start)
+{
+    static struct exec e;
+
+    e.plan = plan;
+    e.start = start;
+    e.status_fd = start->status_fd;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        int error = steps[i].run(&e);
+
+        if (error != 0)
+            exec_fail(&e, steps[i].step, error);
+    }
+    exec_fail(&e, EXEC_STEP_EXECVE, EIO);
+}

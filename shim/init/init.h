@@ -1,0 +1,101 @@
+#pragma once
+
+/*
+ * init: PID 1 of the outer pid namespace of one sandbox. It builds the sandbox from the plan
+ * (setup.c), enters the locked namespaces, and then starts, signals and reaps processes in the
+ * inner pid namespace on request (loop.c, exec.c). Nothing inside can see or signal it. It parses
+ * nothing: the plan and the messages are fixed layouts.
+ *
+ * Phases, in order, each a function of its own: plan_load, setup_mounts, setup_lock, setup_confine,
+ * loop. Before the loop every failure is FAIL and exit; after it has begun init never exits on an
+ * error, because its death ends the sandbox.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/init-msg.h"
+#include "proto/plan.h"
+
+struct plan {
+    const unsigned char *base; /* the whole plan, mapped read-only */
+    const struct plan_header *header;
+    const struct plan_op *ops;
+    const struct plan_rlimit *rlimits;
+    const char *strings;
+};
+
+struct init {
+    struct plan plan;
+    int inner_pidfd; /* the inner PID 1: until the main process is started it waits for orders */
+    pid_t inner_pid;
+    int inner_sock; /* SEQPACKET to it; -1 once it has become the main process */
+    int pts_fd;     /* O_PATH of our devpts instance */
+    int null_fd;    /* O_RDWR of our null device */
+};
+
+/* Sends FAIL with the stage that is under way and ends init. error: positive errno; detail:
+ * operation index or 0. */
+_Noreturn void init_fail(enum init_stage stage, int detail, int error);
+/* Announces a stage. */
+void init_stage(enum init_stage stage);
+
+/* Maps and checks the plan at PLAN_FD; every count and offset of it is checked here, once. Fails
+ * with INIT_STAGE_PLAN. */
+void plan_load(struct plan *plan);
+static inline const char *plan_string(const struct plan *plan, uint32_t offset)
+{
+    return plan->strings + offset;
+}
+
+/*
+ * Should: build the whole mount tree below the new root and make it the root; leave the inner PID 1
+ * waiting in its pid namespace. Mustn't: follow a link of the image out of the new root, or leave
+ * anything of the host reachable.
+ */
+void setup_mounts(struct init *init);
+
+/* Should: put init and the inner PID 1 into the second user and mount namespace, which locks every
+ * mount and flag. */
+void setup_lock(struct init *init);
+
+/* Should: drop what the loop does not need. Mustn't: open anything by a path that processes inside
+ * can change, afterwards. */
+void setup_confine(struct init *init);
+
+/* Starts, reaps, signals; returns never. */
+_Noreturn void loop_run(struct init *init);
+
+/* exec.c: one process */
+struct exec_start {
+    int request_fd; /* sealed memfd: exec_header and strings */
+    int stdio[3];   /* the child's ends */
+    int status_fd;  /* where {step, errno} goes when it fails; closed by execve */
+    uint32_t flags; /* enum imsg_flags */
+};
+struct exec_failure {
+    uint32_t step;
+    int32_t error;
+};
+/* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
+ * may do, so it trusts neither files nor strings. */
+_Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);
+
+/* inner.c: the inner PID 1 */
+/* Clones it; sets inner_* of init. */
+void inner_start(struct init *init);
+/* Receives the /proc mount it has made. */
+int inner_take_proc(const struct init *init);
+/* Tells it to enter the namespaces of init, and waits until it has. */
+void inner_lock(const struct init *init);
+
+/* Makes it the main process. The caller closes its copies of the descriptors; inner_sock is gone
+ * afterwards. */
+int inner_run(struct init *init, const struct exec_start *start);
+
+/* wire.c: SEQPACKET with descriptors. */
+int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_count);
+/* Returns the length, 0 on EOF, or -errno; excess or truncated descriptors are closed and -EPROTO
+ * returned. */
+int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_fd_count);

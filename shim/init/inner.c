@@ -1,0 +1,198 @@
+/*
+ * The inner PID 1: a copy of init in the inner pid namespace. It makes that namespace's /proc,
+ * follows init into the locked namespaces, and then waits to become the main process by execve, or
+ * to be the reaper.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "proto/syscalls.h"
+
+enum inner_msg { INNER_PROC = 1, INNER_LOCK, INNER_LOCKED, INNER_RUN, INNER_REAP };
+
+struct inner_wire {
+    int32_t type;
+    int32_t error;
+    uint32_t flags;
+};
+
+static int send_msg(int sock, enum inner_msg type, int error, const int *fds, int fd_count)
+{
+    struct inner_wire msg = {.type = type, .error = error};
+
+    return wire_send(sock, &msg, sizeof(msg), fds, fd_count);
+}
+
+static int make_proc(void)
+{
+    int fs, r;
+
+    fs = sys_fsopen("proc");
+    if (fs < 0)
+        return fs;
+    r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    if (r >= 0)
+        r = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    (void)close(fs);
+    return r;
+}
+
+static int enter_lock(int init_pidfd)
+{
+    if (setns(init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0)
+        return -errno;
+    /* Not traceable and not readable by what is started inside while we wait. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+/* Reaps orphans until init ends the namespace. */
+static _Noreturn void reap(void)
+{
+    for (;;) {
+        if (waitpid(-1, NULL, 0) < 0) {
+            sigset_t child;
+            int sig;
+
+            (void)sigemptyset(&child);
+            (void)sigaddset(&child, SIGCHLD);
+            (void)sigwait(&child, &sig);
+        }
+    }
+}
+
+static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pidfd)
+{
+    struct inner_wire msg;
+    int fds[5], fd_count, proc, r;
+
+    /* Should init die before we are reachable by anybody, we go too: our pid namespace is a child
+     * of its. */
+    proc = make_proc();
+    r = send_msg(sock, INNER_PROC, proc < 0 ? -proc : 0, &proc, proc >= 0);
+    if (proc >= 0)
+        (void)close(proc);
+    if (r < 0)
+        _exit(1);
+
+    for (;;) {
+        int n = wire_recv(sock, &msg, sizeof(msg), fds, 5, &fd_count);
+
+        if (n != (int)sizeof(msg))
+            _exit(1);
+        if (msg.type == INNER_LOCK) {
+            r = enter_lock(init_pidfd);
+            (void)close(init_pidfd);
+            (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
+        } else if (msg.type == INNER_REAP) {
+            (void)sys_close_range(3, ~0U, 0);
+            reap();
+        } else if (msg.type == INNER_RUN && fd_count == 5) {
+            struct exec_start start = {.request_fd = fds[0],
+                                       .stdio = {fds[1], fds[2], fds[3]},
+                                       .status_fd = fds[4],
+                                       .flags = msg.flags};
+
+            (void)close(sock);
+            exec_child(plan, &start);
+        } else {
+            _exit(1);
+        }
+    }
+}
+
+void inner_start(struct init *init)
+{
+    int pair[2], self, pidfd = -1;
+    struct clone_args args = {.flags = CLONE_NEWPID | CLONE_PIDFD,
+                              .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                              .exit_signal = SIGCHLD};
+    int pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        init_fail(INIT_STAGE_INNER, 0, errno);
+    self = sys_pidfd_open(getpid());
+    if (self < 0)
+        init_fail(INIT_STAGE_INNER, 0, -self);
+
+    pid = sys_clone3(&args);
+    if (pid < 0)
+        init_fail(INIT_STAGE_INNER, 0, -pid);
+    if (pid == 0) {
+        (void)close(pair[0]);
+        /* Of init's descriptors the inner PID 1 keeps none: what it could leak, it does not have.
+         */
+        for (int fd = PLAN_CONTROL_FD; fd < PLAN_FD_OPS + (int)init->plan.header->fd_count; fd++)
+            (void)close(fd);
+        inner_main(&init->plan, pair[1], self);
+    }
+    (void)close(pair[1]);
+    (void)close(self);
+    init->inner_pid = pid;
+    init->inner_pidfd = pidfd;
+    init->inner_sock = pair[0];
+}
+
+static int inner_expect(const struct init *init, enum inner_msg type, int *fds, int fd_max,
+                        int *ret_fds)
+{
+    struct inner_wire msg;
+    int n;
+
+    n = wire_recv(init->inner_sock, &msg, sizeof(msg), fds, fd_max, ret_fds);
+    if (n < 0)
+        return n;
+    if (n != (int)sizeof(msg) || msg.type != (int32_t)type)
+        return -EPROTO;
+    return -msg.error;
+}
+
+int inner_take_proc(const struct init *init)
+{
+    int fd = -1, count = 0;
+    int r;
+
+    r = inner_expect(init, INNER_PROC, &fd, 1, &count);
+    if (r < 0)
+        return r;
+    return count == 1 ? fd : -EPROTO;
+}
+
+void inner_lock(const struct init *init)
+{
+    int count = 0;
+    int r;
+
+    init_stage(INIT_STAGE_INNER_LOCK);
+    r = send_msg(init->inner_sock, INNER_LOCK, 0, NULL, 0);
+    if (r == 0)
+        r = inner_expect(init, INNER_LOCKED, NULL, 0, &count);
+    if (r < 0)
+        init_fail(INIT_STAGE_INNER_LOCK, 0, -r);
+    if (init->plan.header->flags & PLAN_REAPER) {
+        r = send_msg(init->inner_sock, INNER_REAP, 0, NULL, 0);
+        if (r < 0)
+            init_fail(INIT_STAGE_INNER_LOCK, 0, -r);
+    }
+}
+
+int inner_run(struct init *init, const struct exec_start *start)
+{
+    struct inner_wire msg = {.type = INNER_RUN, .flags = start->flags};
+    int fds[5] = {start->request_fd, start->stdio[0], start->stdio[1], start->stdio[2],
+                  start->status_fd};
+    int r;
+
+    r = wire_send(init->inner_sock, &msg, sizeof(msg), fds, 5);
+    (void)close(init->inner_sock);
+    init->inner_sock = -1;
+    return r;
+}

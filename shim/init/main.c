@@ -1,0 +1,67 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "proto/syscalls.h"
+
+static void send_boot(uint16_t type, uint32_t step, int detail, int error)
+{
+    struct imsg msg = {.magic = IMSG_MAGIC,
+                       .version = IMSG_VERSION,
+                       .type = type,
+                       .step = step,
+                       .value = detail,
+                       .error = error};
+
+    (void)wire_send(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL,
+                    0); /* nobody left to tell: EOF says it */
+}
+
+void init_fail(enum init_stage stage, int detail, int error)
+{
+    send_boot(IMSG_FAIL, stage, detail, error);
+    _exit(1);
+}
+
+void init_stage(enum init_stage stage)
+{
+    send_boot(IMSG_STAGE, stage, 0, 0);
+}
+
+/* Everything inherited is ours by number; what the launcher forgot to close must not get in, and
+ * what we hold must not get out. */
+static void adopt_descriptors(uint32_t fd_count)
+{
+    int r;
+
+    r = sys_close_range(PLAN_FD_OPS + fd_count, ~0U, 0);
+    if (r == 0)
+        r = sys_close_range(PLAN_CONTROL_FD, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (r < 0)
+        init_fail(INIT_STAGE_PLAN, 0, -r);
+}
+
+int main(void)
+{
+    static struct init init = {.inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+        init_fail(INIT_STAGE_PLAN, 0, errno);
+    /* Dumpable only while the launcher must open our /proc/PID/uid_map from inside the first user
+     * namespace. */
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+        init_fail(INIT_STAGE_PLAN, 0, errno);
+
+    plan_load(&init.plan);
+    adopt_descriptors(init.plan.header->fd_count);
+    setup_mounts(&init);
+    setup_lock(&init);
+    setup_confine(&init);
+    send_boot(IMSG_READY, INIT_STAGE_LOOP, 0, 0);
+    loop_run(&init);
+}

@@ -1,0 +1,442 @@
+/*
+ * Builds the sandbox from the plan. Everything here runs inside the first user namespace, so that
+ * even a mistake has no more than the sandbox's own ids; the mounts that need the host's privileges
+ * (overlay, device nodes, bind sources) arrive as detached mounts by descriptor.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "proto/syscalls.h"
+
+enum { PATH_BUFFER = 4096 };
+
+/* What operations share. cwd is the new root from PLAN_OP_ROOT on. */
+struct builder {
+    struct init *init;
+    int mask_dir;  /* a mount of an empty directory, attached once, cloned for each further mask */
+    int mask_file; /* O_PATH of the null device */
+};
+
+static uint64_t resolve_flags(uint16_t flags)
+{
+    /* Never through /proc's links; never out of the root; and for our own mount points through no
+     * link at all. */
+    return RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
+           ((flags & PLAN_STRICT) ? RESOLVE_NO_SYMLINKS : 0);
+}
+
+static int open_target(const char *path, uint16_t flags)
+{
+    return sys_openat2(AT_FDCWD, path[0] != '\0' ? path : ".", O_PATH | O_CLOEXEC, 0,
+                       resolve_flags(flags));
+}
+
+/*
+ * Opens path below the new root, making what is missing: each missing component is made beneath an
+ * opened parent, so a dangling link in the image ends in an error, never in a directory somewhere
+ * else.
+ */
+static int open_or_make(const char *path, uint16_t flags)
+{
+    char head[PATH_BUFFER];
+    size_t len = strlen(path);
+    int parent, fd, r;
+    char *slash;
+
+    fd = open_target(path, flags);
+    if (fd != -ENOENT || (flags & (PLAN_MAKE_DIR | PLAN_MAKE_FILE)) == 0)
+        return fd;
+    if (len == 0 || len >= sizeof(head))
+        return -ENAMETOOLONG;
+
+    (void)memcpy(head, path, len + 1);
+    slash = strrchr(head, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    parent = slash != NULL
+                 ? open_or_make(head, (uint16_t)((flags & ~PLAN_MAKE_FILE) | PLAN_MAKE_DIR))
+                 : open_target("", flags);
+    if (parent < 0)
+        return parent;
+
+    path = slash != NULL ? slash + 1 : head;
+    if (flags & PLAN_MAKE_FILE) {
+        r = openat(parent, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (r >= 0)
+            (void)close(r);
+    } else {
+        r = mkdirat(parent, path, 0755);
+    }
+    if (r < 0 && errno != EEXIST) {
+        r = -errno;
+        (void)close(parent);
+        return r;
+    }
+    fd = sys_openat2(parent, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    (void)close(parent);
+    return fd;
+}
+
+static int attach(int mount_fd, const char *path, uint16_t flags)
+{
+    int target, r;
+
+    target = open_or_make(path, flags);
+    if (target < 0)
+        return target;
+    r = sys_move_mount(mount_fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    (void)close(target);
+    return r;
+}
+
+static int op_root(struct builder *b, const struct plan_op *op)
+{
+    int fd = PLAN_FD_OPS + op->fd;
+    int r;
+
+    (void)b;
+    /* "/" is the one directory that surely exists here; pivot_root needs the new root to be a mount
+     * of this namespace. */
+    r = sys_move_mount(fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+    if (r < 0)
+        return r;
+    return fchdir(fd) < 0 ? -errno : 0;
+}
+
+static int op_attach(struct builder *b, const struct plan_op *op)
+{
+    int fd = PLAN_FD_OPS + op->fd;
+    int r;
+
+    r = attach(fd, plan_string(&b->init->plan, op->path), op->flags);
+    (void)close(fd);
+    return r;
+}
+
+/* "size=64m,mode=1777" -> FSCONFIG_SET_STRING; a word without '=' is a flag. */
+static int configure(int fs, const char *options)
+{
+    char word[128];
+
+    while (*options != '\0') {
+        size_t len = strcspn(options, ",");
+        char *value;
+        int r;
+
+        if (len >= sizeof(word))
+            return -ENAMETOOLONG;
+        (void)memcpy(word, options, len);
+        word[len] = '\0';
+        value = strchr(word, '=');
+        if (value != NULL) {
+            *value++ = '\0';
+            r = sys_fsconfig(fs, FSCONFIG_SET_STRING, word, value, 0);
+        } else {
+            r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, word, NULL, 0);
+        }
+        if (r < 0)
+            return r;
+        options += len + (options[len] == ',');
+    }
+    return sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+}
+
+static int new_mount(const char *type, const char *options, unsigned attr)
+{
+    int fs, r;
+
+    fs = sys_fsopen(type);
+    if (fs < 0)
+        return fs;
+    r = configure(fs, options);
+    if (r >= 0)
+        r = sys_fsmount(fs, attr);
+    (void)close(fs);
+    return r;
+}
+
+static int op_fsmount(struct builder *b, const struct plan_op *op)
+{
+    const struct plan *p = &b->init->plan;
+    int fd, r;
+
+    fd = new_mount(plan_string(p, op->text), plan_string(p, op->options), op->attr);
+    if (fd < 0)
+        return fd;
+    r = attach(fd, plan_string(p, op->path), op->flags);
+    (void)close(fd);
+    return r;
+}
+
+static int op_proc(struct builder *b, const struct plan_op *op)
+{
+    int fd, r;
+
+    init_stage(INIT_STAGE_PROC);
+    fd = inner_take_proc(b->init);
+    if (fd < 0)
+        return fd;
+    r = attach(fd, plan_string(&b->init->plan, op->path), op->flags);
+    (void)close(fd);
+    init_stage(INIT_STAGE_MOUNTS);
+    return r;
+}
+
+static int mask_dir(struct builder *b, int target)
+{
+    int fd, r;
+
+    if (b->mask_dir < 0) {
+        /* Attached first and cloned afterwards: older kernels do not clone a detached mount. */
+        fd =
+            new_mount("tmpfs", "size=4k,nr_inodes=2,mode=0555",
+                      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        if (fd < 0)
+            return fd;
+        b->mask_dir = fd;
+        return sys_move_mount(fd, "", target, "",
+                              MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    }
+    fd = sys_open_tree(b->mask_dir, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (fd < 0)
+        return fd;
+    r = sys_move_mount(fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    (void)close(fd);
+    return r;
+}
+
+/* The null device of our own /dev, checked: an image cannot put a link to a kernel file in its
+ * place. */
+static int open_null(struct builder *b)
+{
+    struct stat st;
+    int fd;
+
+    if (b->mask_file >= 0)
+        return 0;
+    fd = open_target("dev/null", PLAN_STRICT);
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3)) {
+        (void)close(fd);
+        return -ENODEV;
+    }
+    b->mask_file = fd;
+    return 0;
+}
+
+static int mask_file(struct builder *b, int target)
+{
+    struct mount_attr attr = {.attr_set =
+                                  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
+    int fd, r;
+
+    r = open_null(b);
+    if (r < 0)
+        return r;
+    fd = sys_open_tree(b->mask_file, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (fd < 0)
+        return fd;
+    r = sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr);
+    if (r == 0)
+        r = sys_move_mount(fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    (void)close(fd);
+    return r;
+}
+
+static int op_mask(struct builder *b, const struct plan_op *op)
+{
+    struct stat st;
+    int target, r;
+
+    target = open_target(plan_string(&b->init->plan, op->path), 0);
+    if (target == -ENOENT || target == -ENOTDIR)
+        return 0;
+    if (target < 0)
+        return target;
+    if (fstat(target, &st) < 0)
+        r = -errno;
+    else
+        r = S_ISDIR(st.st_mode) ? mask_dir(b, target) : mask_file(b, target);
+    (void)close(target);
+    return r;
+}
+
+static int op_readonly(struct builder *b, const struct plan_op *op)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          MOUNT_ATTR_NOEXEC};
+    int target, fd, r;
+
+    target = open_target(plan_string(&b->init->plan, op->path), 0);
+    if (target == -ENOENT || target == -ENOTDIR)
+        return 0;
+    if (target < 0)
+        return target;
+    fd = sys_open_tree(target, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    r = fd < 0 ? fd : sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr);
+    if (r == 0)
+        r = sys_move_mount(fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    if (fd >= 0)
+        (void)close(fd);
+    (void)close(target);
+    return r;
+}
+
+static int op_sysctl(struct builder *b, const struct plan_op *op)
+{
+    const struct plan *p = &b->init->plan;
+    const char *text = plan_string(p, op->text);
+    size_t len = strlen(text);
+    ssize_t n;
+    int fd;
+
+    fd = sys_openat2(AT_FDCWD, plan_string(p, op->path), O_WRONLY | O_CLOEXEC, 0,
+                     resolve_flags(PLAN_STRICT));
+    if (fd < 0)
+        return fd == -ENOENT && (op->flags & PLAN_OPTIONAL) ? 0 : fd;
+    n = write(fd, text, len);
+    if (n < 0)
+        n = -errno;
+    (void)close(fd);
+    return n < 0 ? (int)n : 0;
+}
+
+static int op_root_ro(struct builder *b, const struct plan_op *op)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    (void)b;
+    (void)op;
+    return sys_mount_setattr(AT_FDCWD, ".", 0, &attr);
+}
+
+static int (*const op_table[PLAN_OP_MAX])(struct builder *, const struct plan_op *) = {
+    [PLAN_OP_ROOT] = op_root,       [PLAN_OP_ATTACH] = op_attach,
+    [PLAN_OP_FSMOUNT] = op_fsmount, [PLAN_OP_PROC] = op_proc,
+    [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
+    [PLAN_OP_SYSCTL] = op_sysctl,   [PLAN_OP_ROOT_RO] = op_root_ro,
+};
+
+static int loopback_up(void)
+{
+    struct ifreq ifr = {.ifr_name = "lo"};
+    int s, r = 0;
+
+    s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return -errno;
+    if (ioctl(s, SIOCGIFFLAGS, &ifr) < 0)
+        r = -errno;
+    ifr.ifr_flags = (short)(ifr.ifr_flags | IFF_UP);
+    if (r == 0 && ioctl(s, SIOCSIFFLAGS, &ifr) < 0)
+        r = -errno;
+    (void)close(s);
+    return r;
+}
+
+static void run_ops(struct init *init)
+{
+    struct builder b = {.init = init, .mask_dir = -1, .mask_file = -1};
+    const struct plan *p = &init->plan;
+
+    init_stage(INIT_STAGE_MOUNTS);
+    for (uint32_t i = 0; i < p->header->op_count; i++) {
+        int r = op_table[p->ops[i].type](&b, &p->ops[i]);
+
+        if (r < 0)
+            init_fail(INIT_STAGE_MOUNTS, (int)i, -r);
+    }
+    if (b.mask_dir >= 0)
+        (void)close(b.mask_dir);
+    init->null_fd = sys_openat2(AT_FDCWD, "dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY, 0,
+                                resolve_flags(PLAN_STRICT));
+    if (open_null(&b) < 0 || init->null_fd < 0)
+        init_fail(INIT_STAGE_MOUNTS, (int)p->header->op_count, ENODEV);
+    (void)close(b.mask_file);
+}
+
+void setup_mounts(struct init *init)
+{
+    const struct plan_header *h = init->plan.header;
+    const char *hostname = plan_string(&init->plan, h->hostname);
+    int r;
+
+    init_stage(INIT_STAGE_PRIVATE);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        init_fail(INIT_STAGE_PRIVATE, 0, errno);
+
+    /* The launcher has put us into our cgroups: the namespace made now has them as its root. */
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
+    if (h->flags & PLAN_LOOPBACK) {
+        r = loopback_up();
+        if (r < 0)
+            init_fail(INIT_STAGE_LOOPBACK, 0, -r);
+    }
+    if (sethostname(hostname, strlen(hostname)) < 0)
+        init_fail(INIT_STAGE_HOSTNAME, 0, errno);
+
+    init_stage(INIT_STAGE_INNER);
+    inner_start(init);
+    run_ops(init);
+
+    init_stage(INIT_STAGE_PIVOT);
+    /* New root over old, then the old one, now on top of it, goes: nothing of the host stays
+     * reachable. */
+    if (sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        init_fail(INIT_STAGE_PIVOT, 0, errno);
+}
+
+static void wait_for_go(void)
+{
+    struct imsg msg;
+    int fd_count = 0;
+    int n;
+
+    n = wire_recv(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL, 0, &fd_count);
+    if (n != (int)sizeof(msg) || msg.magic != IMSG_MAGIC || msg.type != IMSG_GO)
+        _exit(1); /* the launcher is gone, or is not ours */
+}
+
+void setup_lock(struct init *init)
+{
+    struct imsg ask = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_NEED_MAPS};
+
+    /* From here on every fork of ours is born in the inner pid namespace. */
+    if (setns(init->inner_pidfd, CLONE_NEWPID) < 0)
+        init_fail(INIT_STAGE_ENTER_PID, 0, errno);
+
+    init_stage(INIT_STAGE_LOCK);
+    /* A mount namespace owned by a less privileged user namespace: every mount in it, with its
+     * flags, is locked. */
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+        init_fail(INIT_STAGE_LOCK, 0, errno);
+    if (wire_send(PLAN_CONTROL_FD, &ask, sizeof(ask), NULL, 0) < 0)
+        _exit(1);
+    wait_for_go();
+
+    inner_lock(init);
+}
+
+void setup_confine(struct init *init)
+{
+    init->pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (init->pts_fd < 0)
+        init_fail(INIT_STAGE_PTS, 0, errno);
+
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        init_fail(INIT_STAGE_SECCOMP, 0, errno);
+}

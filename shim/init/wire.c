@@ -1,0 +1,83 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "init/init.h"
+
+enum { WIRE_FDS_MAX = 8 };
+
+int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_count)
+{
+    char control[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)] = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+
+    if (fd_count > 0) {
+        struct cmsghdr *c;
+
+        msg.msg_control = control;
+        msg.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
+        c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
+        (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)fd_count);
+    }
+    do
+        n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+static int take_fds(struct msghdr *msg, int *fds, int fd_max)
+{
+    int count = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        size_t n;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (count < fd_max)
+                fds[count] = fd;
+            else
+                (void)close(fd);
+            count++;
+        }
+    }
+    return count;
+}
+
+int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_fd_count)
+{
+    char control[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+    struct iovec iov = {.iov_base = data, .iov_len = len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    ssize_t n;
+    int count;
+
+    do
+        n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+
+    count = take_fds(&msg, fds, fd_max);
+    if (count > fd_max || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+        for (int i = 0; i < count && i < fd_max; i++)
+            (void)close(fds[i]);
+        return -EPROTO;
+    }
+    *ret_fd_count = count;
+    return (int)n;
+}

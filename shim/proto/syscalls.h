@@ -1,0 +1,110 @@
+#pragma once
+
+/*
+ * System calls that a libc lacks, or lacks in the form we want, as thin inlines: a non-negative
+ * result or -errno. Shared by the runner (glibc) and by init and the shim (musl); all `__NR_`
+ * numbers that the rest of the tree would need an #ifdef for live here.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4U
+#endif
+
+static inline long sys_ret(long r)
+{
+    return r < 0 ? -errno : r;
+}
+
+static inline int sys_clone3(struct clone_args *args)
+{
+    return (int)sys_ret(syscall(SYS_clone3, args, sizeof(*args)));
+}
+
+static inline int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
+                              uint64_t resolve)
+{
+    struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
+
+    return (int)sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+}
+
+static inline int sys_open_tree(int dirfd, const char *path, unsigned flags)
+{
+    return (int)sys_ret(syscall(SYS_open_tree, dirfd, path, flags));
+}
+
+static inline int sys_move_mount(int from_fd, const char *from, int to_fd, const char *to,
+                                 unsigned flags)
+{
+    return (int)sys_ret(syscall(SYS_move_mount, from_fd, from, to_fd, to, flags));
+}
+
+static inline int sys_mount_setattr(int fd, const char *path, unsigned flags,
+                                    struct mount_attr *attr)
+{
+    return (int)sys_ret(syscall(SYS_mount_setattr, fd, path, flags, attr, sizeof(*attr)));
+}
+
+static inline int sys_fsopen(const char *type)
+{
+    return (int)sys_ret(syscall(SYS_fsopen, type, FSOPEN_CLOEXEC));
+}
+
+static inline int sys_fsconfig(int fd, unsigned cmd, const char *key, const void *value, int aux)
+{
+    return (int)sys_ret(syscall(SYS_fsconfig, fd, cmd, key, value, aux));
+}
+
+static inline int sys_fsmount(int fd, unsigned attr)
+{
+    return (int)sys_ret(syscall(SYS_fsmount, fd, FSMOUNT_CLOEXEC, attr));
+}
+
+static inline int sys_pivot_root(const char *new_root, const char *put_old)
+{
+    return (int)sys_ret(syscall(SYS_pivot_root, new_root, put_old));
+}
+
+static inline int sys_pidfd_open(pid_t pid)
+{
+    return (int)sys_ret(syscall(SYS_pidfd_open, pid, 0));
+}
+
+static inline int sys_pidfd_send_signal(int pidfd, int sig)
+{
+    return (int)sys_ret(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));
+}
+
+static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
+{
+    return (int)sys_ret(syscall(SYS_close_range, first, last, flags));
+}
+
+static inline int sys_execveat(int fd, const char *path, char *const argv[], char *const envp[],
+                               int flags)
+{
+    return (int)sys_ret(syscall(SYS_execveat, fd, path, argv, envp, flags));
+}
+
+static inline int sys_seccomp_filter(unsigned flags, const void *prog)
+{
+    enum { SET_MODE_FILTER = 1 };
+
+    return (int)sys_ret(syscall(SYS_seccomp, SET_MODE_FILTER, flags, prog));
+}
