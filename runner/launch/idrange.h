@@ -10,6 +10,7 @@
  * range.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,8 @@ enum {
     IDRANGE_FIRST = 1879048192, /* 0x70000000: past systemd-nspawn's 524288..1879048191 */
     IDRANGE_COUNT =
         4094, /* up to 2147352575, below the 2^31 that some file systems and tools stumble over */
+    IDRANGE_OWNER_MAX = 4000,   /* bytes of a reservation: one write, one page */
+    IDRANGE_SUBIDS_MAX = 65536, /* lines of /etc/subuid and /etc/subgid together */
 };
 
 struct idrange {
@@ -42,18 +45,21 @@ struct idrange_avoid {
 int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
                  struct idrange *ret, struct err *err);
 /* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it, -EPERM
- * when its content names another owner. */
+ * when its content names another owner, -EINVAL when no range starts at base. No content is no
+ * objection. */
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
                    struct err *err);
 /* Writes or clears the reservation; owner is "<state directory>\n<id>\n" or NULL. Durable before it
- * returns. */
+ * returns: two fsyncs, so a sandbox that is never stopped and kept (--rm) should do without. */
 int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err);
-/* Clears the reservation, unlinks the file and closes the lock: the range is free again once nobody
- * else holds the description. */
+/* Clears the reservation and closes our copy of the lock: the range is free again once nobody else
+ * holds the description. The file is unlinked when that is so at once; else it stays, empty, and is
+ * used again. */
 void idrange_release(int registry_fd, struct idrange *r);
 /* Closes our copy of the lock only. */
 void idrange_done(struct idrange *r);
 /* Ranges of /etc/subuid and /etc/subgid text ("name:start:count" lines), merged and sorted. Pure.
- * Caller frees. */
+ * Empty lines and `#` comments are skipped, anything else is -EINVAL: a range that is not
+ * understood could be one of ours. -E2BIG past IDRANGE_SUBIDS_MAX lines. Caller frees. */
 int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **ret,
                          size_t *ret_count);

@@ -1,0 +1,366 @@
+#include "launch/idrange.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+
+enum {
+    NAME_LEN = 16,    /* a decimal uid and its NUL */
+    LOCK_TRIES = 100, /* how often a file may be swapped under us before we call the slot busy */
+};
+
+static_assert(IDRANGE_FIRST % IDRANGE_SIZE == 0, "ranges start at multiples of their size");
+static_assert(IDRANGE_FIRST + (int64_t)IDRANGE_COUNT * IDRANGE_SIZE <= INT32_MAX,
+              "the pool ends below 2^31");
+
+static uid_t slot_base(unsigned slot)
+{
+    return (uid_t)IDRANGE_FIRST + slot * (uid_t)IDRANGE_SIZE;
+}
+
+static void slot_name(uid_t base, char name[static NAME_LEN])
+{
+    (void)snprintf(name, NAME_LEN, "%u", (unsigned)base);
+}
+
+/*
+ * Opens and locks the range's file. The name can be unlinked and made anew between our open and our
+ * lock (idrange_release), so the lock counts only when the name still leads to the locked file.
+ * -EBUSY when somebody holds it.
+ */
+static int lock_file(int registry_fd, const char *name, struct stat *ret_st, struct err *err)
+{
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        auto_close int fd = FD_NONE;
+        struct stat named;
+
+        fd = openat(registry_fd, name, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                    0600);
+        if (fd < 0)
+            return err_errno(err, -errno, "id range %s", name);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+            return errno == EWOULDBLOCK ? -EBUSY : err_errno(err, -errno, "lock id range %s", name);
+        if (fstat(fd, ret_st) < 0)
+            return err_errno(err, -errno, "id range %s", name);
+        if (!S_ISREG(ret_st->st_mode))
+            return err_set(err, -EINVAL, "id range %s: not a regular file", name);
+        if (fstatat(registry_fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            named.st_dev == ret_st->st_dev && named.st_ino == ret_st->st_ino)
+            return take_fd(&fd);
+    }
+    return -EBUSY;
+}
+
+/* Whether the range that starts at base touches one of the sorted ranges. */
+static bool is_avoided(uid_t base, const struct idrange_avoid *avoid, size_t count)
+{
+    uint32_t last = base + (IDRANGE_SIZE - 1);
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (avoid[mid].last < base)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < count && avoid[low].first <= last;
+}
+
+/* 0 and *ret, or -EBUSY when it is held or reserved. */
+static int try_slot(int registry_fd, uid_t base, struct idrange *ret, struct err *err)
+{
+    char name[NAME_LEN];
+    struct stat st;
+    int fd;
+
+    slot_name(base, name);
+    fd = lock_file(registry_fd, name, &st, err);
+    if (fd < 0)
+        return fd;
+    if (st.st_size > 0) {
+        (void)close(fd);
+        return -EBUSY;
+    }
+    *ret = (struct idrange){.base = base, .lock_fd = fd};
+    return 0;
+}
+
+int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
+                 struct idrange *ret, struct err *err)
+{
+    unsigned start;
+
+    /* A random first slot: starts at the same moment rarely try the same one. Early in a boot the
+     * kernel may have no entropy yet; any number does. */
+    if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != (ssize_t)sizeof(start))
+        start = (unsigned)getpid();
+    for (unsigned i = 0; i < IDRANGE_COUNT; i++) {
+        uid_t base = slot_base((start % IDRANGE_COUNT + i) % IDRANGE_COUNT);
+        int r;
+
+        if (is_avoided(base, avoid, avoid_count))
+            continue;
+        r = try_slot(registry_fd, base, ret, err);
+        if (r != -EBUSY)
+            return r;
+    }
+    return err_set(err, -ENOSPC,
+                   "no free range of %d user ids: all %d of the pool are in use, kept by stopped "
+                   "sandboxes or given to users in /etc/subuid; remove sandboxes",
+                   IDRANGE_SIZE, IDRANGE_COUNT);
+}
+
+/* 1 = the file says `owner`, 0 = it says nothing, -EPERM = it says something else. */
+static int check_owner(int fd, const char *owner)
+{
+    char text[IDRANGE_OWNER_MAX + 1];
+    size_t len = strlen(owner);
+    ssize_t n;
+
+    /* pread: the offset belongs to the open file description that init shares. */
+    n = pread(fd, text, sizeof(text), 0);
+    if (n < 0)
+        return -errno;
+    if (n == 0)
+        return 0;
+    return (size_t)n == len && memcmp(text, owner, len) == 0 ? 1 : -EPERM;
+}
+
+int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
+                   struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    char name[NAME_LEN];
+    struct stat st;
+    int r;
+
+    if (base < IDRANGE_FIRST || (base - IDRANGE_FIRST) % IDRANGE_SIZE != 0 ||
+        (base - IDRANGE_FIRST) / IDRANGE_SIZE >= IDRANGE_COUNT)
+        return err_set(err, -EINVAL, "%u does not start an id range", (unsigned)base);
+
+    slot_name(base, name);
+    fd = lock_file(registry_fd, name, &st, err);
+    if (fd == -EBUSY)
+        return err_set(err, -EBUSY, "id range %s is in use", name);
+    if (fd < 0)
+        return fd;
+    r = check_owner(fd, owner);
+    if (r == -EPERM)
+        return err_set(err, r, "id range %s is kept for another sandbox", name);
+    if (r < 0)
+        return err_errno(err, r, "read id range %s", name);
+
+    *ret = (struct idrange){.base = base, .lock_fd = take_fd(&fd)};
+    return 0;
+}
+
+/* Opens the range's file for writing; it must be the one that we hold the lock of. */
+static int open_locked(int registry_fd, const struct idrange *r, const char *name)
+{
+    auto_close int fd = FD_NONE;
+    struct stat held, named;
+
+    fd = openat(registry_fd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &named) < 0 || fstat(r->lock_fd, &held) < 0)
+        return -errno;
+    if (held.st_dev != named.st_dev || held.st_ino != named.st_ino)
+        return -ESTALE;
+    return take_fd(&fd);
+}
+
+/* Short enough for one write into one page of the file: a crash leaves all of it or nothing. */
+static int write_owner(int fd, const char *owner)
+{
+    size_t len = owner != NULL ? strlen(owner) : 0;
+    ssize_t n;
+
+    if (len > 0) {
+        n = pwrite(fd, owner, len, 0);
+        if (n < 0)
+            return -errno;
+        if ((size_t)n != len)
+            return -EIO;
+    }
+    if (ftruncate(fd, (off_t)len) < 0 || fsync(fd) < 0)
+        return -errno;
+    return 0;
+}
+
+int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    char name[NAME_LEN];
+    int code;
+
+    if (owner != NULL && (*owner == '\0' || strlen(owner) > IDRANGE_OWNER_MAX))
+        return err_set(err, -EINVAL, "owner of an id range: must have 1 to %d bytes",
+                       IDRANGE_OWNER_MAX);
+    slot_name(r->base, name);
+    fd = open_locked(registry_fd, r, name);
+    if (fd < 0)
+        return err_errno(err, fd, "open id range %s", name);
+    code = write_owner(fd, owner);
+    /* The name of a file that idrange_take made has to last, too. */
+    if (code == 0 && owner != NULL && fsync(registry_fd) < 0)
+        code = -errno;
+    return code < 0 ? err_errno(err, code, "write id range %s", name) : 0;
+}
+
+/* Unlinks the file unless somebody holds or keeps the range. */
+static void unlink_if_free(int registry_fd, const char *name)
+{
+    auto_close int fd = FD_NONE;
+    struct stat held, named;
+
+    fd = openat(registry_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return;
+    if (fstat(fd, &held) < 0 || fstatat(registry_fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    /* Under the lock of the file that the name leads to, nobody else unlinks or fills it. */
+    if (held.st_dev == named.st_dev && held.st_ino == named.st_ino && held.st_size == 0)
+        (void)unlinkat(registry_fd, name, 0);
+}
+
+void idrange_release(int registry_fd, struct idrange *r)
+{
+    char name[NAME_LEN];
+
+    if (r->lock_fd < 0)
+        return;
+    slot_name(r->base, name);
+    /* Not durable, and need not be: after a crash the owner's next sweep finds its own name. */
+    int fd = open_locked(registry_fd, r, name);
+    if (fd >= 0) {
+        (void)!ftruncate(fd, 0);
+        (void)close(fd);
+    }
+    /* Our copy goes first. Unlinking under it would free the name while a sandbox that still runs
+     * holds another copy, and a second one would get the same ids. */
+    idrange_done(r);
+    unlink_if_free(registry_fd, name);
+}
+
+void idrange_done(struct idrange *r)
+{
+    if (r->lock_fd >= 0)
+        (void)close(take_fd(&r->lock_fd));
+    r->base = 0;
+}
+
+/* Decimal digits only, at most UINT32_MAX or clamped to it, up to `stop`. */
+static int cut_number(const char **p, const char *end, char stop, bool clamp, uint32_t *ret)
+{
+    uint64_t value = 0;
+    const char *s = *p;
+
+    for (; s < end && *s != stop; s++) {
+        if (*s < '0' || *s > '9')
+            return -EINVAL;
+        value = value * 10 + (uint64_t)(*s - '0');
+        if (value > UINT32_MAX && !clamp)
+            return -EINVAL;
+        if (value > UINT32_MAX)
+            value = UINT32_MAX;
+    }
+    if (s == *p)
+        return -EINVAL;
+    *ret = (uint32_t)value;
+    *p = s + (s < end);
+    return 0;
+}
+
+/* One line "name:start:count" without its newline. 1 = a range, 0 = none (empty, comment, count 0).
+ */
+static int parse_line(const char *line, const char *end, struct idrange_avoid *ret)
+{
+    uint32_t start, count;
+    const char *colon;
+
+    if (line == end || *line == '#')
+        return 0;
+    colon = memchr(line, ':', (size_t)(end - line));
+    if (colon == NULL || colon == line || memchr(line, '\0', (size_t)(end - line)) != NULL)
+        return -EINVAL;
+    line = colon + 1;
+    if (memchr(line, ':', (size_t)(end - line)) == NULL)
+        return -EINVAL;
+    if (cut_number(&line, end, ':', false, &start) < 0)
+        return -EINVAL;
+    /* A count past the end of all ids takes the rest: too much is avoided, never too little. */
+    if (cut_number(&line, end, '\n', true, &count) < 0)
+        return -EINVAL;
+    if (count == 0)
+        return 0;
+    ret->first = start;
+    ret->last = count - 1 > UINT32_MAX - start ? UINT32_MAX : start + (count - 1);
+    return 1;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct idrange_avoid *x = a, *y = b;
+
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorts, and joins what overlaps or touches. Returns the new count. */
+static size_t merge(struct idrange_avoid *v, size_t count)
+{
+    size_t n = 0;
+
+    qsort(v, count, sizeof(*v), by_first);
+    for (size_t i = 0; i < count; i++) {
+        if (n > 0 && (v[n - 1].last == UINT32_MAX || v[i].first <= v[n - 1].last + 1)) {
+            if (v[i].last > v[n - 1].last)
+                v[n - 1].last = v[i].last;
+        } else {
+            v[n++] = v[i];
+        }
+    }
+    return n;
+}
+
+int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **ret,
+                         size_t *ret_count)
+{
+    const char *end = text + len;
+    auto_free struct idrange_avoid *v = NULL;
+    size_t lines = 1, n = 0;
+
+    for (const char *p = text; p < end; p++)
+        lines += *p == '\n';
+    if (lines > IDRANGE_SUBIDS_MAX)
+        return -E2BIG;
+    v = calloc(lines, sizeof(*v));
+    if (v == NULL)
+        return -ENOMEM;
+
+    while (text < end) {
+        const char *eol = memchr(text, '\n', (size_t)(end - text));
+        const char *stop = eol != NULL ? eol : end;
+        int r = parse_line(text, stop, &v[n]);
+
+        if (r < 0)
+            return r;
+        n += (size_t)r;
+        text = stop + (eol != NULL);
+    }
+    *ret_count = n > 0 ? merge(v, n) : 0;
+    *ret = take(v);
+    return 0;
+}
