@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/auto.h"
+
 struct err;
 struct cgroup_host; /* what this host has: opened once a process */
 struct cgroup;      /* one sandbox's directories, as fds */
@@ -44,6 +46,7 @@ struct cgroup_limits {
  * remembered, not errors. */
 int cgroup_host_open(struct cgroup_host **ret, struct err *err);
 void cgroup_host_free(struct cgroup_host *h);
+DEFINE_AUTO(struct cgroup_host, cgroup_host_free);
 enum cgroup_mode cgroup_host_mode(const struct cgroup_host *h);
 /* Whether limits of this kind can be enforced, and by which version (1, 2; 0 = not at all). */
 int cgroup_host_controller(const struct cgroup_host *h, enum cgroup_controller c);
@@ -60,6 +63,7 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
 /* Opens what an earlier process made. -ENOENT when nothing is there. */
 int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, struct err *err);
 void cgroup_free(struct cgroup *c); /* closes the fds; removes nothing */
+DEFINE_AUTO(struct cgroup, cgroup_free);
 
 /* O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no v2 tree.
  * Borrowed. */

@@ -1,0 +1,319 @@
+/*
+ * What the host has. Mounts are taken from mountinfo, wherever they are; a hierarchy is told by its
+ * device number, so that a v1 hierarchy that is mounted twice (cpu and cpu,cpuacct) counts once,
+ * and the opened mount point has to be on that device, so that a mount that hides another is not
+ * taken for it.
+ *
+ * Everything is relative to the mount: inside a container, whose mount shows only a part of the
+ * hierarchy (a root other than "/", or a cgroup namespace), "the root" is what the mount shows.
+ * /proc/self/cgroup is therefore not needed.
+ */
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/cgroup_internal.h"
+#include "sys/mountinfo.h"
+
+#define RIND_DIR "rind"
+
+static const char *const controller_names[] = {
+    [CG_MEMORY] = "memory", [CG_CPU] = "cpu",         [CG_CPUACCT] = "cpuacct",
+    [CG_PIDS] = "pids",     [CG_FREEZER] = "freezer",
+};
+static_assert(sizeof(controller_names) / sizeof(controller_names[0]) == CG_CONTROLLER_MAX,
+              "one name a controller");
+
+/* The controllers of v2 that have to be named in cgroup.controllers. What cpuacct and freezer do on
+ * v1 (cpu.stat, cgroup.freeze) every v2 directory does by itself. */
+static const uint32_t v2_listed = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_PIDS;
+static const uint32_t v2_always = 1U << CG_CPUACCT | 1U << CG_FREEZER;
+
+/* A mount that mountinfo shows, before it is opened. */
+struct candidate {
+    char *path; /* owned */
+    int version;
+    dev_t dev;
+    bool whole; /* the mount shows the hierarchy's root */
+    uint32_t has;
+};
+
+struct candidates {
+    struct candidate v[CG_HIERARCHIES_MAX];
+    int count;
+    uint32_t read_only;
+};
+
+const char *cgroup_controller_name(enum cgroup_controller c)
+{
+    assert((unsigned)c < CG_CONTROLLER_MAX);
+    return controller_names[c];
+}
+
+static uint32_t named_controllers(const char *options)
+{
+    uint32_t has = 0;
+
+    for (unsigned i = 0; i < CG_CONTROLLER_MAX; i++)
+        if (mountinfo_has_option(options, controller_names[i]))
+            has |= 1U << i;
+    return has;
+}
+
+/* 0 for a mount that is of no use: another file system, a named v1 hierarchy, one whose files have
+ * other names than ours, or the detached rest of one ("//deleted"). */
+static int useful_version(const struct mountinfo_entry *e, uint32_t *ret_has)
+{
+    *ret_has = 0;
+    if (strcmp(e->fstype, "cgroup2") == 0)
+        return 2;
+    if (strcmp(e->fstype, "cgroup") != 0 || mountinfo_has_option(e->super_options, "noprefix"))
+        return 0;
+    *ret_has = named_controllers(e->super_options);
+    return *ret_has != 0 ? 1 : 0;
+}
+
+static struct candidate *same_hierarchy(struct candidates *all, int version, dev_t dev)
+{
+    for (int i = 0; i < all->count; i++) {
+        struct candidate *c = &all->v[i];
+
+        /* There is one v2 hierarchy a kernel, though each cgroup namespace mounts it by another
+         * device number. */
+        if (c->version == version && (version == 2 || c->dev == dev))
+            return c;
+    }
+    return NULL;
+}
+
+/* The first mount of a hierarchy counts, but one that shows all of it is better. */
+static int consider(struct candidates *all, const struct mountinfo_entry *e)
+{
+    dev_t dev = makedev(e->major, e->minor);
+    bool whole = strcmp(e->root, "/") == 0;
+    struct candidate *c;
+    uint32_t has;
+    int version;
+    char *path;
+
+    version = useful_version(e, &has);
+    if (version == 0)
+        return 0;
+    if (mountinfo_has_option(e->options, "ro") || mountinfo_has_option(e->super_options, "ro")) {
+        all->read_only |= version == 2 ? v2_listed | v2_always : has;
+        return 0;
+    }
+    c = same_hierarchy(all, version, dev);
+    if (c != NULL && (c->whole || !whole))
+        return 0;
+    if (c == NULL && all->count == CG_HIERARCHIES_MAX)
+        return 0; /* more than the controllers that exist: these are repetitions */
+
+    path = strdup(e->mount_point);
+    if (path == NULL)
+        return -ENOMEM;
+    if (c == NULL)
+        c = &all->v[all->count++];
+    free(c->path);
+    *c = (struct candidate){
+        .path = path, .version = version, .dev = dev, .whole = whole, .has = has};
+    return 0;
+}
+
+static void candidates_done(struct candidates *all)
+{
+    for (int i = 0; i < all->count; i++)
+        free(all->v[i].path);
+}
+
+static int find_candidates(char *text, size_t len, struct candidates *all, struct err *err)
+{
+    struct mountinfo_entry e;
+    struct mountinfo m;
+    int r;
+
+    mountinfo_init(&m, text, len);
+    while ((r = mountinfo_next(&m, &e)) != 0) {
+        if (r < 0)
+            continue; /* not a line of a kernel's; whatever it says, no start depends on it */
+        r = consider(all, &e);
+        if (r < 0)
+            return err_errno(err, r, "mountinfo, line %u", m.line);
+    }
+    return 0;
+}
+
+static uint32_t v2_controllers(int root_fd)
+{
+    char text[CG_SMALL_MAX];
+
+    if (cg_read(root_fd, "cgroup.controllers", text) < 0)
+        return v2_always;
+    for (char *p = text; *p != '\0'; p++)
+        if (*p == ' ' || *p == '\n')
+            *p = ',';
+    return (named_controllers(text) & v2_listed) | v2_always;
+}
+
+/* The kernel's word for what the mount point is: mountinfo can be out of date, and holds text of
+ * users' file systems. */
+static bool is_cgroup_mount(int fd, const struct candidate *c)
+{
+    struct statfs fs;
+    struct stat st;
+
+    if (fstat(fd, &st) < 0 || st.st_dev != c->dev || fstatfs(fd, &fs) < 0)
+        return false;
+    return fs.f_type == (c->version == 2 ? CGROUP2_SUPER_MAGIC : CGROUP_SUPER_MAGIC);
+}
+
+/* A mount point that cannot be opened, or is not (any more) what mountinfo says, is left out. */
+static void open_hierarchy(struct cgroup_host *h, struct candidate *c)
+{
+    auto_close int fd = FD_NONE;
+
+    fd = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || !is_cgroup_mount(fd, c))
+        return;
+    if (c->version == 2) {
+        h->v2 = h->count;
+        c->has = v2_controllers(fd);
+    }
+    h->hier[h->count++] = (struct cg_hierarchy){
+        .path = take(c->path),
+        .version = c->version,
+        .root_fd = take_fd(&fd),
+        .rind_fd = FD_NONE,
+        .has = c->has,
+    };
+}
+
+/* v1 has a controller or v2 has it, never both; what every v2 directory can do is done there. */
+static void choose_homes(struct cgroup_host *h)
+{
+    for (unsigned c = 0; c < CG_CONTROLLER_MAX; c++) {
+        h->home[c] = CG_NOWHERE;
+        for (int i = 0; i < h->count; i++) {
+            if ((h->hier[i].has & 1U << c) == 0)
+                continue;
+            if (h->home[c] == CG_NOWHERE || h->hier[i].version == 2)
+                h->home[c] = i;
+        }
+    }
+}
+
+int cg_host_from_mountinfo(char *text, size_t len, struct cgroup_host **ret, struct err *err)
+{
+    auto_ptr(cgroup_host_free) struct cgroup_host *h = NULL;
+    struct candidates all = {0};
+    int r;
+
+    h = calloc(1, sizeof(*h));
+    if (h == NULL)
+        return err_errno(err, -ENOMEM, "cgroups");
+    h->v2 = CG_NOWHERE;
+
+    r = find_candidates(text, len, &all, err);
+    for (int i = 0; r == 0 && i < all.count; i++)
+        open_hierarchy(h, &all.v[i]);
+    h->read_only = all.read_only;
+    candidates_done(&all);
+    if (r < 0)
+        return r;
+    choose_homes(h);
+    *ret = take(h);
+    return 0;
+}
+
+int cgroup_host_open(struct cgroup_host **ret, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    auto_free char *text = NULL;
+    size_t len;
+    int r;
+
+    fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "/proc/self/mountinfo");
+    r = file_read_fd(fd, MOUNTINFO_TEXT_MAX, &text, &len, err);
+    if (r < 0)
+        return err_wrap(err, r, "/proc/self/mountinfo");
+    return cg_host_from_mountinfo(text, len, ret, err);
+}
+
+void cgroup_host_free(struct cgroup_host *h)
+{
+    if (h == NULL)
+        return;
+    for (int i = 0; i < h->count; i++) {
+        free(h->hier[i].path);
+        (void)close(h->hier[i].root_fd);
+        cg_rind_forget(&h->hier[i]);
+    }
+    free(h);
+}
+
+enum cgroup_mode cgroup_host_mode(const struct cgroup_host *h)
+{
+    if (h->count == 0)
+        return CG_MODE_NONE;
+    if (h->v2 == CG_NOWHERE)
+        return CG_MODE_V1;
+    return h->count == 1 ? CG_MODE_V2 : CG_MODE_HYBRID;
+}
+
+int cgroup_host_controller(const struct cgroup_host *h, enum cgroup_controller c)
+{
+    assert((unsigned)c < CG_CONTROLLER_MAX);
+    return h->home[c] == CG_NOWHERE ? 0 : h->hier[h->home[c]].version;
+}
+
+void cg_rind_forget(struct cg_hierarchy *hier)
+{
+    if (hier->rind_fd >= 0)
+        (void)close(take_fd(&hier->rind_fd));
+    hier->enabled = 0;
+}
+
+int cg_rind_open(struct cg_hierarchy *hier, bool make, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    struct stat root, st;
+    int r;
+
+    if (hier->rind_fd >= 0)
+        return 0;
+    if (make && mkdirat(hier->root_fd, RIND_DIR, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "make %s/" RIND_DIR, hier->path);
+    fd = openat(hier->root_fd, RIND_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno == ENOENT && !make)
+        return -ENOENT;
+    if (fd < 0)
+        return err_errno(err, -errno, "%s/" RIND_DIR, hier->path);
+    if (fstat(fd, &st) < 0 || fstat(hier->root_fd, &root) < 0)
+        return err_errno(err, -errno, "%s/" RIND_DIR, hier->path);
+    if (st.st_dev != root.st_dev)
+        return err_set(err, -EPERM, "%s/" RIND_DIR ": something else is mounted there", hier->path);
+    /* Whoever owns it could move processes and change limits below it. */
+    if (st.st_uid != geteuid())
+        return err_set(err, -EPERM, "%s/" RIND_DIR ": belongs to uid %u, not to rind", hier->path,
+                       (unsigned)st.st_uid);
+    /* Once for all sandboxes: each counts the levels above its own, too. */
+    if (make && hier->version == 2) {
+        r = cg_write_number(fd, "cgroup.max.depth", CG_DEPTH_MAX + 1);
+        if (r < 0)
+            return err_errno(err, r, "%s/" RIND_DIR "/cgroup.max.depth", hier->path);
+    }
+    hier->rind_fd = take_fd(&fd);
+    return 0;
+}

@@ -1,0 +1,283 @@
+/*
+ * Ending and stopping all processes of a sandbox. On v2 the kernel does both; without it, the
+ * processes are found in cgroup.procs, and stopped by the v1 freezer where there is one, so that
+ * they cannot fork away from the reader.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/cgroup_internal.h"
+
+enum {
+    FREEZE_MS = 1000, /* a process in an uninterruptible wait holds a freeze up; not for ever */
+    PAUSE_MIN_USEC = 50,
+    PAUSE_MAX_USEC = 12800,
+    BATCH_MAX = 256, /* processes signalled in one go */
+    PROCS_TEXT_MAX = BATCH_MAX * 12,
+};
+
+/* A wait that grows from look to look, so that what is done at once is seen at once, and what takes
+ * long costs no CPU. */
+struct patience {
+    int64_t deadline; /* cg_now_ms() */
+    long usec;
+};
+
+static struct patience patience(int ms)
+{
+    return (struct patience){.deadline = cg_now_ms() + ms, .usec = PAUSE_MIN_USEC};
+}
+
+/* Waits, or until fd polls as changed (FD_NONE: no fd). False, without a wait, past the deadline.
+ */
+static bool wait_more(struct patience *p, int fd)
+{
+    struct pollfd change = {.fd = fd, .events = POLLPRI};
+    struct timespec t = {.tv_nsec = p->usec * 1000};
+
+    if (cg_now_ms() >= p->deadline)
+        return false;
+    (void)ppoll(&change, 1, &t, NULL);
+    if (p->usec < PAUSE_MAX_USEC)
+        p->usec *= 2;
+    return true;
+}
+
+/* Waits until `key` of cgroup.events is `want`. The file polls as changed then, but the kernel
+ * holds back a notice that follows another within 10 ms, so we look by ourselves, too. */
+static int wait_event(int dir_fd, const char *key, uint64_t want, struct patience p)
+{
+    auto_close int fd = FD_NONE;
+
+    fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    do {
+        char text[CG_SMALL_MAX];
+        uint64_t value;
+        ssize_t n;
+        int r;
+
+        n = pread(fd, text, sizeof(text) - 1, 0);
+        if (n < 0)
+            return -errno;
+        text[n] = '\0';
+        r = cg_keyed(text, key, &value);
+        if (r < 0)
+            return r;
+        if (value == want)
+            return 0;
+    } while (wait_more(&p, fd));
+    return -ETIMEDOUT;
+}
+
+/* The processes in dir, at most BATCH_MAX of them. */
+static int read_procs(int dir_fd, pid_t pids[static BATCH_MAX])
+{
+    auto_close int fd = FD_NONE;
+    char text[PROCS_TEXT_MAX + 1];
+    char *p = text, *end;
+    ssize_t n;
+    int count = 0;
+
+    fd = openat(dir_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    n = read(fd, text, PROCS_TEXT_MAX);
+    if (n < 0)
+        return -errno;
+    text[n] = '\0';
+    /* A number that the buffer cut off has no newline, and waits for the next batch. */
+    while (count < BATCH_MAX && (end = strchr(p, '\n')) != NULL) {
+        long pid = strtol(p, NULL, 10);
+
+        if (pid > 0) /* 0: a process that our pid namespace does not see */
+            pids[count++] = (pid_t)pid;
+        p = end + 1;
+    }
+    return count;
+}
+
+static bool has_pid(const pid_t *pids, int count, pid_t pid)
+{
+    for (int i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/*
+ * Signals one batch; returns how many were there. A pid may be somebody else's by the time we use
+ * it: each is pinned by a pidfd first, and then has to be in the list still. One that is pinned and
+ * listed afterwards was ours, or has ended since.
+ */
+static int kill_batch(int dir_fd)
+{
+    int fds[BATCH_MAX], count, again;
+    pid_t pids[BATCH_MAX], now[BATCH_MAX];
+
+    count = read_procs(dir_fd, pids);
+    if (count <= 0)
+        return count;
+    for (int i = 0; i < count; i++)
+        fds[i] = pidfd_open(pids[i], 0);
+    again = read_procs(dir_fd, now);
+    for (int i = 0; i < count; i++) {
+        if (fds[i] < 0)
+            continue;
+        if (has_pid(now, again, pids[i]))
+            (void)pidfd_send_signal(fds[i], SIGKILL, NULL, 0); /* ESRCH: it has ended */
+        (void)close(fds[i]);
+    }
+    return count;
+}
+
+/* The same for a directory and all below it (v2 leaves). */
+static int kill_tree(int dir_fd, int depth)
+{
+    int count = kill_batch(dir_fd), fd;
+    struct dirent *e;
+    DIR *dir;
+
+    if (count < 0 || depth == 0)
+        return count;
+    fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    dir = fdopendir(fd);
+    if (dir == NULL) {
+        (void)close(fd);
+        return -ENOMEM;
+    }
+    while ((e = readdir(dir)) != NULL) {
+        auto_close int child = FD_NONE;
+        int n;
+
+        if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        child = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        n = child < 0 ? 0 : kill_tree(child, depth - 1); /* gone in between: nothing to end */
+        count += n > 0 ? n : 0;
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+static int freezer_fd(const struct cgroup *c)
+{
+    return c->home[CG_FREEZER] == CG_NOWHERE ? FD_NONE : c->dir_fd[c->home[CG_FREEZER]];
+}
+
+/* Signals until nobody is listed. A v1 freezer holds them meanwhile, and must let go of them for
+ * the signal to work; a v2 one need not. */
+static int kill_by_list(const struct cgroup *c, int dir_fd, struct patience p)
+{
+    int freezer = c->v2 == CG_NOWHERE ? freezer_fd(c) : FD_NONE;
+
+    for (;;) {
+        int n;
+
+        if (freezer >= 0)
+            (void)file_poke_at(freezer, "freezer.state", "FROZEN");
+        n = kill_tree(dir_fd, CG_DEPTH_MAX);
+        if (freezer >= 0)
+            (void)file_poke_at(freezer, "freezer.state", "THAWED");
+        if (n <= 0)
+            return n;
+        if (!wait_more(&p, FD_NONE))
+            return -ETIMEDOUT;
+    }
+}
+
+/* A directory that holds all of the sandbox's processes. */
+static int any_dir(const struct cgroup *c)
+{
+    if (c->v2 != CG_NOWHERE)
+        return c->dir_fd[c->v2];
+    for (int i = 0; i < CG_HIERARCHIES_MAX; i++)
+        if (c->dir_fd[i] >= 0)
+            return c->dir_fd[i];
+    return FD_NONE;
+}
+
+int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
+{
+    struct patience p = patience(deadline_ms);
+    int dir_fd = any_dir(c);
+    int r = -ENOENT;
+
+    if (dir_fd < 0)
+        return err_set(err, -EOPNOTSUPP, "this host has no cgroup to end a sandbox by");
+    if (c->v2 != CG_NOWHERE) {
+        r = file_poke_at(dir_fd, "cgroup.kill", "1");
+        if (r == 0)
+            r = wait_event(dir_fd, "populated", 0, p);
+    }
+    if (r == -ENOENT) /* v1, or a kernel before 5.14 */
+        r = kill_by_list(c, dir_fd, p);
+    if (r == -ETIMEDOUT)
+        return err_set(err, r, "processes are still there %d ms after SIGKILL", deadline_ms);
+    return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;
+}
+
+static int freeze_v1(int dir_fd, bool freeze)
+{
+    const char *want = freeze ? "FROZEN\n" : "THAWED\n";
+    struct patience p = patience(FREEZE_MS);
+    char text[CG_SMALL_MAX];
+    int r;
+
+    do {
+        /* Written again each time: processes that came late keep it FREEZING otherwise. */
+        r = file_poke_at(dir_fd, "freezer.state", freeze ? "FROZEN" : "THAWED");
+        if (r == 0)
+            r = cg_read(dir_fd, "freezer.state", text);
+        if (r < 0)
+            return r;
+        if (strcmp(text, want) == 0)
+            return 0;
+    } while (wait_more(&p, FD_NONE));
+    return -ETIMEDOUT;
+}
+
+static int freeze_v2(int dir_fd, bool freeze)
+{
+    int r = file_poke_at(dir_fd, "cgroup.freeze", freeze ? "1" : "0");
+
+    return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, patience(FREEZE_MS));
+}
+
+static int set_frozen(const struct cgroup *c, bool freeze)
+{
+    if (c->v2 != CG_NOWHERE)
+        return freeze_v2(c->dir_fd[c->v2], freeze);
+    return freeze_v1(freezer_fd(c), freeze);
+}
+
+int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err)
+{
+    int r;
+
+    if (c->v2 == CG_NOWHERE && freezer_fd(c) < 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "pause: this host has no cgroup freezer; mount -t cgroup2 cgroup2 "
+                       "/sys/fs/cgroup/unified");
+    r = set_frozen(c, freeze);
+    if (r == -ETIMEDOUT && freeze)
+        (void)set_frozen(c, false); /* half frozen is neither paused nor running */
+    if (r == -ETIMEDOUT)
+        return err_set(err, r, "%s: a process has not followed within %d ms",
+                       freeze ? "pause" : "resume", FREEZE_MS);
+    return r < 0 ? err_errno(err, r, "%s", freeze ? "pause" : "resume") : 0;
+}
