@@ -1,9 +1,9 @@
 #include "launch/idrange.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -220,19 +220,29 @@ int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner,
     return code < 0 ? err_errno(err, code, "write id range %s", name) : 0;
 }
 
-/* Unlinks the file unless somebody holds or keeps the range. */
-static void unlink_if_free(int registry_fd, const char *name)
+/* Locks the range's file if it is there and nobody holds it; the name leads to it then, and nobody
+ * else unlinks or fills it while we have the lock. Negative errno. */
+static int lock_if_free(int registry_fd, const char *name)
 {
     auto_close int fd = FD_NONE;
     struct stat held, named;
 
-    fd = openat(registry_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    fd = openat(registry_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return;
+        return -errno;
     if (fstat(fd, &held) < 0 || fstatat(registry_fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
-        return;
-    /* Under the lock of the file that the name leads to, nobody else unlinks or fills it. */
-    if (held.st_dev == named.st_dev && held.st_ino == named.st_ino && held.st_size == 0)
+        return -errno;
+    if (!S_ISREG(held.st_mode) || held.st_dev != named.st_dev || held.st_ino != named.st_ino)
+        return -ESTALE;
+    return take_fd(&fd);
+}
+
+static void unlink_if_free(int registry_fd, const char *name)
+{
+    auto_close int fd = lock_if_free(registry_fd, name);
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0)
         (void)unlinkat(registry_fd, name, 0);
 }
 
@@ -260,6 +270,72 @@ void idrange_done(struct idrange *r)
     if (r->lock_fd >= 0)
         (void)close(take_fd(&r->lock_fd));
     r->base = 0;
+}
+
+/* The id in "<state_dir>\n<id>\n", cut out of text in place; NULL when it says anything else. */
+static char *owned_id(char *text, size_t len, const char *state_dir)
+{
+    size_t dir_len = strlen(state_dir);
+    char *id = text + dir_len + 1;
+
+    if (len < dir_len + 3 || memcmp(text, state_dir, dir_len) != 0 || text[dir_len] != '\n' ||
+        text[len - 1] != '\n')
+        return NULL;
+    text[len - 1] = '\0';
+    return strlen(id) == len - dir_len - 2 && strchr(id, '\n') == NULL ? id : NULL;
+}
+
+/* 1 = a reservation was forgotten, 0 = the range stays as it is. */
+static int sweep_one(int registry_fd, const char *name, const char *state_dir,
+                     bool (*keep)(void *arg, const char *id), void *arg)
+{
+    auto_close int fd = lock_if_free(registry_fd, name);
+    char text[IDRANGE_OWNER_MAX + 1];
+    const char *id;
+    ssize_t n;
+
+    if (fd < 0)
+        return 0;
+    n = pread(fd, text, sizeof(text), 0);
+    if (n < 0)
+        return 0;
+    if (n > 0) {
+        id = owned_id(text, (size_t)n, state_dir);
+        if (id == NULL || keep(arg, id))
+            return 0;
+    }
+    if (unlinkat(registry_fd, name, 0) < 0)
+        return 0;
+    return n > 0;
+}
+
+static bool is_range_name(const char *name)
+{
+    size_t len = strspn(name, "0123456789");
+
+    return len > 0 && len < NAME_LEN && name[len] == '\0';
+}
+
+int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg, const char *id),
+                  void *arg, struct err *err)
+{
+    struct dirent *e;
+    int fd, swept = 0;
+    DIR *dir;
+
+    fd = openat(registry_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "id range registry");
+    dir = fdopendir(fd);
+    if (dir == NULL) {
+        (void)close(fd);
+        return err_errno(err, -ENOMEM, "id range registry");
+    }
+    while ((e = readdir(dir)) != NULL)
+        if (is_range_name(e->d_name))
+            swept += sweep_one(registry_fd, e->d_name, state_dir, keep, arg);
+    (void)closedir(dir);
+    return swept;
 }
 
 /* Decimal digits only, at most UINT32_MAX or clamped to it, up to `stop`. */

@@ -10,6 +10,7 @@
  * range.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -56,6 +57,13 @@ int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner,
  * holds the description. The file is unlinked when that is so at once; else it stays, empty, and is
  * used again. */
 void idrange_release(int registry_fd, struct idrange *r);
+/*
+ * For the start after a crash: forgets reservations of `state_dir` that nobody holds and for whose
+ * id keep() says no, and unlinks files that nobody holds or keeps. Other state directories'
+ * reservations, and what no rind wrote, stay. Returns how many reservations were forgotten.
+ */
+int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg, const char *id),
+                  void *arg, struct err *err);
 /* Closes our copy of the lock only. */
 void idrange_done(struct idrange *r);
 /* Ranges of /etc/subuid and /etc/subgid text ("name:start:count" lines), merged and sorted. Pure.
