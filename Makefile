@@ -104,13 +104,18 @@ build/shim/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(MUSL_CC) $(SHIM_CFLAGS) -c -o $@ $<
 
-build/rootfs.tar: rootfs-builder/default-rootfs
+build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build
 	rootfs-builder/default-rootfs $@
 
-$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/rootfs.tar
+build/base.tar: rootfs-builder/base-layer rootfs-builder/ustar.py build/shim/sandbox-shim
+	rootfs-builder/base-layer build/shim/sandbox-shim $@
+
+# A layer's name is the SHA-256 of its archive, computed here, so that rind itself needs to hash nothing.
+$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/rootfs.tar build/base.tar
 	@mkdir -p $(@D)
-	$(CC) -c -o $@ $<
+	$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
+	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -c -o $@ $<
 
 # ---- tests ------------------------------------------------------------------------------------------------------
 $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)

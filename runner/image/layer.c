@@ -1,0 +1,217 @@
+#include "image/layer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "image/embed.h"
+#include "image/tar.h"
+#include "sys/openat2.h"
+#include "sys/rmtree.h"
+
+/*
+ * Whoever unpacks holds an exclusive flock on layers/.lock. So one process unpacks and the others
+ * wait for it instead of doing the same work, and every unfinished directory that the holder finds
+ * belongs to nobody alive: it may be swept. The kernel drops the lock of a process that dies. The
+ * fast path, the layer is there, takes no lock.
+ */
+#define LAYERS     "layers"
+#define LOCK_NAME  ".lock"
+#define TMP_PREFIX ".tmp-builtin-"
+
+enum { LAYERS_MODE = 0700, LAYER_MODE = 0755 };
+
+const char *image_builtin_name(enum builtin_layer which)
+{
+    return which == BUILTIN_BASE ? embed_base_id : embed_root_id;
+}
+
+static struct blob builtin_archive(enum builtin_layer which)
+{
+    return which == BUILTIN_BASE ? embed_base() : embed_root();
+}
+
+/* A directory of ours with exactly this mode. The state directory is closed to others; this finds
+ * out when somebody opened it, or put something else in our place. */
+static int check_dir(int fd, const char *name, mode_t mode, struct err *err)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", name);
+    if (st.st_uid != geteuid())
+        return err_set(err, -EPERM, "%s: belongs to user %u, not to %u", name, (unsigned)st.st_uid,
+                       (unsigned)geteuid());
+    if ((st.st_mode & 07777) != mode)
+        return err_set(err, -EPERM, "%s: has mode %03o, must have %03o", name,
+                       (unsigned)(st.st_mode & 07777), (unsigned)mode);
+    return 0;
+}
+
+/* Opens a directory that passes check_dir. A missing one is no failure yet: -ENOENT records
+ * nothing. */
+static int open_dir(int dirfd, const char *name, int flags, mode_t mode, int *ret_fd,
+                    struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    int r;
+
+    fd = sys_openat2(dirfd, name, flags | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    if (fd == -ENOENT)
+        return fd;
+    if (fd < 0) /* a link, or a file: ELOOP, ENOTDIR */
+        return err_errno(err, fd, "%s", name);
+    r = check_dir(fd, name, mode, err);
+    if (r < 0)
+        return r;
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* The layers directory, made when it is missing. O_RDONLY, for fsync and readdir. */
+static int open_layers(int state_fd, int *ret_fd, struct err *err)
+{
+    int r;
+
+    r = open_dir(state_fd, LAYERS, O_RDONLY, LAYERS_MODE, ret_fd, err);
+    if (r != -ENOENT)
+        return r;
+    if (mkdirat(state_fd, LAYERS, LAYERS_MODE) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "create %s", LAYERS);
+    return open_dir(state_fd, LAYERS, O_RDONLY, LAYERS_MODE, ret_fd, err);
+}
+
+static int take_lock(int layers_fd, int *ret_fd, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+
+    fd = openat(layers_fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, -errno, "%s/%s", LAYERS, LOCK_NAME);
+    while (flock(fd, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "lock %s/%s", LAYERS, LOCK_NAME);
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* Removes what crashed processes left. The caller holds the lock. */
+static int sweep(int layers_fd, struct err *err)
+{
+    struct dirent *entry;
+    int fd, r = 0;
+    DIR *dir;
+
+    fd = openat(layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        r = -errno;
+        if (fd >= 0)
+            (void)close(fd);
+        return err_errno(err, r, "read %s", LAYERS);
+    }
+    while (r == 0 && (errno = 0, entry = readdir(dir)) != NULL)
+        if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0)
+            r = rmtree_at(layers_fd, entry->d_name, err);
+    if (r == 0 && errno != 0)
+        r = err_errno(err, -errno, "read %s", LAYERS);
+    (void)closedir(dir);
+    return r;
+}
+
+static int unpack_into(int layers_fd, const char *tmp, struct blob archive, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    int r;
+
+    if (mkdirat(layers_fd, tmp, 0700) < 0)
+        return err_errno(err, -errno, "create %s", tmp);
+    fd = openat(layers_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "open %s", tmp);
+    r = tar_unpack(fd, archive.data, archive.len, err);
+    if (r < 0)
+        return r;
+    if (fchmod(fd, LAYER_MODE) < 0 || fsync(fd) < 0)
+        return err_errno(err, -errno, "finish %s", tmp);
+    return 0;
+}
+
+/* Unpacks and gives the layer its name. The caller holds the lock. */
+static int make_layer(int layers_fd, enum builtin_layer which, struct err *err)
+{
+    const char *name = image_builtin_name(which);
+    char tmp[sizeof(TMP_PREFIX) + 16];
+    int r;
+
+    (void)snprintf(tmp, sizeof(tmp), TMP_PREFIX "%d", (int)getpid());
+    r = unpack_into(layers_fd, tmp, builtin_archive(which), err);
+    if (r == 0 && renameat2(layers_fd, tmp, layers_fd, name, RENAME_NOREPLACE) < 0)
+        r = err_errno(err, -errno, "rename to %s", name);
+    if (r < 0) {
+        (void)rmtree_at(layers_fd, tmp, NULL); /* what stays, the next first use sweeps */
+        return r;
+    }
+    if (fsync(layers_fd) < 0)
+        return err_errno(err, -errno, "sync %s", LAYERS);
+    return 0;
+}
+
+static int open_or_make(int layers_fd, enum builtin_layer which, int *ret_fd, struct err *err)
+{
+    auto_close int lock_fd = FD_NONE;
+    const char *name = image_builtin_name(which);
+    int r;
+
+    r = open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
+    if (r != -ENOENT)
+        return r;
+    r = take_lock(layers_fd, &lock_fd, err);
+    if (r < 0)
+        return r;
+    /* Somebody else may have made it while we waited. */
+    r = open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
+    if (r != -ENOENT)
+        return r;
+    r = sweep(layers_fd, err);
+    if (r < 0)
+        return r;
+    r = make_layer(layers_fd, which, err);
+    if (r < 0)
+        return r;
+    return open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
+}
+
+int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, struct err *err)
+{
+    auto_close int layers_fd = FD_NONE;
+    int r;
+
+    r = open_layers(state_fd, &layers_fd, err);
+    if (r == 0)
+        r = open_or_make(layers_fd, which, ret_fd, err);
+    return r < 0 ? err_wrap(err, r, "built-in layer") : 0;
+}
+
+int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err)
+{
+    auto_close int base = FD_NONE, root = FD_NONE;
+    int r;
+
+    r = image_builtin_layer(state_fd, BUILTIN_BASE, &base, err);
+    if (r < 0)
+        return r;
+    r = image_builtin_layer(state_fd, BUILTIN_ROOT, &root, err);
+    if (r < 0)
+        return r;
+    *ret_base_fd = take_fd(&base);
+    *ret_root_fd = take_fd(&root);
+    return 0;
+}
