@@ -202,15 +202,16 @@ int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, str
 
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err)
 {
-    auto_close int base = FD_NONE, root = FD_NONE;
+    auto_close int layers_fd = FD_NONE, base = FD_NONE, root = FD_NONE;
     int r;
 
-    r = image_builtin_layer(state_fd, BUILTIN_BASE, &base, err);
+    r = open_layers(state_fd, &layers_fd, err);
+    if (r == 0)
+        r = open_or_make(layers_fd, BUILTIN_BASE, &base, err);
+    if (r == 0)
+        r = open_or_make(layers_fd, BUILTIN_ROOT, &root, err);
     if (r < 0)
-        return r;
-    r = image_builtin_layer(state_fd, BUILTIN_ROOT, &root, err);
-    if (r < 0)
-        return r;
+        return err_wrap(err, r, "built-in layer");
     *ret_base_fd = take_fd(&base);
     *ret_root_fd = take_fd(&root);
     return 0;
