@@ -1,0 +1,507 @@
+/*
+ * Theory of operation. The walk is a stack of levels: the directory being emptied, its parent, and so on up to the top.
+ * A level with a slot has an open fd and a buffer of entries; the `pinned` topmost and some of the deepest have one. When
+ * slots or fds run out, the shallowest unpinned level is closed: it keeps its device and inode number and the
+ * place where its scan goes on. Coming back to it, it is opened as ".." of its child and must be the same inode: a child
+ * that was moved elsewhere would lead elsewhere.
+ *
+ * When it is not the same, or when the levels that may be remembered are used up, the walk falls back to the nearest
+ * level that still has an fd, and scans that again from its start. Every such pass has removed something, or counts as
+ * a restart, of which there are only so many.
+ */
+#include "proto/rmtree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* musl brings no kernel headers: struct open_how of linux/openat2.h, and two of its flags. */
+struct how {
+    uint64_t flags, mode, resolve;
+};
+enum { HOW_NO_XDEV = 0x01, HOW_NO_MAGICLINKS = 0x02 };
+
+enum {
+    SLOT_BYTES = 32768,  /* entries read at once */
+    RESTARTS_MAX = 1000, /* passes lost to somebody who moves directories about */
+    SWAPS_MAX = 8,       /* changes of one entry between directory and file while it is removed */
+    LEVELS_FIRST = 64,
+};
+
+/* 16 + 24 and one or two in passing: fits into 64 fds beside stdio and a few of the caller's. */
+const struct rmtree_limits rmtree_default_limits = {.pinned = 16, .recent = 24, .levels = 131072};
+
+/* What getdents64 writes. */
+struct entry {
+    uint64_t ino;
+    int64_t next; /* where a scan behind this entry starts */
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+struct slot {
+    int fd;       /* owned; -1 = the slot is free */
+    size_t level; /* whose it is */
+    size_t at, end;
+    char *buf; /* borrowed from walk.bufs: SLOT_BYTES */
+};
+
+struct level {
+    struct slot *slot; /* borrowed; NULL = closed */
+    dev_t dev;         /* set when it is closed, as ino: who it must be when it is opened again */
+    ino_t ino;
+    int64_t resume; /* where its scan goes on */
+    size_t name;    /* its name in its parent: offset into names */
+    bool skipped;   /* resumed: if it proves not to be empty it is scanned once more */
+    bool orphan;    /* the levels between it and the one before were forgotten */
+};
+
+struct walk {
+    int dirfd; /* borrowed */
+    const char *top;
+    unsigned flags;
+    unsigned restarts;
+    struct rmtree_limits limits;
+    size_t slot_count;
+    struct slot *slots;   /* owned */
+    char *bufs;           /* owned; costs nothing until it is used */
+    struct level *levels; /* owned */
+    size_t depth, cap;
+    char *names; /* owned; names of the levels, NUL-terminated, in order */
+    size_t names_len, names_cap;
+};
+
+/* ---- system calls ---- */
+
+static long read_entries(int fd, void *buf, size_t len)
+{
+    long n = syscall(SYS_getdents64, fd, buf, len);
+
+    /* A directory that was removed while open has no entries: the kernel says ENOENT. */
+    if (n < 0)
+        return errno == ENOENT ? 0 : -errno;
+    return n;
+}
+
+static int open_once(const struct walk *w, int dirfd, const char *name)
+{
+    struct how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = HOW_NO_XDEV | HOW_NO_MAGICLINKS,
+    };
+    int fd;
+
+    do {
+        if (w->flags & RMTREE_ONE_MOUNT)
+            fd = (int)syscall(SYS_openat2, dirfd, name, &how, sizeof(how));
+        else
+            fd = openat(dirfd, name, (int)how.flags);
+    } while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Mode 0700 for the directory `name`, without following a link and without being able to read it. */
+static int unlock_child(int dirfd, const char *name)
+{
+    char path[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+    int fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), r = 0;
+
+    if (fd < 0)
+        return -errno;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (chmod(path, 0700) < 0)
+        r = -errno;
+    (void)close(fd);
+    return r;
+}
+
+static bool may_chmod(const struct walk *w, int code)
+{
+    return code == -EACCES && (w->flags & RMTREE_CHMOD);
+}
+
+static int unlink_once(int dirfd, const char *name, int how)
+{
+    return unlinkat(dirfd, name, how) < 0 ? -errno : 0;
+}
+
+/* unlinkat; -ENOENT is success, for somebody else was faster. dirfd is a directory of the tree or the top's parent. */
+static int unlink_entry(const struct walk *w, int dirfd, const char *name, int how)
+{
+    int r = unlink_once(dirfd, name, how);
+
+    if (may_chmod(w, r) && dirfd != w->dirfd && fchmod(dirfd, 0700) == 0)
+        r = unlink_once(dirfd, name, how);
+    return r == -ENOENT ? 0 : r;
+}
+
+/* ---- slots and levels ---- */
+
+static struct level *deepest(struct walk *w)
+{
+    return &w->levels[w->depth - 1];
+}
+
+static const char *name_of(const struct walk *w, const struct level *l)
+{
+    return l == w->levels ? w->top : w->names + l->name;
+}
+
+static struct slot *slot_find(struct walk *w)
+{
+    for (size_t i = 0; i < w->slot_count; i++)
+        if (w->slots[i].fd < 0)
+            return &w->slots[i];
+    return NULL;
+}
+
+static void slot_close(struct level *l)
+{
+    if (l->slot == NULL)
+        return;
+    (void)close(l->slot->fd);
+    l->slot->fd = -1;
+    l->slot = NULL;
+}
+
+/* open_dir() has seen to it that one is free. */
+static void slot_take(struct walk *w, int fd, size_t level)
+{
+    struct slot *s = slot_find(w);
+
+    if (s == NULL)
+        abort();
+    s->fd = fd;
+    s->level = level;
+    s->at = s->end = 0;
+    w->levels[level].slot = s;
+}
+
+/* The shallowest open level from `from` on, the deepest left out; NULL when there is none. */
+static struct level *shallowest(struct walk *w, size_t from)
+{
+    struct level *l = NULL;
+
+    for (size_t i = 0; i < w->slot_count; i++) {
+        const struct slot *s = &w->slots[i];
+
+        if (s->fd >= 0 && s->level >= from && s->level + 1 < w->depth &&
+            (l == NULL || s->level < l->slot->level))
+            l = &w->levels[s->level];
+    }
+    return l;
+}
+
+/*
+ * Closes a level to win its slot and fd: an unpinned one, else any but the top, which the walk falls back to. -EMFILE
+ * when there is none: the process's fds are all in use elsewhere.
+ */
+static int evict(struct walk *w)
+{
+    struct level *l = shallowest(w, w->limits.pinned);
+    struct stat st;
+
+    if (l == NULL)
+        l = shallowest(w, 1);
+    if (l == NULL)
+        return -EMFILE;
+    if (fstat(l->slot->fd, &st) < 0)
+        return -errno;
+    l->dev = st.st_dev;
+    l->ino = st.st_ino;
+    slot_close(l);
+    return 0;
+}
+
+/* open_once, making room when fds or slots run out, and access when it may. */
+static int open_dir(struct walk *w, int dirfd, const char *name)
+{
+    bool tried = false;
+    int fd, r;
+
+    if (slot_find(w) == NULL) {
+        r = evict(w);
+        if (r < 0)
+            return r;
+    }
+    for (;;) {
+        fd = open_once(w, dirfd, name);
+        if (fd == -EMFILE) {
+            r = evict(w);
+            if (r < 0)
+                return r;
+        } else if (may_chmod(w, fd) && !tried) {
+            tried = true;
+            if (dirfd != w->dirfd)
+                (void)fchmod(dirfd, 0700); /* the retry tells whether it helped */
+            (void)unlock_child(dirfd, name);
+        } else {
+            return fd;
+        }
+    }
+}
+
+static int reserve_level(struct walk *w)
+{
+    size_t cap = w->cap == 0 ? LEVELS_FIRST : w->cap * 2;
+    struct level *p;
+
+    if (w->depth < w->cap)
+        return 0;
+    p = realloc(w->levels, cap * sizeof(*p));
+    if (p == NULL)
+        return -ENOMEM;
+    w->levels = p;
+    w->cap = cap;
+    return 0;
+}
+
+static int reserve_name(struct walk *w, size_t len)
+{
+    size_t cap = w->names_cap * 2;
+    char *p;
+
+    if (w->names_len + len <= w->names_cap)
+        return 0;
+    if (cap < w->names_len + len)
+        cap = w->names_len + len + SLOT_BYTES;
+    p = realloc(w->names, cap);
+    if (p == NULL)
+        return -ENOMEM;
+    w->names = p;
+    w->names_cap = cap;
+    return 0;
+}
+
+/* Forgets the levels between the pinned ones and the deepest, which becomes an orphan. */
+static void forget_middle(struct walk *w)
+{
+    size_t to = w->limits.pinned, from = w->depth - 1;
+    struct level *l = &w->levels[to];
+
+    for (size_t i = to; i < from; i++)
+        slot_close(&w->levels[i]);
+    w->levels[to] = w->levels[from];
+    w->names_len = w->levels[to].name; /* an orphan is not removed by name */
+    w->depth = to + 1;
+    l->orphan = true;
+    l->slot->level = to;
+}
+
+/* A new deepest level for an open directory; eats fd. name may point anywhere, it is copied. */
+static int push(struct walk *w, int fd, const char *name)
+{
+    size_t len = strlen(name) + 1;
+    int r;
+
+    if (w->depth >= w->limits.levels)
+        forget_middle(w);
+    r = reserve_level(w);
+    if (r == 0)
+        r = reserve_name(w, len);
+    if (r < 0) {
+        (void)close(fd);
+        return r;
+    }
+    w->levels[w->depth] = (struct level){.name = w->names_len};
+    memcpy(w->names + w->names_len, name, len);
+    w->names_len += len;
+    slot_take(w, fd, w->depth++);
+    return 0;
+}
+
+static void drop(struct walk *w)
+{
+    slot_close(deepest(w));
+    w->names_len = deepest(w)->name;
+    w->depth--;
+}
+
+static int scan_again(struct level *l)
+{
+    l->slot->at = l->slot->end = 0;
+    l->resume = 0;
+    l->skipped = false;
+    return lseek(l->slot->fd, 0, SEEK_SET) < 0 ? -errno : 0;
+}
+
+/* Back to the nearest level above that is open (the top always is), which is scanned from its start. */
+static int fall_back(struct walk *w)
+{
+    do
+        drop(w);
+    while (deepest(w)->slot == NULL);
+    return scan_again(deepest(w));
+}
+
+/* Opens the parent of the deepest level again. -ESTALE when it is not the directory that it was. */
+static int reopen_parent(struct walk *w)
+{
+    struct level *parent = &w->levels[w->depth - 2];
+    int fd = open_dir(w, deepest(w)->slot->fd, "..");
+    struct stat st;
+
+    /* Not allowed, gone, on another mount: all say that this is no longer where the walk came from. */
+    if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
+        return fd;
+    if (fd < 0)
+        return -ESTALE;
+    if (fstat(fd, &st) < 0 || st.st_dev != parent->dev || st.st_ino != parent->ino ||
+        lseek(fd, parent->resume, SEEK_SET) < 0) {
+        (void)close(fd);
+        return -ESTALE;
+    }
+    parent->skipped = true;
+    slot_take(w, fd, w->depth - 2);
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+/* The next entry of the deepest level, NULL at its end. */
+static int next_entry(struct walk *w, const struct entry **ret)
+{
+    struct level *l = deepest(w);
+    struct slot *s = l->slot;
+
+    for (;;) {
+        const struct entry *e;
+
+        if (s->at >= s->end) {
+            long n = read_entries(s->fd, s->buf, SLOT_BYTES);
+
+            if (n < 0)
+                return (int)n;
+            s->at = 0;
+            s->end = (size_t)n;
+            if (n == 0) {
+                *ret = NULL;
+                return 0;
+            }
+        }
+        e = (const void *)(s->buf + s->at);
+        s->at += e->size;
+        l->resume = e->next;
+        if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0) {
+            *ret = e;
+            return 0;
+        }
+    }
+}
+
+/*
+ * Removes an entry of the deepest level, or enters it when it is a directory. The type is a hint: the kernel may not
+ * know it, and it may have changed since.
+ */
+static int remove_entry(struct walk *w, const struct entry *e)
+{
+    bool dir = e->type == DT_DIR || e->type == DT_UNKNOWN;
+    int r = 0;
+
+    for (int i = 0; i < SWAPS_MAX; i++) {
+        int parent = deepest(w)->slot->fd;
+
+        if (dir) {
+            r = open_dir(w, parent, e->name);
+            if (r >= 0)
+                return push(w, r, e->name);
+            if (r != -ENOTDIR && r != -ELOOP)
+                return r == -ENOENT ? 0 : r;
+        } else {
+            r = unlink_entry(w, parent, e->name, 0);
+            if (r != -EISDIR)
+                return r;
+        }
+        dir = !dir;
+    }
+    return r;
+}
+
+/* The deepest level has no more entries: removes it from its parent and goes on there. */
+static int leave(struct walk *w)
+{
+    struct level *l = deepest(w);
+    int parent, r;
+
+    if (l->orphan)
+        return fall_back(w);
+    if (w->depth > 1 && l[-1].slot == NULL) {
+        r = reopen_parent(w);
+        if (r == -ESTALE)
+            return ++w->restarts > RESTARTS_MAX ? -EBUSY : fall_back(w);
+        if (r < 0)
+            return r;
+    }
+    parent = w->depth > 1 ? l[-1].slot->fd : w->dirfd;
+    r = unlink_entry(w, parent, name_of(w, l), AT_REMOVEDIR);
+    if ((r == -ENOTEMPTY || r == -EEXIST) && l->skipped)
+        return scan_again(l);
+    /* Something else stands in its place, and is one more entry of its parent. */
+    if (r == -ENOTDIR && w->depth > 1)
+        return ++w->restarts > RESTARTS_MAX ? -EBUSY : fall_back(w);
+    if (r == 0)
+        drop(w);
+    return r;
+}
+
+static int walk_run(struct walk *w)
+{
+    int fd = open_dir(w, w->dirfd, w->top);
+    int r;
+
+    if (fd < 0)
+        return fd == -ELOOP ? -ENOTDIR : fd;
+    r = push(w, fd, "");
+    while (r == 0 && w->depth > 0) {
+        const struct entry *e = NULL;
+
+        r = next_entry(w, &e);
+        if (r == 0)
+            r = e != NULL ? remove_entry(w, e) : leave(w);
+    }
+    return r;
+}
+
+static int walk_alloc(struct walk *w)
+{
+    w->slot_count = w->limits.pinned + w->limits.recent;
+    w->slots = calloc(w->slot_count, sizeof(*w->slots));
+    w->bufs = malloc(w->slot_count * SLOT_BYTES);
+    if (w->slots == NULL || w->bufs == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < w->slot_count; i++) {
+        w->slots[i].fd = -1;
+        w->slots[i].buf = w->bufs + i * SLOT_BYTES;
+    }
+    return 0;
+}
+
+int rmtree_at_limits(int dirfd, const char *name, unsigned flags, const struct rmtree_limits *limits)
+{
+    struct walk w = {.dirfd = dirfd, .top = name, .flags = flags, .limits = *limits};
+    int r = walk_alloc(&w);
+
+    if (r == 0)
+        r = walk_run(&w);
+    while (w.depth > 0)
+        drop(&w);
+    free(w.slots);
+    free(w.bufs);
+    free(w.levels);
+    free(w.names);
+    return r;
+}
+
+int rmtree_at(int dirfd, const char *name, unsigned flags)
+{
+    return rmtree_at_limits(dirfd, name, flags, &rmtree_default_limits);
+}
