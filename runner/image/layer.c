@@ -13,8 +13,8 @@
 #include "base/err.h"
 #include "image/embed.h"
 #include "image/tar.h"
-#include "sys/openat2.h"
-#include "sys/rmtree.h"
+#include "proto/syscalls.h"
+#include "proto/rmtree.h"
 
 /*
  * Whoever unpacks holds an exclusive flock on layers/.lock. So one process unpacks and the others
@@ -119,7 +119,7 @@ static int sweep(int layers_fd, struct err *err)
     }
     while (r == 0 && (errno = 0, entry = readdir(dir)) != NULL)
         if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0)
-            r = rmtree_at(layers_fd, entry->d_name, err);
+            r = rmtree_at(layers_fd, entry->d_name, RMTREE_ONE_MOUNT);
     if (r == 0 && errno != 0)
         r = err_errno(err, -errno, "read %s", LAYERS);
     (void)closedir(dir);
@@ -156,7 +156,7 @@ static int make_layer(int layers_fd, enum builtin_layer which, struct err *err)
     if (r == 0 && renameat2(layers_fd, tmp, layers_fd, name, RENAME_NOREPLACE) < 0)
         r = err_errno(err, -errno, "rename to %s", name);
     if (r < 0) {
-        (void)rmtree_at(layers_fd, tmp, NULL); /* what stays, the next first use sweeps */
+        (void)rmtree_at(layers_fd, tmp, RMTREE_ONE_MOUNT); /* what stays, the next first use sweeps */
         return r;
     }
     if (fsync(layers_fd) < 0)

@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "sys/openat2.h"
+#include "proto/syscalls.h"
 
 enum { BLOCK = 512, CHECKSUM_OFF = 148, CHECKSUM_LEN = 8 };
 

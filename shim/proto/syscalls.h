@@ -36,12 +36,21 @@ static inline int sys_clone3(struct clone_args *args)
     return (int)sys_ret(syscall(SYS_clone3, args, sizeof(*args)));
 }
 
-static inline int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode,
+/* Beneath dirfd and through no symbolic link at all: for our own directories, where none belongs. */
+enum { OPEN_PLAIN = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+
+/* O_CLOEXEC is always added. */
+static inline int sys_openat2(int dirfd, const char *path, int flags, uint64_t mode,
                               uint64_t resolve)
 {
-    struct open_how how = {.flags = flags, .mode = mode, .resolve = resolve};
+    struct open_how how = {
+        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .mode = mode, .resolve = resolve};
+    long fd = -EAGAIN;
 
-    return (int)sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+    /* EAGAIN: a rename or mount raced with the walk; the kernel asks to try again. */
+    for (int tries = 0; tries < 16 && (fd == -EAGAIN || fd == -EINTR); tries++)
+        fd = sys_ret(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+    return (int)fd;
 }
 
 static inline int sys_open_tree(int dirfd, const char *path, unsigned flags)

@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "image/embed.h"
 #include "image/layer.h"
-#include "sys/rmtree.h"
+#include "proto/rmtree.h"
 #include "tap.h"
 
 enum { CANNOT = 77, WAIT_MS = 20000, FAST_PATH_US = 500 };
@@ -55,7 +55,7 @@ static void state_end(struct state *s)
     struct err err = ERR_NONE;
 
     (void)close(s->fd);
-    if (rmtree_at(s->parent_fd, s->name, &err) < 0)
+    if (rmtree_at(s->parent_fd, s->name, 0) < 0)
         tap_fail("%s", err.msg);
     (void)close(s->parent_fd);
 }

@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "image/embed.h"
 #include "image/tar.h"
-#include "sys/rmtree.h"
+#include "proto/rmtree.h"
 #include "tap.h"
 
 enum { BLOCK = 512, MTIME = 1704067200 };
@@ -325,7 +325,7 @@ static void dir_end(struct dir *d)
     struct err err = ERR_NONE;
 
     (void)close(d->fd);
-    if (rmtree_at(tmp, d->path + strlen("/tmp/"), &err) < 0)
+    if (rmtree_at(tmp, d->path + strlen("/tmp/"), 0) < 0)
         tap_fail("%s", err.msg);
 }
 

@@ -1,0 +1,185 @@
+#include "core/exec-request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "policy/policy.h"
+#include "proto/plan.h"
+
+static uint32_t count_strings(char *const *list)
+{
+    uint32_t n = 0;
+
+    while (list[n] != NULL)
+        n++;
+    return n;
+}
+
+static int append_strings(struct buf *b, char *const *list)
+{
+    int r = 0;
+
+    for (; r == 0 && *list != NULL; list++)
+        r = buf_append(b, *list, strlen(*list) + 1);
+    return r;
+}
+
+static int append_rlimits(struct buf *b, const struct exec_spec *spec)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < spec->rlimit_count; i++) {
+        const struct plan_rlimit limit = {.resource = (uint32_t)spec->rlimits[i].resource,
+                                          .soft = spec->rlimits[i].soft,
+                                          .hard = spec->rlimits[i].hard};
+
+        r = buf_append(b, &limit, sizeof(limit));
+    }
+    return r;
+}
+
+int exec_request(const struct exec_spec *spec, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(EXEC_SIZE_MAX);
+    struct exec_header h = {.magic = EXEC_MAGIC,
+                            .argc = count_strings(spec->argv),
+                            .envc = count_strings(spec->envp),
+                            .rlimit_count = (uint32_t)spec->rlimit_count};
+    int r;
+
+    r = buf_append(&b, &h, sizeof(h));
+    if (r == 0)
+        r = append_rlimits(&b, spec);
+    if (r == 0)
+        r = append_strings(&b, spec->argv);
+    if (r == 0)
+        r = append_strings(&b, spec->envp);
+    if (r == 0)
+        r = buf_append(&b, spec->user, strlen(spec->user) + 1);
+    if (r == 0)
+        r = buf_append(&b, spec->cwd, strlen(spec->cwd) + 1);
+    if (r < 0 || h.argc > EXEC_STRINGS_MAX || h.envc > EXEC_STRINGS_MAX)
+        return err_set(err, -E2BIG, "arguments and environment are larger than %d bytes",
+                       EXEC_SIZE_MAX);
+    h.size = (uint32_t)b.len;
+    (void)memcpy(b.data, &h, sizeof(h));
+    r = memfd_sealed("rind-exec", b.data, b.len);
+    return r < 0 ? err_errno(err, r, "exec request") : r;
+}
+
+int channel_send(int control, const struct imsg *msg, int fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } buffer = {.bytes = {0}};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg)};
+    struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        struct cmsghdr *c;
+
+        hdr.msg_control = buffer.bytes;
+        hdr.msg_controllen = sizeof(buffer.bytes);
+        c = CMSG_FIRSTHDR(&hdr);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        (void)memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    }
+    return sendmsg(control, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])
+{
+    int count = 0;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c != NULL; c = CMSG_NXTHDR(hdr, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd;
+
+            (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (count < IMSG_FDS_MAX)
+                fds[count++] = fd;
+            else
+                (void)close(fd);
+        }
+    }
+    return count;
+}
+
+int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX], int *ret_fd_count)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * IMSG_FDS_MAX)];
+        struct cmsghdr align;
+    } buffer;
+    struct iovec iov = {.iov_base = msg, .iov_len = sizeof(*msg)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = buffer.bytes,
+                         .msg_controllen = sizeof(buffer.bytes)};
+    ssize_t n;
+    int count;
+
+    do
+        n = recvmsg(control, &hdr, MSG_CMSG_CLOEXEC | flags);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == ECONNRESET ? 0 : -errno;
+    count = take_fds(&hdr, fds);
+    if (n == (ssize_t)sizeof(*msg) && msg->magic == IMSG_MAGIC && msg->version == IMSG_VERSION &&
+        (hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
+        *ret_fd_count = count;
+        return 1;
+    }
+    for (int i = 0; i < count; i++)
+        (void)close(fds[i]);
+    return n == 0 ? 0 : -EPROTO;
+}
+
+int channel_fd_ok(int fd, int access)
+{
+    enum { PTMX_MAJOR = 5, PTMX_MINOR = 2 };
+    struct stat st;
+    int flags;
+
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fstat(fd, &st) < 0 || (flags & O_ACCMODE) != access)
+        return 0;
+    if (access == O_RDWR)
+        return S_ISCHR(st.st_mode) && st.st_rdev == makedev(PTMX_MAJOR, PTMX_MINOR);
+    return S_ISFIFO(st.st_mode);
+}
+
+const char *exec_step_name(uint32_t step)
+{
+    static const char *const names[EXEC_STEP_MAX] = {
+        [EXEC_STEP_REQUEST] = "read the request",
+        [EXEC_STEP_LIMIT] = "find room for one more process",
+        [EXEC_STEP_STDIO] = "set up stdin, stdout and stderr",
+        [EXEC_STEP_CGROUP] = "make its cgroup",
+        [EXEC_STEP_FORK] = "fork",
+        [EXEC_STEP_SESSION] = "make its session",
+        [EXEC_STEP_USER] = "look up the user",
+        [EXEC_STEP_GROUP] = "look up the group",
+        [EXEC_STEP_RLIMIT] = "set resource limits",
+        [EXEC_STEP_CAPABILITIES] = "set capabilities",
+        [EXEC_STEP_IDS] = "set user and group ids",
+        [EXEC_STEP_CWD] = "change to the working directory",
+        [EXEC_STEP_SECCOMP] = "install the seccomp filter",
+        [EXEC_STEP_EXECVE] = "execute",
+    };
+
+    return step > EXEC_STEP_INVALID && step < EXEC_STEP_MAX ? names[step] : "do something unknown";
+}

@@ -1,0 +1,229 @@
+#include "core/pump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SAFE_WRITE = 4096 }; /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
+
+static void pump_work(struct pump *p);
+
+static enum pump_kind kind_of(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return PUMP_OTHER;
+    return S_ISFIFO(st.st_mode) ? PUMP_PIPE : S_ISSOCK(st.st_mode) ? PUMP_SOCKET : PUMP_OTHER;
+}
+
+static void finish(struct pump *p, int error)
+{
+    if (p->done)
+        return;
+    p->done = true;
+    p->error = error;
+    if (p->in_polls)
+        (void)uv_poll_stop(&p->in_poll);
+    if (p->out_polls)
+        (void)uv_poll_stop(&p->out_poll);
+    (void)uv_idle_stop(&p->idle);
+    p->on_done(p);
+}
+
+static void on_idle(uv_idle_t *h)
+{
+    pump_work(h->data);
+}
+
+static void on_in(uv_poll_t *h, int status, int events)
+{
+    (void)status; /* the read says what it is */
+    (void)events;
+    pump_work(h->data);
+}
+
+static void on_out(uv_poll_t *h, int status, int events)
+{
+    struct pump *p = h->data;
+
+    (void)status;
+    (void)events;
+    (void)uv_poll_stop(&p->out_poll);
+    pump_work(p);
+}
+
+static void wait_in(struct pump *p)
+{
+    if (p->out_polls)
+        (void)uv_poll_stop(&p->out_poll);
+    (void)uv_idle_stop(&p->idle);
+    if (p->in_polls)
+        (void)uv_poll_start(&p->in_poll, UV_READABLE, on_in);
+    else
+        (void)uv_idle_start(&p->idle, on_idle);
+}
+
+static void wait_out(struct pump *p)
+{
+    if (p->in_polls)
+        (void)uv_poll_stop(&p->in_poll);
+    (void)uv_idle_stop(&p->idle);
+    if (p->out_polls)
+        (void)uv_poll_start(&p->out_poll, UV_WRITABLE, on_out);
+    else
+        (void)uv_idle_start(&p->idle, on_idle);
+}
+
+static bool ready(int fd, short events)
+{
+    struct pollfd pfd = {.fd = fd, .events = events};
+
+    return poll(&pfd, 1, 0) > 0;
+}
+
+/* Both are pipes. EAGAIN does not say which side it is: ask. */
+static void pump_splice(struct pump *p)
+{
+    ssize_t n =
+        splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+
+    if (n > 0)
+        wait_in(p);
+    else if (n == 0)
+        finish(p, 0);
+    else if (errno != EAGAIN && errno != EINTR)
+        finish(p, -errno);
+    else if (ready(p->in, POLLIN))
+        wait_out(p);
+    else
+        wait_in(p);
+}
+
+static ssize_t write_some(const struct pump *p)
+{
+    const char *at = p->buffer + p->pos;
+
+    if (p->out_kind == PUMP_SOCKET)
+        return send(p->out, at, p->len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (!p->out_polls)
+        return write(p->out, at, p->len);
+    if (!ready(p->out, POLLOUT)) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return write(p->out, at, p->len < SAFE_WRITE ? p->len : SAFE_WRITE);
+}
+
+/* Returns whether the buffer is empty now. */
+static bool flush(struct pump *p)
+{
+    while (p->len > 0) {
+        ssize_t n = write_some(p);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            wait_out(p);
+            return false;
+        }
+        if (n < 0) {
+            finish(p, -errno);
+            return false;
+        }
+        p->pos += (size_t)n;
+        p->len -= (size_t)n;
+    }
+    return true;
+}
+
+static void pump_work(struct pump *p)
+{
+    ssize_t n;
+
+    if (p->done)
+        return;
+    if (p->in_kind == PUMP_PIPE && p->out_kind == PUMP_PIPE) {
+        pump_splice(p);
+        return;
+    }
+    if (!flush(p))
+        return;
+    if (p->in_polls && !ready(p->in, POLLIN)) {
+        wait_in(p);
+        return;
+    }
+    n = read(p->in, p->buffer, PUMP_BUFFER);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
+        wait_in(p);
+        return;
+    }
+    /* A pty master whose last slave is closed says EIO: that is its end of file. */
+    if (n == 0 || (n < 0 && errno == EIO)) {
+        finish(p, 0);
+        return;
+    }
+    if (n < 0) {
+        finish(p, -errno);
+        return;
+    }
+    p->pos = 0;
+    p->len = (size_t)n;
+    if (flush(p))
+        wait_in(p);
+}
+
+int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)(struct pump *),
+               void *data)
+{
+    int r;
+
+    *p = (struct pump){.in = in, .out = out, .on_done = on_done, .data = data};
+    p->in_kind = kind_of(in);
+    p->out_kind = kind_of(out);
+    p->buffer = malloc(PUMP_BUFFER);
+    if (p->buffer == NULL)
+        return -ENOMEM;
+
+    r = uv_idle_init(loop, &p->idle);
+    if (r < 0)
+        return r;
+    p->started = true;
+    p->handles = 1;
+    p->idle.data = p->in_poll.data = p->out_poll.data = p;
+    /* epoll refuses regular files: they are always ready. */
+    p->in_polls = uv_poll_init(loop, &p->in_poll, in) == 0;
+    p->handles += p->in_polls;
+    p->out_polls = uv_poll_init(loop, &p->out_poll, out) == 0;
+    p->handles += p->out_polls;
+    wait_in(p);
+    return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct pump *p = h->data;
+
+    if (--p->handles > 0)
+        return;
+    free(p->buffer);
+    p->buffer = NULL;
+}
+
+void pump_stop(struct pump *p)
+{
+    if (!p->started || p->closing)
+        return;
+    p->closing = true;
+    p->done = true;
+    uv_close((uv_handle_t *)&p->idle, on_closed);
+    if (p->in_polls)
+        uv_close((uv_handle_t *)&p->in_poll, on_closed);
+    if (p->out_polls)
+        uv_close((uv_handle_t *)&p->out_poll, on_closed);
+}

@@ -1,0 +1,682 @@
+/*
+ * `rind run` without a daemon, as a list of steps: open the launcher, make the request, start the
+ * sandbox, start the command in it, move bytes and signals until both the command and its output
+ * have ended, remove the sandbox. The loop's callbacks only note what happened and stop the loop
+ * when nothing is left to wait for.
+ */
+#include "core/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "core/exec-request.h"
+#include "core/filter-cache.h"
+#include "core/pump.h"
+#include "core/sandbox-request.h"
+#include "image/embed.h"
+#include "image/layer.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+#include "policy/policy.h"
+#include "policy/seccomp.h"
+#include "proto/syscalls.h"
+#include "spec/spec.h"
+
+enum {
+    STATUS_RIND = 125,
+    STATUS_CANNOT_EXECUTE = 126,
+    STATUS_NOT_FOUND = 127,
+    MAIN_ID = 1,
+    ID_BYTES = 8,
+    START_TRIES = 8, /* ids are random; a clash is an accident that repeats itself hardly */
+};
+
+static const char default_path[] =
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+static const char ids_dir[] = "/var/lib/rind/ids"; /* one for all state directories of a host */
+
+struct run {
+    const struct spec *spec; /* borrowed */
+    struct err *err;         /* borrowed */
+    struct launcher *launcher;
+    char id[ID_BYTES * 2 + 1];
+    struct launch_result box;
+    uv_loop_t loop;
+    uv_poll_t control, signals;
+    uv_timer_t timeout;
+    int signal_fd;
+    struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
+    int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
+    bool output_open[3];
+    bool started, exited, timed_out, handles_open;
+    int wait_status;
+    int failure; /* negative errno when the command could not be started */
+    int failure_status;
+    struct termios terminal; /* of stdin, to be restored */
+    bool terminal_raw;
+};
+
+/* ---- the terminal
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void terminal_begin(struct run *r)
+{
+    struct termios raw;
+
+    if (!r->spec->tty || !r->spec->interactive || tcgetattr(STDIN_FILENO, &r->terminal) < 0)
+        return;
+    raw = r->terminal;
+    cfmakeraw(&raw);
+    r->terminal_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+static void terminal_end(struct run *r)
+{
+    if (r->terminal_raw)
+        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &r->terminal);
+    r->terminal_raw = false;
+}
+
+static struct winsize terminal_size(void)
+{
+    struct winsize size = {.ws_row = 0, .ws_col = 0};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
+        size.ws_row = size.ws_col = 0;
+    if (size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    return size;
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void maybe_stop(struct run *r)
+{
+    if ((r->exited || r->failure < 0) && !r->output_open[1] && !r->output_open[2])
+        uv_stop(&r->loop);
+}
+
+/* The command has ended: a sandbox with a reaper still has its other processes, which must let go
+ * of the pipes. */
+static void end_sandbox(struct run *r)
+{
+    if (r->box.control >= 0)
+        (void)shutdown(r->box.control, SHUT_RDWR); /* init is attached: it ends, and all with it */
+}
+
+static void fail_run(struct run *r, int code, int status)
+{
+    if (r->failure < 0)
+        return;
+    r->failure = code;
+    r->failure_status = status;
+    r->output_open[1] = r->output_open[2] = false;
+    end_sandbox(r);
+    maybe_stop(r);
+}
+
+/* ---- bytes
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static void on_output_done(struct pump *p)
+{
+    struct run *r = p->data;
+    size_t which = (size_t)(p - r->pumps);
+
+    /* Nobody reads our stdout any more: the command learns it as it would from any pipe. */
+    pump_stop(p);
+    if (p->error < 0 && !r->spec->tty) {
+        (void)close(r->fds[which]);
+        r->fds[which] = FD_NONE;
+    }
+    r->output_open[which] = false;
+    maybe_stop(r);
+}
+
+static void on_input_done(struct pump *p)
+{
+    static const char end_of_file = 4; /* ^D, what a terminal's user types */
+    struct run *r = p->data;
+
+    pump_stop(p);
+    if (r->spec->tty) {
+        if (p->error == 0)
+            (void)!write(r->fds[0], &end_of_file, 1);
+        return;
+    }
+    (void)close(r->fds[0]);
+    r->fds[0] = FD_NONE;
+}
+
+static int start_pumps(struct run *r)
+{
+    int n;
+
+    r->output_open[1] = true;
+    n = pump_start(&r->loop, &r->pumps[1], r->spec->tty ? r->fds[0] : r->fds[1], STDOUT_FILENO,
+                   on_output_done, r);
+    if (n == 0 && !r->spec->tty) {
+        r->output_open[2] = true;
+        n = pump_start(&r->loop, &r->pumps[2], r->fds[2], STDERR_FILENO, on_output_done, r);
+    }
+    if (n == 0 && r->spec->interactive)
+        n = pump_start(&r->loop, &r->pumps[0], STDIN_FILENO, r->fds[0], on_input_done, r);
+    return n;
+}
+
+/* ---- init's messages
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Takes the ends that init made; what is not of the expected kind is an init that was taken over.
+ */
+static int take_stdio(struct run *r, int *fds, int count)
+{
+    int want = r->spec->tty ? 1 : 2 + r->spec->interactive;
+    int next = 0;
+    bool ok = count == want;
+
+    for (int i = 0; ok && i < 3; i++) {
+        if (r->spec->tty ? i > 0 : (i == 0 && !r->spec->interactive))
+            continue;
+        ok = channel_fd_ok(fds[next], r->spec->tty ? O_RDWR : i == 0 ? O_WRONLY : O_RDONLY);
+        if (ok)
+            r->fds[i] = fds[next++];
+    }
+    for (; next < count; next++)
+        (void)close(fds[next]);
+    if (!ok)
+        return err_set(r->err, -EPROTO,
+                       "the sandbox's init answered with other descriptors than asked for");
+    if (r->fds[0] >= 0)
+        (void)fcntl(r->fds[0], F_SETFL, fcntl(r->fds[0], F_GETFL) | O_NONBLOCK);
+    return 0;
+}
+
+static void on_exec_failed(struct run *r, const struct imsg *msg)
+{
+    int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
+    const char *command = r->spec->argv[0];
+
+    if (msg->step == EXEC_STEP_EXECVE && error == ENOENT) {
+        (void)err_set(r->err, -error,
+                      "'%s': not found in the sandbox (the file, or the interpreter that it names)",
+                      command);
+        fail_run(r, -error, STATUS_NOT_FOUND);
+    } else if (msg->step == EXEC_STEP_EXECVE) {
+        (void)err_errno(r->err, -error, "'%s': cannot be executed", command);
+        fail_run(r, -error, STATUS_CANNOT_EXECUTE);
+    } else if (msg->step == EXEC_STEP_USER && error == ENOENT) {
+        (void)err_set(
+            r->err, -error,
+            "user '%s': no such user or group in the sandbox's /etc/passwd and /etc/group",
+            r->spec->user);
+        fail_run(r, -error, STATUS_RIND);
+    } else if (msg->step == EXEC_STEP_USER && error == ERANGE) {
+        (void)err_set(r->err, -error, "user '%s': a sandbox has the ids 0 to 65535", r->spec->user);
+        fail_run(r, -error, STATUS_RIND);
+    } else if (msg->step == EXEC_STEP_CWD) {
+        (void)err_errno(r->err, -error, "working directory '%s'",
+                        r->spec->cwd != NULL ? r->spec->cwd : "/");
+        fail_run(r, -error, STATUS_RIND);
+    } else {
+        (void)err_errno(r->err, -error, "start '%s': %s", command, exec_step_name(msg->step));
+        fail_run(r, -error, STATUS_RIND);
+    }
+}
+
+static void on_started(struct run *r, int *fds, int count)
+{
+    int n;
+
+    n = take_stdio(r, fds, count);
+    if (n == 0) {
+        terminal_begin(r);
+        n = start_pumps(r);
+        if (n < 0)
+            (void)err_errno(r->err, n, "move the command's input and output");
+    }
+    if (n < 0)
+        fail_run(r, n, STATUS_RIND);
+    r->started = true;
+}
+
+static void on_message(struct run *r, const struct imsg *msg, int *fds, int count)
+{
+    if (msg->id == MAIN_ID && msg->type == IMSG_STARTED && !r->started) {
+        on_started(r, fds, count);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        (void)close(fds[i]);
+    if (msg->id != MAIN_ID || r->exited)
+        return;
+    if (msg->type == IMSG_EXEC_FAILED) {
+        on_exec_failed(r, msg);
+    } else if (msg->type == IMSG_EXITED) {
+        r->exited = true;
+        r->wait_status = msg->value;
+        end_sandbox(r);
+        maybe_stop(r);
+    }
+}
+
+static void on_control(uv_poll_t *h, int status, int events)
+{
+    struct run *r = h->data;
+    struct imsg msg;
+    int fds[IMSG_FDS_MAX], count = 0, n;
+
+    (void)status;
+    (void)events;
+    for (;;) {
+        n = channel_recv(r->box.control, MSG_DONTWAIT, &msg, fds, &count);
+        if (n == -EAGAIN)
+            return;
+        if (n <= 0)
+            break;
+        on_message(r, &msg, fds, count);
+    }
+    (void)uv_poll_stop(&r->control);
+    if (!r->exited && r->failure == 0) {
+        /* EOF is never success: init dies with the whole sandbox, by the memory limit or by a kill
+         * from outside. */
+        (void)err_set(r->err, -ECHILD, "the sandbox's init was killed%s",
+                      launcher_oom_kills(r->launcher, r->id) > 0 ? ": out of memory" : "");
+        fail_run(r, -ECHILD, 128 + SIGKILL);
+    }
+    maybe_stop(r);
+}
+
+/* ---- signals and time
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Everything that somebody may want to say to the command. Not: signals about ourselves, job
+ * control of our own terminal. */
+static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
+                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
+
+static void send_signal(struct run *r, int signo)
+{
+    const struct imsg msg = {.magic = IMSG_MAGIC,
+                             .version = IMSG_VERSION,
+                             .type = IMSG_SIGNAL,
+                             .id = MAIN_ID,
+                             .value = signo};
+
+    (void)channel_send(r->box.control, &msg, -1); /* init gone: on_control says so */
+}
+
+static void on_signal(uv_poll_t *h, int status, int events)
+{
+    struct run *r = h->data;
+    struct signalfd_siginfo info;
+
+    (void)status;
+    (void)events;
+    while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGWINCH && r->spec->tty && r->fds[0] >= 0) {
+            struct winsize size = terminal_size();
+
+            (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
+            continue;
+        }
+        send_signal(r, (int)info.ssi_signo);
+    }
+}
+
+static void on_timeout(uv_timer_t *h)
+{
+    struct run *r = h->data;
+
+    r->timed_out = true;
+    send_signal(r, SIGKILL);
+}
+
+static int block_signals(struct run *r)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        (void)sigaddset(&set, forwarded[i]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of a write */
+    r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return r->signal_fd < 0 ? -errno : 0;
+}
+
+/* ---- starting
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static int open_launcher(struct run *r, const struct core_config *cfg, const char *prefixes[])
+{
+    struct launcher_config config = {.state_dir = cfg->state_dir,
+                                     .ids_dir = ids_dir,
+                                     .bind_prefixes = prefixes,
+                                     .init_image = embed_init().data,
+                                     .init_size = embed_init().len};
+
+    return launcher_open(&config, &r->launcher, r->err);
+}
+
+static int load_policy(const struct spec *spec, struct policy **ret, char **ret_text,
+                       size_t *ret_len, struct err *err)
+{
+    auto_free char *text = NULL;
+    const char *builtin;
+    size_t len;
+    int r;
+
+    builtin = policy_builtin(spec->policy, &len);
+    if (builtin != NULL) {
+        text = malloc(len + 1);
+        if (text == NULL)
+            return err_errno(err, -ENOMEM, "policy");
+        (void)memcpy(text, builtin, len);
+        text[len] = '\0';
+    } else if (strchr(spec->policy, '/') == NULL && strchr(spec->policy, '.') == NULL) {
+        return err_set(
+            err, -ENOENT,
+            "policy '%s': no such policy (untrusted, container, build, or a path to a file)",
+            spec->policy);
+    } else {
+        auto_close int fd = open(spec->policy, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+        if (fd < 0)
+            return err_errno(err, -errno, "policy '%s'", spec->policy);
+        r = file_read_fd(fd, POLICY_TEXT_MAX, &text, &len, err);
+        if (r < 0)
+            return err_wrap(err, r, "policy '%s'", spec->policy);
+    }
+    r = policy_parse(text, len, spec->policy, ret, err);
+    if (r < 0)
+        return r;
+    *ret_text = take(text);
+    *ret_len = len;
+    return 0;
+}
+
+static int make_id(char id[ID_BYTES * 2 + 1])
+{
+    unsigned char bytes[ID_BYTES];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(id + i * 2, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+DEFINE_AUTO(struct policy, policy_free);
+
+static int start_sandbox(struct run *r)
+{
+    auto_ptr(policy_free) struct policy *policy = NULL;
+    struct bpf filter __attribute__((cleanup(bpf_done))) = {.insns = NULL};
+    auto_close int base_fd = FD_NONE;
+    auto_close int root_fd = FD_NONE;
+    auto_free char *text = NULL;
+    const char *layers[3] = {NULL};
+    size_t len, n = 0;
+    int code;
+
+    code = load_policy(r->spec, &policy, &text, &len, r->err);
+    if (code == 0)
+        code = filter_cached(launcher_state_fd(r->launcher), policy, text, len, &filter, r->err);
+    if (code == 0)
+        code = image_default_layers(launcher_state_fd(r->launcher), &base_fd, &root_fd, r->err);
+    if (code < 0)
+        return code;
+    if (r->spec->rootfs != NULL) {
+        (void)close(root_fd);
+        root_fd = open(r->spec->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+            return errno == ENOTDIR
+                       ? err_set(r->err, -ENOTDIR, "root file system '%s' is not a directory",
+                                 r->spec->rootfs)
+                       : err_errno(r->err, -errno, "root file system '%s'", r->spec->rootfs);
+    } else {
+        layers[n++] = image_builtin_name(BUILTIN_ROOT);
+    }
+    layers[n] = image_builtin_name(BUILTIN_BASE);
+
+    for (int tries = 0; tries < START_TRIES; tries++) {
+        auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct launch_request decoded;
+
+        code = make_id(r->id);
+        if (code < 0)
+            return err_errno(r->err, code, "make an id");
+        code = sandbox_request(&request, r->id, r->spec, policy, &filter, layers, root_fd,
+                               LAUNCH_ATTACHED, r->err);
+        /* The same checks as behind the daemon's socket: what is refused there is refused here. */
+        if (code == 0)
+            code = launch_decode(request.data, request.len, &decoded, r->err);
+        if (code == 0)
+            code = launcher_start(r->launcher, &decoded, &r->box, r->err);
+        if (code != -EEXIST)
+            break;
+    }
+    return code;
+}
+
+static bool env_has(char *const *env, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; env != NULL && *env != NULL; env++)
+        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+            return true;
+    return false;
+}
+
+/* Only what is needed and what was passed: nothing of our own environment gets in. */
+static int start_command(struct run *r)
+{
+    struct winsize size = terminal_size();
+    struct imsg msg = {.magic = IMSG_MAGIC,
+                       .version = IMSG_VERSION,
+                       .type = IMSG_EXEC,
+                       .id = MAIN_ID,
+                       .flags = IMSG_MAIN | IMSG_MAKE_CWD,
+                       .rows = size.ws_row,
+                       .cols = size.ws_col};
+    char hostname[SPEC_HOSTNAME_MAX + 16], term[] = "TERM=xterm", path[sizeof(default_path)];
+    auto_free char **env = NULL;
+    auto_close int fd = FD_NONE;
+    size_t n = 0, count = 0;
+    int code;
+
+    while (r->spec->env != NULL && r->spec->env[count] != NULL)
+        count++;
+    env = calloc(count + 4, sizeof(*env));
+    if (env == NULL)
+        return err_errno(r->err, -ENOMEM, "environment");
+    (void)memcpy(path, default_path, sizeof(path));
+    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s",
+                   r->spec->hostname != NULL ? r->spec->hostname : r->id);
+    if (!env_has(r->spec->env, "PATH"))
+        env[n++] = path;
+    if (!env_has(r->spec->env, "HOSTNAME"))
+        env[n++] = hostname;
+    if (r->spec->tty && !env_has(r->spec->env, "TERM"))
+        env[n++] = term;
+    for (size_t i = 0; i < count; i++)
+        env[n++] = r->spec->env[i];
+
+    const struct exec_spec exec = {.argv = r->spec->argv,
+                                   .envp = env,
+                                   .user = r->spec->user != NULL ? r->spec->user : "",
+                                   .cwd = r->spec->cwd != NULL ? r->spec->cwd : "/"};
+
+    fd = exec_request(&exec, r->err);
+    if (fd < 0)
+        return fd;
+    if (r->spec->tty)
+        msg.flags |= IMSG_TTY;
+    if (r->spec->interactive)
+        msg.flags |= IMSG_STDIN;
+    code = channel_send(r->box.control, &msg, fd);
+    return code < 0 ? err_errno(r->err, code, "start the command") : 0;
+}
+
+/* ---- the loop
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static int open_handles(struct run *r)
+{
+    int n;
+
+    n = uv_loop_init(&r->loop);
+    if (n < 0)
+        return n;
+    (void)uv_poll_init(&r->loop, &r->control, r->box.control);
+    (void)uv_poll_init(&r->loop, &r->signals, r->signal_fd);
+    (void)uv_timer_init(&r->loop, &r->timeout);
+    r->control.data = r->signals.data = r->timeout.data = r;
+    r->handles_open = true;
+    n = uv_poll_start(&r->control, UV_READABLE, on_control);
+    if (n == 0)
+        n = uv_poll_start(&r->signals, UV_READABLE, on_signal);
+    if (n == 0 && r->spec->timeout_ms != LIMIT_UNSET)
+        n = uv_timer_start(&r->timeout, on_timeout, (uint64_t)r->spec->timeout_ms, 0);
+    return n;
+}
+
+static void close_handles(struct run *r)
+{
+    if (!r->handles_open)
+        return;
+    for (size_t i = 0; i < 3; i++)
+        pump_stop(&r->pumps[i]);
+    uv_close((uv_handle_t *)&r->control, NULL);
+    uv_close((uv_handle_t *)&r->signals, NULL);
+    uv_close((uv_handle_t *)&r->timeout, NULL);
+    (void)uv_run(&r->loop, UV_RUN_DEFAULT);
+    if (uv_loop_close(&r->loop) != 0)
+        abort(); /* a handle of ours was forgotten */
+}
+
+static int supervise(struct run *r)
+{
+    int n;
+
+    n = open_handles(r);
+    if (n == 0)
+        n = start_command(r);
+    else
+        (void)err_errno(r->err, n, "event loop");
+    if (n == 0) {
+        (void)launcher_sweep(
+            r->launcher); /* while the command starts: what others, killed, have left */
+        (void)uv_run(&r->loop, UV_RUN_DEFAULT);
+        n = r->failure;
+    }
+    terminal_end(r);
+    close_handles(r);
+    return n;
+}
+
+static void explain_end(const struct run *r)
+{
+    unsigned long kills = launcher_oom_kills(r->launcher, r->id);
+
+    if (r->timed_out)
+        (void)fprintf(stderr, "rind: timed out after %lld ms: killed\n",
+                      (long long)r->spec->timeout_ms);
+    else if (kills > 0)
+        (void)fprintf(stderr,
+                      "rind: out of memory: the kernel killed %lu process%s for the sandbox's "
+                      "limit (--memory)\n",
+                      kills, kills > 1 ? "es" : "");
+}
+
+static int remove_sandbox(struct run *r)
+{
+    struct err err = ERR_NONE;
+    int n;
+
+    for (size_t i = 0; i < 3; i++)
+        if (r->fds[i] >= 0)
+            (void)close(r->fds[i]);
+    if (r->box.control < 0)
+        return 0;
+    (void)close(r->box.control);
+    (void)close(r->box.pidfd);
+    n = launcher_kill(r->launcher, r->id, &err);
+    if (n == 0)
+        n = launcher_release(r->launcher, r->id, &err);
+    if (n < 0)
+        (void)fprintf(stderr, "rind: %s\n", err.msg);
+    return n;
+}
+
+static int run_status(const struct run *r)
+{
+    if (WIFEXITED(r->wait_status))
+        return WEXITSTATUS(r->wait_status);
+    return 128 + WTERMSIG(r->wait_status);
+}
+
+int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
+             struct err *err)
+{
+    static const char *prefixes[] = {
+        "/", NULL}; /* whoever runs this is the owner and may mount what they can name */
+    struct run r = {.spec = spec,
+                    .err = err,
+                    .box = {.pidfd = FD_NONE, .control = FD_NONE},
+                    .signal_fd = FD_NONE,
+                    .fds = {FD_NONE, FD_NONE, FD_NONE},
+                    .failure_status = STATUS_RIND};
+    int n;
+
+    *ret_status = STATUS_RIND;
+    n = open_launcher(&r, cfg, prefixes);
+    if (n == 0) {
+        n = block_signals(&r);
+        if (n < 0)
+            (void)err_errno(err, n, "signals");
+    }
+    if (n == 0)
+        n = start_sandbox(&r);
+    if (n == 0)
+        n = supervise(&r);
+    if (n == 0)
+        *ret_status = run_status(&r);
+    else
+        *ret_status = r.failure_status;
+    if (r.launcher != NULL && r.box.control >= 0) {
+        explain_end(&r);
+        (void)remove_sandbox(&r);
+    }
+    launcher_free(r.launcher);
+    if (r.signal_fd >= 0)
+        (void)close(r.signal_fd);
+    return n;
+}

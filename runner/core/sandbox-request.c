@@ -1,0 +1,225 @@
+#include "core/sandbox-request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "launch/request.h"
+#include "policy/policy.h"
+#include "policy/seccomp.h"
+#include "proto/syscalls.h"
+#include "proto/userdb.h"
+#include "spec/spec.h"
+
+enum { USERDB_FILE_MAX = 1 << 20 };
+
+/* ---- limits and counters
+ * ------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} counters[] = {
+    {"max_user_namespaces", offsetof(struct limits, user_namespaces)},
+    {"max_mnt_namespaces", offsetof(struct limits, mount_namespaces)},
+    {"max_pid_namespaces", offsetof(struct limits, pid_namespaces)},
+    {"max_net_namespaces", offsetof(struct limits, net_namespaces)},
+    {"max_ipc_namespaces", offsetof(struct limits, ipc_namespaces)},
+    {"max_uts_namespaces", offsetof(struct limits, uts_namespaces)},
+    {"max_cgroup_namespaces", offsetof(struct limits, cgroup_namespaces)},
+    {"max_time_namespaces", offsetof(struct limits, time_namespaces)},
+    {"max_inotify_instances", offsetof(struct limits, inotify_instances)},
+    {"max_inotify_watches", offsetof(struct limits, inotify_watches)},
+    {"max_fanotify_groups", offsetof(struct limits, fanotify_groups)},
+    {"max_fanotify_marks", offsetof(struct limits, fanotify_marks)},
+};
+
+static void put_limit(struct buf *b, enum launch_tag tag, int64_t value)
+{
+    if (value != LIMIT_UNSET)
+        launch_put_number(b, tag, (uint64_t)value);
+}
+
+static void put_limits(struct buf *b, const struct limits *l)
+{
+    put_limit(b, TAG_MEMORY, l->memory_bytes);
+    put_limit(b, TAG_PIDS, l->pids);
+    put_limit(b, TAG_CPU, l->cpu_millis);
+    put_limit(b, TAG_SHM, l->shm_bytes);
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        int64_t value;
+
+        (void)memcpy(&value, (const char *)l + counters[i].offset, sizeof(value));
+        if (value != LIMIT_UNSET)
+            launch_put_counter(
+                b, &(struct launch_counter){.name = counters[i].name, .limit = (uint64_t)value});
+    }
+}
+
+static void put_rlimits(struct buf *b, const struct rlimit_value *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        launch_put_rlimit(b, &(struct launch_rlimit){.resource = (uint64_t)list[i].resource,
+                                                     .soft = list[i].soft,
+                                                     .hard = list[i].hard});
+}
+
+/* The spec's value of a limit replaces the policy's of the same resource. */
+static void put_merged_rlimits(struct buf *b, const struct spec *spec, const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rlimit_count; i++) {
+        bool replaced = false;
+
+        for (size_t k = 0; k < spec->rlimit_count; k++)
+            replaced |= spec->rlimits[k].resource == policy->rlimits[i].resource;
+        if (!replaced)
+            put_rlimits(b, &policy->rlimits[i], 1);
+    }
+    put_rlimits(b, spec->rlimits, spec->rlimit_count);
+}
+
+/* ---- paths
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* A pattern is expanded with the host's names: /sys inside is the same tree. */
+static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
+{
+    for (; paths != NULL && *paths != NULL; paths++) {
+        glob_t found;
+
+        if (strchr(*paths, '*') == NULL) {
+            launch_put_string(b, tag, *paths);
+            continue;
+        }
+        if (glob(*paths, GLOB_NOSORT, NULL, &found) == 0)
+            for (size_t i = 0; i < found.gl_pathc; i++)
+                launch_put_string(b, tag, found.gl_pathv[i]);
+        globfree(&found);
+    }
+}
+
+/* ---- volumes
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* Text of a file of the root file system, resolved beneath it; empty when there is none. */
+static void read_beneath(int root, const char *path, struct buf *ret)
+{
+    auto_close int fd = sys_openat2(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+                                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    char chunk[4096];
+    ssize_t n;
+
+    while (fd >= 0 && (n = read(fd, chunk, sizeof(chunk))) > 0)
+        if (buf_append(ret, chunk, (size_t)n) < 0)
+            break;
+}
+
+/* Who the command will be, as far as a volume's owner must be known before the start. Init looks
+ * the user up again, inside. */
+static int resolve_user(const struct spec *spec, int root, uint32_t *ret_uid, uint32_t *ret_gid,
+                        struct err *err)
+{
+    auto_buf struct buf passwd = BUF_INIT(USERDB_FILE_MAX);
+    auto_buf struct buf group = BUF_INIT(USERDB_FILE_MAX);
+    struct userdb_identity who;
+    struct userdb_spec user;
+    const char *why = "";
+    int r;
+
+    r = userdb_parse(spec->user != NULL ? spec->user : "", &user, &why);
+    if (r < 0)
+        return err_set(err, r, "user '%s': %s", spec->user, why);
+    read_beneath(root, "etc/passwd", &passwd);
+    read_beneath(root, "etc/group", &group);
+    r = userdb_resolve(&user, passwd.data != NULL ? passwd.data : "", passwd.len,
+                       group.data != NULL ? group.data : "", group.len, &who, &why);
+    if (r < 0)
+        return err_set(err, r, "user '%s': %s", spec->user, why);
+    *ret_uid = who.uid;
+    *ret_gid = who.gid;
+    return 0;
+}
+
+static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, struct err *err)
+{
+    uint32_t uid = 0, gid = 0;
+    int r;
+
+    if (spec->volume_count == 0)
+        return 0;
+    r = resolve_user(spec, root_fd, &uid, &gid, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < spec->volume_count; i++) {
+        /* The launcher takes no links: whoever asks resolves them, with their own rights. */
+        auto_free char *source = realpath(spec->volumes[i].source, NULL);
+
+        if (source == NULL)
+            return err_errno(err, -errno, "volume '%s'", spec->volumes[i].source);
+        launch_put_volume(b, &(struct launch_volume){.source = source,
+                                                     .target = spec->volumes[i].target,
+                                                     .uid = uid,
+                                                     .gid = gid,
+                                                     .read_only = spec->volumes[i].read_only});
+    }
+    return 0;
+}
+
+static int put_root(struct buf *b, const struct spec *spec, const char *const *layers,
+                    struct err *err)
+{
+    if (spec->rootfs != NULL) {
+        auto_free char *dir = realpath(spec->rootfs, NULL);
+
+        if (dir == NULL)
+            return err_errno(err, -errno, "root file system '%s'", spec->rootfs);
+        launch_put_string(b, TAG_ROOT_DIR, dir);
+    }
+    for (; *layers != NULL; layers++)
+        launch_put_string(b, TAG_LAYER, *layers);
+    return 0;
+}
+
+int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
+                    const struct policy *policy, const struct bpf *filter,
+                    const char *const *layers, int root_fd, unsigned long flags, struct err *err)
+{
+    struct limits limits = limits_merge(&policy->limits, &spec->limits);
+    int r;
+
+    launch_begin(b, LAUNCH_START);
+    launch_put_string(b, TAG_ID, id);
+    launch_put_string(b, TAG_HOSTNAME, spec->hostname != NULL ? spec->hostname : id);
+    if (policy->no_new_privs)
+        flags |= LAUNCH_NO_NEW_PRIVS;
+    if (spec->read_only)
+        flags |= LAUNCH_READ_ONLY;
+    if (spec->init)
+        flags |= LAUNCH_REAPER;
+    launch_put_number(b, TAG_FLAGS, flags);
+    launch_put_number(b, TAG_CAPABILITIES, policy->capabilities);
+    put_limits(b, &limits);
+    put_merged_rlimits(b, spec, policy);
+    put_paths(b, TAG_MASKED, policy->masked);
+    put_paths(b, TAG_READONLY, policy->read_only);
+    r = put_root(b, spec, layers, err);
+    if (r == 0)
+        r = put_volumes(b, spec, root_fd, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < spec->tmpfs_count; i++)
+        launch_put_tmpfs(b, &(struct launch_tmpfs){.target = spec->tmpfs[i].target,
+                                                   .bytes = (uint64_t)spec->tmpfs[i].bytes});
+    launch_put(b, TAG_FILTER, 0, filter->insns, filter->count * 8);
+    r = launch_end(b);
+    return r < 0 ? err_set(err, r, "the request is larger than %d bytes", LAUNCH_SIZE_MAX) : 0;
+}
