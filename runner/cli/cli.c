@@ -1,0 +1,191 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+/* clang-format off */
+const struct opt global_options[] = {
+    { .name = "state",   .arg = "DIR", .set = opt_text, .off = offsetof(struct globals, state),
+      .help = "Keep images and sandboxes in DIR (default /var/lib/rind; "
+              "for other users than root $XDG_DATA_HOME/rind)" },
+    { .name = "runtime", .arg = "DIR", .set = opt_text, .off = offsetof(struct globals, runtime),
+      .help = "Keep sockets and locks in DIR (default /run/rind; "
+              "for other users than root $XDG_RUNTIME_DIR/rind)" },
+    { .name = "debug",   .set = opt_flag, .off = offsetof(struct globals, debug),
+      .help = "Log what is done to stderr" },
+    { .name = "help",    .letter = 'h', .set = opt_flag, .off = offsetof(struct globals, help),
+      .flags = OPT_STOP, .help = "Show this help" },
+    {0},
+};
+
+const struct verb *const verbs[] = { &verb_run, &verb_version, &verb_help, NULL };
+/* clang-format on */
+
+struct top_args {
+    struct globals globals;
+    bool version;
+};
+
+static const struct opt top_options[] = {
+    {.name = "version",
+     .set = opt_flag,
+     .off = offsetof(struct top_args, version),
+     .flags = OPT_STOP,
+     .help = "Show the version"},
+    {0},
+};
+
+/* The global handlers write at the start of each verb's arguments. */
+_Static_assert(offsetof(struct top_args, globals) == 0, "globals come first");
+
+const struct verb *verb_find(const char *name)
+{
+    for (size_t i = 0; verbs[i] != NULL; i++)
+        if (strcmp(verbs[i]->name, name) == 0)
+            return verbs[i];
+    return NULL;
+}
+
+int verb_unknown(const char *name)
+{
+    struct nearest n = {.name = NULL};
+
+    for (size_t i = 0; verbs[i] != NULL; i++)
+        nearest_offer(&n, name, verbs[i]->name);
+    if (n.name == NULL)
+        return cli_failf("%.64s: unknown command; rind --help lists them", name);
+    return cli_failf("%.64s: unknown command; the nearest is %s", name, n.name);
+}
+
+int cli_fail(const struct err *err)
+{
+    const char *msg = err->msg[0] != '\0' ? err->msg : strerror(-err->code);
+
+    (void)fprintf(stderr, "rind: %s\n", msg);
+    return EXIT_RIND;
+}
+
+int cli_failf(const char *fmt, ...)
+{
+    struct err err = ERR_NONE;
+    char text[ERR_MSG_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    (void)err_set(&err, -EINVAL, "%s", text);
+    return cli_fail(&err);
+}
+
+int cli_flush(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    return cli_failf("standard output: %s", strerror(errno));
+}
+
+static int dir_default(char *ret, const char *given, const char *root_default, const char *xdg,
+                       const char *home_part, struct err *err)
+{
+    const char *base = getenv(xdg), *home = getenv("HOME");
+    int n;
+
+    if (given != NULL)
+        n = snprintf(ret, CLI_PATH_MAX, "%s", given);
+    else if (geteuid() == 0)
+        n = snprintf(ret, CLI_PATH_MAX, "%s", root_default);
+    else if (base != NULL && base[0] == '/')
+        n = snprintf(ret, CLI_PATH_MAX, "%s/rind", base);
+    else if (home_part != NULL && home != NULL && home[0] == '/')
+        n = snprintf(ret, CLI_PATH_MAX, "%s/%s/rind", home, home_part);
+    else if (home_part == NULL)
+        n = snprintf(ret, CLI_PATH_MAX, "/run/user/%u/rind", (unsigned)geteuid());
+    else
+        return err_set(err, -ENOENT, "$HOME: not set; say where to keep sandboxes with --state");
+    if (n < 0 || n >= CLI_PATH_MAX)
+        return err_set(err, -ENAMETOOLONG, "%.64s...: longer than %d bytes", ret, CLI_PATH_MAX - 1);
+    return 0;
+}
+
+int cli_dirs(const struct globals *g, struct cli_dirs *ret, struct err *err)
+{
+    int r;
+
+    r = dir_default(ret->state, g->state, "/var/lib/rind", "XDG_DATA_HOME", ".local/share", err);
+    if (r < 0)
+        return err_wrap(err, r, "state directory");
+    r = dir_default(ret->runtime, g->runtime, "/run/rind", "XDG_RUNTIME_DIR", NULL, err);
+    if (r < 0)
+        return err_wrap(err, r, "runtime directory");
+    return 0;
+}
+
+enum { GROUPS_MAX = 12 };
+
+/* The verb's groups with the global options behind them. */
+static void groups_of(const struct opt_group *own, struct opt_group *ret)
+{
+    size_t n = 0;
+
+    for (; own != NULL && own->rows != NULL && n < GROUPS_MAX - 2; own++)
+        ret[n++] = *own;
+    ret[n++] = (struct opt_group){.title = "Global options", .rows = global_options};
+    ret[n] = (struct opt_group){.rows = NULL};
+}
+
+enum verb_step verb_begin(const struct verb *v, void *args, char **argv, struct opt_rest *ret,
+                          int *ret_status)
+{
+    struct opt_group groups[GROUPS_MAX];
+    const struct globals *g = args;
+    struct err err = ERR_NONE;
+    int r;
+
+    groups_of(v->groups, groups);
+    r = opts_parse(groups, args, argv, ret, &err);
+    if (r < 0) {
+        *ret_status = cli_fail(&err);
+        return VERB_DONE;
+    }
+    if (g->help) {
+        help_verb(stdout, v);
+        *ret_status = cli_flush(0);
+        return VERB_DONE;
+    }
+    if (g->debug)
+        log_set_level(LOG_LEVEL_DEBUG);
+    return VERB_GO;
+}
+
+int cli_main(char **argv)
+{
+    static const struct opt_group own[] = {{.title = "Options", .rows = top_options}, {0}};
+    struct opt_group groups[GROUPS_MAX];
+    struct top_args args = {.version = false};
+    struct opt_rest rest;
+    struct err err = ERR_NONE;
+    const struct verb *v;
+
+    groups_of(own, groups);
+    if (opts_parse(groups, &args, argv, &rest, &err) < 0)
+        return cli_fail(&err);
+    if (args.globals.help) {
+        help_top(stdout);
+        return cli_flush(0);
+    }
+    if (args.version)
+        return verb_version.main(&verb_version, &args.globals, rest.operands);
+    if (rest.operands[0] == NULL)
+        return cli_failf("no command; rind --help lists them");
+    v = verb_find(rest.operands[0]);
+    if (v == NULL)
+        return verb_unknown(rest.operands[0]);
+    return v->main(v, &args.globals, rest.operands + 1);
+}

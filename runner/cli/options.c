@@ -1,0 +1,213 @@
+#include "cli/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+
+enum { WORD_MAX = 48 }; /* longer words are never near anything */
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t m = a < b ? a : b;
+
+    return m < c ? m : c;
+}
+
+/* Edits (insert, drop, change, swap of neighbours) that make b of a. Both at most WORD_MAX long. */
+static size_t distance(const char *a, size_t la, const char *b, size_t lb)
+{
+    size_t rows[3][WORD_MAX + 1];
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+
+    for (size_t j = 0; j <= lb; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t *spare = before;
+
+        now[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < now[j])
+                now[j] = before[j - 2] + 1;
+        }
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[lb];
+}
+
+void nearest_offer(struct nearest *n, const char *text, const char *candidate)
+{
+    size_t lt = strlen(text), lc = strlen(candidate), d;
+
+    if (lt == 0 || lt > WORD_MAX || lc > WORD_MAX)
+        return;
+    d = distance(text, lt, candidate, lc);
+    /* A beginning of the word counts as near, however much is missing. */
+    if (lt >= 2 && strncmp(candidate, text, lt) == 0)
+        d = 1;
+    if (d > 1 + lt / 3 || (n->name != NULL && d >= n->distance))
+        return;
+    n->name = candidate;
+    n->distance = d;
+}
+
+int opt_flag(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)text;
+    (void)err;
+    *(bool *)((char *)target + o->off) = true;
+    return 0;
+}
+
+int opt_text(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    if (text[0] == '\0')
+        return err_set(err, -EINVAL, "must not be empty");
+    *(const char **)(void *)((char *)target + o->off) = text;
+    return 0;
+}
+
+static const struct opt *find_name(const struct opt_group *groups, const char *name, size_t len)
+{
+    for (; groups->rows != NULL; groups++)
+        for (const struct opt *o = groups->rows; o->name != NULL; o++)
+            if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+                return o;
+    return NULL;
+}
+
+static const struct opt *find_letter(const struct opt_group *groups, char letter)
+{
+    for (; groups->rows != NULL; groups++)
+        for (const struct opt *o = groups->rows; o->name != NULL; o++)
+            if (o->letter == letter)
+                return o;
+    return NULL;
+}
+
+static int unknown_name(const struct opt_group *groups, const char *name, size_t len,
+                        struct err *err)
+{
+    struct nearest n = {.name = NULL};
+    char word[WORD_MAX + 1];
+
+    if (len > WORD_MAX)
+        return err_set(err, -EINVAL, "--%.*s...: unknown option; --help lists them", WORD_MAX,
+                       name);
+    (void)memcpy(word, name, len);
+    word[len] = '\0';
+    for (; groups->rows != NULL; groups++)
+        for (const struct opt *o = groups->rows; o->name != NULL; o++)
+            if ((o->flags & OPT_HIDDEN) == 0)
+                nearest_offer(&n, word, o->name);
+    if (n.name == NULL)
+        return err_set(err, -EINVAL, "--%s: unknown option; --help lists them", word);
+    return err_set(err, -EINVAL, "--%s: unknown option; the nearest is --%s", word, n.name);
+}
+
+static int unknown_letter(const struct opt_group *groups, char letter, struct err *err)
+{
+    const struct opt *other = NULL;
+
+    if ((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'))
+        other = find_letter(groups, (char)(letter ^ 0x20));
+    if (other == NULL)
+        return err_set(err, -EINVAL, "-%c: unknown option; --help lists them", letter);
+    return err_set(err, -EINVAL, "-%c: unknown option; the nearest is -%c, --%s", letter,
+                   other->letter, other->name);
+}
+
+static int apply(void *target, const struct opt *o, const char *text, struct opt_rest *rest,
+                 struct err *err)
+{
+    int r;
+
+    r = o->set(target, o, text, err);
+    if (r < 0)
+        return err_wrap(err, r, "--%s", o->name);
+    if (o->flags & OPT_STOP)
+        rest->stop = o;
+    return 0;
+}
+
+/* One `--name…` word; *next is the word behind it and is moved past a value that is taken. */
+static int parse_name(const struct opt_group *groups, void *target, const char *word, char ***next,
+                      struct opt_rest *rest, struct err *err)
+{
+    size_t len = strcspn(word, "=");
+    const char *text = word[len] == '=' ? word + len + 1 : NULL;
+    const struct opt *o = find_name(groups, word, len);
+
+    if (o == NULL)
+        return unknown_name(groups, word, len, err);
+    if (o->arg == NULL && text != NULL)
+        return err_set(err, -EINVAL, "--%s: takes no value; write --%s alone", o->name, o->name);
+    if (o->arg != NULL && text == NULL) {
+        text = **next;
+        if (text == NULL)
+            return err_set(err, -EINVAL, "--%s: needs a value; write --%s %s", o->name, o->name,
+                           o->arg);
+        (*next)++;
+    }
+    return apply(target, o, text, rest, err);
+}
+
+/* One `-abc` word: flags, up to a letter that takes the rest, or the next word, as its value. */
+static int parse_letters(const struct opt_group *groups, void *target, const char *word,
+                         char ***next, struct opt_rest *rest, struct err *err)
+{
+    for (; *word != '\0'; word++) {
+        const struct opt *o = find_letter(groups, *word);
+        const char *text = NULL;
+        int r;
+
+        if (o == NULL)
+            return unknown_letter(groups, *word, err);
+        if (o->arg == NULL) {
+            if (word[1] == '=')
+                return err_set(err, -EINVAL, "-%c: takes no value; write -%c alone", *word, *word);
+        } else if (word[1] != '\0') {
+            text = word[1] == '=' ? word + 2 : word + 1;
+        } else {
+            text = **next;
+            if (text == NULL)
+                return err_set(err, -EINVAL, "-%c: needs a value; write -%c %s", *word, *word,
+                               o->arg);
+            (*next)++;
+        }
+        r = apply(target, o, text, rest, err);
+        if (r < 0 || rest->stop != NULL || text != NULL)
+            return r;
+    }
+    return 0;
+}
+
+int opts_parse(const struct opt_group *groups, void *target, char **argv, struct opt_rest *ret,
+               struct err *err)
+{
+    struct opt_rest rest = {.operands = NULL};
+    int r;
+
+    while (*argv != NULL && rest.stop == NULL) {
+        const char *word = *argv;
+
+        if (word[0] != '-' || word[1] == '\0')
+            break;
+        argv++;
+        if (strcmp(word, "--") == 0) {
+            rest.dashes = true;
+            break;
+        }
+        r = word[1] == '-' ? parse_name(groups, target, word + 2, &argv, &rest, err)
+                           : parse_letters(groups, target, word + 1, &argv, &rest, err);
+        if (r < 0)
+            return r;
+    }
+    rest.operands = argv;
+    *ret = rest;
+    return 0;
+}

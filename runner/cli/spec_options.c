@@ -1,0 +1,127 @@
+#include "cli/spec_options.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "spec/spec.h"
+
+/* The parsers of spec/ as option handlers: the same words refuse the same text in CLI and API. */
+#define SPEC_HANDLER(fn)                                                                           \
+    static int on_##fn(void *target, const struct opt *o, const char *text, struct err *err)       \
+    {                                                                                              \
+        struct sandbox_args *args = target;                                                        \
+                                                                                                   \
+        (void)o;                                                                                   \
+        return fn(args->spec, text, err);                                                          \
+    }                                                                                              \
+    struct rind_swallow_semicolon_
+
+SPEC_HANDLER(spec_set_name);
+SPEC_HANDLER(spec_set_rootfs);
+SPEC_HANDLER(spec_set_policy);
+SPEC_HANDLER(spec_set_hostname);
+SPEC_HANDLER(spec_set_workdir);
+SPEC_HANDLER(spec_set_user);
+SPEC_HANDLER(spec_add_env);
+SPEC_HANDLER(spec_add_env_file);
+SPEC_HANDLER(spec_add_volume);
+SPEC_HANDLER(spec_add_tmpfs);
+SPEC_HANDLER(spec_set_memory);
+SPEC_HANDLER(spec_set_cpus);
+SPEC_HANDLER(spec_set_pids);
+SPEC_HANDLER(spec_set_shm_size);
+SPEC_HANDLER(spec_add_ulimit);
+SPEC_HANDLER(spec_set_network);
+SPEC_HANDLER(spec_set_timeout);
+
+/* A bool of the spec; off is in struct spec. */
+static int spec_flag(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    struct sandbox_args *args = target;
+
+    (void)text;
+    (void)err;
+    *(bool *)((char *)args->spec + o->off) = true;
+    return 0;
+}
+
+/* clang-format off */
+const struct opt root_options[] = {
+    { .name = "rootfs",    .arg = "DIR",  .set = on_spec_set_rootfs,
+      .help = "Use the directory DIR as the root file system. It is not written to: changes go to "
+              "the sandbox's own layer. Default: the small one that rind carries" },
+    { .name = "read-only", .set = spec_flag, .off = offsetof(struct spec, read_only),
+      .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
+    { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
+      .flags = OPT_REPEAT,
+      .help = "Show the host's SRC at DST; with :ro it cannot be written to" },
+    { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
+      .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
+              "(default 64m)" },
+    { .name = "shm-size",  .arg = "SIZE", .set = on_spec_set_shm_size,
+      .help = "Size of /dev/shm" },
+    {0},
+};
+
+const struct opt command_options[] = {
+    { .name = "env",         .letter = 'e', .arg = "KEY=VALUE", .set = on_spec_add_env,
+      .flags = OPT_REPEAT,
+      .help = "Set an environment variable; KEY alone takes its value from rind's environment. "
+              "Nothing else of that environment is passed on" },
+    { .name = "env-file",    .arg = "FILE", .set = on_spec_add_env_file, .flags = OPT_REPEAT,
+      .help = "Read environment variables from FILE, one KEY=VALUE a line; lines that begin with "
+              "# are skipped" },
+    { .name = "workdir",     .letter = 'w', .arg = "DIR", .set = on_spec_set_workdir,
+      .help = "Start the command in DIR (default /)" },
+    { .name = "user",        .letter = 'u', .arg = "USER[:GROUP]", .set = on_spec_set_user,
+      .help = "Run the command as USER, a name from the sandbox's /etc/passwd or a number "
+              "(default root, which is an ordinary user of the host)" },
+    { .name = "tty",         .letter = 't', .set = spec_flag, .off = offsetof(struct spec, tty),
+      .help = "Give the command a terminal of its own" },
+    { .name = "interactive", .letter = 'i', .set = spec_flag,
+      .off = offsetof(struct spec, interactive),
+      .help = "Pass standard input on; without it the command reads end of file" },
+    { .name = "init",        .set = spec_flag, .off = offsetof(struct spec, init),
+      .help = "Put a small init in front of the command, which reaps orphans and passes signals "
+              "on; without it the command itself is process 1" },
+    { .name = "timeout",     .arg = "TIME", .set = on_spec_set_timeout,
+      .help = "End the sandbox after TIME: seconds, or a number with ms, s, m, or h" },
+    { .name = "name",        .arg = "NAME", .set = on_spec_set_name,
+      .help = "Name the sandbox; by default it is called by its id" },
+    { .name = "rm",          .set = opt_flag, .off = offsetof(struct sandbox_args, remove),
+      .help = "Remove the sandbox and its files when the command ends. Without a daemon this is "
+              "always so" },
+    {0},
+};
+
+const struct opt limit_options[] = {
+    { .name = "memory", .letter = 'm', .arg = "SIZE", .set = on_spec_set_memory,
+      .help = "Limit memory and swap together: bytes, or a number with k, m, or g" },
+    { .name = "cpus",   .arg = "NUMBER", .set = on_spec_set_cpus,
+      .help = "Limit processor time to NUMBER processors, such as 0.5" },
+    { .name = "pids",   .arg = "COUNT", .set = on_spec_set_pids,
+      .help = "Limit the number of processes and threads" },
+    { .name = "ulimit", .arg = "NAME=SOFT[:HARD]", .set = on_spec_add_ulimit, .flags = OPT_REPEAT,
+      .help = "Set a resource limit of each process, such as nofile=1024" },
+    {0},
+};
+
+const struct opt isolation_options[] = {
+    { .name = "policy",   .arg = "NAME|FILE", .set = on_spec_set_policy,
+      .help = "Allow what this policy allows: untrusted (default), container, build, or a JSON "
+              "file" },
+    { .name = "hostname", .arg = "NAME", .set = on_spec_set_hostname,
+      .help = "Set the host name inside; by default it is the sandbox's id" },
+    { .name = "network",  .arg = "MODE", .set = on_spec_set_network,
+      .help = "none: only a loopback device. Default: what the policy says" },
+    {0},
+};
+/* clang-format on */
+
+int spec_operands(struct spec *spec, const struct opt_rest *rest, struct err *err)
+{
+    if (rest->operands[0] == NULL)
+        return err_set(err, -EINVAL,
+                       "no command; write it behind the options: rind run [OPTIONS] -- CMD");
+    return spec_set_command(spec, rest->operands, err);
+}
