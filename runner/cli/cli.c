@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ const struct opt global_options[] = {
     {0},
 };
 
-const struct verb *const verbs[] = { &verb_run, &verb_version, &verb_help, NULL };
+const struct verb *const verbs[] = { &verb_run, &verb_doctor, &verb_version, &verb_help, NULL };
 /* clang-format on */
 
 struct top_args {
@@ -42,7 +43,7 @@ static const struct opt top_options[] = {
 };
 
 /* The global handlers write at the start of each verb's arguments. */
-_Static_assert(offsetof(struct top_args, globals) == 0, "globals come first");
+static_assert(offsetof(struct top_args, globals) == 0, "globals come first");
 
 const struct verb *verb_find(const char *name)
 {

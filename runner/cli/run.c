@@ -2,6 +2,7 @@
 
 #include "core/run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 
@@ -37,7 +38,7 @@ static const struct example examples[] = {
     {0},
 };
 
-_Static_assert(offsetof(struct sandbox_args, globals) == 0, "globals come first");
+static_assert(offsetof(struct sandbox_args, globals) == 0, "globals come first");
 
 static int run_spec(const struct globals *g, const struct spec *spec, int *ret_status,
                     struct err *err)

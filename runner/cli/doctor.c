@@ -1,0 +1,125 @@
+/* rind doctor: the report of core/doctor.h as a table for people or JSON for programs. */
+
+#include "core/doctor.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+
+struct doctor_args {
+    struct globals globals;
+    bool json;
+};
+
+static const struct opt doctor_options[] = {
+    {.name = "json",
+     .set = opt_flag,
+     .off = offsetof(struct doctor_args, json),
+     .help = "Print JSON instead of a table"},
+    {0},
+};
+static const struct opt_group groups[] = {{.title = "Options", .rows = doctor_options}, {0}};
+
+static const char *const details[] = {
+    "Says what this host can and cannot do for rind, what rind does without each thing, and the "
+    "command that fixes it; then which barriers stand around a sandbox of the default policy. It "
+    "finds out by trying, in processes of its own: nothing is changed, nothing stays behind.",
+    "Each thing is ok, limited (there, but not all of it), missing, or unknown (this user cannot "
+    "find out). Those that the default policy needs are marked with a star. The exit status is 0 "
+    "when the default policy can be met, and 1 when it cannot.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"sudo rind doctor", "what this host can do"},
+    {"rind doctor --json | jq -r '.checks[] | select(.state == \"missing\") | .fix'",
+     "only the commands that fix something"},
+    {0},
+};
+
+enum {
+    EXIT_NOT_MET = 1,
+    STATE_WIDTH = 9,
+    TITLE_WIDTH = 30,
+};
+
+static void print_check(const struct check_result *c)
+{
+    (void)printf("  %-*s%s %-*s %s\n", STATE_WIDTH, check_state_name(c->state),
+                 c->required ? "*" : " ", TITLE_WIDTH, c->title, c->found);
+    if (c->state == CHECK_OK)
+        return;
+    (void)printf("  %*s without it: %s\n", STATE_WIDTH + 1, "", c->without);
+    if (c->fix[0] != '\0')
+        (void)printf("  %*s to fix it:  %s\n", STATE_WIDTH + 1, "", c->fix);
+}
+
+static void print_table(const struct doctor_report *r)
+{
+    const char *group = "";
+
+    for (size_t i = 0; i < r->check_count; i++) {
+        const struct check_result *c = &r->checks[i];
+
+        if (strcmp(group, c->group) != 0)
+            (void)printf("%s%s\n", i > 0 ? "\n" : "", c->group);
+        group = c->group;
+        print_check(c);
+    }
+    (void)printf("\nbarriers around a sandbox of the default policy (a start fails rather than do "
+                 "without one)\n");
+    for (size_t i = 0; i < r->barrier_count; i++)
+        (void)printf("  %-*s %-14s %s\n", STATE_WIDTH, r->barriers[i].on ? "on" : "off",
+                     r->barriers[i].name, r->barriers[i].what);
+    (void)printf("\n%s\n",
+                 r->met ? "The default policy can be met."
+                        : "The default policy cannot be met: see what is missing and has a star.");
+}
+
+static int print_json(const struct doctor_report *r)
+{
+    json_t *j = doctor_encode(r);
+    int bad = j == NULL || json_dumpf(j, stdout, JSON_INDENT(2)) < 0;
+
+    json_decref(j);
+    (void)putchar('\n');
+    return bad ? -1 : 0;
+}
+
+static int doctor_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct doctor_args args = {.globals = *g};
+    struct doctor_report *report = NULL;
+    struct err err = ERR_NONE;
+    struct cli_dirs dirs;
+    struct opt_rest rest;
+    int status;
+
+    if (verb_begin(v, &args, argv, &rest, &status) == VERB_DONE)
+        return status;
+    if (rest.operands[0] != NULL)
+        return cli_failf("%.64s: doctor takes no operand", rest.operands[0]);
+    if (cli_dirs(&args.globals, &dirs, &err) < 0 || doctor_run(dirs.state, &report, &err) < 0)
+        return cli_fail(&err);
+
+    status = report->met ? 0 : EXIT_NOT_MET;
+    if (!args.json)
+        print_table(report);
+    else if (print_json(report) < 0)
+        status = cli_failf("doctor: out of memory");
+    doctor_free(report);
+    return cli_flush(status);
+}
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .operands = "",
+    .summary = "Say what this host can do for rind, and how to fix what it cannot",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = doctor_main,
+};

@@ -1,0 +1,581 @@
+/*
+ * How the checks ask. Most ask one probe and judge its errno by one rule (doctor_judge); the others
+ * have a function of their own here, which overwrites the row's fix where it knows better.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/strtab.h"
+#include "core/doctor_internal.h"
+#include "launch/cgroup.h"
+#include "launch/idrange.h"
+#include "policy/policy.h"
+
+enum {
+    KERNEL_MAJOR = 5, /* overlay on idmapped lower layers */
+    KERNEL_MINOR = 19,
+    SUBID_FILE_MAX = 4 << 20, /* bytes of /etc/subuid that are read */
+    SYSCTL_MAX = 64,
+    USERNS_PER_SANDBOX = 2,
+    USERNS_FEW = 256, /* user namespaces below which a busy host may run out */
+    POOL_FEW = 64,    /* free id ranges below which that is said */
+};
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static void
+found(struct check_result *r, enum check_state state, const char *fmt, ...)
+{
+    va_list ap;
+
+    r->state = state;
+    va_start(ap, fmt);
+    (void)vsnprintf(r->found, sizeof(r->found), fmt, ap);
+    va_end(ap);
+}
+
+static void fix(struct check_result *r, const char *text)
+{
+    (void)snprintf(r->fix, sizeof(r->fix), "%s", text);
+}
+
+/* -ENOENT when there is no such sysctl. */
+static int read_sysctl(const char *path, long *ret)
+{
+    char text[SYSCTL_MAX];
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return -errno;
+    n = read(fd, text, sizeof(text) - 1);
+    if (n <= 0)
+        return n < 0 ? -errno : -ENODATA;
+    text[n] = '\0';
+    *ret = strtol(text, NULL, 10);
+    return 0;
+}
+
+void doctor_judge(int code, bool privileged, struct check_result *r)
+{
+    switch (-code) {
+    case ENOSYS:
+    case EINVAL:
+    case ENODEV:
+    case EOPNOTSUPP:
+    case EPROTONOSUPPORT:
+    case EAFNOSUPPORT:
+    case ENOENT:
+        found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
+        return;
+    case ENOSPC:
+    case EUSERS:
+        found(r, CHECK_MISSING, "a limit of this host is reached: %s", strerror(-code));
+        return;
+    case EPERM:
+    case EACCES:
+        if (privileged)
+            found(r, CHECK_MISSING, "refused: %s", strerror(-code));
+        else
+            found(r, CHECK_UNKNOWN, "only root can find out: %s", strerror(-code));
+        return;
+    case ETIMEDOUT:
+        found(r, CHECK_UNKNOWN, "no answer within %d s", PROBE_TIMEOUT_MS / 1000);
+        return;
+    default:
+        if (code >= 0)
+            found(r, CHECK_OK, "works");
+        else
+            found(r, CHECK_MISSING, "%s", strerror(-code));
+    }
+}
+
+static int try_probe(const struct doctor *d, const struct check *c)
+{
+    struct probe_env env = d->env;
+
+    env.number = c->number;
+    env.text = c->text;
+    return probe_try(c->probe, &env, PROBE_TIMEOUT_MS);
+}
+
+void ask_probe(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    doctor_judge(try_probe(d, c), d->env.privileged, r);
+}
+
+/* ---- host and user namespaces ---------------------------------------------------------------- */
+
+void ask_kernel(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    struct utsname u;
+    int major = 0, minor = 0;
+
+    (void)d;
+    (void)c;
+    if (uname(&u) < 0 || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
+        found(r, CHECK_UNKNOWN, "cannot be read");
+        return;
+    }
+    found(r,
+          major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR) ? CHECK_OK
+                                                                                   : CHECK_MISSING,
+          "Linux %.64s %.32s", u.release, u.machine);
+}
+
+/* clang-format off */
+static const struct {
+    int cap;
+    bool needed; /* false: used where it is there */
+    const char *name;
+} used_caps[] = {
+    { CAP_CHOWN,        true,  "CAP_CHOWN",
+    },
+    { CAP_DAC_OVERRIDE, true,  "CAP_DAC_OVERRIDE",
+    },
+    { CAP_FOWNER,       true,  "CAP_FOWNER",
+    },
+    { CAP_KILL,         true,  "CAP_KILL",
+    },
+    { CAP_SETGID,       true,  "CAP_SETGID",
+    },
+    { CAP_SETUID,       true,  "CAP_SETUID",
+    },
+    { CAP_SETPCAP,      true,  "CAP_SETPCAP",
+    },
+    { CAP_NET_ADMIN,    true,  "CAP_NET_ADMIN",
+    },
+    { CAP_SYS_CHROOT,   true,  "CAP_SYS_CHROOT",
+    },
+    { CAP_SYS_ADMIN,    true,  "CAP_SYS_ADMIN",
+    },
+    { CAP_SYS_RESOURCE, false, "CAP_SYS_RESOURCE" }, /* to raise hard limits above rind's own */
+};
+/* clang-format on */
+
+static bool has_cap(cap_t caps, int cap)
+{
+    cap_flag_value_t value = CAP_CLEAR;
+
+    return caps != NULL && cap_get_flag(caps, cap, CAP_EFFECTIVE, &value) == 0 && value == CAP_SET;
+}
+
+void ask_privileges(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    enum check_state state = CHECK_OK;
+    char missing[DOCTOR_FOUND_MAX - 32] = "";
+    cap_t caps = cap_get_proc();
+
+    (void)d;
+    (void)c;
+    for (size_t i = 0; i < sizeof(used_caps) / sizeof(used_caps[0]); i++) {
+        size_t len = strlen(missing);
+
+        if (has_cap(caps, used_caps[i].cap))
+            continue;
+        if (state != CHECK_MISSING)
+            state = used_caps[i].needed ? CHECK_MISSING : CHECK_LIMITED;
+        (void)snprintf(missing + len, sizeof(missing) - len, " %s", used_caps[i].name);
+    }
+    if (caps != NULL)
+        (void)cap_free(caps);
+
+    if (state == CHECK_OK)
+        found(r, CHECK_OK, "uid %u with every capability that rind uses", (unsigned)geteuid());
+    else if (geteuid() != 0)
+        found(r, state, "uid %u is not root", (unsigned)geteuid());
+    else
+        found(r, state, "root without%s", missing);
+    if (geteuid() == 0)
+        fix(r, "start what rind runs in with all capabilities (docker run --privileged)");
+    if (state == CHECK_LIMITED)
+        r->without = "resource limits cannot be raised above rind's own";
+}
+
+void ask_userns_limit(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    long max;
+
+    (void)d;
+    (void)c;
+    if (read_sysctl("/proc/sys/user/max_user_namespaces", &max) < 0)
+        found(r, CHECK_UNKNOWN, "user.max_user_namespaces cannot be read");
+    else if (max < USERNS_PER_SANDBOX)
+        found(r, CHECK_MISSING, "user.max_user_namespaces is %ld", max);
+    else
+        found(r, max < USERNS_FEW ? CHECK_LIMITED : CHECK_OK,
+              "user.max_user_namespaces is %ld: %ld sandboxes", max, max / USERNS_PER_SANDBOX);
+}
+
+static bool sysctl_is(const char *path, long want)
+{
+    long value;
+
+    return read_sysctl(path, &value) == 0 && value == want;
+}
+
+void ask_user_drop(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    struct check own = *c;
+    int code;
+
+    /* Root asks as somebody else; others as themselves. */
+    own.probe = d->env.privileged ? probe_user_drop : probe_namespace;
+    code = try_probe(d, &own);
+    doctor_judge(code, true, r);
+    if (code == -EACCES)
+        found(r, CHECK_LIMITED, "the namespace can be had, but no capability in it");
+    /* The cause with a remedy of its own, if it is one of these. */
+    if (sysctl_is(APPARMOR_SYSCTL, 1))
+        fix(r, doctor_checks[CHECK_USERNS_APPARMOR].fix);
+    else if (sysctl_is(CLONE_SYSCTL, 0))
+        fix(r, doctor_checks[CHECK_USERNS_SYSCTL].fix);
+}
+
+/* A sysctl of some distributions. number: the value that allows; text: its path. */
+void ask_userns_sysctl(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    long value;
+    int code = read_sysctl(c->text, &value);
+
+    (void)d;
+    if (code == -ENOENT)
+        found(r, CHECK_OK, "this kernel has no such restriction");
+    else if (code < 0)
+        found(r, CHECK_UNKNOWN, "cannot be read: %s", strerror(-code));
+    else
+        found(r, value == c->number ? CHECK_OK : CHECK_LIMITED, "set to %ld", value);
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+static int read_subids(const char *path, char **ret, size_t *ret_len)
+{
+    return file_read_at(AT_FDCWD, path, SUBID_FILE_MAX, ret, ret_len, NULL);
+}
+
+/* How many ranges of the pool overlap what this file gives to others. */
+static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
+{
+    auto_free char *text = NULL;
+    auto_free struct idrange_avoid *avoid = NULL;
+    size_t len, count;
+    int r;
+
+    r = read_subids(path, &text, &len);
+    if (r == -ENOENT)
+        return 0;
+    if (r == 0)
+        r = idrange_parse_subids(text, len, &avoid, &count);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++) {
+        for (int64_t n = 0; n < IDRANGE_COUNT; n++) {
+            int64_t first = IDRANGE_FIRST + n * IDRANGE_SIZE;
+
+            if (avoid[i].first < first + IDRANGE_SIZE && avoid[i].last >= first)
+                taken[n] = true;
+        }
+    }
+    return 0;
+}
+
+void ask_id_pool(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    bool taken[IDRANGE_COUNT] = {false};
+    int code, left = 0;
+
+    (void)d;
+    (void)c;
+    code = pool_taken("/etc/subuid", taken);
+    if (code == 0)
+        code = pool_taken("/etc/subgid", taken);
+    if (code < 0) {
+        found(r, CHECK_UNKNOWN, "/etc/subuid or /etc/subgid cannot be read: %s", strerror(-code));
+        return;
+    }
+    for (int n = 0; n < IDRANGE_COUNT; n++)
+        left += !taken[n];
+    found(r,
+          left == 0         ? CHECK_MISSING
+          : left < POOL_FEW ? CHECK_LIMITED
+                            : CHECK_OK,
+          "%d of %d ranges of %d ids are given to nobody else", left, IDRANGE_COUNT, IDRANGE_SIZE);
+}
+
+/* The most ids that one line gives to this user, by name or number; 0 without a line. */
+static uint64_t subids_of(const char *path, const char *user, uid_t uid)
+{
+    auto_free char *text = NULL;
+    uint64_t best = 0;
+    char number[16];
+    char *line, *rest;
+    size_t len;
+
+    if (read_subids(path, &text, &len) < 0)
+        return 0;
+    (void)snprintf(number, sizeof(number), "%u", (unsigned)uid);
+    for (line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *start = strchr(line, ':');
+        char *count = start != NULL ? strchr(start + 1, ':') : NULL;
+        uint64_t n;
+
+        if (count == NULL)
+            continue;
+        *start = '\0';
+        n = strtoull(count + 1, NULL, 10);
+        if ((strcmp(line, user) == 0 || strcmp(line, number) == 0) && n > best)
+            best = n;
+    }
+    return best;
+}
+
+void ask_subids(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    uid_t uid = geteuid();
+    const struct passwd *pw;
+    uint64_t uids, gids;
+
+    (void)c;
+    if (d->env.privileged) {
+        found(r, CHECK_OK, "root needs none: ranges come from rind's own pool");
+        return;
+    }
+    pw = getpwuid(uid);
+    uids = subids_of("/etc/subuid", pw != NULL ? pw->pw_name : "", uid);
+    gids = subids_of("/etc/subgid", pw != NULL ? pw->pw_name : "", uid);
+    found(r,
+          uids >= IDRANGE_SIZE && gids >= IDRANGE_SIZE ? CHECK_OK
+          : uids > 0 && gids > 0                       ? CHECK_LIMITED
+                                                       : CHECK_MISSING,
+          "%llu user ids, %llu group ids", (unsigned long long)uids, (unsigned long long)gids);
+    if (pw != NULL)
+        (void)snprintf(r->fix, sizeof(r->fix),
+                       "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %.64s",
+                       pw->pw_name);
+}
+
+static const char *find_program(const char *name)
+{
+    static const char *const dirs[] = {"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"};
+    static char path[64];
+
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
+        if (access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
+void ask_programs(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    bool uids = find_program("newuidmap") != NULL, gids = find_program("newgidmap") != NULL;
+
+    (void)c;
+    if (d->env.privileged)
+        found(r, CHECK_OK, "root needs no program but rind itself");
+    else if (uids && gids)
+        found(r, CHECK_OK, "newuidmap and newgidmap are there");
+    else
+        found(r, CHECK_MISSING, "%s%s", uids ? "" : "newuidmap ", gids ? "" : "newgidmap");
+}
+
+/* ---- system calls ---------------------------------------------------------------------------- */
+
+void ask_libseccomp(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    const struct scmp_version *v = seccomp_version();
+
+    (void)d;
+    (void)c;
+    if (v == NULL)
+        found(r, CHECK_UNKNOWN, "says no version");
+    else
+        /* 2.5.0: binary search trees, without which a profile costs each call three times more. */
+        found(r, v->major > 2 || (v->major == 2 && v->minor >= 5) ? CHECK_OK : CHECK_LIMITED,
+              "%u.%u.%u", v->major, v->minor, v->micro);
+}
+
+void ask_memfd(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    long value = 0;
+    int code = try_probe(d, c);
+
+    doctor_judge(code, true, r);
+    if (read_sysctl("/proc/sys/vm/memfd_noexec", &value) == 0 && code < 0)
+        found(r, CHECK_MISSING, "vm.memfd_noexec is %ld: %s", value, strerror(-code));
+    else if (code >= 0)
+        found(r, CHECK_OK, "works; vm.memfd_noexec is %ld", value);
+}
+
+/* ---- mounts ---------------------------------------------------------------------------------- */
+
+/* Values of linux/magic.h, and of file systems that have no header. */
+static const struct {
+    unsigned long magic;
+    const char *name;
+} file_systems[] = {
+    {0xEF53, "ext4"},         {0x58465342, "xfs"},
+    {0x9123683E, "btrfs"},    {0x01021994, "tmpfs"},
+    {0x794c7630, "overlay"},  {0x6969, "nfs"},
+    {0x65735546, "fuse"},     {0xF2F52010, "f2fs"},
+    {0x2FC12FC1, "zfs"},      {0xCA451A4E, "bcachefs"},
+    {0x01021997, "9p"},       {0xFF534D42, "cifs"},
+    {0x4d44, "vfat"},         {0x2011BAB0, "exfat"},
+    {0x73717368, "squashfs"}, {0, NULL},
+};
+
+static const char *file_system_name(const char *dir, char *buf, size_t len)
+{
+    struct statfs s;
+
+    if (statfs(dir, &s) < 0)
+        return "unknown";
+    for (size_t i = 0; file_systems[i].name != NULL; i++)
+        if (file_systems[i].magic == (unsigned long)s.f_type)
+            return file_systems[i].name;
+    (void)snprintf(buf, len, "type %#lx", (unsigned long)s.f_type);
+    return buf;
+}
+
+void ask_state_dir(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    char buf[32];
+    const char *name = file_system_name(d->env.dir, buf, sizeof(buf));
+
+    (void)c;
+    if (d->scratch == NULL && d->env.privileged)
+        found(r, CHECK_MISSING, "%.96s (%s): %s", d->env.dir, name, strerror(-d->scratch_errno));
+    else if (d->scratch == NULL)
+        found(r, CHECK_UNKNOWN, "%.96s (%s): not this user's", d->env.dir, name);
+    else
+        found(r, CHECK_OK, "%.96s (%s)", d->env.dir, name);
+}
+
+void ask_overlay(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    struct doctor here = *d;
+    int code;
+
+    if (d->scratch == NULL) {
+        found(r, CHECK_UNKNOWN, "no directory to try it in: %s", strerror(-d->scratch_errno));
+        return;
+    }
+    here.env.dir = d->scratch;
+    code = try_probe(&here, c);
+    doctor_judge(code, d->env.privileged || c->probe == probe_overlay_user, r);
+    if (code == -EINVAL)
+        found(r, CHECK_MISSING, "the state directory's file system cannot hold it: %s",
+              strerror(EINVAL));
+}
+
+void ask_proc(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    int code = try_probe(d, c);
+
+    doctor_judge(code, true, r);
+    if (code == -EPERM)
+        found(r, CHECK_MISSING, "parts of this host's own are hidden: rind runs in a container");
+}
+
+/* ---- cgroups --------------------------------------------------------------------------------- */
+
+static const struct strtab cgroup_modes[] = {
+    {"no cgroups are mounted", CG_MODE_NONE},
+    {"v1", CG_MODE_V1},
+    {"hybrid: v1 controllers beside a v2 tree", CG_MODE_HYBRID},
+    {"v2", CG_MODE_V2},
+    {NULL, 0},
+};
+
+static bool cgroup_known(const struct doctor *d, struct check_result *r)
+{
+    if (d->cgroup != NULL)
+        return true;
+    found(r, CHECK_UNKNOWN, "%.160s", d->cgroup_error);
+    return false;
+}
+
+void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    enum cgroup_mode mode;
+    const char *name;
+
+    (void)c;
+    if (!cgroup_known(d, r))
+        return;
+    mode = cgroup_host_mode(d->cgroup);
+    name = strtab_name(cgroup_modes, (int)mode);
+    found(r, mode == CG_MODE_NONE ? CHECK_MISSING : CHECK_OK, "%s", name != NULL ? name : "?");
+}
+
+void ask_cgroup_v2(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    enum cgroup_mode mode;
+
+    (void)c;
+    if (!cgroup_known(d, r))
+        return;
+    mode = cgroup_host_mode(d->cgroup);
+    if (mode == CG_MODE_V2 || mode == CG_MODE_HYBRID)
+        found(r, CHECK_OK, "mounted");
+    else
+        found(r, CHECK_MISSING, "not mounted");
+}
+
+/* number: the controller. */
+void ask_controller(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    enum cgroup_controller controller = (enum cgroup_controller)c->number;
+    const char *name = cgroup_controller_name(controller);
+    int version;
+
+    if (!cgroup_known(d, r))
+        return;
+    version = cgroup_host_controller(d->cgroup, controller);
+    if (version > 0) {
+        found(r, CHECK_OK, "by cgroup v%d", version);
+        return;
+    }
+    found(r, CHECK_MISSING, "cannot be enforced");
+    if (cgroup_host_mode(d->cgroup) == CG_MODE_V2)
+        (void)snprintf(r->fix, sizeof(r->fix), "echo +%s > /sys/fs/cgroup/cgroup.subtree_control",
+                       name);
+    else
+        (void)snprintf(r->fix, sizeof(r->fix),
+                       "mkdir -p /sys/fs/cgroup/%s && mount -t cgroup -o %s cgroup "
+                       "/sys/fs/cgroup/%s",
+                       name, name, name);
+}
+
+/* ---- network --------------------------------------------------------------------------------- */
+
+void ask_forwarding(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    long value;
+
+    (void)d;
+    (void)c;
+    if (read_sysctl("/proc/sys/net/ipv4/ip_forward", &value) < 0)
+        found(r, CHECK_UNKNOWN, "net.ipv4.ip_forward cannot be read");
+    else
+        found(r, value == 0 ? CHECK_MISSING : CHECK_OK, "net.ipv4.ip_forward is %ld", value);
+}

@@ -1,0 +1,300 @@
+/*
+ * The checks: one row each. A row says how to ask (doctor_asks.c), when the default policy needs
+ * it, what rind does without it, and what fixes it.
+ */
+
+#include <linux/sched.h>
+
+#include "core/doctor_internal.h"
+#include "launch/cgroup.h"
+#include "launch/idrange.h"
+#include "policy/policy.h"
+
+static bool always(const struct policy *p)
+{
+    (void)p;
+    return true;
+}
+
+static bool if_memory(const struct policy *p)
+{
+    return p->limits.memory_bytes != LIMIT_UNSET;
+}
+
+static bool if_cpu(const struct policy *p)
+{
+    return p->limits.cpu_millis != LIMIT_UNSET;
+}
+
+static bool if_pids(const struct policy *p)
+{
+    return p->limits.pids != LIMIT_UNSET;
+}
+
+static bool if_internet(const struct policy *p)
+{
+    return p->network == NET_INTERNET;
+}
+
+#define NS_FIX     "boot a kernel with namespaces of this kind"
+#define START_FAIL "no sandbox starts"
+
+/* clang-format off */
+const struct check doctor_checks[CHECK_ID_MAX] = {
+    [CHECK_KERNEL] = {
+        .name = "kernel", .title = "kernel 5.19 or newer", .group = "host",
+        .ask = ask_kernel, .required = always,
+        .without = START_FAIL ": layers cannot be given the ids of a sandbox",
+        .fix = "apt-get install linux-image-$(dpkg --print-architecture) && reboot",
+    },
+    [CHECK_PRIVILEGES] = {
+        .name = "privileges", .title = "rights of this user", .group = "host",
+        .ask = ask_privileges, .required = always,
+        .without = START_FAIL " for this user",
+        .fix = "sudo rind",
+    },
+
+    [CHECK_NS_USER] = {
+        .name = "namespace-user", .title = "user namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUSER, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_MOUNT] = {
+        .name = "namespace-mount", .title = "mount namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNS, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_PID] = {
+        .name = "namespace-pid", .title = "pid namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWPID, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_NET] = {
+        .name = "namespace-net", .title = "network namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWNET, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_UTS] = {
+        .name = "namespace-uts", .title = "uts namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWUTS, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_IPC] = {
+        .name = "namespace-ipc", .title = "ipc namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWIPC, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_NS_CGROUP] = {
+        .name = "namespace-cgroup", .title = "cgroup namespaces", .group = "namespaces",
+        .ask = ask_probe, .probe = probe_namespace, .number = CLONE_NEWCGROUP, .required = always,
+        .without = START_FAIL,
+        .fix = NS_FIX,
+    },
+    [CHECK_USERNS_LIMIT] = {
+        .name = "userns-limit", .title = "number of user namespaces", .group = "namespaces",
+        .ask = ask_userns_limit, .required = always,
+        .without = START_FAIL " once they are used up; each takes two",
+        .fix = "sysctl -w user.max_user_namespaces=65536",
+    },
+    [CHECK_USERNS_UNPRIVILEGED] = {
+        .name = "userns-unprivileged", .title = "user namespaces without root",
+        .group = "namespaces",
+        .ask = ask_user_drop, .number = CLONE_NEWUSER,
+        .without = "sandboxes that root starts work; other users cannot start any",
+        .fix = "sysctl -w user.max_user_namespaces=65536",
+    },
+    [CHECK_USERNS_SYSCTL] = {
+        .name = "userns-sysctl", .title = "unprivileged_userns_clone", .group = "namespaces",
+        .ask = ask_userns_sysctl, .number = 1, .text = CLONE_SYSCTL,
+        .without = "sandboxes that root starts work; other users cannot start any",
+        .fix = "sysctl -w kernel.unprivileged_userns_clone=1",
+    },
+    [CHECK_USERNS_APPARMOR] = {
+        .name = "userns-apparmor", .title = "AppArmor's restriction", .group = "namespaces",
+        .ask = ask_userns_sysctl, .number = 0,
+        .text = APPARMOR_SYSCTL,
+        .without = "sandboxes that root starts work; other users cannot start any",
+        .fix = "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    },
+
+    [CHECK_ID_MAPS] = {
+        .name = "id-maps", .title = "65536 ids for a sandbox", .group = "ids",
+        .ask = ask_probe, .probe = probe_id_map, .number = IDRANGE_FIRST, .required = always,
+        .without = START_FAIL, .fix = "start rind outside of a container whose own ids are few",
+    },
+    [CHECK_ID_POOL] = {
+        .name = "id-pool", .title = "pool of id ranges", .group = "ids",
+        .ask = ask_id_pool, .required = always,
+        .without = START_FAIL " once the ranges are used up",
+        .fix = "remove lines from /etc/subuid and /etc/subgid that reach into "
+               "1879048192-2147352575",
+    },
+    [CHECK_SUBIDS] = {
+        .name = "subordinate-ids", .title = "subordinate ids", .group = "ids",
+        .ask = ask_subids,
+        .without = "a user's own sandboxes know one user id only",
+        .fix = "add this user to /etc/subuid and /etc/subgid",
+    },
+    [CHECK_PROGRAMS] = {
+        .name = "programs", .title = "programs that rind calls", .group = "ids",
+        .ask = ask_programs,
+        .without = "a user's own sandboxes know one user id only",
+        .fix = "apt-get install uidmap",
+    },
+
+    [CHECK_SECCOMP] = {
+        .name = "seccomp", .title = "seccomp filters", .group = "system calls",
+        .ask = ask_probe, .probe = probe_seccomp, .required = always,
+        .without = START_FAIL, .fix = "boot a kernel with CONFIG_SECCOMP_FILTER",
+    },
+    [CHECK_LIBSECCOMP] = {
+        .name = "libseccomp", .title = "libseccomp 2.5 or newer", .group = "system calls",
+        .ask = ask_libseccomp,
+        .without = "filters are larger and each call slower",
+        .fix = "apt-get install libseccomp-dev && make",
+    },
+    [CHECK_MEMFD_EXEC] = {
+        .name = "memfd-exec", .title = "programs in sealed memory", .group = "system calls",
+        .ask = ask_memfd, .probe = probe_memfd_exec, .required = always,
+        .without = START_FAIL ": its init has no file on the host that could be overwritten",
+        .fix = "sysctl -w vm.memfd_noexec=1",
+    },
+    [CHECK_PIDFD] = {
+        .name = "pidfd", .title = "clone3 and pidfds", .group = "system calls",
+        .ask = ask_probe, .probe = probe_pidfd, .required = always,
+        .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
+    },
+    [CHECK_OPENAT2] = {
+        .name = "openat2", .title = "openat2", .group = "system calls",
+        .ask = ask_probe, .probe = probe_openat2, .required = always,
+        .without = START_FAIL ": paths could be led out of a sandbox",
+        .fix = "boot a kernel of 5.19 or newer",
+    },
+    [CHECK_CLOSE_RANGE] = {
+        .name = "close-range", .title = "close_range", .group = "system calls",
+        .ask = ask_probe, .probe = probe_close_range, .required = always,
+        .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
+    },
+
+    [CHECK_STATE_DIR] = {
+        .name = "state-dir", .title = "state directory", .group = "files",
+        .ask = ask_state_dir, .required = always,
+        .without = START_FAIL, .fix = "rind --state DIR on a writable disk",
+    },
+    [CHECK_MOUNT_API] = {
+        .name = "mount-api", .title = "new mount calls", .group = "files",
+        .ask = ask_probe, .probe = probe_mount_api, .required = always,
+        .without = START_FAIL, .fix = "boot a kernel of 5.19 or newer",
+    },
+    [CHECK_IDMAP] = {
+        .name = "idmapped-mounts", .title = "idmapped mounts there", .group = "files",
+        .ask = ask_probe, .probe = probe_idmap, .number = IDRANGE_FIRST, .required = always,
+        .without = START_FAIL ": layers are never chowned",
+        .fix = "rind --state DIR on ext4, xfs, btrfs, or tmpfs",
+    },
+    [CHECK_OVERLAY] = {
+        .name = "overlay", .title = "overlay there", .group = "files",
+        .ask = ask_overlay, .probe = probe_overlay, .required = always,
+        .without = START_FAIL ": the root file system is never written to",
+        .fix = "modprobe overlay",
+    },
+    [CHECK_OVERLAY_IDMAP] = {
+        .name = "overlay-idmapped", .title = "overlay on idmapped layers", .group = "files",
+        .ask = ask_overlay, .probe = probe_overlay_idmap, .number = IDRANGE_FIRST,
+        .required = always,
+        .without = START_FAIL, .fix = "rind --state DIR on ext4, xfs, or btrfs",
+    },
+    [CHECK_OVERLAY_USER] = {
+        .name = "overlay-user", .title = "overlay in a user namespace", .group = "files",
+        .ask = ask_overlay, .probe = probe_overlay_user,
+        .without = "sandboxes that root starts work; other users cannot start any",
+        .fix = "rind --state DIR on ext4, xfs, btrfs, or tmpfs",
+    },
+    [CHECK_PROC] = {
+        .name = "proc", .title = "a new /proc", .group = "files",
+        .ask = ask_proc, .probe = probe_proc, .required = always,
+        .without = START_FAIL,
+        .fix = "start the container around rind with --security-opt systempaths=unconfined",
+    },
+    [CHECK_SYSFS] = {
+        .name = "sysfs", .title = "a new /sys", .group = "files",
+        .ask = ask_proc, .probe = probe_sysfs, .required = always,
+        .without = START_FAIL,
+        .fix = "start the container around rind with --security-opt systempaths=unconfined",
+    },
+    [CHECK_DEVPTS] = {
+        .name = "devpts", .title = "own terminals (devpts)", .group = "files",
+        .ask = ask_probe, .probe = probe_fs, .text = "devpts", .required = always,
+        .without = START_FAIL, .fix = "boot a kernel with CONFIG_UNIX98_PTYS",
+    },
+    [CHECK_MQUEUE] = {
+        .name = "mqueue", .title = "own message queues", .group = "files",
+        .ask = ask_probe, .probe = probe_fs, .text = "mqueue", .required = always,
+        .without = START_FAIL, .fix = "boot a kernel with CONFIG_POSIX_MQUEUE",
+    },
+    [CHECK_FUSE] = {
+        .name = "fuse", .title = "FUSE", .group = "files",
+        .ask = ask_probe, .probe = probe_fuse,
+        .without = "sandboxes cannot be given /dev/fuse (buckets as directories)",
+        .fix = "modprobe fuse",
+    },
+
+    [CHECK_CGROUP_MODE] = {
+        .name = "cgroup", .title = "control groups", .group = "limits",
+        .ask = ask_cgroup_mode, .required = always,
+        .without = "a start with a limit fails",
+        .fix = "mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+    },
+    [CHECK_CG_MEMORY] = {
+        .name = "cgroup-memory", .title = "memory limit", .group = "limits",
+        .ask = ask_controller, .number = CG_MEMORY, .required = if_memory,
+        .without = "a start with a memory limit fails",
+    },
+    [CHECK_CG_CPU] = {
+        .name = "cgroup-cpu", .title = "processor limit", .group = "limits",
+        .ask = ask_controller, .number = CG_CPU, .required = if_cpu,
+        .without = "a start with a processor limit fails",
+    },
+    [CHECK_CG_PIDS] = {
+        .name = "cgroup-pids", .title = "process limit", .group = "limits",
+        .ask = ask_controller, .number = CG_PIDS, .required = if_pids,
+        .without = "a start with a process limit fails",
+    },
+    [CHECK_CG_FREEZER] = {
+        .name = "cgroup-freezer", .title = "pause and resume", .group = "limits",
+        .ask = ask_controller, .number = CG_FREEZER,
+        .without = "sandboxes cannot be paused",
+    },
+    [CHECK_CGROUP_V2] = {
+        .name = "cgroup-v2", .title = "cgroup v2 tree", .group = "limits",
+        .ask = ask_cgroup_v2,
+        .without = "processes are ended one by one instead of all at once",
+        .fix = "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified",
+    },
+
+    [CHECK_VETH] = {
+        .name = "veth", .title = "veth devices", .group = "network",
+        .ask = ask_probe, .probe = probe_veth, .required = if_internet,
+        .without = "sandboxes have no network but their own loopback",
+        .fix = "modprobe veth",
+    },
+    [CHECK_NFTABLES] = {
+        .name = "nftables", .title = "nftables", .group = "network",
+        .ask = ask_probe, .probe = probe_nftables, .required = if_internet,
+        .without = "sandboxes have no network but their own loopback",
+        .fix = "modprobe nf_tables",
+    },
+    [CHECK_FORWARDING] = {
+        .name = "ipv4-forwarding", .title = "IPv4 forwarding", .group = "network",
+        .ask = ask_forwarding, .required = if_internet,
+        .without = "sandboxes reach nothing beyond this host",
+        .fix = "sysctl -w net.ipv4.ip_forward=1",
+    },
+};
+/* clang-format on */

@@ -1,0 +1,62 @@
+#pragma once
+
+/*
+ * Questions to the kernel that are answered by trying. A probe runs in a forked child of its own
+ * (probe_try), so that whatever it unshares, mounts, or becomes ends with it; it returns 0 (or a
+ * value) or the negative errno of the first call that failed. What an answer means for rind is not
+ * decided here.
+ *
+ * A child runs ordinary C: call from single-threaded processes only.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct probe_env {
+    const char *dir; /* directory that the probe works on; some need the scratch layout below */
+    bool privileged; /* CAP_SYS_ADMIN here; without it a probe first enters a user namespace */
+    long number;     /* what the probe is asked for: a CLONE_NEW* flag, a user id, … */
+    const char *text;
+};
+
+typedef int probe_fn(const struct probe_env *env);
+
+enum { PROBE_TIMEOUT_MS = 3000 };
+
+/* Runs fn in a child. -ETIMEDOUT when it took longer, -ECHILD when it died without an answer. */
+int probe_try(probe_fn *fn, const struct probe_env *env, int timeout_ms);
+
+/* Whether the calling process has CAP_SYS_ADMIN in its user namespace. */
+bool probe_privileged(void);
+
+/*
+ * The probes. Only probe_try may call them.
+ */
+probe_fn probe_namespace;  /* unshare(number) */
+probe_fn probe_user_drop;  /* as uid 65534: a user namespace, and then a mount namespace in it */
+probe_fn probe_id_map;     /* a child's user namespace gets the ids number..number+65535 */
+probe_fn probe_seccomp;    /* loads a filter, and has the actions that rind uses */
+probe_fn probe_pidfd;      /* clone3, pidfd_open, pidfd_send_signal, waitid(P_PIDFD) */
+probe_fn probe_memfd_exec; /* a sealed memfd, marked executable, can be executed */
+probe_fn probe_openat2;    /* openat2 with RESOLVE_IN_ROOT */
+probe_fn probe_close_range;
+probe_fn probe_mount_api;     /* fsopen, fsconfig, fsmount, mount_setattr */
+probe_fn probe_fs;            /* a new instance of the file system `text`, in own namespaces */
+probe_fn probe_proc;          /* a new /proc in new user, mount, and pid namespaces */
+probe_fn probe_sysfs;         /* a new /sys in new user, mount, and net namespaces */
+probe_fn probe_fuse;          /* /dev/fuse opens, and can be mounted */
+probe_fn probe_idmap;         /* an idmapped clone of `dir`, ids from number on */
+probe_fn probe_overlay;       /* overlay in the scratch directory `dir`; written to */
+probe_fn probe_overlay_idmap; /* the same with the lower layer idmapped, ids from number on */
+probe_fn probe_overlay_user;  /* the same from within a user namespace */
+probe_fn probe_veth;          /* a veth pair in a new net namespace */
+probe_fn probe_nftables;      /* a table, with its acknowledgement, in a new net namespace */
+
+/*
+ * A scratch directory for the overlay probes, made in dir: lower/ (with the file f), upper/, work/,
+ * merged/, mapped/. Returns its path (caller frees) or NULL with *ret_errno negative. What an
+ * earlier process that was killed left there is removed first.
+ */
+char *probe_scratch_make(const char *dir, int *ret_errno);
+/* Removes it with all that is in it. May be called with NULL. */
+void probe_scratch_remove(const char *path);
