@@ -242,6 +242,8 @@ void ask_user_drop(const struct doctor *d, const struct check *c, struct check_r
     doctor_judge(code, true, r);
     if (code == -EACCES)
         found(r, CHECK_LIMITED, "the namespace can be had, but no capability in it");
+    if (code == -EINVAL && d->env.privileged)
+        found(r, CHECK_UNKNOWN, "there is no other user in this user namespace to ask as");
     /* The cause with a remedy of its own, if it is one of these. */
     if (sysctl_is(APPARMOR_SYSCTL, 1))
         fix(r, doctor_checks[CHECK_USERNS_APPARMOR].fix);
