@@ -69,7 +69,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
 .PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format
-all: $O/rind build/rind
+all: $O/rind build/rind build/rind.1
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -79,6 +79,10 @@ deps:
 
 build/rind: $O/rind
 	@mkdir -p build && ln -sfn $(FLAVOUR)/rind $@
+
+# The manual page is made from the option tables, by the program that has them.
+build/rind.1: $O/rind
+	$O/rind help --man >$@.tmp && mv $@.tmp $@
 
 $O/rind: $O/obj/runner/main.o $(LIBRUNNER) $(EMBED_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
