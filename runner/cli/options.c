@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -121,6 +122,26 @@ static int unknown_letter(const struct opt_group *groups, char letter, struct er
                    other->letter, other->name);
 }
 
+/* Whether a message already begins with the option's name (`env file "x": …` for --env-file). */
+static bool begins_with_name(const char *msg, const char *name)
+{
+    for (; *name != '\0'; name++, msg++)
+        if (*msg != *name && !(*name == '-' && *msg == ' '))
+            return false;
+    return *msg == ' ';
+}
+
+/* Puts the option in front of its handler's message, or in place of its name there. */
+static int wrap(const struct opt *o, int code, struct err *err)
+{
+    char rest[ERR_MSG_MAX];
+
+    if (err == NULL || !begins_with_name(err->msg, o->name))
+        return err_wrap(err, code, "--%s", o->name);
+    (void)snprintf(rest, sizeof(rest), "%s", err->msg + strlen(o->name));
+    return err_set(err, code, "--%s%s", o->name, rest);
+}
+
 static int apply(void *target, const struct opt *o, const char *text, struct opt_rest *rest,
                  struct err *err)
 {
@@ -128,7 +149,7 @@ static int apply(void *target, const struct opt *o, const char *text, struct opt
 
     r = o->set(target, o, text, err);
     if (r < 0)
-        return err_wrap(err, r, "--%s", o->name);
+        return wrap(o, r, err);
     if (o->flags & OPT_STOP)
         rest->stop = o;
     return 0;

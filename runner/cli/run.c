@@ -71,8 +71,11 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
         r = spec_validate(spec, &err);
     if (r == 0)
         r = run_spec(&args.globals, spec, &status, &err);
-    if (r < 0)
+    if (r < 0) {
         (void)cli_fail(&err);
+        if (status != EXIT_NOT_EXEC && status != EXIT_NOT_FOUND)
+            status = EXIT_RIND;
+    }
     return status;
 }
 

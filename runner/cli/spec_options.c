@@ -96,7 +96,7 @@ const struct opt command_options[] = {
 
 const struct opt limit_options[] = {
     { .name = "memory", .letter = 'm', .arg = "SIZE", .set = on_spec_set_memory,
-      .help = "Limit memory and swap together: bytes, or a number with k, m, or g" },
+      .help = "Limit memory and swap together: bytes, or a number with k, m, g, or t" },
     { .name = "cpus",   .arg = "NUMBER", .set = on_spec_set_cpus,
       .help = "Limit processor time to NUMBER processors, such as 0.5" },
     { .name = "pids",   .arg = "COUNT", .set = on_spec_set_pids,

@@ -23,7 +23,8 @@ static int on_volume(void *target, const struct opt *o, const char *text, struct
 
     (void)o;
     if (strchr(text, ':') == NULL)
-        return err_set(err, -ERANGE, "'%s': must be SRC:DST", text);
+        return err_set(err, -ERANGE, "%s'%s': must be SRC:DST", text[0] == 'n' ? "volume " : "",
+                       text);
     (void)snprintf(t->log + len, sizeof(t->log) - len, " %s", text);
     return 0;
 }
@@ -104,6 +105,7 @@ static const struct {
     { ARGV("--memory="),     -EINVAL, "--memory: must not be empty" },
     { ARGV("--memory", ""),  -EINVAL, "--memory: must not be empty" },
     { ARGV("-v", "x"),       -ERANGE, "--volume: 'x': must be SRC:DST" },
+    { ARGV("-v", "named"),   -ERANGE, "--volume 'named': must be SRC:DST" },
     { ARGV("--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), -EINVAL,
       "--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...: unknown option; "
       "--help lists them" },
