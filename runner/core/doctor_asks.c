@@ -278,17 +278,18 @@ static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
 {
     auto_free char *text = NULL;
     auto_free struct idrange_avoid *avoid = NULL;
-    size_t len, count;
+    size_t len = 0, count = 0;
     int r;
 
     r = read_subids(path, &text, &len);
     if (r == -ENOENT)
         return 0;
-    if (r == 0)
-        r = idrange_parse_subids(text, len, &avoid, &count);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < count; i++) {
+    r = idrange_parse_subids(text, len, &avoid, &count);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; avoid != NULL && i < count; i++) {
         for (int64_t n = 0; n < IDRANGE_COUNT; n++) {
             int64_t first = IDRANGE_FIRST + n * IDRANGE_SIZE;
 
@@ -435,14 +436,23 @@ static const struct {
     unsigned long magic;
     const char *name;
 } file_systems[] = {
-    {0xEF53, "ext4"},         {0x58465342, "xfs"},
-    {0x9123683E, "btrfs"},    {0x01021994, "tmpfs"},
-    {0x794c7630, "overlay"},  {0x6969, "nfs"},
-    {0x65735546, "fuse"},     {0xF2F52010, "f2fs"},
-    {0x2FC12FC1, "zfs"},      {0xCA451A4E, "bcachefs"},
-    {0x01021997, "9p"},       {0xFF534D42, "cifs"},
-    {0x4d44, "vfat"},         {0x2011BAB0, "exfat"},
-    {0x73717368, "squashfs"}, {0, NULL},
+    {0xEF53, "ext4"},
+    {0x58465342, "xfs"},
+    {0x9123683E, "btrfs"},
+    {0x01021994, "tmpfs"},
+    {0x858458f6, "ramfs"},
+    {0x794c7630, "overlay"},
+    {0x6969, "nfs"},
+    {0x65735546, "fuse"},
+    {0xF2F52010, "f2fs"},
+    {0x2FC12FC1, "zfs"},
+    {0xCA451A4E, "bcachefs"},
+    {0x01021997, "9p"},
+    {0xFF534D42, "cifs"},
+    {0x4d44, "vfat"},
+    {0x2011BAB0, "exfat"},
+    {0x73717368, "squashfs"},
+    {0, NULL},
 };
 
 static const char *file_system_name(const char *dir, char *buf, size_t len)
@@ -485,8 +495,16 @@ void ask_overlay(const struct doctor *d, const struct check *c, struct check_res
     code = try_probe(&here, c);
     doctor_judge(code, d->env.privileged || c->probe == probe_overlay_user, r);
     if (code == -EINVAL)
-        found(r, CHECK_MISSING, "the state directory's file system cannot hold it: %s",
-              strerror(EINVAL));
+        found(r, CHECK_MISSING, "this file system cannot be part of it: %s", strerror(EINVAL));
+}
+
+void ask_idmap(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    int code = try_probe(d, c);
+
+    doctor_judge(code, d->env.privileged, r);
+    if (code == -EINVAL)
+        found(r, CHECK_MISSING, "this file system cannot be idmapped: %s", strerror(EINVAL));
 }
 
 void ask_proc(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -561,6 +579,8 @@ void ask_controller(const struct doctor *d, const struct check *c, struct check_
     if (cgroup_host_mode(d->cgroup) == CG_MODE_V2)
         (void)snprintf(r->fix, sizeof(r->fix), "echo +%s > /sys/fs/cgroup/cgroup.subtree_control",
                        name);
+    else if (cgroup_host_mode(d->cgroup) == CG_MODE_NONE)
+        fix(r, doctor_checks[CHECK_CGROUP_MODE].fix);
     else
         (void)snprintf(r->fix, sizeof(r->fix),
                        "mkdir -p /sys/fs/cgroup/%s && mount -t cgroup -o %s cgroup "

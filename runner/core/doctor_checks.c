@@ -194,7 +194,7 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
     },
     [CHECK_IDMAP] = {
         .name = "idmapped-mounts", .title = "idmapped mounts there", .group = "files",
-        .ask = ask_probe, .probe = probe_idmap, .number = IDRANGE_FIRST, .required = always,
+        .ask = ask_idmap, .probe = probe_idmap, .number = IDRANGE_FIRST, .required = always,
         .without = START_FAIL ": layers are never chowned",
         .fix = "rind --state DIR on ext4, xfs, btrfs, or tmpfs",
     },

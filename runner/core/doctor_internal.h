@@ -70,7 +70,7 @@ struct check;
 typedef void check_ask_fn(const struct doctor *d, const struct check *c, struct check_result *r);
 check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_drop,
     ask_userns_sysctl, ask_id_pool, ask_subids, ask_programs, ask_libseccomp, ask_memfd,
-    ask_state_dir, ask_overlay, ask_proc, ask_cgroup_mode, ask_cgroup_v2, ask_controller,
+    ask_state_dir, ask_idmap, ask_overlay, ask_proc, ask_cgroup_mode, ask_cgroup_v2, ask_controller,
     ask_forwarding;
 
 #define APPARMOR_SYSCTL "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
