@@ -9,6 +9,8 @@ MAKEFLAGS   += --no-builtin-rules
 .DEFAULT_GOAL := all
 
 FLAVOUR ?= rel
+# V=1 shows the commands.
+Q := $(if $(V),,@)
 CC      ?= gcc
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -48,7 +50,8 @@ LIBS := -l:libuv_a.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -lpthread -ldl 
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
                 -Wmissing-prototypes $(WERROR) -Os -g -fno-strict-aliasing -fno-common -fstack-protector-strong \
-                -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -MMD -MP -Ishim
+                -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -MMD -MP -Ishim \
+                -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
 SHIM_LDFLAGS := -static -Wl,--gc-sections -Wl,-z,relro,-z,noexecstack -Wl,--build-id=none
 
 # ---- what is built ----------------------------------------------------------------------------------------------
@@ -85,28 +88,28 @@ build/rind.1: $O/rind
 	$O/rind help --man >$@.tmp && mv $@.tmp $@
 
 $O/rind: $O/obj/runner/main.o $(LIBRUNNER) $(EMBED_OBJ)
-	$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
 
 $(LIBRUNNER): $(RUNNER_OBJ)
 	@rm -f $@ && ar rcs $@ $^
 
 $O/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) -c -o $@ $<
 
 # The shipped policies are inside (.incbin, which -MMD does not see).
 $O/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
 build/shim/rind-init: $(INIT_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
-	$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
+	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
 
 build/shim/sandbox-shim: $(FILES_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
-	$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
+	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
 
 build/shim/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(MUSL_CC) $(SHIM_CFLAGS) -c -o $@ $<
+	$(Q)$(MUSL_CC) $(SHIM_CFLAGS) -c -o $@ $<
 
 build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build
@@ -118,17 +121,17 @@ build/base.tar: rootfs-builder/base-layer rootfs-builder/ustar.py build/shim/san
 # A layer's name is the SHA-256 of its archive, computed here, so that rind itself needs to hash nothing.
 $(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/rootfs.tar build/base.tar
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
+	$(Q)$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
 	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -c -o $@ $<
 
 # ---- tests ------------------------------------------------------------------------------------------------------
 $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
 
 build/payload: tests/payload/payload.c
 	@mkdir -p build
-	$(MUSL_CC) $(STD) -Wall -Wextra -O2 -static -o $@ $<
+	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra -O2 -static -o $@ $<
 
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC) $(EMBED_OBJ)
 	@mkdir -p $(@D)

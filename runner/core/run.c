@@ -431,8 +431,6 @@ static int make_id(char id[ID_BYTES * 2 + 1])
     return 0;
 }
 
-DEFINE_AUTO(struct policy, policy_free);
-
 static int start_sandbox(struct run *r)
 {
     auto_ptr(policy_free) struct policy *policy = NULL;
@@ -441,7 +439,7 @@ static int start_sandbox(struct run *r)
     auto_close int root_fd = FD_NONE;
     auto_free char *text = NULL;
     const char *layers[3] = {NULL};
-    size_t len, n = 0;
+    size_t len = 0, n = 0;
     int code;
 
     code = load_policy(r->spec, &policy, &text, &len, r->err);

@@ -138,7 +138,7 @@ int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct e
     cgroup_fd = cgroup_exec_fd(s->cgroup);
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)cgroup_fd;
+        args.cgroup = (uint64_t)(unsigned)cgroup_fd;
     }
 
     (void)sigfillset(&all);

@@ -249,20 +249,23 @@ static int step_attach(struct start *st, struct err *err)
     return cgroup_attach(st->s->cgroup, st->s->pid, false, err);
 }
 
-/* Only the host's root may raise a hard limit, so it is done here; the exec's child sets the
- * policy's values, which then only lower. */
+/*
+ * Only the host's root may raise a hard limit, and init inherits ours: so ours is raised, before
+ * the clone; the exec's child sets the policy's values, which then only lower. A host that does not
+ * let us leaves a lower limit, which is stricter than the policy, not weaker.
+ */
 static int step_rlimits(struct start *st, struct err *err)
 {
     for (size_t i = 0; i < st->q->rlimit_count; i++) {
         const struct launch_rlimit *want = &st->q->rlimits[i];
         struct rlimit now;
 
-        if (prlimit(st->s->pid, (__rlimit_resource_t)want->resource, NULL, &now) < 0)
+        if (getrlimit((__rlimit_resource_t)want->resource, &now) < 0)
             return err_errno(err, -errno, "read resource limit %d", (int)want->resource);
         if (now.rlim_max >= want->hard)
             continue;
         now.rlim_max = want->hard;
-        if (prlimit(st->s->pid, (__rlimit_resource_t)want->resource, &now, NULL) < 0)
+        if (setrlimit((__rlimit_resource_t)want->resource, &now) < 0 && errno != EPERM)
             return err_errno(err, -errno, "raise resource limit %d", (int)want->resource);
     }
     return 0;
@@ -338,8 +341,8 @@ static int step_go(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_ids, step_dir,     step_cgroup, step_clone,   step_maps, step_attach,
-    step_oom, step_rlimits, step_root,   step_volumes, step_plan, step_go,
+    step_ids,    step_dir, step_cgroup, step_rlimits, step_clone, step_maps,
+    step_attach, step_oom, step_root,   step_volumes, step_plan,  step_go,
 };
 
 static void start_close(struct start *st)

@@ -84,7 +84,7 @@ static void lowers_done(struct lowers *s)
 static int add_lower(struct lowers *s, int dir_fd, int userns_fd, const char *what, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
-                              .userns_fd = (uint64_t)userns_fd};
+                              .userns_fd = (uint64_t)(unsigned)userns_fd};
     int fd;
 
     fd = clone_mount(dir_fd, &attr, err, what);
@@ -270,7 +270,7 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
                           s->ids.base + v->gid, err);
     if (userns < 0)
         return userns;
-    attr.userns_fd = (uint64_t)userns;
+    attr.userns_fd = (uint64_t)(unsigned)userns;
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     fd = clone_mount(source, &attr, err, v->source);

@@ -36,7 +36,8 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
     auto_close int lock = FD_NONE;
     int r;
 
-    /* Shared with other starters, against the sweep (sweep.c): a directory that is not locked yet must not look dead. */
+    /* Shared with other starters, against the sweep (sweep.c): a directory that is not locked yet
+     * must not look dead. */
     (void)flock(l->sandboxes_fd, LOCK_SH);
     if (mkdirat(l->sandboxes_fd, s->id, 0700) < 0) {
         r = -errno;

@@ -1,4 +1,5 @@
-/* The launcher behind a socket. One request, one reply; a request that is not acceptable is answered, not fatal. */
+/* The launcher behind a socket. One request, one reply; a request that is not acceptable is
+ * answered, not fatal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ union control {
     struct cmsghdr align;
 };
 
-/* One message; exactly one descriptor is wanted, others are closed. Returns 1, 0 at the end, or negative. */
+/* One message; exactly one descriptor is wanted, others are closed. Returns 1, 0 at the end, or
+ * negative. */
 static int receive(int sock, int *ret_fd)
 {
     union control control;
@@ -88,7 +90,8 @@ struct answer {
     int fd_count;
 };
 
-static int dispatch(struct launcher *l, const struct launch_request *q, struct answer *a, struct err *err)
+static int dispatch(struct launcher *l, const struct launch_request *q, struct answer *a,
+                    struct err *err)
 {
     struct launch_result res;
     int r;

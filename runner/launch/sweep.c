@@ -1,6 +1,7 @@
 /*
- * What a killed launcher leaves: a directory, cgroups and an id range, never a process or a mount (init dies with its socket, mounts with its namespace). A sandbox's lock is held by the launcher that
- * made it and by init: whoever gets it knows that both are gone.
+ * What a killed launcher leaves: a directory, cgroups and an id range, never a process or a mount
+ * (init dies with its socket, mounts with its namespace). A sandbox's lock is held by the launcher
+ * that made it and by init: whoever gets it knows that both are gone.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -41,7 +42,8 @@ static void free_ids(struct launcher *l, int dir_fd)
 
 static bool sweep_one(struct launcher *l, const char *id)
 {
-    auto_close int dir = openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int dir =
+        openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int lock = FD_NONE;
     struct cgroup *cg = NULL;
 
@@ -65,7 +67,8 @@ int launcher_sweep(struct launcher *l)
     DIR *d;
     int count = 0, fd;
 
-    /* Starters hold it shared between making a directory and locking it: what we see unlocked is dead. */
+    /* Starters hold it shared between making a directory and locking it: what we see unlocked is
+     * dead. */
     if (flock(l->sandboxes_fd, LOCK_EX | LOCK_NB) < 0)
         return 0;
     fd = openat(l->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -44,6 +44,9 @@ void init_stage(enum init_stage stage);
 /* Maps and checks the plan at PLAN_FD; every count and offset of it is checked here, once. Fails
  * with INIT_STAGE_PLAN. */
 void plan_load(struct plan *plan);
+/* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0 or -errno.
+ */
+int plan_install_floor(const struct plan *plan);
 static inline const char *plan_string(const struct plan *plan, uint32_t offset)
 {
     return plan->strings + offset;

@@ -245,7 +245,7 @@ static pid_t spawn(struct loop *l, struct slot *s, const struct exec_start *star
     if (leaf >= 0) {
         s->has_leaf = 1;
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)leaf;
+        args.cgroup = (uint64_t)(unsigned)leaf;
     } else if (leaf != -ENODEV) {
         return leaf;
     }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "init/init.h"
+#include "proto/syscalls.h"
 
 /* The launcher wrote the plan and sealed it; this catches a launcher and an init that do not fit
  * together, and our own bugs. */
@@ -87,4 +88,13 @@ void plan_load(struct plan *p)
     r = plan_check(p);
     if (r < 0)
         init_fail(INIT_STAGE_PLAN, 0, -r);
+}
+
+int plan_install_floor(const struct plan *p)
+{
+    struct sock_fprog prog = {.len = (unsigned short)p->header->floor_count,
+                              .filter =
+                                  (struct sock_filter *)(uintptr_t)(p->base + p->header->floor)};
+
+    return sys_seccomp_filter(0, &prog);
 }

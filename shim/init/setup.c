@@ -324,10 +324,9 @@ static int op_root_ro(struct builder *b, const struct plan_op *op)
 }
 
 static int (*const op_table[PLAN_OP_MAX])(struct builder *, const struct plan_op *) = {
-    [PLAN_OP_ROOT] = op_root,       [PLAN_OP_ATTACH] = op_attach,
-    [PLAN_OP_FSMOUNT] = op_fsmount, [PLAN_OP_PROC] = op_proc,
-    [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
-    [PLAN_OP_SYSCTL] = op_sysctl,   [PLAN_OP_ROOT_RO] = op_root_ro,
+    [PLAN_OP_ROOT] = op_root,     [PLAN_OP_ATTACH] = op_attach,   [PLAN_OP_FSMOUNT] = op_fsmount,
+    [PLAN_OP_PROC] = op_proc,     [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
+    [PLAN_OP_SYSCTL] = op_sysctl, [PLAN_OP_ROOT_RO] = op_root_ro,
 };
 
 static int loopback_up(void)
@@ -433,10 +432,19 @@ void setup_lock(struct init *init)
 
 void setup_confine(struct init *init)
 {
+    int r;
+
     init->pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (init->pts_fd < 0)
         init_fail(INIT_STAGE_PTS, 0, errno);
+    /* The launcher's null device was a file of the host's tree. */
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(init->null_fd, fd) < 0)
+            init_fail(INIT_STAGE_PTS, 0, errno);
 
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_SECCOMP, 0, errno);
+    r = plan_install_floor(&init->plan);
+    if (r < 0)
+        init_fail(INIT_STAGE_SECCOMP, 0, -r);
 }

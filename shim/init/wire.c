@@ -18,11 +18,11 @@ int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_cou
         struct cmsghdr *c;
 
         msg.msg_control = control;
-        msg.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
+        msg.msg_controllen = (socklen_t)CMSG_SPACE(sizeof(int) * (size_t)fd_count);
         c = CMSG_FIRSTHDR(&msg);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
+        c->cmsg_len = (socklen_t)CMSG_LEN(sizeof(int) * (size_t)fd_count);
         (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)fd_count);
     }
     do
@@ -31,28 +31,25 @@ int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_cou
     return n < 0 ? -errno : 0;
 }
 
+/* The kernel puts all descriptors of a message into one header. */
 static int take_fds(struct msghdr *msg, int *fds, int fd_max)
 {
-    int count = 0;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+    size_t n;
 
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
-        size_t n;
+    if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+        return 0;
+    n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < n; i++) {
+        int fd;
 
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n; i++) {
-            int fd;
-
-            (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if (count < fd_max)
-                fds[count] = fd;
-            else
-                (void)close(fd);
-            count++;
-        }
+        (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+        if (i < (size_t)fd_max)
+            fds[i] = fd;
+        else
+            (void)close(fd);
     }
-    return count;
+    return (int)n;
 }
 
 int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_fd_count)
