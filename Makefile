@@ -129,9 +129,9 @@ $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
 
-build/payload: tests/payload/payload.c
+build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	@mkdir -p build
-	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra -O2 -static -o $@ $<
+	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)
 
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC) $(EMBED_OBJ)
 	@mkdir -p $(@D)

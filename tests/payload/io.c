@@ -1,0 +1,234 @@
+/* Bytes in, bytes out: patterns that show loss and disorder, stdin to its end, stdout kept by a
+ * child. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "payload.h"
+
+enum { BLOCK = 1 << 16 };
+static unsigned char block[BLOCK];
+
+static int write_all(int fd, const void *data, size_t len)
+{
+    const char *p = data;
+
+    while (len > 0) {
+        ssize_t n = write(fd, p, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        p += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/*
+ * Block i of the pattern: the 8-byte little-endian number i, then bytes that depend only on their
+ * place (x = x * 5 + 1 from 0). harness.py makes the same, so lost, doubled and moved blocks show.
+ */
+static int cmd_out(int argc, char **argv)
+{
+    unsigned long long left = (unsigned long long)number(argc > 1 ? argv[1] : "0");
+    int fd = argc > 2 ? (int)number(argv[2]) : 1;
+    unsigned char x = 0;
+
+    for (size_t i = 8; i < BLOCK; i++) {
+        block[i] = x;
+        x = (unsigned char)(x * 5 + 1);
+    }
+    for (unsigned long long i = 0; left > 0; i++) {
+        size_t n = left < BLOCK ? (size_t)left : BLOCK;
+
+        for (int b = 0; b < 8; b++)
+            block[b] = (unsigned char)(i >> (8 * b));
+        if (write_all(fd, block, n) < 0)
+            return complain("write");
+        left -= n;
+    }
+    return 0;
+}
+
+static int cmd_seq(int argc, char **argv)
+{
+    long long last = argc > 2 ? number(argv[2]) : 10;
+
+    for (long long i = argc > 1 ? number(argv[1]) : 1; i <= last; i++)
+        printf("%lld\n", i);
+    return 0;
+}
+
+/* Line i goes to both streams, unbuffered: neither may lose or reorder its own lines. */
+static int cmd_both(int argc, char **argv)
+{
+    long long last = argc > 1 ? number(argv[1]) : 10;
+
+    for (long long i = 1; i <= last; i++) {
+        char line[64];
+        int n = snprintf(line, sizeof(line), "line %lld\n", i);
+
+        if (write_all(1, line, (size_t)n) < 0 || write_all(2, line, (size_t)n) < 0)
+            return 1;
+    }
+    return 0;
+}
+
+static uint32_t crc32(uint32_t crc, const unsigned char *p, size_t len)
+{
+    static uint32_t t[256];
+
+    for (uint32_t i = 0; t[255] == 0 && i < 256; i++) {
+        t[i] = i;
+        for (int k = 0; k < 8; k++)
+            t[i] = (t[i] & 1) != 0 ? 0xedb88320U ^ (t[i] >> 1) : t[i] >> 1;
+    }
+    crc = ~crc;
+    for (size_t i = 0; i < len; i++)
+        crc = t[(crc ^ p[i]) & 0xff] ^ (crc >> 8);
+    return ~crc;
+}
+
+static int cmd_sink(int argc, char **argv)
+{
+    unsigned long long len = 0;
+    uint32_t crc = 0;
+    ssize_t n;
+
+    (void)argc;
+    (void)argv;
+    while ((n = read(0, block, sizeof(block))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return complain("read");
+        crc = crc32(crc, block, (size_t)n);
+        len += (unsigned long long)n;
+    }
+    js_open(NULL, '{');
+    js_int("len", (long long)len);
+    js_int("crc", crc);
+    js_close('}');
+    putchar('\n');
+    return 0;
+}
+
+static int cmd_copy(int argc, char **argv)
+{
+    ssize_t n;
+
+    (void)argc;
+    (void)argv;
+    while ((n = read(0, block, sizeof(block))) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 || write_all(1, block, (size_t)n) < 0)
+            return complain("copy");
+    }
+    return 0;
+}
+
+static int cmd_echo(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        printf("%s%s", argv[i], i + 1 < argc ? " " : "");
+    putchar('\n');
+    return 0;
+}
+
+/* Says "hi" and leaves, while a child keeps stdout and stderr open (case E01). */
+static int cmd_bgout(int argc, char **argv)
+{
+    double seconds = argc > 1 ? (double)number(argv[1]) : 60;
+    pid_t pid = fork();
+
+    if (pid < 0)
+        return complain("fork");
+    if (pid == 0) {
+        nap(seconds);
+        _exit(0);
+    }
+    puts("hi");
+    return argc > 2 ? (int)number(argv[2]) : 0;
+}
+
+static int cmd_true(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return 0;
+}
+
+static int cmd_exit(int argc, char **argv)
+{
+    return argc > 1 ? (int)number(argv[1]) : 0;
+}
+
+static int cmd_sleep(int argc, char **argv)
+{
+    puts("ready");
+    fflush(stdout);
+    nap(argc > 1 ? atof(argv[1]) : 60);
+    return 0;
+}
+
+/* Becomes another program; the shell's 127 and 126 when it cannot. */
+static int cmd_exec(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    execv(argv[1], argv + 1);
+    (void)complain(argv[1]);
+    return errno == ENOENT ? 127 : 126;
+}
+
+/* Runs commands one after the other, each up to a word `++`; the last one's status. */
+static int cmd_each(int argc, char **argv)
+{
+    int status = 0;
+
+    for (int i = 1; i < argc; i++) {
+        int first = i;
+        char *end;
+        pid_t pid;
+
+        while (i < argc && strcmp(argv[i], "++") != 0)
+            i++;
+        end = argv[i]; /* argv[argc] is NULL */
+        argv[i] = NULL;
+        argv[first - 1] = (char *)(uintptr_t) "payload";
+        pid = fork();
+        if (pid < 0)
+            return complain("fork");
+        if (pid == 0) {
+            execv("/proc/self/exe", argv + first - 1);
+            _exit(126);
+        }
+        waitpid(pid, &status, 0);
+        if (end == NULL)
+            break;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+const struct cmd io_cmds[] = {
+    {"out", cmd_out, "BYTES [FD]: the block pattern"},
+    {"seq", cmd_seq, "FIRST LAST"},
+    {"both", cmd_both, "LINES: the same lines on stdout and stderr"},
+    {"sink", cmd_sink, ": stdin to its end; length and CRC-32"},
+    {"copy", cmd_copy, ": stdin to stdout"},
+    {"echo", cmd_echo, "WORD…"},
+    {"bgout", cmd_bgout, "SECONDS [STATUS]: leaves a child that keeps stdout"},
+    {"true", cmd_true, ""},
+    {"exit", cmd_exit, "STATUS"},
+    {"sleep", cmd_sleep, "SECONDS: says ready first"},
+    {"exec", cmd_exec, "PATH ARG…"},
+    {"each", cmd_each, "COMMAND ARG… [++ COMMAND ARG…]…"},
+    {0},
+};
