@@ -36,7 +36,7 @@ static const char default_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/us
 struct exec {
     const struct plan *plan;
     const struct exec_start *start;
-    int status_fd;
+    int status_fd, program_fd;
     const struct exec_header *header;
     const struct plan_rlimit *rlimits;
     char **argv, **envp;
@@ -118,10 +118,12 @@ static int step_request(struct exec *e)
 
 static int step_stdio(struct exec *e)
 {
-    int fds[4] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd};
+    int fds[5] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd,
+                  e->start->program_fd};
+    int count = e->start->program_fd >= 0 ? 5 : 4;
 
     /* Out of the way of 0 to 2 first, then into place. */
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < count; i++) {
         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
         if (fds[i] < 0)
             return errno;
@@ -129,10 +131,12 @@ static int step_stdio(struct exec *e)
     for (int i = 0; i < 3; i++)
         if (dup2(fds[i], i) < 0)
             return errno;
-    if (dup2(fds[3], 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) < 0)
-        return errno;
+    for (int i = 3; i < count; i++)
+        if (dup2(fds[i], i) < 0 || fcntl(i, F_SETFD, FD_CLOEXEC) < 0)
+            return errno;
     e->status_fd = 3;
-    return -sys_close_range(4, ~0U, 0);
+    e->program_fd = count == 5 ? 4 : -1;
+    return -sys_close_range((unsigned)count, ~0U, 0);
 }
 
 static int step_session(struct exec *e)
@@ -222,7 +226,7 @@ static int step_own_stdio(struct exec *e)
 
     for (int i = 0; i < 3; i++)
         if (fstat(i, &st) == 0 && !(S_ISCHR(st.st_mode) && (e->start->flags & IMSG_TTY) == 0))
-            (void)fchown(i, e->who.uid, (gid_t)-1); /* ours, or it stays as it is */
+            (void)!fchown(i, e->who.uid, (gid_t)-1); /* ours, or it stays as it is */
     return 0;
 }
 
@@ -446,9 +450,11 @@ static int search_path(struct exec *e)
 
 static int step_execve(struct exec *e)
 {
+    add_home(e);
+    if (e->program_fd >= 0)
+        return -sys_execveat(e->program_fd, "", e->argv, e->envp, AT_EMPTY_PATH);
     if (e->argv[0][0] == '\0')
         return ENOENT;
-    add_home(e);
     if (strchr(e->argv[0], '/') == NULL)
         return search_path(e);
     (void)execve(e->argv[0], e->argv, e->envp);

@@ -40,6 +40,8 @@ struct init {
 _Noreturn void init_fail(enum init_stage stage, int detail, int error);
 /* Announces a stage. */
 void init_stage(enum init_stage stage);
+/* Says that the loop begins. */
+void init_ready(void);
 
 /* Maps and checks the plan at PLAN_FD; every count and offset of it is checked here, once. Fails
  * with INIT_STAGE_PLAN. */
@@ -73,6 +75,7 @@ _Noreturn void loop_run(struct init *init);
 /* exec.c: one process */
 struct exec_start {
     int request_fd; /* sealed memfd: exec_header and strings */
+    int program_fd; /* what to execute instead of argv[0], or -1 */
     int stdio[3];   /* the child's ends */
     int status_fd;  /* where {step, errno} goes when it fails; closed by execve */
     uint32_t flags; /* enum imsg_flags */

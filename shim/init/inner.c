@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init/init.h"
+#include "init/table.h"
 #include "proto/syscalls.h"
 
 enum inner_msg { INNER_PROC = 1, INNER_LOCK, INNER_LOCKED, INNER_RUN, INNER_REAP };
@@ -97,6 +97,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pid
             reap();
         } else if (msg.type == INNER_RUN && fd_count == 5) {
             struct exec_start start = {.request_fd = fds[0],
+                                       .program_fd = -1,
                                        .stdio = {fds[1], fds[2], fds[3]},
                                        .status_fd = fds[4],
                                        .flags = msg.flags};
@@ -115,7 +116,7 @@ void inner_start(struct init *init)
     struct clone_args args = {.flags = CLONE_NEWPID | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&pidfd,
                               .exit_signal = SIGCHLD};
-    int pid;
+    int pid, leaf;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         init_fail(INIT_STAGE_INNER, 0, errno);
@@ -123,7 +124,14 @@ void inner_start(struct init *init)
     if (self < 0)
         init_fail(INIT_STAGE_INNER, 0, -self);
 
+    leaf = leaf_main(init);
+    if (leaf >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)(unsigned)leaf;
+    }
     pid = sys_clone3(&args);
+    if (leaf >= 0 && pid != 0)
+        (void)close(leaf);
     if (pid < 0)
         init_fail(INIT_STAGE_INNER, 0, -pid);
     if (pid == 0) {

@@ -7,30 +7,6 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-static void send_boot(uint16_t type, uint32_t step, int detail, int error)
-{
-    struct imsg msg = {.magic = IMSG_MAGIC,
-                       .version = IMSG_VERSION,
-                       .type = type,
-                       .step = step,
-                       .value = detail,
-                       .error = error};
-
-    (void)wire_send(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL,
-                    0); /* nobody left to tell: EOF says it */
-}
-
-void init_fail(enum init_stage stage, int detail, int error)
-{
-    send_boot(IMSG_FAIL, stage, detail, error);
-    _exit(1);
-}
-
-void init_stage(enum init_stage stage)
-{
-    send_boot(IMSG_STAGE, stage, 0, 0);
-}
-
 /* Everything inherited is ours by number; what the launcher forgot to close must not get in, and
  * what we hold must not get out. */
 static void adopt_descriptors(uint32_t fd_count)
@@ -62,6 +38,6 @@ int main(void)
     setup_mounts(&init);
     setup_lock(&init);
     setup_confine(&init);
-    send_boot(IMSG_READY, INIT_STAGE_LOOP, 0, 0);
+    init_ready();
     loop_run(&init);
 }

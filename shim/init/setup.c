@@ -16,7 +16,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "init/init.h"
+#include "init/table.h"
 #include "proto/syscalls.h"
 
 enum { PATH_BUFFER = 4096 };
@@ -389,6 +389,7 @@ void setup_mounts(struct init *init)
         init_fail(INIT_STAGE_HOSTNAME, 0, errno);
 
     init_stage(INIT_STAGE_INNER);
+    leaf_prepare(init);
     inner_start(init);
     run_ops(init);
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /*
- * The frames that sandbox-shim answers with: encoded by the shim, decoded by the runner. Little-endian.
+ * The frames that sandbox-shim answers with: encoded by the shim, decoded by the runner.
+ * Little-endian.
  *
  *   offset  size
  *   0       4     "SBXF"
@@ -10,10 +11,11 @@
  *   6       4     payload length
  *   10            payload
  *
- * success: no payload. file error: i32 errno (> 0), then 0 to 65536 bytes of UTF-8. data: what the command says.
+ * success: no payload. file error: i32 errno (> 0), then 0 to 65536 bytes of UTF-8. data: what the
+ * command says.
  *
- * The bytes that the decoder reads come out of a sandbox: each of them is hostile. It allocates for what has
- * arrived, never for what a header announces.
+ * The bytes that the decoder reads come out of a sandbox: each of them is hostile. It allocates for
+ * what has arrived, never for what a header announces.
  */
 
 #include <stdbool.h>
@@ -57,7 +59,8 @@ struct frame_stat {
 
 void frame_put_header(uint8_t out[FRAME_HEADER_SIZE], enum frame_kind kind, uint32_t payload);
 
-/* The whole frame of a file error. Returns its size, or -EINVAL (code <= 0), -EMSGSIZE (text or cap). */
+/* The whole frame of a file error. Returns its size, or -EINVAL (code <= 0), -EMSGSIZE (text or
+ * cap). */
 int frame_put_error(uint8_t *out, size_t cap, int code, const char *text);
 
 /* The payload only, as the next two. */
@@ -73,18 +76,18 @@ size_t frame_put_entry(uint8_t *out, enum frame_type type, const char *name, uin
 /* The sequences of frames that a command may send. Whatever else arrives is a protocol error. */
 enum frame_stream {
     FRAME_STREAM_INVALID = 0,
-    FRAME_STREAM_ACK,     /* success or error: mkdir, rename, remove */
+    FRAME_STREAM_ACK,      /* success or error: mkdir, rename, remove */
     FRAME_STREAM_TRANSFER, /* error; or success, then success or error: read, write */
-    FRAME_STREAM_DATA,    /* data or error: stat, lstat, read-directory */
-    FRAME_STREAM_SESSION, /* data, any number; an error is the last: s3-mount, directory-backup */
+    FRAME_STREAM_DATA,     /* data or error: stat, lstat, read-directory */
+    FRAME_STREAM_SESSION,  /* data, any number; an error is the last: s3-mount, directory-backup */
     FRAME_STREAM_MAX,
 };
 
 /* A decoded frame. The pointers are into the decoder: valid until it is fed again or done. */
 struct frame {
     enum frame_kind kind;
-    int code;            /* error: errno > 0 as the shim sent it, not range-checked further */
-    const char *text;    /* error: valid UTF-8, NUL-terminated (and may hold NUL bytes before that) */
+    int code;         /* error: errno > 0 as the shim sent it, not range-checked further */
+    const char *text; /* error: valid UTF-8, NUL-terminated (and may hold NUL bytes before that) */
     size_t text_len;
     const uint8_t *data; /* data: the payload */
     size_t len;
@@ -109,9 +112,9 @@ void frame_decoder_init(struct frame_decoder *d, enum frame_stream stream, uint3
 void frame_decoder_done(struct frame_decoder *d);
 
 /*
- * Eats bytes up to the end of one frame; *ret_used says how many. Returns 1 with a frame, 0 when it needs more (all
- * bytes are used), -EPROTO for a stream that breaks the protocol, -EMSGSIZE for data beyond max_data, -ENOMEM. Bytes
- * behind the last frame are -EPROTO. An error is final.
+ * Eats bytes up to the end of one frame; *ret_used says how many. Returns 1 with a frame, 0 when it
+ * needs more (all bytes are used), -EPROTO for a stream that breaks the protocol, -EMSGSIZE for
+ * data beyond max_data, -ENOMEM. Bytes behind the last frame are -EPROTO. An error is final.
  */
 int frame_feed(struct frame_decoder *d, const void *bytes, size_t len, size_t *ret_used,
                struct frame *ret);

@@ -15,10 +15,25 @@
  *
  * Afterwards (with the supervisor): every exec has an id that the supervisor chose.
  *
- *   EXEC(id) + memfd [exec.h]               ->
- *   <- STARTED(id, pid) + stdin, stdout, stderr ends (or the pty master)   or   EXEC_FAILED(id,
- * step, errno) SIGNAL(id, signo), RESIZE(id, rows, cols)  ->
+ *   EXEC(id) + memfd [+ program] [+ logs]   ->
+ *   <- STARTED(id, pid) + the supervisor's ends, or EXEC_FAILED(id, step, errno)
+ *   SIGNAL(id, signo)                       ->
  *   <- EXITED(id, wait status)
+ *   COLLECT(id)                             ->      the exec is forgotten, its ends are closed
+ *
+ * With PARK init keeps duplicates of the supervisor's ends, and the status, until COLLECT. A
+ * supervisor that comes back connects to init's socket, which replaces the old connection, and
+ * asks:
+ *
+ *   LIST                                    ->
+ *   <- SLOT(id, pid or status) …, LIST_END
+ *   ATTACH(id)                              ->
+ *   <- ATTACHED(id, pid) + the parked ends
+ *   STDIN_CLOSE(id)                         ->      the parked end of stdin is dropped, so that the
+ * process sees its end
+ *
+ * With LOGGED no ends come back: init itself moves what the process says to the log files that came
+ * with EXEC, two a stream (struct log_header).
  *
  * An init outlives an upgrade of rind: a message's meaning never changes, a new one gets a new
  * number. What init says is checked by its reader: it may have been taken over from inside.
@@ -29,7 +44,7 @@
 enum {
     IMSG_MAGIC = 0x4d444e52, /* "RNDM" */
     IMSG_VERSION = 1,
-    IMSG_FDS_MAX = 3,
+    IMSG_FDS_MAX = 6,      /* of EXEC: memfd, program, four log segments; of STARTED: three ends */
     INIT_EXECS_MAX = 1024, /* execs alive or with an uncollected status, one sandbox */
 };
 
@@ -39,7 +54,10 @@ enum imsg_type {
     IMSG_GO,
     IMSG_EXEC,
     IMSG_SIGNAL, /* value: signal; flags: IMSG_WHOLE_EXEC */
-    IMSG_RESIZE,
+    IMSG_COLLECT,
+    IMSG_LIST,
+    IMSG_ATTACH,
+    IMSG_STDIN_CLOSE,
     /* init to launcher or supervisor */
     IMSG_STAGE = 64,
     IMSG_FAIL,
@@ -48,6 +66,10 @@ enum imsg_type {
     IMSG_STARTED,
     IMSG_EXEC_FAILED,
     IMSG_EXITED,
+    IMSG_SLOT, /* value: pid, or the status when flags has IMSG_ENDED */
+    IMSG_LIST_END,
+    IMSG_ATTACHED,
+    IMSG_NO_SLOT, /* answer to ATTACH: no such exec, or nothing is parked */
     IMSG_MAX
 };
 
@@ -58,6 +80,11 @@ enum imsg_flags {
     IMSG_COMBINED = 1 << 3,   /* EXEC: stderr goes where stdout goes */
     IMSG_WHOLE_EXEC = 1 << 4, /* SIGNAL: every process of the exec's cgroup leaf (SIGKILL only) */
     IMSG_MAKE_CWD = 1 << 5,   /* EXEC: make the working directory when it is missing */
+    IMSG_PARK = 1 << 6,       /* EXEC: keep duplicates of the ends and the status until COLLECT */
+    IMSG_LOGGED = 1 << 7,     /* EXEC: init writes stdout and stderr to the log segments */
+    IMSG_PROGRAM = 1 << 8,    /* EXEC: the program is the second descriptor, not argv[0] */
+    IMSG_HELPER = 1 << 9,     /* EXEC: works while the sandbox is paused */
+    IMSG_ENDED = 1 << 10,     /* SLOT: the process has ended */
 };
 
 /* Stages of the start, for STAGE and FAIL; names in boot.c of the launcher. */
@@ -110,8 +137,8 @@ struct imsg {
     int32_t error;  /* errno, positive */
     uint32_t step;  /* enum init_stage or enum exec_step */
     uint32_t flags; /* enum imsg_flags */
-    uint16_t rows, cols;
-    uint32_t reserved;
+    uint16_t rows, cols; /* EXEC with TTY */
+    uint32_t log_size;   /* EXEC with LOGGED: bytes of one segment */
 };
 
 _Static_assert(sizeof(struct imsg) == 40, "imsg is a wire format");
@@ -135,3 +162,20 @@ struct exec_header {
 };
 
 _Static_assert(sizeof(struct exec_header) == 24, "exec_header is a wire format");
+
+/*
+ * A stream's log is two segment files that init fills in turn: when one is full, the other is
+ * emptied and takes over. Each begins with this; its data begins at logical offset `start` of the
+ * stream. dropped: bytes that could not be written (no space), since the stream began.
+ */
+enum {
+    LOG_MAGIC = 0x474c4452, /* "RDLG" */
+    LOG_SIZE_MIN = 4096,
+};
+
+struct log_header {
+    uint32_t magic, reserved;
+    uint64_t start, dropped;
+};
+
+_Static_assert(sizeof(struct log_header) == 24, "log_header is a file format");

@@ -36,6 +36,8 @@ enum plan_flags {
     PLAN_HAS_CGROUP = 1 << 2, /* PLAN_CGROUP_FD is a cgroup directory */
     PLAN_NO_NEW_PRIVS = 1 << 3,
     PLAN_LOOPBACK = 1 << 4, /* bring `lo` up */
+    PLAN_LISTEN =
+        1 << 5, /* the last operation descriptor is a bound SEQPACKET socket: listen on it */
 };
 
 /* What an operation does; see shim/init/setup.c. Paths are relative to the new root and have no

@@ -36,7 +36,8 @@ static inline int sys_clone3(struct clone_args *args)
     return (int)sys_ret(syscall(SYS_clone3, args, sizeof(*args)));
 }
 
-/* Beneath dirfd and through no symbolic link at all: for our own directories, where none belongs. */
+/* Beneath dirfd and through no symbolic link at all: for our own directories, where none belongs.
+ */
 enum { OPEN_PLAIN = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 
 /* O_CLOEXEC is always added. */

@@ -1,0 +1,98 @@
+/*
+ * Logs by splice at an offset: no process copies the bytes, and a reader of the file never sees a
+ * byte twice or misses one, whoever is killed meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "init/table.h"
+
+enum { SPLICE_CHUNK = 1 << 20, DISCARD_CHUNK = 64 << 10 };
+
+static int write_header(const struct log *l, unsigned segment, uint64_t start)
+{
+    const struct log_header h = {.magic = LOG_MAGIC, .start = start, .dropped = l->dropped};
+
+    return pwrite(l->segments[segment], &h, sizeof(h), 0) == (ssize_t)sizeof(h) ? 0 : -errno;
+}
+
+int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
+{
+    struct stat st;
+
+    *l = (struct log){.pipe = pipe_fd, .segments = {segments[0], segments[1]}, .size = size};
+    for (int i = 0; i < 2; i++)
+        if (fstat(segments[i], &st) < 0 || !S_ISREG(st.st_mode) ||
+            (fcntl(segments[i], F_GETFL) & O_APPEND) != 0)
+            return -EINVAL;
+    if (size < LOG_SIZE_MIN)
+        return -EINVAL;
+    return write_header(l, 0, 0);
+}
+
+static void rotate(struct log *l)
+{
+    unsigned next = 1 - l->current;
+
+    l->start += l->used;
+    l->used = 0;
+    if (ftruncate(l->segments[next], 0) < 0)
+        return; /* the header below says where it begins all the same */
+    (void)write_header(l, next, l->start);
+    l->current = next;
+}
+
+/* No room: the process must not block for it. What is lost is counted in the header. */
+static bool discard(struct log *l)
+{
+    char scratch[4096];
+    size_t left = DISCARD_CHUNK;
+
+    while (left > 0) {
+        ssize_t n = read(l->pipe, scratch, sizeof(scratch));
+
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (n == 0)
+            return false;
+        l->dropped += (uint64_t)n;
+        left -= (size_t)n < left ? (size_t)n : left;
+    }
+    (void)write_header(l, l->current, l->start);
+    return true;
+}
+
+bool log_move(struct log *l)
+{
+    off_t at;
+    ssize_t n;
+
+    if (l->used >= l->size)
+        rotate(l);
+    at = (off_t)(sizeof(struct log_header) + l->used);
+    n = splice(l->pipe, NULL, l->segments[l->current], &at,
+               l->size - l->used < SPLICE_CHUNK ? (size_t)(l->size - l->used) : SPLICE_CHUNK,
+               SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (n > 0) {
+        l->used += (uint64_t)n;
+        return true;
+    }
+    if (n == 0)
+        return false;
+    if (errno == EAGAIN || errno == EINTR)
+        return true;
+    return discard(l);
+}
+
+void log_close(struct log *l)
+{
+    if (l->pipe >= 0)
+        (void)close(l->pipe);
+    for (int i = 0; i < 2; i++)
+        if (l->segments[i] >= 0)
+            (void)close(l->segments[i]);
+    *l = (struct log){.pipe = -1, .segments = {-1, -1}};
+}

@@ -1,0 +1,213 @@
+/* One exec from its message: descriptors for the process, the fork into the inner pid namespace,
+ * the record in the table. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "init/table.h"
+#include "proto/syscalls.h"
+
+struct stdio {
+    int child[3];
+    int parent[3];
+};
+
+static const struct stdio stdio_none = {.child = {-1, -1, -1}, .parent = {-1, -1, -1}};
+
+static void close_three(int fds[3])
+{
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+static int stdio_pty(const struct init *init, const struct imsg *msg, struct stdio *io)
+{
+    struct winsize size = {.ws_row = msg->rows, .ws_col = msg->cols};
+    int unlock = 0;
+
+    io->parent[0] = openat(init->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (io->parent[0] < 0)
+        return -errno;
+    if (ioctl(io->parent[0], TIOCSWINSZ, &size) < 0 ||
+        ioctl(io->parent[0], TIOCSPTLCK, &unlock) < 0)
+        return -errno;
+    for (int i = 0; i < 3; i++) {
+        io->child[i] = i == 0 ? ioctl(io->parent[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)
+                              : fcntl(io->child[0], F_DUPFD_CLOEXEC, 3);
+        if (io->child[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int stdio_pipes(const struct init *init, const struct imsg *msg, struct stdio *io)
+{
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+
+        if (i == 0 && (msg->flags & IMSG_STDIN) == 0) {
+            io->child[i] = fcntl(init->null_fd, F_DUPFD_CLOEXEC, 3);
+        } else if (i == 2 && (msg->flags & IMSG_COMBINED) != 0) {
+            io->child[i] = fcntl(io->child[1], F_DUPFD_CLOEXEC, 3);
+        } else {
+            if (pipe2(pair, O_CLOEXEC) < 0)
+                return -errno;
+            io->child[i] = pair[i == 0 ? 0 : 1];
+            io->parent[i] = pair[i == 0 ? 1 : 0];
+        }
+        if (io->child[i] < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* Sealed, so that what is checked stays what it is, and a shrinking file cannot kill us. */
+static bool memfd_ok(int fd)
+{
+    const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    struct stat st;
+    int seals;
+
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & want) != want || fstat(fd, &st) < 0)
+        return false;
+    return st.st_size >= (off_t)sizeof(struct exec_header) && st.st_size <= EXEC_SIZE_MAX;
+}
+
+/* Forks into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
+static int spawn(struct table *t, struct slot *s, const struct exec_start *start)
+{
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    int leaf, pid;
+
+    leaf = leaf_make(t->init, s);
+    if (leaf >= 0) {
+        s->has_leaf = true;
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)(unsigned)leaf;
+    } else if (leaf != -ENODEV) {
+        return leaf;
+    }
+    pid = sys_clone3(&args);
+    if (pid == 0)
+        exec_child(&t->init->plan, start);
+    if (leaf >= 0)
+        (void)close(leaf);
+    return pid;
+}
+
+/* The waiting inner PID 1 becomes the main process, unless it is a reaper. */
+static int begin(struct table *t, struct slot *s, const struct exec_start *start)
+{
+    struct init *init = t->init;
+
+    if ((s->flags & IMSG_MAIN) == 0 || init->inner_sock < 0 ||
+        (init->plan.header->flags & PLAN_REAPER) != 0)
+        return spawn(t, s, start);
+    int r = inner_run(init, start);
+
+    return r < 0 ? r : init->inner_pid;
+}
+
+static int take_log(struct table *t)
+{
+    for (int i = 0; i < LOGGED_MAX; i++)
+        if (!t->log_used[i]) {
+            t->log_used[i] = true;
+            return i;
+        }
+    return -1;
+}
+
+/* The streams' read ends go to the logs. The segments are duplicated: the caller closes what came
+ * with the message. */
+static int open_logs(struct table *t, struct slot *s, struct stdio *io, const struct imsg *msg,
+                     const int *segments)
+{
+    int index = take_log(t);
+
+    if (index < 0)
+        return -EAGAIN;
+    s->log = (int16_t)index;
+    for (int i = 0; i < LOG_STREAMS; i++) {
+        struct log *log = &t->logs[index][i];
+        int pair[2] = {-1, -1}, r;
+
+        log->pipe = log->segments[0] = log->segments[1] = -1;
+        if (io->parent[1 + i] < 0)
+            continue; /* combined: stderr's log stays empty */
+        for (int k = 0; k < 2; k++) {
+            pair[k] = fcntl(segments[2 * i + k], F_DUPFD_CLOEXEC, 3);
+            if (pair[k] < 0)
+                return -errno;
+        }
+        (void)fcntl(io->parent[1 + i], F_SETFL, O_NONBLOCK);
+        r = log_open(log, io->parent[1 + i], pair, msg->log_size);
+        io->parent[1 + i] = -1;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int expected_fds(uint32_t flags)
+{
+    return 1 + ((flags & IMSG_PROGRAM) ? 1 : 0) + ((flags & IMSG_LOGGED) ? 2 * LOG_STREAMS : 0);
+}
+
+enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, const int *fds,
+                          int fd_count, int *ret_error)
+{
+    struct stdio io = stdio_none;
+    int status[2] = {-1, -1};
+    int next = 1, r;
+
+    *ret_error = EINVAL;
+    s->id = msg->id;
+    s->flags = msg->flags;
+    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0]) ||
+        ((msg->flags & IMSG_TTY) && (msg->flags & IMSG_LOGGED)))
+        return EXEC_STEP_REQUEST;
+
+    struct exec_start start = {.request_fd = fds[0], .program_fd = -1, .flags = msg->flags};
+
+    if (msg->flags & IMSG_PROGRAM)
+        start.program_fd = fds[next++];
+    r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, &io) : stdio_pipes(t->init, msg, &io);
+    if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0)
+        r = -errno;
+    if (r == 0 && (msg->flags & IMSG_LOGGED))
+        r = open_logs(t, s, &io, msg, fds + next);
+    if (r < 0) {
+        close_three(io.child);
+        close_three(io.parent);
+        if (status[0] >= 0) {
+            (void)close(status[0]);
+            (void)close(status[1]);
+        }
+        *ret_error = -r;
+        return EXEC_STEP_STDIO;
+    }
+
+    (void)memcpy(start.stdio, io.child, sizeof(start.stdio));
+    start.status_fd = status[1];
+    r = begin(t, s, &start);
+    (void)close(status[1]);
+    close_three(io.child);
+    s->status_fd = status[0];
+    (void)memcpy(s->ends, io.parent, sizeof(s->ends));
+    if (r < 0) {
+        *ret_error = -r;
+        return EXEC_STEP_FORK;
+    }
+    s->pid = r;
+    s->state = SLOT_STARTING;
+    return 0;
+}

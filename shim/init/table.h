@@ -1,0 +1,96 @@
+#pragma once
+
+/* The table of execs: what init knows of each process that it was asked to start, until nobody
+ * needs it any more. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "init/init.h"
+
+enum {
+    LOGGED_MAX = 256, /* execs whose output init writes to logs, one sandbox */
+    LOG_STREAMS = 2,
+};
+
+enum slot_state {
+    SLOT_FREE = 0,
+    SLOT_STARTING, /* forked; whether execve worked is not known yet: status_fd is open */
+    SLOT_RUNNING,
+    SLOT_ENDED, /* reaped; status is valid. Stays until COLLECT when it is parked or logged */
+};
+
+/* What the supervisor has not been told yet; told in this order. */
+enum slot_tell {
+    TELL_STARTED = 1 << 0,
+    TELL_FAILED = 1 << 1,
+    TELL_EXITED = 1 << 2,
+    TELL_ATTACHED = 1 << 3
+};
+
+struct slot {
+    uint64_t id;
+    pid_t pid;
+    enum slot_state state;
+    unsigned tell;
+    uint32_t flags; /* enum imsg_flags of its EXEC */
+    int status_fd;
+    int status;                  /* of wait(2) */
+    struct exec_failure failure; /* when TELL_FAILED */
+    int ends[3]; /* the supervisor's ends of stdin, stdout, stderr; a pty's master first; -1 = none
+                  */
+    bool has_leaf; /* a cgroup leaf named by the id exists */
+    int16_t log;   /* index of its streams, or -1 */
+};
+
+/* One logged stream. */
+struct log {
+    int pipe; /* -1 = at its end */
+    int segments[2];
+    unsigned current;
+    uint64_t start;   /* logical offset at which the current segment begins */
+    uint64_t used;    /* data bytes in the current segment */
+    uint64_t dropped; /* bytes that found no room */
+    uint32_t size;    /* data bytes that a segment takes */
+};
+
+struct table {
+    struct init *init;
+    struct slot slots[INIT_EXECS_MAX];
+    unsigned used; /* slots at or above this index are free */
+    struct log logs[LOGGED_MAX][LOG_STREAMS];
+    bool log_used[LOGGED_MAX];
+};
+
+void table_init(struct table *t, struct init *init);
+struct slot *table_find(struct table *t, uint64_t id);
+struct slot *table_by_pid(struct table *t, pid_t pid);
+/* A free slot, or NULL. */
+struct slot *table_take(struct table *t);
+/* Closes all that it has and frees it. */
+void table_release(struct table *t, struct slot *s);
+/* The ends that are open, in order. Returns their count. */
+int slot_ends(const struct slot *s, int fds[3]);
+void slot_close_ends(struct slot *s);
+
+/* leaf.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
+ * (helpers'). */
+void leaf_prepare(const struct init *init);
+/* O_PATH fd of a new leaf; -ENODEV without a v2 tree. */
+int leaf_make(const struct init *init, const struct slot *s);
+/* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
+int leaf_main(const struct init *init);
+int leaf_kill(const struct slot *s);
+void leaf_remove(const struct slot *s);
+
+/* start.c: begins an exec from its message and descriptors (memfd, program, log segments). 0, or
+ * the step that failed with *ret_error. */
+enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, const int *fds,
+                          int fd_count, int *ret_error);
+
+/* log.c */
+int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
+/* Moves what is there; returns false at the end of the stream. */
+bool log_move(struct log *log);
+void log_close(struct log *log);
