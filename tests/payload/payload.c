@@ -1,6 +1,6 @@
 /*
  * main, the command table, and the little that all commands share (JSON, names, probes in a child).
- * usage: payload COMMAND [ARG…], or by the name it was linked under.
+ * usage: payload COMMAND [ARG…], or linked under the name of a command.
  */
 
 #include "payload.h"
@@ -267,23 +267,27 @@ static int usage(void)
     return 2;
 }
 
+static const struct cmd *find(const char *name)
+{
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (const struct cmd *c = tables[t]; c->name != NULL; c++) {
+            if (strcmp(c->name, name) == 0)
+                return c;
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const char *base = argc > 0 ? strrchr(argv[0], '/') : NULL;
-    int skip = base != NULL && strncmp(base + 1, "payload", 7) != 0 ? 0 : 1;
+    const struct cmd *c = find(base != NULL ? base + 1 : "");
+    int skip = c == NULL ? 1 : 0, status;
 
-    if (argc <= skip)
+    if (c == NULL && argc > 1)
+        c = find(argv[1]);
+    if (c == NULL)
         return usage();
-    base = skip == 0 ? base + 1 : argv[1];
-    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
-        for (const struct cmd *c = tables[t]; c->name != NULL; c++) {
-            if (strcmp(c->name, base) == 0) {
-                int r = c->fn(argc - skip, argv + skip);
-
-                return fflush(stdout) == 0 ? r : complain("stdout");
-            }
-        }
-    }
-    fprintf(stderr, "payload: no command '%s'\n", base);
-    return usage();
+    status = c->fn(argc - skip, argv + skip);
+    return fflush(stdout) == 0 ? status : complain("stdout");
 }

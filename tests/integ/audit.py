@@ -1,0 +1,204 @@
+"""The leak audit: what the host had before a test it must have after it, and nothing more.
+
+Other programs use the machine at the same time, so each kind of thing is tied to the test as well as can be: processes by
+descent (the test program is a subreaper), mounts by the test's own mount namespace, files by the test's directories. Cgroups,
+links, ids and terminals are the host's: what is new counts as left behind when it is still there after PATIENCE and no process
+that is not ours explains it.
+"""
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import time
+
+PATIENCE = 3.0  # seconds; the kernel frees namespaces, terminals and cgroups a little after the last process is gone
+REGISTRY = "/var/lib/rind/ids"
+HIERARCHIES = ("cgroup", "cgroup2")
+
+
+def _read(path):
+    try:
+        with open(path, "rb") as f:
+            return f.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def descendants(top=None):
+    """pid -> command line of everything that descends from this process (zombies included)."""
+    parents, found = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        text = _read(f"/proc/{pid}/stat")
+        if text:
+            parents[int(pid)] = int(text[text.rindex(")") + 2:].split()[1])
+    wanted = {top or os.getpid()}
+    grew = True
+    while grew:
+        new = {pid for pid, parent in parents.items() if parent in wanted} - wanted
+        wanted |= new
+        grew = bool(new)
+    for pid in wanted - {top or os.getpid()}:
+        found[pid] = _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or _read(f"/proc/{pid}/comm").strip()
+    return found
+
+
+def reap():
+    """Collects children that became ours. Only between tests: subprocess has no child then."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] > 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def mounts():
+    return {line for line in _read("/proc/self/mountinfo").splitlines()}
+
+
+def cgroups():
+    """Every directory below rind/ in every hierarchy that is mounted."""
+    found = set()
+    for line in mounts():
+        before, _, after = line.partition(" - ")
+        if after.split()[:1] and after.split()[0] in HIERARCHIES:
+            top = os.path.join(before.split()[4], "rind")
+            for where, dirs, _ in os.walk(top):
+                found |= {os.path.join(where, d) for d in dirs}
+    return found
+
+
+def _strangers(cgroup, ours):
+    """Whether a process that is not ours lives in the cgroup or below it."""
+    for where, _, _ in os.walk(cgroup):
+        if any(int(pid) not in ours for pid in _read(os.path.join(where, "cgroup.procs")).split()):
+            return True
+    return False
+
+
+def links():
+    return {line.split(":")[0].strip() for line in _read("/proc/net/dev").splitlines()[2:]}
+
+
+def ids():
+    """Files of the id registry."""
+    try:
+        return set(os.listdir(REGISTRY))
+    except OSError:
+        return set()
+
+
+def _locked(name):
+    """Whether somebody holds the lock of a range: then it is in use, and not left behind (a process of ours that holds it is
+    reported as a process)."""
+    try:
+        ino = os.stat(os.path.join(REGISTRY, name)).st_ino
+    except OSError:
+        return True
+    return any(line.split()[5 if "->" not in line else 6].endswith(f":{ino}") for line in _read("/proc/locks").splitlines())
+
+
+def terminals():
+    """Terminals in use beyond the host's own /dev/pts."""
+    number = _read("/proc/sys/kernel/pty/nr").strip()
+    return int(number or 0) - len([n for n in os.listdir("/dev/pts") if n.isdigit()])
+
+
+def _terminal_users():
+    """Whether any process outside the test holds a terminal: then the count says nothing about us."""
+    ours = set(descendants()) | {os.getpid()}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if int(pid) in ours:
+            continue
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(("/dev/pts/", "/dev/ptmx", "/ptmx", "/pts/")):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+def snapshot():
+    return {"mounts": mounts(), "cgroups": cgroups(), "links": links(), "ids": ids(), "terminals": terminals()}
+
+
+def _contents(directory):
+    """What must be empty: sandboxes/ of a state or runtime directory."""
+    try:
+        return [os.path.join(directory, "sandboxes", n) for n in os.listdir(os.path.join(directory, "sandboxes"))]
+    except OSError:
+        return []
+
+
+def _left(before, state, runtime):
+    reap()
+    ours = descendants()
+    left = [f"process {pid} ({text})" for pid, text in ours.items()]
+    left += [f"mount {line}" for line in mounts() - before["mounts"]]
+    left += [f"mount gone: {line}" for line in before["mounts"] - mounts()]
+    left += [f"cgroup {d}" for d in cgroups() - before["cgroups"] if not _strangers(d, ours)]
+    left += [f"link {name}" for name in links() - before["links"]]
+    left += [f"id range {name}" for name in ids() - before["ids"] if not _locked(name)]
+    left += [f"file {path}" for directory in (state, runtime) for path in _contents(directory)]
+    if terminals() > before["terminals"]:
+        left.append(f"terminals: {terminals()}, before {before['terminals']}")
+    return left
+
+
+def compare(before, state, runtime):
+    """Lines that say what is left behind, after waiting for what the kernel frees late."""
+    end = time.monotonic() + PATIENCE
+    seen = _left(before, state, runtime)
+    stays = set(seen)
+    while seen and time.monotonic() < end:
+        time.sleep(0.02)
+        seen = _left(before, state, runtime)
+        stays &= set(seen)  # what comes and goes belongs to others
+    left = [line for line in seen if line in stays or line.startswith("terminals")]
+    if any(line.startswith("terminals") for line in left) and _terminal_users():
+        left = [line for line in left if not line.startswith("terminals")]
+    return sorted(left)
+
+
+def kill_strays():
+    """Ends what is still running below us, by pid."""
+    for _ in range(50):
+        ours = descendants()
+        for pid in ours:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        reap()
+        if not descendants():
+            return
+        time.sleep(0.02)
+
+
+def clear(directory):
+    """Takes the test's directory away, mounts in it first; lines that say what was in the way."""
+    here = [line.split()[4] for line in mounts() if (line.split()[4] + "/").startswith(directory + "/")]
+    for point in sorted(here, reverse=True):
+        os.system(f"umount -l '{point}'")
+    problems = []
+
+    def make_removable(function, path, info):
+        try:
+            os.chmod(os.path.dirname(path), stat.S_IRWXU)
+            function(path)
+        except OSError:
+            problems.append(f"cannot remove {path}: {info[1]}")
+
+    shutil.rmtree(directory, onerror=make_removable)
+    return problems
+
+
+def holds_lock(path):
+    """Whether somebody else holds the flock of a file."""
+    with open(path, "rb") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

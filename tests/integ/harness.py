@@ -1,0 +1,445 @@
+"""What every integration test shares: TAP, own directories for each test, rind with a deadline, and the leak audit.
+
+A test program is an executable file tests/integ/test-NAME:
+
+    from harness import main, test
+
+    @test
+    def hostname_is_new(t):
+        t.equal(t.facts("--hostname", "h")["hostname"], "h", "hostname")
+
+    main()
+
+Every test has its own state and runtime directory, and after every test the audit looks for what was left behind: processes,
+mounts, cgroups, links, files of the state directory, id ranges, terminals. Nothing sleeps: everything waits for an event with
+a deadline. `main` enters a mount namespace of its own whose mounts are shared among themselves (as a systemd host's are), so
+that the list of mounts is exact whatever else the machine does, and mounts that propagate would still show.
+"""
+import ctypes
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import traceback
+
+import audit
+
+TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+RIND = os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind"))
+PAYLOAD = os.path.join(TOP, "build", "payload")
+MUST_WORK = bool(os.environ.get("RIND_MUST_WORK"))
+START_LIMIT = 30  # seconds for one `rind run` of something that ends by itself; far above what it takes
+PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"
+GROUP = "root:x:0:\napp:x:1000:\nextra:x:1234:app\nten:x:10:app\n"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNS = 0x00020000
+MS_REC, MS_PRIVATE, MS_SHARED, MS_BIND = 0x4000, 0x40000, 0x100000, 0x1000
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Skip(Exception):
+    """The host lacks what the test needs."""
+
+
+class Stop(Exception):
+    """The test cannot go on; the failure is recorded already."""
+
+
+def mount(source, target, fstype=None, flags=0, data=None):
+    """mount(2) in the test program's own mount namespace."""
+    text = [None if x is None else os.fsencode(x) for x in (source, target, fstype, data)]
+    if _libc.mount(text[0], text[1], text[2], ctypes.c_ulong(flags), text[3]) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), target)
+
+
+def umount(target):
+    """Lazy umount(2)."""
+    _libc.umount2(os.fsencode(target), 2)
+
+
+class Result:
+    """How a finished command ended."""
+
+    def __init__(self, code, out, err, seconds):
+        self.code, self.out, self.err, self.seconds = code, out, err, seconds
+
+    @property
+    def text(self):
+        return self.out.decode("utf-8", "surrogateescape")
+
+    @property
+    def errtext(self):
+        return self.err.decode("utf-8", "surrogateescape")
+
+    def json(self):
+        """stdout as JSON; on anything else, an exception that shows all of it."""
+        try:
+            return json.loads(self.text)
+        except ValueError:
+            raise AssertionError(f"no JSON on stdout: {self}") from None
+
+    def __str__(self):
+        return f"status {self.code}, stdout {self.out[:600]!r}, stderr {self.err[:900]!r}"
+
+
+class Process:
+    """A running rind: on pipes, or on a terminal of the test's own (`pty=(rows, cols)`)."""
+
+    def __init__(self, argv, env=None, pty_size=None, stdin=True):
+        self.argv, self.master, self.buffer, self.errbuffer = argv, None, b"", b""
+        self.start = time.monotonic()
+        if pty_size is None:
+            self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True)
+            self.outfd, self.errfd = self.proc.stdout.fileno(), self.proc.stderr.fileno()
+            return
+        self.master, slave = pty.openpty()
+        self.resize(*pty_size)
+        self.slave_path = os.ttyname(slave)
+        self.proc = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True,
+                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        self.outfd, self.errfd = self.master, None
+
+    @property
+    def pid(self):
+        return self.proc.pid
+
+    def resize(self, rows, cols):
+        """The size of the terminal; the kernel sends SIGWINCH to its foreground group."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+    def _pump(self, seconds):
+        fds = [fd for fd in (self.outfd, self.errfd) if fd is not None]
+        if not fds:
+            return False
+        ready = select.select(fds, [], [], max(0, seconds))[0]
+        for fd in ready:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:  # a terminal whose last user is gone answers EIO
+                data = b""
+            if fd == self.outfd:
+                self.buffer += data
+                if not data:
+                    self.outfd = None
+            else:
+                self.errbuffer += data
+                if not data:
+                    self.errfd = None
+        return bool(ready)
+
+    def until(self, pattern, seconds=10):
+        """Reads stdout until the regular expression matches, and returns the match. An exception after the deadline."""
+        end = time.monotonic() + seconds
+        while True:
+            match = re.search(pattern, self.buffer)
+            if match:
+                return match
+            if self.outfd is None or time.monotonic() > end:
+                raise AssertionError(f"waited for {pattern!r}; stdout {self.buffer[-800:]!r}, stderr {self.errbuffer[-800:]!r}")
+            self._pump(end - time.monotonic())
+
+    def write(self, data):
+        if self.master is not None:
+            os.write(self.master, data)
+        else:
+            self.proc.stdin.write(data)
+            self.proc.stdin.flush()
+
+    def close_stdin(self):
+        self.proc.stdin.close()
+
+    def signal(self, sig):
+        self.proc.send_signal(sig)
+
+    def finish(self, seconds=START_LIMIT):
+        """Reads to the end and waits. The exit status is 128+n when rind itself died of a signal."""
+        end = time.monotonic() + seconds
+        while self.outfd is not None or self.errfd is not None:
+            if time.monotonic() > end:
+                self.kill()
+                raise AssertionError(f"still open after {seconds} s: {self.argv}; stdout {self.buffer[-400:]!r}, "
+                                     f"stderr {self.errbuffer[-400:]!r}")
+            # A terminal's master sees no EOF while somebody else holds the slave: the exit of rind ends the wait.
+            if not self._pump(min(0.05, end - time.monotonic())) and self.master is not None and self.proc.poll() is not None:
+                break
+        return self.wait(end - time.monotonic())
+
+    def wait(self, seconds=START_LIMIT):
+        try:
+            code = self.proc.wait(max(0.01, seconds))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {seconds:.1f} s: {self.argv}; stdout {self.buffer[-400:]!r}, "
+                                 f"stderr {self.errbuffer[-400:]!r}") from None
+        return Result(code if code >= 0 else 128 - code, self.buffer, self.errbuffer, time.monotonic() - self.start)
+
+    def kill(self):
+        if self.proc.poll() is None:
+            self.proc.kill()
+            self.proc.wait()
+
+    def close(self):
+        """Ends it whatever it does, and closes our ends."""
+        self.kill()
+        for f in (self.proc.stdin, self.proc.stdout, self.proc.stderr):
+            if f is not None:
+                try:
+                    f.close()
+                except OSError:
+                    pass
+        if self.master is not None:
+            os.close(self.master)
+            self.master = None
+
+
+class Test:
+    """One test: its directories, its checks, its processes."""
+
+    def __init__(self, name):
+        self.name, self.problems, self.processes, self.cleanups, self.roots = name, [], [], [], {}
+        self.dir = tempfile.mkdtemp(prefix="rind-test-")
+        self.state, self.runtime = os.path.join(self.dir, "state"), os.path.join(self.dir, "run")
+
+    # ---- checks: they record and go on, so that one run shows every failure --------------------------------------
+    def fail(self, text):
+        self.problems.append(text)
+
+    def check(self, condition, text):
+        if not condition:
+            self.fail(text)
+        return bool(condition)
+
+    def equal(self, got, want, what):
+        return self.check(got == want, f"{what}: {got!r}, want {want!r}")
+
+    def within(self, got, allowed, what):
+        return self.check(got in allowed, f"{what}: {got!r}, want one of {sorted(map(str, allowed))}")
+
+    def matches(self, text, pattern, what):
+        return self.check(re.search(pattern, text), f"{what}: {text[:400]!r} does not match {pattern!r}")
+
+    def need(self, condition, text):
+        """As check, but the test ends when it is not so."""
+        if not condition:
+            self.fail(text)
+            raise Stop
+
+    def skip(self, reason):
+        raise Skip(reason)
+
+    # ---- files ---------------------------------------------------------------------------------------------------
+    def path(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    def write(self, path, text, mode=0o644):
+        """A file below the test's directory, its parents made."""
+        full = self.path(path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(full, mode)
+        return full
+
+    def root(self, name="root", passwd=PASSWD, group=GROUP, scratch=False):
+        """A root file system with the payload as its only program. `scratch`: nothing else at all, no mount points."""
+        top = self.path(name)
+        for d in ["bin"] if scratch else ["bin", "etc", "proc", "sys", "dev", "tmp", "root", "run", "var", "home/app"]:
+            os.makedirs(os.path.join(top, d))
+        shutil.copy(PAYLOAD, os.path.join(top, "bin", "payload"))
+        os.chmod(top, 0o755)
+        if not scratch:
+            os.chmod(os.path.join(top, "tmp"), 0o1777)
+            os.symlink("/run", os.path.join(top, "var", "run"))
+            for file, text in (("passwd", passwd), ("group", group)):
+                with open(os.path.join(top, "etc", file), "w", encoding="utf-8") as f:
+                    f.write(text)
+        return top
+
+    def remember(self, top):
+        """The audit checks that this tree is untouched at the end: lower layers are never written or chowned."""
+        self.roots.setdefault(top, tree(top))
+        return top
+
+    # ---- rind ----------------------------------------------------------------------------------------------------
+    def argv(self, cmd, opts=(), root=None):
+        """The command line of `rind run` of a payload command (or of a program, when cmd[0] holds a slash)."""
+        if root is None:
+            root = self.path("root") if os.path.isdir(self.path("root")) else self.root()
+        rootfs = [] if root == "default" else ["--rootfs", self.remember(root)]
+        program = list(cmd) if cmd and "/" in cmd[0] else ["/bin/payload", *cmd]
+        return [RIND, "--state", self.state, "--runtime", self.runtime, "run", *rootfs, *opts, "--", *program]
+
+    def start(self, *cmd, opts=(), root=None, env=None, pty_size=None, stdin=True):
+        """Starts `rind run` and returns the Process; it is ended with the test."""
+        p = Process(self.argv(cmd, opts, root), env, pty_size, stdin)
+        self.processes.append(p)
+        return p
+
+    def run(self, *cmd, opts=(), root=None, env=None, stdin=None, limit=START_LIMIT):
+        """Runs `rind run` to its end and returns the Result."""
+        return self.rind(self.argv(cmd, opts, root), env=env, stdin=stdin, limit=limit)
+
+    def rind(self, argv, env=None, stdin=None, limit=START_LIMIT):
+        """Any command line, with a deadline."""
+        start = time.monotonic()
+        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=env, start_new_session=True)
+        try:
+            out, err = p.communicate(stdin, timeout=limit)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out, err = p.communicate()
+            raise AssertionError(f"still running after {limit} s: {argv}; stdout {out[-400:]!r}, stderr {err[-400:]!r}") from None
+        code = p.returncode
+        return Result(code if code >= 0 else 128 - code, out, err, time.monotonic() - start)
+
+    def good(self, *cmd, **kw):
+        """As run; the test ends here when the status is not 0."""
+        r = self.run(*cmd, **kw)
+        self.need(r.code == 0, f"{' '.join(cmd)[:80]}: {r}")
+        return r
+
+    def json(self, *cmd, **kw):
+        return self.good(*cmd, **kw).json()
+
+    def facts(self, *opts, **kw):
+        return self.json("facts", opts=opts, **kw)
+
+    def refused(self, r, code, pattern, what):
+        """A refusal is one line on stderr in plain words, nothing on stdout, and the right status."""
+        self.equal(r.code, code, f"{what}: status ({r})")
+        self.matches(r.errtext, pattern, f"{what}: message")
+        self.equal(r.errtext.count("\n"), 1, f"{what}: lines on stderr {r.err!r}")
+        self.equal(r.out, b"", f"{what}: stdout")
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+    def finish(self, before):
+        for p in self.processes:
+            p.close()
+        for fn in reversed(self.cleanups):
+            fn()
+        for line in audit.compare(before, self.state, self.runtime):
+            self.fail("left behind: " + line)
+        for top, then in self.roots.items():
+            now = tree(top)
+            for name in sorted(set(then) | set(now)):
+                if then.get(name) != now.get(name):
+                    self.fail(f"the root file system was changed: {name}: {then.get(name)} -> {now.get(name)}")
+        audit.kill_strays()
+        for line in audit.clear(self.dir):
+            self.fail(line)
+
+
+def tree(top):
+    """Path -> (type and mode, owner, size or link text, mtime) of everything below a directory."""
+    found = {}
+    for where, dirs, files in os.walk(top):
+        for name in [os.curdir, *dirs, *files]:
+            path = os.path.normpath(os.path.join(where, name))
+            st = os.lstat(path)
+            what = os.readlink(path) if stat.S_ISLNK(st.st_mode) else st.st_size
+            found[os.path.relpath(path, top)] = (oct(st.st_mode), st.st_uid, st.st_gid, what, st.st_mtime_ns)
+    return found
+
+
+_tests = []
+
+
+def test(fn):
+    """Registers a test; they run in the order of the file."""
+    _tests.append(fn)
+    return fn
+
+
+def wait_for(condition, seconds, step=0.01):
+    """Polls until the condition holds or the time is over; what it last was."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(step)
+
+
+def pattern(size):
+    """What `payload out SIZE` writes, as an iterator over 64 KiB blocks."""
+    tail, x = bytearray(65536 - 8), 0
+    for i in range(len(tail)):
+        tail[i] = x
+        x = (x * 5 + 1) & 255
+    tail, i = bytes(tail), 0
+    while size > 0:
+        yield (i.to_bytes(8, "little") + tail)[:size]
+        size, i = size - 65536, i + 1
+
+
+def _private_mounts():
+    if _libc.unshare(CLONE_NEWNS) < 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    mount(None, "/", None, MS_REC | MS_SHARED)
+
+
+def _run(fn, before):
+    """Runs one test; (problems, reason of a skip)."""
+    t, skipped = Test(fn.__name__), None
+    try:
+        fn(t)
+    except Stop:
+        pass
+    except Skip as e:
+        skipped = str(e)
+    except Exception as e:  # pylint: disable=broad-except
+        t.fail("".join(traceback.format_exception(e)).rstrip())
+    try:
+        t.finish(before)
+    except Exception as e:  # pylint: disable=broad-except
+        t.fail("in the audit: " + "".join(traceback.format_exception(e)).rstrip())
+    if skipped is not None and MUST_WORK:
+        t.fail("skipped although RIND_MUST_WORK is set: " + skipped)
+    return t.problems, skipped
+
+
+def main():
+    """Runs every test of the program, or those whose names are given as arguments."""
+    chosen = [fn for fn in _tests if not sys.argv[1:] or fn.__name__ in sys.argv[1:]]
+    sys.stdout.reconfigure(errors="backslashreplace")
+    for needed in (RIND, PAYLOAD):
+        if not os.access(needed, os.X_OK):
+            print(f"Bail out! {needed} is not built")
+            sys.exit(1)
+    if os.geteuid() == 0:
+        _private_mounts()
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whatever a killed rind leaves running becomes our child
+    before, bad = audit.snapshot(), 0
+    for n, fn in enumerate(chosen, 1):
+        start = time.monotonic()
+        if os.geteuid() == 0:
+            problems, skipped = _run(fn, before)
+        else:
+            problems, skipped = (["needs root"] if MUST_WORK else []), "needs root"
+        for p in problems:
+            print("\n".join("# " + line for line in p.splitlines()))
+        tail = f" # SKIP {skipped}" if skipped and not problems else ""
+        print(f"{'not ok' if problems else 'ok'} {n} - {fn.__name__}{tail}")
+        if os.environ.get("RIND_TEST_TIMES"):
+            print(f"# {time.monotonic() - start:.2f} s")
+        sys.stdout.flush()
+        bad += bool(problems)
+    print(f"1..{len(chosen)}")
+    sys.exit(1 if bad else 0)
