@@ -9,14 +9,15 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "core/paths.h"
 
 /* clang-format off */
 const struct opt global_options[] = {
     { .name = "state",   .arg = "DIR", .set = opt_text, .off = offsetof(struct globals, state),
-      .help = "Keep images and sandboxes in DIR (default /var/lib/rind; "
+      .help = "Keep images and sandboxes in DIR (default " CORE_STATE_DIR "; "
               "for other users than root $XDG_DATA_HOME/rind)" },
     { .name = "runtime", .arg = "DIR", .set = opt_text, .off = offsetof(struct globals, runtime),
-      .help = "Keep sockets and locks in DIR (default /run/rind; "
+      .help = "Keep sockets and locks in DIR (default " CORE_RUNTIME_DIR "; "
               "for other users than root $XDG_RUNTIME_DIR/rind)" },
     { .name = "debug",   .set = opt_flag, .off = offsetof(struct globals, debug),
       .help = "Log what is done to stderr" },
@@ -92,6 +93,18 @@ int cli_flush(int status)
     return cli_failf("standard output: %s", strerror(errno));
 }
 
+/* Relative to where rind was started: what runs it changes directories. */
+static int make_absolute(const char *path, char *ret)
+{
+    char cwd[CLI_PATH_MAX];
+
+    if (path[0] == '/')
+        return snprintf(ret, CLI_PATH_MAX, "%s", path);
+    if (getcwd(cwd, sizeof(cwd)) == NULL)
+        return -errno;
+    return snprintf(ret, CLI_PATH_MAX, "%s/%s", cwd, path);
+}
+
 static int dir_default(char *ret, const char *given, const char *root_default, const char *xdg,
                        const char *home_part, struct err *err)
 {
@@ -99,7 +112,7 @@ static int dir_default(char *ret, const char *given, const char *root_default, c
     int n;
 
     if (given != NULL)
-        n = snprintf(ret, CLI_PATH_MAX, "%s", given);
+        n = make_absolute(given, ret);
     else if (geteuid() == 0)
         n = snprintf(ret, CLI_PATH_MAX, "%s", root_default);
     else if (base != NULL && base[0] == '/')
@@ -110,7 +123,9 @@ static int dir_default(char *ret, const char *given, const char *root_default, c
         n = snprintf(ret, CLI_PATH_MAX, "/run/user/%u/rind", (unsigned)geteuid());
     else
         return err_set(err, -ENOENT, "$HOME: not set; say where to keep sandboxes with --state");
-    if (n < 0 || n >= CLI_PATH_MAX)
+    if (n < 0)
+        return err_errno(err, n, "working directory");
+    if (n >= CLI_PATH_MAX)
         return err_set(err, -ENAMETOOLONG, "%.64s...: longer than %d bytes", ret, CLI_PATH_MAX - 1);
     return 0;
 }
@@ -119,10 +134,10 @@ int cli_dirs(const struct globals *g, struct cli_dirs *ret, struct err *err)
 {
     int r;
 
-    r = dir_default(ret->state, g->state, "/var/lib/rind", "XDG_DATA_HOME", ".local/share", err);
+    r = dir_default(ret->state, g->state, CORE_STATE_DIR, "XDG_DATA_HOME", ".local/share", err);
     if (r < 0)
         return err_wrap(err, r, "state directory");
-    r = dir_default(ret->runtime, g->runtime, "/run/rind", "XDG_RUNTIME_DIR", NULL, err);
+    r = dir_default(ret->runtime, g->runtime, CORE_RUNTIME_DIR, "XDG_RUNTIME_DIR", NULL, err);
     if (r < 0)
         return err_wrap(err, r, "runtime directory");
     return 0;

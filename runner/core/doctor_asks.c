@@ -3,6 +3,7 @@
  * have a function of their own here, which overwrites the row's fix where it knows better.
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -24,6 +25,7 @@
 #include "base/file.h"
 #include "base/strtab.h"
 #include "core/doctor_internal.h"
+#include "core/paths.h"
 #include "launch/cgroup.h"
 #include "launch/idrange.h"
 #include "policy/policy.h"
@@ -300,6 +302,25 @@ static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
     return 0;
 }
 
+/* Marks the ranges that have a file in the registry. Who cannot read it sees none in use. */
+static void pool_in_use(bool taken[static IDRANGE_COUNT])
+{
+    struct dirent *e;
+    DIR *d = opendir(CORE_IDS_DIR);
+
+    if (d == NULL)
+        return;
+    while ((e = readdir(d)) != NULL) {
+        char *end;
+        long long base = strtoll(e->d_name, &end, 10);
+        long long n = (base - IDRANGE_FIRST) / IDRANGE_SIZE;
+
+        if (*end == '\0' && base >= IDRANGE_FIRST && n < IDRANGE_COUNT)
+            taken[n] = true;
+    }
+    (void)closedir(d);
+}
+
 void ask_id_pool(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     bool taken[IDRANGE_COUNT] = {false};
@@ -314,13 +335,14 @@ void ask_id_pool(const struct doctor *d, const struct check *c, struct check_res
         found(r, CHECK_UNKNOWN, "/etc/subuid or /etc/subgid cannot be read: %s", strerror(-code));
         return;
     }
+    pool_in_use(taken);
     for (int n = 0; n < IDRANGE_COUNT; n++)
         left += !taken[n];
     found(r,
           left == 0         ? CHECK_MISSING
           : left < POOL_FEW ? CHECK_LIMITED
                             : CHECK_OK,
-          "%d of %d ranges of %d ids are given to nobody else", left, IDRANGE_COUNT, IDRANGE_SIZE);
+          "%d of %d ranges of %d ids are free", left, IDRANGE_COUNT, IDRANGE_SIZE);
 }
 
 /* The most ids that one line gives to this user, by name or number; 0 without a line. */
