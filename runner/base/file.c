@@ -11,6 +11,10 @@
 #include "base/auto.h"
 #include "base/err.h"
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3 */
+#endif
+
 int file_read_fd(int fd, size_t max, char **ret, size_t *ret_len, struct err *err)
 {
     auto_free char *data = NULL;
@@ -49,7 +53,8 @@ int file_read_fd(int fd, size_t max, char **ret, size_t *ret_len, struct err *er
     return 0;
 }
 
-int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *err)
+int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len,
+                 struct err *err)
 {
     auto_close int fd = FD_NONE;
     struct stat st;
@@ -128,12 +133,11 @@ int file_replace_at(int dirfd, const char *name, const void *data, size_t len, m
     return 0;
 }
 
-int memfd_sealed(const char *name, const void *data, size_t len)
+static int sealed(int created, const void *data, size_t len)
 {
-    auto_close int fd = FD_NONE;
+    auto_close int fd = created;
     int r;
 
-    fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     r = write_all(fd, data, len);
@@ -142,4 +146,19 @@ int memfd_sealed(const char *name, const void *data, size_t len)
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return -errno;
     return take_fd(&fd);
+}
+
+int memfd_sealed(const char *name, const void *data, size_t len)
+{
+    return sealed(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), data, len);
+}
+
+int memfd_program(const char *name, const void *data, size_t len)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+
+    /* Before Linux 6.3 the flag is unknown, and every memfd can be executed. */
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return sealed(fd, data, len);
 }

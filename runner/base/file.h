@@ -32,3 +32,5 @@ int file_replace_at(int dirfd, const char *name, const void *data, size_t len, m
 /* A sealed (no write, grow, shrink), CLOEXEC memfd holding data. Returns the fd or a negative
  * errno. */
 int memfd_sealed(const char *name, const void *data, size_t len);
+/* As memfd_sealed, and executable also where vm.memfd_noexec is 1; -EACCES where it is 2. */
+int memfd_program(const char *name, const void *data, size_t len);

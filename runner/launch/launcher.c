@@ -117,7 +117,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     if (r < 0)
         return r;
 
-    l->init_exe = memfd_sealed("rind-init", config->init_image, config->init_size);
+    l->init_exe = memfd_program("rind-init", config->init_image, config->init_size);
     if (l->init_exe < 0)
         return err_errno(err, l->init_exe, "load init");
     if (fchmod(l->init_exe, 0555) < 0)
