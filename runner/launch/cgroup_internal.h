@@ -71,5 +71,9 @@ int cg_write_number(int dirfd, const char *file, int64_t value);
 /* The number behind `key ` at the start of a line of text. -ENOENT when there is no such line. */
 int cg_keyed(const char *text, const char *key, uint64_t *ret);
 
+/* Ends the sandbox's processes by reading cgroup.procs until it is empty, below it, too.
+ * -ETIMEDOUT. */
+int cg_kill_by_list(const struct cgroup *c, int deadline_ms);
+
 /* Milliseconds of CLOCK_MONOTONIC. */
 int64_t cg_now_ms(void);

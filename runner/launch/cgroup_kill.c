@@ -179,27 +179,6 @@ static int freezer_fd(const struct cgroup *c)
     return c->home[CG_FREEZER] == CG_NOWHERE ? FD_NONE : c->dir_fd[c->home[CG_FREEZER]];
 }
 
-/* Signals until nobody is listed. A v1 freezer holds them meanwhile, and must let go of them for
- * the signal to work; a v2 one need not. */
-static int kill_by_list(const struct cgroup *c, int dir_fd, struct patience p)
-{
-    int freezer = c->v2 == CG_NOWHERE ? freezer_fd(c) : FD_NONE;
-
-    for (;;) {
-        int n;
-
-        if (freezer >= 0)
-            (void)file_poke_at(freezer, "freezer.state", "FROZEN");
-        n = kill_tree(dir_fd, CG_DEPTH_MAX);
-        if (freezer >= 0)
-            (void)file_poke_at(freezer, "freezer.state", "THAWED");
-        if (n <= 0)
-            return n;
-        if (!wait_more(&p, FD_NONE))
-            return -ETIMEDOUT;
-    }
-}
-
 /* A directory that holds all of the sandbox's processes. */
 static int any_dir(const struct cgroup *c)
 {
@@ -211,9 +190,31 @@ static int any_dir(const struct cgroup *c)
     return FD_NONE;
 }
 
-int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
+/* Signals until nobody is listed. A v1 freezer holds them meanwhile, and must let go of them for
+ * the signal to work; a v2 one need not. */
+int cg_kill_by_list(const struct cgroup *c, int deadline_ms)
 {
     struct patience p = patience(deadline_ms);
+    int dir_fd = any_dir(c);
+    int freezer = c->v2 == CG_NOWHERE ? freezer_fd(c) : FD_NONE;
+
+    for (;;) {
+        int n;
+
+        if (freezer >= 0)
+            (void)file_poke_at(freezer, "freezer.state", "FROZEN");
+        n = kill_tree(dir_fd, CG_DEPTH_MAX);
+        if (freezer >= 0)
+            (void)file_poke_at(freezer, "freezer.state", "THAWED");
+        if (n <= 0)
+            return n == -ENOENT || n == -ENODEV ? 0 : n; /* a removed cgroup has nobody in it */
+        if (!wait_more(&p, FD_NONE))
+            return -ETIMEDOUT;
+    }
+}
+
+int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
+{
     int dir_fd = any_dir(c);
     int r = -ENOENT;
 
@@ -222,10 +223,10 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     if (c->v2 != CG_NOWHERE) {
         r = file_poke_at(dir_fd, "cgroup.kill", "1");
         if (r == 0)
-            r = wait_event(dir_fd, "populated", 0, p);
+            r = wait_event(dir_fd, "populated", 0, patience(deadline_ms));
     }
     if (r == -ENOENT) /* v1, or a kernel before 5.14 */
-        r = kill_by_list(c, dir_fd, p);
+        r = cg_kill_by_list(c, deadline_ms);
     if (r == -ETIMEDOUT)
         return err_set(err, r, "processes are still there %d ms after SIGKILL", deadline_ms);
     return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;

@@ -471,7 +471,7 @@ TEST(v2_create_without_limits)
 
     fake_start();
     h = host_of(lines, "cpu memory pids\n");
-    fake_missing = "memory.peak";
+    fake_missing = "memory.peak"; /* kernel 5.19 */
     CHECK_INT(cgroup_create(h, "a", &no_limits, some_uid(), &c, &err), 0);
     CHECK_STR(text_of("900/cgroup.subtree_control"), "");
     CHECK_STR(text_of("900/rind/cgroup.subtree_control"), "");
@@ -564,6 +564,26 @@ TEST(v1_create)
     cgroup_free(c);
     CHECK_INT(cgroup_remove(h, "a", &err), 0);
     CHECK(!exists("903/rind/a") && !exists("905/rind/a"));
+    cgroup_host_free(h);
+    fake_stop();
+}
+
+/* A kernel before 5.14 ends by the list: here nobody is on it. */
+TEST(no_cgroup_kill)
+{
+    static const struct line lines[LINES_MAX] = {L_V2};
+    struct err err = ERR_NONE;
+    struct cgroup *c = NULL;
+    struct cgroup_host *h;
+
+    fake_start();
+    h = host_of(lines, "");
+    fake_missing = "cgroup.kill";
+    CHECK_INT(cgroup_create(h, "a", &no_limits, some_uid(), &c, &err), 0);
+    CHECK_INT(cgroup_kill(c, 100, &err), 0);
+    CHECK_INT(cgroup_freeze(c, false, &err), -ETIMEDOUT); /* this kernel is always frozen */
+    CHECK_STR(err.msg, "resume: a process has not followed within 1000 ms");
+    cgroup_free(c);
     cgroup_host_free(h);
     fake_stop();
 }
