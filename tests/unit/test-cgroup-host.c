@@ -149,6 +149,12 @@ static void count_for_ever(_Atomic uint64_t *v)
     }
 }
 
+/* fork as the kernel has it: a sanitizer's adds a thread to each process, which counts as one. */
+static pid_t plain_fork(void)
+{
+    return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
 static void touch(size_t size)
 {
     volatile char *p = malloc(size);
@@ -223,7 +229,7 @@ TEST(pids_limit)
         uint64_t n = 1;
 
         for (;;) {
-            pid_t pid = fork();
+            pid_t pid = plain_fork();
 
             if (pid == 0)
                 for (;;)
@@ -330,7 +336,7 @@ TEST(freeze)
 static void fork_bomb(_Atomic uint64_t *count)
 {
     for (;;) {
-        if (fork() >= 0)
+        if (plain_fork() >= 0)
             (void)atomic_fetch_add(count, 1);
         else
             nap(1000);
