@@ -259,10 +259,23 @@ static int freeze_v2(int dir_fd, bool freeze)
     return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, patience(FREEZE_MS));
 }
 
+/*
+ * init keeps the users' processes in `u` of its subtree, and itself and helpers (file operations on
+ * a paused sandbox) outside of it; before it has, everything stops.
+ */
+static int freeze_users(const struct cgroup *c, bool freeze)
+{
+    auto_close int users =
+        c->exec_fd < 0 ? FD_NONE
+                       : openat(c->exec_fd, "u", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return freeze_v2(users >= 0 ? users : c->dir_fd[c->v2], freeze);
+}
+
 static int set_frozen(const struct cgroup *c, bool freeze)
 {
     if (c->v2 != CG_NOWHERE)
-        return freeze_v2(c->dir_fd[c->v2], freeze);
+        return freeze_users(c, freeze);
     return freeze_v1(freezer_fd(c), freeze);
 }
 

@@ -109,6 +109,9 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     if (l == NULL)
         return err_errno(err, -ENOMEM, "launcher");
     l->bind_prefixes = config->bind_prefixes;
+    l->state_dir = strdup(config->state_dir);
+    if (l->state_dir == NULL)
+        return err_errno(err, -ENOMEM, "launcher");
     r = open_dirs(l, config, err);
     if (r == 0)
         r = read_avoid(l, err);
@@ -129,7 +132,18 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     return 0;
 }
 
-static void sandbox_free(struct sandbox *s)
+struct sandbox *sandbox_new(const char *id)
+{
+    struct sandbox *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = FD_NONE;
+    (void)snprintf(s->id, sizeof(s->id), "%s", id);
+    return s;
+}
+
+void sandbox_free(struct sandbox *s)
 {
     if (s == NULL)
         return;
@@ -162,6 +176,7 @@ void launcher_free(struct launcher *l)
             (void)close(fds[i]);
     cgroup_host_free(l->cgroups);
     free(l->avoid);
+    free(l->state_dir);
     free(l);
 }
 
@@ -174,7 +189,7 @@ int launcher_state_fd(const struct launcher *l)
  * ----------------------------------------------------------------------------------------------------
  */
 
-static struct sandbox **find(struct launcher *l, const char *id)
+struct sandbox **launcher_find(struct launcher *l, const char *id)
 {
     struct sandbox **s = &l->sandboxes;
 
@@ -193,6 +208,7 @@ struct start {
             1]; /* owned from index 3 on; what init gets, at PLAN_FD and up */
     int count;
     int control, userns_fd, plan_fd; /* owned */
+    bool reopened; /* its files were there before: they stay when the start fails */
 };
 
 enum { FIRST_OP = PLAN_FD_OPS - PLAN_FD }; /* where fds of operations begin in start.fds */
@@ -204,16 +220,37 @@ static int add_mount(struct start *st, int fd)
     return st->count++ - FIRST_OP;
 }
 
+/* A kept sandbox that exists is started again in its own files, with its own ids; everything else
+ * is new. */
+static int step_reopen(struct start *st, struct err *err)
+{
+    auto_free char *owner = NULL;
+    int r;
+
+    if (!st->s->kept)
+        return 0;
+    r = sandbox_dir_open(st->l, st->s, err);
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return r;
+    owner = sandbox_owner(st->l, st->s->id);
+    if (owner == NULL)
+        return err_errno(err, -ENOMEM, "start sandbox");
+    st->reopened = true;
+    return idrange_retake(st->l->ids_fd, st->s->ids.base, owner, &st->s->ids, err);
+}
+
 static int step_ids(struct start *st, struct err *err)
 {
     struct launcher *l = st->l;
 
-    return idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+    return st->reopened ? 0 : idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
 }
 
 static int step_dir(struct start *st, struct err *err)
 {
-    return sandbox_dir_make(st->l, st->s, err);
+    return st->reopened ? 0 : sandbox_dir_make(st->l, st->s, err);
 }
 
 static int step_cgroup(struct start *st, struct err *err)
@@ -322,6 +359,13 @@ static int step_plan(struct start *st, struct err *err)
     if (ids_lock < 0)
         return err_errno(err, -errno, "id range lock");
     (void)add_mount(st, ids_lock);
+    if (st->s->kept) {
+        int fd = sandbox_socket_bind(st->s, err);
+
+        if (fd < 0)
+            return fd;
+        (void)add_mount(st, fd); /* the last one: PLAN_LISTEN */
+    }
     st->plan_fd = plan_build(st->q, &st->mounts, has_cgroup, err);
     if (st->plan_fd < 0)
         return st->plan_fd;
@@ -341,8 +385,8 @@ static int step_go(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_ids,    step_dir, step_cgroup, step_rlimits, step_clone, step_maps,
-    step_attach, step_oom, step_root,   step_volumes, step_plan,  step_go,
+    step_reopen, step_ids, step_dir,  step_cgroup,  step_rlimits, step_clone, step_maps,
+    step_attach, step_oom, step_root, step_volumes, step_plan,    step_go,
 };
 
 static void start_close(struct start *st)
@@ -415,13 +459,12 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .plan_fd = FD_NONE};
     int r = 0, pidfd;
 
-    if (*find(l, q->id) != NULL)
+    if (*launcher_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "sandbox %s exists", q->id);
-    st.s = calloc(1, sizeof(*st.s));
+    st.s = sandbox_new(q->id);
     if (st.s == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");
-    st.s->dir_fd = st.s->lock_fd = st.s->pidfd = st.s->ids.lock_fd = FD_NONE;
-    (void)snprintf(st.s->id, sizeof(st.s->id), "%s", q->id);
+    st.s->kept = (q->flags & LAUNCH_KEEP) != 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(start_steps) / sizeof(start_steps[0]); i++)
         r = start_steps[i](&st, err);
@@ -433,7 +476,10 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         if (st.control >= 0)
             (void)close(st.control);
         (void)end_processes(st.s, NULL);
-        (void)remove_traces(l, st.s, NULL);
+        if (st.reopened)
+            (void)cgroup_remove(l->cgroups, st.s->id, NULL);
+        else
+            (void)remove_traces(l, st.s, NULL);
         sandbox_free(st.s);
         return r;
     }
@@ -446,26 +492,49 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = *find(l, id);
+    struct sandbox *s = *launcher_find(l, id);
 
     return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(s, err);
 }
 
+bool sandbox_ended(const struct sandbox *s)
+{
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+
+    return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && wait_gone(s, NULL) == 0);
+}
+
+/* A kept sandbox that is stopped is in no table: it is on disk. */
+static int release_stopped(struct launcher *l, const char *id, struct err *err)
+{
+    struct sandbox *s = sandbox_new(id);
+    auto_free char *owner = sandbox_owner(l, id);
+    int r;
+
+    if (s == NULL || owner == NULL) {
+        free(s);
+        return err_errno(err, -ENOMEM, "remove sandbox");
+    }
+    r = sandbox_dir_open(l, s, err);
+    if (r == 0)
+        r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
+    if (r == 0)
+        r = remove_traces(l, s, err);
+    sandbox_free(s);
+    return r;
+}
+
 int launcher_release(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox **at = find(l, id);
+    struct sandbox **at = launcher_find(l, id);
     struct sandbox *s = *at;
-    struct pollfd p;
     int r;
 
     if (s == NULL)
-        return err_set(err, -ENOENT, "no sandbox %s", id);
-    p = (struct pollfd){.fd = s->pidfd, .events = POLLIN};
-    if (s->pidfd >= 0 && poll(&p, 1, 0) == 0)
+        return release_stopped(l, id, err);
+    if (!sandbox_ended(s))
         return err_set(err, -EBUSY, "sandbox %s is running", id);
-    r = wait_gone(s, err);
-    if (r == 0)
-        r = remove_traces(l, s, err);
+    r = remove_traces(l, s, err);
     if (r < 0)
         return r;
     *at = s->next;

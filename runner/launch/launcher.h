@@ -11,7 +11,9 @@
  * socket (launcher_serve).
  */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -55,6 +57,28 @@ int launcher_kill(struct launcher *l, const char *id, struct err *err);
 /* Removes what an ended sandbox leaves: cgroups, files, id range. -EBUSY while init runs. */
 int launcher_release(struct launcher *l, const char *id, struct err *err);
 
+/* What an ended, kept sandbox no longer needs: its cgroups. Files stay, the id range is reserved
+ * for them. -EBUSY while init runs. */
+int launcher_stop(struct launcher *l, const char *id, struct err *err);
+
+/* Stops the users' processes where they are, or lets them go on. -ENOENT, -EOPNOTSUPP without a
+ * freezer. */
+int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err);
+
+/* Finds a kept sandbox whose init outlived its launcher. -ESRCH: its init is gone (it is stopped).
+ * -ENOENT: no such sandbox. */
+int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, struct err *err);
+
+/* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
+int launcher_list(struct launcher *l, struct err *err);
+
+/* Takes the reservations of kept sandboxes whose init is gone, after a reboot or a crash. */
+int launcher_recover(struct launcher *l, struct err *err);
+
+/* Counters of its cgroups into the reply. -ENOENT. */
+struct launch_reply;
+int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err);
+
 /* How often the kernel killed for memory in it; 0 when unknown. */
 unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
 
@@ -72,6 +96,7 @@ struct launch_reply {
     int pid;  /* of init */
     unsigned base;
     unsigned long oom_kills;
-    char message[480]; /* NUL-terminated */
+    uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
+    char message[480];                                        /* NUL-terminated */
 };
 int launcher_serve(struct launcher *l, int sock, struct err *err);

@@ -205,6 +205,8 @@ static uint32_t plan_flags(const struct launch_request *q, bool has_cgroup)
         flags |= PLAN_ATTACHED;
     if (q->flags & LAUNCH_REAPER)
         flags |= PLAN_REAPER;
+    if (q->flags & LAUNCH_KEEP)
+        flags |= PLAN_LISTEN;
     if (q->flags & LAUNCH_NO_NEW_PRIVS)
         flags |= PLAN_NO_NEW_PRIVS;
     return has_cgroup ? flags | PLAN_HAS_CGROUP : flags;

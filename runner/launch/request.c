@@ -362,10 +362,12 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
 
 static int check_whole(const struct launch_request *q, struct err *err)
 {
-    if (q->id == NULL)
+    if (q->id == NULL && q->verb != LAUNCH_LIST)
         return err_set(err, -EINVAL, "request: no id");
     if (q->verb != LAUNCH_START)
         return 0;
+    if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
+        return err_set(err, -EINVAL, "request: both kept and attached");
     if (q->hostname == NULL)
         return err_set(err, -EINVAL, "request: no hostname");
     if (q->layer_count == 0 && q->root_dir == NULL)

@@ -41,6 +41,14 @@ enum launch_verb {
     LAUNCH_START,   /* makes and starts a sandbox: replies with its pidfd and control socket */
     LAUNCH_KILL,    /* ends every process of a sandbox */
     LAUNCH_RELEASE, /* removes what is left of an ended sandbox: cgroups, files, id range */
+    LAUNCH_STOP, /* of an ended, kept sandbox: removes the cgroups; files and id range stay its own
+                  */
+    LAUNCH_FREEZE, /* stops the users' processes where they are */
+    LAUNCH_THAW,
+    LAUNCH_STATS, /* replies with counters of the cgroups */
+    LAUNCH_ADOPT, /* of a kept sandbox whose init lives: replies as LAUNCH_START; -ESRCH when it
+                     does not */
+    LAUNCH_LIST,  /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
     LAUNCH_VERB_MAX
 };
 
@@ -71,7 +79,8 @@ enum launch_flags {
     LAUNCH_ATTACHED = 1 << 1, /* ends with its control socket */
     LAUNCH_REAPER = 1 << 2,
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
-    LAUNCH_FLAGS_ALL = (1 << 4) - 1,
+    LAUNCH_KEEP = 1 << 4, /* files and ids stay after its end, init after its supervisor's */
+    LAUNCH_FLAGS_ALL = (1 << 5) - 1,
 };
 
 struct launch_wire {

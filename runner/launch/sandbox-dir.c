@@ -1,13 +1,22 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
 #include "launch/sandbox.h"
 #include "proto/rmtree.h"
+#include "proto/syscalls.h"
+
+#define KEEP_FILE   "keep"
+#define SOCKET_FILE "init.sock"
+
+enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD, Linux 6.5 */
 
 static int lock_file(int dir_fd)
 {
@@ -22,6 +31,8 @@ static int lock_file(int dir_fd)
 
 static int fill(const struct sandbox *s, int dir_fd)
 {
+    if (s->kept && (mknodat(dir_fd, KEEP_FILE, S_IFREG | 0600, 0) < 0))
+        return -errno;
     /* The root directory's own attributes come from upper: it is the sandbox's root's. */
     if (mkdirat(dir_fd, "upper", 0755) < 0 || mkdirat(dir_fd, "work", 0700) < 0)
         return -errno;
@@ -58,6 +69,98 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
     s->dir_fd = take_fd(&dir);
     s->lock_fd = take_fd(&lock);
     return 0;
+}
+
+/* The directory, and whose ids its files carry. */
+static int open_dir(struct launcher *l, struct sandbox *s)
+{
+    auto_close int dir =
+        sys_openat2(l->sandboxes_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    struct stat st;
+
+    if (dir < 0)
+        return dir;
+    if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (fstatat(dir, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST)
+        return -EUCLEAN;
+    s->kept = true;
+    s->ids.base = st.st_uid;
+    s->dir_fd = take_fd(&dir);
+    return 0;
+}
+
+int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    int r = open_dir(l, s);
+
+    return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
+}
+
+int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    int r = open_dir(l, s);
+
+    if (r == 0) {
+        s->lock_fd = lock_file(s->dir_fd);
+        r = s->lock_fd < 0 ? s->lock_fd : 0;
+    }
+    if (r == -EWOULDBLOCK)
+        return err_set(err, -EBUSY, "sandbox %s is running", s->id);
+    return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
+}
+
+/* Its name is beneath the directory's descriptor: a state directory's path may be longer than a
+ * socket's name. */
+static struct sockaddr_un socket_name(const struct sandbox *s)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    (void)snprintf(name.sun_path, sizeof(name.sun_path), "/proc/self/fd/%d/" SOCKET_FILE,
+                   s->dir_fd);
+    return name;
+}
+
+int sandbox_socket_bind(const struct sandbox *s, struct err *err)
+{
+    const struct sockaddr_un name = socket_name(s);
+    auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    (void)unlinkat(s->dir_fd, SOCKET_FILE, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&name, sizeof(name)) < 0)
+        return err_errno(err, -errno, "init's socket");
+    return take_fd(&fd);
+}
+
+int sandbox_socket_connect(const struct sandbox *s, struct err *err)
+{
+    const struct sockaddr_un name = socket_name(s);
+    auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&name, sizeof(name)) < 0)
+        return err_errno(err, -errno, "connect to init of sandbox %s", s->id);
+    return take_fd(&fd);
+}
+
+int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    int pidfd = -1;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+        return err_errno(err, -errno, "init's credentials");
+    len = sizeof(pidfd);
+    if (getsockopt(fd, SOL_SOCKET, PEERPIDFD, &pidfd, &len) < 0) {
+        /* Before 6.5: the connection stands, so init lives and its pid is not another's. */
+        pidfd = sys_pidfd_open(cred.pid);
+        if (pidfd < 0)
+            return err_errno(err, pidfd, "init's process");
+    }
+    *ret_pid = cred.pid;
+    return pidfd;
 }
 
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err)

@@ -12,6 +12,7 @@
 struct cgroup;
 struct cgroup_host;
 struct err;
+struct launcher;
 
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
@@ -19,6 +20,7 @@ struct sandbox {
     int lock_fd; /* owned; its lock, which init holds too: free = nobody lives */
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
+    bool kept;             /* files and ids outlive init */
     int pidfd;             /* owned; init's */
     pid_t pid;
     struct sandbox *next;
@@ -30,13 +32,33 @@ struct launcher {
     struct idrange_avoid *avoid;                   /* owned */
     size_t avoid_count;
     const char *const *bind_prefixes; /* borrowed from the configuration */
+    char *state_dir;                  /* owned; the path, for reservations */
     int init_exe;                     /* owned; sealed memfd of init */
     int null_fd;                      /* owned; /dev/null */
     struct sandbox *sandboxes;        /* owned */
 };
 
+/* launcher.c: the table; and what else manage.c needs of it. */
+struct sandbox *sandbox_new(const char *id);
+void sandbox_free(struct sandbox *s);
+struct sandbox **launcher_find(struct launcher *l, const char *id);
+/* Whether init has ended; reaps it when it was our child. */
+bool sandbox_ended(const struct sandbox *s);
+/* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
+char *sandbox_owner(const struct launcher *l, const char *id);
+
 /* sandbox-dir.c: makes sandboxes/<id> with upper (owned by base) and work, locked. */
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
+/* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
+ * set from its upper. */
+int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
+/* As it is, without the lock, which its init holds. */
+int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
+/* A bound socket for init to listen on, and a connection to it once it does. Return the fd. */
+int sandbox_socket_bind(const struct sandbox *s, struct err *err);
+int sandbox_socket_connect(const struct sandbox *s, struct err *err);
+/* Who listens at the other end: its pidfd, which is returned, and pid. */
+int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
 /* Removes the directory and everything in it. */
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 

@@ -90,33 +90,89 @@ struct answer {
     int fd_count;
 };
 
-static int dispatch(struct launcher *l, const struct launch_request *q, struct answer *a,
+static void take_result(struct answer *a, const struct launch_result *res)
+{
+    a->reply.pid = res->pid;
+    a->reply.base = res->base;
+    a->fds[a->fd_count++] = res->pidfd;
+    a->fds[a->fd_count++] = res->control;
+}
+
+static int do_start(struct launcher *l, const struct launch_request *q, struct answer *a,
                     struct err *err)
 {
     struct launch_result res;
-    int r;
+    int r = launcher_start(l, q, &res, err);
 
-    switch (q->verb) {
-    case LAUNCH_START:
-        r = launcher_start(l, q, &res, err);
-        if (r < 0)
-            return r;
-        a->reply.pid = res.pid;
-        a->reply.base = res.base;
-        a->fds[a->fd_count++] = res.pidfd;
-        a->fds[a->fd_count++] = res.control;
-        return 0;
-    case LAUNCH_KILL:
-        return launcher_kill(l, q->id, err);
-    case LAUNCH_RELEASE:
-        a->reply.oom_kills = launcher_oom_kills(l, q->id);
-        return launcher_release(l, q->id, err);
-    case LAUNCH_VERB_INVALID:
-    case LAUNCH_VERB_MAX:
-    default:
-        return err_set(err, -EPROTO, "request: unknown verb");
-    }
+    if (r == 0)
+        take_result(a, &res);
+    return r;
 }
+
+static int do_adopt(struct launcher *l, const struct launch_request *q, struct answer *a,
+                    struct err *err)
+{
+    struct launch_result res;
+    int r = launcher_adopt(l, q->id, &res, err);
+
+    if (r == 0)
+        take_result(a, &res);
+    return r;
+}
+
+static int do_kill(struct launcher *l, const struct launch_request *q, struct answer *a,
+                   struct err *err)
+{
+    (void)a;
+    return launcher_kill(l, q->id, err);
+}
+
+static int do_release(struct launcher *l, const struct launch_request *q, struct answer *a,
+                      struct err *err)
+{
+    a->reply.oom_kills = launcher_oom_kills(l, q->id);
+    return launcher_release(l, q->id, err);
+}
+
+static int do_stop(struct launcher *l, const struct launch_request *q, struct answer *a,
+                   struct err *err)
+{
+    a->reply.oom_kills = launcher_oom_kills(l, q->id);
+    return launcher_stop(l, q->id, err);
+}
+
+static int do_freeze(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    (void)a;
+    return launcher_freeze(l, q->id, q->verb == LAUNCH_FREEZE, err);
+}
+
+static int do_stats(struct launcher *l, const struct launch_request *q, struct answer *a,
+                    struct err *err)
+{
+    a->reply.oom_kills = launcher_oom_kills(l, q->id);
+    return launcher_stats(l, q->id, &a->reply, err);
+}
+
+static int do_list(struct launcher *l, const struct launch_request *q, struct answer *a,
+                   struct err *err)
+{
+    int fd = launcher_list(l, err);
+
+    (void)q;
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
+static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
+                                           struct answer *, struct err *) = {
+    [LAUNCH_START] = do_start, [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
+    [LAUNCH_STOP] = do_stop,   [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
+    [LAUNCH_STATS] = do_stats, [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
+};
 
 static int answer(int sock, const struct answer *a)
 {
@@ -151,7 +207,7 @@ static void handle(struct launcher *l, int fd, struct answer *a)
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
     if (r == 0)
-        r = dispatch(l, &q, a, &err);
+        r = verbs[q.verb](l, &q, a, &err); /* launch_decode has checked the verb */
     a->reply.code = r;
     if (r < 0)
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);

@@ -49,6 +49,8 @@ static bool sweep_one(struct launcher *l, const char *id)
 
     if (dir < 0)
         return false;
+    if (faccessat(dir, "keep", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return false; /* a supervisor's: stopped, not forgotten */
     lock = take_lock(dir);
     if (lock < 0)
         return false;

@@ -1,0 +1,205 @@
+/* What happens to kept sandboxes after their start: stop, pause, take up again after a launcher's
+ * death. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/cgroup.h"
+#include "launch/launcher.h"
+#include "launch/sandbox.h"
+
+enum { LIST_MAX = 1 << 20 }; /* bytes of the list of ids */
+
+char *sandbox_owner(const struct launcher *l, const char *id)
+{
+    char *text = NULL;
+
+    return asprintf(&text, "%s\n%s\n", l->state_dir, id) < 0 ? NULL : text;
+}
+
+int launcher_stop(struct launcher *l, const char *id, struct err *err)
+{
+    struct sandbox **at = launcher_find(l, id);
+    struct sandbox *s = *at;
+    auto_free char *owner = sandbox_owner(l, id);
+    int r;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    if (!s->kept)
+        return err_set(err, -EINVAL, "sandbox %s is not a kept one", id);
+    if (!sandbox_ended(s))
+        return err_set(err, -EBUSY, "sandbox %s is running", id);
+    if (owner == NULL)
+        return err_errno(err, -ENOMEM, "stop sandbox");
+    r = cgroup_remove(l->cgroups, id, err);
+    if (r == 0 && s->ids.lock_fd < 0)
+        r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids,
+                           err); /* an adopted one's lock was init's */
+    if (r == 0)
+        r = idrange_reserve(l->ids_fd, &s->ids, owner, err);
+    if (r < 0)
+        return r;
+    *at = s->next;
+    sandbox_free(s);
+    return 0;
+}
+
+int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    return cgroup_freeze(s->cgroup, freeze, err);
+}
+
+int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+    struct cgroup_stats stats;
+    int r;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    r = cgroup_stats(s->cgroup, &stats, err);
+    if (r < 0)
+        return r;
+    ret->memory_bytes = stats.memory_bytes;
+    ret->memory_peak_bytes = stats.memory_peak_bytes;
+    ret->cpu_usec = stats.cpu_usec;
+    ret->pids = stats.pids;
+    return 0;
+}
+
+static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *ret, struct err *err)
+{
+    auto_close int control = FD_NONE;
+    auto_close int pidfd = FD_NONE;
+    int r;
+
+    r = sandbox_dir_peek(l, s, err);
+    if (r < 0)
+        return r;
+    control = sandbox_socket_connect(s, err);
+    if (control == -ECONNREFUSED || control == -ENOENT)
+        return -ESRCH;
+    if (control < 0)
+        return control;
+    s->pidfd = sandbox_socket_peer(control, &s->pid, err);
+    if (s->pidfd < 0)
+        return s->pidfd;
+    r = cgroup_open(l->cgroups, s->id, &s->cgroup, err);
+    if (r < 0)
+        return r;
+    pidfd = fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3);
+    if (pidfd < 0)
+        return err_errno(err, -errno, "sandbox %s", s->id);
+    *ret = (struct launch_result){
+        .pidfd = take_fd(&pidfd), .control = take_fd(&control), .pid = s->pid, .base = s->ids.base};
+    return 0;
+}
+
+int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, struct err *err)
+{
+    struct sandbox *s;
+    int r;
+
+    if (*launcher_find(l, id) != NULL)
+        return err_set(err, -EEXIST, "sandbox %s has its supervisor", id);
+    s = sandbox_new(id);
+    if (s == NULL)
+        return err_errno(err, -ENOMEM, "sandbox %s", id);
+    r = adopt(l, s, ret, err);
+    if (r < 0) {
+        sandbox_free(s);
+        return r == -ESRCH ? err_set(err, r, "sandbox %s is stopped", id) : r;
+    }
+    s->next = l->sandboxes;
+    l->sandboxes = s;
+    return 0;
+}
+
+/* Calls fn for each kept sandbox on disk. */
+static int each_kept(struct launcher *l, int (*fn)(struct launcher *, const char *id, void *data),
+                     void *data, struct err *err)
+{
+    int fd = openat(l->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    int r = 0;
+
+    if (d == NULL) {
+        r = err_errno(err, -errno, "read the sandboxes");
+        if (fd >= 0)
+            (void)close(fd);
+        return r;
+    }
+    while (r == 0) {
+        const struct dirent *e = readdir(d);
+        char keep[LAUNCH_ID_MAX + 8];
+
+        if (e == NULL)
+            break;
+        if (!launch_id_ok(e->d_name))
+            continue;
+        (void)snprintf(keep, sizeof(keep), "%.63s/keep", e->d_name);
+        if (faccessat(l->sandboxes_fd, keep, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            r = fn(l, e->d_name, data);
+    }
+    (void)closedir(d);
+    return r;
+}
+
+static int list_one(struct launcher *l, const char *id, void *data)
+{
+    (void)l;
+    return buf_append(data, id, strlen(id) + 1);
+}
+
+int launcher_list(struct launcher *l, struct err *err)
+{
+    auto_buf struct buf list = BUF_INIT(LIST_MAX);
+    int r;
+
+    r = each_kept(l, list_one, &list, err);
+    if (r < 0)
+        return err_errno(err, r, "list the sandboxes");
+    r = memfd_sealed("rind-list", list.data != NULL ? list.data : "", list.len);
+    return r < 0 ? err_errno(err, r, "list the sandboxes") : r;
+}
+
+static int recover_one(struct launcher *l, const char *id, void *data)
+{
+    struct sandbox *s = sandbox_new(id);
+    auto_free char *owner = sandbox_owner(l, id);
+
+    (void)data;
+    if (s == NULL || owner == NULL) {
+        free(s);
+        return -ENOMEM;
+    }
+    /* What lives holds its lock; what cannot be opened is the supervisor's to report. */
+    if (sandbox_dir_open(l, s, NULL) == 0) {
+        (void)cgroup_remove(l->cgroups, id, NULL);
+        if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
+            (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);
+    }
+    sandbox_free(s);
+    return 0;
+}
+
+int launcher_recover(struct launcher *l, struct err *err)
+{
+    int r = each_kept(l, recover_one, NULL, err);
+
+    return r < 0 ? err_errno(err, r, "take up the sandboxes") : 0;
+}
