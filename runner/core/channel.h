@@ -1,0 +1,40 @@
+#pragma once
+
+/* The connection to one sandbox's init, and its execs by id. */
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "proto/init-msg.h"
+
+struct channel;
+
+/* Who waits for what init says of one exec. Embedded in the exec; ids are unique in a sandbox for
+ * its life. */
+struct channel_exec {
+    uint64_t id;
+    struct channel_exec *next;
+    /* One message about it; fds (STARTED, ATTACHED) are the callee's. */
+    void (*on_message)(struct channel_exec *e, const struct imsg *msg, int *fds, int fd_count);
+};
+
+struct channel_ops {
+    /* SLOT and LIST_END of a LIST, and messages of an id that nobody has added. fds are closed
+     * afterwards. */
+    void (*on_other)(void *data, const struct imsg *msg);
+    /* Init is gone, with everything in the sandbox. The channel is to be closed. */
+    void (*on_gone)(void *data);
+};
+
+/* Takes control and pidfd. */
+int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_ops *ops, void *data,
+                 struct channel **ret);
+/* Closes; freed by the loop. Added execs are forgotten without a word. */
+void channel_close(struct channel *c);
+
+void channel_add(struct channel *c, struct channel_exec *e);
+void channel_remove(struct channel *c, struct channel_exec *e);
+
+/* Sends a message with descriptors (borrowed). -EPIPE when init is gone; -EAGAIN when its socket is
+ * full. */
+int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int fd_count);

@@ -1,0 +1,34 @@
+#pragma once
+
+/* What happened: a bounded ring with ids, and who listens. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct events;
+
+enum { EVENTS_MAX = 4096 }; /* kept; older ones are dropped */
+
+struct event {
+    uint64_t id;     /* from 1, in order, for the supervisor's life and beyond (continued from the
+                        stored last one) */
+    int64_t time_ms; /* since the epoch */
+    char type[24];   /* create start exec exec_exit exit oom pause resume stop destroy … */
+    char sandbox[64], name[64];
+    char detail[160]; /* a JSON object's text: {"exitCode":1} */
+};
+
+struct events_reader {
+    void (*on_event)(struct events_reader *r, const struct event *e);
+    struct events_reader *next;
+};
+
+struct events *events_new(void);
+void events_free(struct events *e);
+/* detail: a JSON object's text or NULL. */
+void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
+                 const char *detail);
+/* Adds a reader, after calling it for each event newer than `since` that is still there. Returns
+ * the number that are gone. */
+uint64_t events_subscribe(struct events *e, struct events_reader *r, uint64_t since);
+void events_unsubscribe(struct events *e, struct events_reader *r);

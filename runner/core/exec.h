@@ -1,0 +1,94 @@
+#pragma once
+
+/*
+ * One process started in a sandbox by request. Counted references: the sandbox holds one while the
+ * process runs, a client's connection another while it is attached.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "policy/policy.h"
+
+struct err;
+struct exec;
+struct sandbox;
+
+enum exec_state {
+    EXEC_INVALID = 0,
+    EXEC_STARTING,
+    EXEC_RUNNING,
+    EXEC_ENDED,
+    EXEC_FAILED,
+    EXEC_STATE_MAX
+};
+
+struct exec_options {
+    char *const *argv; /* NULL-terminated, at least one; copied */
+    char *const *envp; /* NULL-terminated, or NULL: added to the sandbox's own environment,
+                          replacing same names */
+    const char *user;  /* NULL = the sandbox's user */
+    const char *cwd;   /* NULL = the sandbox's working directory */
+    bool main;         /* the sandbox's main process (sandbox.c only) */
+    bool tty;
+    uint16_t rows, cols; /* 0 = 24 x 80 */
+    bool with_stdin;
+    bool combined; /* stderr into stdout */
+    bool keep;   /* goes on when the last client lets go, and over a supervisor's death; its output
+                    and status wait */
+    bool helper; /* works while the sandbox is paused; not shown to anybody */
+    int program_fd;     /* executed instead of argv[0], or -1; borrowed */
+    int64_t timeout_ms; /* LIMIT_UNSET = none: then its whole cgroup leaf is killed */
+    const int *log_fds; /* four segments (init-msg.h) that init writes to instead of handing out
+                           ends, or NULL; borrowed */
+    uint32_t log_size;
+};
+#define EXEC_OPTIONS_NONE                                                                          \
+    {                                                                                              \
+        .program_fd = -1, .timeout_ms = LIMIT_UNSET                                                \
+    }
+
+/*
+ * All are called from the loop, never from within a call of this module. Any may be NULL. started:
+ * the ends can be taken. failed: execve or a step before it did not work; err names it, exit_code
+ * is 126, 127 or 125. exited: exec_exit_code is valid; unread output may still be in the pipes.
+ */
+struct exec_events {
+    void (*started)(void *data, struct exec *e);
+    void (*failed)(void *data, struct exec *e, const struct err *err, int exit_code);
+    void (*exited)(void *data, struct exec *e);
+};
+
+/* Starts it in a sandbox whose init runs (sandbox_with_init). *ret is a reference of the caller's.
+ */
+int exec_start(struct sandbox *s, const struct exec_options *o, const struct exec_events *events,
+               void *data, struct exec **ret, struct err *err);
+struct exec *exec_ref(struct exec *e);
+/* Lets go. An exec that nobody holds and that is not kept is killed with its leaf. */
+void exec_unref(struct exec *e);
+/* Nobody listens any more (the data is going away); the reference stays. */
+void exec_silence(struct exec *e);
+/* Listens again, to an exec that was kept: fails with -EBUSY when somebody does. The started event
+ * follows with new ends. */
+int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err);
+
+uint64_t exec_id(const struct exec *e);
+pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
+enum exec_state exec_get_state(const struct exec *e);
+bool exec_is_tty(const struct exec *e);
+bool exec_timed_out(const struct exec *e);
+/* As shells say it: status, or 128+signal. Valid in EXEC_ENDED. */
+int exec_exit_code(const struct exec *e);
+int exec_term_signal(const struct exec *e); /* 0 = it exited */
+
+/* Gives the ends away (non-blocking): stdin, stdout, stderr, -1 where there is none; of a tty the
+ * master is [0] alone. */
+void exec_take_ends(struct exec *e, int fds[3]);
+/* After the holder of stdin has closed it: init's parked duplicate goes too. */
+void exec_stdin_closed(struct exec *e);
+int exec_signal(struct exec *e, int signo, bool whole_leaf);
+/* Bytes that wait in an end: after exited, output has ended when it is 0. */
+size_t exec_pending(int fd);
+/* By id; borrowed. NULL when there is none (any more). */
+struct exec *exec_find(struct sandbox *s, uint64_t id);

@@ -1,0 +1,33 @@
+#pragma once
+
+/* The supervisor's side of the launcher's socket: requests go out in order, answers come back in
+ * order, nothing blocks the loop. */
+
+#include <uv.h>
+
+struct buf;
+struct err;
+struct launch_reply;
+struct launcher_client;
+
+/*
+ * Called exactly once a request. r: 0, the launcher's negative errno, or -EPIPE when it is gone;
+ * err explains. fds: what came with the answer, -1 where nothing did; the callee takes one by
+ * putting -1 in its place, the rest is closed.
+ */
+typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err);
+
+/* Takes sock. on_gone: the launcher has closed it; every pending request has been answered with
+ * -EPIPE before. */
+int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), void *data,
+                        struct launcher_client **ret);
+/* Answers what is pending with -ECANCELED, closes, and frees when the loop has run the close
+ * callbacks. */
+void launcher_client_close(struct launcher_client *c);
+
+/* Sends a request built by launch_begin … launch_end. -EAGAIN when too many are pending
+ * (LAUNCHER_PENDING_MAX). cb is not called when this fails. */
+int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
+                         void *data, struct err *err);
+enum { LAUNCHER_PENDING_MAX = 4096 };

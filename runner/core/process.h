@@ -1,0 +1,67 @@
+#pragma once
+
+/* A named background process: an exec whose output init logs, with or without a supervisor. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/exec.h"
+
+struct err;
+struct process;
+struct sandbox;
+
+enum { PROCESS_ID_MAX = 63 };
+enum process_state {
+    PROCESS_INVALID = 0,
+    PROCESS_STARTING,
+    PROCESS_RUNNING,
+    PROCESS_EXITED,
+    PROCESS_KILLED,
+    PROCESS_FAILED,
+    PROCESS_LOST,
+    PROCESS_STATE_MAX
+};
+enum { PROCESS_STDOUT = 0, PROCESS_STDERR = 1 };
+
+typedef void (*process_cb)(void *data, int r, const struct err *err);
+
+/* Starts it; id NULL = made. cb when execve worked or did not. *ret borrowed, valid until the
+ * process is deleted. -EEXIST. */
+int process_start(struct sandbox *s, const char *id, const struct exec_options *o, process_cb cb,
+                  void *data, struct process **ret, struct err *err);
+struct process *process_find(struct sandbox *s, const char *id);
+struct process *process_first(struct sandbox *s);
+struct process *process_next(struct process *p);
+int process_kill(struct process *p, int signo, bool whole_leaf, struct err *err);
+/* Forgets an ended one with its logs. -EBUSY while it runs. */
+int process_delete(struct process *p, struct err *err);
+
+struct process_facts {
+    const char *id;
+    char *const *argv;
+    pid_t pid;
+    enum process_state state;
+    int exit_code; /* -1 = none */
+    int64_t started_ms, finished_ms;
+};
+void process_get_facts(const struct process *p, struct process_facts *ret);
+const char *process_state_name(enum process_state state);
+
+/*
+ * Reads a stream's log from a logical offset: at most `size` bytes into buf; returns the count (0 =
+ * nothing newer yet). *offset is moved to the first byte that is still there and past what was
+ * read; *ret_lost: how many bytes between the asked offset and that one are gone (rotated away or
+ * dropped).
+ */
+ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
+                         uint64_t *ret_lost, struct err *err);
+
+/* Woken when a log has grown or the process has ended. */
+struct process_watcher {
+    void (*on_change)(struct process_watcher *w, struct process *p); /* p is NULL: it was deleted */
+    struct process_watcher *next;
+};
+int process_watch(struct process *p, struct process_watcher *w, struct err *err);
+void process_unwatch(struct process *p, struct process_watcher *w);

@@ -1,0 +1,91 @@
+#pragma once
+
+/* A kept sandbox: docs/supervisor.md. Everything is asynchronous and happens on the supervisor's
+ * loop. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spec/spec.h"
+
+struct err;
+struct exec;
+struct launch_reply;
+struct sandbox;
+struct supervisor;
+
+enum sandbox_state {
+    SANDBOX_INVALID = 0,
+    SANDBOX_CREATING,
+    SANDBOX_CREATED, /* init runs, no main process yet */
+    SANDBOX_STARTING,
+    SANDBOX_RUNNING,
+    SANDBOX_PAUSED,
+    SANDBOX_STOPPING,
+    SANDBOX_STOPPED, /* nothing runs; files and ids are kept */
+    SANDBOX_REMOVING,
+    SANDBOX_BROKEN, /* its files cannot be read: only removing works */
+    SANDBOX_STATE_MAX
+};
+
+/* Called once; err explains r < 0 and is valid during the call. */
+typedef void (*sandbox_cb)(void *data, int r, const struct err *err);
+
+/*
+ * Makes a sandbox from spec (taken on success) and brings it to CREATED; with `start` to RUNNING.
+ * *ret is there at once, borrowed. -EEXIST: the name is taken.
+ */
+int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbox_cb cb, void *data,
+                   struct sandbox **ret, struct err *err);
+
+/* By id, unique id prefix of at least four characters, or name. Borrowed; NULL. */
+struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name);
+struct sandbox *sandbox_first(struct supervisor *sup);
+struct sandbox *sandbox_next(struct sandbox *s);
+
+/* The state table refuses with -EBUSY (409) what does not fit; `cb` follows when 0 is returned. */
+int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* The stop signal, and SIGKILL after timeout_ms (LIMIT_UNSET = the spec's). 0 at once, cb called
+ * later, when it is stopped already. */
+int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err);
+int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
+                    struct err *err);
+int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* To the main process; thaws first when it is SIGKILL. */
+int sandbox_signal(struct sandbox *s, int signo, struct err *err);
+/* Removes it with its files. Without force a running one is -EBUSY. */
+int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err);
+/* When the main process has ended (cb with r = exit code), or at once when it is stopped; -ENOENT
+ * when it was removed meanwhile. */
+int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+void sandbox_wait_cancel(struct sandbox *s, void *data);
+/* Sees to it that init runs, also in a stopped sandbox (a helper init, which ends after it was
+ * idle). cb may follow at once from the loop. */
+int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* The launcher's counters; cb2 gets the reply. */
+int sandbox_stats(struct sandbox *s,
+                  void (*cb)(void *data, int r, const struct launch_reply *reply,
+                             const struct err *err),
+                  void *data, struct err *err);
+/* Somebody used it: restarts its inactivity timer. */
+void sandbox_touch(struct sandbox *s);
+
+const char *sandbox_id(const struct sandbox *s);
+const char *sandbox_name(const struct sandbox *s);
+const struct spec *sandbox_spec(const struct sandbox *s);
+enum sandbox_state sandbox_get_state(const struct sandbox *s);
+const char *sandbox_state_name(enum sandbox_state state);
+struct supervisor *sandbox_supervisor(const struct sandbox *s);
+
+/* What inspect shows beside the spec. */
+struct sandbox_facts {
+    int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
+    int exit_code;                               /* of the last run; -1 = none yet */
+    bool oom_killed;
+    pid_t pid; /* of the main process, on the host; 0 */
+    unsigned restarts;
+    const char *error; /* why the last start failed, or "" */
+};
+void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);
