@@ -2,6 +2,7 @@
 
 /* What happened: a bounded ring with ids, and who listens. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@ void events_free(struct events *e);
 /* detail: a JSON object's text or NULL. */
 void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
                  const char *detail);
-/* Adds a reader, after calling it for each event newer than `since` that is still there. Returns
- * the number that are gone. */
-uint64_t events_subscribe(struct events *e, struct events_reader *r, uint64_t since);
+/* Adds a reader, after calling it for each event newer than `since` (0 = none) that is still there.
+ * Returns whether some may be gone. */
+bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since);
 void events_unsubscribe(struct events *e, struct events_reader *r);

@@ -75,27 +75,27 @@ int exec_request(const struct exec_spec *spec, struct err *err)
     return r < 0 ? err_errno(err, r, "exec request") : r;
 }
 
-int channel_send(int control, const struct imsg *msg, int fd)
+int channel_send(int control, const struct imsg *msg, const int *fds, int fd_count)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int) * IMSG_FDS_MAX)];
         struct cmsghdr align;
     } buffer = {.bytes = {0}};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg)};
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (fd >= 0) {
+    if (fd_count > 0 && fd_count <= IMSG_FDS_MAX) {
         struct cmsghdr *c;
 
         hdr.msg_control = buffer.bytes;
-        hdr.msg_controllen = sizeof(buffer.bytes);
+        hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
         c = CMSG_FIRSTHDR(&hdr);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int));
-        (void)memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
+        (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)fd_count);
     }
-    return sendmsg(control, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    return sendmsg(control, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 static int take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])

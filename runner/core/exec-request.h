@@ -20,8 +20,8 @@ struct exec_spec {
  * be accepted. */
 int exec_request(const struct exec_spec *spec, struct err *err);
 
-/* Sends one message to init, with an fd or -1. */
-int channel_send(int control, const struct imsg *msg, int fd);
+/* Sends one message to init with at most IMSG_FDS_MAX descriptors (borrowed), without blocking. */
+int channel_send(int control, const struct imsg *msg, const int *fds, int fd_count);
 
 /*
  * Receives one message: 1, 0 when init is gone, or negative: -EAGAIN when flags has MSG_DONTWAIT

@@ -26,15 +26,14 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "core/exec-request.h"
-#include "core/filter-cache.h"
+#include "core/paths.h"
+#include "core/policies.h"
 #include "core/pump.h"
 #include "core/sandbox-request.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
-#include "policy/policy.h"
-#include "policy/seccomp.h"
 #include "proto/syscalls.h"
 #include "spec/spec.h"
 
@@ -49,7 +48,6 @@ enum {
 
 static const char default_path[] =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-static const char ids_dir[] = "/var/lib/rind/ids"; /* one for all state directories of a host */
 
 struct run {
     const struct spec *spec; /* borrowed */
@@ -325,7 +323,7 @@ static void send_signal(struct run *r, int signo)
                              .id = MAIN_ID,
                              .value = signo};
 
-    (void)channel_send(r->box.control, &msg, -1); /* init gone: on_control says so */
+    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
 }
 
 static void on_signal(uv_poll_t *h, int status, int events)
@@ -375,49 +373,12 @@ static int block_signals(struct run *r)
 static int open_launcher(struct run *r, const struct core_config *cfg, const char *prefixes[])
 {
     struct launcher_config config = {.state_dir = cfg->state_dir,
-                                     .ids_dir = ids_dir,
+                                     .ids_dir = CORE_IDS_DIR,
                                      .bind_prefixes = prefixes,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len};
 
     return launcher_open(&config, &r->launcher, r->err);
-}
-
-static int load_policy(const struct spec *spec, struct policy **ret, char **ret_text,
-                       size_t *ret_len, struct err *err)
-{
-    auto_free char *text = NULL;
-    const char *builtin;
-    size_t len;
-    int r;
-
-    builtin = policy_builtin(spec->policy, &len);
-    if (builtin != NULL) {
-        text = malloc(len + 1);
-        if (text == NULL)
-            return err_errno(err, -ENOMEM, "policy");
-        (void)memcpy(text, builtin, len);
-        text[len] = '\0';
-    } else if (strchr(spec->policy, '/') == NULL && strchr(spec->policy, '.') == NULL) {
-        return err_set(
-            err, -ENOENT,
-            "policy '%s': no such policy (untrusted, container, build, or a path to a file)",
-            spec->policy);
-    } else {
-        auto_close int fd = open(spec->policy, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-        if (fd < 0)
-            return err_errno(err, -errno, "policy '%s'", spec->policy);
-        r = file_read_fd(fd, POLICY_TEXT_MAX, &text, &len, err);
-        if (r < 0)
-            return err_wrap(err, r, "policy '%s'", spec->policy);
-    }
-    r = policy_parse(text, len, spec->policy, ret, err);
-    if (r < 0)
-        return r;
-    *ret_text = take(text);
-    *ret_len = len;
-    return 0;
 }
 
 static int make_id(char id[ID_BYTES * 2 + 1])
@@ -431,20 +392,22 @@ static int make_id(char id[ID_BYTES * 2 + 1])
     return 0;
 }
 
+static void policy_cleanup(struct ready_policy **p)
+{
+    ready_policy_free(*p);
+}
+
 static int start_sandbox(struct run *r)
 {
-    auto_ptr(policy_free) struct policy *policy = NULL;
-    struct bpf filter __attribute__((cleanup(bpf_done))) = {.insns = NULL};
+    struct ready_policy *policy __attribute__((cleanup(policy_cleanup))) = NULL;
     auto_close int base_fd = FD_NONE;
     auto_close int root_fd = FD_NONE;
-    auto_free char *text = NULL;
     const char *layers[3] = {NULL};
-    size_t len = 0, n = 0;
+    size_t n = 0;
     int code;
 
-    code = load_policy(r->spec, &policy, &text, &len, r->err);
-    if (code == 0)
-        code = filter_cached(launcher_state_fd(r->launcher), policy, text, len, &filter, r->err);
+    code =
+        policy_make_ready(launcher_state_fd(r->launcher), r->spec->policy, true, &policy, r->err);
     if (code == 0)
         code = image_default_layers(launcher_state_fd(r->launcher), &base_fd, &root_fd, r->err);
     if (code < 0)
@@ -469,8 +432,8 @@ static int start_sandbox(struct run *r)
         code = make_id(r->id);
         if (code < 0)
             return err_errno(r->err, code, "make an id");
-        code = sandbox_request(&request, r->id, r->spec, policy, &filter, layers, root_fd,
-                               LAUNCH_ATTACHED, r->err);
+        code = sandbox_request(&request, r->id, r->spec, policy, layers, root_fd, LAUNCH_ATTACHED,
+                               r->err);
         /* The same checks as behind the daemon's socket: what is refused there is refused here. */
         if (code == 0)
             code = launch_decode(request.data, request.len, &decoded, r->err);
@@ -538,7 +501,7 @@ static int start_command(struct run *r)
         msg.flags |= IMSG_TTY;
     if (r->spec->interactive)
         msg.flags |= IMSG_STDIN;
-    code = channel_send(r->box.control, &msg, fd);
+    code = channel_send(r->box.control, &msg, &fd, 1);
     return code < 0 ? err_errno(r->err, code, "start the command") : 0;
 }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/policies.h"
 #include "launch/request.h"
 #include "policy/policy.h"
 #include "policy/seccomp.h"
@@ -89,21 +89,10 @@ static void put_merged_rlimits(struct buf *b, const struct spec *spec, const str
  * -----------------------------------------------------------------------------------------------------
  */
 
-/* A pattern is expanded with the host's names: /sys inside is the same tree. */
 static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
 {
-    for (; paths != NULL && *paths != NULL; paths++) {
-        glob_t found;
-
-        if (strchr(*paths, '*') == NULL) {
-            launch_put_string(b, tag, *paths);
-            continue;
-        }
-        if (glob(*paths, GLOB_NOSORT, NULL, &found) == 0)
-            for (size_t i = 0; i < found.gl_pathc; i++)
-                launch_put_string(b, tag, found.gl_pathv[i]);
-        globfree(&found);
-    }
+    for (; *paths != NULL; paths++)
+        launch_put_string(b, tag, *paths);
 }
 
 /* ---- volumes
@@ -190,9 +179,10 @@ static int put_root(struct buf *b, const struct spec *spec, const char *const *l
 }
 
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
-                    const struct policy *policy, const struct bpf *filter,
-                    const char *const *layers, int root_fd, unsigned long flags, struct err *err)
+                    const struct ready_policy *ready, const char *const *layers, int root_fd,
+                    unsigned long flags, struct err *err)
 {
+    const struct policy *policy = ready->policy;
     struct limits limits = limits_merge(&policy->limits, &spec->limits);
     int r;
 
@@ -209,8 +199,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     launch_put_number(b, TAG_CAPABILITIES, policy->capabilities);
     put_limits(b, &limits);
     put_merged_rlimits(b, spec, policy);
-    put_paths(b, TAG_MASKED, policy->masked);
-    put_paths(b, TAG_READONLY, policy->read_only);
+    put_paths(b, TAG_MASKED, ready->masked);
+    put_paths(b, TAG_READONLY, ready->read_only);
     r = put_root(b, spec, layers, err);
     if (r == 0)
         r = put_volumes(b, spec, root_fd, err);
@@ -219,7 +209,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     for (size_t i = 0; i < spec->tmpfs_count; i++)
         launch_put_tmpfs(b, &(struct launch_tmpfs){.target = spec->tmpfs[i].target,
                                                    .bytes = (uint64_t)spec->tmpfs[i].bytes});
-    launch_put(b, TAG_FILTER, 0, filter->insns, filter->count * 8);
+    launch_put(b, TAG_FILTER, 0, ready->filter.insns, ready->filter.count * 8);
     r = launch_end(b);
     return r < 0 ? err_set(err, r, "the request is larger than %d bytes", LAUNCH_SIZE_MAX) : 0;
 }

@@ -1,9 +1,8 @@
 #pragma once
 
-struct bpf;
 struct buf;
 struct err;
-struct policy;
+struct ready_policy;
 struct spec;
 
 /*
@@ -12,5 +11,5 @@ struct spec;
  * begun and ended here.
  */
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
-                    const struct policy *policy, const struct bpf *filter,
-                    const char *const *layers, int root_fd, unsigned long flags, struct err *err);
+                    const struct ready_policy *policy, const char *const *layers, int root_fd,
+                    unsigned long flags, struct err *err);

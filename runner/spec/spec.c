@@ -1,6 +1,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +23,14 @@ struct spec *spec_new(void)
     if (s == NULL)
         return NULL;
     s->limits = limits_unset();
-    s->timeout_ms = LIMIT_UNSET;
+    s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
+    s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
+    s->stop_signal = SIGTERM;
+    s->labels = calloc(1, sizeof(*s->labels));
     s->policy = strdup("untrusted");
     s->env = calloc(1, sizeof(*s->env));
     s->argv = calloc(1, sizeof(*s->argv));
-    if (s->policy == NULL || s->env == NULL || s->argv == NULL)
+    if (s->policy == NULL || s->env == NULL || s->argv == NULL || s->labels == NULL)
         return NULL;
     return take(s);
 }
@@ -52,6 +56,7 @@ void spec_free(struct spec *s)
     free(s->tmpfs);
     strings_free(s->argv);
     strings_free(s->env);
+    strings_free(s->labels);
     env_index_free(s->env_index);
     free(s->name);
     free(s->rootfs);

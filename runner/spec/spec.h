@@ -38,6 +38,14 @@ struct tmpfs {
     int64_t bytes; /* size limit, always set (default 64 MiB) */
 };
 
+enum restart_policy {
+    RESTART_NO = 0,
+    RESTART_ON_FAILURE,
+    RESTART_ALWAYS,
+    RESTART_UNLESS_STOPPED,
+    RESTART_MAX
+};
+
 struct spec {
     char *name;     /* owned; NULL = made from the id */
     char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
@@ -61,6 +69,8 @@ struct spec {
 
     struct env_index *env_index; /* owned; private: finds a name in env */
 };
+
+enum { SPEC_STOP_TIMEOUT_MS = 10000, SPEC_LABELS_MAX = 64 };
 
 /* An empty spec (policy "untrusted", limits unset). NULL on OOM. */
 struct spec *spec_new(void);

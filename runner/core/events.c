@@ -1,0 +1,89 @@
+#include "core/events.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct events {
+    struct event ring[EVENTS_MAX];
+    uint64_t first, next; /* ids of this supervisor's first one, and of the next */
+    struct events_reader *readers;
+};
+
+/*
+ * Ids must not begin again with a new supervisor, or a reader that resumes would miss what has the
+ * ids it knows: they begin at the time in microseconds, which a supervisor cannot outrun.
+ */
+static uint64_t first_id(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+struct events *events_new(void)
+{
+    struct events *e = calloc(1, sizeof(*e));
+
+    if (e != NULL)
+        e->first = e->next = first_id();
+    return e;
+}
+
+void events_free(struct events *e)
+{
+    free(e);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
+                 const char *detail)
+{
+    struct event *ev = &e->ring[e->next % EVENTS_MAX];
+    struct events_reader *r, *next;
+
+    *ev = (struct event){.id = e->next++, .time_ms = now_ms()};
+    (void)snprintf(ev->type, sizeof(ev->type), "%s", type);
+    (void)snprintf(ev->sandbox, sizeof(ev->sandbox), "%s", sandbox);
+    (void)snprintf(ev->name, sizeof(ev->name), "%s", name);
+    if (detail != NULL && strlen(detail) < sizeof(ev->detail))
+        (void)snprintf(ev->detail, sizeof(ev->detail), "%s", detail);
+    else
+        (void)snprintf(ev->detail, sizeof(ev->detail), "{}");
+    for (r = e->readers; r != NULL; r = next) {
+        next = r->next; /* it may unsubscribe itself */
+        r->on_event(r, ev);
+    }
+}
+
+bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since)
+{
+    uint64_t oldest = e->next - e->first > EVENTS_MAX ? e->next - EVENTS_MAX : e->first;
+
+    r->next = e->readers;
+    e->readers = r;
+    if (since == 0)
+        return false;
+    for (uint64_t id = since + 1 < oldest ? oldest : since + 1; id < e->next; id++)
+        r->on_event(r, &e->ring[id % EVENTS_MAX]);
+    return since + 1 < oldest;
+}
+
+void events_unsubscribe(struct events *e, struct events_reader *r)
+{
+    struct events_reader **at = &e->readers;
+
+    while (*at != NULL && *at != r)
+        at = &(*at)->next;
+    if (*at == r)
+        *at = r->next;
+}
