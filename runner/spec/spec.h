@@ -66,6 +66,14 @@ struct spec {
     enum net_mode network; /* NET_INVALID = the policy's */
     bool read_only, tty, interactive, init;
     int64_t timeout_ms; /* LIMIT_UNSET = none */
+    /* Of kept sandboxes. */
+    char **labels; /* owned, NULL-terminated "K=V" */
+    enum restart_policy restart;
+    int64_t restart_max; /* RESTART_ON_FAILURE: LIMIT_UNSET = no bound */
+    int stop_signal;     /* SIGTERM */
+    int64_t stop_timeout_ms;
+    int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for it */
+    bool auto_remove;      /* removed when the main process has ended */
 
     struct env_index *env_index; /* owned; private: finds a name in env */
 };
