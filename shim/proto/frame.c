@@ -88,8 +88,8 @@ size_t frame_put_entry(uint8_t *out, enum frame_type type, const char *name, uin
 /* ---- decode a stream ---- */
 
 /*
- * The sequences as a table: which kinds may stand at a place, and what comes behind each of them. A cell that is
- * not named is 0, REFUSED; that is why a following place is stored + 1.
+ * The sequences as a table: which kinds may stand at a place, and what comes behind each of them. A
+ * cell that is not named is 0, REFUSED; that is why a following place is stored + 1.
  */
 #define THEN(place) ((place) + 1)
 enum { REFUSED = 0, LAST = -1, PLACES = 2, KINDS = 3 };
@@ -157,8 +157,7 @@ static int eat_header(struct frame_decoder *d, const uint8_t *bytes, size_t len,
         uint8_t byte = bytes[(*used)++];
 
         if (d->head_len < sizeof(prefix) && byte != prefix[d->head_len])
-            return fail(d, -EPROTO,
-                        d->head_len == 4 ? "unknown protocol version" : "not a frame");
+            return fail(d, -EPROTO, d->head_len == 4 ? "unknown protocol version" : "not a frame");
         d->head[d->head_len++] = byte;
     }
     return 0;

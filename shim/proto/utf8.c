@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * What may follow a lead byte. The second byte carries all that is special: its range excludes overlong
- * forms (after E0, F0), surrogates (after ED) and code points beyond U+10FFFF (after F4).
+ * What may follow a lead byte. The second byte carries all that is special: its range excludes
+ * overlong forms (after E0, F0), surrogates (after ED) and code points beyond U+10FFFF (after F4).
  */
 struct lead {
     uint8_t first, last; /* lead bytes */
