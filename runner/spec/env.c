@@ -152,7 +152,6 @@ static size_t name_length(const char *text)
 int spec_add_env(struct spec *s, const char *text, struct err *err)
 {
     size_t len = name_length(text);
-    auto_free char *name = NULL;
     const char *value;
 
     if (len == 0)
