@@ -8,13 +8,24 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/strtab.h"
+#include "json/decode.h"
 #include "policy/tables.h"
 #include "proto/userdb.h"
-#include "spec/env.h"
+#include "spec/env_index.h"
 #include "spec/parse.h"
 
 #define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
 #define TMPFS_MIN_BYTES     INT64_C(4096)
+
+/* An empty list. */
+static char **strings_new(void)
+{
+    char **strings = malloc(sizeof(*strings));
+
+    if (strings != NULL)
+        strings[0] = NULL;
+    return strings;
+}
 
 struct spec *spec_new(void)
 {
@@ -26,20 +37,13 @@ struct spec *spec_new(void)
     s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
     s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
     s->stop_signal = SIGTERM;
-    s->labels = calloc(1, sizeof(*s->labels));
+    s->labels = strings_new();
     s->policy = strdup("untrusted");
-    s->env = calloc(1, sizeof(*s->env));
-    s->argv = calloc(1, sizeof(*s->argv));
+    s->env = strings_new();
+    s->argv = strings_new();
     if (s->policy == NULL || s->env == NULL || s->argv == NULL || s->labels == NULL)
         return NULL;
     return take(s);
-}
-
-static void strings_free(char **strings)
-{
-    for (char **p = strings; p != NULL && *p != NULL; p++)
-        free(*p);
-    free(strings);
 }
 
 void spec_free(struct spec *s)
@@ -54,9 +58,9 @@ void spec_free(struct spec *s)
         free(s->tmpfs[i].target);
     free(s->volumes);
     free(s->tmpfs);
-    strings_free(s->argv);
-    strings_free(s->env);
-    strings_free(s->labels);
+    free(s->argv);
+    json_strings_free(s->env);
+    json_strings_free(s->labels);
     env_index_free(s->env_index);
     free(s->name);
     free(s->rootfs);
@@ -285,24 +289,16 @@ int spec_add_volume(struct spec *s, const char *text, struct err *err)
     return r;
 }
 
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
+static int parse_tmpfs(const char *text, struct tmpfs *ret, struct err *err)
 {
     static const char prefix[] = "size="; /* as the docker CLI writes it */
-    auto_free char *copy = strdup(text), *target = NULL;
+    auto_free char *copy = strdup(text);
     int64_t bytes = TMPFS_DEFAULT_BYTES;
-    struct tmpfs *more;
     char *size;
     int r;
 
-    if (s->tmpfs_count == SPEC_TMPFS_MAX)
-        return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, text,
-                       SPEC_TMPFS_MAX);
-    more = reallocarray(s->tmpfs, s->tmpfs_count + 1, sizeof(*more));
-    if (more != NULL)
-        s->tmpfs = more;
-    if (copy == NULL || more == NULL)
+    if (copy == NULL)
         return err_errno(err, -ENOMEM, "tmpfs");
-
     size = strchr(copy, ':');
     if (size != NULL) {
         *size++ = '\0';
@@ -312,11 +308,28 @@ int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
         if (r < 0)
             return r;
     }
-    r = parse_target("tmpfs", copy, &target, err);
-    if (r < 0)
-        return r;
-    s->tmpfs[s->tmpfs_count++] = (struct tmpfs){.target = take(target), .bytes = bytes};
-    return 0;
+    r = parse_target("tmpfs", copy, &ret->target, err);
+    if (r == 0)
+        ret->bytes = bytes;
+    return r;
+}
+
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
+{
+    struct tmpfs t, *more;
+    int r;
+
+    if (s->tmpfs_count == SPEC_TMPFS_MAX)
+        return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, text,
+                       SPEC_TMPFS_MAX);
+    more = reallocarray(s->tmpfs, s->tmpfs_count + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "tmpfs");
+    s->tmpfs = more;
+    r = parse_tmpfs(text, &t, err);
+    if (r == 0)
+        s->tmpfs[s->tmpfs_count++] = t;
+    return r;
 }
 
 /* ---- limits ---- */
@@ -384,6 +397,26 @@ int spec_set_timeout(struct spec *s, const char *text, struct err *err)
 
 /* ---- the command, and the whole ---- */
 
+/* A list of n copies in one allocation, or NULL. */
+static char **copy_strings(char *const *strings, size_t n)
+{
+    size_t pointers = (n + 1) * sizeof(*strings), bytes = 0, len;
+    char **list, *at;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(strings[i]) + 1;
+    list = malloc(pointers + bytes);
+    if (list == NULL)
+        return NULL;
+    at = (char *)list + pointers;
+    for (size_t i = 0; i < n; i++, at += len) {
+        len = strlen(strings[i]) + 1;
+        list[i] = memcpy(at, strings[i], len);
+    }
+    list[n] = NULL;
+    return list;
+}
+
 int spec_set_command(struct spec *s, char *const argv[], struct err *err)
 {
     char **copy;
@@ -400,17 +433,10 @@ int spec_set_command(struct spec *s, char *const argv[], struct err *err)
             return err_set(err, -E2BIG, "command: argument %zu is longer than %d bytes", i,
                            SPEC_STRING_MAX);
 
-    copy = calloc(n + 1, sizeof(*copy));
-    for (size_t i = 0; copy != NULL && i < n; i++) {
-        copy[i] = strdup(argv[i]);
-        if (copy[i] == NULL) {
-            strings_free(copy);
-            copy = NULL;
-        }
-    }
+    copy = copy_strings(argv, n);
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "command");
-    strings_free(s->argv);
+    free(s->argv);
     s->argv = copy;
     return 0;
 }

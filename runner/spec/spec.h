@@ -51,7 +51,7 @@ struct spec {
     char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
-    char **argv;    /* owned, NULL-terminated; the command */
+    char **argv;    /* owned, one allocation, NULL-terminated; the command */
     char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
     char *cwd;      /* owned; absolute; NULL = "/" */
     char *user; /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
@@ -75,7 +75,9 @@ struct spec {
     int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for it */
     bool auto_remove;      /* removed when the main process has ended */
 
-    struct env_index *env_index; /* owned; private: finds a name in env */
+    /* Private: env.c's bookkeeping of env. */
+    struct env_index *env_index; /* owned */
+    size_t env_count, env_capacity, env_bytes;
 };
 
 enum { SPEC_STOP_TIMEOUT_MS = 10000, SPEC_LABELS_MAX = 64 };
