@@ -1,0 +1,68 @@
+#include <string.h>
+
+#include "files/shim.h"
+
+/* The first arguments are paths, whatever they look like. */
+struct command {
+    const char *name;
+    int (*run)(char **args);
+    const char *missing[2]; /* usage error when the first, the second path is missing */
+    const char *excess;     /* usage error for what follows the paths; NULL: run looks at it */
+};
+
+/* clang-format off */
+static const struct command commands[] = {
+    { "stat", shim_cmd_stat,
+      { "stat requires a path" }, "stat accepts one path" },
+    { "lstat", shim_cmd_lstat,
+      { "lstat requires a path" }, "lstat accepts one path" },
+    { "read", shim_cmd_read,
+      { "read requires a path" }, "read accepts exactly one path" },
+    { "write", shim_cmd_write,
+      { "write requires a path" }, "write accepts exactly one path" },
+    { "read-directory", shim_cmd_read_directory,
+      { "read-directory requires a path" }, "read-directory accepts one path" },
+    { "mkdir", shim_cmd_mkdir,
+      { "mkdir requires a path" }, NULL },
+    { "rename", shim_cmd_rename,
+      { "rename requires a source path", "rename requires a destination path" },
+      "rename accepts exactly two paths" },
+    { "remove", shim_cmd_remove,
+      { "remove requires a path" }, NULL },
+    { "s3-mount", shim_cmd_s3_mount, { NULL }, NULL },
+    { "directory-backup", shim_cmd_directory_backup, { NULL }, NULL },
+};
+/* clang-format on */
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static void check_usage(const struct command *c, char **args)
+{
+    size_t n = 0;
+
+    for (; n < 2 && c->missing[n] != NULL; n++)
+        if (args[n] == NULL)
+            shim_die(c->missing[n]);
+    if (c->excess != NULL && args[n] != NULL)
+        shim_die(c->excess);
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *c;
+
+    shim_stdio_init();
+    if (argc < 2)
+        shim_die("missing command");
+    c = command_find(argv[1]);
+    if (c == NULL)
+        shim_die("unknown command");
+    check_usage(c, argv + 2);
+    return c->run(argv + 2);
+}

@@ -1,0 +1,97 @@
+/* `mkdir`, and `mkdir --recursive` whose results are those of Rust's recursive DirBuilder. */
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "files/shim.h"
+
+enum { DEPTH_MAX = PATH_MAX / 2 + 1 };
+
+static bool ends_in_dot(const char *path, size_t len)
+{
+    return len >= 2 && path[len - 1] == '.' && path[len - 2] == '/';
+}
+
+/* Without the slashes and "." components at the end; "/" and a "." at the very start stay. */
+static size_t trim(const char *path, size_t len)
+{
+    for (;;) {
+        if (len > 1 && path[len - 1] == '/')
+            len--;
+        else if (ends_in_dot(path, len))
+            len--;
+        else
+            return len;
+    }
+}
+
+ssize_t shim_parent_length(const char *path, size_t len)
+{
+    len = trim(path, len);
+    if (len == 0 || (len == 1 && path[0] == '/'))
+        return -1;
+    while (len > 0 && path[len - 1] != '/')
+        len--;
+    return (ssize_t)trim(path, len);
+}
+
+/* mkdir of the first len bytes; -ENOENT when something above is missing, 0 when a directory is
+ * there in the end. */
+static int make_level(char *path, size_t len)
+{
+    char cut = path[len];
+    struct stat st;
+    int r = 0;
+
+    path[len] = '\0';
+    if (mkdir(path, 0777) < 0) {
+        r = -errno;
+        if (r != -ENOENT && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+            r = 0;
+    }
+    path[len] = cut;
+    return r;
+}
+
+/*
+ * Up until a directory exists or can be made, then down again. Each path above is shorter by two
+ * bytes or more, and one of PATH_MAX or longer is refused by the first mkdir with ENAMETOOLONG:
+ * DEPTH_MAX levels are enough.
+ */
+static int make_all(char *path)
+{
+    static unsigned short missing[DEPTH_MAX];
+    size_t depth = 0;
+    ssize_t len = (ssize_t)strlen(path);
+    int r = 0;
+
+    while (len > 0) {
+        r = make_level(path, (size_t)len);
+        if (r != -ENOENT)
+            break;
+        if (depth == DEPTH_MAX)
+            return -ENAMETOOLONG;
+        missing[depth++] = (unsigned short)len;
+        len = shim_parent_length(path, (size_t)len);
+        if (len < 0)
+            return -EIO; /* the root itself is missing: there is no errno for that */
+        r = 0;
+    }
+    while (r == 0 && depth > 0)
+        r = make_level(path, missing[--depth]);
+    return r;
+}
+
+int shim_cmd_mkdir(char **args)
+{
+    if (args[1] != NULL && strcmp(args[1], "--recursive") != 0)
+        shim_die("mkdir accepts only --recursive after the path");
+    if (args[1] != NULL && args[2] != NULL)
+        shim_die("mkdir accepts one path and optional --recursive");
+    if (args[1] != NULL)
+        return shim_answer(STDOUT_FILENO, make_all(args[0]));
+    return shim_answer(STDOUT_FILENO, mkdir(args[0], 0777) < 0 ? -errno : 0);
+}
