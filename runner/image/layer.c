@@ -13,7 +13,6 @@
 #include "base/err.h"
 #include "image/embed.h"
 #include "image/tar.h"
-#include "proto/syscalls.h"
 #include "proto/rmtree.h"
 
 /*
@@ -63,11 +62,11 @@ static int open_dir(int dirfd, const char *name, int flags, mode_t mode, int *re
     auto_close int fd = FD_NONE;
     int r;
 
-    fd = sys_openat2(dirfd, name, flags | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
-    if (fd == -ENOENT)
-        return fd;
-    if (fd < 0) /* a link, or a file: ELOOP, ENOTDIR */
-        return err_errno(err, fd, "%s", name);
+    fd = openat(dirfd, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return -ENOENT;
+    if (fd < 0) /* a link or a file: ENOTDIR */
+        return err_errno(err, -errno, "%s", name);
     r = check_dir(fd, name, mode, err);
     if (r < 0)
         return r;
@@ -121,9 +120,9 @@ static int sweep(int layers_fd, struct err *err)
         if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0)
             r = rmtree_at(layers_fd, entry->d_name, RMTREE_ONE_MOUNT);
     if (r == 0 && errno != 0)
-        r = err_errno(err, -errno, "read %s", LAYERS);
+        r = -errno;
     (void)closedir(dir);
-    return r;
+    return r < 0 ? err_errno(err, r, "sweep %s", LAYERS) : 0;
 }
 
 static int unpack_into(int layers_fd, const char *tmp, struct blob archive, struct err *err)
@@ -156,7 +155,8 @@ static int make_layer(int layers_fd, enum builtin_layer which, struct err *err)
     if (r == 0 && renameat2(layers_fd, tmp, layers_fd, name, RENAME_NOREPLACE) < 0)
         r = err_errno(err, -errno, "rename to %s", name);
     if (r < 0) {
-        (void)rmtree_at(layers_fd, tmp, RMTREE_ONE_MOUNT); /* what stays, the next first use sweeps */
+        (void)rmtree_at(layers_fd, tmp,
+                        RMTREE_ONE_MOUNT); /* what stays, the next first use sweeps */
         return r;
     }
     if (fsync(layers_fd) < 0)

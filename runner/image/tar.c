@@ -106,16 +106,9 @@ static bool read_link(const struct header *h, struct tar_entry *ret)
 
     (void)memcpy(ret->link, h->link, len);
     ret->link[len] = '\0';
-    switch (ret->type) {
-    case TAR_SYMLINK:
-        return len > 0;
-    case TAR_HARDLINK:
+    if (ret->type == TAR_HARDLINK)
         return name_ok(ret->link);
-    case TAR_FILE:
-    case TAR_DIR:
-        return len == 0;
-    }
-    return false;
+    return (len > 0) == (ret->type == TAR_SYMLINK);
 }
 
 static bool read_type(const struct header *h, struct tar_entry *ret)
@@ -202,27 +195,36 @@ int tar_next(struct tar_reader *t, struct tar_entry *ret, struct err *err)
     return 1;
 }
 
-/* Opens the directory that name stands in and points at the last component. Returns the fd, which
- * is dirfd itself for a name without slash: close it with close_parent. */
-static int open_parent(int dirfd, const char *name, const char **ret_last)
+/* Where an entry goes: its parent directory, and its last component. */
+struct place {
+    int dirfd;        /* borrowed; what is unpacked into */
+    int parent;       /* borrowed dirfd, or owned: place_done */
+    const char *last; /* borrowed from the entry */
+};
+
+static int place_find(int dirfd, const char *name, struct place *ret)
 {
     const char *slash = strrchr(name, '/');
     char parent[TAR_NAME_MAX + 1];
+    int fd;
 
     if (slash == NULL) {
-        *ret_last = name;
-        return dirfd;
+        *ret = (struct place){.dirfd = dirfd, .parent = dirfd, .last = name};
+        return 0;
     }
     (void)memcpy(parent, name, (size_t)(slash - name));
     parent[slash - name] = '\0';
-    *ret_last = slash + 1;
-    return sys_openat2(dirfd, parent, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    fd = sys_openat2(dirfd, parent, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    if (fd < 0)
+        return fd;
+    *ret = (struct place){.dirfd = dirfd, .parent = fd, .last = slash + 1};
+    return 0;
 }
 
-static void close_parent(int dirfd, int parent)
+static void place_done(struct place *p)
 {
-    if (parent >= 0 && parent != dirfd)
-        (void)close(parent);
+    if (p->parent != p->dirfd)
+        (void)close(p->parent);
 }
 
 static int set_attributes(int fd, const struct tar_entry *e)
@@ -235,71 +237,70 @@ static int set_attributes(int fd, const struct tar_entry *e)
     return 0;
 }
 
-static int make_file(int parent, const char *last, const struct tar_entry *e)
+static int make_file(const struct place *p, const struct tar_entry *e)
 {
     auto_close int fd = FD_NONE;
     int r;
 
-    fd = openat(parent, last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = openat(p->parent, p->last, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     r = write_all(fd, e->data, e->size);
     return r < 0 ? r : set_attributes(fd, e);
 }
 
-static int make_symlink(int parent, const char *last, const struct tar_entry *e)
+static int make_symlink(const struct place *p, const struct tar_entry *e)
 {
     struct timespec times[2] = {{.tv_sec = e->mtime}, {.tv_sec = e->mtime}};
 
-    if (symlinkat(e->link, parent, last) < 0 ||
-        fchownat(parent, last, e->uid, e->gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-        utimensat(parent, last, times, AT_SYMLINK_NOFOLLOW) < 0)
+    if (symlinkat(e->link, p->parent, p->last) < 0 ||
+        fchownat(p->parent, p->last, e->uid, e->gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+        utimensat(p->parent, p->last, times, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     return 0;
 }
 
-static int make_hardlink(int dirfd, int parent, const char *last, const struct tar_entry *e)
+static int make_hardlink(const struct place *p, const struct tar_entry *e)
 {
-    const char *target;
+    struct place from;
     struct stat st;
-    int from, r = 0;
+    int r;
 
-    from = open_parent(dirfd, e->link, &target);
-    if (from < 0)
-        return from;
-    if (fstatat(from, target, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    r = place_find(p->dirfd, e->link, &from);
+    if (r < 0)
+        return r;
+    if (fstatat(from.parent, from.last, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (S_ISREG(st.st_mode) && linkat(from.parent, from.last, p->parent, p->last, 0) < 0))
         r = -errno;
     else if (!S_ISREG(st.st_mode))
         r = -EINVAL;
-    else if (linkat(from, target, parent, last, 0) < 0)
-        r = -errno;
-    close_parent(dirfd, from);
+    place_done(&from);
     return r;
+}
+
+/* finish_entry gives it its mode, once nothing is made in it any more. */
+static int make_dir(const struct place *p, const struct tar_entry *e)
+{
+    (void)e;
+    return mkdirat(p->parent, p->last, 0700) < 0 ? -errno : 0;
 }
 
 static int make_entry(int dirfd, const struct tar_entry *e)
 {
-    const char *last;
-    int parent, r = -EINVAL;
+    static int (*const makers[])(const struct place *, const struct tar_entry *) = {
+        [TAR_FILE] = make_file,
+        [TAR_HARDLINK] = make_hardlink,
+        [TAR_SYMLINK] = make_symlink,
+        [TAR_DIR] = make_dir,
+    };
+    struct place p;
+    int r;
 
-    parent = open_parent(dirfd, e->name, &last);
-    if (parent < 0)
-        return parent;
-    switch (e->type) {
-    case TAR_FILE:
-        r = make_file(parent, last, e);
-        break;
-    case TAR_HARDLINK:
-        r = make_hardlink(dirfd, parent, last, e);
-        break;
-    case TAR_SYMLINK:
-        r = make_symlink(parent, last, e);
-        break;
-    case TAR_DIR: /* finish_entry gives it its mode, once nothing is made in it any more */
-        r = mkdirat(parent, last, 0700) < 0 ? -errno : 0;
-        break;
-    }
-    close_parent(dirfd, parent);
+    r = place_find(dirfd, e->name, &p);
+    if (r < 0)
+        return r;
+    r = makers[e->type](&p, e);
+    place_done(&p);
     return r;
 }
 
@@ -329,7 +330,7 @@ int tar_unpack(int dirfd, const void *data, size_t len, struct err *err)
 
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         struct tar_reader t = TAR_READER(data, len);
-        struct tar_entry e;
+        struct tar_entry e = {.name = ""};
         int r;
 
         while ((r = tar_next(&t, &e, err)) > 0) {

@@ -52,11 +52,9 @@ static struct state state_new(void)
 
 static void state_end(struct state *s)
 {
-    struct err err = ERR_NONE;
 
     (void)close(s->fd);
-    if (rmtree_at(s->parent_fd, s->name, 0) < 0)
-        tap_fail("%s", err.msg);
+    CHECK_INT(rmtree_at(s->parent_fd, s->name, 0), 0);
     (void)close(s->parent_fd);
 }
 

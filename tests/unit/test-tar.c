@@ -247,10 +247,10 @@ TEST(the_end_must_be_marked_and_be_the_end)
         int last;
         const char *message;
     } rows[] = {
-        {3 * BLOCK, 0, ""},
-        {2 * BLOCK, -EBADMSG, "archive: the end mark is not the end"},
+        {(size_t)3 * BLOCK, 0, ""},
+        {(size_t)2 * BLOCK, -EBADMSG, "archive: the end mark is not the end"},
         {BLOCK, -EBADMSG, "archive: ends without an end mark"},
-        {3 * BLOCK - 1, -EBADMSG, "archive: the end mark is not the end"},
+        {(size_t)3 * BLOCK - 1, -EBADMSG, "archive: the end mark is not the end"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -322,11 +322,9 @@ static struct dir dir_new(void)
 static void dir_end(struct dir *d)
 {
     auto_close int tmp = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct err err = ERR_NONE;
 
     (void)close(d->fd);
-    if (rmtree_at(tmp, d->path + strlen("/tmp/"), 0) < 0)
-        tap_fail("%s", err.msg);
+    CHECK_INT(rmtree_at(tmp, d->path + strlen("/tmp/"), 0), 0);
 }
 
 TEST(unpacks_with_modes_owners_and_times)
