@@ -174,6 +174,7 @@ tidy: deps
 	@scripts/tidy
 cppcheck: deps
 	@cppcheck -q --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
+	    --suppressions-list=scripts/cppcheck-suppressions \
 	    -Irunner -Ishim runner shim rootfs-builder
 
 ## make fuzz       every fuzz target for FUZZ_SECONDS (60) each, from its seeds
