@@ -99,7 +99,7 @@ class Process:
 
     def __init__(self, argv, env=None, pty_size=None, stdin=True):
         self.argv, self.master, self.buffer, self.errbuffer = argv, None, b"", b""
-        self.start = time.monotonic()
+        self.start, self.killed, self.place = time.monotonic(), False, None
         if pty_size is None:
             self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True)
@@ -188,7 +188,9 @@ class Process:
         return Result(code if code >= 0 else 128 - code, self.buffer, self.errbuffer, time.monotonic() - self.start)
 
     def kill(self):
+        """kill -9 of rind when it still runs. What that leaves behind the next start of the same directories sweeps."""
         if self.proc.poll() is None:
+            self.killed = True
             self.proc.kill()
             self.proc.wait()
 
@@ -286,6 +288,7 @@ class Test:
     def start(self, *cmd, opts=(), root=None, env=None, pty_size=None, stdin=True):
         """Starts `rind run` and returns the Process; it is ended with the test."""
         p = Process(self.argv(cmd, opts, root), env, pty_size, stdin)
+        p.place = (self.state, self.runtime)
         self.processes.append(p)
         return p
 
@@ -326,12 +329,20 @@ class Test:
         self.equal(r.errtext.count("\n"), 1, f"{what}: lines on stderr {r.err!r}")
         self.equal(r.out, b"", f"{what}: stdout")
 
+    def sweep(self):
+        """Waits until what rind left running after a kill -9 has ended by itself; the next start then clears the rest."""
+        self.check(wait_for(lambda: not (audit.reap() or audit.descendants()), 5), f"alive after kill -9: {audit.descendants()}")
+        r = self.run("true")
+        self.check(r.code == 0, f"the start that sweeps: {r}")
+
     # ---- the end -------------------------------------------------------------------------------------------------
     def finish(self, before):
         for p in self.processes:
             p.close()
         for fn in reversed(self.cleanups):
             fn()
+        for self.state, self.runtime in sorted({p.place for p in self.processes if p.killed}):
+            self.sweep()
         for line in audit.compare(before, self.state, self.runtime):
             self.fail("left behind: " + line)
         for top, then in self.roots.items():
@@ -426,11 +437,11 @@ def main():
         _private_mounts()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whatever a killed rind leaves running becomes our child
-    before, bad = audit.snapshot(), 0
+    bad = 0
     for n, fn in enumerate(chosen, 1):
         start = time.monotonic()
         if os.geteuid() == 0:
-            problems, skipped = _run(fn, before)
+            problems, skipped = _run(fn, audit.snapshot())
         else:
             problems, skipped = (["needs root"] if MUST_WORK else []), "needs root"
         for p in problems:

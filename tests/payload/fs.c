@@ -119,6 +119,18 @@ static int cmd_ls(int argc, char **argv)
     return 0;
 }
 
+/* As ls, but after stdin has ended; says ready first. */
+static int cmd_late_ls(int argc, char **argv)
+{
+    char c;
+
+    puts("ready");
+    fflush(stdout);
+    while (read(0, &c, 1) > 0)
+        continue;
+    return cmd_ls(argc, argv);
+}
+
 /* Nothing is written: that the open succeeds is the finding. */
 static long open_for_write(const char *path)
 {
@@ -374,10 +386,32 @@ static int cmd_inodes(int argc, char **argv)
     return 0;
 }
 
+/* A tree that is unpleasant to remove: DEPTH levels, no permissions, odd names, fifos, dead links.
+ */
+static int cmd_messy(int argc, char **argv)
+{
+    long long depth = argc > 2 ? number(argv[2]) : 10;
+
+    if (argc < 2 || mkdir(argv[1], 0700) < 0 || chdir(argv[1]) < 0)
+        return complain("messy");
+    for (long long i = 0; i < depth; i++) {
+        (void)symlink("/nonexistent", "dead\n\377 link");
+        (void)symlink("..", "up");
+        (void)mkfifo("fifo", 0);
+        (void)mkdir("closed", 0);
+        if (mkdir("a-directory-with-a-long-name-to-pass-PATH_MAX", 0700) < 0 ||
+            chdir("a-directory-with-a-long-name-to-pass-PATH_MAX") < 0)
+            return complain("messy");
+        (void)chmod("..", i % 2 == 0 ? 0 : 0500);
+    }
+    return 0;
+}
+
 const struct cmd fs_cmds[] = {
     {"cat", cmd_cat, "FILE…: raw"},
     {"stat", cmd_stat, "PATH…"},
     {"ls", cmd_ls, "DIR"},
+    {"late-ls", cmd_late_ls, "DIR: once stdin has ended"},
     {"openw", cmd_openw, "PATH…: does it open for writing"},
     {"readable", cmd_readable, "PATH…: how many bytes or entries it gives"},
     {"writable", cmd_writable, "DIR…: files below that open for writing"},
@@ -386,6 +420,7 @@ const struct cmd fs_cmds[] = {
     {"fs", cmd_fs, "OP PATH ARG…"},
     {"mount", cmd_mount, "SRC DST TYPE FLAGS [DATA]"},
     {"unlock", cmd_unlock, "MOUNTPOINT…: remount, move, umount"},
+    {"messy", cmd_messy, "DIR DEPTH: a tree that is unpleasant to remove"},
     {"statfs", cmd_statfs, "PATH…"},
     {"fill", cmd_fill, "FILE MAX"},
     {"inodes", cmd_inodes, "DIR MAX"},
