@@ -126,7 +126,7 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
 static int check_owner(int fd, const char *owner)
 {
     char text[IDRANGE_OWNER_MAX + 1];
-    size_t len = strlen(owner);
+    size_t len = owner != NULL ? strlen(owner) : 0; /* no owner: only a file that says nothing */
     ssize_t n;
 
     /* pread: the offset belongs to the open file description that init shares. */
