@@ -152,20 +152,41 @@ int cg_require(const struct cgroup_host *h, uint32_t need, struct err *err)
     return 0;
 }
 
-static int enable_in(const struct cg_hierarchy *hier, int dirfd, const char *where,
-                     const char *words, struct err *err)
+static int holds_processes(const struct cg_hierarchy *hier, const char *words, struct err *err)
+{
+    const char *path = hier->path;
+
+    return err_set(err, -EOPNOTSUPP,
+                   "%s holds processes, so its limits cannot be handed on (%s); move them: "
+                   "mkdir %s/init && xargs -n1 <%s/cgroup.procs >%s/init/cgroup.procs",
+                   path, words, path, path, path);
+}
+
+/*
+ * Only the real root (which has no cgroup.type) may hold processes and hand controllers on. The
+ * root that a container sees may not: the kernel refuses +memory there, but takes +cpu and +pids by
+ * making it a root of threads, below which no process can be started any more. So look first.
+ */
+static int check_root(const struct cg_hierarchy *hier, const char *words, struct err *err)
+{
+    char text[CG_SMALL_MAX];
+
+    if (cg_read(hier->root_fd, "cgroup.type", text) < 0)
+        return 0;
+    if (cg_read(hier->root_fd, "cgroup.procs", text) < 0 || text[0] == '\0')
+        return 0;
+    return holds_processes(hier, words, err);
+}
+
+static int enable_in(const struct cg_hierarchy *hier, int dirfd, const char *words, struct err *err)
 {
     int r = file_poke_at(dirfd, "cgroup.subtree_control", words);
 
-    /* The real root may hold processes; the root that a container sees may not. */
-    if (r == -EBUSY)
-        return err_set(err, -EOPNOTSUPP,
-                       "%s%s holds processes, so its limits cannot be handed on (%s); move them: "
-                       "mkdir %s%s/init && xargs -n1 <%s%s/cgroup.procs >%s%s/init/cgroup.procs",
-                       hier->path, where, words, hier->path, where, hier->path, where, hier->path,
-                       where);
+    if (r == -EBUSY && dirfd == hier->root_fd)
+        return holds_processes(hier, words, err);
     if (r < 0)
-        return err_errno(err, r, "%s%s/cgroup.subtree_control: %s", hier->path, where, words);
+        return err_errno(err, r, "write %s to cgroup.subtree_control in %s%s", words, hier->path,
+                         dirfd == hier->root_fd ? "" : "/rind");
     return 0;
 }
 
@@ -187,9 +208,11 @@ int cg_enable(struct cgroup_host *h, uint32_t need, struct err *err)
     }
     if (len == 0)
         return 0;
-    r = enable_in(hier, hier->root_fd, "", words, err);
+    r = check_root(hier, words, err);
     if (r == 0)
-        r = enable_in(hier, hier->rind_fd, "/rind", words, err);
+        r = enable_in(hier, hier->root_fd, words, err);
+    if (r == 0)
+        r = enable_in(hier, hier->rind_fd, words, err);
     if (r < 0)
         return r;
     hier->enabled |= need;

@@ -609,7 +609,7 @@ TEST(below_a_containers_root)
  * when it hands controllers on. */
 TEST(container_root_with_processes)
 {
-    char sub[32], sub_procs[64];
+    char sub[32], sub_procs[64], type[CG_SMALL_MAX] = "";
     struct cgroup_host *h;
     struct rig g;
     pid_t pid;
@@ -634,6 +634,9 @@ TEST(container_root_with_processes)
 
     CHECK(!rig_on(&g, view(2, sub), &(struct cgroup_limits){-1, 9, -1}));
     CHECK_INT(g.err.code, -EOPNOTSUPP);
+    /* The pids controller alone would go through, and spoil it for processes. */
+    CHECK_INT(cg_read(g.h->hier[0].root_fd, "cgroup.type", type), 0);
+    CHECK_STR(type, "domain\n");
     CHECK(strstr(g.err.msg, "holds processes, so its limits cannot be handed on (+pids); move "
                             "them: mkdir ") != NULL);
     (void)kill(pid, SIGKILL);
