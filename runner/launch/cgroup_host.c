@@ -180,22 +180,20 @@ static bool is_cgroup_mount(int fd, const struct candidate *c)
 /* A mount point that cannot be opened, or is not (any more) what mountinfo says, is left out. */
 static void open_hierarchy(struct cgroup_host *h, struct candidate *c)
 {
+    struct cg_hierarchy *hier = &h->hier[h->count];
     auto_close int fd = FD_NONE;
 
     fd = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || !is_cgroup_mount(fd, c))
         return;
-    if (c->version == 2) {
+    hier->path = take(c->path);
+    hier->version = c->version;
+    hier->has = c->version == 2 ? v2_controllers(fd) : c->has;
+    hier->rind_fd = FD_NONE;
+    hier->root_fd = take_fd(&fd);
+    if (c->version == 2)
         h->v2 = h->count;
-        c->has = v2_controllers(fd);
-    }
-    h->hier[h->count++] = (struct cg_hierarchy){
-        .path = take(c->path),
-        .version = c->version,
-        .root_fd = take_fd(&fd),
-        .rind_fd = FD_NONE,
-        .has = c->has,
-    };
+    h->count++;
 }
 
 /* v1 has a controller or v2 has it, never both; what every v2 directory can do is done there. */

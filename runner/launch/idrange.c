@@ -122,11 +122,10 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
                    IDRANGE_SIZE, IDRANGE_COUNT);
 }
 
-/* 1 = the file says `owner`, 0 = it says nothing, -EPERM = it says something else. */
+/* 0 = the file says `owner` or nothing, -EPERM = it says something else. */
 static int check_owner(int fd, const char *owner)
 {
     char text[IDRANGE_OWNER_MAX + 1];
-    size_t len = owner != NULL ? strlen(owner) : 0; /* no owner: only a file that says nothing */
     ssize_t n;
 
     /* pread: the offset belongs to the open file description that init shares. */
@@ -135,7 +134,9 @@ static int check_owner(int fd, const char *owner)
         return -errno;
     if (n == 0)
         return 0;
-    return (size_t)n == len && memcmp(text, owner, len) == 0 ? 1 : -EPERM;
+    if (owner == NULL || (size_t)n != strlen(owner) || memcmp(text, owner, (size_t)n) != 0)
+        return -EPERM;
+    return 0;
 }
 
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,

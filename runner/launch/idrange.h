@@ -47,7 +47,7 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
                  struct idrange *ret, struct err *err);
 /* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it, -EPERM
  * when its content names another owner, -EINVAL when no range starts at base. No content is no
- * objection; owner NULL takes nothing but a range without content. */
+ * objection; owner NULL takes a range without content only. */
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
                    struct err *err);
 /* Writes or clears the reservation; owner is "<state directory>\n<id>\n" or NULL. Durable before it

@@ -140,6 +140,7 @@ TEST(reservation)
     CHECK_STR(err.msg, "id range 1879244800 is kept for another sandbox");
     CHECK_INT(idrange_retake(fd, base_of(3), "/var/lib/rind\nab", &none, &err), -EPERM);
     CHECK_INT(idrange_retake(fd, base_of(3), OWNER "x", &none, &err), -EPERM);
+    CHECK_INT(idrange_retake(fd, base_of(3), NULL, &none, &err), -EPERM);
     CHECK_INT(none.lock_fd, -1);
     CHECK_INT(idrange_retake(fd, base_of(3), OWNER, &r, &err), 0);
     CHECK_INT(r.base, base_of(3));
@@ -150,7 +151,7 @@ TEST(reservation)
     CHECK_INT(idrange_retake(fd, base_of(3), "/x\ny\n", &r, &err), 0);
     CHECK_INT(idrange_reserve(fd, &r, NULL, &err), 0);
     idrange_done(&r);
-    CHECK_INT(take_from(fd, &one, &r, &err), 0);
+    CHECK_INT(idrange_retake(fd, base_of(3), NULL, &r, &err), 0);
 
     CHECK_INT(idrange_reserve(fd, &r, OWNER, &err), 0);
     idrange_release(fd, &r);
