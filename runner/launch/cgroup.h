@@ -42,8 +42,8 @@ struct cgroup_limits {
     int64_t memory_bytes, pids, cpu_millis; /* -1 = none */
 };
 
-/* Reads /proc/self/mountinfo and /proc/self/cgroup, opens the hierarchies. -ENOENT parts are
- * remembered, not errors. */
+/* Reads /proc/self/mountinfo and opens the hierarchies: the root is what a mount shows, so that a
+ * container's part of a hierarchy will do. What is missing or read-only is remembered, no error. */
 int cgroup_host_open(struct cgroup_host **ret, struct err *err);
 void cgroup_host_free(struct cgroup_host *h);
 DEFINE_AUTO(struct cgroup_host, cgroup_host_free);
@@ -74,14 +74,17 @@ int cgroup_exec_fd(const struct cgroup *c);
  * CLONE_INTO_CGROUP). */
 int cgroup_attach(const struct cgroup *c, pid_t pid, bool into_v2, struct err *err);
 
-/* Ends every process in it (cgroup.kill, or by reading cgroup.procs until empty), thawing first.
- * Bounded by deadline_ms. */
+/* Ends every process in it, frozen or not (cgroup.kill, or by reading cgroup.procs until empty),
+ * and waits until they are gone; -ETIMEDOUT after deadline_ms. -EOPNOTSUPP when it has no
+ * directory. */
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
+/* Waits until all have stopped (or may run). -ETIMEDOUT after a second; then nothing is frozen. */
 int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err);
 /* Processes that the memory controller has killed in it so far; 0 when there is no memory
  * controller. */
 int cgroup_oom_kills(const struct cgroup *c, uint64_t *ret);
 
+/* A figure that nothing counts here is 0: memory and pids are counted where they are limited. */
 struct cgroup_stats {
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids;
 };
