@@ -73,6 +73,9 @@ void exec_silence(struct exec *e);
  * follows with new ends. */
 int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err);
 
+/* A kept exec that has ended: its status and output have been taken, init can forget it. */
+void exec_collect(struct exec *e);
+
 uint64_t exec_id(const struct exec *e);
 pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
 enum exec_state exec_get_state(const struct exec *e);

@@ -1,0 +1,563 @@
+#include "core/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/events.h"
+#include "core/exec-request.h"
+#include "core/sandbox_internal.h"
+
+enum {
+    DEFAULT_ROWS = 24,
+    DEFAULT_COLS = 80,
+    STATUS_RIND = 125,
+    STATUS_CANNOT_EXECUTE = 126,
+    STATUS_NOT_FOUND = 127
+};
+
+struct exec {
+    struct channel_exec channel_exec;
+    struct sandbox *sandbox; /* a reference */
+    struct exec *next;       /* in the sandbox */
+    unsigned refs;           /* holders', and one while the process lives */
+    enum exec_state state;
+    uint32_t flags; /* enum imsg_flags of its EXEC */
+    bool keep, in_list, timed_out, attaching;
+    char command[128]; /* argv[0], for messages */
+    pid_t pid;
+    int ends[3]; /* owned, until taken */
+    int status;  /* of wait(2) */
+    struct exec_events events;
+    void *data;
+    uv_timer_t timeout;
+    bool timer_open;
+};
+
+static struct exec *from_channel(struct channel_exec *ce)
+{
+    return (struct exec *)(void *)((char *)ce - offsetof(struct exec, channel_exec));
+}
+
+/* ---- life
+ * ------------------------------------------------------------------------------------------------------
+ */
+
+static void exec_free(struct exec *e)
+{
+    for (int i = 0; i < 3; i++)
+        if (e->ends[i] >= 0)
+            (void)close(e->ends[i]);
+    sandbox_unref(e->sandbox);
+    free(e);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    exec_free(h->data);
+}
+
+static void leave_list(struct exec *e)
+{
+    struct exec **at = &e->sandbox->execs;
+
+    if (!e->in_list)
+        return;
+    while (*at != NULL && *at != e)
+        at = &(*at)->next;
+    if (*at == e)
+        *at = e->next;
+    e->in_list = false;
+    if ((e->flags & IMSG_HELPER) == 0)
+        e->sandbox->exec_count--;
+    if (e->sandbox->channel != NULL)
+        channel_remove(e->sandbox->channel, &e->channel_exec);
+}
+
+struct exec *exec_ref(struct exec *e)
+{
+    e->refs++;
+    return e;
+}
+
+static bool alive(const struct exec *e)
+{
+    return e->state == EXEC_STARTING || e->state == EXEC_RUNNING;
+}
+
+static int post(struct exec *e, uint16_t type, int value, uint32_t flags)
+{
+    const struct imsg msg = {.magic = IMSG_MAGIC,
+                             .version = IMSG_VERSION,
+                             .type = type,
+                             .id = e->channel_exec.id,
+                             .value = value,
+                             .flags = flags};
+
+    return e->sandbox->channel == NULL ? -EPIPE : channel_post(e->sandbox->channel, &msg, NULL, 0);
+}
+
+void exec_unref(struct exec *e)
+{
+    if (e == NULL)
+        return;
+    e->refs--;
+    /* One reference is the process's own: nobody listens and nobody will. */
+    if (e->refs == 1 && alive(e) && !e->keep)
+        (void)exec_signal(e, SIGKILL, true);
+    if (e->refs > 0)
+        return;
+    leave_list(e);
+    if (e->timer_open)
+        uv_close((uv_handle_t *)&e->timeout, on_timer_closed);
+    else
+        exec_free(e);
+}
+
+void exec_listen(struct exec *e, const struct exec_events *events, void *data)
+{
+    e->events = *events;
+    e->data = data;
+}
+
+void exec_silence(struct exec *e)
+{
+    e->events = (struct exec_events){.started = NULL};
+    e->data = NULL;
+}
+
+/* ---- what init says
+ * --------------------------------------------------------------------------------------------- */
+
+static void explain(const struct exec *e, const struct imsg *msg, struct err *err, int *ret_code)
+{
+    int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
+
+    *ret_code = STATUS_RIND;
+    if (msg->step == EXEC_STEP_EXECVE && error == ENOENT) {
+        *ret_code = STATUS_NOT_FOUND;
+        (void)err_set(err, -error,
+                      "'%s': not found in the sandbox (the file, or the interpreter that it names)",
+                      e->command);
+    } else if (msg->step == EXEC_STEP_EXECVE) {
+        *ret_code = STATUS_CANNOT_EXECUTE;
+        (void)err_errno(err, -error, "'%s': cannot be executed", e->command);
+    } else if (msg->step == EXEC_STEP_USER) {
+        (void)err_errno(err, error == ENOENT ? -EINVAL : -error, "user: look it up in the sandbox");
+    } else if (msg->step == EXEC_STEP_CWD) {
+        (void)err_errno(err, -error, "cwd: working directory");
+    } else {
+        (void)err_errno(err, -error, "'%s': %s", e->command, exec_step_name(msg->step));
+    }
+}
+
+static void stop_timer(struct exec *e)
+{
+    if (e->timer_open)
+        (void)uv_timer_stop(&e->timeout);
+}
+
+static void on_failed(struct exec *e, const struct imsg *msg)
+{
+    struct err err = ERR_NONE;
+    int code;
+
+    if (e->state != EXEC_STARTING)
+        return;
+    explain(e, msg, &err, &code);
+    e->state = EXEC_FAILED;
+    stop_timer(e);
+    if (e->events.failed != NULL)
+        e->events.failed(e->data, e, &err, code);
+    exec_unref(e);
+}
+
+/* What comes must be what was asked for: an init that was taken over from inside may send anything.
+ */
+static bool take_ends(struct exec *e, int *fds, int count)
+{
+    bool tty = (e->flags & IMSG_TTY) != 0;
+    int next = 0;
+    bool ok = true;
+
+    for (int i = 0; ok && i < 3 && (e->flags & IMSG_LOGGED) == 0; i++) {
+        int access = tty ? O_RDWR : i == 0 ? O_WRONLY : O_RDONLY;
+        bool expected = tty      ? i == 0
+                        : i == 0 ? (e->flags & IMSG_STDIN) != 0
+                                 : i == 1 || (e->flags & IMSG_COMBINED) == 0;
+
+        if (!expected || (i == 0 && next < count && !channel_fd_ok(fds[next], access)))
+            continue; /* a parked stdin may have been closed by its first holder */
+        ok = next < count && channel_fd_ok(fds[next], access);
+        if (ok) {
+            e->ends[i] = fds[next++];
+            (void)fcntl(e->ends[i], F_SETFL, fcntl(e->ends[i], F_GETFL) | O_NONBLOCK);
+        }
+    }
+    if (next < count)
+        ok = (e->flags & IMSG_LOGGED) != 0 && (e->flags & IMSG_STDIN) != 0 && next + 1 == count;
+    for (; next < count; next++)
+        if (ok && e->ends[0] < 0 && channel_fd_ok(fds[next], O_WRONLY))
+            e->ends[0] = fds[next];
+        else
+            (void)close(fds[next]);
+    return ok;
+}
+
+static void on_started(struct exec *e, const struct imsg *msg, int *fds, int count)
+{
+    bool first = e->state == EXEC_STARTING;
+
+    if (!first && !e->attaching) {
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]);
+        return;
+    }
+    e->attaching = false;
+    if (!take_ends(e, fds, count)) {
+        struct err err = ERR_NONE;
+
+        (void)err_set(&err, -EPROTO,
+                      "the sandbox's init answered with other descriptors than asked for");
+        if (first && e->events.failed != NULL)
+            e->events.failed(e->data, e, &err, STATUS_RIND);
+        (void)exec_signal(e, SIGKILL, true);
+        return;
+    }
+    if (first) {
+        e->pid = msg->value;
+        e->state = EXEC_RUNNING;
+    }
+    if (e->events.started != NULL)
+        e->events.started(e->data, e);
+}
+
+static void on_exited(struct exec *e, int status)
+{
+    if (!alive(e))
+        return;
+    bool kept =
+        e->keep; /* then its status waits for who asks, and the process's own reference with it */
+
+    e->status = status;
+    e->state = EXEC_ENDED;
+    stop_timer(e);
+    if (e->events.exited != NULL)
+        e->events.exited(e->data, e);
+    sandbox_exec_ended(e->sandbox);
+    if (!kept)
+        exec_unref(e);
+}
+
+static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds, int count)
+{
+    struct exec *e = exec_ref(from_channel(ce));
+
+    if (msg->type == IMSG_STARTED || msg->type == IMSG_ATTACHED) {
+        on_started(e, msg, fds, count);
+    } else {
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]);
+        if (msg->type == IMSG_EXEC_FAILED)
+            on_failed(e, msg);
+        else if (msg->type == IMSG_EXITED)
+            on_exited(e, msg->value);
+    }
+    e->refs--; /* not exec_unref: letting go here must not kill it */
+    if (e->refs == 0) {
+        e->refs = 1;
+        exec_unref(e);
+    }
+}
+
+/* Each leaves the list, so that the list's first one is always the next. */
+void exec_all_lost(struct sandbox *s)
+{
+    while (s->execs != NULL) {
+        struct exec *e = exec_ref(s->execs);
+        bool own = e->keep && e->state == EXEC_ENDED;
+
+        leave_list(e);
+        e->keep = false; /* nothing of it waits in init any more */
+        if (own)
+            e->refs--; /* the one that settle() kept for its status */
+        on_exited(e, SIGKILL);
+        exec_unref(e);
+    }
+}
+
+/* ---- starting
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static void on_timeout(uv_timer_t *h)
+{
+    struct exec *e = h->data;
+
+    e->timed_out = true;
+    (void)exec_signal(e, SIGKILL, true);
+}
+
+static int arm_timeout(struct exec *e, int64_t ms)
+{
+    int r;
+
+    if (ms == LIMIT_UNSET)
+        return 0;
+    r = uv_timer_init(supervisor_loop(e->sandbox->sup), &e->timeout);
+    if (r < 0)
+        return r;
+    e->timeout.data = e;
+    e->timer_open = true;
+    return uv_timer_start(&e->timeout, on_timeout, (uint64_t)ms, 0);
+}
+
+static uint32_t flags_of(const struct exec_options *o)
+{
+    uint32_t flags = 0;
+
+    if (o->main)
+        flags |= IMSG_MAIN | IMSG_MAKE_CWD;
+    if (o->tty)
+        flags |= IMSG_TTY;
+    if (o->with_stdin && !o->tty)
+        flags |= IMSG_STDIN;
+    if (o->combined && !o->tty)
+        flags |= IMSG_COMBINED;
+    if (o->keep && o->log_fds == NULL)
+        flags |= IMSG_PARK;
+    if (o->log_fds != NULL)
+        flags |= IMSG_LOGGED;
+    if (o->program_fd >= 0)
+        flags |= IMSG_PROGRAM;
+    if (o->helper)
+        flags |= IMSG_HELPER;
+    return flags;
+}
+
+static int send_exec(struct exec *e, const struct exec_options *o, struct err *err)
+{
+    const struct spec *spec = e->sandbox->spec;
+    struct imsg msg = {.magic = IMSG_MAGIC,
+                       .version = IMSG_VERSION,
+                       .type = IMSG_EXEC,
+                       .id = e->channel_exec.id,
+                       .flags = e->flags,
+                       .rows = o->rows != 0 ? o->rows : DEFAULT_ROWS,
+                       .cols = o->cols != 0 ? o->cols : DEFAULT_COLS,
+                       .log_size = o->log_size};
+    struct exec_spec request = {.argv = o->argv,
+                                .user = o->user != NULL      ? o->user
+                                        : spec->user != NULL ? spec->user
+                                                             : "",
+                                .cwd = o->cwd != NULL      ? o->cwd
+                                       : spec->cwd != NULL ? spec->cwd
+                                                           : "/"};
+    char **env = sandbox_env(e->sandbox, o->envp, o->tty);
+    int fds[IMSG_FDS_MAX], count = 1, r;
+
+    if (env == NULL)
+        return err_errno(err, -ENOMEM, "environment");
+    request.envp = env;
+    fds[0] = exec_request(&request, err);
+    for (char **p = env; *p != NULL; p++)
+        free(*p);
+    free(env);
+    if (fds[0] < 0)
+        return fds[0];
+    if (o->program_fd >= 0)
+        fds[count++] = o->program_fd;
+    for (int i = 0; o->log_fds != NULL && i < 4; i++)
+        fds[count++] = o->log_fds[i];
+    r = channel_post(e->sandbox->channel, &msg, fds, count);
+    (void)close(fds[0]);
+    return r < 0 ? err_errno(err, r, "'%s': ask the sandbox's init", e->command) : 0;
+}
+
+static struct exec *exec_new(struct sandbox *s, uint64_t id)
+{
+    struct exec *e = calloc(1, sizeof(*e));
+
+    if (e == NULL)
+        return NULL;
+    *e = (struct exec){.channel_exec = {.id = id, .on_message = on_message},
+                       .sandbox = s,
+                       .refs = 1,
+                       .ends = {FD_NONE, FD_NONE, FD_NONE}};
+    sandbox_ref(s);
+    return e;
+}
+
+static void join_list(struct exec *e)
+{
+    e->next = e->sandbox->execs;
+    e->sandbox->execs = e;
+    e->in_list = true;
+    if ((e->flags & IMSG_HELPER) == 0)
+        e->sandbox->exec_count++;
+    channel_add(e->sandbox->channel, &e->channel_exec);
+}
+
+int exec_start(struct sandbox *s, const struct exec_options *o, const struct exec_events *events,
+               void *data, struct exec **ret, struct err *err)
+{
+    struct exec *e;
+    int r;
+
+    if (s->channel == NULL)
+        return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
+    if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
+        return err_set(err, -EAGAIN, "limit maxExecs: %u processes run in sandbox %s already",
+                       s->exec_count, sandbox_name(s));
+    e = exec_new(s, sandbox_next_exec_id(s));
+    if (e == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    e->state = EXEC_STARTING;
+    e->flags = flags_of(o);
+    e->keep = o->keep;
+    e->events = *events;
+    e->data = data;
+    (void)snprintf(e->command, sizeof(e->command), "%s", o->argv[0]);
+    r = arm_timeout(e, o->timeout_ms);
+    if (r < 0)
+        (void)err_errno(err, r, "exec");
+    if (r == 0)
+        r = send_exec(e, o, err);
+    if (r < 0) {
+        e->state = EXEC_FAILED;
+        exec_unref(e);
+        return r;
+    }
+    join_list(e);
+    *ret = exec_ref(e);
+    return 0;
+}
+
+struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended)
+{
+    struct exec *e = exec_new(s, id);
+
+    if (e == NULL)
+        return NULL;
+    e->flags = flags & ~(uint32_t)IMSG_ENDED;
+    e->keep = (flags & (IMSG_PARK | IMSG_LOGGED)) != 0;
+    e->state = ended ? EXEC_ENDED : EXEC_RUNNING;
+    if (ended)
+        e->status = value;
+    else
+        e->pid = value;
+    join_list(e);
+    return e;
+}
+
+int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err)
+{
+    int r;
+
+    if (e->data != NULL || e->attaching)
+        return err_set(err, -EBUSY, "exec: somebody is attached already");
+    if ((e->flags & IMSG_PARK) == 0)
+        return err_set(err, -EINVAL, "exec: its output is not kept for attaching");
+    r = post(e, IMSG_ATTACH, 0, 0);
+    if (r < 0)
+        return err_errno(err, r, "exec: ask the sandbox's init");
+    e->attaching = true;
+    e->events = *events;
+    e->data = data;
+    return 0;
+}
+
+/* ---- asking
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+uint64_t exec_id(const struct exec *e)
+{
+    return e->channel_exec.id;
+}
+
+pid_t exec_pid(const struct exec *e)
+{
+    return e->pid;
+}
+
+enum exec_state exec_get_state(const struct exec *e)
+{
+    return e->state;
+}
+
+bool exec_is_tty(const struct exec *e)
+{
+    return (e->flags & IMSG_TTY) != 0;
+}
+
+bool exec_is_helper(const struct exec *e)
+{
+    return (e->flags & IMSG_HELPER) != 0;
+}
+
+bool exec_any_alive(const struct sandbox *s)
+{
+    for (const struct exec *e = s->execs; e != NULL; e = e->next)
+        if (alive(e))
+            return true;
+    return false;
+}
+
+bool exec_timed_out(const struct exec *e)
+{
+    return e->timed_out;
+}
+
+int exec_term_signal(const struct exec *e)
+{
+    return WIFSIGNALED(e->status) ? WTERMSIG(e->status) : 0;
+}
+
+int exec_exit_code(const struct exec *e)
+{
+    return WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + exec_term_signal(e);
+}
+
+void exec_take_ends(struct exec *e, int fds[3])
+{
+    for (int i = 0; i < 3; i++)
+        fds[i] = take_fd(&e->ends[i]);
+}
+
+void exec_stdin_closed(struct exec *e)
+{
+    if (e->flags & IMSG_PARK)
+        (void)post(e, IMSG_STDIN_CLOSE, 0, 0); /* init gone: so is the process */
+}
+
+int exec_signal(struct exec *e, int signo, bool whole_leaf)
+{
+    if (!alive(e))
+        return -ESRCH;
+    return post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
+}
+
+size_t exec_pending(int fd)
+{
+    int n = 0;
+
+    return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
+}
+
+struct exec *exec_find(struct sandbox *s, uint64_t id)
+{
+    struct exec *e = s->execs;
+
+    while (e != NULL && e->channel_exec.id != id)
+        e = e->next;
+    return e;
+}

@@ -1,0 +1,109 @@
+#pragma once
+
+/* The parts of a sandbox that its modules share: sandbox.c (states), exec.c, process.c, adopt.c. */
+
+#include <uv.h>
+
+#include "core/channel.h"
+#include "core/exec.h"
+#include "core/process.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+
+enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
+
+/* Somebody who waits for something to happen to a sandbox. */
+struct waiter {
+    sandbox_cb cb;
+    void *data;
+    struct waiter *next;
+};
+
+struct sandbox {
+    struct supervisor *sup; /* borrowed */
+    struct sandbox *next;
+    char id[SANDBOX_ID_LEN + 1];
+    struct spec *spec; /* owned; its name is set */
+    enum sandbox_state state;
+    unsigned refs; /* the table's, each exec's, each request's under way */
+    bool gone;     /* no longer in the table */
+
+    struct channel *channel; /* owned; NULL while no init runs */
+    bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */
+    bool ending;             /* LAUNCH_KILL, LAUNCH_STOP are under way */
+    bool listed;             /* the LIST after an adoption has been answered */
+    struct exec *execs;      /* each holds a reference of the sandbox */
+    struct exec *main;       /* owned reference, or NULL */
+    unsigned exec_count;
+    uint64_t last_exec_id;
+    struct process *processes; /* owned */
+    unsigned process_count;
+
+    struct waiter *on_init;    /* for init to run */
+    struct waiter *on_started; /* for the main process to run */
+    struct waiter *on_stopped;
+    struct waiter *on_exit; /* for the main process to end */
+    struct waiter *on_removed;
+
+    uv_timer_t timer; /* stop deadline, restart back-off, hard timeout, idle helper: one at a time,
+                         by state */
+    uv_timer_t idle;  /* inactivity */
+    bool timers_open;
+    unsigned handles;
+
+    bool want_running; /* start the main process once init runs */
+    bool user_stopped; /* a client asked: restart policies leave it alone */
+    bool remove_after; /* remove once stopped */
+    unsigned restarts, failures_in_row;
+    bool has_exit;
+    int exit_code;
+    bool oom_killed;
+    int64_t created_ms, started_ms, finished_ms;
+    char error[256];
+};
+
+void sandbox_ref(struct sandbox *s);
+void sandbox_unref(struct sandbox *s);
+/* Exec ids are never used twice in a sandbox, also not by a later supervisor. */
+uint64_t sandbox_next_exec_id(struct sandbox *s);
+/* The environment of a process: the sandbox's, with `extra` replacing same names. Caller frees the
+ * list and its strings. NULL on OOM. */
+char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
+
+/* sandbox.c */
+/* A process has ended: the last one after the main one lets the sandbox stop. */
+void sandbox_exec_ended(struct sandbox *s);
+/* Starts init of a new one. */
+int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* Takes the launcher's answer: pidfd, control. */
+int sandbox_open_channel(struct sandbox *s, int fds[2]);
+/* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
+void sandbox_maybe_restart(struct sandbox *s);
+
+/* table.c */
+void sandbox_forget(struct sandbox *s);
+struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
+
+/* adopt.c: SLOT and LIST_END */
+void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
+/* The main process of an earlier supervisor is there again. */
+extern const struct exec_events sandbox_main_events;
+
+/* logs.c: the four segments of a process's log, made empty (or as they are). */
+int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struct err *err);
+void logs_remove(struct sandbox *s, const char *name);
+
+/* exec.c */
+bool exec_any_alive(const struct sandbox *s);
+/* Puts listeners on an exec that has none. */
+void exec_listen(struct exec *e, const struct exec_events *events, void *data);
+/* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM. */
+struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
+/* Init is gone: everything that ran has been killed. */
+void exec_all_lost(struct sandbox *s);
+bool exec_is_helper(const struct exec *e);
+
+/* process.c */
+/* Takes up the records on disk after an adoption; those that init does not know are lost. */
+void process_load_all(struct sandbox *s);
+void process_free_all(struct sandbox *s);

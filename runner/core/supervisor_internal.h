@@ -1,0 +1,27 @@
+#pragma once
+
+#include "core/policies.h"
+#include "core/supervisor.h"
+
+struct sandbox;
+struct store;
+
+struct supervisor {
+    uv_loop_t *loop; /* borrowed */
+    struct launcher_client *launcher;
+    struct events *events;
+    struct store *store;
+    struct ready_policy *policies;
+    struct supervisor_limits limits;
+    struct sandbox *sandboxes;
+    unsigned count;
+    int dir_fd, shim_fd; /* owned */
+    unsigned adopting;   /* answers of LAUNCH_ADOPT that are awaited at the start */
+    bool stopping;
+    void (*on_ready)(void *data); /* when every sandbox has been taken up */
+    void (*on_gone)(void *data);  /* the launcher is gone */
+    void *data;
+};
+
+/* adopt.c: takes up what earlier supervisors have left, then calls on_ready. */
+int supervisor_adopt(struct supervisor *sup, struct err *err);

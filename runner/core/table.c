@@ -1,0 +1,302 @@
+/* The table of sandboxes: making them, finding them, forgetting them; and what is computed from a
+ * spec for each process. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/events.h"
+#include "core/sandbox_internal.h"
+#include "core/store.h"
+#include "core/supervisor_internal.h"
+
+enum { ID_PREFIX_MIN = 4 };
+
+struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec)
+{
+    struct sandbox *s = calloc(1, sizeof(*s));
+    struct sandbox **at = &sup->sandboxes;
+
+    if (s == NULL)
+        return NULL;
+    *s = (struct sandbox){.sup = sup, .spec = spec, .refs = 1, .state = SANDBOX_CREATING};
+    (void)snprintf(s->id, sizeof(s->id), "%s", id);
+    (void)uv_timer_init(sup->loop, &s->timer);
+    (void)uv_timer_init(sup->loop, &s->idle);
+    s->timer.data = s->idle.data = s;
+    s->timers_open = true;
+    s->handles = 2;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = s;
+    sup->count++;
+    return s;
+}
+
+void sandbox_forget(struct sandbox *s)
+{
+    struct sandbox **at = &s->sup->sandboxes;
+
+    while (*at != NULL && *at != s)
+        at = &(*at)->next;
+    if (*at != s)
+        return;
+    *at = s->next;
+    s->sup->count--;
+    s->gone = true;
+    sandbox_unref(s);
+}
+
+static int make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
+{
+    unsigned char bytes[SANDBOX_ID_BYTES];
+
+    do {
+        if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+            return -EIO;
+        for (size_t i = 0; i < sizeof(bytes); i++)
+            (void)snprintf(id + i * 2, 3, "%02x", bytes[i]);
+    } while (sandbox_find(sup, id) != NULL);
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- create
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+/* A creation under way: what fails removes what it has made, then answers. */
+struct creation {
+    struct sandbox *s;
+    sandbox_cb cb;
+    void *data;
+    int r;
+    struct err err;
+};
+
+static void creation_done(struct creation *c, int r, const struct err *err)
+{
+    if (c->cb != NULL)
+        c->cb(c->data, r, err);
+    sandbox_unref(c->s);
+    free(c);
+}
+
+static void on_undone(void *data, int r, const struct err *err)
+{
+    struct creation *c = data;
+
+    (void)r;
+    (void)err; /* the first failure is what matters */
+    creation_done(c, c->r, &c->err);
+}
+
+static void on_created(void *data, int r, const struct err *err)
+{
+    struct creation *c = data;
+
+    if (r == 0) {
+        creation_done(c, 0, NULL);
+        return;
+    }
+    c->r = r;
+    if (err != NULL)
+        c->err = *err;
+    if (c->s->gone || sandbox_remove(c->s, true, on_undone, c, NULL) < 0)
+        creation_done(c, c->r, &c->err);
+}
+
+static int check_create(struct supervisor *sup, const struct spec *spec, bool start,
+                        struct err *err)
+{
+    if (sup->count >= sup->limits.sandboxes)
+        return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
+                       sup->count);
+    if (spec->name != NULL && sandbox_find(sup, spec->name) != NULL)
+        return err_set(err, -EEXIST, "name: '%s' is taken", spec->name);
+    if (policies_find(sup->policies, spec->policy) == NULL)
+        return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
+    if (start && spec->argv[0] == NULL)
+        return err_set(err, -EINVAL, "command: there is none to start");
+    return 0;
+}
+
+int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbox_cb cb, void *data,
+                   struct sandbox **ret, struct err *err)
+{
+    char id[SANDBOX_ID_LEN + 1];
+    struct creation *c;
+    struct sandbox *s;
+    int r;
+
+    r = check_create(sup, spec, start, err);
+    if (r == 0)
+        r = make_id(sup, id);
+    if (r < 0)
+        return r;
+    if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
+        return err_errno(err, -ENOMEM, "create");
+    c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return err_errno(err, -ENOMEM, "create");
+    r = store_save_spec(sup->store, id, spec, err);
+    s = r < 0 ? NULL : sandbox_alloc(sup, id, spec);
+    if (s == NULL) {
+        free(c);
+        (void)store_remove(sup->store, id, NULL);
+        return r < 0 ? r : err_errno(err, -ENOMEM, "create");
+    }
+    s->created_ms = now_ms();
+    *c = (struct creation){.s = s, .cb = cb, .data = data};
+    sandbox_ref(s);
+    r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
+    if (r < 0) {
+        s->spec = NULL; /* the caller keeps it */
+        (void)store_remove(sup->store, id, NULL);
+        sandbox_forget(s);
+        sandbox_unref(s);
+        free(c);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+/* ---- finding
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
+{
+    size_t len = strlen(id_or_name);
+    struct sandbox *prefix = NULL;
+    unsigned matches = 0;
+
+    for (struct sandbox *s = sup->sandboxes; s != NULL; s = s->next) {
+        if (strcmp(s->id, id_or_name) == 0 || strcmp(sandbox_name(s), id_or_name) == 0)
+            return s;
+        if (len >= ID_PREFIX_MIN && strncmp(s->id, id_or_name, len) == 0) {
+            prefix = s;
+            matches++;
+        }
+    }
+    return matches == 1 ? prefix : NULL;
+}
+
+struct sandbox *sandbox_first(struct supervisor *sup)
+{
+    return sup->sandboxes;
+}
+
+struct sandbox *sandbox_next(struct sandbox *s)
+{
+    return s->next;
+}
+
+/* ---- for each process
+ * -----------------------------------------------------------------------------------------------
+ */
+
+uint64_t sandbox_next_exec_id(struct sandbox *s)
+{
+    struct timespec t;
+    uint64_t now;
+
+    /* Time, so that a later supervisor does not use again what an earlier one has; counted on where
+     * two are asked for at once. */
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    now = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    s->last_exec_id = now > s->last_exec_id ? now : s->last_exec_id + 1;
+    return s->last_exec_id;
+}
+
+static size_t list_len(char *const *list)
+{
+    size_t n = 0;
+
+    while (list != NULL && list[n] != NULL)
+        n++;
+    return n;
+}
+
+/* Names seen so far, by hash: a client's environment may have as many entries as fit into a request. */
+struct names {
+    const char **slots; /* owned; entries */
+    size_t mask;
+};
+
+static bool names_add(struct names *n, const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)entry[i]) * 0x100000001b3u;
+    for (size_t at = h & n->mask;; at = (at + 1) & n->mask) {
+        if (n->slots[at] == NULL) {
+            n->slots[at] = entry;
+            return true;
+        }
+        if (strncmp(n->slots[at], entry, len) == 0 && n->slots[at][len] == '=')
+            return false;
+    }
+}
+
+/* Copies the last entry of each name, in their order. */
+static char **merge(const char **all, size_t count)
+{
+    char **list = calloc(count + 1, sizeof(*list));
+    struct names names = {.mask = 15};
+    size_t out = count;
+
+    while (names.mask < count * 2)
+        names.mask = names.mask * 2 + 1;
+    names.slots = calloc(names.mask + 1, sizeof(*names.slots));
+    for (size_t i = count; list != NULL && names.slots != NULL && i-- > 0;)
+        if (names_add(&names, all[i]) && (list[--out] = strdup(all[i])) == NULL)
+            break;
+    if (list == NULL || names.slots == NULL || (out < count && list[out] == NULL)) {
+        for (size_t i = 0; list != NULL && i < count; i++)
+            free(list[i]);
+        free(list);
+        list = NULL;
+    } else {
+        (void)memmove(list, list + out, (count - out + 1) * sizeof(*list));
+    }
+    free(names.slots);
+    return list;
+}
+
+char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
+{
+    char hostname[SPEC_HOSTNAME_MAX + 16];
+    size_t count = 0;
+    const char **all = calloc(list_len(s->spec->env) + list_len(extra) + 3, sizeof(*all));
+    char **list;
+
+    if (all == NULL)
+        return NULL;
+    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s", s->spec->hostname != NULL ? s->spec->hostname : s->id);
+    all[count++] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    all[count++] = hostname;
+    if (tty)
+        all[count++] = "TERM=xterm";
+    for (char *const *p = s->spec->env; p != NULL && *p != NULL; p++)
+        all[count++] = *p;
+    for (; extra != NULL && *extra != NULL; extra++)
+        all[count++] = *extra;
+    list = merge(all, count);
+    free(all);
+    return list;
+}
