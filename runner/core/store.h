@@ -26,7 +26,7 @@ struct spec;
 struct store;
 
 enum {
-    STORE_SPEC_MAX = 8 << 20,     /* bytes; argv and env are at most 2 MiB before escapes */
+    STORE_SPEC_MAX = 16 << 20,    /* bytes; argv and env are at most 2 MiB before escapes */
     STORE_STATE_MAX = 4096,       /* bytes */
     STORE_PROCESS_MAX = 4 << 20,  /* bytes of one process record */
     STORE_PROCESSES_MAX = 4096,   /* records read of one sandbox; more are an error */

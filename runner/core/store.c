@@ -1,0 +1,496 @@
+#include "core/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/strtab.h"
+#include "core/store_internal.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "launch/request.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+enum { GONE_TRIES_MAX = 1000 };
+
+struct store {
+    struct store_disk disk;
+    unsigned gone_next; /* numbers the directories in gone/ */
+};
+
+/* ---- opening ---- */
+
+/* A directory below `at`, made when missing and `make`. */
+static int open_dir(int at, const char *name, bool make, int *ret)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0 && errno == ENOENT && make) {
+        if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
+            return -errno;
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (fd < 0)
+        return -errno;
+    *ret = fd;
+    return 0;
+}
+
+static void store_free(void *data)
+{
+    struct store *s = data;
+
+    (void)close(s->disk.sandboxes_fd);
+    (void)close(s->disk.gone_fd);
+    free(s);
+}
+
+int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
+{
+    auto_close int sandboxes = FD_NONE, gone = FD_NONE;
+    struct store *s;
+    int r;
+
+    r = open_dir(dir_fd, "sandboxes", true, &sandboxes);
+    if (r == 0)
+        r = open_dir(dir_fd, "gone", true, &gone);
+    if (r < 0)
+        return err_errno(err, r, "open the supervisor's directory");
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return err_errno(err, -ENOMEM, "store");
+    s->disk.loop = loop;
+    s->disk.sandboxes_fd = take_fd(&sandboxes);
+    s->disk.gone_fd = take_fd(&gone);
+    disk_purge(&s->disk); /* of a supervisor that was killed between the two steps of a removal */
+    *ret = s;
+    return 0;
+}
+
+void store_close(struct store *s)
+{
+    if (s != NULL)
+        disk_close(&s->disk, store_free, s);
+}
+
+/* ---- names ---- */
+
+static int check_id(const char *id, struct err *err)
+{
+    if (!launch_id_ok(id))
+        return err_set(err, -EINVAL, "sandbox \"%.64s\": no id", id);
+    return 0;
+}
+
+static int check_name(const char *name, struct err *err)
+{
+    static const char accepted[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                   "0123456789_.-";
+    size_t len = strlen(name);
+
+    if (len == 0 || len > STORE_NAME_MAX || name[0] == '.' || strspn(name, accepted) != len)
+        return err_set(err, -EINVAL,
+                       "process \"%.64s\": must be 1 to %d letters, digits, _ . - and not begin "
+                       "with a dot",
+                       name, STORE_NAME_MAX);
+    return 0;
+}
+
+static int open_sandbox(struct store *s, const char *id, bool make, int *ret, struct err *err)
+{
+    int r = check_id(id, err);
+
+    if (r < 0)
+        return r;
+    r = open_dir(s->disk.sandboxes_fd, id, make, ret);
+    return r < 0 ? err_errno(err, r, "files of sandbox %s", id) : 0;
+}
+
+/* ---- files ---- */
+
+/* Visible as a whole or not at all; not yet on the disk. */
+static int replace_at(int dir_fd, const char *name, const char *text, size_t len)
+{
+    auto_close int fd = FD_NONE;
+    char tmp[STORE_NAME_MAX + 16];
+    int r;
+
+    (void)snprintf(tmp, sizeof(tmp), ".%s.tmp", name);
+    (void)unlinkat(dir_fd, tmp, 0); /* of one who was killed; the create decides */
+    fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -errno;
+    r = write_all(fd, text, len);
+    if (r == 0 && renameat(dir_fd, tmp, dir_fd, name) < 0)
+        r = -errno;
+    if (r < 0)
+        (void)unlinkat(dir_fd, tmp, 0);
+    return r;
+}
+
+/* dir: "" or "processes/". */
+static int save_json(struct store *s, const char *id, int dir_fd, const char *dir, const char *name,
+                     const json_t *root, size_t max, struct err *err)
+{
+    auto_free char *text = json_dumps(root, JSON_COMPACT);
+    char path[STORE_PATH_MAX];
+    size_t len;
+    int r;
+
+    if (text == NULL)
+        return err_errno(err, -ENOMEM, "sandbox %s: %s", id, name);
+    len = strlen(text);
+    if (len > max)
+        return err_set(err, -E2BIG, "sandbox %s: %s: longer than %zu bytes", id, name, max);
+    r = replace_at(dir_fd, name, text, len);
+    if (r < 0)
+        return err_errno(err, r, "sandbox %s: write %s", id, name);
+    (void)snprintf(path, sizeof(path), "%s/%s%s", id, dir, name);
+    disk_mark(&s->disk, path);
+    return 0;
+}
+
+static int load_json(int dir_fd, const char *name, size_t max, json_t **ret, struct err *err)
+{
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    r = file_read_at(dir_fd, name, max, &text, &len, err);
+    if (r == 0)
+        r = json_parse(text, len, max, ret, err);
+    return r;
+}
+
+/* ---- specs and states ---- */
+
+/* clang-format off */
+static const struct strtab state_names[] = {
+    {"creating", SANDBOX_CREATING}, {"created", SANDBOX_CREATED},   {"starting", SANDBOX_STARTING},
+    {"running", SANDBOX_RUNNING},   {"paused", SANDBOX_PAUSED},     {"stopping", SANDBOX_STOPPING},
+    {"stopped", SANDBOX_STOPPED},   {"removing", SANDBOX_REMOVING}, {0},
+};
+/* clang-format on */
+
+/* The struct in JSON's own types. */
+struct state_file {
+    int state;
+    int64_t created, started, finished, exit_code, restarts;
+    bool oom_killed, wanted;
+};
+
+#define STATE(member) offsetof(struct state_file, member)
+/* clang-format off */
+static const struct jfield state_fields[] = {
+    {.name = "state",      .decode = j_enum,  .off = STATE(state), .names = state_names, .required = true},
+    {.name = "createdMs",  .decode = j_int64, .off = STATE(created),   .max = INT64_MAX, .required = true},
+    {.name = "startedMs",  .decode = j_int64, .off = STATE(started),   .max = INT64_MAX, .required = true},
+    {.name = "finishedMs", .decode = j_int64, .off = STATE(finished),  .max = INT64_MAX, .required = true},
+    {.name = "exitCode",   .decode = j_int64, .off = STATE(exit_code), .min = -1, .max = 255, .required = true},
+    {.name = "restarts",   .decode = j_int64, .off = STATE(restarts),  .max = STORE_RESTARTS_MAX, .required = true},
+    {.name = "oomKilled",  .decode = j_bool,  .off = STATE(oom_killed), .required = true},
+    {.name = "wanted",     .decode = j_bool,  .off = STATE(wanted), .required = true},
+    {0},
+};
+/* clang-format on */
+
+int store_save_spec(struct store *s, const char *id, const struct spec *spec, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_close int dir = FD_NONE, sub = FD_NONE;
+    int r;
+
+    r = spec_to_json(spec, &root, err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s", id);
+    r = open_sandbox(s, id, true, &dir, err);
+    if (r < 0)
+        return r;
+    r = open_dir(dir, "logs", true, &sub);
+    if (r < 0)
+        return err_errno(err, r, "sandbox %s: logs", id);
+    return save_json(s, id, dir, "", "spec.json", root, STORE_SPEC_MAX, err);
+}
+
+/* What is saved must be loadable, whatever a clock that was set back has made of it. */
+static json_int_t clamp(int64_t n, int64_t min, int64_t max)
+{
+    return n < min ? min : n > max ? max : n;
+}
+
+int store_save_state(struct store *s, const char *id, const struct stored_state *state,
+                     struct err *err)
+{
+    const char *name = strtab_name(state_names, (int)state->state);
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_close int dir = FD_NONE;
+    int r;
+
+    if (name == NULL)
+        return err_set(err, -EINVAL, "sandbox %s: this state is not one to store", id);
+    r = open_sandbox(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    root = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "state", name, "createdMs",
+        clamp(state->created_ms, 0, INT64_MAX), "startedMs", clamp(state->started_ms, 0, INT64_MAX),
+        "finishedMs", clamp(state->finished_ms, 0, INT64_MAX), "exitCode",
+        clamp(state->exit_code, -1, 255), "restarts", clamp(state->restarts, 0, STORE_RESTARTS_MAX),
+        "oomKilled", state->oom_killed, "wanted", state->wanted);
+    if (root == NULL)
+        return err_errno(err, -ENOMEM, "sandbox %s: state", id);
+    return save_json(s, id, dir, "", "state.json", root, STORE_STATE_MAX, err);
+}
+
+static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct state_file f = {0};
+    int r;
+
+    r = load_json(dir_fd, "state.json", STORE_STATE_MAX, &root, err);
+    if (r == -ENOENT) {
+        *ret = (struct stored_state){.state = SANDBOX_CREATING, .exit_code = -1};
+        return 0;
+    }
+    if (r == 0)
+        r = json_decode(root, state_fields, &f, err);
+    if (r < 0)
+        return r;
+    *ret = (struct stored_state){
+        .state = (enum sandbox_state)f.state,
+        .created_ms = f.created,
+        .started_ms = f.started,
+        .finished_ms = f.finished,
+        .exit_code = (int)f.exit_code,
+        .oom_killed = f.oom_killed,
+        .restarts = (unsigned)f.restarts,
+        .wanted = f.wanted,
+    };
+    return 0;
+}
+
+int store_load(struct store *s, const char *id, struct spec **ret_spec, struct stored_state *ret,
+               struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    auto_close int dir = FD_NONE;
+    int r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    r = load_json(dir, "spec.json", STORE_SPEC_MAX, &root, err);
+    if (r == 0)
+        r = spec_from_json(root, &spec, err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s: spec.json", id);
+    r = load_state(dir, ret, err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s: state.json", id);
+    *ret_spec = take(spec);
+    return 0;
+}
+
+int store_remove(struct store *s, const char *id, struct err *err)
+{
+    char name[STORE_NAME_MAX + 16];
+    int r = check_id(id, err);
+
+    if (r < 0)
+        return r;
+    /* The name that a killed namesake left is taken until the purge has been there. */
+    for (int i = 0; i < GONE_TRIES_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "%s.%u", id, s->gone_next++);
+        if (renameat2(s->disk.sandboxes_fd, id, s->disk.gone_fd, name, RENAME_NOREPLACE) == 0) {
+            disk_purge(&s->disk);
+            return 0;
+        }
+        if (errno != EEXIST)
+            break;
+    }
+    return err_errno(err, -errno, "remove the files of sandbox %s", id);
+}
+
+int store_logs_fd(struct store *s, const char *id, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int fd = FD_NONE, r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    r = open_dir(dir, "logs", true, &fd);
+    return r < 0 ? err_errno(err, r, "logs of sandbox %s", id) : fd;
+}
+
+/* ---- lists ---- */
+
+/* The names in a directory that `keep` accepts, as a list that stays valid whatever the caller does
+ * to the directory. */
+static int list_dir(int dir_fd, bool (*keep)(char *name), char ***ret, struct err *err)
+{
+    char **names = calloc(1, sizeof(*names)), **more;
+    size_t count = 0, cap = 1;
+    int r = 0, fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+
+    if (d == NULL || names == NULL)
+        r = -(names == NULL ? ENOMEM : errno);
+    while (r == 0 && (e = readdir(d)) != NULL) {
+        if (!keep(e->d_name))
+            continue;
+        if (count + 1 == cap) {
+            more = reallocarray(names, cap *= 2, sizeof(*names));
+            if (more == NULL) {
+                r = -ENOMEM;
+                break;
+            }
+            names = more;
+        }
+        names[count] = strdup(e->d_name);
+        if (names[count] == NULL)
+            r = -ENOMEM;
+        else
+            names[++count] = NULL;
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    else if (fd >= 0)
+        (void)close(fd);
+    if (r < 0) {
+        json_strings_free(names);
+        return err_errno(err, r, "list the supervisor's directory");
+    }
+    *ret = names;
+    return 0;
+}
+
+static bool is_id(char *name)
+{
+    return launch_id_ok(name);
+}
+
+int store_each(struct store *s, void (*cb)(void *data, const char *id), void *data, struct err *err)
+{
+    char **ids = NULL;
+    int r;
+
+    r = list_dir(s->disk.sandboxes_fd, is_id, &ids, err);
+    if (r < 0)
+        return r;
+    for (char **id = ids; *id != NULL; id++)
+        cb(data, *id);
+    json_strings_free(ids);
+    return 0;
+}
+
+/* Cuts ".json" off. */
+static bool is_record(char *name)
+{
+    static const char suffix[] = ".json";
+    size_t len = strlen(name), cut = sizeof(suffix) - 1;
+
+    if (len <= cut || strcmp(name + len - cut, suffix) != 0)
+        return false;
+    name[len - cut] = '\0';
+    return check_name(name, NULL) == 0;
+}
+
+/* ---- processes ---- */
+
+static int open_processes(struct store *s, const char *id, bool make, int *ret, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    r = open_dir(dir, "processes", make, ret);
+    return r < 0 ? err_errno(err, r, "processes of sandbox %s", id) : 0;
+}
+
+static void record_name(char text[STORE_NAME_MAX + 6], const char *name)
+{
+    (void)snprintf(text, STORE_NAME_MAX + 6, "%s.json", name);
+}
+
+int store_save_process(struct store *s, const char *id, const char *name, json_t *record,
+                       struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    char file[STORE_NAME_MAX + 6];
+    int r;
+
+    r = check_name(name, err);
+    if (r == 0)
+        r = open_processes(s, id, true, &dir, err);
+    if (r < 0)
+        return r;
+    record_name(file, name);
+    return save_json(s, id, dir, "processes/", file, record, STORE_PROCESS_MAX, err);
+}
+
+int store_each_process(struct store *s, const char *id,
+                       void (*cb)(void *data, const char *name, json_t *record), void *data,
+                       struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    char **names = NULL;
+    int r;
+
+    r = open_processes(s, id, false, &dir, NULL);
+    if (r == -ENOENT)
+        return 0;
+    if (r < 0)
+        return err_errno(err, r, "processes of sandbox %s", id);
+    r = list_dir(dir, is_record, &names, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        auto_ptr(json_decref) json_t *record = NULL;
+        char file[STORE_NAME_MAX + 6];
+
+        if (i == STORE_PROCESSES_MAX) {
+            r = err_set(err, -E2BIG, "sandbox %s: more than %d process records", id,
+                        STORE_PROCESSES_MAX);
+            break;
+        }
+        record_name(file, names[i]);
+        if (load_json(dir, file, STORE_PROCESS_MAX, &record, NULL) < 0)
+            record = NULL;
+        cb(data, names[i], record);
+    }
+    json_strings_free(names);
+    return r;
+}
+
+int store_remove_process(struct store *s, const char *id, const char *name, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    char file[STORE_NAME_MAX + 6];
+    int r;
+
+    r = check_name(name, err);
+    if (r == 0)
+        r = open_processes(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    record_name(file, name);
+    if (unlinkat(dir, file, 0) < 0)
+        return err_errno(err, -errno, "process %s of sandbox %s", name, id);
+    return 0;
+}
