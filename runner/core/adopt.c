@@ -1,6 +1,7 @@
 /*
- * The start of a supervisor: every sandbox on disk is taken up. One whose init lives is asked for its execs (LIST); one whose init is gone is stopped; one whose files cannot be read is broken, and the
- * others do not suffer for it. What the launcher keeps and nobody here knows is released.
+ * The start of a supervisor: every sandbox on disk is taken up. One whose init lives is asked for
+ * its execs (LIST); one whose init is gone is stopped; one whose files cannot be read is broken,
+ * and the others do not suffer for it. What the launcher keeps and nobody here knows is released.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,9 @@ static void one_answered(struct supervisor *sup)
         sup->on_ready(sup->data);
 }
 
-/* ---- what init says ------------------------------------------------------------------------------------------------ */
+/* ---- what init says
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static void adopt_exec(struct sandbox *s, const struct imsg *msg)
 {
@@ -78,11 +81,13 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
         list_done(s);
 }
 
-/* ---- what the launcher says ------------------------------------------------------------------------------------------ */
+/* ---- what the launcher says
+ * ------------------------------------------------------------------------------------------ */
 
 static void is_stopped(struct sandbox *s, bool wanted)
 {
-    bool ran = s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STARTING;
+    bool ran =
+        s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STARTING;
 
     /* A reboot or the kernel ended it: nobody saw how. */
     if (ran && !s->has_exit) {
@@ -101,7 +106,8 @@ struct adoption {
     bool wanted;
 };
 
-static void on_adopted(void *data, int r, const struct launch_reply *reply, int fds[2], const struct err *err)
+static void on_adopted(void *data, int r, const struct launch_reply *reply, int fds[2],
+                       const struct err *err)
 {
     const struct imsg list = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_LIST};
     struct adoption *a = data;
@@ -119,7 +125,8 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
         is_stopped(s, wanted);
         one_answered(s->sup);
     } else if (r < 0) {
-        log_warn("supervisor", "id=%s cannot be taken up: %s", s->id, err != NULL ? err->msg : strerror(-r));
+        log_warn("supervisor", "id=%s cannot be taken up: %s", s->id,
+                 err != NULL ? err->msg : strerror(-r));
         (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : strerror(-r));
         s->state = SANDBOX_BROKEN;
         one_answered(s->sup);
@@ -151,7 +158,9 @@ static int ask(struct sandbox *s, bool wanted, struct err *err)
     return 0;
 }
 
-/* ---- what is on disk ---------------------------------------------------------------------------------------------------- */
+/* ---- what is on disk
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void take_up(void *data, const char *id)
 {
@@ -190,7 +199,8 @@ static void take_up(void *data, const char *id)
 }
 
 /* Directories of the launcher's whose creation or removal was cut off between its tree and ours. */
-static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2], const struct err *err)
+static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
+                       const struct err *err)
 {
     (void)data;
     (void)r;
@@ -214,7 +224,8 @@ static void release_unknown(struct supervisor *sup, const char *id)
     }
 }
 
-static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2], const struct err *err)
+static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                    const struct err *err)
 {
     struct supervisor *sup = data;
     auto_free char *ids = NULL;
@@ -227,7 +238,8 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
             if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
                 release_unknown(sup, id);
     } else {
-        log_warn("supervisor", "list of the launcher's sandboxes: %s", err != NULL ? err->msg : "unreadable");
+        log_warn("supervisor", "list of the launcher's sandboxes: %s",
+                 err != NULL ? err->msg : "unreadable");
     }
     one_answered(sup);
 }

@@ -133,7 +133,7 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .ask = ask_id_pool, .required = always,
         .without = START_FAIL " once the ranges are used up",
         .fix = "remove lines from /etc/subuid and /etc/subgid that reach into "
-               "1879048192-2147352575",
+               "1879048192-2147287039",
     },
     [CHECK_SUBIDS] = {
         .name = "subordinate-ids", .title = "subordinate ids", .group = "ids",

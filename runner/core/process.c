@@ -23,8 +23,8 @@ struct process {
     struct sandbox *sandbox; /* borrowed: it owns us */
     struct process *next;
     char id[PROCESS_ID_MAX + 1];
-    char **argv;        /* owned */
-    struct exec *exec;  /* owned reference while it is known to init */
+    char **argv;       /* owned */
+    struct exec *exec; /* owned reference while it is known to init */
     uint64_t exec_id;
     enum process_state state;
     int exit_code;
@@ -62,7 +62,9 @@ static bool running(const struct process *p)
     return p->state == PROCESS_STARTING || p->state == PROCESS_RUNNING;
 }
 
-/* ---- records ------------------------------------------------------------------------------------------------------ */
+/* ---- records
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void save(struct process *p)
 {
@@ -71,9 +73,10 @@ static void save(struct process *p)
 
     for (char **a = p->argv; argv != NULL && *a != NULL; a++)
         (void)json_array_append_new(argv, json_stringn_nocheck(*a, strlen(*a)));
-    record = json_pack("{s:o, s:I, s:i, s:i, s:I, s:I}", "argv", argv, "execId", (json_int_t)p->exec_id, "state",
-                       (int)p->state, "exitCode", p->exit_code, "startedMs", (json_int_t)p->started_ms, "finishedMs",
-                       (json_int_t)p->finished_ms);
+    record =
+        json_pack("{s:o, s:I, s:i, s:i, s:I, s:I}", "argv", argv, "execId", (json_int_t)p->exec_id,
+                  "state", (int)p->state, "exitCode", p->exit_code, "startedMs",
+                  (json_int_t)p->started_ms, "finishedMs", (json_int_t)p->finished_ms);
     if (record == NULL)
         return; /* OOM: a later supervisor does not know of it, this one does */
     (void)store_save_process(p->sandbox->sup->store, p->sandbox->id, p->id, record, NULL);
@@ -102,7 +105,9 @@ static void strings_free(char **list)
     free(list);
 }
 
-/* ---- watchers ---------------------------------------------------------------------------------------------------- */
+/* ---- watchers
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void tell(struct process *p)
 {
@@ -132,8 +137,9 @@ static int watch_segments(struct process *p)
     char path[256];
 
     for (int i = 0; i < 4; i++) {
-        (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/logs/%s.%s.%d", supervisor_tree(p->sandbox->sup),
-                       p->sandbox->id, p->id, i < 2 ? "out" : "err", i % 2);
+        (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/logs/%s.%s.%d",
+                       supervisor_tree(p->sandbox->sup), p->sandbox->id, p->id,
+                       i < 2 ? "out" : "err", i % 2);
         if (inotify_add_watch(p->inotify, path, IN_MODIFY) < 0)
             return -errno;
     }
@@ -183,7 +189,9 @@ void process_unwatch(struct process *p, struct process_watcher *w)
         *at = w->next;
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- life
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 static void process_free(struct process *p)
 {
@@ -291,20 +299,25 @@ static void on_exited(void *data, struct exec *e)
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
     p->finished_ms = now_ms();
     save(p);
-    (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id, p->exit_code);
-    events_emit(p->sandbox->sup->events, "process_exit", p->sandbox->id, sandbox_name(p->sandbox), detail);
+    (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id,
+                   p->exit_code);
+    events_emit(p->sandbox->sup->events, "process_exit", p->sandbox->id, sandbox_name(p->sandbox),
+                detail);
     tell(p);
 }
 
-static const struct exec_events exec_events = {.started = on_started, .failed = on_failed, .exited = on_exited};
+static const struct exec_events exec_events = {
+    .started = on_started, .failed = on_failed, .exited = on_exited};
 
 static int check_id(const char *id, struct err *err)
 {
     size_t len = strlen(id);
 
     if (len < 1 || len > PROCESS_ID_MAX || id[0] == '.' ||
-        strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != len || strcmp(id, "main") == 0)
-        return err_set(err, -EINVAL, "id: '%s': 1 to %d of A-Z a-z 0-9 _ . -, no dot first, not main", id,
+        strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != len ||
+        strcmp(id, "main") == 0)
+        return err_set(err, -EINVAL,
+                       "id: '%s': 1 to %d of A-Z a-z 0-9 _ . -, no dot first, not main", id,
                        PROCESS_ID_MAX);
     return 0;
 }
@@ -315,7 +328,8 @@ static struct process *process_alloc(struct sandbox *s, const char *id)
 
     if (p == NULL)
         return NULL;
-    *p = (struct process){.sandbox = s, .exit_code = -1, .inotify = FD_NONE, .segments = {-1, -1, -1, -1}};
+    *p = (struct process){
+        .sandbox = s, .exit_code = -1, .inotify = FD_NONE, .segments = {-1, -1, -1, -1}};
     (void)snprintf(p->id, sizeof(p->id), "%s", id);
     return p;
 }
@@ -341,9 +355,11 @@ static int check_start(struct sandbox *s, const char *id, struct err *err)
     int r;
 
     if (s->state != SANDBOX_RUNNING && s->state != SANDBOX_CREATED)
-        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s), sandbox_state_name(s->state));
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(s->state));
     if (s->process_count >= s->sup->limits.processes)
-        return err_set(err, -EAGAIN, "limit maxProcesses: sandbox %s has %u processes, ended ones included",
+        return err_set(err, -EAGAIN,
+                       "limit maxProcesses: sandbox %s has %u processes, ended ones included",
                        sandbox_name(s), s->process_count);
     r = check_id(id, err);
     if (r == 0 && process_find(s, id) != NULL)
@@ -351,8 +367,8 @@ static int check_start(struct sandbox *s, const char *id, struct err *err)
     return r;
 }
 
-int process_start(struct sandbox *s, const char *id, const struct exec_options *o, process_cb cb, void *data,
-                  struct process **ret, struct err *err)
+int process_start(struct sandbox *s, const char *id, const struct exec_options *o, process_cb cb,
+                  void *data, struct process **ret, struct err *err)
 {
     struct exec_options logged = *o;
     char made[PROCESS_ID_MAX + 1];
@@ -451,7 +467,9 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .finished_ms = p->finished_ms};
 }
 
-/* ---- taken up again ------------------------------------------------------------------------------------------------- */
+/* ---- taken up again
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static void load_one(void *data, const char *name, json_t *record)
 {
@@ -502,7 +520,9 @@ void process_load_all(struct sandbox *s)
     (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
 }
 
-/* ---- logs -------------------------------------------------------------------------------------------------------- */
+/* ---- logs
+ * --------------------------------------------------------------------------------------------------------
+ */
 
 struct segment {
     int fd;
@@ -534,8 +554,8 @@ static int read_segments(const struct process *p, int stream, struct segment ret
     return count;
 }
 
-ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size, uint64_t *ret_lost,
-                         struct err *err)
+ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
+                         uint64_t *ret_lost, struct err *err)
 {
     struct segment segments[2];
     int count = read_segments(p, stream, segments);

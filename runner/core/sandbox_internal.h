@@ -59,7 +59,7 @@ struct sandbox {
     int exit_code;
     bool oom_killed;
     int64_t created_ms, started_ms, finished_ms;
-    char error[256];
+    char error[512];
 };
 
 void sandbox_ref(struct sandbox *s);
@@ -94,6 +94,7 @@ int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struc
 void logs_remove(struct sandbox *s, const char *name);
 
 /* exec.c */
+void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
 /* Puts listeners on an exec that has none. */
 void exec_listen(struct exec *e, const struct exec_events *events, void *data);

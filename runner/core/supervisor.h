@@ -32,3 +32,27 @@ const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
 int supervisor_dir(const struct supervisor *s);
 /* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
 int supervisor_shim(const struct supervisor *s);
+
+/* The supervisor's own tree by name, as this process sees it: "" once that is its root. */
+const char *supervisor_tree(const struct supervisor *s);
+
+struct ready_policy;
+struct supervisor_config {
+    uv_loop_t *loop;               /* borrowed */
+    int launcher;                  /* SEQPACKET to the launcher; taken */
+    int dir_fd, shim_fd;           /* taken */
+    const char *tree;              /* borrowed; see supervisor_tree */
+    struct ready_policy *policies; /* taken */
+    struct supervisor_limits limits;
+    void (*on_ready)(void *data); /* every sandbox of earlier supervisors has been taken up */
+    void (*on_gone)(void *data);  /* the launcher is gone: nothing can be done any more */
+    void *data;
+};
+struct supervisor_limits supervisor_limits_default(void);
+/* Makes it and begins to take up what is there. */
+int supervisor_new(const struct supervisor_config *config, struct supervisor **ret,
+                   struct err *err);
+/* Lets go of everything; sandboxes go on. The loop has to run until its handles are closed, then
+ * supervisor_free. */
+void supervisor_close(struct supervisor *s);
+void supervisor_free(struct supervisor *s);

@@ -16,6 +16,7 @@ struct supervisor {
     struct sandbox *sandboxes;
     unsigned count;
     int dir_fd, shim_fd; /* owned */
+    const char *tree;    /* borrowed */
     unsigned adopting;   /* answers of LAUNCH_ADOPT that are awaited at the start */
     bool stopping;
     void (*on_ready)(void *data); /* when every sandbox has been taken up */

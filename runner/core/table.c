@@ -230,7 +230,8 @@ static size_t list_len(char *const *list)
     return n;
 }
 
-/* Names seen so far, by hash: a client's environment may have as many entries as fit into a request. */
+/* Names seen so far, by hash: a client's environment may have as many entries as fit into a
+ * request. */
 struct names {
     const char **slots; /* owned; entries */
     size_t mask;
@@ -287,7 +288,8 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 
     if (all == NULL)
         return NULL;
-    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s", s->spec->hostname != NULL ? s->spec->hostname : s->id);
+    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s",
+                   s->spec->hostname != NULL ? s->spec->hostname : s->id);
     all[count++] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     all[count++] = hostname;
     if (tty)

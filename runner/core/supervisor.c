@@ -1,0 +1,133 @@
+#include "core/supervisor.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/events.h"
+#include "core/launcher-client.h"
+#include "core/sandbox_internal.h"
+#include "core/store.h"
+#include "core/supervisor_internal.h"
+
+struct supervisor_limits supervisor_limits_default(void)
+{
+    return (struct supervisor_limits){
+        .sandboxes = 4096,
+        .processes = 256,
+        .execs = 512,
+        .connections = 1024,
+        .watchers = 256,
+        .output_bytes = 1 << 20,
+        .body_bytes = 1 << 20,
+        .log_bytes = 1 << 20,
+    };
+}
+
+static void on_launcher_gone(void *data)
+{
+    struct supervisor *s = data;
+
+    s->on_gone(s->data);
+}
+
+int supervisor_new(const struct supervisor_config *config, struct supervisor **ret, struct err *err)
+{
+    struct supervisor *s = calloc(1, sizeof(*s));
+    int r;
+
+    if (s == NULL)
+        return err_errno(err, -ENOMEM, "supervisor");
+    *s = (struct supervisor){.loop = config->loop,
+                             .policies = config->policies,
+                             .limits = config->limits,
+                             .dir_fd = config->dir_fd,
+                             .shim_fd = config->shim_fd,
+                             .tree = config->tree,
+                             .on_ready = config->on_ready,
+                             .on_gone = config->on_gone,
+                             .data = config->data};
+    s->events = events_new();
+    if (s->events == NULL) {
+        free(s);
+        return err_errno(err, -ENOMEM, "supervisor");
+    }
+    r = store_open(s->dir_fd, s->loop, &s->store, err);
+    if (r == 0) {
+        r = launcher_client_new(s->loop, config->launcher, on_launcher_gone, s, &s->launcher);
+        if (r < 0)
+            (void)err_errno(err, r, "launcher");
+    }
+    if (r == 0)
+        r = supervisor_adopt(s, err);
+    *ret = s; /* half made on failure: closed and freed like a whole one */
+    return r;
+}
+
+void supervisor_close(struct supervisor *s)
+{
+    if (s == NULL || s->stopping)
+        return;
+    s->stopping = true;
+    launcher_client_close(s->launcher);
+    for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
+        next = sb->next;
+        sandbox_ref(sb);
+        exec_forget_all(sb);
+        channel_close(sb->channel);
+        sb->channel = NULL;
+        sandbox_forget(sb);
+        sandbox_unref(sb);
+    }
+    store_close(s->store);
+    s->store = NULL;
+}
+
+void supervisor_free(struct supervisor *s)
+{
+    if (s == NULL)
+        return;
+    policies_free(s->policies);
+    events_free(s->events);
+    (void)close(s->dir_fd);
+    if (s->shim_fd >= 0)
+        (void)close(s->shim_fd);
+    free(s);
+}
+
+uv_loop_t *supervisor_loop(struct supervisor *s)
+{
+    return s->loop;
+}
+
+struct events *supervisor_events(struct supervisor *s)
+{
+    return s->events;
+}
+
+struct launcher_client *supervisor_launcher(struct supervisor *s)
+{
+    return s->launcher;
+}
+
+const struct supervisor_limits *supervisor_limits(const struct supervisor *s)
+{
+    return &s->limits;
+}
+
+int supervisor_dir(const struct supervisor *s)
+{
+    return s->dir_fd;
+}
+
+int supervisor_shim(const struct supervisor *s)
+{
+    return s->shim_fd;
+}
+
+const char *supervisor_tree(const struct supervisor *s)
+{
+    return s->tree;
+}
