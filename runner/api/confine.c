@@ -1,0 +1,214 @@
+#include "api/confine.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+/* What libuv, its thread pool, glibc and we use on what is open. Refused with EPERM is everything
+ * else. */
+static const char *const allowed[] = {
+    /* descriptors */
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "pread64",
+    "pwrite64",
+    "preadv",
+    "pwritev",
+    "lseek",
+    "close",
+    "close_range",
+    "dup",
+    "dup2",
+    "dup3",
+    "fcntl",
+    "ioctl",
+    "pipe2",
+    "splice",
+    "tee",
+    "sendfile",
+    "copy_file_range",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "eventfd2",
+    "timerfd_create",
+    "timerfd_settime",
+    "timerfd_gettime",
+    "signalfd4",
+    "inotify_init1",
+    "inotify_add_watch",
+    "inotify_rm_watch",
+    "memfd_create",
+    /* sockets that are there, and those that they accept */
+    "accept",
+    "accept4",
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "shutdown",
+    "getsockopt",
+    "setsockopt",
+    "getsockname",
+    "getpeername",
+    "socketpair",
+    /* files beneath our root */
+    "open",
+    "openat",
+    "openat2",
+    "stat",
+    "fstat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+    "getdents64",
+    "mkdir",
+    "mkdirat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "rename",
+    "renameat",
+    "renameat2",
+    "ftruncate",
+    "fallocate",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "fchmod",
+    "fchmodat",
+    "utimensat",
+    "flock",
+    "statfs",
+    "fstatfs",
+    "umask",
+    "getcwd",
+    "fadvise64",
+    "mknodat",
+    /* memory, threads, time, ourselves */
+    "mmap",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "madvise",
+    "brk",
+    "futex",
+    "futex_waitv",
+    "set_robust_list",
+    "rseq",
+    "sched_yield",
+    "sched_getaffinity",
+    "membarrier",
+    "getrandom",
+    "clock_gettime",
+    "clock_getres",
+    "clock_nanosleep",
+    "nanosleep",
+    "gettimeofday",
+    "time",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "rt_sigpending",
+    "rt_sigtimedwait",
+    "sigaltstack",
+    "restart_syscall",
+    "exit",
+    "exit_group",
+    "getpid",
+    "gettid",
+    "getppid",
+    "getuid",
+    "geteuid",
+    "getgid",
+    "getegid",
+    "getrusage",
+    "getrlimit",
+    "prlimit64",
+    "sysinfo",
+    "uname",
+    "tgkill",
+    "waitid",
+    "wait4",
+    "pidfd_send_signal",
+    "prctl",
+    "arch_prctl",
+    "set_tid_address",
+};
+
+static int add_rules(scmp_filter_ctx ctx)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+        int nr = seccomp_syscall_resolve_name(allowed[i]);
+
+        if (nr != __NR_SCMP_ERROR)
+            r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
+    }
+    /* Threads, never processes: glibc falls back to clone when clone3 is not there. */
+    if (r == 0)
+        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    if (r == 0)
+        r = seccomp_rule_add(
+            ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+            SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM));
+    /* libuv tries io_uring and goes without. */
+    if (r == 0)
+        r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+    return r;
+}
+
+static int install_filter(struct err *err)
+{
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    int r;
+
+    if (ctx == NULL)
+        return err_errno(err, -ENOMEM, "the supervisor's filter");
+    r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    if (r == 0)
+        r = add_rules(ctx);
+    if (r == 0)
+        r = seccomp_load(ctx); /* sets no_new_privs, too */
+    seccomp_release(ctx);
+    return r < 0 ? err_errno(err, r, "the supervisor's filter") : 0;
+}
+
+int confine_supervisor(int root_fd, unsigned uid, struct err *err)
+{
+    if (fchdir(root_fd) < 0 || chroot(".") < 0)
+        return err_errno(err, -errno, "the supervisor's root");
+    /* From root to anybody else: the kernel takes all capabilities. */
+    if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+        return err_errno(err, -errno, "the supervisor's ids");
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return err_errno(err, -errno, "the supervisor");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 0; /* the sanitizers' own threads and ptrace need what the filter refuses */
+#else
+    return install_filter(err);
+#endif
+}

@@ -1,0 +1,441 @@
+#include "api/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "api/confine.h"
+#include "api/http.h"
+#include "api/native/native.h"
+#include "api/route.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "core/paths.h"
+#include "core/policies.h"
+#include "core/supervisor.h"
+#include "image/embed.h"
+#include "image/layer.h"
+#include "launch/idrange.h"
+#include "launch/launcher.h"
+#include "proto/syscalls.h"
+
+enum {
+    LISTEN_FDS_START = 3, /* sd_listen_fds(3) */
+    BACKLOG = 128,
+    STOP_GRACE_MS = 2000,
+    FDS_WANTED = 65536,
+};
+
+static const char policies_dir[] = "/etc/rind/policies";
+static const char socket_group[] = "rind";
+
+/* What is open when the two processes part. */
+struct serve {
+    const struct serve_config *config;
+    struct launcher *launcher;
+    struct ready_policy *policies;
+    int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd; /* owned */
+    bool made_socket;
+};
+
+/* ---- the socket
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static int inherited_socket(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+
+    if (pid == NULL || count == NULL || atol(pid) != (long)getpid() || strcmp(count, "1") != 0)
+        return FD_NONE;
+    (void)fcntl(LISTEN_FDS_START, F_SETFD, FD_CLOEXEC);
+    return LISTEN_FDS_START;
+}
+
+/* What is in the way: a socket that nobody answers at is an earlier daemon's, anything else is not
+ * ours to remove. */
+static int clear_path(const struct sockaddr_un *name, struct err *err)
+{
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct stat st;
+
+    if (lstat(name->sun_path, &st) < 0)
+        return errno == ENOENT ? 0 : err_errno(err, -errno, "socket %s", name->sun_path);
+    if (!S_ISSOCK(st.st_mode))
+        return err_set(err, -EEXIST, "socket %s: something that is no socket is there",
+                       name->sun_path);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)name, sizeof(*name)) == 0)
+        return err_set(err, -EADDRINUSE, "socket %s: a rind serve answers there already",
+                       name->sun_path);
+    return unlink(name->sun_path) < 0 ? err_errno(err, -errno, "socket %s", name->sun_path) : 0;
+}
+
+/* Nobody else's from its first moment: made under a umask, opened to the group afterwards. */
+static int make_socket(const char *path, struct err *err)
+{
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const struct group *group = getgrnam(socket_group);
+    mode_t mask;
+    int r;
+
+    if (strlen(path) >= sizeof(name.sun_path))
+        return err_set(err, -ENAMETOOLONG, "socket %s: longer than %zu bytes", path,
+                       sizeof(name.sun_path) - 1);
+    (void)strcpy(name.sun_path, path);
+    r = clear_path(&name, err);
+    if (r < 0)
+        return r;
+    mask = umask(0177);
+    r = fd < 0 || bind(fd, (const struct sockaddr *)&name, sizeof(name)) < 0 ? -errno : 0;
+    (void)umask(mask);
+    if (r == 0 && listen(fd, BACKLOG) < 0)
+        r = -errno;
+    if (r == 0 && group != NULL && geteuid() == 0 &&
+        (lchown(path, 0, group->gr_gid) < 0 || chmod(path, 0660) < 0))
+        r = -errno;
+    return r < 0 ? err_errno(err, r, "socket %s", path) : take_fd(&fd);
+}
+
+/* READY is told over a descriptor that was connected before the supervisor has no paths any more.
+ */
+static int notify_socket(void)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    auto_close int fd = FD_NONE;
+    socklen_t len;
+
+    if (path == NULL || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(name.sun_path))
+        return FD_NONE;
+    (void)strcpy(name.sun_path, path);
+    len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    if (path[0] == '@')
+        name.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&name, len) < 0)
+        return FD_NONE;
+    return take_fd(&fd);
+}
+
+/* ---- opening
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+static int make_dir(int at, const char *path, mode_t mode, uid_t owner, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+
+    if (mkdirat(at, path, mode) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "make directory %s", path);
+    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fchown(fd, owner, owner) < 0)
+        return err_errno(err, -errno, "directory %s", path);
+    return take_fd(&fd);
+}
+
+/* One daemon a state directory. */
+static int take_lock(int state_fd, struct err *err)
+{
+    auto_close int fd =
+        openat(state_fd, "serve.lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "serve.lock");
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, -EBUSY, "another rind serve works in this state directory");
+    return take_fd(&fd);
+}
+
+static int open_all(struct serve *s, struct err *err)
+{
+    static const char *const prefixes[] = {
+        "/", NULL}; /* what the owner may mount; others: client policy */
+    const struct launcher_config config = {.state_dir = s->config->state_dir,
+                                           .ids_dir = CORE_IDS_DIR,
+                                           .bind_prefixes = prefixes,
+                                           .init_image = embed_init().data,
+                                           .init_size = embed_init().len};
+    int base = FD_NONE, root = FD_NONE, state, r;
+
+    r = launcher_open(&config, &s->launcher, err);
+    if (r < 0)
+        return r;
+    state = launcher_state_fd(s->launcher);
+    s->lock_fd = take_lock(state, err);
+    if (s->lock_fd < 0)
+        return s->lock_fd;
+    (void)launcher_sweep(s->launcher);
+    r = launcher_recover(s->launcher, err);
+    if (r == 0)
+        r = image_default_layers(state, &base, &root, err);
+    if (r == 0)
+        r = policies_load(state, policies_dir, &s->policies, err);
+    if (base >= 0)
+        (void)close(base);
+    if (root >= 0)
+        (void)close(root);
+    if (r < 0)
+        return r;
+    s->tree_fd = make_dir(state, "supervisor", 0700, IDRANGE_SUPERVISOR, err);
+    if (s->tree_fd < 0)
+        return s->tree_fd;
+    s->shim_fd = memfd_program("sandbox-shim", embed_shim().data, embed_shim().len);
+    if (s->shim_fd < 0)
+        return err_errno(err, s->shim_fd, "load sandbox-shim");
+    s->notify_fd = notify_socket();
+    s->listen_fd = inherited_socket();
+    s->made_socket = s->listen_fd < 0;
+    if (s->made_socket)
+        s->listen_fd = make_socket(s->config->socket, err);
+    return s->listen_fd < 0 ? s->listen_fd : 0;
+}
+
+static void serve_done(struct serve *s)
+{
+    const int fds[] = {s->tree_fd, s->shim_fd, s->listen_fd, s->lock_fd, s->notify_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    policies_free(s->policies);
+    launcher_free(s->launcher);
+}
+
+/* ---- the supervisor
+ * --------------------------------------------------------------------------------------------------
+ */
+
+struct daemon {
+    uv_loop_t loop;
+    uv_signal_t term, interrupt;
+    struct supervisor *supervisor;
+    struct http_server *server;
+    struct native native;
+    struct route_set sets[NATIVE_SETS_MAX + 1];
+    int listen_fd, notify_fd;
+    bool stop_sandboxes, closing, lost;
+};
+
+static void stop(struct daemon *d);
+
+static void on_server_closed(void *data)
+{
+    struct daemon *d = data;
+
+    native_done(&d->native);
+    supervisor_close(d->supervisor);
+    uv_close((uv_handle_t *)&d->term, NULL);
+    uv_close((uv_handle_t *)&d->interrupt, NULL);
+}
+
+static void close_server(struct daemon *d)
+{
+    http_server_close(d->server, STOP_GRACE_MS, on_server_closed, d);
+}
+
+static void stop(struct daemon *d)
+{
+    if (d->closing)
+        return;
+    d->closing = true;
+    log_info("serve", "stops");
+    close_server(d);
+}
+
+static void on_signal(uv_signal_t *h, int signo)
+{
+    (void)signo;
+    stop(h->data);
+}
+
+static void on_launcher_gone(void *data)
+{
+    struct daemon *d = data;
+
+    d->lost = true;
+    log_error("serve", "the launcher is gone");
+    stop(d);
+}
+
+/* Only now: who connects finds every sandbox that there was. */
+static void on_ready(void *data)
+{
+    static const char ready[] = "READY=1\nSTATUS=serving";
+    struct daemon *d = data;
+    struct err err = ERR_NONE;
+
+    if (d->closing)
+        return;
+    if (http_server_listen(d->server, d->listen_fd, &err) < 0) {
+        log_error("serve", "%s", err.msg);
+        d->lost = true;
+        stop(d);
+        return;
+    }
+    d->listen_fd = FD_NONE;
+    if (d->notify_fd >= 0)
+        (void)!send(d->notify_fd, ready, sizeof(ready) - 1, MSG_NOSIGNAL);
+    log_info("serve", "ready");
+}
+
+static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *err)
+{
+    struct supervisor_config config = {.loop = &d->loop,
+                                       .launcher = sock,
+                                       .dir_fd = take_fd(&s->tree_fd),
+                                       .shim_fd = take_fd(&s->shim_fd),
+                                       .tree = "",
+                                       .policies = take(s->policies),
+                                       .limits = supervisor_limits_default(),
+                                       .on_ready = on_ready,
+                                       .on_gone = on_launcher_gone,
+                                       .data = d};
+    struct native_config native = {.owner = geteuid(), .doctor_fd = FD_NONE};
+    int r;
+
+    d->listen_fd = take_fd(&s->listen_fd);
+    d->notify_fd = take_fd(&s->notify_fd);
+    d->stop_sandboxes = s->config->stop_sandboxes;
+    r = uv_loop_init(&d->loop);
+    if (r < 0)
+        return err_errno(err, r, "event loop");
+    r = confine_supervisor(config.dir_fd, IDRANGE_SUPERVISOR, err);
+    if (r == 0)
+        r = supervisor_new(&config, &d->supervisor, err);
+    if (r < 0)
+        return r;
+    native.supervisor = d->supervisor;
+    r = native_init(&d->native, &native);
+    if (r < 0)
+        return err_errno(err, r, "API");
+    (void)native_route_sets(&d->native, d->sets);
+    r = http_server_new(&d->loop, NULL, d->sets, &d->server, err);
+    if (r < 0)
+        return r;
+    (void)uv_signal_init(&d->loop, &d->term);
+    (void)uv_signal_init(&d->loop, &d->interrupt);
+    d->term.data = d->interrupt.data = d;
+    (void)uv_signal_start(&d->term, on_signal, SIGTERM);
+    (void)uv_signal_start(&d->interrupt, on_signal, SIGINT);
+    return 0;
+}
+
+static int supervisor_main(struct serve *s, int sock)
+{
+    static struct daemon d;
+    struct rlimit files = {.rlim_cur = FDS_WANTED, .rlim_max = FDS_WANTED};
+    struct err err = ERR_NONE;
+
+    (void)prctl(PR_SET_NAME, "rind-supervisor");
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0 && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    /* What the launcher holds is not the supervisor's. */
+    launcher_free(take(s->launcher));
+    (void)close(take_fd(&s->lock_fd));
+    if (daemon_open(&d, s, sock, &err) < 0) {
+        log_error("serve", "%s", err.msg);
+        return 1;
+    }
+    (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    supervisor_free(d.supervisor);
+    if (uv_loop_close(&d.loop) != 0) {
+        log_error("serve", "handles are left open");
+        return 1;
+    }
+    return d.lost ? 1 : 0;
+}
+
+/* ---- the launcher
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t supervisor_pid;
+
+/* A stop is the supervisor's business; its end is ours. */
+static void pass_on(int signo)
+{
+    if (supervisor_pid > 0)
+        (void)kill(supervisor_pid, signo);
+}
+
+static int launcher_main(struct serve *s, int sock, pid_t child, struct err *err)
+{
+    struct sigaction forward = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    int status = 0, r;
+
+    supervisor_pid = child;
+    (void)prctl(PR_SET_NAME, "rind-launcher");
+    (void)sigaction(SIGTERM, &forward, NULL);
+    (void)sigaction(SIGINT, &forward, NULL);
+    r = launcher_serve(s->launcher, sock, err);
+    (void)close(sock); /* should it be the launcher that failed: the supervisor ends now */
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    supervisor_pid = 0;
+    if (s->made_socket && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        (void)unlink(s->config->socket);
+    if (r < 0)
+        return r;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    return err_set(err, -ECHILD,
+                   "the supervisor ended with %s %d; sandboxes go on, start rind serve again",
+                   WIFSIGNALED(status) ? "signal" : "status",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+int serve_run(const struct serve_config *config, struct err *err)
+{
+    struct serve s = {.config = config,
+                      .tree_fd = FD_NONE,
+                      .shim_fd = FD_NONE,
+                      .listen_fd = FD_NONE,
+                      .lock_fd = FD_NONE,
+                      .notify_fd = FD_NONE};
+    int pair[2], r;
+    pid_t child;
+
+    if (config->debug)
+        log_set_level(LOG_LEVEL_DEBUG);
+    r = open_all(&s, err);
+    if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        r = err_errno(err, -errno, "launcher socket");
+    if (r < 0) {
+        serve_done(&s);
+        return r;
+    }
+    child = fork();
+    if (child == 0) {
+        (void)close(pair[0]);
+        _exit(supervisor_main(&s, pair[1]));
+    }
+    (void)close(pair[1]);
+    if (child < 0) {
+        r = err_errno(err, -errno, "fork the supervisor");
+        (void)close(pair[0]);
+    } else {
+        (void)close(take_fd(&s.listen_fd));
+        r = launcher_main(&s, pair[0], child, err);
+    }
+    serve_done(&s);
+    return r;
+}
