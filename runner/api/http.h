@@ -120,7 +120,9 @@ struct http_peer {
 };
 
 struct http_param {
-    const char *name, *value;
+    const char *name; /* in the pattern: not NUL-terminated */
+    size_t name_len;
+    const char *value;
 };
 
 typedef void http_body_fn(struct http_request *req, const char *data, size_t len);
@@ -150,16 +152,17 @@ struct http_request {
     http_event_fn *on_gone; /* see above; set before the handler returns to the loop */
 
     /* The front's own. */
-    struct http_conn *conn; /* never NULL */
+    struct http_conn *conn;      /* never NULL */
+    const struct route_set *set; /* NULL until a path has been read */
     struct http_param params[HTTP_MAX_PARAMS];
     size_t param_count;
     char *query; /* decoded in place by http_query; NULL: none */
+    char *store; /* room for the decoded path */
     http_body_fn *on_body;
-    bool http10, keep_alive, expect_continue, upgraded;
-    bool started, ended, chunked, dispatched; /* of the reply */
-    bool body_done, body_paused, end_told, gone_told, want_drain;
-    size_t body_max;
     int64_t reply_left; /* of a Content-Length that the handler promised; -1: none */
+    bool http10, keep_alive, expect_continue;
+    bool dispatched, started, chunked, bodiless, upgraded, shut, ended;
+    bool body_done, body_paused, end_told, gone_told, want_drain;
 };
 
 /* A header's value by its name in any case; the first one; NULL when there is none. */
@@ -211,11 +214,13 @@ void http_body_resume(struct http_request *req);
 /* ---- upgrades ---- */
 
 /*
- * ROUTE_UPGRADE, when req->upgrade: sends 101 with `Upgrade: protocol` and hands over the raw
- * stream in both directions. on_body gets what the client sends (from what came in the same packet
- * on; pause and resume as above) and (NULL, 0) at its half-close, after which writing goes on.
+ * ROUTE_UPGRADE: sends 101 with `Upgrade: protocol` (req->upgrade must be set), or without a
+ * protocol a plain 200, as Docker does for clients that do not ask, and hands over the raw stream
+ * in both directions. on_body gets what the client sends (from what came in the same packet on;
+ * pause and resume as above) and (NULL, 0) at its half-close, after which writing goes on.
  * http_write writes raw bytes, http_shutdown half-closes our direction behind what is queued,
- * http_end closes both behind what is queued, http_abort at once.
+ * http_end closes both behind what is queued, http_abort at once. When both directions are closed
+ * the client is gone.
  */
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { ROUTE_SEGMENTS_MAX = 64 /* parts of a path; more is 404 */ };
+
 struct err;
 struct http_request;
 
@@ -59,14 +61,14 @@ struct route_set {
 int route_check(const struct route *routes, struct err *err);
 
 /*
- * Finds the row for req->method and req->path and sets route, context, version and params. 0;
- * -ENOENT; -EINVAL (a bad escape); -EOPNOTSUPP with the methods that would do in allow ("GET,
- * HEAD"). `*set` is the set of the row, or of the path as far as that can be said (never NULL).
- * `store` is where decoded parts go: at least strlen(path) + 1 bytes that live as long as the
- * request.
+ * Finds the row for req->method and req->path and sets route, set, context, version and params. 0;
+ * -ENOENT; -EINVAL (a bad escape, a bad value for a name); -EOPNOTSUPP with the methods that would
+ * do in allow ("GET, HEAD"). req->set is set in any case: to the row's, or to the first that could
+ * be meant. `store` is where decoded parts go: at least strlen(path) + 1 bytes that live as long as
+ * the request.
  */
-int route_match(const struct route_set *sets, struct http_request *req, char *store,
-                const struct route_set **set, char *allow, size_t allow_size, struct err *err);
+int route_match(const struct route_set *sets, struct http_request *req, char *store, char *allow,
+                size_t allow_size, struct err *err);
 
 /*
  * Percent-decodes len bytes to dst (at least len + 1 bytes; may be src), NUL-terminates and returns

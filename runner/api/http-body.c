@@ -1,0 +1,97 @@
+#include <errno.h>
+#include <string.h>
+
+#include "api/http-internal.h"
+#include "api/route.h"
+
+/*
+ * The parser stops after each message (on_message_complete pauses it), so it never sees a byte of
+ * the next one; and within a streamed body where the handler pauses, so that nothing is delivered
+ * that was not asked for.
+ */
+
+static int on_message_complete(llhttp_t *parser)
+{
+    ((struct http_conn *)parser->data)->message_done = true;
+    return HPE_PAUSED;
+}
+
+static int deliver(struct http_request *req, const char *at, size_t len)
+{
+    if (req->on_body != NULL && !req->ended)
+        req->on_body(req, at, len);
+    return req->body_paused || req->ended ? HPE_PAUSED : 0;
+}
+
+static int on_body(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http_conn *c = parser->data;
+    struct http_request *req = c->req;
+
+    if (len == 0) /* the parser says so when it goes on after a pause */
+        return 0;
+    c->framing = 0;
+    c->mark = at + len;
+    c->body_seen += len;
+    if (req == NULL || req->ended) { /* nobody wants it */
+        c->discarded += len;
+        return 0;
+    }
+    if (req->dispatched)
+        return deliver(req, at, len);
+    return buf_append(&req->body, at, len) < 0 ? HPE_USER : 0;
+}
+
+const llhttp_settings_t http_parser_settings = {
+    .on_url = request_on_url,
+    .on_header_field = request_on_field,
+    .on_header_value = request_on_value,
+    .on_headers_complete = request_on_headers,
+    .on_body = on_body,
+    .on_message_complete = on_message_complete,
+};
+
+int body_refusal(const struct http_request *req, struct err *err)
+{
+    if (req->body.max == 0)
+        return err_set(err, -EINVAL, "takes no body");
+    return err_set(err, -E2BIG, "a body of more than %zu bytes", req->body.max);
+}
+
+static int explain(struct http_conn *c, enum llhttp_errno e, struct err *err)
+{
+    const struct http_request *req = c->req;
+
+    if (e != HPE_USER || req == NULL)
+        return err_set(err, -EBADMSG, "malformed body: %s", llhttp_get_error_reason(&c->parser));
+    if (c->body_seen > req->body.max)
+        return body_refusal(req, err);
+    return err_errno(err, -ENOMEM, "a body");
+}
+
+int body_feed(struct http_conn *c, struct err *err)
+{
+    const char *data = c->in.data + c->in.pos;
+    size_t len = bytes_left(&c->in), used = len;
+    enum llhttp_errno e;
+
+    if (len == 0)
+        data = "";
+
+    if (llhttp_get_errno(&c->parser) == HPE_PAUSED)
+        llhttp_resume(&c->parser);
+    /* Also without new bytes: after a pause at the end of the last piece the end itself is still to
+     * be told. */
+    c->mark = data;
+    e = llhttp_execute(&c->parser, data, len);
+    if (e == HPE_PAUSED && len > 0)
+        used = (size_t)(llhttp_get_error_pos(&c->parser) - data);
+    else if (e != HPE_OK && e != HPE_PAUSED)
+        return explain(c, e, err);
+    c->framing += (size_t)(data + used - c->mark);
+    bytes_use(&c->in, used);
+    if (c->framing > c->server->config.max_head)
+        return err_set(err, -EBADMSG, "malformed body: more than %zu bytes between its parts",
+                       c->server->config.max_head);
+    return 0;
+}

@@ -1,0 +1,612 @@
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/error.h"
+#include "api/http-internal.h"
+#include "api/route.h"
+#include "base/auto.h"
+
+/*
+ * conn_run is the one place that moves a connection on and that calls handlers. It is called from
+ * the loop only (the socket is ready, a clock has run out, conn_kick), never from an API call, so a
+ * handler is never re-entered. API calls change what their request says and what is queued;
+ * conn_settle then does what needs no handler.
+ */
+
+/* ---- states ---- */
+
+static void on_timer(uv_timer_t *t);
+
+static void enter(struct http_conn *c, enum conn_state to)
+{
+    static const unsigned char allowed[CONN_STATES] = {
+        [CONN_HEAD] = 1 << CONN_BODY | 1 << CONN_HANDLE | 1 << CONN_FINISH | 1 << CONN_CLOSED,
+        [CONN_BODY] = 1 << CONN_HANDLE | 1 << CONN_FINISH | 1 << CONN_CLOSED,
+        [CONN_HANDLE] = 1 << CONN_RAW | 1 << CONN_FINISH | 1 << CONN_CLOSED,
+        [CONN_RAW] = 1 << CONN_FINISH | 1 << CONN_CLOSED,
+        [CONN_FINISH] = 1 << CONN_HEAD | 1 << CONN_LINGER | 1 << CONN_CLOSED,
+        [CONN_LINGER] = 1 << CONN_CLOSED,
+    };
+    const struct http_config *config = &c->server->config;
+    const unsigned clocks[CONN_STATES] = {
+        [CONN_HEAD] = config->idle_ms,
+        [CONN_BODY] = config->body_ms,
+        [CONN_FINISH] = config->write_ms,
+        [CONN_LINGER] = HTTP_LINGER_MS,
+    };
+
+    assert((allowed[c->state] & 1 << to) != 0);
+    c->state = to;
+    if (to == CONN_CLOSED)
+        return;
+    (void)uv_timer_stop(&c->timer);
+    if (clocks[to] > 0)
+        (void)uv_timer_start(&c->timer, on_timer, clocks[to], 0);
+}
+
+static void free_if_done(struct http_conn *c)
+{
+    if (c->state != CONN_CLOSED || c->handles > 0 || c->req != NULL || c->kicked || c->busy > 0)
+        return;
+    conn_free(c);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct http_conn *c = h->data;
+
+    c->handles--;
+    free_if_done(c);
+}
+
+static void drop_request(struct http_conn *c)
+{
+    request_free(c->req);
+    c->req = NULL;
+}
+
+/* Gives everything up but the request that a handler still holds; tells it, once. */
+static void tear_down(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+
+    if (c->state != CONN_CLOSED) {
+        enter(c, CONN_CLOSED);
+        uv_close((uv_handle_t *)&c->poll, on_handle_closed);
+        uv_close((uv_handle_t *)&c->timer, on_handle_closed);
+        (void)close(take_fd(&c->fd));
+        bytes_done(&c->in);
+        bytes_done(&c->out);
+    }
+    if (req != NULL && req->dispatched && !req->ended && !req->gone) {
+        req->gone = true;
+        if (req->on_gone != NULL)
+            req->on_gone(req);
+    }
+    if (req != NULL && (req->ended || !req->dispatched))
+        drop_request(c);
+}
+
+/* ---- watching ---- */
+
+static bool wants_read(const struct http_conn *c)
+{
+    const struct http_request *req = c->req;
+
+    if (c->eof)
+        return false;
+    switch (c->state) {
+    case CONN_HEAD:
+    case CONN_BODY:
+    case CONN_LINGER:
+        return true;
+    case CONN_HANDLE:
+        if (!req->body_done)
+            return req->on_body != NULL && !req->body_paused;
+        return bytes_left(&c->in) < c->server->config.max_pipeline;
+    case CONN_RAW:
+        return !req->body_paused;
+    case CONN_FINISH:
+        return c->keep && !c->message_done && bytes_left(&c->out) == 0;
+    case CONN_CLOSED:
+    case CONN_STATES:
+        break;
+    }
+    return false;
+}
+
+/* The clock of a body that is streamed runs while it is the client's turn. */
+static void body_clock(struct http_conn *c, bool reading)
+{
+    bool waits = reading && !c->req->body_done;
+
+    if (!waits)
+        (void)uv_timer_stop(&c->timer);
+    else if (!uv_is_active((uv_handle_t *)&c->timer))
+        (void)uv_timer_start(&c->timer, on_timer, c->server->config.body_ms, 0);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events);
+
+void conn_watch(struct http_conn *c)
+{
+    /*
+     * UV_PRIORITIZED is always asked for. It stands for two things: libuv reports a hang-up as
+     * whatever was asked for, and this is how we hear that a client is gone while we do not want to
+     * read; and urgent data, which has no place here. Both end the connection.
+     */
+    int events = UV_PRIORITIZED;
+    bool reading;
+
+    if (c->state == CONN_CLOSED)
+        return;
+    reading = wants_read(c);
+    if (c->state == CONN_HANDLE)
+        body_clock(c, reading);
+    if (reading)
+        events |= UV_READABLE;
+    if (bytes_left(&c->out) > 0)
+        events |= UV_WRITABLE;
+    if (events == c->events)
+        return;
+    c->events = events;
+    if (uv_poll_start(&c->poll, events, on_poll) < 0)
+        conn_break(c);
+}
+
+void conn_kick(struct http_conn *c)
+{
+    if (c->busy > 0 || c->kicked)
+        return;
+    c->kicked = true;
+    c->kick_next = c->server->kicked;
+    c->server->kicked = c;
+    server_kick(c->server);
+}
+
+void conn_break(struct http_conn *c)
+{
+    c->broken = true;
+    conn_kick(c);
+}
+
+/* ---- reading ---- */
+
+static size_t read_size(const struct http_conn *c)
+{
+    size_t left = bytes_left(&c->in), max = c->server->config.max_pipeline;
+
+    if (c->state == CONN_HEAD && left < HTTP_READ_SIZE)
+        return left < HTTP_READ_FIRST ? HTTP_READ_FIRST : left;
+    if (c->state == CONN_HANDLE && c->req->body_done)
+        return max - left < HTTP_READ_FIRST ? max - left : HTTP_READ_FIRST;
+    return HTTP_READ_SIZE;
+}
+
+static void read_some(struct http_conn *c)
+{
+    size_t size = read_size(c);
+    ssize_t n;
+
+    if (bytes_reserve(&c->in, size) < 0) {
+        conn_break(c);
+        return;
+    }
+    do
+        n = recv(c->fd, c->in.data + c->in.len, size, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n > 0)
+        c->in.len += (size_t)n;
+    else if (n == 0)
+        c->eof = true;
+    else if (errno != EAGAIN)
+        conn_break(c);
+    if (c->state == CONN_HANDLE)
+        (void)uv_timer_stop(&c->timer); /* started anew by conn_watch */
+}
+
+/* ---- from a head to a handler ---- */
+
+static void fail(struct http_conn *c, int status, int code, const char *message, const char *allow)
+{
+    request_fail(c->req, status, code, message, allow);
+}
+
+/* Refuses what could not be read: nothing on this connection can be trusted to be where we think it
+ * is. */
+static void refuse(struct http_conn *c, int status, int code, const char *message)
+{
+    if (c->req == NULL && request_blank(c) < 0) {
+        conn_break(c);
+        return;
+    }
+    c->req->keep_alive = false;
+    c->message_done = false;
+    fail(c, status, code, message, NULL);
+}
+
+static void dispatch(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+
+    enter(c, CONN_HANDLE);
+    req->dispatched = true;
+    req->body_done = c->message_done;
+    req->route->handler(req);
+}
+
+static void route_request(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+    struct err err = ERR_NONE;
+    char allow[64] = "";
+    unsigned flags;
+    int r;
+
+    r = route_match(c->server->sets, req, req->store, allow, sizeof(allow), &err);
+    if (r < 0) {
+        fail(c, r == -EOPNOTSUPP ? 405 : error_status(r), r, err.msg,
+             r == -EOPNOTSUPP ? allow : NULL);
+        return;
+    }
+    flags = req->route->flags;
+    req->upgrade = req->upgrade && (flags & ROUTE_UPGRADE) != 0;
+    if ((flags & (ROUTE_BODY | ROUTE_STREAM)) == 0)
+        req->body.max = 0;
+    else if (req->route->max_body > 0)
+        req->body.max = req->route->max_body;
+
+    if ((flags & ROUTE_STREAM) != 0 || c->message_done) {
+        dispatch(c);
+    } else if (req->content_length > 0 && (uint64_t)req->content_length > req->body.max) {
+        r = body_refusal(req, &err);
+        fail(c, error_status(r), r, err.msg, NULL);
+    } else {
+        reply_continue(c);
+        enter(c, CONN_BODY);
+    }
+}
+
+static void begin_request(struct http_conn *c, size_t len)
+{
+    struct err err = ERR_NONE;
+    int status, r;
+
+    c->framing = c->body_seen = 0;
+    r = request_parse(c, c->in.data + c->in.pos, len, c->scan.lines, &status, &err);
+    bytes_use(&c->in, len);
+    c->scan = (struct head_scan){0};
+    c->head_clock = false;
+    if (r < 0)
+        refuse(c, status, r, err.msg);
+    else
+        route_request(c);
+}
+
+/* ---- one step in each state; true when there may be more to do ---- */
+
+/* Empty lines before a request are what old clients send after a body. */
+static void skip_blank_lines(struct http_conn *c)
+{
+    while (c->scan.pos == 0 && bytes_left(&c->in) >= 2 &&
+           memcmp(c->in.data + c->in.pos, "\r\n", 2) == 0)
+        bytes_use(&c->in, 2);
+}
+
+static bool wait_for_head(struct http_conn *c)
+{
+    size_t left = bytes_left(&c->in);
+
+    if (c->eof || (left == 0 && c->server->closing)) {
+        conn_break(c);
+    } else if (left == 0) {
+        bytes_done(&c->in);
+    } else if (!c->head_clock) {
+        c->head_clock = true;
+        (void)uv_timer_start(&c->timer, on_timer, c->server->config.head_ms, 0);
+    }
+    return false;
+}
+
+static bool step_head(struct http_conn *c)
+{
+    const struct http_config *config = &c->server->config;
+    const struct head_limits limits = {
+        .bytes = config->max_head, .lines = config->max_headers, .url = config->max_url};
+    struct err err = ERR_NONE;
+    long r;
+
+    skip_blank_lines(c);
+    if (bytes_left(&c->in) == 0)
+        return wait_for_head(c);
+    r = head_scan(&c->scan, c->in.data + c->in.pos, bytes_left(&c->in), &limits, &err);
+    if (r == 0)
+        return wait_for_head(c);
+    if (r > 0)
+        begin_request(c, (size_t)r);
+    else
+        refuse(c, r == -E2BIG ? 431 : r == -ENAMETOOLONG ? 414 : 400, (int)r, err.msg);
+    return true;
+}
+
+static bool step_body(struct http_conn *c)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    if (bytes_left(&c->in) == 0) {
+        if (c->eof)
+            refuse(c, 400, -EBADMSG, "the body ends early");
+        return c->eof;
+    }
+    r = body_feed(c, &err);
+    if (r < 0)
+        refuse(c, error_status(r), r, err.msg);
+    else if (c->message_done)
+        dispatch(c);
+    return true;
+}
+
+static bool step_handle(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+    struct err err = ERR_NONE;
+
+    if (req->upgraded) {
+        c->raw = true;
+        enter(c, CONN_RAW);
+        return true;
+    }
+    if (req->on_body == NULL || req->body_paused || req->end_told)
+        return false;
+    if (req->body_done) {
+        req->end_told = true;
+        req->on_body(req, NULL, 0);
+        return true;
+    }
+    if (bytes_left(&c->in) == 0 && llhttp_get_errno(&c->parser) != HPE_PAUSED) {
+        c->broken = c->broken || c->eof; /* it breaks off: a part must not be taken for the whole */
+        return false;
+    }
+    if (body_feed(c, &err) < 0) {
+        c->broken = true;
+        return false;
+    }
+    if (!req->ended)
+        req->body_done = c->message_done;
+    return true;
+}
+
+static bool step_raw(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+    size_t len = bytes_left(&c->in);
+
+    if (req->shut && !c->shut_done && bytes_left(&c->out) == 0) {
+        c->shut_done = true;
+        (void)shutdown(c->fd, SHUT_WR); /* ENOTCONN: the hang-up will be reported */
+    }
+    if (req->body_paused)
+        return false;
+    if (len > 0) {
+        req->on_body(req, c->in.data + c->in.pos, len);
+        bytes_use(&c->in, len);
+        return true;
+    }
+    if (!c->eof || req->end_told)
+        return false;
+    req->end_told = true;
+    req->on_body(req, NULL, 0);
+    return true;
+}
+
+static void linger(struct http_conn *c)
+{
+    /* Closing with something unread can reset the connection before our last bytes are read. */
+    bool unread = !c->message_done || bytes_left(&c->in) > 0 || c->raw;
+
+    if (c->eof || !unread) {
+        c->broken = true;
+        return;
+    }
+    (void)shutdown(c->fd, SHUT_WR);
+    c->discarded = 0;
+    enter(c, CONN_LINGER);
+}
+
+static bool step_finish(struct http_conn *c)
+{
+    struct err err = ERR_NONE;
+
+    if (bytes_left(&c->out) > 0)
+        return false;
+    if (!c->keep) {
+        linger(c);
+        return true;
+    }
+    if (c->message_done) {
+        enter(c, CONN_HEAD);
+        return true;
+    }
+    if (bytes_left(&c->in) == 0 && llhttp_get_errno(&c->parser) != HPE_PAUSED) {
+        c->broken = c->broken || c->eof;
+        return false;
+    }
+    if (body_feed(c, &err) < 0 || c->discarded > HTTP_DRAIN_MAX)
+        c->keep = c->message_done = false;
+    return true;
+}
+
+static bool step_linger(struct http_conn *c)
+{
+    c->discarded += bytes_left(&c->in);
+    bytes_use(&c->in, bytes_left(&c->in));
+    c->broken = c->broken || c->eof || c->discarded > HTTP_LINGER_MAX;
+    return false;
+}
+
+/* The handler has made its end. */
+static void finish_request(struct http_conn *c)
+{
+    c->keep = c->req->keep_alive && !c->req->upgraded;
+    c->raw = c->req->upgraded;
+    c->discarded = 0;
+    drop_request(c);
+    enter(c, CONN_FINISH);
+}
+
+static bool tell_drained(struct http_conn *c)
+{
+    struct http_request *req = c->req;
+
+    if (!req->want_drain || bytes_left(&c->out) > c->server->config.queue_pause / 2)
+        return false;
+    req->want_drain = false;
+    if (req->on_drain != NULL)
+        req->on_drain(req);
+    return true;
+}
+
+static bool step(struct http_conn *c)
+{
+    static bool (*const steps[CONN_STATES])(struct http_conn *) = {
+        [CONN_HEAD] = step_head, [CONN_BODY] = step_body,     [CONN_HANDLE] = step_handle,
+        [CONN_RAW] = step_raw,   [CONN_FINISH] = step_finish, [CONN_LINGER] = step_linger,
+    };
+
+    if (c->req != NULL && c->req->ended) {
+        finish_request(c);
+        return true;
+    }
+    if (c->req != NULL && tell_drained(c))
+        return true;
+    return steps[c->state](c);
+}
+
+void conn_run(struct http_conn *c)
+{
+    c->busy++;
+    while (!c->broken && c->state != CONN_CLOSED && step(c))
+        ;
+    if (c->broken)
+        tear_down(c);
+    c->busy--;
+    conn_watch(c);
+    free_if_done(c);
+}
+
+void conn_settle(struct http_conn *c)
+{
+    if (c->busy > 0)
+        return;
+    if (c->state == CONN_CLOSED) {
+        drop_request(c);
+        free_if_done(c);
+        return;
+    }
+    if (c->broken) /* kicked already */
+        return;
+    finish_request(c);
+    c->busy++;
+    while (!c->broken && c->state == CONN_FINISH && step_finish(c))
+        ;
+    c->busy--;
+    if (c->broken || bytes_left(&c->in) > 0 || c->eof || c->server->closing)
+        conn_kick(c);
+    conn_watch(c);
+}
+
+/* ---- the loop calls ---- */
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+    struct http_conn *c = h->data;
+
+    c->busy++;
+    if (status < 0 || (events & UV_PRIORITIZED) != 0)
+        conn_break(c);
+    if (!c->broken && (events & UV_WRITABLE) != 0 && out_flush(c) && c->state == CONN_FINISH)
+        (void)uv_timer_start(&c->timer, on_timer, c->server->config.write_ms, 0);
+    if (!c->broken && (events & UV_READABLE) != 0)
+        read_some(c);
+    c->busy--;
+    conn_run(c);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct http_conn *c = t->data;
+
+    c->busy++;
+    if (c->state == CONN_HEAD && c->head_clock)
+        refuse(c, 408, ETIME, "the head of the request did not come in time");
+    else if (c->state == CONN_BODY)
+        refuse(c, 408, ETIME, "the body of the request did not come in time");
+    else
+        conn_break(c);
+    c->busy--;
+    conn_run(c);
+}
+
+void conn_refuse(struct http_conn *c, int status, int code, const char *message)
+{
+    c->busy++;
+    refuse(c, status, code, message);
+    c->busy--;
+    conn_run(c);
+}
+
+void conn_shut_down(struct http_conn *c, bool force)
+{
+    if (force || c->state == CONN_HEAD || c->state == CONN_LINGER)
+        conn_break(c);
+}
+
+int conn_start(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    int r;
+
+    r = uv_timer_init(s->loop, &c->timer);
+    if (r < 0)
+        return r;
+    c->timer.data = c;
+    c->handles++;
+    r = uv_poll_init_socket(s->loop, &c->poll, c->fd);
+    if (r < 0)
+        return r;
+    c->poll.data = c;
+    c->handles++;
+    (void)uv_timer_start(&c->timer, on_timer, s->config.idle_ms, 0);
+    return 0;
+}
+
+void http_body_start(struct http_request *req, http_body_fn *on_body)
+{
+    assert(!req->ended && !req->upgraded && req->on_body == NULL);
+    req->on_body = on_body;
+    if (!req->body_done)
+        reply_continue(req->conn);
+    conn_kick(req->conn);
+}
+
+void http_body_pause(struct http_request *req)
+{
+    req->body_paused = true;
+    if (req->conn->busy == 0)
+        conn_watch(req->conn);
+}
+
+void http_body_resume(struct http_request *req)
+{
+    req->body_paused = false;
+    conn_kick(req->conn);
+}
+
+uv_loop_t *http_loop(const struct http_request *req)
+{
+    return req->conn->server->loop;
+}

@@ -1,0 +1,116 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/http-internal.h"
+
+enum { OUT_IOV_MAX = 4 };
+
+int bytes_reserve(struct bytes *b, size_t more)
+{
+    size_t cap = b->cap < 1024 ? 1024 : b->cap;
+    char *data;
+
+    if (b->pos > 0 && (b->pos == b->len || more > b->cap - b->len)) {
+        (void)memmove(b->data, b->data + b->pos, b->len - b->pos);
+        b->len -= b->pos;
+        b->pos = 0;
+    }
+    if (more <= b->cap - b->len)
+        return 0;
+    while (cap - b->len < more)
+        cap *= 2;
+    data = realloc(b->data, cap);
+    if (data == NULL)
+        return -ENOMEM;
+    b->data = data;
+    b->cap = cap;
+    return 0;
+}
+
+void bytes_use(struct bytes *b, size_t n)
+{
+    b->pos += n;
+    if (b->pos == b->len)
+        b->pos = b->len = 0;
+}
+
+void bytes_done(struct bytes *b)
+{
+    free(b->data);
+    *b = (struct bytes){0};
+}
+
+/* Bytes that went, 0 when the socket takes none now; a lost connection is marked. */
+static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n;
+
+    do
+        n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return (size_t)n;
+    if (errno != EAGAIN)
+        conn_break(c);
+    return 0;
+}
+
+static void queue_rest(struct http_conn *c, const struct iovec *iov, size_t count, size_t skip)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        total += iov[i].iov_len;
+    total -= skip;
+    if (total == 0)
+        return;
+    if (bytes_left(&c->out) + total > c->server->config.queue_max ||
+        bytes_reserve(&c->out, total) < 0) {
+        conn_break(c);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t n = iov[i].iov_len;
+
+        if (skip >= n) {
+            skip -= n;
+            continue;
+        }
+        (void)memcpy(c->out.data + c->out.len, (const char *)iov[i].iov_base + skip, n - skip);
+        c->out.len += n - skip;
+        skip = 0;
+    }
+    conn_watch(c);
+}
+
+void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
+{
+    struct iovec copy[OUT_IOV_MAX];
+    size_t sent = 0;
+
+    if (c->broken || c->state == CONN_CLOSED)
+        return;
+    if (bytes_left(&c->out) == 0) {
+        (void)memcpy(copy, iov, count * sizeof(*iov));
+        sent = write_now(c, copy, count);
+    }
+    if (!c->broken)
+        queue_rest(c, iov, count, sent);
+}
+
+bool out_flush(struct http_conn *c)
+{
+    struct iovec iov = {.iov_base = c->out.data + c->out.pos, .iov_len = bytes_left(&c->out)};
+    size_t n;
+
+    if (iov.iov_len == 0)
+        return false;
+    n = write_now(c, &iov, 1);
+    bytes_use(&c->out, n);
+    if (bytes_left(&c->out) == 0)
+        bytes_done(&c->out); /* a queue is the exception: an idle connection keeps none */
+    return n > 0;
+}

@@ -1,0 +1,64 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "api/http-internal.h"
+
+/*
+ * SO_PEERCRED and SO_PEERGROUPS say who the peer was at its connect(2), whoever holds the socket
+ * now: like the permission to connect itself.
+ */
+
+void peer_ask(struct http_conn *c)
+{
+    int domain;
+    socklen_t len = sizeof(domain);
+    struct ucred cred;
+
+    if (c->peer_asked)
+        return;
+    c->peer_asked = true;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_UNIX)
+        return;
+    len = sizeof(cred);
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred))
+        return;
+    c->peer.known = true;
+    c->peer.pid = cred.pid;
+    c->peer.uid = cred.uid;
+    c->peer.gid = cred.gid;
+}
+
+/* Groups only ever allow more, so a peer whose groups cannot be read has none. */
+static void ask_groups(struct http_conn *c)
+{
+    gid_t *groups;
+    socklen_t len = 0;
+
+    if (c->groups_asked || !c->peer.known || c->fd < 0)
+        return;
+    c->groups_asked = true;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) == 0 || errno != ERANGE)
+        return;
+    if (len > HTTP_MAX_GROUPS * sizeof(gid_t))
+        return;
+    groups = malloc(len);
+    if (groups == NULL)
+        return;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0) {
+        free(groups);
+        return;
+    }
+    c->groups = groups;
+    c->peer.groups = groups;
+    c->peer.group_count = len / sizeof(gid_t);
+}
+
+const struct http_peer *http_peer(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+
+    peer_ask(c);
+    ask_groups(c);
+    return &c->peer;
+}

@@ -1,0 +1,366 @@
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "api/http-internal.h"
+#include "api/route.h"
+#include "base/auto.h"
+#include "base/log.h"
+
+void http_config_init(struct http_config *config)
+{
+    *config = (struct http_config){
+        .max_connections = HTTP_MAX_CONNECTIONS,
+        .max_connections_uid = HTTP_MAX_CONNECTIONS_UID,
+        .max_head = HTTP_MAX_HEAD,
+        .max_headers = HTTP_MAX_HEADERS,
+        .max_url = HTTP_MAX_URL,
+        .max_body = HTTP_MAX_BODY,
+        .max_pipeline = HTTP_MAX_PIPELINE,
+        .queue_pause = HTTP_QUEUE_PAUSE,
+        .queue_max = HTTP_QUEUE_MAX,
+        .idle_ms = HTTP_IDLE_MS,
+        .head_ms = HTTP_HEAD_MS,
+        .body_ms = HTTP_BODY_MS,
+        .write_ms = HTTP_WRITE_MS,
+    };
+}
+
+/* ---- the server's end ---- */
+
+static void on_server_handle_closed(uv_handle_t *h)
+{
+    struct http_server *s = h->data;
+    void (*on_closed)(void *data) = s->on_closed;
+    void *data = s->closed_data;
+
+    if (--s->handles > 0)
+        return;
+    buf_done(&s->scratch);
+    if (s->spare_fd >= 0)
+        (void)close(s->spare_fd);
+    free(s);
+    if (on_closed != NULL)
+        on_closed(data);
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+    h->data = ((struct http_listener *)h->data)->server;
+    on_server_handle_closed(h);
+}
+
+static void close_if_done(struct http_server *s)
+{
+    if (!s->closing || s->conns != NULL)
+        return;
+    uv_close((uv_handle_t *)&s->kick, on_server_handle_closed);
+    uv_close((uv_handle_t *)&s->retry, on_server_handle_closed);
+    uv_close((uv_handle_t *)&s->grace, on_server_handle_closed);
+}
+
+static void shut_down_all(struct http_server *s, bool force)
+{
+    /* Nothing is freed here: a connection that breaks is torn down from the loop. */
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next)
+        conn_shut_down(c, force);
+}
+
+static void on_grace(uv_timer_t *t)
+{
+    shut_down_all(t->data, true);
+}
+
+void http_server_close(struct http_server *s, unsigned grace_ms, void (*on_closed)(void *data),
+                       void *data)
+{
+    assert(!s->closing);
+    s->closing = true;
+    s->on_closed = on_closed;
+    s->closed_data = data;
+    (void)uv_timer_stop(&s->retry);
+    for (size_t i = 0; i < s->listener_count; i++) {
+        uv_close((uv_handle_t *)&s->listeners[i].poll, on_listener_closed);
+        (void)close(take_fd(&s->listeners[i].fd));
+    }
+    shut_down_all(s, grace_ms == 0);
+    if (grace_ms > 0)
+        (void)uv_timer_start(&s->grace, on_grace, grace_ms, 0);
+    close_if_done(s);
+}
+
+size_t http_server_connections(const struct http_server *s)
+{
+    return s->conn_count;
+}
+
+/* ---- kicks ---- */
+
+static void on_kick(uv_idle_t *h)
+{
+    struct http_server *s = h->data;
+    struct http_conn *list = s->kicked;
+
+    s->kicked = NULL;
+    while (list != NULL) {
+        struct http_conn *c = list;
+
+        list = c->kick_next;
+        c->kicked = false;
+        conn_run(c);
+    }
+    if (s->kicked == NULL)
+        (void)uv_idle_stop(h);
+}
+
+void server_kick(struct http_server *s)
+{
+    (void)uv_idle_start(&s->kick, on_kick);
+}
+
+/* ---- connections ---- */
+
+void conn_free(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+
+    *c->link = c->next;
+    if (c->next != NULL)
+        c->next->link = c->link;
+    s->conn_count--;
+    if (c->refused)
+        s->refused_count--;
+    bytes_done(&c->in);
+    bytes_done(&c->out);
+    free(c->groups);
+    free(c);
+    close_if_done(s);
+}
+
+static void prepare_socket(int fd)
+{
+    static const int on = 1;
+
+    /* Fails on a unix socket, where there is nothing of the kind. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+static void on_stillborn_closed(uv_handle_t *h)
+{
+    struct http_conn *c = h->data;
+
+    if (--c->handles == 0)
+        free(c);
+}
+
+/* The connection owns fd on success only. */
+static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
+{
+    struct http_conn *c = calloc(1, sizeof(*c));
+    int r;
+
+    if (c == NULL)
+        return -ENOMEM;
+    c->server = s;
+    c->fd = fd;
+    r = conn_start(c);
+    if (r < 0) {
+        if (c->handles > 0)
+            uv_close((uv_handle_t *)&c->timer, on_stillborn_closed);
+        else
+            free(c);
+        return r;
+    }
+    prepare_socket(fd);
+    peer_ask(c);
+    c->link = &s->conns;
+    c->next = s->conns;
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    s->conns = c;
+    s->conn_count++;
+    *ret = c;
+    return 0;
+}
+
+static bool too_many_of_user(const struct http_server *s, const struct http_conn *c)
+{
+    size_t n = 0;
+
+    if (!c->peer.known || c->peer.uid == 0 || s->conn_count <= s->config.max_connections_uid)
+        return false;
+    for (const struct http_conn *other = s->conns; other != NULL; other = other->next)
+        n += other->peer.known && other->peer.uid == c->peer.uid && !other->refused;
+    return n > s->config.max_connections_uid;
+}
+
+/* Takes fd in any case. Above a limit the client is told so, as far as that costs little. */
+static int admit(struct http_server *s, int fd)
+{
+    bool full = s->conn_count - s->refused_count >= s->config.max_connections, refused;
+    struct http_conn *c = NULL;
+    int r;
+
+    r = full && s->refused_count >= HTTP_REFUSED_MAX ? -EMFILE : conn_new(s, fd, &c);
+    if (r < 0) {
+        (void)close(fd);
+        return r;
+    }
+    refused = full || too_many_of_user(s, c);
+    if (!refused) {
+        conn_watch(c);
+        return 0;
+    }
+    c->refused = true;
+    s->refused_count++;
+    if (full)
+        conn_refuse(c, 503, EMFILE, "too many connections");
+    else
+        conn_refuse(c, 503, EUSERS, "too many connections of this user");
+    return 0;
+}
+
+int http_server_adopt(struct http_server *s, int fd, struct err *err)
+{
+    int r;
+
+    if (s->closing)
+        return err_set(err, -ESHUTDOWN, "the server is closing");
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return err_errno(err, -errno, "adopt a connection");
+    r = admit(s, fd);
+    return r < 0 ? err_errno(err, r, "adopt a connection") : 0;
+}
+
+/* ---- accepting ---- */
+
+static void on_listener(uv_poll_t *h, int status, int events);
+
+static void on_retry(uv_timer_t *t)
+{
+    struct http_server *s = t->data;
+
+    for (size_t i = 0; i < s->listener_count; i++)
+        (void)uv_poll_start(&s->listeners[i].poll, UV_READABLE, on_listener);
+}
+
+/*
+ * No descriptor for the next connection, which therefore waits and keeps the listener ready: give
+ * up the spare one to take it and turn it away. Where that fails too, stop listening for a moment
+ * rather than spin.
+ */
+static void out_of_descriptors(struct http_listener *l, int error)
+{
+    static const char sorry[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+                                "Content-Length: 0\r\n\r\n";
+    struct http_server *s = l->server;
+    auto_close int fd = FD_NONE;
+
+    if (s->spare_fd >= 0) {
+        (void)close(take_fd(&s->spare_fd));
+        fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            (void)send(fd, sorry, sizeof(sorry) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            (void)close(take_fd(&fd));
+        }
+    }
+    if (s->spare_fd < 0)
+        s->spare_fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
+    if (s->spare_fd >= 0)
+        return;
+    log_warn("http", "no connection can be accepted (%s), waiting", strerror(error));
+    for (size_t i = 0; i < s->listener_count; i++)
+        (void)uv_poll_stop(&s->listeners[i].poll);
+    (void)uv_timer_start(&s->retry, on_retry, HTTP_ACCEPT_PAUSE_MS, 0);
+}
+
+static void on_listener(uv_poll_t *h, int status, int events)
+{
+    struct http_listener *l = h->data;
+    int fd;
+
+    (void)status;
+    (void)events;
+    for (int i = 0; i < HTTP_ACCEPT_BATCH; i++) {
+        fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            (void)admit(l->server, fd);
+            continue;
+        }
+        if (errno == EAGAIN)
+            return;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            out_of_descriptors(l, errno);
+            return;
+        }
+        /* Anything else is the fate of that one connection. */
+    }
+}
+
+int http_server_listen(struct http_server *s, int fd, struct err *err)
+{
+    struct http_listener *l;
+    int accepts = 0, r;
+    socklen_t len = sizeof(accepts);
+
+    if (s->closing || s->listener_count == HTTP_MAX_LISTENERS)
+        return err_set(err, -EBUSY, "no more listening sockets");
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &len) < 0)
+        return err_errno(err, -errno, "listen");
+    if (accepts == 0)
+        return err_set(err, -EINVAL, "the socket does not listen");
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return err_errno(err, -errno, "listen");
+    l = &s->listeners[s->listener_count];
+    l->server = s;
+    r = uv_poll_init_socket(s->loop, &l->poll, fd);
+    if (r < 0)
+        return err_errno(err, r, "listen");
+    l->poll.data = l;
+    l->fd = fd;
+    r = uv_poll_start(&l->poll, UV_READABLE, on_listener);
+    assert(r == 0); /* fails for a handle that is closing only */
+    if (s->spare_fd < 0)
+        s->spare_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    s->listener_count++;
+    s->handles++;
+    return 0;
+}
+
+int http_server_new(uv_loop_t *loop, const struct http_config *config, const struct route_set *sets,
+                    struct http_server **ret, struct err *err)
+{
+    struct http_server *s;
+    int r;
+
+    for (const struct route_set *set = sets; set->routes != NULL; set++) {
+        r = route_check(set->routes, err);
+        if (r < 0)
+            return r;
+    }
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return err_errno(err, -ENOMEM, "an HTTP server");
+    s->loop = loop;
+    s->sets = sets;
+    s->spare_fd = FD_NONE;
+    if (config != NULL)
+        s->config = *config;
+    else
+        http_config_init(&s->config);
+    s->scratch.max = HTTP_REPLY_HEAD_MAX;
+    /* These cannot fail. */
+    (void)uv_idle_init(loop, &s->kick);
+    (void)uv_timer_init(loop, &s->retry);
+    (void)uv_timer_init(loop, &s->grace);
+    s->handles = 3;
+    s->kick.data = s->retry.data = s->grace.data = s;
+    *ret = s;
+    return 0;
+}

@@ -1,0 +1,109 @@
+#include "api/reply.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/error.h"
+#include "api/http.h"
+#include "base/err.h"
+#include "base/log.h"
+
+static const char type_json[] = "application/json";
+
+/* Where even an error cannot be put into words for want of memory. */
+static const char out_of_memory[] =
+    "{\"error\":{\"code\":\"ENOMEM\",\"message\":\"out of memory\",\"errno\":12}}\n";
+
+void reply_json(struct http_request *req, int status, json_t *root)
+{
+    char *text = root == NULL ? NULL : json_dumps(root, JSON_COMPACT);
+
+    json_decref(root);
+    if (text == NULL)
+        http_reply(req, 503, NULL, type_json, out_of_memory, sizeof(out_of_memory) - 1);
+    else
+        http_reply(req, status, NULL, type_json, text, strlen(text));
+    free(text);
+}
+
+void reply_empty(struct http_request *req, int status)
+{
+    http_reply(req, status, NULL, NULL, NULL, 0);
+}
+
+/* number 0 and step NULL are left out. Messages may quote what was sent, and that need not be
+ * UTF-8. */
+static json_t *encode_error(const char *code, const char *message, const char *step, int number)
+{
+    char clean[ERR_MSG_MAX];
+    json_t *root;
+
+    root =
+        json_pack("{s:{s:s, s:s*, s:s*}}", "error", "code", code, "message", message, "step", step);
+    if (root == NULL) {
+        size_t n = 0;
+
+        for (; message[n] != '\0' && n < sizeof(clean) - 1; n++)
+            clean[n] = (unsigned char)message[n] < 0x80 ? message[n] : '?';
+        clean[n] = '\0';
+        root = json_pack("{s:{s:s, s:s*, s:s*}}", "error", "code", code, "message", clean, "step",
+                         step);
+    }
+    if (root != NULL && number != 0)
+        (void)json_object_set_new(json_object_get(root, "error"), "errno", json_integer(number));
+    return root;
+}
+
+static void log_failure(const struct http_request *req, int status, const char *code,
+                        const char *message)
+{
+    log_msg(status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "api", "%s %s: %d %s: %s",
+            req->method, req->path, status, code, message);
+}
+
+static void reply_encoded(struct http_request *req, int status, json_t *root, const char *allow)
+{
+    const struct http_header headers[] = {{"Allow", allow}, {NULL, NULL}};
+    char *text = root == NULL ? NULL : json_dumps(root, JSON_COMPACT);
+
+    json_decref(root);
+    http_reply(req, text == NULL ? 503 : status, allow == NULL ? NULL : headers, type_json,
+               text == NULL ? out_of_memory : text,
+               text == NULL ? sizeof(out_of_memory) - 1 : strlen(text));
+    free(text);
+}
+
+void reply_failure(struct http_request *req, int status, const char *code, const char *message,
+                   const char *allow)
+{
+    log_failure(req, status, code, message);
+    reply_encoded(req, status, encode_error(code, message, NULL, 0), allow);
+}
+
+void reply_error_step(struct http_request *req, const struct err *err, const char *step)
+{
+    int status = error_status(err->code), number = err->code < 0 ? -err->code : err->code;
+    const char *code = error_name(err->code);
+
+    log_failure(req, status, code, err->msg);
+    reply_encoded(req, status, encode_error(code, err->msg, step, number), NULL);
+}
+
+void reply_error(struct http_request *req, const struct err *err)
+{
+    reply_error_step(req, err, NULL);
+}
+
+void reply_errorf(struct http_request *req, int code, const char *fmt, ...)
+{
+    struct err err = {.code = code > 0 ? -code : code};
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(err.msg, sizeof(err.msg), fmt, ap);
+    va_end(ap);
+    reply_error(req, &err);
+}

@@ -1,0 +1,311 @@
+#include "api/route.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/http.h"
+#include "base/err.h"
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+int percent_decode(char *dst, const char *src, size_t len, bool plus)
+{
+    char *out = dst;
+
+    for (size_t i = 0; i < len; i++) {
+        int high, low;
+
+        if (src[i] != '%') {
+            *out++ = plus && src[i] == '+' ? ' ' : src[i];
+            continue;
+        }
+        if (len - i < 3)
+            return -EINVAL;
+        high = hex(src[i + 1]);
+        low = hex(src[i + 2]);
+        if (high < 0 || low < 0 || high + low == 0)
+            return -EINVAL;
+        *out++ = (char)(high << 4 | low);
+        i += 2;
+    }
+    *out = '\0';
+    return (int)(out - dst);
+}
+
+/* ---- patterns ---- */
+
+enum part_kind { PART_LITERAL, PART_NAME, PART_REST };
+
+/* One segment of a pattern, by pointers into it. */
+struct part {
+    enum part_kind kind;
+    const char *text;
+    size_t len;
+};
+
+/* The next segment of what is left of a pattern ("/a/{b}"); false at its end. */
+static bool next_part(const char **pattern, struct part *p)
+{
+    const char *start = *pattern;
+
+    if (*start != '/')
+        return false;
+    start++;
+    p->text = start;
+    p->len = strcspn(start, "/");
+    p->kind = PART_LITERAL;
+    *pattern = start + p->len;
+    if (p->len < 3 || start[0] != '{')
+        return true;
+    p->text++;
+    p->len -= 2;
+    p->kind = PART_NAME;
+    if (p->len > 3 && memcmp(p->text + p->len - 3, "...", 3) == 0) {
+        p->len -= 3;
+        p->kind = PART_REST;
+    }
+    return true;
+}
+
+static size_t count_parts(const char *pattern, bool *has_rest)
+{
+    struct part p;
+    size_t n = 0;
+
+    *has_rest = false;
+    for (; next_part(&pattern, &p); n++)
+        *has_rest = *has_rest || p.kind == PART_REST;
+    return n;
+}
+
+static int check_pattern(const struct route *route, struct err *err)
+{
+    const char *rest = route->pattern;
+    size_t names = 0, rests = 0;
+    struct part p;
+
+    while (next_part(&rest, &p)) {
+        bool braces = memchr(p.text, '{', p.len) != NULL || memchr(p.text, '}', p.len) != NULL;
+
+        if (p.len == 0 || braces)
+            return err_set(err, -EINVAL, "route %s %s: an odd segment", route->method,
+                           route->pattern);
+        names += p.kind != PART_LITERAL;
+        rests += p.kind == PART_REST;
+    }
+    if (*rest != '\0' || rest == route->pattern)
+        return err_set(err, -EINVAL, "route %s %s: is no path", route->method, route->pattern);
+    if (names > HTTP_MAX_PARAMS || rests > 1)
+        return err_set(err, -EINVAL, "route %s %s: too many names", route->method, route->pattern);
+    return 0;
+}
+
+int route_check(const struct route *routes, struct err *err)
+{
+    for (const struct route *a = routes; a->method != NULL; a++) {
+        unsigned stream = a->flags & ROUTE_STREAM;
+        int r = check_pattern(a, err);
+
+        if (r < 0)
+            return r;
+        if (a->handler == NULL || (stream != 0 && (a->flags & (ROUTE_BODY | ROUTE_UPGRADE)) != 0))
+            return err_set(err, -EINVAL, "route %s %s: flags", a->method, a->pattern);
+        for (const struct route *b = routes; b != a; b++)
+            if (strcmp(a->method, b->method) == 0 && strcmp(a->pattern, b->pattern) == 0)
+                return err_set(err, -EINVAL, "route %s %s: twice", a->method, a->pattern);
+    }
+    return 0;
+}
+
+/* ---- a path ---- */
+
+/* The decoded segments, one behind the other in the store, each with its NUL. */
+struct path {
+    char *segments[ROUTE_SEGMENTS_MAX];
+    size_t count;
+};
+
+static int split_path(const char *path, char *store, struct path *ret, struct err *err)
+{
+    ret->count = 0;
+    if (*path != '/')
+        return err_set(err, -ENOENT, "no such path");
+    while (*path == '/') {
+        size_t len = strcspn(++path, "/");
+        int n = percent_decode(store, path, len, false);
+
+        if (n < 0)
+            return err_set(err, -EINVAL, "the path holds '%%' without two hex digits, or %%00");
+        if (ret->count == ROUTE_SEGMENTS_MAX)
+            return err_set(err, -ENOENT, "no such path");
+        ret->segments[ret->count++] = store;
+        store += n + 1;
+        path += len;
+    }
+    return 0;
+}
+
+static bool is_version(const char *s)
+{
+    size_t major, minor;
+
+    if (s[0] != 'v')
+        return false;
+    major = strspn(s + 1, "0123456789");
+    if (major == 0 || s[1 + major] != '.')
+        return false;
+    minor = strspn(s + 2 + major, "0123456789");
+    return minor > 0 && s[2 + major + minor] == '\0';
+}
+
+/* Only which segments fall to which part; values are looked at once a row is chosen. */
+static bool matches(const char *pattern, const struct path *path, size_t first)
+{
+    size_t have = path->count - first, parts;
+    const char *rest = pattern;
+    struct part p;
+    bool has_rest;
+
+    parts = count_parts(pattern, &has_rest);
+    if (has_rest ? have < parts : have != parts)
+        return false;
+    for (size_t i = first; next_part(&rest, &p); i++) {
+        const char *segment = path->segments[i];
+
+        if (p.kind == PART_REST)
+            i += have - parts;
+        else if (p.kind == PART_LITERAL &&
+                 (strncmp(segment, p.text, p.len) != 0 || segment[p.len] != '\0'))
+            return false;
+    }
+    return true;
+}
+
+/* A value that names something beneath a directory must not be able to leave it. */
+static bool is_safe(const char *segment, bool slashes)
+{
+    if (*segment == '\0' || (!slashes && strchr(segment, '/') != NULL))
+        return false;
+    do {
+        size_t len = strcspn(segment, "/");
+
+        if (len == 0 || (len <= 2 && strspn(segment, ".") >= len))
+            return false;
+        segment += len;
+    } while (*segment++ == '/');
+    return true;
+}
+
+static int take_params(const struct route *route, const struct path *path, size_t first,
+                       struct http_request *req, struct err *err)
+{
+    size_t have = path->count - first, parts, n = 0;
+    const char *rest = route->pattern;
+    struct part p;
+    bool has_rest;
+
+    parts = count_parts(route->pattern, &has_rest);
+    for (size_t i = first; next_part(&rest, &p); i++) {
+        char *value = path->segments[i];
+
+        if (p.kind == PART_LITERAL)
+            continue;
+        for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--)
+            path->segments[++i][-1] = '/'; /* was the NUL between the two */
+        if (!is_safe(value, p.kind == PART_REST))
+            return err_set(err, -EINVAL, "the path's '%.*s' is no name", (int)p.len, p.text);
+        req->params[n++] = (struct http_param){.name = p.text, .name_len = p.len, .value = value};
+    }
+    req->param_count = n;
+    return 0;
+}
+
+/* Where a set's own part of the path begins. */
+static size_t first_segment(const struct route_set *set, const struct path *path)
+{
+    return set->version_prefix && path->count > 1 && is_version(path->segments[0]) ? 1 : 0;
+}
+
+static const struct route *find(const struct route_set *set, const struct path *path,
+                                const char *method)
+{
+    size_t first = first_segment(set, path);
+
+    for (const struct route *r = set->routes; r->method != NULL; r++)
+        if (strcmp(r->method, method) == 0 && matches(r->pattern, path, first))
+            return r;
+    return NULL;
+}
+
+static void add_method(const char *method, char *allow, size_t size)
+{
+    size_t len = strlen(allow);
+    const char *at = strstr(allow, method);
+    char before = at == NULL || at == allow ? ' ' : at[-1];
+    char after = at == NULL ? 'x' : at[strlen(method)];
+
+    if (before == ' ' && (after == '\0' || after == ','))
+        return;
+    (void)snprintf(allow + len, size - len, "%s%s", len > 0 ? ", " : "", method);
+}
+
+/* Nothing fits: what would fit this path with another method? */
+static int explain_miss(const struct route_set *sets, const struct path *path,
+                        struct http_request *req, char *allow, size_t size, struct err *err)
+{
+    for (const struct route_set *set = sets; set->routes != NULL; set++) {
+        size_t first = first_segment(set, path);
+
+        for (const struct route *r = set->routes; r->method != NULL; r++) {
+            if (!matches(r->pattern, path, first))
+                continue;
+            req->set = set;
+            add_method(r->method, allow, size);
+            if (strcmp(r->method, "GET") == 0)
+                add_method("HEAD", allow, size);
+        }
+        if (*allow != '\0')
+            return err_set(err, -EOPNOTSUPP, "this path takes %s", allow);
+        if (first > 0)
+            req->set = set; /* only this kind of set has such a prefix */
+    }
+    return err_set(err, -ENOENT, "no such path");
+}
+
+int route_match(const struct route_set *sets, struct http_request *req, char *store, char *allow,
+                size_t allow_size, struct err *err)
+{
+    const struct route *route = NULL;
+    struct path path;
+    int r;
+
+    req->set = sets;
+    r = split_path(req->path, store, &path, err);
+    if (r < 0)
+        return r;
+    for (const struct route_set *set = sets; set->routes != NULL && route == NULL; set++) {
+        route = find(set, &path, req->method);
+        if (route == NULL && req->head)
+            route = find(set, &path, "GET");
+        if (route != NULL)
+            req->set = set;
+    }
+    if (route == NULL)
+        return explain_miss(sets, &path, req, allow, allow_size, err);
+    r = take_params(route, &path, first_segment(req->set, &path), req, err);
+    if (r < 0)
+        return r;
+    if (first_segment(req->set, &path) > 0)
+        req->version = path.segments[0] + 1;
+    req->route = route;
+    req->context = req->set->context;
+    return 0;
+}
