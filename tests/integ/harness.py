@@ -103,6 +103,7 @@ class Process:
         if pty_size is None:
             self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True)
+            audit.started.add(self.proc.pid)
             self.outfd, self.errfd = self.proc.stdout.fileno(), self.proc.stderr.fileno()
             return
         self.master, slave = pty.openpty()
@@ -110,6 +111,7 @@ class Process:
         self.slave_path = os.ttyname(slave)
         self.proc = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, env=env, start_new_session=True,
                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        audit.started.add(self.proc.pid)
         os.close(slave)
         self.outfd, self.errfd = self.master, None
 
@@ -256,6 +258,12 @@ class Test:
         os.chmod(full, mode)
         return full
 
+    def policy(self, name="p", **changes):
+        """A policy file that allows every system call and has no capability, with the changes."""
+        policy = {"name": name, "noNewPrivileges": True, "network": "none", "capabilities": [], "limits": {},
+                  "seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"], "syscalls": []}}
+        return self.write(f"{name}.json", json.dumps(policy | changes))
+
     def root(self, name="root", passwd=PASSWD, group=GROUP, scratch=False):
         """A root file system with the payload as its only program. `scratch`: nothing else at all, no mount points."""
         top = self.path(name)
@@ -301,6 +309,7 @@ class Test:
         start = time.monotonic()
         p = subprocess.Popen(argv, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, start_new_session=True)
+        audit.started.add(p.pid)
         try:
             out, err = p.communicate(stdin, timeout=limit)
         except subprocess.TimeoutExpired:
@@ -331,7 +340,7 @@ class Test:
 
     def sweep(self):
         """Waits until what rind left running after a kill -9 has ended by itself; the next start then clears the rest."""
-        self.check(wait_for(lambda: not (audit.reap() or audit.descendants()), 5), f"alive after kill -9: {audit.descendants()}")
+        self.check(wait_for(audit.gone, 5), f"alive after kill -9: {audit.descendants()}")
         r = self.run("true")
         self.check(r.code == 0, f"the start that sweeps: {r}")
 
