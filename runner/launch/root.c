@@ -46,11 +46,14 @@ static int open_allowed(const struct launcher *l, const char *path, struct err *
     return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
 }
 
+/* Private from the first moment: as a peer of a shared mount it would show what is mounted on the
+ * host below it later. */
 static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const char *what)
 {
     auto_close int mnt = FD_NONE;
     int r;
 
+    attr->propagation = MS_PRIVATE;
     mnt = sys_open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (mnt < 0)
         return err_errno(err, mnt, "clone the mount of %s", what);
@@ -68,6 +71,10 @@ static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const c
 /* ---- overlay
  * ---------------------------------------------------------------------------------------------------
  */
+
+/* Device nodes of an image or of the upper layer must not open: the flags of the lower layers' own
+ * mounts do not count for what is opened through the overlay. */
+enum { ROOT_ATTR = MOUNT_ATTR_NODEV, ROOT_MS = MS_NODEV };
 
 struct lowers {
     int fds[LOWERS_MAX]; /* owned; id-mapped detached mounts, top first */
@@ -149,7 +156,7 @@ static int overlay_by_fd(const struct lowers *s, int upper, int work)
         r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "metacopy", "off", 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-    return r < 0 ? r : sys_fsmount(fs, 0);
+    return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR);
 }
 
 /*
@@ -190,7 +197,7 @@ static int overlay_staged_here(const struct lowers *s, int upper, int work)
         return work_mnt;
     (void)work;
     (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work");
-    if (mount("overlay", "m", "overlay", 0, options) < 0)
+    if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
@@ -216,25 +223,33 @@ static int overlay_staged(const struct lowers *s, int upper, int work)
     return fd;
 }
 
+static int overlay_of(const struct lowers *lowers, int dir,
+                      int (*make)(const struct lowers *, int upper, int work))
+{
+    auto_close int upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return upper < 0 || work < 0 ? -errno : make(lowers, upper, work);
+}
+
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct err *err)
 {
     struct lowers lowers __attribute__((cleanup(lowers_done))) = {.count = 0};
-    auto_close int upper = FD_NONE;
-    auto_close int work = FD_NONE;
+    auto_close int own = FD_NONE;
     int fd, r;
 
     r = gather_lowers(l, q, userns_fd, &lowers, err);
     if (r < 0)
         return r;
-    upper = openat(s->dir_fd, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    work = openat(s->dir_fd, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (upper < 0 || work < 0)
-        return err_errno(err, -errno, "open the writable layer");
-
-    fd = overlay_by_fd(&lowers, upper, work);
+    /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
+     * beneath this one they are /upper and /work, wherever the state directory is. */
+    own = sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (own < 0)
+        return err_errno(err, own, "clone the mount of the writable layer");
+    fd = overlay_of(&lowers, own, overlay_by_fd);
     if (fd == -EINVAL)
-        fd = overlay_staged(&lowers, upper, work);
+        fd = overlay_of(&lowers, s->dir_fd, overlay_staged);
     return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
 }
 
