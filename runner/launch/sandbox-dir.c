@@ -165,7 +165,18 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
 
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err)
 {
-    int r = rmtree_at(l->sandboxes_fd, id, RMTREE_ONE_MOUNT);
+    /* The lock goes last: whoever finds a directory without it may take it that nothing else is
+     * left in it (sweep.c). */
+    static const char *const trees[] = {"upper", "work"};
+    auto_close int dir =
+        openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = 0;
 
+    for (size_t i = 0; dir >= 0 && r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {
+        r = rmtree_at(dir, trees[i], RMTREE_ONE_MOUNT);
+        r = r == -ENOENT ? 0 : r;
+    }
+    if (r == 0)
+        r = rmtree_at(l->sandboxes_fd, id, RMTREE_ONE_MOUNT);
     return r < 0 && r != -ENOENT ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;
 }

@@ -19,10 +19,12 @@
 
 enum { SWEEP_KILL_MS = 5000 };
 
-/* Returns the lock's fd, or negative when somebody lives (or nothing can be known). */
+/* Returns the lock's fd, or negative when somebody lives (or nothing can be known); -ENOENT is a
+ * starter that died before it made the lock, or an owner that has removed all the rest: never made
+ * here, or the owner would find its directory filled again. */
 static int take_lock(int dir_fd)
 {
-    auto_close int fd = openat(dir_fd, "lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    auto_close int fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
         return -errno;
@@ -52,6 +54,8 @@ static bool sweep_one(struct launcher *l, const char *id)
     if (faccessat(dir, "keep", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return false; /* a supervisor's: stopped, not forgotten */
     lock = take_lock(dir);
+    if (lock == -ENOENT)
+        return sandbox_dir_remove(l, id, NULL) == 0;
     if (lock < 0)
         return false;
     if (cgroup_open(l->cgroups, id, &cg, NULL) == 0) {
