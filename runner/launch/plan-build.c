@@ -20,6 +20,8 @@
 enum {
     ATTR_KERNEL_FS = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
     SHM_DEFAULT = 64 << 20, /* bytes of /dev/shm, as Docker */
+    TMPFS_INODES_MIN = 1024,
+    TMPFS_OPTIONS_MAX = 96, /* the words and two numbers of 19 digits */
 };
 
 struct builder {
@@ -89,14 +91,22 @@ static void add_sysctls(struct builder *b, const struct launch_request *q)
                           .flags = PLAN_OPTIONAL});
 }
 
+/* Options of a tmpfs of so many bytes. An inode costs about a KiB of the kernel's memory that size=
+ * does not count, so there are as many as would fill the size once more. */
+static void tmpfs_options(char *buf, size_t cap, long long bytes)
+{
+    long long inodes = bytes / 1024 > TMPFS_INODES_MIN ? bytes / 1024 : TMPFS_INODES_MIN;
+
+    (void)snprintf(buf, cap, "mode=1777,size=%lld,nr_inodes=%lld", bytes, inodes);
+}
+
 static void add_system(struct builder *b, const struct launch_request *q, int root_index,
                        int dev_index)
 {
     const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
-    char shm[64];
+    char shm[TMPFS_OPTIONS_MAX];
 
-    (void)snprintf(shm, sizeof(shm), "mode=1777,size=%lld",
-                   (long long)(q->shm >= 0 ? q->shm : SHM_DEFAULT));
+    tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT);
     add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = root_index});
     add_op(b, (struct op){.type = PLAN_OP_ATTACH, .fd = dev_index, .path = "dev", .flags = strict});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
@@ -146,7 +156,7 @@ static int by_target(const void *a, const void *b)
 
 static void add_client_mounts(struct builder *b, struct client_mount *mounts, size_t count)
 {
-    char options[64];
+    char options[TMPFS_OPTIONS_MAX];
 
     /* Parents before what lies in them. */
     qsort(mounts, count, sizeof(*mounts), by_target);
@@ -160,8 +170,7 @@ static void add_client_mounts(struct builder *b, struct client_mount *mounts, si
                                   .flags = m->is_dir ? PLAN_MAKE_DIR : PLAN_MAKE_FILE});
             continue;
         }
-        (void)snprintf(options, sizeof(options), "mode=1777,size=%llu",
-                       (unsigned long long)m->tmpfs->bytes);
+        tmpfs_options(options, sizeof(options), (long long)m->tmpfs->bytes);
         add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
                               .fd = -1,
                               .path = m->target,
