@@ -279,7 +279,7 @@ void policy_free(struct policy *p)
 
 struct limits limits_unset(void)
 {
-    struct limits l;
+    struct limits l = {0};
 
     for (const struct jfield *f = limit_fields; f->name != NULL; f++)
         *(int64_t *)(void *)((char *)&l + f->off) = LIMIT_UNSET;

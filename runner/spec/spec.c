@@ -13,24 +13,16 @@
 #include "proto/userdb.h"
 #include "spec/env_index.h"
 #include "spec/parse.h"
+#include "spec/strings.h"
 
 #define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
 #define TMPFS_MIN_BYTES     INT64_C(4096)
 
-/* An empty list. */
-static char **strings_new(void)
-{
-    char **strings = malloc(sizeof(*strings));
-
-    if (strings != NULL)
-        strings[0] = NULL;
-    return strings;
-}
-
 struct spec *spec_new(void)
 {
-    auto_ptr(spec_free) struct spec *s = calloc(1, sizeof(*s));
+    auto_ptr(spec_free) struct spec *s = NULL;
 
+    s = calloc(1, sizeof(*s));
     if (s == NULL)
         return NULL;
     s->limits = limits_unset();
@@ -58,7 +50,7 @@ void spec_free(struct spec *s)
         free(s->tmpfs[i].target);
     free(s->volumes);
     free(s->tmpfs);
-    free(s->argv);
+    json_strings_free(s->argv);
     json_strings_free(s->env);
     json_strings_free(s->labels);
     env_index_free(s->env_index);
@@ -243,11 +235,12 @@ static void volume_done(struct volume *v)
 static int parse_volume(const char *text, struct volume *ret, struct err *err)
 {
     auto_volume struct volume v = {0};
-    auto_free char *copy = strdup(text);
+    auto_free char *copy = NULL;
     char *parts[3] = {NULL};
     size_t n;
     int r;
 
+    copy = strdup(text);
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "volume");
     n = cut(copy, parts, 3);
@@ -292,11 +285,12 @@ int spec_add_volume(struct spec *s, const char *text, struct err *err)
 static int parse_tmpfs(const char *text, struct tmpfs *ret, struct err *err)
 {
     static const char prefix[] = "size="; /* as the docker CLI writes it */
-    auto_free char *copy = strdup(text);
+    auto_free char *copy = NULL;
     int64_t bytes = TMPFS_DEFAULT_BYTES;
     char *size;
     int r;
 
+    copy = strdup(text);
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "tmpfs");
     size = strchr(copy, ':');
@@ -397,33 +391,8 @@ int spec_set_timeout(struct spec *s, const char *text, struct err *err)
 
 /* ---- the command, and the whole ---- */
 
-/* A list of n copies in one allocation, or NULL. */
-static char **copy_strings(char *const *strings, size_t n)
+static int check_command(char *const argv[], size_t n, struct err *err)
 {
-    size_t pointers = (n + 1) * sizeof(*strings), bytes = 0, len;
-    char **list, *at;
-
-    for (size_t i = 0; i < n; i++)
-        bytes += strlen(strings[i]) + 1;
-    list = malloc(pointers + bytes);
-    if (list == NULL)
-        return NULL;
-    at = (char *)list + pointers;
-    for (size_t i = 0; i < n; i++, at += len) {
-        len = strlen(strings[i]) + 1;
-        list[i] = memcpy(at, strings[i], len);
-    }
-    list[n] = NULL;
-    return list;
-}
-
-int spec_set_command(struct spec *s, char *const argv[], struct err *err)
-{
-    char **copy;
-    size_t n = 0;
-
-    while (argv[n] != NULL)
-        n++;
     if (n == 0 || argv[0][0] == '\0')
         return err_set(err, -EINVAL, "command: missing or empty");
     if (n > SPEC_ARGS_MAX)
@@ -432,11 +401,29 @@ int spec_set_command(struct spec *s, char *const argv[], struct err *err)
         if (strlen(argv[i]) > SPEC_STRING_MAX)
             return err_set(err, -E2BIG, "command: argument %zu is longer than %d bytes", i,
                            SPEC_STRING_MAX);
+    return 0;
+}
 
-    copy = copy_strings(argv, n);
-    if (copy == NULL)
-        return err_errno(err, -ENOMEM, "command");
-    free(s->argv);
+int spec_set_command(struct spec *s, char *const argv[], struct err *err)
+{
+    char **copy = NULL;
+    size_t n = 0;
+    int r;
+
+    while (argv[n] != NULL)
+        n++;
+    r = check_command(argv, n, err);
+    if (r < 0)
+        return r;
+    copy = strings_new();
+    r = copy != NULL ? 0 : -ENOMEM;
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = strings_append(&copy, i, argv[i]);
+    if (r < 0) {
+        json_strings_free(copy);
+        return err_errno(err, r, "command");
+    }
+    json_strings_free(s->argv);
     s->argv = copy;
     return 0;
 }

@@ -51,7 +51,7 @@ struct spec {
     char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
-    char **argv;    /* owned, one allocation, NULL-terminated; the command */
+    char **argv;    /* owned, NULL-terminated; the command */
     char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
     char *cwd;      /* owned; absolute; NULL = "/" */
     char *user; /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
