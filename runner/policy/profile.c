@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,11 +136,36 @@ static const struct jfield profile_fields[] = {
 
 /* ---- checks that a table cannot say ---- */
 
+/* Digits, at most four. Returns behind them, or NULL. */
+static const char *short_number(const char *text, unsigned *ret)
+{
+    size_t len = strspn(text, "0123456789");
+
+    *ret = 0;
+    if (len == 0 || len > 4)
+        return NULL;
+    for (; len > 0; len--)
+        *ret = *ret * 10 + (unsigned)(*text++ - '0');
+    return text;
+}
+
+int kernel_parse(const char *text, bool whole, unsigned *ret)
+{
+    unsigned major, minor;
+
+    text = short_number(text, &major);
+    if (text == NULL || *text != '.')
+        return -EINVAL;
+    text = short_number(text + 1, &minor);
+    if (text == NULL || (whole && *text != '\0'))
+        return -EINVAL;
+    *ret = KERNEL(major, minor);
+    return 0;
+}
+
 static int check_cond(struct profile_cond *c, const struct jpath *up, struct err *err)
 {
     struct jpath path = {.up = up, .key = "caps"};
-    unsigned major = 0, minor = 0;
-    char rest = '\0';
 
     for (size_t i = 0; c->caps != NULL && c->caps[i] != NULL; i++) {
         struct jpath here = {.up = &path, .index = i};
@@ -154,11 +178,9 @@ static int check_cond(struct profile_cond *c, const struct jpath *up, struct err
     if (c->min_kernel == NULL)
         return 0;
     path.key = "minKernel";
-    if (strspn(c->min_kernel, "0123456789.") != strlen(c->min_kernel) ||
-        sscanf(c->min_kernel, "%4u.%4u%c", &major, &minor, &rest) != 2)
+    if (kernel_parse(c->min_kernel, true, &c->kernel) < 0)
         return json_fail(err, -EINVAL, &path, "\"%s\" is not a version such as \"4.8\"",
                          c->min_kernel);
-    c->kernel = KERNEL(major, minor);
     return 0;
 }
 

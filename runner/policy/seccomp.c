@@ -14,11 +14,8 @@
 
 #include "policy/seccomp.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <seccomp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -478,12 +475,12 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
 int seccomp_compile(const struct seccomp_profile *p, uint64_t capabilities, struct bpf *ret,
                     unsigned *ret_skipped, struct err *err)
 {
-    unsigned major = 0, minor = 0;
+    unsigned kernel = 0;
     struct utsname u;
 
     if (uname(&u) < 0)
         return err_errno(err, -errno, "uname");
-    if (sscanf(u.release, "%u.%u", &major, &minor) != 2)
+    if (kernel_parse(u.release, false, &kernel) < 0)
         return err_set(err, -EINVAL, "cannot read the kernel version \"%s\"", u.release);
-    return seccomp_compile_for(p, capabilities, KERNEL(major, minor), ret, ret_skipped, err);
+    return seccomp_compile_for(p, capabilities, kernel, ret, ret_skipped, err);
 }

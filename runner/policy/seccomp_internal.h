@@ -47,6 +47,9 @@ struct profile_cond {
 };
 #define KERNEL(major, minor) ((unsigned)(major) << 16 | (unsigned)(minor))
 
+/* "4.8" into KERNEL(4, 8); with whole false something may follow ("6.1.0-18-amd64"). -EINVAL. */
+int kernel_parse(const char *text, bool whole, unsigned *ret);
+
 struct profile_rule {
     char **names; /* owned; at least one after the checks */
     char *name;   /* owned; the format's older way to give one */

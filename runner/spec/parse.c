@@ -193,7 +193,7 @@ int parse_ulimit(const char *text, struct rlimit_value *ret, struct err *err)
     if (len > 0 && len < sizeof(name))
         (void)memcpy(name, text, len);
     v.resource = rlimit_by_option(name);
-    if (v.resource < 0)
+    if (equals == NULL || v.resource < 0)
         return err_set(
             err, -EINVAL,
             "ulimit \"%.*s\": must be NAME=SOFT[:HARD], NAME one of as, core, cpu, data, "
@@ -238,8 +238,8 @@ static int append_components(char *out, size_t *out_len, const char *path)
     return 0;
 }
 
-static int finish_path(const char *what, const char *text, char *out, size_t len, int r, char **ret,
-                       struct err *err)
+static int finish_path(const char *what, const char *text, const char *out, size_t len, int r,
+                       char **ret, struct err *err)
 {
     char *copy;
 
@@ -248,9 +248,7 @@ static int finish_path(const char *what, const char *text, char *out, size_t len
                        SPEC_PATH_MAX);
     if (r < 0)
         return err_set(err, r, "%s \"%.*s\": must not hold \"..\"", what, QUOTE_MAX, text);
-    if (len == 0)
-        (void)strcpy(out, "/");
-    copy = strdup(out);
+    copy = strdup(len > 0 ? out : "/");
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "%s", what);
     *ret = copy;

@@ -259,8 +259,8 @@ static int parse_volume(const char *text, struct volume *ret, struct err *err)
     r = parse_target("volume", parts[1], &v.target, err);
     if (r < 0)
         return r;
-    *ret = v;
-    v = (struct volume){0};
+    *ret = (struct volume){
+        .source = take(v.source), .target = take(v.target), .read_only = v.read_only};
     return 0;
 }
 
