@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "api/route.h"
+
 struct client_policy;
-struct route;
 struct route_set;
 struct supervisor;
 
