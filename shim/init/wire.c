@@ -7,23 +7,27 @@
 
 enum { WIRE_FDS_MAX = 8 };
 
+union control {
+    char bytes[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+    struct cmsghdr first;
+};
+
 int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_count)
 {
-    char control[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)] = {0};
+    union control control = {.bytes = {0}};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     ssize_t n;
 
+    if (fd_count > WIRE_FDS_MAX)
+        return -E2BIG;
     if (fd_count > 0) {
-        struct cmsghdr *c;
-
-        msg.msg_control = control;
+        msg.msg_control = control.bytes;
         msg.msg_controllen = (socklen_t)CMSG_SPACE(sizeof(int) * (size_t)fd_count);
-        c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = (socklen_t)CMSG_LEN(sizeof(int) * (size_t)fd_count);
-        (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)fd_count);
+        control.first.cmsg_level = SOL_SOCKET;
+        control.first.cmsg_type = SCM_RIGHTS;
+        control.first.cmsg_len = (socklen_t)CMSG_LEN(sizeof(int) * (size_t)fd_count);
+        (void)memcpy(CMSG_DATA(&control.first), fds, sizeof(int) * (size_t)fd_count);
     }
     do
         n = sendmsg(sock, &msg, MSG_NOSIGNAL);
@@ -39,7 +43,7 @@ static int take_fds(struct msghdr *msg, int *fds, int fd_max)
 
     if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
         return 0;
-    n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    n = ((size_t)c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < n; i++) {
         int fd;
 
@@ -54,12 +58,12 @@ static int take_fds(struct msghdr *msg, int *fds, int fd_max)
 
 int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_fd_count)
 {
-    char control[CMSG_SPACE(sizeof(int) * WIRE_FDS_MAX)];
+    union control control;
     struct iovec iov = {.iov_base = data, .iov_len = len};
     struct msghdr msg = {.msg_iov = &iov,
                          .msg_iovlen = 1,
-                         .msg_control = control,
-                         .msg_controllen = sizeof(control)};
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     int count;
 
@@ -70,6 +74,13 @@ int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_f
         return -errno;
 
     count = take_fds(&msg, fds, fd_max);
+    if (n == 0) {
+        /* The end; or a message of no bytes, which nobody honest sends: the same to its reader. */
+        for (int i = 0; i < count && i < fd_max; i++)
+            (void)close(fds[i]);
+        *ret_fd_count = 0;
+        return 0;
+    }
     if (count > fd_max || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
         for (int i = 0; i < count && i < fd_max; i++)
             (void)close(fds[i]);
