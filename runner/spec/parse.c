@@ -14,8 +14,6 @@
 #include "policy/tables.h"
 #include "spec/spec.h"
 
-#define TIMEOUT_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
-
 /* ---- numbers ---- */
 
 static bool is_digit(char c)
@@ -150,7 +148,7 @@ int parse_duration(const char *what, const char *text, int64_t *ret, struct err 
         if (millis % units[i].divisor != 0)
             break; /* less than a millisecond */
         if (__builtin_mul_overflow(millis / units[i].divisor, units[i].factor, &millis) ||
-            millis < 1 || millis > TIMEOUT_MAX_MS)
+            millis < 1 || millis > SPEC_TIME_MAX_MS)
             r = -ERANGE;
         else
             *ret = millis;

@@ -16,7 +16,6 @@
 #include "spec/strings.h"
 
 #define TMPFS_DEFAULT_BYTES (INT64_C(64) << 20)
-#define TMPFS_MIN_BYTES     INT64_C(4096)
 
 struct spec *spec_new(void)
 {
@@ -225,20 +224,44 @@ static size_t cut(char *text, char **parts, size_t n)
     return count;
 }
 
-static void volume_done(struct volume *v)
+static int parse_volume(const char *source, const char *target, bool read_only, struct volume *ret,
+                        struct err *err)
 {
-    free(v->source);
-    free(v->target);
-}
-#define auto_volume __attribute__((cleanup(volume_done)))
+    auto_free char *from = NULL, *to = NULL;
+    int r;
 
-static int parse_volume(const char *text, struct volume *ret, struct err *err)
+    r = parse_host_path("volume", source, &from, err);
+    if (r == 0)
+        r = parse_target("volume", target, &to, err);
+    if (r == 0)
+        *ret = (struct volume){.source = take(from), .target = take(to), .read_only = read_only};
+    return r;
+}
+
+int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
+                    struct err *err)
 {
-    auto_volume struct volume v = {0};
+    struct volume v, *more;
+    int r;
+
+    if (s->volume_count == SPEC_VOLUMES_MAX)
+        return err_set(err, -E2BIG, "volume \"%.*s:%.*s\": more than %d volumes", QUOTE_MAX, source,
+                       QUOTE_MAX, target, SPEC_VOLUMES_MAX);
+    more = reallocarray(s->volumes, s->volume_count + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    s->volumes = more;
+    r = parse_volume(source, target, read_only, &v, err);
+    if (r == 0)
+        s->volumes[s->volume_count++] = v;
+    return r;
+}
+
+int spec_add_volume(struct spec *s, const char *text, struct err *err)
+{
     auto_free char *copy = NULL;
     char *parts[3] = {NULL};
     size_t n;
-    int r;
 
     copy = strdup(text);
     if (copy == NULL)
@@ -252,41 +275,32 @@ static int parse_volume(const char *text, struct volume *ret, struct err *err)
                        "volume \"%.*s\": SRC must be a path that begins with / or . (there are no "
                        "named volumes here)",
                        QUOTE_MAX, text);
-    v.read_only = n == 3 && strcmp(parts[2], "ro") == 0;
-    r = parse_host_path("volume", parts[0], &v.source, err);
-    if (r < 0)
-        return r;
-    r = parse_target("volume", parts[1], &v.target, err);
-    if (r < 0)
-        return r;
-    *ret = (struct volume){
-        .source = take(v.source), .target = take(v.target), .read_only = v.read_only};
-    return 0;
+    return spec_put_volume(s, parts[0], parts[1], n == 3 && strcmp(parts[2], "ro") == 0, err);
 }
 
-int spec_add_volume(struct spec *s, const char *text, struct err *err)
+int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err)
 {
-    struct volume v, *more;
+    struct tmpfs t = {.bytes = bytes != LIMIT_UNSET ? bytes : TMPFS_DEFAULT_BYTES}, *more;
     int r;
 
-    if (s->volume_count == SPEC_VOLUMES_MAX)
-        return err_set(err, -E2BIG, "volume \"%.*s\": more than %d volumes", QUOTE_MAX, text,
-                       SPEC_VOLUMES_MAX);
-    more = reallocarray(s->volumes, s->volume_count + 1, sizeof(*more));
+    if (s->tmpfs_count == SPEC_TMPFS_MAX)
+        return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, target,
+                       SPEC_TMPFS_MAX);
+    more = reallocarray(s->tmpfs, s->tmpfs_count + 1, sizeof(*more));
     if (more == NULL)
-        return err_errno(err, -ENOMEM, "volume");
-    s->volumes = more;
-    r = parse_volume(text, &v, err);
+        return err_errno(err, -ENOMEM, "tmpfs");
+    s->tmpfs = more;
+    r = parse_target("tmpfs", target, &t.target, err);
     if (r == 0)
-        s->volumes[s->volume_count++] = v;
+        s->tmpfs[s->tmpfs_count++] = t;
     return r;
 }
 
-static int parse_tmpfs(const char *text, struct tmpfs *ret, struct err *err)
+int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
 {
     static const char prefix[] = "size="; /* as the docker CLI writes it */
     auto_free char *copy = NULL;
-    int64_t bytes = TMPFS_DEFAULT_BYTES;
+    int64_t bytes = LIMIT_UNSET;
     char *size;
     int r;
 
@@ -298,32 +312,11 @@ static int parse_tmpfs(const char *text, struct tmpfs *ret, struct err *err)
         *size++ = '\0';
         if (strncmp(size, prefix, strlen(prefix)) == 0)
             size += strlen(prefix);
-        r = parse_bytes("tmpfs size", size, TMPFS_MIN_BYTES, LIMIT_BYTES_MAX, &bytes, err);
+        r = parse_bytes("tmpfs size", size, SPEC_TMPFS_MIN, LIMIT_BYTES_MAX, &bytes, err);
         if (r < 0)
             return r;
     }
-    r = parse_target("tmpfs", copy, &ret->target, err);
-    if (r == 0)
-        ret->bytes = bytes;
-    return r;
-}
-
-int spec_add_tmpfs(struct spec *s, const char *text, struct err *err)
-{
-    struct tmpfs t, *more;
-    int r;
-
-    if (s->tmpfs_count == SPEC_TMPFS_MAX)
-        return err_set(err, -E2BIG, "tmpfs \"%.*s\": more than %d of them", QUOTE_MAX, text,
-                       SPEC_TMPFS_MAX);
-    more = reallocarray(s->tmpfs, s->tmpfs_count + 1, sizeof(*more));
-    if (more == NULL)
-        return err_errno(err, -ENOMEM, "tmpfs");
-    s->tmpfs = more;
-    r = parse_tmpfs(text, &t, err);
-    if (r == 0)
-        s->tmpfs[s->tmpfs_count++] = t;
-    return r;
+    return spec_put_tmpfs(s, copy, bytes, err);
 }
 
 /* ---- limits ---- */
@@ -455,12 +448,17 @@ static size_t strings_bytes(char *const *strings)
     return total;
 }
 
-int spec_validate(const struct spec *s, struct err *err)
+int spec_validate_kept(const struct spec *s, struct err *err)
 {
-    if (s->argv[0] == NULL)
-        return err_set(err, -EINVAL, "no command: name one behind --");
     if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
     return check_targets(s, err);
+}
+
+int spec_validate(const struct spec *s, struct err *err)
+{
+    if (s->argv[0] == NULL)
+        return err_set(err, -EINVAL, "no command: name one behind --");
+    return spec_validate_kept(s, err);
 }

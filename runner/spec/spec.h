@@ -80,7 +80,15 @@ struct spec {
     size_t env_count, env_capacity, env_bytes;
 };
 
-enum { SPEC_STOP_TIMEOUT_MS = 10000, SPEC_LABELS_MAX = 64 };
+enum {
+    SPEC_STOP_TIMEOUT_MS = 10000,
+    SPEC_LABELS_MAX = 64,
+    SPEC_LABEL_KEY_MAX = 128,          /* bytes */
+    SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
+    SPEC_RESTARTS_MAX = 1000000,       /* of on-failure */
+};
+#define SPEC_TMPFS_MIN   INT64_C(4096)
+#define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
 
 /* An empty spec (policy "untrusted", limits unset). NULL on OOM. */
 struct spec *spec_new(void);
@@ -111,5 +119,23 @@ int spec_set_network(struct spec *s, const char *text, struct err *err); /* none
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
 
-/* What only the whole shows: a command is there, targets do not repeat, sizes of argv and env. */
+/* Of kept sandboxes (kept.c). */
+int spec_add_label(struct spec *s, const char *text, struct err *err); /* K=V, or K = empty */
+/* no, on-failure[:N], always, unless-stopped */
+int spec_set_restart(struct spec *s, const char *text, struct err *err);
+/* SIGTERM, TERM, 15, SIGRTMIN+3 */
+int spec_set_stop_signal(struct spec *s, const char *text, struct err *err);
+int spec_set_stop_timeout(struct spec *s, const char *text, struct err *err); /* as timeout, or 0 */
+int spec_set_inactivity(struct spec *s, const char *text, struct err *err);   /* as timeout */
+const char *spec_restart_name(enum restart_policy policy);
+
+/* As spec_add_volume and spec_add_tmpfs, from parts that may hold colons. bytes: LIMIT_UNSET = the
+ * default. */
+int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
+                    struct err *err);
+int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err);
+
+/* What only the whole shows: targets do not repeat, sizes of argv and env. */
+int spec_validate_kept(const struct spec *s, struct err *err);
+/* That, and that there is a command. */
 int spec_validate(const struct spec *s, struct err *err);

@@ -1,0 +1,593 @@
+#include "spec/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/tables.h"
+#include "spec/env.h"
+#include "spec/parse.h"
+#include "spec/signals.h"
+#include "spec/spec.h"
+
+enum { NUMBER_TEXT_MAX = 32 };
+
+/* ---- decoding: one value ---- */
+
+/* What every decoder here gets as dst, also in nested objects. */
+struct decoding {
+    struct spec *spec;
+    const char **entrypoint, **command; /* owned lists of borrowed strings; one argv in the end */
+    size_t entrypoint_count, command_count;
+};
+
+static int wrong(struct err *err, const struct jpath *path, const char *want)
+{
+    return json_fail(err, -EINVAL, path, "must be %s", want);
+}
+
+/* What a parser of the command line said, with the path in front. */
+static int refused(struct err *err, int code, const struct jpath *path, const struct err *why)
+{
+    return json_fail(err, code, path, "%s", why->msg);
+}
+
+typedef int setter(struct spec *s, const char *text, struct err *err);
+
+/* Keys whose value goes to the command line's parser as it is. `number`: or as a number. */
+static const struct text_key {
+    const char *name;
+    setter *set;
+    bool number;
+} text_keys[] = {
+    {"name", spec_set_name, false},
+    {"policy", spec_set_policy, false},
+    {"cwd", spec_set_workdir, false},
+    {"user", spec_set_user, false},
+    {"hostname", spec_set_hostname, false},
+    {"network", spec_set_network, false},
+    {"stopSignal", spec_set_stop_signal, true},
+    {"memory", spec_set_memory, true},
+    {"cpus", spec_set_cpus, true},
+    {"pids", spec_set_pids, true},
+    {"shmSize", spec_set_shm_size, true},
+};
+
+static const struct text_key *text_key(const char *name)
+{
+    const struct text_key *k = text_keys;
+
+    while (strcmp(k->name, name) != 0)
+        k++;
+    return k;
+}
+
+/* 0.1 is 0.1 again, and what has more digits than a client can mean shows that it has. */
+static void number_text(const json_t *value, char text[NUMBER_TEXT_MAX])
+{
+    if (json_is_integer(value))
+        (void)snprintf(text, NUMBER_TEXT_MAX, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else
+        (void)snprintf(text, NUMBER_TEXT_MAX, "%.15g", json_real_value(value));
+}
+
+static int d_text(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                  struct err *err)
+{
+    const struct text_key *key = text_key(field->name);
+    char number[NUMBER_TEXT_MAX];
+    struct decoding *d = dst;
+    struct err why = ERR_NONE;
+    const char *text = number;
+    int r;
+
+    if (json_is_string(value))
+        text = json_string_value(value);
+    else if (json_is_number(value) && key->number)
+        number_text(value, number);
+    else
+        return wrong(err, path, key->number ? "a string or a number" : "a string");
+    r = key->set(d->spec, text, &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
+static int d_bool(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                  struct err *err)
+{
+    return j_bool(value, field, ((struct decoding *)dst)->spec, path, err);
+}
+
+static int d_int64(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                   struct err *err)
+{
+    return j_int64(value, field, ((struct decoding *)dst)->spec, path, err);
+}
+
+/* A host path: clients have no working directory here. */
+static int absolute(const char *text, const struct jpath *path, struct err *err)
+{
+    if (text[0] != '/')
+        return json_fail(err, -EINVAL, path, "\"%.*s\": must be an absolute path", QUOTE_MAX, text);
+    return 0;
+}
+
+static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct decoding *d = dst;
+    struct err why = ERR_NONE;
+    int r;
+
+    (void)field;
+    if (!json_is_string(value))
+        return wrong(err, path, "a string");
+    r = absolute(json_string_value(value), path, err);
+    if (r < 0)
+        return r;
+    r = spec_set_rootfs(d->spec, json_string_value(value), &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
+/* ---- the command ---- */
+
+/* Borrowed strings of an array; the list is the caller's. */
+static int borrow_strings(json_t *value, const struct jpath *path, const char ***ret,
+                          size_t *ret_count, struct err *err)
+{
+    size_t count = json_array_size(value), i;
+    const char **list;
+    json_t *element;
+
+    if (!json_is_array(value))
+        return wrong(err, path, "an array of strings");
+    if (count > SPEC_ARGS_MAX)
+        return json_fail(err, -E2BIG, path, "more than %d entries", SPEC_ARGS_MAX);
+    list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        return json_fail(err, -ENOMEM, path, "out of memory");
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+
+        if (!json_is_string(element)) {
+            free(list);
+            return wrong(err, &here, "a string");
+        }
+        list[i] = json_string_value(element);
+    }
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+static int d_entrypoint(json_t *value, const struct jfield *field, void *dst,
+                        const struct jpath *path, struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    return borrow_strings(value, path, &d->entrypoint, &d->entrypoint_count, err);
+}
+
+static int d_command(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                     struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    return borrow_strings(value, path, &d->command, &d->command_count, err);
+}
+
+/* As images have it: the command is the entry point's arguments. */
+static int join_command(const struct decoding *d, struct err *err)
+{
+    size_t count = d->entrypoint_count + d->command_count;
+    auto_free char **argv = NULL;
+
+    if (count == 0)
+        return 0;
+    argv = calloc(count + 1, sizeof(*argv));
+    if (argv == NULL)
+        return err_errno(err, -ENOMEM, "command");
+    /* spec_set_command copies and changes nothing: the casts only take const away. */
+    if (d->entrypoint_count > 0)
+        (void)memcpy(argv, d->entrypoint, d->entrypoint_count * sizeof(*argv));
+    if (d->command_count > 0)
+        (void)memcpy(argv + d->entrypoint_count, d->command, d->command_count * sizeof(*argv));
+    return spec_set_command(d->spec, argv, err);
+}
+
+/* ---- environment and labels ---- */
+
+static int env_entry(struct spec *s, const char *name, size_t len, const char *value,
+                     const struct jpath *path, struct err *err)
+{
+    struct err why = ERR_NONE;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < len; i++)
+        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || name[i] == '=')
+            r = -EINVAL;
+    if (r < 0 || len == 0)
+        return json_fail(err, -EINVAL, path, "a name must not be empty or hold white space or =");
+    r = env_put(s, name, len, value, &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
+static int env_list(json_t *value, struct spec *s, const struct jpath *path, struct err *err)
+{
+    json_t *element;
+    size_t i;
+    int r;
+
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+        const char *text = json_string_value(element), *equals;
+
+        equals = text != NULL ? strchr(text, '=') : NULL;
+        /* A bare NAME would be taken from the environment of rind itself. */
+        if (equals == NULL)
+            return wrong(err, &here, "NAME=VALUE");
+        r = env_entry(s, text, (size_t)(equals - text), equals + 1, &here, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int d_env(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                 struct err *err)
+{
+    struct spec *s = ((struct decoding *)dst)->spec;
+    const char *key;
+    json_t *element;
+    int r;
+
+    (void)field;
+    if (json_is_array(value))
+        return env_list(value, s, path, err);
+    if (!json_is_object(value))
+        return wrong(err, path, "an object of strings, or an array of NAME=VALUE");
+    json_object_foreach(value, key, element) {
+        struct jpath here = {.up = path, .key = key};
+
+        if (!json_is_string(element))
+            return wrong(err, &here, "a string");
+        r = env_entry(s, key, strlen(key), json_string_value(element), &here, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int d_labels(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct spec *s = ((struct decoding *)dst)->spec;
+    const char *key;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return wrong(err, path, "an object of strings");
+    json_object_foreach(value, key, element) {
+        struct jpath here = {.up = path, .key = key};
+        auto_free char *text = NULL;
+        struct err why = ERR_NONE;
+        int r;
+
+        if (!json_is_string(element))
+            return wrong(err, &here, "a string");
+        if (strchr(key, '=') != NULL)
+            return json_fail(err, -EINVAL, &here, "a label's key must not hold =");
+        if (asprintf(&text, "%s=%s", key, json_string_value(element)) < 0) {
+            text = NULL;
+            return json_fail(err, -ENOMEM, &here, "out of memory");
+        }
+        r = spec_add_label(s, text, &why);
+        if (r < 0)
+            return refused(err, r, &here, &why);
+    }
+    return 0;
+}
+
+/* ---- mounts ---- */
+
+struct volume_json {
+    char *source, *target; /* owned */
+    bool read_only;
+};
+
+static const struct jfield volume_fields[] = {
+    {.name = "source",
+     .decode = j_string,
+     .off = offsetof(struct volume_json, source),
+     .min = 1,
+     .max = SPEC_PATH_MAX,
+     .required = true},
+    {.name = "target",
+     .decode = j_string,
+     .off = offsetof(struct volume_json, target),
+     .min = 1,
+     .max = SPEC_PATH_MAX,
+     .required = true},
+    {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
+    {0},
+};
+
+static int volume(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+{
+    struct jpath source = {.up = path, .key = "source"};
+    struct err why = ERR_NONE;
+    struct volume_json v = {0};
+    int r;
+
+    r = json_decode_at(element, volume_fields, &v, path, err);
+    if (r == 0)
+        r = absolute(v.source, &source, err);
+    if (r == 0) {
+        r = spec_put_volume(s, v.source, v.target, v.read_only, &why);
+        r = r < 0 ? refused(err, r, path, &why) : 0;
+    }
+    free(v.source);
+    free(v.target);
+    return r;
+}
+
+struct tmpfs_json {
+    char *target; /* owned */
+    int64_t bytes;
+};
+
+/* Bytes as a number, or as text with a unit. */
+static int d_tmpfs_size(json_t *value, const struct jfield *field, void *dst,
+                        const struct jpath *path, struct err *err)
+{
+    struct tmpfs_json *t = dst;
+    char number[NUMBER_TEXT_MAX];
+    const char *text = number;
+    struct err why = ERR_NONE;
+    int r;
+
+    (void)field;
+    if (json_is_string(value))
+        text = json_string_value(value);
+    else if (json_is_integer(value))
+        number_text(value, number);
+    else
+        return wrong(err, path, "a string or a whole number");
+    r = parse_bytes("tmpfs size", text, SPEC_TMPFS_MIN, LIMIT_BYTES_MAX, &t->bytes, &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
+static const struct jfield tmpfs_fields[] = {
+    {.name = "target",
+     .decode = j_string,
+     .off = offsetof(struct tmpfs_json, target),
+     .min = 1,
+     .max = SPEC_PATH_MAX,
+     .required = true},
+    {.name = "size", .decode = d_tmpfs_size, .nullable = true},
+    {0},
+};
+
+static int tmpfs(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+{
+    struct tmpfs_json t = {.bytes = LIMIT_UNSET};
+    struct err why = ERR_NONE;
+    int r;
+
+    r = json_decode_at(element, tmpfs_fields, &t, path, err);
+    if (r == 0) {
+        r = spec_put_tmpfs(s, t.target, t.bytes, &why);
+        r = r < 0 ? refused(err, r, path, &why) : 0;
+    }
+    free(t.target);
+    return r;
+}
+
+/* ---- ulimits ---- */
+
+struct ulimit_json {
+    char *name; /* owned */
+    int64_t soft, hard;
+    bool has_hard;
+};
+
+static int d_hard(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                  struct err *err)
+{
+    struct ulimit_json *u = dst;
+
+    u->has_hard = true;
+    return j_int64(value, field, dst, path, err);
+}
+
+static const struct jfield ulimit_fields[] = {
+    {.name = "name",
+     .decode = j_string,
+     .off = offsetof(struct ulimit_json, name),
+     .min = 1,
+     .max = 16,
+     .required = true},
+    {.name = "soft",
+     .decode = j_int64,
+     .off = offsetof(struct ulimit_json, soft),
+     .min = RLIMIT_UNLIMITED,
+     .max = INT64_MAX,
+     .required = true},
+    {.name = "hard",
+     .decode = d_hard,
+     .off = offsetof(struct ulimit_json, hard),
+     .min = RLIMIT_UNLIMITED,
+     .max = INT64_MAX,
+     .nullable = true},
+    {0},
+};
+
+static int ulimit(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+{
+    struct ulimit_json u = {0};
+    struct err why = ERR_NONE;
+    char text[80];
+    int r;
+
+    r = json_decode_at(element, ulimit_fields, &u, path, err);
+    if (r == 0) {
+        (void)snprintf(text, sizeof(text), "%s=%" PRId64 ":%" PRId64, u.name, u.soft,
+                       u.has_hard ? u.hard : u.soft);
+        r = spec_add_ulimit(s, text, &why);
+        r = r < 0 ? refused(err, r, path, &why) : 0;
+    }
+    free(u.name);
+    return r;
+}
+
+/* ---- arrays of the above ---- */
+
+static const struct element_key {
+    const char *name;
+    int (*decode)(json_t *element, struct spec *s, const struct jpath *path, struct err *err);
+} element_keys[] = {{"volumes", volume}, {"tmpfs", tmpfs}, {"ulimits", ulimit}};
+
+static int d_elements(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    const struct element_key *k = element_keys;
+    struct decoding *d = dst;
+    json_t *element;
+    size_t i;
+
+    if (!json_is_array(value))
+        return wrong(err, path, "an array");
+    while (strcmp(k->name, field->name) != 0)
+        k++;
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+        int r = k->decode(element, d->spec, &here, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- restarting ---- */
+
+struct restart_json {
+    char *policy; /* owned */
+    int64_t max;
+};
+
+static const struct jfield restart_fields[] = {
+    {.name = "policy",
+     .decode = j_string,
+     .off = offsetof(struct restart_json, policy),
+     .min = 1,
+     .max = 32,
+     .required = true},
+    {.name = "maxRetries",
+     .decode = j_int64,
+     .off = offsetof(struct restart_json, max),
+     .min = 1,
+     .max = SPEC_RESTARTS_MAX,
+     .nullable = true},
+    {0},
+};
+
+static int d_restart(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                     struct err *err)
+{
+    struct decoding *d = dst;
+    struct restart_json j = {.max = LIMIT_UNSET};
+    struct err why = ERR_NONE;
+    char text[64];
+    int r;
+
+    (void)field;
+    r = json_decode_at(value, restart_fields, &j, path, err);
+    if (r == 0) {
+        if (j.max == LIMIT_UNSET)
+            (void)snprintf(text, sizeof(text), "%s", j.policy);
+        else
+            (void)snprintf(text, sizeof(text), "%s:%" PRId64, j.policy, j.max);
+        r = spec_set_restart(d->spec, text, &why);
+        r = r < 0 ? refused(err, r, path, &why) : 0;
+    }
+    free(j.policy);
+    return r;
+}
+
+/* ---- the table ---- */
+
+#define SPEC(member) offsetof(struct spec, member)
+/* clang-format off */
+static const struct jfield limit_fields[] = {
+    {.name = "memory",  .decode = d_text, .nullable = true},
+    {.name = "cpus",    .decode = d_text, .nullable = true},
+    {.name = "pids",    .decode = d_text, .nullable = true},
+    {.name = "shmSize", .decode = d_text, .nullable = true},
+    {0},
+};
+
+static const struct jfield spec_fields[] = {
+    {.name = "name",       .decode = d_text,       .nullable = true},
+    {.name = "rootfs",     .decode = d_rootfs,     .nullable = true},
+    {.name = "policy",     .decode = d_text,       .nullable = true},
+    {.name = "entrypoint", .decode = d_entrypoint, .nullable = true},
+    {.name = "command",    .decode = d_command,    .nullable = true},
+    {.name = "env",        .decode = d_env,        .nullable = true},
+    {.name = "cwd",        .decode = d_text,       .nullable = true},
+    {.name = "user",       .decode = d_text,       .nullable = true},
+    {.name = "hostname",   .decode = d_text,       .nullable = true},
+    {.name = "labels",     .decode = d_labels,     .nullable = true},
+    {.name = "limits",     .decode = j_object,     .nullable = true, .fields = limit_fields},
+    {.name = "ulimits",    .decode = d_elements,   .nullable = true},
+    {.name = "volumes",    .decode = d_elements,   .nullable = true},
+    {.name = "tmpfs",      .decode = d_elements,   .nullable = true},
+    {.name = "network",    .decode = d_text,       .nullable = true},
+    {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
+    {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
+    {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},
+    {.name = "stdin",      .decode = d_bool,       .nullable = true, .off = SPEC(interactive)},
+    {.name = "restart",    .decode = d_restart,    .nullable = true},
+    {.name = "stopSignal", .decode = d_text,       .nullable = true},
+    {.name = "stopTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(stop_timeout_ms),
+     .min = 0, .max = SPEC_TIME_MAX_MS},
+    {.name = "inactivityTimeoutMs", .decode = d_int64, .nullable = true, .off = SPEC(inactivity_ms),
+     .min = 1, .max = SPEC_TIME_MAX_MS},
+    {.name = "hardTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(timeout_ms),
+     .min = 1, .max = SPEC_TIME_MAX_MS},
+    {.name = "autoRemove", .decode = d_bool,       .nullable = true, .off = SPEC(auto_remove)},
+    {0},
+};
+/* clang-format on */
+
+int spec_from_json(json_t *root, struct spec **ret, struct err *err)
+{
+    auto_ptr(spec_free) struct spec *s = spec_new();
+    struct decoding d = {.spec = s};
+    int r;
+
+    if (s == NULL)
+        return err_errno(err, -ENOMEM, "spec");
+    r = json_decode(root, spec_fields, &d, err);
+    if (r == 0)
+        r = join_command(&d, err);
+    if (r == 0)
+        r = spec_validate_kept(s, err);
+    free(d.entrypoint);
+    free(d.command);
+    if (r < 0)
+        return r;
+    *ret = take(s);
+    return 0;
+}
