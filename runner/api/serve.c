@@ -53,9 +53,7 @@ struct serve {
     bool made_socket;
 };
 
-/* ---- the socket
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the socket ---- */
 
 static int inherited_socket(void)
 {
@@ -133,9 +131,7 @@ static int notify_socket(void)
     return take_fd(&fd);
 }
 
-/* ---- opening
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int make_dir(int at, const char *path, mode_t mode, uid_t owner, struct err *err)
 {
@@ -217,9 +213,7 @@ static void serve_done(struct serve *s)
     launcher_free(s->launcher);
 }
 
-/* ---- the supervisor
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the supervisor ---- */
 
 struct daemon {
     uv_loop_t loop;
@@ -364,9 +358,7 @@ static int supervisor_main(struct serve *s, int sock)
     return d.lost ? 1 : 0;
 }
 
-/* ---- the launcher
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the launcher ---- */
 
 static volatile sig_atomic_t supervisor_pid;
 

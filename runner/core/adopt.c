@@ -31,9 +31,7 @@ static void one_answered(struct supervisor *sup)
         sup->on_ready(sup->data);
 }
 
-/* ---- what init says
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what init says ---- */
 
 static void adopt_exec(struct sandbox *s, const struct imsg *msg)
 {
@@ -81,8 +79,7 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
         list_done(s);
 }
 
-/* ---- what the launcher says
- * ------------------------------------------------------------------------------------------ */
+/* ---- what the launcher says ---- */
 
 static void is_stopped(struct sandbox *s, bool wanted)
 {
@@ -158,9 +155,7 @@ static int ask(struct sandbox *s, bool wanted, struct err *err)
     return 0;
 }
 
-/* ---- what is on disk
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- what is on disk ---- */
 
 static void take_up(void *data, const char *id)
 {

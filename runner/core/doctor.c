@@ -42,7 +42,7 @@ void doctor_free(struct doctor_report *r)
     free(r);
 }
 
-/* ---- barriers -------------------------------------------------------------------------------- */
+/* ---- barriers ---- */
 
 /* A barrier stands when every check that it rests on is there. */
 struct barrier {
@@ -168,7 +168,7 @@ static void derive_barriers(const struct policy *p, struct doctor_report *r)
     }
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static void ask_all(const struct doctor *d, struct doctor_report *r)
 {
@@ -277,7 +277,7 @@ int doctor_run(const char *state_dir, struct doctor_report **ret, struct err *er
     return 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static json_t *encode_check(const struct check_result *c)
 {

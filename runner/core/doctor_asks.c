@@ -40,7 +40,7 @@ enum {
     POOL_FEW = 64,    /* free id ranges below which that is said */
 };
 
-/* ---- helpers --------------------------------------------------------------------------------- */
+/* ---- helpers ---- */
 
 __attribute__((format(printf, 3, 4))) static void
 found(struct check_result *r, enum check_state state, const char *fmt, ...)
@@ -123,7 +123,7 @@ void ask_probe(const struct doctor *d, const struct check *c, struct check_resul
     doctor_judge(try_probe(d, c), d->env.privileged, r);
 }
 
-/* ---- host and user namespaces ---------------------------------------------------------------- */
+/* ---- host and user namespaces ---- */
 
 void ask_kernel(const struct doctor *d, const struct check *c, struct check_result *r)
 {
@@ -268,7 +268,7 @@ void ask_userns_sysctl(const struct doctor *d, const struct check *c, struct che
         found(r, value == c->number ? CHECK_OK : CHECK_LIMITED, "set to %ld", value);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 static int read_subids(const char *path, char **ret, size_t *ret_len)
 {
@@ -423,7 +423,7 @@ void ask_programs(const struct doctor *d, const struct check *c, struct check_re
         found(r, CHECK_MISSING, "%s%s", uids ? "" : "newuidmap ", gids ? "" : "newgidmap");
 }
 
-/* ---- system calls ---------------------------------------------------------------------------- */
+/* ---- system calls ---- */
 
 void ask_libseccomp(const struct doctor *d, const struct check *c, struct check_result *r)
 {
@@ -451,7 +451,7 @@ void ask_memfd(const struct doctor *d, const struct check *c, struct check_resul
         found(r, CHECK_OK, "works; vm.memfd_noexec is %ld", value);
 }
 
-/* ---- mounts ---------------------------------------------------------------------------------- */
+/* ---- mounts ---- */
 
 /* Values of linux/magic.h, and of file systems that have no header. */
 static const struct {
@@ -538,7 +538,7 @@ void ask_proc(const struct doctor *d, const struct check *c, struct check_result
         found(r, CHECK_MISSING, "parts of this host's own are hidden: rind runs in a container");
 }
 
-/* ---- cgroups --------------------------------------------------------------------------------- */
+/* ---- cgroups ---- */
 
 static const struct strtab cgroup_modes[] = {
     {"no cgroups are mounted", CG_MODE_NONE},
@@ -610,7 +610,7 @@ void ask_controller(const struct doctor *d, const struct check *c, struct check_
                        name, name, name);
 }
 
-/* ---- network --------------------------------------------------------------------------------- */
+/* ---- network ---- */
 
 void ask_forwarding(const struct doctor *d, const struct check *c, struct check_result *r)
 {

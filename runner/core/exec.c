@@ -47,9 +47,7 @@ static struct exec *from_channel(struct channel_exec *ce)
     return (struct exec *)(void *)((char *)ce - offsetof(struct exec, channel_exec));
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static void exec_free(struct exec *e)
 {
@@ -134,8 +132,7 @@ void exec_silence(struct exec *e)
     e->data = NULL;
 }
 
-/* ---- what init says
- * --------------------------------------------------------------------------------------------- */
+/* ---- what init says ---- */
 
 static void explain(const struct exec *e, const struct imsg *msg, struct err *err, int *ret_code)
 {
@@ -294,9 +291,25 @@ void exec_all_lost(struct sandbox *s)
     }
 }
 
-/* ---- starting
- * ----------------------------------------------------------------------------------------------------
- */
+/* The supervisor stops: processes go on, nobody here hears of them any more. */
+void exec_forget_all(struct sandbox *s)
+{
+    while (s->execs != NULL) {
+        struct exec *e = exec_ref(s->execs);
+        bool own = alive(e) || e->keep;
+
+        exec_silence(e);
+        leave_list(e);
+        stop_timer(e);
+        e->state = EXEC_FAILED;
+        e->keep = false;
+        if (own)
+            e->refs--;
+        exec_unref(e);
+    }
+}
+
+/* ---- starting ---- */
 
 static void on_timeout(uv_timer_t *h)
 {
@@ -475,9 +488,16 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
     return 0;
 }
 
-/* ---- asking
- * -----------------------------------------------------------------------------------------------------
- */
+void exec_collect(struct exec *e)
+{
+    if (!e->keep || e->state != EXEC_ENDED)
+        return;
+    (void)post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
+    e->keep = false;
+    exec_unref(e);
+}
+
+/* ---- asking ---- */
 
 uint64_t exec_id(const struct exec *e)
 {

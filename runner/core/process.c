@@ -62,9 +62,7 @@ static bool running(const struct process *p)
     return p->state == PROCESS_STARTING || p->state == PROCESS_RUNNING;
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- records ---- */
 
 static void save(struct process *p)
 {
@@ -105,9 +103,7 @@ static void strings_free(char **list)
     free(list);
 }
 
-/* ---- watchers
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- watchers ---- */
 
 static void tell(struct process *p)
 {
@@ -189,9 +185,7 @@ void process_unwatch(struct process *p, struct process_watcher *w)
         *at = w->next;
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static void process_free(struct process *p)
 {
@@ -467,9 +461,7 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .finished_ms = p->finished_ms};
 }
 
-/* ---- taken up again
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- taken up again ---- */
 
 static void load_one(void *data, const char *name, json_t *record)
 {
@@ -520,9 +512,7 @@ void process_load_all(struct sandbox *s)
     (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
 }
 
-/* ---- logs
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- logs ---- */
 
 struct segment {
     int fd;

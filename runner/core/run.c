@@ -70,9 +70,7 @@ struct run {
     bool terminal_raw;
 };
 
-/* ---- the terminal
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the terminal ---- */
 
 static void terminal_begin(struct run *r)
 {
@@ -103,9 +101,7 @@ static struct winsize terminal_size(void)
     return size;
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the end ---- */
 
 static void maybe_stop(struct run *r)
 {
@@ -132,9 +128,7 @@ static void fail_run(struct run *r, int code, int status)
     maybe_stop(r);
 }
 
-/* ---- bytes
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- bytes ---- */
 
 static void on_output_done(struct pump *p)
 {
@@ -182,9 +176,7 @@ static int start_pumps(struct run *r)
     return n;
 }
 
-/* ---- init's messages
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- init's messages ---- */
 
 /* Takes the ends that init made; what is not of the expected kind is an init that was taken over.
  */
@@ -306,9 +298,7 @@ static void on_control(uv_poll_t *h, int status, int events)
     maybe_stop(r);
 }
 
-/* ---- signals and time
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- signals and time ---- */
 
 /* Everything that somebody may want to say to the command. Not: signals about ourselves, job
  * control of our own terminal. */
@@ -366,9 +356,7 @@ static int block_signals(struct run *r)
     return r->signal_fd < 0 ? -errno : 0;
 }
 
-/* ---- starting
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---- */
 
 static int open_launcher(struct run *r, const struct core_config *cfg, const char *prefixes[])
 {
@@ -505,9 +493,7 @@ static int start_command(struct run *r)
     return code < 0 ? err_errno(r->err, code, "start the command") : 0;
 }
 
-/* ---- the loop
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static int open_handles(struct run *r)
 {

@@ -20,8 +20,7 @@
 
 enum { USERDB_FILE_MAX = 1 << 20 };
 
-/* ---- limits and counters
- * ------------------------------------------------------------------------------------------ */
+/* ---- limits and counters ---- */
 
 static const struct {
     const char *name;
@@ -85,9 +84,7 @@ static void put_merged_rlimits(struct buf *b, const struct spec *spec, const str
     put_rlimits(b, spec->rlimits, spec->rlimit_count);
 }
 
-/* ---- paths
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
 {
@@ -95,9 +92,7 @@ static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
         launch_put_string(b, tag, *paths);
 }
 
-/* ---- volumes
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- volumes ---- */
 
 /* Text of a file of the root file system, resolved beneath it; empty when there is none. */
 static void read_beneath(int root, const char *path, struct buf *ret)

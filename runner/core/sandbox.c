@@ -81,9 +81,7 @@ static int launch(struct sandbox *s, struct err *err);
 static void on_main_exited(void *data, struct exec *e);
 static void begin_removal(struct sandbox *s);
 
-/* ---- small things
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- small things ---- */
 
 static int64_t now_ms(void)
 {
@@ -254,8 +252,7 @@ static void save_state(struct sandbox *s)
         log_warn("sandbox", "id=%s save state: %s, going on", s->id, err.msg);
 }
 
-/* ---- launcher requests
- * --------------------------------------------------------------------------------------------- */
+/* ---- launcher requests ---- */
 
 static int send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err)
 {
@@ -272,9 +269,7 @@ static int send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, str
     return r;
 }
 
-/* ---- init
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- init ---- */
 
 static void on_helper_idle(uv_timer_t *h)
 {
@@ -477,9 +472,7 @@ static int launch(struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* ---- the main process
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the main process ---- */
 
 static void on_hard_timeout(uv_timer_t *h)
 {
@@ -621,9 +614,7 @@ void sandbox_exec_ended(struct sandbox *s)
         end_init(s);
 }
 
-/* ---- restart
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- restart ---- */
 
 static void on_restart(uv_timer_t *h)
 {
@@ -672,9 +663,7 @@ void sandbox_maybe_restart(struct sandbox *s)
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
 }
 
-/* ---- what clients ask
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- what clients ask ---- */
 
 int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
@@ -873,9 +862,7 @@ int sandbox_signal(struct sandbox *s, int signo, struct err *err)
     return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
 }
 
-/* ---- removing
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- removing ---- */
 
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                              const struct err *err)
@@ -932,9 +919,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     return 0;
 }
 
-/* ---- the rest
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the rest ---- */
 
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {

@@ -72,9 +72,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- create
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- create ---- */
 
 /* A creation under way: what fails removes what it has made, then answers. */
 struct creation {
@@ -173,9 +171,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbo
     return 0;
 }
 
-/* ---- finding
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- finding ---- */
 
 struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
 {
@@ -204,9 +200,7 @@ struct sandbox *sandbox_next(struct sandbox *s)
     return s->next;
 }
 
-/* ---- for each process
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- for each process ---- */
 
 uint64_t sandbox_next_exec_id(struct sandbox *s)
 {

@@ -50,8 +50,7 @@ static const char *stage_name(uint32_t stage)
                                                                 : "an unknown step";
 }
 
-/* ---- the child, until it is init
- * ------------------------------------------------------------------------------ */
+/* ---- the child, until it is init ---- */
 
 /* GO carries the descriptors. They take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, …
  * Returns their count. */
@@ -158,9 +157,7 @@ int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct e
     return 0;
 }
 
-/* ---- following it
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- following it ---- */
 
 int boot_go(int control, const int *fds, int count, struct err *err)
 {

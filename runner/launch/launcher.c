@@ -25,9 +25,7 @@ enum {
     KILL_TIMEOUT_MS = 10000 /* until every process of a killed sandbox has gone */
 };
 
-/* ---- opening
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* Opens a directory of ours, making it (0700) when missing; refuses one that somebody else could
  * have put there. */
@@ -185,9 +183,7 @@ int launcher_state_fd(const struct launcher *l)
     return l->state_fd;
 }
 
-/* ---- starting
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---- */
 
 struct sandbox **launcher_find(struct launcher *l, const char *id)
 {

@@ -138,8 +138,7 @@ static void add_system(struct builder *b, const struct launch_request *q, int ro
     add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
 }
 
-/* ---- the client's mounts
- * ----------------------------------------------------------------------------------------- */
+/* ---- the client's mounts ---- */
 
 struct client_mount {
     const char *target;
@@ -181,9 +180,7 @@ static void add_client_mounts(struct builder *b, struct client_mount *mounts, si
     }
 }
 
-/* ---- the whole
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static int append_aligned(struct buf *b, const void *data, size_t len, uint32_t *ret_offset)
 {

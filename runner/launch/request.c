@@ -11,8 +11,7 @@ struct record {
     const unsigned char *data;
 };
 
-/* ---- one decoder a tag
- * --------------------------------------------------------------------------------------- */
+/* ---- one decoder a tag ---- */
 
 static bool is_string(const struct record *r, size_t max)
 {
@@ -323,9 +322,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* ---- the whole
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 static int next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
                        struct err *err)
@@ -420,9 +417,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
     return 0;
 }
 
-/* ---- building
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- building ---- */
 
 /* buf.max is put to 0 by a failed put, so that every later one and launch_end fail too. */
 static void add(struct buf *b, const void *data, size_t len)

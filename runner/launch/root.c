@@ -68,9 +68,7 @@ static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const c
     return take_fd(&mnt);
 }
 
-/* ---- overlay
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- overlay ---- */
 
 /* Device nodes of an image or of the upper layer must not open: the flags of the lower layers' own
  * mounts do not count for what is opened through the overlay. */
@@ -253,9 +251,7 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
 }
 
-/* ---- volumes
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- volumes ---- */
 
 /* The host's root is never a map's source: the inside could leave setuid-root files on the host.
  * Such a source shows as nobody's. */

@@ -53,8 +53,7 @@ static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int e
     _exit(127);
 }
 
-/* ---- the request
- * --------------------------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 /* Points list[0..count) at consecutive strings; returns what follows them, or NULL when they pass
  * the end. */
@@ -113,8 +112,7 @@ static int step_request(struct exec *e)
     return 0;
 }
 
-/* ---- stdio and session
- * ------------------------------------------------------------------------------------------ */
+/* ---- stdio and session ---- */
 
 static int step_stdio(struct exec *e)
 {
@@ -156,9 +154,7 @@ static int step_session(struct exec *e)
     return 0;
 }
 
-/* ---- who it is
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- who it is ---- */
 
 /* A file of the image, resolved inside and bounded. A missing one is empty. */
 static int read_inside(const char *path, const char **ret, size_t *ret_len)
@@ -230,9 +226,7 @@ static int step_own_stdio(struct exec *e)
     return 0;
 }
 
-/* ---- rights
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- rights ---- */
 
 static int set_rlimits(const struct plan_rlimit *list, uint32_t count)
 {
@@ -315,9 +309,7 @@ static int step_capabilities(struct exec *e)
     return set_caps(keep | extra, keep | extra);
 }
 
-/* ---- where it runs
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- where it runs ---- */
 
 /* Makes what is missing of the working directory, beneath opened parents, through the image's links
  * but never out of its root. */
@@ -398,9 +390,7 @@ static int step_seccomp(struct exec *e)
     return -sys_seccomp_filter(0, &prog);
 }
 
-/* ---- execve
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- execve ---- */
 
 static const char *env_get(char **envp, const char *name)
 {

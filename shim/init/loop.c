@@ -28,9 +28,7 @@ struct loop {
     bool blocked; /* the socket was full: poll for room */
 };
 
-/* ---- telling
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- telling ---- */
 
 /* Returns whether it was taken (or nobody is there to take it). */
 static bool say(struct loop *l, const struct imsg *what, const int *fds, int count)
@@ -134,8 +132,7 @@ static void tell_all(struct loop *l)
             tell(l, &l->table.slots[i]);
 }
 
-/* ---- what happens to processes
- * ------------------------------------------------------------------------------------- */
+/* ---- what happens to processes ---- */
 
 /* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
  * death, which the reaping tells). */
@@ -192,9 +189,7 @@ static void move_logs(struct loop *l, struct slot *s)
     }
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 static void on_exec(struct loop *l, const struct imsg *msg, const int *fds, int count)
 {
@@ -335,9 +330,7 @@ static void drain_signals(int fd)
         ;
 }
 
-/* ---- the loop
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static void loop_open(struct loop *l, struct init *init)
 {

@@ -465,7 +465,7 @@ TEST(kill_by_list)
     rig_done(&g);
 }
 
-/* ---- the exec subtree ----------------------------------------------------------------------- */
+/* ---- the exec subtree ---- */
 
 enum { ALL_STEPS = 100 };
 
@@ -533,7 +533,7 @@ TEST(exec_subtree)
     rig_done(&g); /* kills what is in the leaf, and removes the levels below it */
 }
 
-/* ---- another process, a container ------------------------------------------------------------ */
+/* ---- another process, a container ---- */
 
 /* The next launcher finds what this one has made. */
 TEST(open_again)

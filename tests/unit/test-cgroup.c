@@ -23,7 +23,7 @@
 #include "launch/cgroup_internal.h"
 #include "tap.h"
 
-/* ---- the fake kernel ------------------------------------------------------------------------ */
+/* ---- the fake kernel ---- */
 
 enum { V2 = 900, MEMORY, CPU, CPUACCT, PIDS, FREEZER, CPU_CPUACCT, NAMED };
 
@@ -154,7 +154,7 @@ int unlinkat(int dirfd, const char *name, int flags)
     return (int)syscall(SYS_unlinkat, dirfd, name, flags);
 }
 
-/* ---- hosts of the fake kernel --------------------------------------------------------------- */
+/* ---- hosts of the fake kernel ---- */
 
 struct line {
     int minor;
@@ -281,7 +281,7 @@ static const struct cgroup_limits no_limits = {-1, -1, -1};
 static const struct cgroup_limits all_limits = {
     .memory_bytes = 64 << 20, .pids = 100, .cpu_millis = 1500};
 
-/* ---- discovery ------------------------------------------------------------------------------ */
+/* ---- discovery ---- */
 
 struct discovery {
     const char *what;
@@ -397,7 +397,7 @@ TEST(controller_names)
         CHECK_STR(cgroup_controller_name((enum cgroup_controller)i), names[i]);
 }
 
-/* ---- limits --------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 TEST(v2_create)
 {
@@ -626,7 +626,7 @@ TEST(cpu_figures)
     }
 }
 
-/* ---- what cannot be done -------------------------------------------------------------------- */
+/* ---- what cannot be done ---- */
 
 struct refusal {
     struct line lines[LINES_MAX];

@@ -20,7 +20,7 @@
 #include "sys/probe.h"
 #include "tap.h"
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 TEST(table)
 {
@@ -91,7 +91,7 @@ TEST(judge)
     }
 }
 
-/* ---- the frame of a probe -------------------------------------------------------------------- */
+/* ---- the frame of a probe ---- */
 
 static int sleeps(const struct probe_env *env)
 {
@@ -151,7 +151,7 @@ TEST(probe_frame)
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD); /* no child is left */
 }
 
-/* ---- probes notice a kernel that lacks the call ---------------------------------------------- */
+/* ---- probes notice a kernel that lacks the call ---- */
 
 /* clang-format off */
 static const struct {
@@ -213,7 +213,7 @@ TEST(missing_calls_are_noticed)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static char *temp_dir(void)
 {

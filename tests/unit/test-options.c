@@ -6,7 +6,7 @@
 #include "cli/options.h"
 #include "tap.h"
 
-/* ---- the parser ------------------------------------------------------------------------------ */
+/* ---- the parser ---- */
 
 enum { LOG_MAX = 256 };
 
@@ -190,7 +190,7 @@ TEST(nearest)
     }
 }
 
-/* ---- the tables of the verbs ----------------------------------------------------------------- */
+/* ---- the tables of the verbs ---- */
 
 static void check_row(const struct opt *o)
 {

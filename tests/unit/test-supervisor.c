@@ -153,9 +153,7 @@ static void world_end(struct world *w)
     CHECK_INT(rmtree_at(AT_FDCWD, w->dir, 0), 0);
 }
 
-/* ---- one callback
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- one callback ---- */
 
 struct answer {
     struct world *w;
@@ -216,9 +214,7 @@ static void drop(struct answer *a, struct sandbox *s)
     CHECK_STR(a->err.msg, "");
 }
 
-/* ---- execs
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- execs ---- */
 
 struct watched {
     struct world *w;
