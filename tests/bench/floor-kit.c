@@ -1,20 +1,11 @@
 /* The floor's helpers: step clock, messages between the processes, the mount API. */
 
 #include <stdarg.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "floor.h"
 
-/* ---- step clock -------------------------------------------------------------------------------
- */
-
-#define STEP_NAME(id, text) [id] = text,
-static const char *const step_names[STEP_MAX] = {STEPS(STEP_NAME)};
-
-static int64_t (*rows)[STEP_MAX]; /* NULL: the clock is off */
-static unsigned row;
+struct shared *shared;
 static int64_t last;
 
 int64_t clock_now(void)
@@ -25,60 +16,20 @@ int64_t clock_now(void)
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-void steps_open(void)
-{
-    rows = mmap(NULL, sizeof(*rows) * opt.runs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                -1, 0);
-    if (rows == MAP_FAILED)
-        die("mmap");
-}
-
-void steps_row(unsigned r)
-{
-    row = r;
-}
-
 void step(enum step s)
 {
-    if (rows == NULL)
+    if (!shared->clock_on)
         return;
     int64_t t = clock_now();
-    rows[row][s] += t - last;
+    shared->rows[shared->row][s] += t - last;
     last = t;
 }
 
 void step_begin(void)
 {
-    if (rows != NULL)
+    if (shared->clock_on)
         last = clock_now();
 }
-
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-void steps_report(void)
-{
-    static int64_t column[RUNS_MAX];
-
-    if (rows == NULL)
-        return;
-    printf("%-46s %9s %9s\n", "step (L launcher, A init, B main; us)", "median", "min");
-    for (int s = 0; s < STEP_MAX; s++) {
-        for (unsigned i = 0; i < opt.runs; i++)
-            column[i] = rows[i][s];
-        qsort(column, opt.runs, sizeof(column[0]), by_value);
-        if (column[opt.runs / 2] > 0)
-            printf("%-46s %9.1f %9.1f\n", step_names[s], (double)column[opt.runs / 2] / 1e3,
-                   (double)column[0] / 1e3);
-    }
-}
-
-/* ---- small helpers: this program has no error path but the exit -------------------------------
- */
 
 void die(const char *fmt, ...)
 {
@@ -93,13 +44,6 @@ void die(const char *fmt, ...)
     _exit(1);
 }
 
-void layer_name(char ret[LAYER_NAME], unsigned i)
-{
-    _Static_assert(LAYERS_MAX <= 10, "one digit");
-    memcpy(ret, "l0", LAYER_NAME);
-    ret[1] = (char)('0' + i);
-}
-
 void tell(int fd)
 {
     if (write(fd, "x", 1) != 1)
@@ -108,13 +52,13 @@ void tell(int fd)
 
 int heed(int fd)
 {
-    char c;
+    unsigned char c;
 
     if (read(fd, &c, 1) != 1) {
         errno = ECHILD;
         die("the other side ended early");
     }
-    return (unsigned char)c;
+    return c;
 }
 
 void poke(int dirfd, const char *path, const char *text)
@@ -125,41 +69,6 @@ void poke(int dirfd, const char *path, const char *text)
         die("write '%s' to %s", text, path);
     (void)close(fd);
 }
-
-void send_fds(int sock, const int *fds, unsigned count)
-{
-    char byte = 'f';
-    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * (LAYERS_MAX + 2))] = {0};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-    memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
-    MUST(sendmsg(sock, &m, 0));
-}
-
-void receive_fds(int sock, int *ret_fds, unsigned count)
-{
-    char byte;
-    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * (LAYERS_MAX + 2))] = {0};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof(control)};
-
-    MUST(recvmsg(sock, &m, MSG_CMSG_CLOEXEC));
-    memcpy(ret_fds, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int) * count);
-}
-
-/* ---- the new mount API, which glibc 2.36 has only in part -------------------------------------
- */
 
 int fs_new(const char *type)
 {
@@ -177,6 +86,15 @@ int fs_mount(int fs, unsigned attr)
     int m = MUST(syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, attr));
     (void)close(fs);
     return m;
+}
+
+int tmpfs_new(const char *size, const char *mode, unsigned attr)
+{
+    int fs = fs_new("tmpfs");
+
+    fs_set(fs, "size", size);
+    fs_set(fs, "mode", mode);
+    return fs_mount(fs, attr);
 }
 
 int tree_clone(int dirfd, const char *path)

@@ -4,84 +4,97 @@
  * against it. It follows DESIGN section 2:
  *
  *   L  this process, in the place of the launcher: id range lock, directories, cgroups, clone3,
- * maps, idmapped lower layers, removal A  the later init: PID 1 of the outer pid namespace; builds
- * the mount tree B  the later main process: PID 1 of the inner pid namespace; mounts /proc, writes
- * A's second id map (only the first user namespace may), joins A's second namespaces, execs
+ * maps, overlay of idmapped lower layers, /dev, removal A  init (floor-init.c), PID 1 of the outer
+ * pid namespace; builds the mount tree B  the later main process: PID 1 of the inner pid namespace;
+ * mounts /proc, writes A's second id map, joins A's second namespaces, execs
  *
- * What rind does per sandbox beyond this is its overhead. A change of rind's set-up that changes
- * its kernel work must be followed here: `tests/bench/where --compare` shows both by system call.
+ * What rind does per sandbox beyond this is its overhead. Who changes the kernel work of rind's
+ * set-up changes this too: `tests/bench/where --compare` shows both by system call.
  *
  * usage at the end of this file. FLOOR_STEPS=1 prints where the time goes.
  */
 
 #include "floor.h"
 
+#include <grp.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
-struct options opt = {
-    .runs = 100, .command = "/bin/true", .mask_shared = true, .attach_self = true};
+#include "floor-cgroup.h"
 
-/* ---- L: the launcher's part -------------------------------------------------------------------
- */
+enum {
+    LAYERS_MAX = 8,
+    INIT_MAX = 1 << 20,      /* bytes of the init program */
+    FIRST_BASE = 1879048192, /* of the id ranges, as rind's */
+    RANGES = 4094,
+    GO_FDS = 2,    /* root, /dev */
+    CHILD_FD = 64, /* above what init finds at fixed numbers */
+};
+
+static struct {
+    unsigned runs, pause_ms;
+    const char *state;              /* where upper and work are made: where rind's would be */
+    const char *layers[LAYERS_MAX]; /* top first */
+    unsigned layer_count;
+    const char *init;
+    bool is_volatile; /* else the overlay's end syncs the whole file system of the upper */
+    bool attach_self; /* v1 cgroups are entered by A, not written to by L */
+} arg = {.runs = 100, .attach_self = true};
+
+static struct {
+    int state, proc, init, shared;
+} host;
 
 struct job {
-    char name[32];
+    char name[32], id_name[32];
     uid_t base;
-    int idlock, dir, cg_v2, pidfd, sock;
-    int v1[CG_V1_MAX];
+    int id_lock, dir, dir_lock, pidfd, sock;
+    struct cgroups cg;
     pid_t pid;
 };
 
+/* ---- id range, directories --------------------------------------------------------------------
+ */
+
 static void take_ids(struct job *j, unsigned run)
 {
-    char name[48];
-
-    j->base = 1879048192U + IDS * (run % 4094U);
-    if (!opt.on[FEAT_IDLOCK])
-        return;
-    (void)snprintf(name, sizeof(name), "id-%u", j->base);
-    j->idlock = MUST(openat(host.state, name, O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
-    MUST(flock(j->idlock, LOCK_EX | LOCK_NB));
+    j->base = (uid_t)FIRST_BASE + (uid_t)IDS * (run % RANGES);
+    (void)snprintf(j->id_name, sizeof(j->id_name), "id-%u", j->base);
+    j->id_lock =
+        MUST(openat(host.state, j->id_name, O_CREAT | O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+    MUST(flock(j->id_lock, LOCK_EX | LOCK_NB));
     step(L_IDLOCK);
 }
 
 static void release_ids(const struct job *j)
 {
-    char name[48];
-
-    if (!opt.on[FEAT_IDLOCK])
-        return;
-    (void)snprintf(name, sizeof(name), "id-%u", j->base);
-    MUST(unlinkat(host.state, name, 0));
-    (void)close(j->idlock);
+    MUST(unlinkat(host.state, j->id_name, 0));
+    (void)close(j->id_lock);
     step(L_IDUNLOCK);
 }
 
 static void make_dirs(struct job *j)
 {
-    MUST(mkdirat(host.state, j->name, 0755));
+    MUST(mkdirat(host.state, j->name, 0700));
     j->dir = MUST(openat(host.state, j->name, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+    j->dir_lock = MUST(openat(j->dir, "lock", O_CREAT | O_RDONLY | O_CLOEXEC, 0600));
+    MUST(flock(j->dir_lock, LOCK_EX | LOCK_NB));
     MUST(mkdirat(j->dir, "upper", 0755));
-    MUST(mkdirat(j->dir, "work", 0755));
+    MUST(mkdirat(j->dir, "work", 0700));
     MUST(fchownat(j->dir, "upper", j->base, j->base, 0));
-    MUST(fchownat(j->dir, "work", j->base, j->base, 0));
-    if (opt.overlay_by == BY_PATHS)
-        for (unsigned i = 0; i < opt.layer_count; i++) {
-            char name[LAYER_NAME];
-            layer_name(name, i);
-            MUST(mkdirat(j->dir, name, 0755));
-        }
     step(L_DIRS);
 }
 
 static void remove_dirs(struct job *j)
 {
-    if (opt.is_volatile) {
+    if (arg.is_volatile) {
         MUST(unlinkat(j->dir, "work/work/incompat/volatile/dirty", 0));
         MUST(unlinkat(j->dir, "work/work/incompat/volatile", AT_REMOVEDIR));
         MUST(unlinkat(j->dir, "work/work/incompat", AT_REMOVEDIR));
@@ -89,118 +102,77 @@ static void remove_dirs(struct job *j)
     MUST(unlinkat(j->dir, "work/work", AT_REMOVEDIR));
     MUST(unlinkat(j->dir, "work", AT_REMOVEDIR));
     MUST(unlinkat(j->dir, "upper", AT_REMOVEDIR));
-    if (opt.overlay_by == BY_PATHS)
-        for (unsigned i = 0; i < opt.layer_count; i++) {
-            char name[LAYER_NAME];
-            layer_name(name, i);
-            MUST(unlinkat(j->dir, name, AT_REMOVEDIR));
-        }
+    MUST(unlinkat(j->dir, "lock", 0));
     MUST(unlinkat(host.state, j->name, AT_REMOVEDIR));
+    (void)close(j->dir_lock);
     (void)close(j->dir);
     step(L_RMDIRS);
 }
 
-static void make_cgroups(struct job *j)
-{
-    if (!opt.on[FEAT_CGROUPS])
-        return;
-    for (int i = 0; i < CG_V1_MAX; i++)
-        if (host.v1[i] >= 0) {
-            MUST(mkdirat(host.v1[i], j->name, 0755));
-            j->v1[i] = MUST(openat(host.v1[i], j->name, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
-        }
-    if (host.v2 >= 0) {
-        MUST(mkdirat(host.v2, j->name, 0755));
-        j->cg_v2 = MUST(openat(host.v2, j->name, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
-        MUST(mkdirat(j->cg_v2, "exec", 0755));
-    }
-    step(L_CG_MKDIR);
-}
+/* ---- the process ------------------------------------------------------------------------------
+ */
 
-static void limit_cgroups(struct job *j)
+/* A, until it is init. */
+__attribute__((noreturn)) static void child_main(const struct job *j, int launcher)
 {
-    if (!opt.on[FEAT_CGROUPS])
-        return;
-    if (host.v1[CG_MEMORY] >= 0) {
-        poke(j->v1[CG_MEMORY], "memory.limit_in_bytes", "536870912");
-        poke(j->v1[CG_MEMORY], "memory.memsw.limit_in_bytes", "536870912");
-    }
-    if (host.v1[CG_PIDS] >= 0)
-        poke(j->v1[CG_PIDS], "pids.max", "512");
-    if (host.v1[CG_CPU] >= 0)
-        poke(j->v1[CG_CPU], "cpu.cfs_quota_us", "200000");
-    if (host.v2_controllers) {
-        poke(j->cg_v2, "memory.max", "536870912");
-        poke(j->cg_v2, "memory.swap.max", "0");
-        poke(j->cg_v2, "pids.max", "512");
-        poke(j->cg_v2, "cpu.max", "200000 100000");
-    }
-    if (host.v2 >= 0) {
-        MUST(fchownat(j->cg_v2, "exec", j->base, j->base, 0));
-        MUST(fchownat(j->cg_v2, "exec/cgroup.procs", j->base, j->base, 0));
-        MUST(fchownat(j->cg_v2, "exec/cgroup.subtree_control", j->base, j->base, 0));
-    }
-    step(L_CG_LIMITS);
-}
+    const char *argv[] = {"init", NULL}, *envp[] = {NULL};
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GO_FDS)];
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof(control)};
+    int fds[2 + GO_FDS] = {launcher, host.shared}, init;
 
-static void attach_cgroups(struct job *j)
-{
-    char text[16];
-
-    if (!opt.on[FEAT_CGROUPS] || opt.attach_self)
-        return;
-    (void)snprintf(text, sizeof(text), "%d", j->pid);
-    for (int i = 0; i < CG_V1_MAX; i++)
-        if (host.v1[i] >= 0)
-            poke(j->v1[i], "cgroup.procs", text);
-    step(L_ATTACH);
-}
-
-static void remove_job_cgroups(struct job *j)
-{
-    if (!opt.on[FEAT_CGROUPS])
-        return;
-    for (int i = 0; i < CG_V1_MAX; i++)
-        if (host.v1[i] >= 0) {
-            (void)close(j->v1[i]);
-            MUST(unlinkat(host.v1[i], j->name, AT_REMOVEDIR));
-        }
-    if (host.v2 >= 0) {
-        MUST(unlinkat(j->cg_v2, "exec", AT_REMOVEDIR));
-        (void)close(j->cg_v2);
-        MUST(unlinkat(host.v2, j->name, AT_REMOVEDIR));
+    step_begin();
+    if (arg.attach_self && shared->opt.on[FEAT_CGROUPS]) {
+        cg_enter(&j->cg);
+        step(A_ATTACH);
     }
-    step(L_CG_RMDIR);
+    MUST(recvmsg(launcher, &m, MSG_CMSG_CLOEXEC));
+    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c == NULL)
+        die("no descriptors");
+    (void)memcpy(&fds[2], CMSG_DATA(c), sizeof(int) * GO_FDS);
+    step(A_START);
+    MUST(setgroups(0, NULL));
+    MUST(setresgid(0, 0, 0));
+    MUST(setresuid(0, 0, 0));
+    /* Out of the way first, so that no dup2 overwrites what is still needed. */
+    for (int i = 0; i < 2 + GO_FDS; i++)
+        fds[i] = MUST(fcntl(fds[i], F_DUPFD_CLOEXEC, CHILD_FD));
+    init = MUST(fcntl(host.init, F_DUPFD_CLOEXEC, CHILD_FD));
+    for (int i = 0; i < 2 + GO_FDS; i++)
+        MUST(dup2(fds[i], LAUNCHER_FD + i));
+    MUST(syscall(SYS_close_range, FD_FREE, ~0U, CLOSE_RANGE_CLOEXEC));
+    step(A_IDS);
+    shared->exec_at = clock_now();
+    MUST(syscall(SYS_execveat, init, "", argv, envp, AT_EMPTY_PATH));
+    _exit(127);
 }
 
 static void clone_outer(struct job *j)
 {
-    int pair[2], tasks[CG_V1_MAX];
+    const bool *on = shared->opt.on;
+    int pair[2];
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD,
                               .exit_signal = SIGCHLD,
                               .pidfd = (uintptr_t)&j->pidfd};
 
-    args.flags |= (opt.on[FEAT_NET] ? CLONE_NEWNET : 0) | (opt.on[FEAT_IPC] ? CLONE_NEWIPC : 0) |
-                  (opt.on[FEAT_UTS] ? CLONE_NEWUTS : 0);
-    if (opt.on[FEAT_CGROUPS] && host.v2 >= 0) {
+    args.flags |= (on[FEAT_NET] ? CLONE_NEWNET : 0) | (on[FEAT_IPC] ? CLONE_NEWIPC : 0) |
+                  (on[FEAT_UTS] ? CLONE_NEWUTS : 0);
+    if (j->cg.v2 >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (unsigned)j->cg_v2;
+        args.cgroup = (unsigned)j->cg.v2;
     }
-    for (int i = 0; i < CG_V1_MAX; i++)
-        tasks[i] = opt.attach_self && j->v1[i] >= 0
-                       ? MUST(openat(j->v1[i], "tasks", O_WRONLY | O_CLOEXEC))
-                       : -1;
     MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-    MUST(fchdir(j->dir));
     j->pid = MUST(syscall(SYS_clone3, &args, sizeof(args)));
     if (j->pid == 0) {
         (void)close(pair[0]);
-        outer_main(pair[1], tasks);
+        child_main(j, pair[1]);
     }
     (void)close(pair[1]);
-    for (int i = 0; i < CG_V1_MAX; i++)
-        if (tasks[i] >= 0)
-            (void)close(tasks[i]);
     j->sock = pair[0];
     step(L_CLONE);
 }
@@ -214,71 +186,135 @@ static void write_maps(const struct job *j)
     poke(host.proc, path, map);
     (void)snprintf(path, sizeof(path), "%d/gid_map", j->pid);
     poke(host.proc, path, map);
+    (void)snprintf(path, sizeof(path), "%d/oom_score_adj", j->pid);
+    poke(host.proc, path, "0");
     step(L_MAPS);
 }
 
-static int overlay_by_launcher(const struct job *j, const int *lowers)
-{
-    int fs = fs_new("overlay"), top = tree_clone(j->dir, "");
-    int upper = MUST(openat(top, "upper", O_PATH | O_CLOEXEC));
-    int work = MUST(openat(top, "work", O_PATH | O_CLOEXEC));
+/* ---- what A is given --------------------------------------------------------------------------
+ */
 
-    for (unsigned i = 0; i < opt.layer_count; i++)
-        MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "lowerdir+", NULL, lowers[i]));
-    MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "upperdir", NULL, upper));
-    MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "workdir", NULL, work));
-    if (opt.is_volatile)
-        MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0));
-    int root = fs_mount(fs, MOUNT_ATTR_NODEV);
-    (void)close(upper);
-    (void)close(work);
-    (void)close(top);
-    return root;
-}
-
-static void send_layers(struct job *j)
+static void make_lowers(const struct job *j, int *ret_fds)
 {
-    int fds[LAYERS_MAX], userns, root;
     char path[48];
+    int userns;
 
     (void)snprintf(path, sizeof(path), "%d/ns/user", j->pid);
     userns = MUST(openat(host.proc, path, O_RDONLY | O_CLOEXEC));
-    for (unsigned i = 0; i < opt.layer_count; i++) {
-        fds[i] = tree_clone(AT_FDCWD, opt.layers[i]);
-        if (opt.on[FEAT_IDMAP])
-            tree_attr(fds[i], MOUNT_ATTR_IDMAP | MOUNT_ATTR_NODEV, userns);
+    for (unsigned i = 0; i < arg.layer_count; i++) {
+        ret_fds[i] = tree_clone(AT_FDCWD, arg.layers[i]);
+        tree_attr(ret_fds[i],
+                  (shared->opt.on[FEAT_IDMAP] ? MOUNT_ATTR_IDMAP : 0) | MOUNT_ATTR_RDONLY |
+                      MOUNT_ATTR_NODEV,
+                  userns);
     }
     (void)close(userns);
     step(L_LOWER);
-    if (opt.overlay_by == BY_LAUNCHER) {
-        root = overlay_by_launcher(j, fds);
-        send_fds(j->sock, &root, 1);
-        (void)close(root);
-    } else {
-        send_fds(j->sock, fds, opt.layer_count);
-    }
-    for (unsigned i = 0; i < opt.layer_count; i++)
-        (void)close(fds[i]);
+}
+
+/* Layers by descriptor (Linux 6.13): nothing is attached anywhere. */
+static int make_overlay(const struct job *j)
+{
+    int lowers[LAYERS_MAX], fs, root, upper, work;
+
+    make_lowers(j, lowers);
+    fs = fs_new("overlay");
+    upper = MUST(openat(j->dir, "upper", O_PATH | O_CLOEXEC));
+    work = MUST(openat(j->dir, "work", O_PATH | O_CLOEXEC));
+    for (unsigned i = 0; i < arg.layer_count; i++)
+        MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "lowerdir+", NULL, lowers[i]));
+    MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "upperdir", NULL, upper));
+    MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "workdir", NULL, work));
+    if (arg.is_volatile)
+        MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0));
+    root = fs_mount(fs, MOUNT_ATTR_NODEV);
     step(L_OVERLAY);
+    (void)close(upper);
+    (void)close(work);
+    for (unsigned i = 0; i < arg.layer_count; i++)
+        (void)close(lowers[i]);
+    step(L_LOWER_END);
+    return root;
+}
+
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} nodes[] = {
+    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+};
+static const char *const links[][2] = {
+    {"ptmx", "pts/ptmx"},          {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},
+    {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"},
+};
+static const char *const points[] = {"pts", "shm", "mqueue"};
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Made by the host's root: nodes on a user namespace's own tmpfs do not open. */
+static int make_dev(const struct job *j)
+{
+    int dev = tmpfs_new("1m", "0755", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+
+    for (size_t i = 0; i < LENGTH(nodes); i++) {
+        MUST(mknodat(dev, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)));
+        MUST(fchownat(dev, nodes[i].name, j->base, j->base, AT_SYMLINK_NOFOLLOW));
+    }
+    for (size_t i = 0; i < LENGTH(links); i++) {
+        MUST(symlinkat(links[i][1], dev, links[i][0]));
+        MUST(fchownat(dev, links[i][0], j->base, j->base, AT_SYMLINK_NOFOLLOW));
+    }
+    for (size_t i = 0; i < LENGTH(points); i++) {
+        MUST(mkdirat(dev, points[i], 0755));
+        MUST(fchownat(dev, points[i], j->base, j->base, AT_SYMLINK_NOFOLLOW));
+    }
+    step(L_DEV);
+    return dev;
+}
+
+static void go(const struct job *j)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GO_FDS)] = {0};
+    char byte = 'g';
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof(control)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    const int root = make_overlay(j), dev = make_dev(j);
+    const int fds[GO_FDS] = {root, dev};
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(fds));
+    (void)memcpy(CMSG_DATA(c), fds, sizeof(fds));
+    MUST(sendmsg(j->sock, &m, 0));
+    (void)close(root);
+    (void)close(dev);
+    step(L_GO);
 }
 
 static void one_sandbox(unsigned run)
 {
-    struct job j = {.cg_v2 = -1, .v1 = {-1, -1, -1}};
+    struct job j = {.cg = CGROUPS_NONE};
     siginfo_t si;
 
     (void)snprintf(j.name, sizeof(j.name), "s%d-%u", getpid(), run);
     step_begin();
     take_ids(&j, run);
     make_dirs(&j);
-    make_cgroups(&j);
-    limit_cgroups(&j);
+    if (shared->opt.on[FEAT_CGROUPS])
+        cg_make(&j.cg, j.name, j.base);
     clone_outer(&j);
     write_maps(&j);
-    attach_cgroups(&j);
-    tell(j.sock);
-    send_layers(&j);
-    (void)heed(j.sock); /* READY */
+    if (!arg.attach_self) {
+        cg_attach(&j.cg, j.pid);
+        step(L_ATTACH);
+    }
+    go(&j);
+    (void)heed(j.sock);
     step(L_WAIT_READY);
     tell(j.sock);
     if (heed(j.sock) != 0) {
@@ -290,67 +326,108 @@ static void one_sandbox(unsigned run)
     (void)close(j.pidfd);
     (void)close(j.sock);
     step(L_WAIT_GONE);
-    remove_job_cgroups(&j);
+    cg_remove(&j.cg, j.name);
+    step(L_CG_RMDIR);
     remove_dirs(&j);
     release_ids(&j);
 }
 
-/* ---- report -----------------------------------------------------------------------------------
+/* ---- once a run -------------------------------------------------------------------------------
  */
 
-static void load_filter(const char *path)
+static int load_init(const char *path)
 {
-    static struct sock_filter insns[FILTER_MAX];
-    int fd = MUST(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t n = read(fd, insns, sizeof(insns));
+    static char buf[INIT_MAX];
+    int from = MUST(open(path, O_RDONLY | O_CLOEXEC));
+    int to = MUST(memfd_create("rind-init", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ssize_t n;
 
-    if (n <= 0 || (size_t)n % sizeof(insns[0]) != 0)
-        die("%s: not a BPF program", path);
-    opt.filter =
-        (struct sock_fprog){.len = (unsigned short)((size_t)n / sizeof(insns[0])), .filter = insns};
-    (void)close(fd);
+    while ((n = read(from, buf, sizeof(buf))) > 0)
+        if (write(to, buf, (size_t)n) != n)
+            die("copy of init");
+    MUST(fchmod(to, 0555));
+    MUST(fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+    (void)close(from);
+    return to;
 }
 
-#define FEATURE_NAME(id, text) [FEAT_##id] = text,
-static const char *const feature_names[FEAT_MAX] = {FEATURES(FEATURE_NAME)};
-
-static void without(char *list)
+static void prepare(void)
 {
-    for (char *name = strtok(list, ","); name != NULL; name = strtok(NULL, ",")) {
-        int i = 0;
-        while (i < FEAT_MAX && strcmp(feature_names[i], name) != 0)
-            i++;
-        if (i == FEAT_MAX) {
-            errno = EINVAL;
-            die("--without %s", name);
-        }
-        opt.on[i] = false;
+    host.state = MUST(open(arg.state, O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+    host.proc = MUST(open("/proc", O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+    host.init = load_init(arg.init);
+    if (shared->opt.on[FEAT_CGROUPS])
+        cg_host_open();
+}
+
+static void share(void)
+{
+    host.shared = MUST(memfd_create("floor", MFD_CLOEXEC));
+    MUST(ftruncate(host.shared, sizeof(*shared)));
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, host.shared, 0);
+    if (shared == MAP_FAILED)
+        die("mmap");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void report_steps(void)
+{
+    static const char *const names[STEP_MAX] = {
+#define STEP_NAME(id, text) [id] = text,
+        STEPS(STEP_NAME)};
+    static int64_t column[RUNS_MAX];
+
+    printf("%-46s %9s %9s %9s\n", "step (L launcher, A init, B main; us)", "median", "p10", "min");
+    for (int s = 0; s < STEP_MAX; s++) {
+        for (unsigned i = 0; i < arg.runs; i++)
+            column[i] = shared->rows[i][s];
+        qsort(column, arg.runs, sizeof(column[0]), by_value);
+        if (column[arg.runs / 2] > 0)
+            printf("%-46s %9.1f %9.1f %9.1f\n", names[s], (double)column[arg.runs / 2] / 1e3,
+                   (double)column[arg.runs / 10] / 1e3, (double)column[0] / 1e3);
     }
 }
+
+/* ---- options ----------------------------------------------------------------------------------
+ */
 
 #define FEATURE_LIST(id, text) " " text
 static const char usage[] =
     "usage: floor --state DIR --init FILE --layer DIR [--layer DIR…] [option…]\n"
     "  --runs N               sandboxes, one after another (100)\n"
+    "  --pause MS             before each, not counted (0)\n"
     "  --mask PATH            a masked path; repeat\n"
     "  --read-only PATH       a read-only path; repeat\n"
     "  --command PATH         static program without arguments, inside (/bin/true)\n"
-    "  --seccomp FILE         raw BPF program, put on the main process\n"
-    "  --overlay paths|launcher   who makes the overlay: A, by paths, or L, by fds\n"
+    "  --filter FILE          raw BPF program for the main process\n"
+    "  --init-filter FILE     the same for init\n"
     "  --volatile yes|no      without the sync of the upper's file system at the end (no)\n"
     "  --attach tasks|procs   v1 cgroups: A enters by itself, or L writes A's pid\n"
-    "  --pause MS             before each sandbox, not counted (0)\n"
-    "  --masks shared|tmpfs   what covers masked directories\n"
-    "  --dev tmpfs|shared     a tmpfs of its own, or a read-only bind of a common one\n"
     "  --without A,B…         leave out parts:" FEATURES(
         FEATURE_LIST) "\n"
                       "prints ns per sandbox: {\"samples\":[…]}; with FLOOR_STEPS=1 a table of "
                       "steps before it\n";
 
-static void give_up(void)
+__attribute__((noreturn)) static void give_up(void)
 {
     fputs(usage, stderr);
     exit(2);
+}
+
+static unsigned number(const char *text, unsigned max)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+
+    if (*end != '\0' || n > max)
+        give_up();
+    return (unsigned)n;
 }
 
 /* Two words: which one is it? */
@@ -363,60 +440,93 @@ static bool second(const char *value, const char *first_word, const char *second
     return is_second;
 }
 
-static void append(const char **list, unsigned *count, unsigned max, const char *value)
+static void add_path(char (*list)[PATH_LEN], unsigned *count, const char *path)
 {
-    if (*count == max)
+    if (*count == PATHS_MAX || strlen(path) >= PATH_LEN || path[0] != '/')
         give_up();
-    list[(*count)++] = value;
+    (void)strcpy(list[(*count)++], path);
+}
+
+static void add_layer(const char *path)
+{
+    if (arg.layer_count == LAYERS_MAX)
+        give_up();
+    arg.layers[arg.layer_count] = realpath(path, NULL);
+    if (arg.layers[arg.layer_count++] == NULL)
+        die("layer %s", path);
+}
+
+static void load_filter(struct filter *f, const char *path)
+{
+    int fd = MUST(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t n = read(fd, f->insns, sizeof(f->insns));
+
+    if (n <= 0 || (size_t)n % sizeof(f->insns[0]) != 0)
+        die("%s: not a BPF program", path);
+    f->count = (uint32_t)((size_t)n / sizeof(f->insns[0]));
+    (void)close(fd);
+}
+
+static void without(char *list)
+{
+#define FEATURE_NAME(id, text) [FEAT_##id] = text,
+    static const char *const names[FEAT_MAX] = {FEATURES(FEATURE_NAME)};
+
+    for (char *name = strtok(list, ","); name != NULL; name = strtok(NULL, ",")) {
+        int i = 0;
+        while (i < FEAT_MAX && strcmp(names[i], name) != 0)
+            i++;
+        if (i == FEAT_MAX)
+            give_up();
+        shared->opt.on[i] = false;
+    }
 }
 
 static void option(const char *key, char *value)
 {
+    struct options *o = &shared->opt;
+
     if (strcmp(key, "--runs") == 0)
-        opt.runs = (unsigned)strtoul(value, NULL, 10);
+        arg.runs = number(value, RUNS_MAX);
+    else if (strcmp(key, "--pause") == 0)
+        arg.pause_ms = number(value, 10000);
     else if (strcmp(key, "--state") == 0)
-        opt.state = value;
+        arg.state = value;
     else if (strcmp(key, "--init") == 0)
-        opt.init = value;
-    else if (strcmp(key, "--command") == 0)
-        opt.command = value;
+        arg.init = value;
     else if (strcmp(key, "--layer") == 0)
-        append(opt.layers, &opt.layer_count, LAYERS_MAX, value);
+        add_layer(value);
+    else if (strcmp(key, "--command") == 0 && strlen(value) < PATH_LEN)
+        (void)strcpy(o->command, value);
     else if (strcmp(key, "--mask") == 0)
-        append(opt.masked, &opt.masked_count, PATHS_MAX, value);
+        add_path(o->masked, &o->masked_count, value);
     else if (strcmp(key, "--read-only") == 0)
-        append(opt.read_only, &opt.read_only_count, PATHS_MAX, value);
-    else if (strcmp(key, "--seccomp") == 0)
-        load_filter(value);
+        add_path(o->read_only, &o->read_only_count, value);
+    else if (strcmp(key, "--filter") == 0)
+        load_filter(&o->policy, value);
+    else if (strcmp(key, "--init-filter") == 0)
+        load_filter(&o->init, value);
     else if (strcmp(key, "--without") == 0)
         without(value);
     else if (strcmp(key, "--volatile") == 0)
-        opt.is_volatile = second(value, "no", "yes");
+        arg.is_volatile = second(value, "no", "yes");
     else if (strcmp(key, "--attach") == 0)
-        opt.attach_self = second(value, "procs", "tasks");
-    else if (strcmp(key, "--pause") == 0)
-        opt.pause_ms = (unsigned)strtoul(value, NULL, 10);
-    else if (strcmp(key, "--masks") == 0)
-        opt.mask_shared = second(value, "tmpfs", "shared");
-    else if (strcmp(key, "--dev") == 0)
-        opt.dev_shared = second(value, "tmpfs", "shared");
-    else if (strcmp(key, "--overlay") == 0)
-        opt.overlay_by = second(value, "paths", "launcher") ? BY_LAUNCHER : BY_PATHS;
+        arg.attach_self = second(value, "procs", "tasks");
     else
         give_up();
 }
 
 static void parse(int argc, char **argv)
 {
+    (void)strcpy(shared->opt.command, "/bin/true");
     for (int i = 0; i < FEAT_MAX; i++)
-        opt.on[i] = true;
+        shared->opt.on[i] = true;
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc)
             give_up();
         option(argv[i], argv[i + 1]);
     }
-    if (opt.state == NULL || opt.init == NULL || opt.layer_count == 0 || opt.runs == 0 ||
-        opt.runs > RUNS_MAX)
+    if (arg.state == NULL || arg.init == NULL || arg.layer_count == 0 || arg.runs == 0)
         give_up();
 }
 
@@ -424,22 +534,23 @@ int main(int argc, char **argv)
 {
     static int64_t total[RUNS_MAX];
 
+    share();
     parse(argc, argv);
-    if (getenv("FLOOR_STEPS") != NULL)
-        steps_open();
-    host_prepare();
-    for (unsigned i = 0; i < opt.runs; i++) {
-        if (opt.pause_ms > 0)
-            (void)usleep(opt.pause_ms * 1000);
+    shared->clock_on = getenv("FLOOR_STEPS") != NULL;
+    prepare();
+    for (unsigned i = 0; i < arg.runs; i++) {
+        if (arg.pause_ms > 0)
+            (void)usleep(arg.pause_ms * 1000);
+        shared->row = i;
         int64_t t = clock_now();
-        steps_row(i);
         one_sandbox(i);
         total[i] = clock_now() - t;
     }
-    host_remove();
-    steps_report();
+    cg_host_remove();
+    if (shared->clock_on)
+        report_steps();
     printf("{\"samples\":[");
-    for (unsigned i = 0; i < opt.runs; i++)
+    for (unsigned i = 0; i < arg.runs; i++)
         printf("%s%lld", i > 0 ? "," : "", (long long)total[i]);
     printf("]}\n");
     return 0;

@@ -7,12 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/filter.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
-#include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,14 +20,11 @@
 #include <unistd.h>
 
 enum {
-    RUNS_MAX = 20000,
-    PATHS_MAX = 128,
-    LAYERS_MAX = 8,
+    RUNS_MAX = 4000,
+    PATHS_MAX = 64,
+    PATH_LEN = 128,
     IDS = 65536,
     FILTER_MAX = 4096, /* BPF_MAXINSNS */
-    LAUNCHER_FD = 3,   /* what floor-init.c finds where */
-    INNER_FD = 4,
-    FD_FREE = 5,
 };
 
 /* Parts that can be left out, to see what each costs. */
@@ -46,7 +42,6 @@ enum {
     X(MQUEUE, "mqueue")                                                                            \
     X(MASKS, "masks")                                                                              \
     X(COUNTERS, "counters") /* user.max_* */                                                       \
-    X(IDLOCK, "idlock")                                                                            \
     X(IDMAP, "idmap")                                                                              \
     X(SECCOMP, "seccomp")                                                                          \
     X(LO, "lo")
@@ -54,111 +49,92 @@ enum {
 #define FEATURE_ENUM(id, text) FEAT_##id,
 enum feature { FEATURES(FEATURE_ENUM) FEAT_MAX };
 
-/* Who makes the overlay: A, in its user namespace, from lowers attached to names (every kernel
- * since 5.15), or L, from fds (6.13; A may not clone mounts that it was handed). */
-enum overlay_by { BY_PATHS, BY_LAUNCHER };
+struct filter {
+    uint32_t count;
+    struct sock_filter insns[FILTER_MAX];
+};
 
+/* Flat: L fills it, and A, another program, reads it. */
 struct options {
-    unsigned runs;
     bool on[FEAT_MAX];
-    const char *state;              /* directory for upper and work: where rind's state would be */
-    const char *layers[LAYERS_MAX]; /* top first */
-    unsigned layer_count;
-    const char *init, *command;
-    const char *masked[PATHS_MAX], *read_only[PATHS_MAX];
+    char command[PATH_LEN];
+    char masked[PATHS_MAX][PATH_LEN], read_only[PATHS_MAX][PATH_LEN];
     unsigned masked_count, read_only_count;
-    enum overlay_by overlay_by;
-    bool is_volatile;  /* else the overlay's end syncs the whole file system of the upper */
-    bool attach_self;  /* v1 cgroups are entered by A, not written to by L */
-    unsigned pause_ms; /* before each sandbox, not counted */
-    bool mask_shared;  /* directories are masked by one empty directory, not by a tmpfs each */
-    bool dev_shared;   /* /dev is a read-only bind of one tmpfs with nodes, not a tmpfs each */
-    struct sock_fprog filter;
+    struct filter policy, init; /* the main process's filter; the one that init puts on itself */
 };
-extern struct options opt;
-
-enum cg { CG_MEMORY, CG_PIDS, CG_CPU, CG_V1_MAX };
-
-/* What is made once a run, for all sandboxes. */
-struct host {
-    int state;           /* opt.state */
-    int proc;            /* /proc */
-    int init;            /* sealed memfd */
-    int v1[CG_V1_MAX];   /* a directory of ours in each v1 hierarchy; -1 where there is none */
-    int v2;              /* the same in v2; -1 */
-    bool v2_controllers; /* memory, pids and cpu are v2's */
-    int dev;             /* detached tmpfs with nodes, for dev_shared */
-    char cg_paths[CG_V1_MAX + 1][PATH_MAX];
-};
-extern struct host host;
-void host_prepare(void);
-void host_remove(void);
-
-/* Never returns. launcher: the socket to L. tasks: the v1 files to enter by, CG_V1_MAX of them, or
- * -1. */
-void outer_main(int launcher, const int *tasks) __attribute__((noreturn));
 
 /* ---- step clock -------------------------------------------------------------------------------
  */
 
+/* clang-format off */
 #define STEPS(X)                                                                                   \
-    X(L_IDLOCK, "L id range: open, flock")                                                         \
-    X(L_DIRS, "L mkdir sandbox, upper, work; chown")                                               \
-    X(L_CG_MKDIR, "L cgroups: mkdir")                                                              \
-    X(L_CG_LIMITS, "L cgroups: limits, delegation")                                                \
-    X(L_CLONE, "L clone3")                                                                         \
-    X(L_MAPS, "L id maps")                                                                         \
-    X(L_ATTACH, "L cgroups: attach (v1)")                                                          \
-    X(L_LOWER, "L lower: open_tree, idmap")                                                        \
-    X(L_OVERLAY, "L overlay (when made by L), send fds")                                           \
-    X(L_WAIT_READY, "L wait until init runs")                                                      \
-    X(L_WAIT_EXIT, "L main process: exec, exit, reaped")                                           \
-    X(L_WAIT_GONE, "L wait until A is gone")                                                       \
-    X(L_CG_RMDIR, "L cgroups: rmdir")                                                              \
-    X(L_RMDIRS, "L remove upper, work, sandbox")                                                   \
-    X(L_IDUNLOCK, "L id range: unlink, close")                                                     \
-    X(A_START, "A wait for maps and cgroup")                                                       \
-    X(A_ATTACH_CG, "A cgroups: enter (v1)")                                                        \
-    X(A_IDS, "A setresuid, unshare cgroup ns")                                                     \
-    X(A_COUNTERS, "A user.max_* writes")                                                           \
-    X(A_PRIVATE, "A make / private")                                                               \
-    X(A_FDS, "A wait for layer fds")                                                               \
-    X(A_ATTACH, "A attach lowers")                                                                 \
-    X(A_OVERLAY, "A overlay mount, attach")                                                        \
-    X(A_CLONE, "A clone3 of B (inner pid ns)")                                                     \
-    X(A_SYSFS, "A sysfs")                                                                          \
-    X(A_DEV, "A /dev tmpfs")                                                                       \
-    X(A_NODES, "A /dev nodes, links")                                                              \
-    X(A_DEVPTS, "A devpts")                                                                        \
-    X(A_SHM, "A shm tmpfs")                                                                        \
-    X(A_MQUEUE, "A mqueue")                                                                        \
-    X(A_HOSTNAME, "A hostname, rlimits")                                                           \
-    X(A_LO, "A lo up")                                                                             \
-    X(A_WAIT_PROC, "A wait for B's /proc")                                                         \
-    X(A_MASKS, "A masks")                                                                          \
-    X(A_READ_ONLY, "A read-only paths")                                                            \
-    X(A_SETNS, "A setns inner pid ns")                                                             \
-    X(A_PIVOT, "A pivot_root")                                                                     \
-    X(A_UMOUNT, "A umount old root")                                                               \
-    X(A_UNSHARE, "A unshare second user+mnt ns")                                                   \
-    X(A_JOIN, "A wait for B: maps, setns")                                                         \
-    X(B_PROC, "B proc mount")                                                                      \
-    X(B_MAPS, "B second id maps")                                                                  \
-    X(B_SETNS, "B setns second user+mnt ns")                                                       \
-    X(B_SECCOMP, "B no_new_privs, seccomp filter")
+    X(L_IDLOCK,     "L id range: open, flock")                                                     \
+    X(L_DIRS,       "L mkdir sandbox, upper, work; lock; chown")                                   \
+    X(L_CG_MKDIR,   "L cgroups: mkdir")                                                            \
+    X(L_CG_LIMITS,  "L cgroups: limits, delegation")                                               \
+    X(L_CLONE,      "L clone3")                                                                    \
+    X(L_MAPS,       "L id maps, oom_score_adj")                                                    \
+    X(L_ATTACH,     "L cgroups: attach (v1, --attach procs)")                                      \
+    X(L_LOWER,      "L lowers: open_tree, idmap")                                                  \
+    X(L_OVERLAY,    "L overlay")                                                                   \
+    X(L_LOWER_END,  "L close of what the overlay cloned")                                          \
+    X(L_DEV,        "L /dev: tmpfs, nodes, links")                                                 \
+    X(L_GO,         "L send fds")                                                                  \
+    X(L_WAIT_READY, "L wait until init is ready")                                                  \
+    X(L_WAIT_EXIT,  "L main process: filter, exec, exit, reaped")                                  \
+    X(L_WAIT_GONE,  "L wait until init is gone")                                                   \
+    X(L_CG_RMDIR,   "L cgroups: rmdir")                                                            \
+    X(L_RMDIRS,     "L remove upper, work, sandbox")                                               \
+    X(L_IDUNLOCK,   "L id range: unlink, close")                                                   \
+    X(A_START,      "A wait for the fds")                                                          \
+    X(A_ATTACH,     "A cgroups: enter (v1, --attach tasks)")                                       \
+    X(A_IDS,        "A setresuid")                                                                 \
+    X(A_EXEC,       "A exec of init")                                                              \
+    X(A_PRIVATE,    "A make / private, unshare cgroup ns")                                         \
+    X(A_LO,         "A lo up")                                                                     \
+    X(A_HOSTNAME,   "A hostname")                                                                  \
+    X(A_ROOT,       "A attach root, /dev")                                                         \
+    X(A_CLONE,      "A clone3 of B (inner pid ns)")                                                \
+    X(A_SYSFS,      "A sysfs")                                                                     \
+    X(A_DEVPTS,     "A devpts")                                                                    \
+    X(A_SHM,        "A shm tmpfs")                                                                 \
+    X(A_MQUEUE,     "A mqueue")                                                                    \
+    X(A_COUNTERS,   "A user.max_* writes")                                                         \
+    X(A_WAIT_PROC,  "A wait for B's /proc")                                                        \
+    X(A_MASKS,      "A masks")                                                                     \
+    X(A_READ_ONLY,  "A read-only paths")                                                           \
+    X(A_SETNS,      "A setns inner pid ns")                                                        \
+    X(A_PIVOT,      "A pivot_root")                                                                \
+    X(A_UMOUNT,     "A umount old root")                                                           \
+    X(A_UNSHARE,    "A unshare second user+mnt ns")                                                \
+    X(A_JOIN,       "A wait for B: maps, setns")                                                   \
+    X(A_FILTER,     "A init's own filter")                                                         \
+    X(B_PROC,       "B proc mount")                                                                \
+    X(B_MAPS,       "B second id maps")                                                            \
+    X(B_SETNS,      "B setns second user+mnt ns")                                                  \
+    X(B_FILTER,     "B no_new_privs, policy filter")
+/* clang-format on */
 
 #define STEP_ENUM(id, text) id,
 enum step { STEPS(STEP_ENUM) STEP_MAX };
 
+/* One memfd, mapped by L, A and B. */
+struct shared {
+    struct options opt;
+    bool clock_on;
+    unsigned row;    /* of the running sandbox */
+    int64_t exec_at; /* when A called execve */
+    int64_t rows[RUNS_MAX][STEP_MAX];
+};
+extern struct shared *shared;
+
+/* By agreement between L's child and init. */
+enum { LAUNCHER_FD = 3, SHARED_FD = 4, ROOT_FD = 5, DEV_FD = 6, FD_FREE = 7 };
+
 int64_t clock_now(void);
-/* Turns the step clock on, for opt.runs rows shared by L, A and B. */
-void steps_open(void);
-/* Row of all that follows, in this process and those it clones. */
-void steps_row(unsigned row);
-void step_begin(void);
 /* The time since the last step or step_begin of this process was spent on s. No-op when off. */
 void step(enum step s);
-void steps_report(void);
+void step_begin(void);
 
 /* ---- helpers ----------------------------------------------------------------------------------
  */
@@ -173,16 +149,10 @@ __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
         (int)must_;                                                                                \
     })
 
-enum { LAYER_NAME = 3 };
-/* "l0" to "l9": where a lower layer is attached. */
-void layer_name(char ret[LAYER_NAME], unsigned i);
-
 /* One byte to the other side; one byte from it (dies when there is none). */
 void tell(int fd);
 int heed(int fd);
 void poke(int dirfd, const char *path, const char *text);
-void send_fds(int sock, const int *fds, unsigned count);
-void receive_fds(int sock, int *ret_fds, unsigned count);
 
 int fs_new(const char *type);
 void fs_set(int fs, const char *key, const char *value);
@@ -198,11 +168,3 @@ int open_beneath(int root, const char *path);
 void tree_put_on(int tree, int at);
 /* Consumes tree. */
 void tree_put(int tree, int root, const char *path);
-
-enum { NODES = 6 };
-struct node {
-    const char *name;
-    unsigned major, minor;
-};
-extern const struct node nodes[NODES];
-void make_dev_links(int dev);
