@@ -114,17 +114,39 @@ static void lo_up(void)
     step(A_LO);
 }
 
+/* They take the lowest free numbers: ROOT_FD and DEV_FD. */
+static void receive_fds(void)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GO_FDS)];
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof(control)};
+
+    MUST(recvmsg(LAUNCHER_FD, &m, MSG_CMSG_CLOEXEC));
+    if (m.msg_controllen < CMSG_LEN(sizeof(int) * GO_FDS) || fcntl(DEV_FD, F_GETFD) < 0)
+        die("no descriptors");
+    step(A_FDS);
+}
+
 static void prepare(const struct options *opt)
 {
     MUST(mount(NULL, "/", NULL, 0x4000 /* MS_REC */ | 1 << 18 /* MS_PRIVATE */, NULL));
     if (opt->on[FEAT_CGROUPNS])
         MUST(unshare(CLONE_NEWCGROUP));
     step(A_PRIVATE);
+    if (opt->late_namespaces != 0) {
+        MUST(unshare((int)opt->late_namespaces));
+        step(A_NAMESPACES);
+    }
     if (opt->on[FEAT_NET] && opt->on[FEAT_LO])
         lo_up();
     if (opt->on[FEAT_UTS])
         MUST(sethostname("sandbox", 7));
     step(A_HOSTNAME);
+    receive_fds();
     /* Over the old root: the one directory that surely exists. */
     MUST(syscall(SYS_move_mount, ROOT_FD, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH));
     MUST(fchdir(ROOT_FD));

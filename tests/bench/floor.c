@@ -22,6 +22,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -34,7 +35,6 @@ enum {
     INIT_MAX = 1 << 20,      /* bytes of the init program */
     FIRST_BASE = 1879048192, /* of the id ranges, as rind's */
     RANGES = 4094,
-    GO_FDS = 2,    /* root, /dev */
     CHILD_FD = 64, /* above what init finds at fixed numbers */
 };
 
@@ -45,8 +45,9 @@ static struct {
     unsigned layer_count;
     const char *init;
     bool is_volatile; /* else the overlay's end syncs the whole file system of the upper */
+    bool late;        /* net, ipc and uts are made by A while L makes the root */
     bool attach_self; /* v1 cgroups are entered by A, not written to by L */
-} arg = {.runs = 100, .attach_self = true};
+} arg = {.runs = 100, .attach_self = true, .late = true};
 
 static struct {
     int state, proc, init, shared;
@@ -116,36 +117,25 @@ static void remove_dirs(struct job *j)
 __attribute__((noreturn)) static void child_main(const struct job *j, int launcher)
 {
     const char *argv[] = {"init", NULL}, *envp[] = {NULL};
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GO_FDS)];
-    char byte;
-    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
-                       .msg_control = control,
-                       .msg_controllen = sizeof(control)};
-    int fds[2 + GO_FDS] = {launcher, host.shared}, init;
+    int fds[2] = {launcher, host.shared}, init;
 
     step_begin();
     if (arg.attach_self && shared->opt.on[FEAT_CGROUPS]) {
         cg_enter(&j->cg);
         step(A_ATTACH);
     }
-    MUST(recvmsg(launcher, &m, MSG_CMSG_CLOEXEC));
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c == NULL)
-        die("no descriptors");
-    (void)memcpy(&fds[2], CMSG_DATA(c), sizeof(int) * GO_FDS);
+    (void)heed(launcher);
     step(A_START);
     MUST(setgroups(0, NULL));
     MUST(setresgid(0, 0, 0));
     MUST(setresuid(0, 0, 0));
     /* Out of the way first, so that no dup2 overwrites what is still needed. */
-    for (int i = 0; i < 2 + GO_FDS; i++)
+    for (int i = 0; i < 2; i++)
         fds[i] = MUST(fcntl(fds[i], F_DUPFD_CLOEXEC, CHILD_FD));
     init = MUST(fcntl(host.init, F_DUPFD_CLOEXEC, CHILD_FD));
-    for (int i = 0; i < 2 + GO_FDS; i++)
+    for (int i = 0; i < 2; i++)
         MUST(dup2(fds[i], LAUNCHER_FD + i));
-    MUST(syscall(SYS_close_range, FD_FREE, ~0U, CLOSE_RANGE_CLOEXEC));
+    MUST(syscall(SYS_close_range, SHARED_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC));
     step(A_IDS);
     shared->exec_at = clock_now();
     MUST(syscall(SYS_execveat, init, "", argv, envp, AT_EMPTY_PATH));
@@ -160,8 +150,12 @@ static void clone_outer(struct job *j)
                               .exit_signal = SIGCHLD,
                               .pidfd = (uintptr_t)&j->pidfd};
 
-    args.flags |= (on[FEAT_NET] ? CLONE_NEWNET : 0) | (on[FEAT_IPC] ? CLONE_NEWIPC : 0) |
-                  (on[FEAT_UTS] ? CLONE_NEWUTS : 0);
+    unsigned more = (on[FEAT_NET] ? CLONE_NEWNET : 0) | (on[FEAT_IPC] ? CLONE_NEWIPC : 0) |
+                    (on[FEAT_UTS] ? CLONE_NEWUTS : 0);
+    if (arg.late)
+        shared->opt.late_namespaces = more;
+    else
+        args.flags |= more;
     if (j->cg.v2 >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (unsigned)j->cg.v2;
@@ -213,14 +207,12 @@ static void make_lowers(const struct job *j, int *ret_fds)
 }
 
 /* Layers by descriptor (Linux 6.13): nothing is attached anywhere. */
-static int make_overlay(const struct job *j)
+static int make_overlay(const struct job *j, const int *lowers)
 {
-    int lowers[LAYERS_MAX], fs, root, upper, work;
+    int fs = fs_new("overlay"), root;
+    int upper = MUST(openat(j->dir, "upper", O_PATH | O_CLOEXEC));
+    int work = MUST(openat(j->dir, "work", O_PATH | O_CLOEXEC));
 
-    make_lowers(j, lowers);
-    fs = fs_new("overlay");
-    upper = MUST(openat(j->dir, "upper", O_PATH | O_CLOEXEC));
-    work = MUST(openat(j->dir, "work", O_PATH | O_CLOEXEC));
     for (unsigned i = 0; i < arg.layer_count; i++)
         MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "lowerdir+", NULL, lowers[i]));
     MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "upperdir", NULL, upper));
@@ -228,12 +220,9 @@ static int make_overlay(const struct job *j)
     if (arg.is_volatile)
         MUST(syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0));
     root = fs_mount(fs, MOUNT_ATTR_NODEV);
-    step(L_OVERLAY);
     (void)close(upper);
     (void)close(work);
-    for (unsigned i = 0; i < arg.layer_count; i++)
-        (void)close(lowers[i]);
-    step(L_LOWER_END);
+    step(L_OVERLAY);
     return root;
 }
 
@@ -273,7 +262,7 @@ static int make_dev(const struct job *j)
     return dev;
 }
 
-static void go(const struct job *j)
+static void send_fds(int sock, const int fds[GO_FDS])
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * GO_FDS)] = {0};
     char byte = 'g';
@@ -283,17 +272,29 @@ static void go(const struct job *j)
                        .msg_control = control,
                        .msg_controllen = sizeof(control)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    const int root = make_overlay(j), dev = make_dev(j);
-    const int fds[GO_FDS] = {root, dev};
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(fds));
-    (void)memcpy(CMSG_DATA(c), fds, sizeof(fds));
-    MUST(sendmsg(j->sock, &m, 0));
-    (void)close(root);
-    (void)close(dev);
+    c->cmsg_len = CMSG_LEN(sizeof(int) * GO_FDS);
+    (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * GO_FDS);
+    MUST(sendmsg(sock, &m, 0));
+}
+
+static void give(const struct job *j)
+{
+    int lowers[LAYERS_MAX], fds[GO_FDS];
+
+    make_lowers(j, lowers);
+    fds[0] = make_overlay(j, lowers);
+    fds[1] = make_dev(j);
+    send_fds(j->sock, fds);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
     step(L_GO);
+    /* The end of a detached mount waits for an RCU grace period: not before A has what it needs. */
+    for (unsigned i = 0; i < arg.layer_count; i++)
+        (void)close(lowers[i]);
+    step(L_LOWER_END);
 }
 
 static void one_sandbox(unsigned run)
@@ -313,7 +314,8 @@ static void one_sandbox(unsigned run)
         cg_attach(&j.cg, j.pid);
         step(L_ATTACH);
     }
-    go(&j);
+    tell(j.sock);
+    give(&j);
     (void)heed(j.sock);
     step(L_WAIT_READY);
     tell(j.sock);
@@ -409,9 +411,11 @@ static const char usage[] =
     "  --init-filter FILE     the same for init\n"
     "  --volatile yes|no      without the sync of the upper's file system at the end (no)\n"
     "  --attach tasks|procs   v1 cgroups: A enters by itself, or L writes A's pid\n"
+    "  --late yes|no          net, ipc and uts are made by A, while L makes the root (yes)\n"
     "  --without A,B…         leave out parts:" FEATURES(
         FEATURE_LIST) "\n"
-                      "prints ns per sandbox: {\"samples\":[…]}; with FLOOR_STEPS=1 a table of "
+                      "prints ns per sandbox: {\"samples\":[…],\"cpu\":N}; with FLOOR_STEPS=1 a "
+                      "table of "
                       "steps before it\n";
 
 __attribute__((noreturn)) static void give_up(void)
@@ -510,6 +514,8 @@ static void option(const char *key, char *value)
         without(value);
     else if (strcmp(key, "--volatile") == 0)
         arg.is_volatile = second(value, "no", "yes");
+    else if (strcmp(key, "--late") == 0)
+        arg.late = second(value, "no", "yes");
     else if (strcmp(key, "--attach") == 0)
         arg.attach_self = second(value, "procs", "tasks");
     else
@@ -530,14 +536,31 @@ static void parse(int argc, char **argv)
         give_up();
 }
 
+/* CPU time of L, A and B, which other load disturbs less than the clock's. */
+static int64_t cpu_now(void)
+{
+    const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    int64_t us = 0;
+
+    for (size_t i = 0; i < LENGTH(who); i++) {
+        struct rusage u;
+        MUST(getrusage(who[i], &u));
+        us += (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000) + u.ru_utime.tv_usec +
+              u.ru_stime.tv_usec;
+    }
+    return us * 1000;
+}
+
 int main(int argc, char **argv)
 {
     static int64_t total[RUNS_MAX];
+    int64_t cpu;
 
     share();
     parse(argc, argv);
     shared->clock_on = getenv("FLOOR_STEPS") != NULL;
     prepare();
+    cpu = cpu_now();
     for (unsigned i = 0; i < arg.runs; i++) {
         if (arg.pause_ms > 0)
             (void)usleep(arg.pause_ms * 1000);
@@ -546,12 +569,13 @@ int main(int argc, char **argv)
         one_sandbox(i);
         total[i] = clock_now() - t;
     }
+    cpu = cpu_now() - cpu;
     cg_host_remove();
     if (shared->clock_on)
         report_steps();
     printf("{\"samples\":[");
     for (unsigned i = 0; i < arg.runs; i++)
         printf("%s%lld", i > 0 ? "," : "", (long long)total[i]);
-    printf("]}\n");
+    printf("],\"cpu\":%lld}\n", (long long)(cpu / arg.runs));
     return 0;
 }

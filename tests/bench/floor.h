@@ -60,6 +60,7 @@ struct options {
     char command[PATH_LEN];
     char masked[PATHS_MAX][PATH_LEN], read_only[PATHS_MAX][PATH_LEN];
     unsigned masked_count, read_only_count;
+    unsigned late_namespaces;   /* clone flags: what A makes, while L makes the root */
     struct filter policy, init; /* the main process's filter; the one that init puts on itself */
 };
 
@@ -77,22 +78,24 @@ struct options {
     X(L_ATTACH,     "L cgroups: attach (v1, --attach procs)")                                      \
     X(L_LOWER,      "L lowers: open_tree, idmap")                                                  \
     X(L_OVERLAY,    "L overlay")                                                                   \
-    X(L_LOWER_END,  "L close of what the overlay cloned")                                          \
     X(L_DEV,        "L /dev: tmpfs, nodes, links")                                                 \
     X(L_GO,         "L send fds")                                                                  \
+    X(L_LOWER_END,  "L close of what the overlay cloned (while A works)")                          \
     X(L_WAIT_READY, "L wait until init is ready")                                                  \
     X(L_WAIT_EXIT,  "L main process: filter, exec, exit, reaped")                                  \
     X(L_WAIT_GONE,  "L wait until init is gone")                                                   \
     X(L_CG_RMDIR,   "L cgroups: rmdir")                                                            \
     X(L_RMDIRS,     "L remove upper, work, sandbox")                                               \
     X(L_IDUNLOCK,   "L id range: unlink, close")                                                   \
-    X(A_START,      "A wait for the fds")                                                          \
+    X(A_START,      "A wait for the maps")                                                         \
     X(A_ATTACH,     "A cgroups: enter (v1, --attach tasks)")                                       \
     X(A_IDS,        "A setresuid")                                                                 \
     X(A_EXEC,       "A exec of init")                                                              \
     X(A_PRIVATE,    "A make / private, unshare cgroup ns")                                         \
+    X(A_NAMESPACES, "A unshare net, ipc, uts (--late)")                                            \
     X(A_LO,         "A lo up")                                                                     \
     X(A_HOSTNAME,   "A hostname")                                                                  \
+    X(A_FDS,        "A wait for the fds")                                                          \
     X(A_ROOT,       "A attach root, /dev")                                                         \
     X(A_CLONE,      "A clone3 of B (inner pid ns)")                                                \
     X(A_SYSFS,      "A sysfs")                                                                     \
@@ -129,7 +132,7 @@ struct shared {
 extern struct shared *shared;
 
 /* By agreement between L's child and init. */
-enum { LAUNCHER_FD = 3, SHARED_FD = 4, ROOT_FD = 5, DEV_FD = 6, FD_FREE = 7 };
+enum { LAUNCHER_FD = 3, SHARED_FD = 4, ROOT_FD = 5, DEV_FD = 6, FD_FREE = 7, GO_FDS = 2 };
 
 int64_t clock_now(void);
 /* The time since the last step or step_begin of this process was spent on s. No-op when off. */
