@@ -4,12 +4,20 @@
 #include <grp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+
+/* The sanitizers' own threads and ptrace need what the filter refuses. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const bool confine_filter = false;
+#else
+static const bool confine_filter = true;
+#endif
 
 /* What libuv, its thread pool, glibc and we use on what is open. Refused with EPERM is everything
  * else. */
@@ -206,9 +214,5 @@ int confine_supervisor(int root_fd, unsigned uid, struct err *err)
         return err_errno(err, -errno, "the supervisor's ids");
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         return err_errno(err, -errno, "the supervisor");
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return 0; /* the sanitizers' own threads and ptrace need what the filter refuses */
-#else
-    return install_filter(err);
-#endif
+    return confine_filter ? install_filter(err) : 0;
 }

@@ -348,13 +348,13 @@ static void end_init(struct sandbox *s)
 
     if (s->ending)
         return;
+    s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
     if (s->channel != NULL) {
         exec_all_lost(s);
         channel_close(s->channel);
         s->channel = NULL;
     }
-    s->ending = true;
     if (send_verb(s, LAUNCH_KILL, on_kill_reply, &err) < 0) {
         s->ending = false;
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);

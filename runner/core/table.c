@@ -48,6 +48,9 @@ void sandbox_forget(struct sandbox *s)
     *at = s->next;
     s->sup->count--;
     s->gone = true;
+    /* These hold execs, and execs hold the sandbox. */
+    process_free_all(s);
+    exec_unref(take(s->main));
     sandbox_unref(s);
 }
 

@@ -175,7 +175,7 @@ static int overlay_staged_here(const struct lowers *s, int upper, int work)
     len =
         (size_t)snprintf(options, sizeof(options), "redirect_dir=nofollow,metacopy=off,lowerdir=");
     for (size_t i = 0; i < s->count; i++) {
-        char name[16];
+        char name[24];
         int r;
 
         (void)snprintf(name, sizeof(name), "%zu", i);

@@ -17,7 +17,14 @@
 #include "init/table.h"
 #include "proto/syscalls.h"
 
-enum { POLL_CONTROL = 0, POLL_SIGNAL, POLL_LISTEN, POLL_FIXED, NOT_LISTING = -1 };
+enum {
+    POLL_CONTROL = 0,
+    POLL_SIGNAL,
+    POLL_LISTEN,
+    POLL_FIXED,
+    NOT_LISTING = -1,
+    LISTEN_BACKLOG = 4
+};
 
 struct loop {
     struct table table;
@@ -341,6 +348,9 @@ static void loop_open(struct loop *l, struct init *init)
     l->control = PLAN_CONTROL_FD;
     l->listen = (h->flags & PLAN_LISTEN) ? PLAN_FD_OPS + (int)h->fd_count - 1 : -1;
     l->list_at = NOT_LISTING;
+    /* Here, so that the credentials which a peer sees are ours. */
+    if (l->listen >= 0 && listen(l->listen, LISTEN_BACKLOG) < 0)
+        init_fail(INIT_STAGE_LOOP, 0, errno);
     (void)fcntl(l->control, F_SETFL, O_NONBLOCK);
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
@@ -387,6 +397,7 @@ void loop_run(struct init *init)
     static struct pollfd polled[POLL_FIXED + INIT_EXECS_MAX + LOGGED_MAX * LOG_STREAMS];
 
     loop_open(&l, init);
+    init_ready();
     for (;;) {
         unsigned count;
 

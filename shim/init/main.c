@@ -38,6 +38,5 @@ int main(void)
     setup_mounts(&init);
     setup_lock(&init);
     setup_confine(&init);
-    init_ready();
     loop_run(&init);
 }
