@@ -1,7 +1,9 @@
 #include "launch/launcher.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +29,22 @@ enum {
 
 /* ---- opening ---- */
 
+/* What is missing above a directory of ours. Failures show when that one is made. */
+static void make_parents(const char *path)
+{
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+
+    if (len >= sizeof(part))
+        return;
+    for (size_t i = 1; i < len; i++)
+        if (path[i] == '/') {
+            (void)memcpy(part, path, i);
+            part[i] = '\0';
+            (void)mkdir(part, 0700);
+        }
+}
+
 /* Opens a directory of ours, making it (0700) when missing; refuses one that somebody else could
  * have put there. */
 static int open_own_dir(int at, const char *path, struct err *err)
@@ -34,6 +52,8 @@ static int open_own_dir(int at, const char *path, struct err *err)
     auto_close int fd = FD_NONE;
     struct stat st;
 
+    if (at == AT_FDCWD)
+        make_parents(path);
     if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "make directory %s", path);
     fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW));
@@ -41,7 +61,7 @@ static int open_own_dir(int at, const char *path, struct err *err)
         return err_errno(err, -errno, "open directory %s", path);
     if (fstat(fd, &st) < 0)
         return err_errno(err, -errno, "%s", path);
-    if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+    if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
         return err_set(err, -EPERM,
                        "directory %s: must be owned by uid %u and not writable by others", path,
                        geteuid());
@@ -194,23 +214,27 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
     return s;
 }
 
+enum {
+    FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
+    /* Root, /dev, volumes, the lock of the id range, a socket; and one for init's program. */
+    START_FDS_MAX = FIRST_OP + 2 + LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
+};
+
 /* What one start holds until it has succeeded. */
 struct start {
     struct launcher *l;
     struct sandbox *s;              /* owned */
     const struct launch_request *q; /* borrowed */
     struct plan_mounts mounts;
-    int fds[3 + 2 + LAUNCH_VOLUMES_MAX +
-            1]; /* owned from index 3 on; what init gets, at PLAN_FD and up */
-    int count;
+    int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
+    int count;              /* of fds in use; the program that init executes comes last of all */
     int control, userns_fd, plan_fd; /* owned */
     bool reopened; /* its files were there before: they stay when the start fails */
 };
 
-enum { FIRST_OP = PLAN_FD_OPS - PLAN_FD }; /* where fds of operations begin in start.fds */
-
 static int add_mount(struct start *st, int fd)
 {
+    assert(st->count < START_FDS_MAX - 1);
     st->fds[st->count] = fd;
     st->mounts.count++;
     return st->count++ - FIRST_OP;
@@ -283,23 +307,26 @@ static int step_attach(struct start *st, struct err *err)
 }
 
 /*
- * Only the host's root may raise a hard limit, and init inherits ours: so ours is raised, before
- * the clone; the exec's child sets the policy's values, which then only lower. A host that does not
- * let us leaves a lower limit, which is stricter than the policy, not weaker.
+ * Only the host's root may raise a hard limit: init's is raised here, from outside; the exec's
+ * child sets the policy's values, which then only lower. (Ours stays: the next sandbox must not
+ * inherit what this one's policy allows.) A host that does not let us leaves a lower limit, which
+ * is stricter than the policy, not weaker.
  */
 static int step_rlimits(struct start *st, struct err *err)
 {
     for (size_t i = 0; i < st->q->rlimit_count; i++) {
         const struct launch_rlimit *want = &st->q->rlimits[i];
+        const __rlimit_resource_t resource = (__rlimit_resource_t)want->resource;
         struct rlimit now;
+        int r;
 
-        if (getrlimit((__rlimit_resource_t)want->resource, &now) < 0)
-            return err_errno(err, -errno, "read resource limit %d", (int)want->resource);
-        if (now.rlim_max >= want->hard)
-            continue;
-        now.rlim_max = want->hard;
-        if (setrlimit((__rlimit_resource_t)want->resource, &now) < 0 && errno != EPERM)
-            return err_errno(err, -errno, "raise resource limit %d", (int)want->resource);
+        r = prlimit(st->s->pid, resource, NULL, &now);
+        if (r == 0 && now.rlim_max < want->hard) {
+            now.rlim_max = want->hard;
+            r = prlimit(st->s->pid, resource, &now, NULL);
+        }
+        if (r < 0 && errno != EPERM)
+            return err_errno(err, -errno, "raise resource limit %d", (int)resource);
     }
     return 0;
 }
@@ -381,8 +408,8 @@ static int step_go(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_reopen, step_ids, step_dir,  step_cgroup,  step_rlimits, step_clone, step_maps,
-    step_attach, step_oom, step_root, step_volumes, step_plan,    step_go,
+    step_reopen, step_ids, step_dir,  step_cgroup,  step_clone, step_rlimits, step_maps,
+    step_attach, step_oom, step_root, step_volumes, step_plan,  step_go,
 };
 
 static void start_close(struct start *st)
@@ -426,13 +453,13 @@ static int end_processes(struct sandbox *s, struct err *err)
     return wait_gone(s, err);
 }
 
-static int remove_traces(struct launcher *l, struct sandbox *s, struct err *err)
+/* Without `cgroups`: those of this name are another state directory's, or another process's. */
+static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, struct err *err)
 {
     int r, first = 0;
 
-    r = cgroup_remove(l->cgroups, s->id, err);
-    if (r < 0)
-        first = r;
+    if (cgroups)
+        first = cgroup_remove(l->cgroups, s->id, err);
     if (s->dir_fd >= 0) {
         r = sandbox_dir_remove(l, s->id, first == 0 ? err : NULL);
         if (first == 0)
@@ -442,6 +469,19 @@ static int remove_traces(struct launcher *l, struct sandbox *s, struct err *err)
     if (first == 0 && s->ids.lock_fd >= 0)
         idrange_release(l->ids_fd, &s->ids);
     return first;
+}
+
+static void start_undo(const struct start *st)
+{
+    struct sandbox *s = st->s;
+
+    /* What cannot be ended keeps its traces: the lock that it holds tells the sweep when. */
+    if (end_processes(s, NULL) < 0)
+        return;
+    if (!st->reopened)
+        (void)remove_traces(st->l, s, s->cgroup != NULL, NULL);
+    else if (s->cgroup != NULL)
+        (void)cgroup_remove(st->l->cgroups, s->id, NULL);
 }
 
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
@@ -471,11 +511,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     if (r < 0) {
         if (st.control >= 0)
             (void)close(st.control);
-        (void)end_processes(st.s, NULL);
-        if (st.reopened)
-            (void)cgroup_remove(l->cgroups, st.s->id, NULL);
-        else
-            (void)remove_traces(l, st.s, NULL);
+        start_undo(&st);
         sandbox_free(st.s);
         return r;
     }
@@ -515,7 +551,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     if (r == 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
     if (r == 0)
-        r = remove_traces(l, s, err);
+        r = remove_traces(l, s, true, err);
     sandbox_free(s);
     return r;
 }
@@ -530,7 +566,7 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
         return release_stopped(l, id, err);
     if (!sandbox_ended(s))
         return err_set(err, -EBUSY, "sandbox %s is running", id);
-    r = remove_traces(l, s, err);
+    r = remove_traces(l, s, true, err);
     if (r < 0)
         return r;
     *at = s->next;
