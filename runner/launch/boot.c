@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -21,34 +22,11 @@
 #include "proto/syscalls.h"
 
 enum {
-    BOOT_TIMEOUT_MS = 30000, /* between two messages of init; a hung file system under a bind source
-                                can hold it up */
+    BOOT_TIMEOUT_MS = 30000, /* the whole start; a hung file system under a bind source can hold it
+                                up */
+    DEATH_TIMEOUT_MS = 2000, /* from the end of the socket to the end of the process */
     BOOT_FDS_MAX = 253,      /* SCM_MAX_FD */
 };
-
-static const char *const stage_names[INIT_STAGE_MAX] = {
-    [INIT_STAGE_PLAN] = "read the set-up plan",
-    [INIT_STAGE_PRIVATE] = "make mounts private",
-    [INIT_STAGE_CGROUP_NS] = "unshare the cgroup namespace",
-    [INIT_STAGE_LOOPBACK] = "bring the loopback interface up",
-    [INIT_STAGE_HOSTNAME] = "set the host name",
-    [INIT_STAGE_INNER] = "clone the inner pid namespace",
-    [INIT_STAGE_PROC] = "mount /proc",
-    [INIT_STAGE_MOUNTS] = "mount",
-    [INIT_STAGE_PIVOT] = "change the root",
-    [INIT_STAGE_ENTER_PID] = "enter the inner pid namespace",
-    [INIT_STAGE_LOCK] = "unshare the locked user and mount namespace",
-    [INIT_STAGE_INNER_LOCK] = "lock the inner process's namespaces",
-    [INIT_STAGE_PTS] = "open /dev/pts",
-    [INIT_STAGE_SECCOMP] = "install init's seccomp filter",
-    [INIT_STAGE_LOOP] = "become ready",
-};
-
-static const char *stage_name(uint32_t stage)
-{
-    return stage > INIT_STAGE_INVALID && stage < INIT_STAGE_MAX ? stage_names[stage]
-                                                                : "an unknown step";
-}
 
 /* ---- the child, until it is init ---- */
 
@@ -56,13 +34,16 @@ static const char *stage_name(uint32_t stage)
  * Returns their count. */
 static int child_receive(void)
 {
-    char control[CMSG_SPACE(sizeof(int) * BOOT_FDS_MAX)];
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * BOOT_FDS_MAX)];
+        struct cmsghdr align;
+    } control;
     struct imsg msg;
     struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
     struct msghdr hdr = {.msg_iov = &iov,
                          .msg_iovlen = 1,
-                         .msg_control = control,
-                         .msg_controllen = sizeof(control)};
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     struct cmsghdr *c;
 
     if (recvmsg(PLAN_CONTROL_FD, &hdr, 0) != (ssize_t)sizeof(msg) || msg.type != IMSG_GO)
@@ -83,7 +64,7 @@ static _Noreturn void child_main(int control, int null_fd)
     int count;
 
     if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(null_fd, 2) < 0 ||
-        dup2(control, PLAN_CONTROL_FD) < 0)
+        dup2(control, PLAN_CONTROL_FD) < 0 || fcntl(PLAN_CONTROL_FD, F_SETFD, 0) < 0)
         _exit(1);
     if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0)
         _exit(1);
@@ -189,84 +170,81 @@ int boot_go(int control, const int *fds, int count, struct err *err)
 }
 
 /* EOF is never success: what was it doing, and how did it end? */
-static int died(const struct sandbox *s, uint32_t stage, struct err *err)
+static int died(const struct sandbox *s, const struct boot *b, struct err *err)
 {
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+    const char *stage = boot_stage_name(b->stage);
     siginfo_t info = {.si_code = 0};
+    int r;
 
+    /* The end of the socket is not the end of the process: wait for that, but not for ever. */
+    do
+        r = poll(&p, 1, DEATH_TIMEOUT_MS);
+    while (r < 0 && errno == EINTR);
+    if (r <= 0)
+        return err_set(err, -EPROTO, "start sandbox: hung up during '%s'", stage);
     if (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOWAIT) < 0)
-        return err_errno(err, -errno, "start sandbox: died during '%s'", stage_name(stage));
+        return err_errno(err, -errno, "start sandbox: died during '%s'", stage);
     if (info.si_code == CLD_EXITED)
-        return err_set(err, -ECHILD, "start sandbox: died during '%s' with exit status %d",
-                       stage_name(stage), info.si_status);
-    return err_set(err, -ECHILD, "start sandbox: killed by signal %d during '%s'%s", info.si_status,
-                   stage_name(stage),
-                   info.si_status == SIGKILL ? " (is the memory limit too low to start a process?)"
-                                             : "");
+        return err_set(err, -ECHILD, "start sandbox: died during '%s' with exit status %d", stage,
+                       info.si_status);
+    return err_set(
+        err, -ECHILD, "start sandbox: killed by signal %d during '%s'%s", info.si_status, stage,
+        info.si_status == SIGKILL ? " (is the memory limit too low to start a process?)" : "");
 }
 
-static int failed(const struct imsg *msg, int plan_fd, struct err *err)
+static int64_t now_ms(void)
 {
-    int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
-    char what[256];
+    struct timespec t;
 
-    if (msg->step == INIT_STAGE_MOUNTS) {
-        plan_describe(plan_fd, msg->value, what, sizeof(what));
-        return err_errno(err, -error, "start sandbox: %s", what);
-    }
-    return err_errno(err, -error, "start sandbox: %s", stage_name(msg->step));
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int receive(int control, struct imsg *msg)
+/* Its length, 0 at the end, or negative. Longer messages come cut, with their real length;
+ * descriptors are not taken. */
+static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
 {
     struct pollfd p = {.fd = control, .events = POLLIN};
+    int64_t left = deadline - now_ms();
     ssize_t n;
     int r;
 
     do
-        r = poll(&p, 1, BOOT_TIMEOUT_MS);
+        r = poll(&p, 1, left > 0 ? (int)left : 0);
     while (r < 0 && errno == EINTR);
     if (r == 0)
         return -ETIMEDOUT;
-    n = recv(control, msg, sizeof(*msg), 0);
+    n = recv(control, msg, sizeof(*msg), MSG_TRUNC | MSG_DONTWAIT);
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
-    if (n == 0)
-        return 0;
-    if (n != (ssize_t)sizeof(*msg) || msg->magic != IMSG_MAGIC || msg->version != IMSG_VERSION)
-        return -EPROTO;
-    return 1;
+    return n;
 }
 
 int boot_follow(const struct sandbox *s, int control, int userns_fd, int plan_fd, struct err *err)
 {
-    uint32_t stage = INIT_STAGE_PLAN;
+    const int64_t deadline = now_ms() + BOOT_TIMEOUT_MS;
+    struct boot b = BOOT_INIT(plan_fd);
     struct imsg msg;
-    bool mapped = false;
-    int r;
 
     for (;;) {
-        r = receive(control, &msg);
-        if (r == 0)
-            return died(s, stage, err);
-        if (r < 0)
-            return err_errno(err, r, "start sandbox: waiting for '%s'", stage_name(stage));
+        ssize_t n = receive(control, &msg, deadline);
+        int r;
 
-        if (msg.type == IMSG_STAGE) {
-            stage = msg.step;
-        } else if (msg.type == IMSG_FAIL) {
-            return failed(&msg, plan_fd, err);
-        } else if (msg.type == IMSG_NEED_MAPS && !mapped) {
-            mapped = true;
+        if (n == 0)
+            return died(s, &b, err);
+        if (n < 0)
+            return err_errno(err, (int)n, "start sandbox: waiting for '%s'",
+                             boot_stage_name(b.stage));
+        r = boot_feed(&b, &msg, (size_t)n, err);
+        if (r == BOOT_READY)
+            return 0;
+        if (r == BOOT_WRITE_MAPS) {
             r = idmap_write_inner(s->pid, userns_fd, err);
             if (r == 0)
                 r = boot_go(control, NULL, 0, err);
-            if (r < 0)
-                return r;
-        } else if (msg.type == IMSG_READY && mapped) {
-            return 0;
-        } else {
-            return err_set(err, -EPROTO, "start sandbox: unexpected message %u after '%s'",
-                           msg.type, stage_name(stage));
         }
+        if (r < 0)
+            return r;
     }
 }

@@ -8,6 +8,7 @@
 
 #include "launch/idrange.h"
 #include "launch/request.h"
+#include "proto/init-msg.h"
 
 struct cgroup;
 struct cgroup_host;
@@ -96,6 +97,27 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
 
 /* What operation `index` of a plan does, for messages: "mount tmpfs on /x". */
 void plan_describe(int plan_fd, int index, char *text, size_t size);
+
+/* boot-feed.c: what init's messages add up to. */
+struct boot {
+    int plan_fd;    /* borrowed; for the words of a failure */
+    uint32_t stage; /* enum init_stage: what is under way */
+    unsigned messages;
+    bool mapped; /* NEED_MAPS came */
+};
+#define BOOT_INIT(plan)                                                                            \
+    {                                                                                              \
+        .plan_fd = (plan), .stage = INIT_STAGE_PLAN                                                \
+    }
+enum boot_want {
+    BOOT_MORE = 0,   /* nothing but the next message */
+    BOOT_WRITE_MAPS, /* the inner maps, then boot_go without descriptors */
+    BOOT_READY,      /* it is init now */
+};
+/* One message (never of length 0: that is the end). Returns enum boot_want or a negative errno. */
+int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
+/* In words; "an unknown step" for what is none. */
+const char *boot_stage_name(uint32_t stage);
 
 /* boot.c: clones init into its namespaces, waiting for boot_go. */
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err);

@@ -1,0 +1,95 @@
+/*
+ * What one message of a starting init means. Pure but for the plan's text, so that the launcher, a
+ * test and a fuzzer feed it alike. Init runs the launcher's own program, but among a hostile
+ * image's files: nothing that it says is believed before it is checked, and it cannot go on for
+ * ever.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/init-msg.h"
+
+enum {
+    /* Each stage once, and /proc's between two parts of the mounts. */
+    BOOT_MESSAGES_MAX = 2 * INIT_STAGE_MAX,
+    ERRNO_MAX = 4095, /* of the kernel */
+};
+
+static const char *const stage_names[INIT_STAGE_MAX] = {
+    [INIT_STAGE_PLAN] = "read the set-up plan",
+    [INIT_STAGE_PRIVATE] = "make mounts private",
+    [INIT_STAGE_CGROUP_NS] = "unshare the cgroup namespace",
+    [INIT_STAGE_LOOPBACK] = "bring the loopback interface up",
+    [INIT_STAGE_HOSTNAME] = "set the host name",
+    [INIT_STAGE_INNER] = "clone the inner pid namespace",
+    [INIT_STAGE_PROC] = "mount /proc",
+    [INIT_STAGE_MOUNTS] = "mount",
+    [INIT_STAGE_PIVOT] = "change the root",
+    [INIT_STAGE_ENTER_PID] = "enter the inner pid namespace",
+    [INIT_STAGE_LOCK] = "unshare the locked user and mount namespace",
+    [INIT_STAGE_INNER_LOCK] = "lock the inner process's namespaces",
+    [INIT_STAGE_PTS] = "open /dev/pts",
+    [INIT_STAGE_SECCOMP] = "install init's seccomp filter",
+    [INIT_STAGE_LOOP] = "become ready",
+};
+
+const char *boot_stage_name(uint32_t stage)
+{
+    return stage > INIT_STAGE_INVALID && stage < INIT_STAGE_MAX ? stage_names[stage]
+                                                                : "an unknown step";
+}
+
+static int failed(const struct boot *b, const struct imsg *msg, struct err *err)
+{
+    int error = msg->error > 0 && msg->error <= ERRNO_MAX ? msg->error : EIO;
+    char what[256];
+
+    if (msg->step == INIT_STAGE_MOUNTS) {
+        plan_describe(b->plan_fd, msg->value, what, sizeof(what));
+        return err_errno(err, -error, "start sandbox: %s", what);
+    }
+    return err_errno(err, -error, "start sandbox: %s", boot_stage_name(msg->step));
+}
+
+static int unexpected(const struct boot *b, unsigned type, struct err *err)
+{
+    return err_set(err, -EPROTO, "start sandbox: unexpected message %u after '%s'", type,
+                   boot_stage_name(b->stage));
+}
+
+int boot_feed(struct boot *b, const void *data, size_t len, struct err *err)
+{
+    struct imsg msg;
+
+    if (len != sizeof(msg))
+        return err_set(err, -EPROTO, "start sandbox: a message of %zu bytes after '%s'", len,
+                       boot_stage_name(b->stage));
+    (void)memcpy(&msg, data, sizeof(msg));
+    if (msg.magic != IMSG_MAGIC || msg.version != IMSG_VERSION)
+        return err_set(err, -EPROTO, "start sandbox: a message of another protocol after '%s'",
+                       boot_stage_name(b->stage));
+    if (++b->messages > BOOT_MESSAGES_MAX)
+        return err_set(err, -EPROTO, "start sandbox: too many messages after '%s'",
+                       boot_stage_name(b->stage));
+
+    switch (msg.type) {
+    case IMSG_STAGE:
+        if (msg.step <= INIT_STAGE_INVALID || msg.step >= INIT_STAGE_MAX)
+            return unexpected(b, msg.type, err);
+        b->stage = msg.step;
+        return BOOT_MORE;
+    case IMSG_FAIL:
+        return failed(b, &msg, err);
+    case IMSG_NEED_MAPS:
+        if (b->mapped)
+            return unexpected(b, msg.type, err);
+        b->mapped = true;
+        return BOOT_WRITE_MAPS;
+    case IMSG_READY:
+        return b->mapped ? BOOT_READY : unexpected(b, msg.type, err);
+    default:
+        return unexpected(b, msg.type, err);
+    }
+}
