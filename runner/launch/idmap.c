@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +92,7 @@ static int single_maps(pid_t pid, uid_t host_uid, uid_t to_uid, gid_t host_gid, 
 int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
+    const pid_t self = getpid();
     char path[64];
     int fd, r;
     pid_t child;
@@ -99,8 +101,11 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
     if (child < 0)
         return err_errno(err, child, "clone a user namespace for a volume");
     if (child == 0) {
-        (void)pause();
-        _exit(0);
+        /* Whoever kills the launcher now must not leave us behind. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == self)
+            for (;;)
+                (void)pause();
+        _exit(1);
     }
     r = single_maps(child, host_uid, to_uid, host_gid, to_gid);
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)child);
