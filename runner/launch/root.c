@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -132,11 +133,15 @@ static int gather_lowers(struct launcher *l, const struct launch_request *q, int
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
  * older kernel. */
-static int overlay_by_fd(const struct lowers *s, int upper, int work)
+static int overlay_by_fd(const struct lowers *s, int own)
 {
+    auto_close int upper = openat(own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int work = openat(own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int fs = FD_NONE;
     int r = 0;
 
+    if (upper < 0 || work < 0)
+        return -errno;
     fs = sys_fsopen("overlay");
     if (fs < 0)
         return fs;
@@ -162,11 +167,11 @@ static int overlay_by_fd(const struct lowers *s, int upper, int work)
  * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
  * again.
  */
-static int overlay_staged_here(const struct lowers *s, int upper, int work)
+static int overlay_staged_here(const struct lowers *s, int own)
 {
     char options[4096];
-    size_t len = 0;
-    int upper_mnt, work_mnt;
+    size_t len;
+    int r;
 
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("rind", "/tmp", "tmpfs", 0, "size=1m") < 0 || chdir("/tmp") < 0 ||
@@ -176,7 +181,6 @@ static int overlay_staged_here(const struct lowers *s, int upper, int work)
         (size_t)snprintf(options, sizeof(options), "redirect_dir=nofollow,metacopy=off,lowerdir=");
     for (size_t i = 0; i < s->count; i++) {
         char name[24];
-        int r;
 
         (void)snprintf(name, sizeof(name), "%zu", i);
         if (mkdir(name, 0700) < 0)
@@ -186,21 +190,19 @@ static int overlay_staged_here(const struct lowers *s, int upper, int work)
             return r;
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
     }
-    /* upper and work on one mount, as overlay wants it: their common parent. */
-    upper_mnt = sys_open_tree(upper, "..", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-    if (upper_mnt < 0)
-        return upper_mnt;
-    work_mnt = sys_move_mount(upper_mnt, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
-    if (work_mnt < 0)
-        return work_mnt;
-    (void)work;
+    /* upper and work on one mount, as overlay wants it. */
+    r = sys_move_mount(own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
+    if (r < 0)
+        return r;
     (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work");
     if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-static int overlay_staged(const struct lowers *s, int upper, int work)
+/* own: a detached mount with upper and work. It must be detached before the unshare, as the layers
+ * are: the mount of any other descriptor stays in the namespace that it was opened in. */
+static int overlay_staged(const struct lowers *s, int own)
 {
     auto_close int home = FD_NONE;
     auto_close int cwd = FD_NONE;
@@ -210,24 +212,11 @@ static int overlay_staged(const struct lowers *s, int upper, int work)
     cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || cwd < 0 || unshare(CLONE_NEWNS) < 0)
         return -errno;
-    fd = overlay_staged_here(s, upper, work);
-    if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0) {
-        int r = -errno;
-
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
+    fd = overlay_staged_here(s, own);
+    /* Every path would mean something else from here on: no start is worth that. */
+    if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
+        abort();
     return fd;
-}
-
-static int overlay_of(const struct lowers *lowers, int dir,
-                      int (*make)(const struct lowers *, int upper, int work))
-{
-    auto_close int upper = openat(dir, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    auto_close int work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-    return upper < 0 || work < 0 ? -errno : make(lowers, upper, work);
 }
 
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
@@ -245,9 +234,9 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     own = sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (own < 0)
         return err_errno(err, own, "clone the mount of the writable layer");
-    fd = overlay_of(&lowers, own, overlay_by_fd);
+    fd = overlay_by_fd(&lowers, own);
     if (fd == -EINVAL)
-        fd = overlay_of(&lowers, s->dir_fd, overlay_staged);
+        fd = overlay_staged(&lowers, own);
     return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
 }
 
