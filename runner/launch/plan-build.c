@@ -267,10 +267,11 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
     add_system(&b, q, mounts->root, mounts->dev);
     add_sysctls(&b, q);
-    for (size_t i = 0; i < q->masked_count; i++)
-        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = -1, .path = q->masked[i]});
+    /* A read-only path is a new mount on top of the old: a mask below it must come after it. */
     for (size_t i = 0; i < q->read_only_count; i++)
         add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
+    for (size_t i = 0; i < q->masked_count; i++)
+        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = -1, .path = q->masked[i]});
     for (size_t i = 0; i < q->volume_count; i++)
         client[n++] = (struct client_mount){.target = q->volumes[i].target,
                                             .fd_index = mounts->volumes[i],
