@@ -33,8 +33,10 @@ static int fill(const struct sandbox *s, int dir_fd)
 {
     if (s->kept && (mknodat(dir_fd, KEEP_FILE, S_IFREG | 0600, 0) < 0))
         return -errno;
-    /* The root directory's own attributes come from upper: it is the sandbox's root's. */
-    if (mkdirat(dir_fd, "upper", 0755) < 0 || mkdirat(dir_fd, "work", 0700) < 0)
+    /* The root directory's own attributes come from upper: it is the sandbox's root's. Whoever
+     * starts us has a umask that is theirs alone. */
+    if (mkdirat(dir_fd, "upper", 0755) < 0 || fchmodat(dir_fd, "upper", 0755, 0) < 0 ||
+        mkdirat(dir_fd, "work", 0700) < 0)
         return -errno;
     if (fchownat(dir_fd, "upper", s->ids.base, s->ids.base, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
@@ -49,7 +51,9 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
 
     /* Shared with other starters, against the sweep (sweep.c): a directory that is not locked yet
      * must not look dead. */
-    (void)flock(l->sandboxes_fd, LOCK_SH);
+    while (flock(l->sandboxes_fd, LOCK_SH) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "lock the directory of sandboxes");
     if (mkdirat(l->sandboxes_fd, s->id, 0700) < 0) {
         r = -errno;
         (void)flock(l->sandboxes_fd, LOCK_UN);
@@ -87,7 +91,8 @@ static int open_dir(struct launcher *l, struct sandbox *s)
     if (!S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST)
         return -EUCLEAN;
     s->kept = true;
-    s->ids.base = st.st_uid;
+    /* Its root may have given its root directory to any id of the range. */
+    s->ids.base = st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE;
     s->dir_fd = take_fd(&dir);
     return 0;
 }
