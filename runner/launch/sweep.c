@@ -31,15 +31,29 @@ static int take_lock(int dir_fd)
     return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : take_fd(&fd);
 }
 
-static void free_ids(struct launcher *l, int dir_fd)
+/* The range that its files carry, unless somebody has it by now. The sandbox's root may have given
+ * its root directory to any id of the range: all lead to the same one. */
+static void take_ids(struct launcher *l, int dir_fd, struct idrange *ret)
 {
-    struct idrange ids = IDRANGE_NONE;
     struct stat st;
 
     if (fstatat(dir_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid < IDRANGE_FIRST)
         return;
-    if (idrange_retake(l->ids_fd, st.st_uid, NULL, &ids, NULL) == 0)
-        idrange_release(l->ids_fd, &ids);
+    (void)idrange_retake(l->ids_fd, st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE, NULL,
+                         ret, NULL);
+}
+
+static int remove_dead(struct launcher *l, const char *id)
+{
+    struct cgroup *cg = NULL;
+    int r;
+
+    if (cgroup_open(l->cgroups, id, &cg, NULL) == 0) {
+        (void)cgroup_kill(cg, SWEEP_KILL_MS, NULL);
+        cgroup_free(cg);
+    }
+    r = cgroup_remove(l->cgroups, id, NULL);
+    return r < 0 ? r : sandbox_dir_remove(l, id, NULL);
 }
 
 static bool sweep_one(struct launcher *l, const char *id)
@@ -47,7 +61,8 @@ static bool sweep_one(struct launcher *l, const char *id)
     auto_close int dir =
         openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int lock = FD_NONE;
-    struct cgroup *cg = NULL;
+    struct idrange ids = IDRANGE_NONE;
+    int r;
 
     if (dir < 0)
         return false;
@@ -58,25 +73,43 @@ static bool sweep_one(struct launcher *l, const char *id)
         return sandbox_dir_remove(l, id, NULL) == 0;
     if (lock < 0)
         return false;
-    if (cgroup_open(l->cgroups, id, &cg, NULL) == 0) {
-        (void)cgroup_kill(cg, SWEEP_KILL_MS, NULL);
-        cgroup_free(cg);
-    }
-    if (cgroup_remove(l->cgroups, id, NULL) < 0)
-        return false;
-    free_ids(l, dir);
-    return sandbox_dir_remove(l, id, NULL) == 0;
+    take_ids(l, dir, &ids);
+    r = remove_dead(l, id);
+    /* Only when no file carries them any more. */
+    if (r == 0)
+        idrange_release(l->ids_fd, &ids);
+    else
+        idrange_done(&ids);
+    return r == 0;
 }
 
-int launcher_sweep(struct launcher *l)
+/* Reservations stay: whose sandbox they belong to is not ours to judge. */
+static bool keep_reserved(void *arg, const char *id)
 {
-    DIR *d;
-    int count = 0, fd;
+    (void)arg;
+    (void)id;
+    return true;
+}
+
+/* One victim at a time, so that starts and removals need not wait for all of them. */
+static bool sweep_alone(struct launcher *l, const char *id)
+{
+    bool swept;
 
     /* Starters hold it shared between making a directory and locking it: what we see unlocked is
      * dead. */
     if (flock(l->sandboxes_fd, LOCK_EX | LOCK_NB) < 0)
-        return 0;
+        return false;
+    swept = sweep_one(l, id);
+    (void)flock(l->sandboxes_fd, LOCK_UN);
+    return swept;
+}
+
+int launcher_sweep(struct launcher *l)
+{
+    int count = 0, fd;
+    DIR *d;
+
     fd = openat(l->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     d = fd < 0 ? NULL : fdopendir(fd);
     if (d == NULL && fd >= 0)
@@ -86,11 +119,12 @@ int launcher_sweep(struct launcher *l)
 
         if (e == NULL)
             break;
-        if (launch_id_ok(e->d_name) && sweep_one(l, e->d_name))
+        if (launch_id_ok(e->d_name) && sweep_alone(l, e->d_name))
             count++;
     }
     if (d != NULL)
         (void)closedir(d);
-    (void)flock(l->sandboxes_fd, LOCK_UN);
+    /* And the files of ranges whose starter was killed before it had a directory. */
+    (void)idrange_sweep(l->ids_fd, "", keep_reserved, NULL, NULL);
     return count;
 }
