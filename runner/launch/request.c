@@ -105,9 +105,16 @@ static int dec_id(const struct record *r, struct launch_request *q)
     return n == 0 && !launch_id_ok(q->id) ? -EINVAL : n;
 }
 
+/* It is shown by whatever prints host names: no control bytes, no spaces. */
 static int dec_hostname(const struct record *r, struct launch_request *q)
 {
-    return get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
+    int n = get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
+
+    for (const char *p = n == 0 ? q->hostname : ""; *p != '\0'; p++)
+        if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
+              strchr("-_.", *p) != NULL))
+            return -EINVAL;
+    return n;
 }
 
 static int dec_flags(const struct record *r, struct launch_request *q)
@@ -173,7 +180,7 @@ static int dec_volume(const struct record *r, struct launch_request *q)
     const unsigned char *end = r->data + r->len;
     const unsigned char *nul;
 
-    if ((r->flags & ~1U) != 0 || r->len < 8 + 4 || r->data[r->len - 1] != '\0')
+    if (r->len < 8 + 4 || r->data[r->len - 1] != '\0')
         return -EPROTO;
     (void)memcpy(&v.uid, r->data, 4);
     (void)memcpy(&v.gid, r->data + 4, 4);
@@ -301,6 +308,7 @@ static const struct {
     const char *name;
     int (*decode)(const struct record *, struct launch_request *);
     bool many;
+    uint16_t flags; /* that it may have */
 } tags[TAG_MAX] = {
     [TAG_ID]           = {"id",           dec_id,           false},
     [TAG_HOSTNAME]     = {"hostname",     dec_hostname,     false},
@@ -312,7 +320,7 @@ static const struct {
     [TAG_SHM]          = {"shm",          dec_shm,          false},
     [TAG_LAYER]        = {"layer",        dec_layer,        true},
     [TAG_ROOT_DIR]     = {"root_dir",     dec_root_dir,     false},
-    [TAG_VOLUME]       = {"volume",       dec_volume,       true},
+    [TAG_VOLUME]       = {"volume",       dec_volume,       true, 1},
     [TAG_TMPFS]        = {"tmpfs",        dec_tmpfs,        true},
     [TAG_MASKED]       = {"masked",       dec_masked,       true},
     [TAG_READONLY]     = {"read_only",    dec_readonly,     true},
@@ -339,6 +347,9 @@ static int next_record(const unsigned char *data, size_t len, size_t *pos, struc
     if (padded > len - *pos)
         return err_set(err, -EPROTO, "request: a record of %u bytes passes the end", ret->len);
     ret->data = data + *pos;
+    for (size_t i = ret->len; i < padded; i++)
+        if (ret->data[i] != 0)
+            return err_set(err, -EPROTO, "request: record padded with something");
     *pos += padded;
     return 0;
 }
@@ -403,6 +414,9 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
         if (seen[rec.tag] && !tags[rec.tag].many)
             return err_set(err, -EPROTO, "request: record %s twice", tags[rec.tag].name);
         seen[rec.tag] = true;
+        if ((rec.flags & ~tags[rec.tag].flags) != 0)
+            return err_set(err, -EPROTO, "request: record %s: unknown flags 0x%x",
+                           tags[rec.tag].name, rec.flags);
         r = tags[rec.tag].decode(&rec, &q);
         if (r < 0)
             return err_errno(err, r, "request: record %s", tags[rec.tag].name);

@@ -22,9 +22,9 @@ union control {
     struct cmsghdr align;
 };
 
-/* One message; exactly one descriptor is wanted, others are closed. Returns 1, 0 at the end, or
- * negative. */
-static int receive(int sock, int *ret_fd)
+/* One message; exactly one descriptor is wanted: with more of them none counts. Returns 1, 0 at the
+ * end, or negative. */
+static int receive(int sock, int *ret_fd, unsigned *ret_count)
 {
     union control control;
     char byte[8];
@@ -36,6 +36,7 @@ static int receive(int sock, int *ret_fd)
     ssize_t n;
 
     *ret_fd = FD_NONE;
+    *ret_count = 0;
     do
         n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
@@ -48,12 +49,14 @@ static int receive(int sock, int *ret_fd)
             int fd;
 
             (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if (*ret_fd < 0)
+            if ((*ret_count)++ == 0)
                 *ret_fd = fd;
             else
                 (void)close(fd);
         }
     }
+    /* The kernel has closed those that found no room. */
+    *ret_count += (hdr.msg_flags & MSG_CTRUNC) != 0;
     return n > 0;
 }
 
@@ -195,7 +198,7 @@ static int answer(int sock, const struct answer *a)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void handle(struct launcher *l, int fd, struct answer *a)
+static void handle(struct launcher *l, int fd, unsigned fd_count, struct answer *a)
 {
     auto_free char *data = NULL;
     struct launch_request q;
@@ -203,7 +206,10 @@ static void handle(struct launcher *l, int fd, struct answer *a)
     size_t len = 0;
     int r;
 
-    r = read_request(fd, &data, &len, &err);
+    if (fd_count > 1)
+        r = err_set(&err, -EPROTO, "request: more than one descriptor came with it");
+    else
+        r = read_request(fd, &data, &len, &err);
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
     if (r == 0)
@@ -217,15 +223,16 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
     for (;;) {
         struct answer a = {.fd_count = 0};
+        unsigned fd_count;
         int fd, r;
 
-        r = receive(sock, &fd);
+        r = receive(sock, &fd, &fd_count);
         if (r <= 0) {
             if (fd >= 0)
                 (void)close(fd);
             return r < 0 ? err_errno(err, r, "launcher socket") : 0;
         }
-        handle(l, fd, &a);
+        handle(l, fd, fd_count, &a);
         if (fd >= 0)
             (void)close(fd);
         r = answer(sock, &a);

@@ -1,0 +1,459 @@
+/* The request to the launcher: what goes in comes out, and every record is refused in every way. */
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "launch/request.h"
+#include "request_util.h"
+#include "tap.h"
+
+static const char *const layers[] = {"aa", "bb.c-d_e", NULL};
+
+TEST(round_trip)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+    struct err err = ERR_NONE;
+    struct sock_filter filter[2] = {BPF_STMT(BPF_RET, 1), BPF_STMT(BPF_RET, 2)};
+
+    launch_begin(&b, LAUNCH_START);
+    launch_put_string(&b, TAG_ID, "a-1");
+    launch_put_string(&b, TAG_HOSTNAME, "Host.x_1");
+    launch_put_number(&b, TAG_FLAGS, LAUNCH_READ_ONLY | LAUNCH_REAPER);
+    launch_put_number(&b, TAG_CAPABILITIES, 1ULL << 40);
+    launch_put_number(&b, TAG_MEMORY, 1 << 20);
+    launch_put_number(&b, TAG_PIDS, 7);
+    launch_put_number(&b, TAG_CPU, 500);
+    launch_put_number(&b, TAG_SHM, 4096);
+    launch_put_string(&b, TAG_LAYER, layers[0]);
+    launch_put_string(&b, TAG_LAYER, layers[1]);
+    launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
+    launch_put_volume(&b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true});
+    launch_put_volume(&b, &(struct launch_volume){"/srv/b", "/b", 0, 65535, false});
+    launch_put_tmpfs(&b, &(struct launch_tmpfs){"/run", 8192});
+    launch_put_string(&b, TAG_MASKED, "/proc/kcore");
+    launch_put_string(&b, TAG_READONLY, "/proc/sys");
+    launch_put_rlimit(&b, &(struct launch_rlimit){7, 10, 20});
+    launch_put_counter(&b, &(struct launch_counter){"max_inotify_watches", INT32_MAX});
+    launch_put(&b, TAG_FILTER, 0, filter, sizeof(filter));
+    CHECK_INT(launch_end(&b), 0);
+
+    if (launch_decode(b.data, b.len, &q, &err) < 0) {
+        tap_fail("%s", err.msg);
+        return;
+    }
+    CHECK_INT(q.verb, LAUNCH_START);
+    CHECK_STR(q.id, "a-1");
+    CHECK_STR(q.hostname, "Host.x_1");
+    CHECK_INT(q.flags, LAUNCH_READ_ONLY | LAUNCH_REAPER);
+    CHECK_INT(q.capabilities, 1LL << 40);
+    CHECK_INT(q.memory, 1 << 20);
+    CHECK_INT(q.pids, 7);
+    CHECK_INT(q.cpu, 500);
+    CHECK_INT(q.shm, 4096);
+    CHECK_INT(q.layer_count, 2);
+    CHECK_STR(q.layers[1], "bb.c-d_e");
+    CHECK_STR(q.root_dir, "/srv/root");
+    CHECK_INT(q.volume_count, 2);
+    CHECK_STR(q.volumes[0].source, "/srv/a");
+    CHECK_STR(q.volumes[0].target, "/data");
+    CHECK_INT(q.volumes[0].uid, 1000);
+    CHECK_INT(q.volumes[0].gid, 2000);
+    CHECK(q.volumes[0].read_only && !q.volumes[1].read_only);
+    CHECK_INT(q.volumes[1].gid, 65535);
+    CHECK_STR(q.tmpfs[0].target, "/run");
+    CHECK_INT(q.tmpfs[0].bytes, 8192);
+    CHECK_STR(q.masked[0], "/proc/kcore");
+    CHECK_STR(q.read_only[0], "/proc/sys");
+    CHECK_INT(q.rlimits[0].hard, 20);
+    CHECK_STR(q.counters[0].name, "max_inotify_watches");
+    CHECK_INT(q.filter_count, 2);
+    CHECK(memcmp(q.filter, filter, sizeof(filter)) == 0);
+}
+
+TEST(limits_that_are_not_given)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+
+    honest_begin(&b, "x", layers, WITHOUT_FLAGS | WITHOUT_CAPS);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_INT(launch_decode(b.data, b.len, &q, NULL), 0);
+    CHECK(q.memory == -1 && q.pids == -1 && q.cpu == -1 && q.shm == -1);
+    CHECK(q.flags == 0 && q.capabilities == 0);
+}
+
+/* ---- one record, refused ---- */
+
+struct bytes {
+    const char *data;
+    size_t len;
+};
+#define B(text)                                                                                    \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    } /* as written: the NUL only where it is spelled */
+#define ZERO8 "\0\0\0\0\0\0\0\0"
+#define FF8   "\377\377\377\377\377\377\377\377"
+#define K4    "\0\20\0\0\0\0\0\0" /* 4096 */
+
+static char long_text[5000];
+
+/* clang-format off */
+static const struct refused {
+    enum launch_tag tag;
+    uint16_t flags;
+    struct bytes data;
+    int code;
+    const char *text;
+} refused[] = {
+    {TAG_ID, 0, B(""), -EPROTO, "request: record id: Protocol error"},
+    {TAG_ID, 0, B("\0"), -EPROTO, "record id"},
+    {TAG_ID, 0, B("abc"), -EPROTO, "record id"},
+    {TAG_ID, 0, B("a\0b\0"), -EPROTO, "record id"},
+    {TAG_ID, 0, B("A\0"), -EINVAL, "record id: Invalid argument"},
+    {TAG_ID, 0, B("-a\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("..\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("../x\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("a/b\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("a.b\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("a_b\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("a b\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("\303\244\0"), -EINVAL, "record id"},
+    {TAG_ID, 0, B("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\0"), -EPROTO, "record id"},
+    {TAG_ID, 1, B("a\0"), -EPROTO, "request: record id: unknown flags 0x1"},
+    {TAG_HOSTNAME, 0, B("\0"), -EPROTO, "record hostname"},
+    {TAG_HOSTNAME, 0, B("a\nb\0"), -EINVAL, "record hostname"},
+    {TAG_HOSTNAME, 0, B("a b\0"), -EINVAL, "record hostname"},
+    {TAG_HOSTNAME, 0, B("\33[2J\0"), -EINVAL, "record hostname"},
+    {TAG_FLAGS, 0, B("\0\0\0\0"), -EPROTO, "record flags"},
+    {TAG_FLAGS, 0, B("\0\1\0\0\0\0\0\0"), -EINVAL, "record flags"},
+    {TAG_FLAGS, 0, B(FF8), -EINVAL, "record flags"},
+    {TAG_CAPABILITIES, 0, B("\0\0\0\0\0\2\0\0"), -ERANGE, "record capabilities"},
+    {TAG_CAPABILITIES, 0, B(FF8), -ERANGE, "record capabilities"},
+    {TAG_CAPABILITIES, 0, B(ZERO8 "\0"), -EPROTO, "record capabilities"},
+    {TAG_MEMORY, 0, B("\377\377\17\0\0\0\0\0"), -ERANGE, "record memory"},
+    {TAG_MEMORY, 0, B(FF8), -ERANGE, "record memory"},
+    {TAG_MEMORY, 0, B(""), -EPROTO, "record memory"},
+    {TAG_PIDS, 0, B(ZERO8), -ERANGE, "record pids"},
+    {TAG_PIDS, 0, B(FF8), -ERANGE, "record pids"},
+    {TAG_PIDS, 0, B("\1\0\100\0\0\0\0\0"), -ERANGE, "record pids"},
+    {TAG_CPU, 0, B(ZERO8), -ERANGE, "record cpu"},
+    {TAG_CPU, 0, B(FF8), -ERANGE, "record cpu"},
+    {TAG_SHM, 0, B("\377\17\0\0\0\0\0\0"), -ERANGE, "record shm"},
+    {TAG_SHM, 0, B(FF8), -ERANGE, "record shm"},
+    {TAG_LAYER, 0, B("..\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("../x\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("/etc\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("a/b\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B(".tmp\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("-x\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("A\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("a:b\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("a,b\0"), -EINVAL, "record layer"},
+    {TAG_LAYER, 0, B("\0"), -EPROTO, "record layer"},
+    {TAG_LAYER, 0, {long_text, 130}, -EPROTO, "record layer"},
+    {TAG_ROOT_DIR, 0, B("srv\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("//\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("/srv/\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("/srv/../etc\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("/srv/.\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("/srv//x\0"), -EINVAL, "record root_dir"},
+    {TAG_ROOT_DIR, 0, B("/srv"), -EPROTO, "record root_dir"},
+    {TAG_ROOT_DIR, 0, {long_text, 4098}, -EPROTO, "record root_dir"},
+    {TAG_VOLUME, 2, B(ZERO8 "/a\0/b\0"), -EPROTO, "record volume: unknown flags 0x2"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0"), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/b"), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/b\0/c\0"), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B(""), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "\0\0\0\0"), -EPROTO, "record volume"},
+    {TAG_VOLUME, 0, B("\0\0\1\0\0\0\0\0" "/a\0/b\0"), -ERANGE, "record volume"},
+    {TAG_VOLUME, 0, B("\0\0\0\0\0\0\1\0" "/a\0/b\0"), -ERANGE, "record volume"},
+    {TAG_VOLUME, 0, B(FF8 "/a\0/b\0"), -ERANGE, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "a\0/b\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/\0/b\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a/../b\0/b\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0b\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0//\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/proc\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/proc/sys\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/sys/fs\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/dev/..\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/dev/../x\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/x/../proc\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0//proc\0"), -EINVAL, "record volume"},
+    {TAG_VOLUME, 0, B(ZERO8 "/a\0/./proc\0"), -EINVAL, "record volume"},
+    {TAG_TMPFS, 0, B(K4), -EPROTO, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "\0"), -EPROTO, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "/r"), -EPROTO, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "/r\0x\0"), -EPROTO, "record tmpfs"},
+    {TAG_TMPFS, 0, B(ZERO8 "/r\0"), -ERANGE, "record tmpfs"},
+    {TAG_TMPFS, 0, B(FF8 "/r\0"), -ERANGE, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "/\0"), -EINVAL, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "/dev\0"), -EINVAL, "record tmpfs"},
+    {TAG_TMPFS, 0, B(K4 "/proc/1\0"), -EINVAL, "record tmpfs"},
+    {TAG_MASKED, 0, B("/\0"), -EINVAL, "record masked"},
+    {TAG_MASKED, 0, B("..\0"), -EINVAL, "record masked"},
+    {TAG_MASKED, 0, B("/..\0"), -EINVAL, "record masked"},
+    {TAG_MASKED, 0, B("/proc/..\0"), -EINVAL, "record masked"},
+    {TAG_MASKED, 0, B("\0"), -EPROTO, "record masked"},
+    {TAG_READONLY, 0, B("/\0"), -EINVAL, "record read_only"},
+    {TAG_READONLY, 0, B("proc\0"), -EINVAL, "record read_only"},
+    {TAG_RLIMIT, 0, B(ZERO8 ZERO8), -EPROTO, "record rlimit"},
+    {TAG_RLIMIT, 0, B("\20\0\0\0\0\0\0\0" ZERO8 ZERO8), -ERANGE, "record rlimit"},
+    {TAG_RLIMIT, 0, B(FF8 ZERO8 ZERO8), -ERANGE, "record rlimit"},
+    {TAG_RLIMIT, 0, B(ZERO8 "\1\0\0\0\0\0\0\0" ZERO8), -ERANGE, "record rlimit"},
+    {TAG_COUNTER, 0, B(ZERO8 "max_nothing\0"), -EINVAL, "record counter"},
+    {TAG_COUNTER, 0, B(ZERO8 "../../kernel/core_pattern\0"), -EINVAL, "record counter"},
+    {TAG_COUNTER, 0, B(ZERO8 "max_user_namespaces"), -EPROTO, "record counter"},
+    {TAG_COUNTER, 0, B("\0\0\0\200\0\0\0\0" "max_user_namespaces\0"), -ERANGE, "record counter"},
+    {TAG_FILTER, 0, B(""), -EPROTO, "record filter"},
+    {TAG_FILTER, 0, B("\6\0\0\0"), -EPROTO, "record filter"},
+};
+/* clang-format on */
+
+TEST(each_record_refused)
+{
+    (void)memset(long_text, 'a', sizeof(long_text) - 1);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        const struct refused *r = &refused[i];
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        unsigned without = r->tag == TAG_ID             ? WITHOUT_ID
+                           : r->tag == TAG_HOSTNAME     ? WITHOUT_HOSTNAME
+                           : r->tag == TAG_FLAGS        ? WITHOUT_FLAGS
+                           : r->tag == TAG_CAPABILITIES ? WITHOUT_CAPS
+                           : r->tag == TAG_FILTER       ? WITHOUT_FILTER
+                                                        : 0;
+        struct launch_request q = {.verb = LAUNCH_VERB_INVALID};
+        struct err err = ERR_NONE;
+        int code;
+
+        honest_begin(&b, "x", layers, without);
+        launch_put(&b, r->tag, r->flags, r->data.data, r->data.len);
+        CHECK_INT(launch_end(&b), 0);
+        code = launch_decode(b.data, b.len, &q, &err);
+        if (code != r->code || strstr(err.msg, r->text) == NULL)
+            tap_fail("row %zu (tag %d): %d \"%s\", want %d \"%s\"", i, (int)r->tag, code, err.msg,
+                     r->code, r->text);
+        CHECK_INT(q.verb, LAUNCH_VERB_INVALID); /* untouched */
+    }
+}
+
+/* ---- the whole ---- */
+
+static int decode(const struct buf *b, struct err *err)
+{
+    struct launch_request q;
+
+    err->msg[0] = '\0';
+    return launch_decode(b->data, b->len, &q, err);
+}
+
+#define CHECK_REFUSED(b, want_code, want_text)                                                     \
+    do {                                                                                           \
+        struct err err_ = ERR_NONE;                                                                \
+        CHECK_INT(decode(b, &err_), want_code);                                                    \
+        CHECK_STR(err_.msg, want_text);                                                            \
+    } while (0)
+
+TEST(header)
+{
+    static const struct {
+        size_t offset;
+        unsigned char value;
+        int code;
+        const char *text;
+    } rows[] = {
+        {offsetof(struct launch_wire, magic), 0, -EPROTO, "request: wrong magic"},
+        {offsetof(struct launch_wire, version), 2, -EPROTO,
+         "request: version 2, this launcher speaks 1"},
+        {offsetof(struct launch_wire, verb), 0, -EPROTO, "request: unknown verb 0"},
+        {offsetof(struct launch_wire, verb), LAUNCH_VERB_MAX, -EPROTO, NULL},
+        {offsetof(struct launch_wire, verb) + 1, 1, -EPROTO, NULL},
+        {offsetof(struct launch_wire, size), 1, -EPROTO, NULL},
+        {offsetof(struct launch_wire, size) + 3, 255, -EPROTO, NULL},
+        {offsetof(struct launch_wire, record_count), 0, -EPROTO, "request: says 0 records, has 7"},
+        {offsetof(struct launch_wire, record_count) + 3, 1, -EPROTO,
+         "request: says 16777223 records, has 7"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct err err = ERR_NONE;
+
+        honest_begin(&b, "x", layers, 0);
+        CHECK_INT(launch_end(&b), 0);
+        b.data[rows[i].offset] = (char)rows[i].value;
+        CHECK_INT(decode(&b, &err), rows[i].code);
+        CHECK(strncmp(err.msg, "request: ", 9) == 0);
+        if (rows[i].text != NULL)
+            CHECK_STR(err.msg, rows[i].text);
+    }
+}
+
+TEST(every_cut_is_refused)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    honest_begin(&b, "x", layers, 0);
+    CHECK_INT(launch_end(&b), 0);
+    for (size_t len = 0; len < b.len; len++) {
+        struct launch_request q;
+        struct err err = ERR_NONE;
+        uint32_t size = (uint32_t)len;
+
+        if (len >= sizeof(struct launch_wire)) /* also when the header agrees with the cut */
+            (void)memcpy(b.data + offsetof(struct launch_wire, size), &size, sizeof(size));
+        CHECK(launch_decode(b.data, len, &q, &err) < 0);
+        CHECK(err.msg[0] != '\0');
+    }
+}
+
+TEST(records_that_lie)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    uint32_t huge = UINT32_MAX;
+
+    honest_begin(&b, "x", layers, 0);
+    CHECK_INT(launch_end(&b), 0);
+    (void)memcpy(b.data + 16 + 4, &huge, sizeof(huge));
+    CHECK_REFUSED(&b, -EPROTO, "request: a record of 4294967295 bytes passes the end");
+    buf_done(&b);
+
+    honest_begin(&b, "x", layers, 0);
+    CHECK_INT(launch_end(&b), 0);
+    b.data[16 + 8 + 2] = 1; /* behind "x\0" */
+    CHECK_REFUSED(&b, -EPROTO, "request: record padded with something");
+    buf_done(&b);
+
+    honest_begin(&b, "x", layers, 0);
+    launch_put_number(&b, TAG_MAX, 1);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 18");
+    buf_done(&b);
+
+    honest_begin(&b, "x", layers, 0);
+    launch_put_number(&b, TAG_INVALID, 1);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 0");
+}
+
+TEST(missing_and_double)
+{
+    static const struct {
+        unsigned without;
+        const char *text;
+    } missing[] = {
+        {WITHOUT_ID, "request: no id"},
+        {WITHOUT_HOSTNAME, "request: no hostname"},
+        {WITHOUT_LAYERS, "request: no root file system"},
+        {WITHOUT_FILTER, "request: no seccomp filter"},
+    };
+    static const struct {
+        enum launch_tag tag;
+        const char *text;
+    } once[] = {
+        {TAG_FLAGS, "request: record flags twice"},
+        {TAG_CAPABILITIES, "request: record capabilities twice"},
+        {TAG_ID, "request: record id twice"},
+        {TAG_FILTER, "request: record filter twice"},
+    };
+
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+        honest_begin(&b, "x", layers, missing[i].without);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EINVAL, missing[i].text);
+    }
+    for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+        honest_begin(&b, "x", layers, 0);
+        launch_put_number(&b, once[i].tag, 0);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EPROTO, once[i].text);
+    }
+}
+
+TEST(too_many)
+{
+    static const struct {
+        enum launch_tag tag;
+        size_t max;
+        struct bytes data;
+        const char *name;
+    } rows[] = {
+        {TAG_LAYER, LAUNCH_LAYERS_MAX, B("aa\0"), "layer"},
+        {TAG_VOLUME, LAUNCH_VOLUMES_MAX, B(ZERO8 "/a\0/b\0"), "volume"},
+        {TAG_TMPFS, LAUNCH_TMPFS_MAX, B(K4 "/r\0"), "tmpfs"},
+        {TAG_MASKED, LAUNCH_PATHS_MAX, B("/a\0"), "masked"},
+        {TAG_READONLY, LAUNCH_PATHS_MAX, B("/a\0"), "read_only"},
+        {TAG_RLIMIT, LAUNCH_RLIMITS_MAX, B(ZERO8 ZERO8 ZERO8), "rlimit"},
+        {TAG_COUNTER, 16, B(ZERO8 "max_user_namespaces\0"), "counter"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t extra = 0; extra < 2; extra++) {
+            auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+            struct err err = ERR_NONE;
+            size_t count = rows[i].max + extra - (rows[i].tag == TAG_LAYER ? 2 : 0);
+
+            honest_begin(&b, "x", layers, 0);
+            for (size_t k = 0; k < count; k++)
+                launch_put(&b, rows[i].tag, 0, rows[i].data.data, rows[i].data.len);
+            CHECK_INT(launch_end(&b), 0);
+            CHECK_INT(decode(&b, &err), extra != 0 ? -E2BIG : 0);
+            if (extra != 0)
+                CHECK(strstr(err.msg, rows[i].name) != NULL);
+        }
+    }
+}
+
+TEST(filter_sizes)
+{
+    static char insns[(LAUNCH_BPF_MAX + 1) * 8];
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct err err = ERR_NONE;
+
+    honest_begin(&b, "x", layers, WITHOUT_FILTER);
+    launch_put(&b, TAG_FILTER, 0, insns, sizeof(insns) - 8);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_INT(decode(&b, &err), 0);
+    buf_done(&b);
+
+    honest_begin(&b, "x", layers, WITHOUT_FILTER);
+    launch_put(&b, TAG_FILTER, 0, insns, sizeof(insns));
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_INT(decode(&b, &err), -EPROTO);
+}
+
+TEST(building_too_much)
+{
+    static char big[LAUNCH_SIZE_MAX];
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    honest_begin(&b, "x", layers, 0);
+    launch_put(&b, TAG_FILTER, 0, big, sizeof(big));
+    launch_put_string(&b, TAG_MASKED, "/a"); /* after a failure too */
+    CHECK_INT(launch_end(&b), -E2BIG);
+}
+
+TEST(kept_or_attached)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    honest_begin(&b, "x", layers, WITHOUT_FLAGS);
+    launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP | LAUNCH_ATTACHED);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -EINVAL, "request: both kept and attached");
+}
+
+TAP_MAIN
