@@ -12,6 +12,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -43,6 +44,9 @@ void init_stage(enum init_stage stage);
 /* Says that the loop begins. */
 void init_ready(void);
 
+/* Points *plan into data (aligned to 8), once every count, offset and field of it is checked. 0,
+ * -EPROTO, or -E2BIG past a limit. Pure. */
+int plan_check(struct plan *plan, const void *data, size_t size);
 /* Maps and checks the plan at PLAN_FD; every count and offset of it is checked here, once. Fails
  * with INIT_STAGE_PLAN. */
 void plan_load(struct plan *plan);

@@ -2,6 +2,7 @@
 #include <linux/filter.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "init/init.h"
@@ -10,61 +11,84 @@
 /* The launcher wrote the plan and sealed it; this catches a launcher and an init that do not fit
  * together, and our own bugs. */
 
-static int in_plan(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
+static bool in_plan(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
 {
-    return offset % 4 == 0 && offset >= sizeof(*h) && offset <= h->size &&
+    return offset % 8 == 0 && offset >= sizeof(*h) && offset <= h->size &&
            count * size <= h->size - offset;
 }
 
-static int string_ok(const struct plan_header *h, uint32_t offset)
+static bool string_ok(const struct plan_header *h, uint32_t offset)
 {
     return offset < h->strings_size;
 }
 
-static int ops_ok(const struct plan *p)
+/* Which operations need a descriptor; all others must have none. */
+static bool fd_ok(const struct plan_header *h, const struct plan_op *op)
+{
+    if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH)
+        return op->fd >= 0 && op->fd < (int32_t)h->fd_count;
+    return op->fd == -1;
+}
+
+static bool ops_ok(const struct plan *p)
 {
     const struct plan_header *h = p->header;
 
     for (uint32_t i = 0; i < h->op_count; i++) {
         const struct plan_op *op = &p->ops[i];
 
-        if (op->type == PLAN_OP_INVALID || op->type >= PLAN_OP_MAX)
-            return 0;
-        if (op->fd < -1 || op->fd >= (int32_t)h->fd_count)
-            return 0;
+        if (op->type == PLAN_OP_INVALID || op->type >= PLAN_OP_MAX ||
+            (op->flags & ~PLAN_OP_FLAGS_ALL) != 0 || !fd_ok(h, op))
+            return false;
         if (!string_ok(h, op->path) || !string_ok(h, op->text) || !string_ok(h, op->options))
-            return 0;
+            return false;
         if (p->strings[op->path] == '/')
-            return 0;
+            return false;
     }
-    return 1;
+    return true;
 }
 
-static int plan_check(struct plan *p)
+static bool rlimits_ok(const struct plan *p)
 {
-    const struct plan_header *h = p->header;
+    for (uint32_t i = 0; i < p->header->rlimit_count; i++)
+        if (p->rlimits[i].resource >= RLIM_NLIMITS || p->rlimits[i].soft > p->rlimits[i].hard)
+            return false;
+    return true;
+}
 
-    if (h->magic != PLAN_MAGIC || h->version != PLAN_VERSION)
+static bool counts_ok(const struct plan_header *h)
+{
+    return h->op_count <= PLAN_OPS_MAX && h->rlimit_count <= PLAN_RLIMITS_MAX &&
+           h->fd_count <= PLAN_FDS_MAX && h->floor_count <= PLAN_FILTER_MAX &&
+           h->policy_count <= PLAN_FILTER_MAX;
+}
+
+int plan_check(struct plan *p, const void *data, size_t size)
+{
+    const struct plan_header *h = data;
+
+    if (size < sizeof(*h) || size > PLAN_SIZE_MAX || h->size != size || h->magic != PLAN_MAGIC ||
+        h->version != PLAN_VERSION || (h->flags & ~(uint32_t)PLAN_FLAGS_ALL) != 0)
         return -EPROTO;
-    if (h->op_count > PLAN_OPS_MAX || h->rlimit_count > PLAN_RLIMITS_MAX ||
-        h->fd_count > PLAN_FDS_MAX || h->floor_count > PLAN_FILTER_MAX ||
-        h->policy_count > PLAN_FILTER_MAX)
+    if (!counts_ok(h))
         return -E2BIG;
+    /* No sandbox without a floor, whatever else. */
+    if (h->floor_count == 0 || h->strings_size == 0)
+        return -EPROTO;
     if (!in_plan(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
         !in_plan(h, h->rlimits, h->rlimit_count, sizeof(struct plan_rlimit)) ||
         !in_plan(h, h->floor, h->floor_count, sizeof(struct sock_filter)) ||
         !in_plan(h, h->policy, h->policy_count, sizeof(struct sock_filter)) ||
-        !in_plan(h, h->strings, h->strings_size, 1) || h->strings_size == 0)
+        !in_plan(h, h->strings, h->strings_size, 1))
         return -EPROTO;
 
+    *p = (struct plan){.base = data, .header = h};
     p->ops = (const struct plan_op *)(const void *)(p->base + h->ops);
     p->rlimits = (const struct plan_rlimit *)(const void *)(p->base + h->rlimits);
     p->strings = (const char *)p->base + h->strings;
     if (p->strings[0] != '\0' || p->strings[h->strings_size - 1] != '\0')
         return -EPROTO;
-    if (!string_ok(h, h->hostname) || !ops_ok(p))
-        return -EPROTO;
-    return 0;
+    return string_ok(h, h->hostname) && ops_ok(p) && rlimits_ok(p) ? 0 : -EPROTO;
 }
 
 void plan_load(struct plan *p)
@@ -81,11 +105,7 @@ void plan_load(struct plan *p)
     base = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, PLAN_FD, 0);
     if (base == MAP_FAILED)
         init_fail(INIT_STAGE_PLAN, 0, errno);
-    p->base = base;
-    p->header = base;
-    if (p->header->size != (uint32_t)st.st_size)
-        init_fail(INIT_STAGE_PLAN, 0, EPROTO);
-    r = plan_check(p);
+    r = plan_check(p, base, (size_t)st.st_size);
     if (r < 0)
         init_fail(INIT_STAGE_PLAN, 0, -r);
 }

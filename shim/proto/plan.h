@@ -38,6 +38,7 @@ enum plan_flags {
     PLAN_LOOPBACK = 1 << 4, /* bring `lo` up */
     PLAN_LISTEN =
         1 << 5, /* the last operation descriptor is a bound SEQPACKET socket: listen on it */
+    PLAN_FLAGS_ALL = (1 << 6) - 1,
 };
 
 /* What an operation does; see shim/init/setup.c. Paths are relative to the new root and have no
@@ -59,10 +60,12 @@ enum plan_op_type {
 };
 
 enum plan_op_flags {
-    PLAN_STRICT = 1 << 0,    /* no symbolic link in path: what the image ships must not redirect */
+    PLAN_STRICT = 1 << 0,    /* ours, not the client's: no symbolic link in path, because what the
+                                image ships must not redirect it */
     PLAN_MAKE_DIR = 1 << 1,  /* make path a directory when missing, parents too */
     PLAN_MAKE_FILE = 1 << 2, /* make path an empty file when missing, parents too */
     PLAN_OPTIONAL = 1 << 3,
+    PLAN_OP_FLAGS_ALL = (1 << 4) - 1,
 };
 
 struct plan_op {
