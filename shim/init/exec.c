@@ -311,38 +311,46 @@ static int step_capabilities(struct exec *e)
 
 /* ---- where it runs ---- */
 
+static int open_dir_inside(const char *path)
+{
+    return sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
 /* Makes what is missing of the working directory, beneath opened parents, through the image's links
  * but never out of its root. */
 static int make_cwd(const char *path)
 {
-    char head[EXEC_PATH_MAX];
-    char *slash;
+    char part[EXEC_PATH_MAX];
+    size_t len = strlen(path);
     int parent, fd;
 
-    fd = sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    fd = open_dir_inside(path);
     if (fd != -ENOENT)
         return fd;
-    if (strlen(path) >= sizeof(head))
+    if (len >= sizeof(part))
         return -ENAMETOOLONG;
-    (void)memcpy(head, path, strlen(path) + 1);
-    slash = strrchr(head, '/');
-    if (slash == NULL || slash == head)
-        parent = sys_openat2(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_IN_ROOT);
-    else {
-        *slash = '\0';
-        parent = make_cwd(head);
-    }
-    if (parent < 0)
-        return parent;
-    if (mkdirat(parent, strrchr(path, '/') + 1, 0755) < 0 && errno != EEXIST) {
-        fd = -errno;
+    if (path[0] != '/')
+        return -EINVAL;
+
+    parent = open_dir_inside("/");
+    for (size_t at = strspn(path, "/"); parent >= 0 && at < len; at += strspn(path + at, "/")) {
+        size_t end = at + strcspn(path + at, "/");
+
+        (void)memcpy(part, path, end);
+        part[end] = '\0';
+        fd = open_dir_inside(part);
+        if (fd == -ENOENT) {
+            if (mkdirat(parent, part + at, 0755) < 0 && errno != EEXIST)
+                fd = -errno;
+            else
+                fd = open_dir_inside(part);
+        }
         (void)close(parent);
-        return fd;
+        parent = fd;
+        at = end;
     }
-    (void)close(parent);
-    return sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    return parent;
 }
 
 static int step_make_cwd(struct exec *e)
@@ -364,8 +372,7 @@ static int step_cwd(struct exec *e)
     char buffer[EXEC_PATH_MAX];
     int fd, error = 0;
 
-    fd = sys_openat2(AT_FDCWD, e->cwd, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    fd = open_dir_inside(e->cwd);
     if (fd < 0)
         return -fd;
     if (fchdir(fd) < 0)

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "init/init.h"
@@ -33,6 +34,7 @@ int main(void)
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
+    (void)umask(022); /* not that of whoever started rind */
     plan_load(&init.plan);
     adopt_descriptors(init.plan.header->fd_count);
     setup_mounts(&init);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <net/if.h>
 #include <sched.h>
 #include <string.h>
@@ -14,10 +15,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "init/table.h"
 #include "proto/syscalls.h"
+
+#ifndef MQUEUE_MAGIC
+#define MQUEUE_MAGIC 0x19800202 /* ipc/mqueue.c; in no header */
+#endif
 
 enum { PATH_BUFFER = 4096 };
 
@@ -26,6 +32,8 @@ struct builder {
     struct init *init;
     int mask_dir;  /* a mount of an empty directory, attached once, cloned for each further mask */
     int mask_file; /* O_PATH of the null device */
+    dev_t dev_device; /* of our /dev and /dev/shm; 0 = not there yet */
+    dev_t shm_device;
 };
 
 static uint64_t resolve_flags(uint16_t flags)
@@ -42,6 +50,20 @@ static int open_target(const char *path, uint16_t flags)
                        resolve_flags(flags));
 }
 
+/* Makes `name` in the directory `parent`. Returns 0 also when somebody has made it. */
+static int make_entry(int parent, const char *name, bool dir)
+{
+    int fd;
+
+    if (dir)
+        return mkdirat(parent, name, 0755) < 0 && errno != EEXIST ? -errno : 0;
+    fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return errno == EEXIST ? 0 : -errno;
+    (void)close(fd);
+    return 0;
+}
+
 /*
  * Opens path below the new root, making what is missing: each missing component is made beneath an
  * opened parent, so a dangling link in the image ends in an error, never in a directory somewhere
@@ -49,54 +71,72 @@ static int open_target(const char *path, uint16_t flags)
  */
 static int open_or_make(const char *path, uint16_t flags)
 {
-    char head[PATH_BUFFER];
-    size_t len = strlen(path);
-    int parent, fd, r;
-    char *slash;
+    char part[PATH_BUFFER];
+    int fd, parent;
 
     fd = open_target(path, flags);
     if (fd != -ENOENT || (flags & (PLAN_MAKE_DIR | PLAN_MAKE_FILE)) == 0)
         return fd;
-    if (len == 0 || len >= sizeof(head))
+    if (strlen(path) >= sizeof(part))
         return -ENAMETOOLONG;
 
-    (void)memcpy(head, path, len + 1);
-    slash = strrchr(head, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    parent = slash != NULL
-                 ? open_or_make(head, (uint16_t)((flags & ~PLAN_MAKE_FILE) | PLAN_MAKE_DIR))
-                 : open_target("", flags);
-    if (parent < 0)
-        return parent;
+    parent = open_target("", flags);
+    for (const char *at = path; parent >= 0;) {
+        size_t len = strcspn(at, "/");
+        bool last = at[len] == '\0';
+        const char *name;
+        int r;
 
-    path = slash != NULL ? slash + 1 : head;
-    if (flags & PLAN_MAKE_FILE) {
-        r = openat(parent, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (r >= 0)
-            (void)close(r);
-    } else {
-        r = mkdirat(parent, path, 0755);
-    }
-    if (r < 0 && errno != EEXIST) {
-        r = -errno;
+        /* From the root each time: a link on the way is resolved as it is in the whole path. */
+        (void)memcpy(part, path, (size_t)(at - path) + len);
+        part[(size_t)(at - path) + len] = '\0';
+        name = part + (at - path);
+        fd = open_target(part, flags);
+        if (fd == -ENOENT) {
+            r = make_entry(parent, name, !last || (flags & PLAN_MAKE_FILE) == 0);
+            fd = r < 0 ? r
+                       : sys_openat2(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        }
         (void)close(parent);
-        return r;
+        if (last)
+            return fd;
+        parent = fd;
+        at += len + 1;
     }
-    fd = sys_openat2(parent, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
-                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-    (void)close(parent);
-    return fd;
+    return parent;
 }
 
-static int attach(int mount_fd, const char *path, uint16_t flags)
+/*
+ * Whether a client's mount may go there. The request's check of names is not enough: an image can
+ * have a link to /proc, /sys or /dev.
+ */
+static int client_target_ok(const struct builder *b, int target)
+{
+    struct statfs fs;
+    struct stat st;
+
+    if (fstatfs(target, &fs) < 0 || fstat(target, &st) < 0)
+        return -errno;
+    if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
+        fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC ||
+        st.st_dev == b->dev_device || st.st_dev == b->shm_device)
+        return -EPERM;
+    return 0;
+}
+
+/* PLAN_STRICT marks our own mounts; all others are the client's. */
+static int attach(const struct builder *b, int mount_fd, const char *path, uint16_t flags)
 {
     int target, r;
 
     target = open_or_make(path, flags);
     if (target < 0)
         return target;
-    r = sys_move_mount(mount_fd, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    r = (flags & PLAN_STRICT) ? 0 : client_target_ok(b, target);
+    if (r == 0)
+        r = sys_move_mount(mount_fd, "", target, "",
+                           MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
     (void)close(target);
     return r;
 }
@@ -115,12 +155,26 @@ static int op_root(struct builder *b, const struct plan_op *op)
     return fchdir(fd) < 0 ? -errno : 0;
 }
 
+/* Of our own mounts two have no file system type of their own: their devices are remembered, to
+ * know them again. The first is /dev, which arrives ready made, the other /dev/shm. */
+static int adopt(dev_t *device, int mount_fd)
+{
+    struct stat st;
+
+    if (fstat(mount_fd, &st) < 0)
+        return -errno;
+    *device = st.st_dev;
+    return 0;
+}
+
 static int op_attach(struct builder *b, const struct plan_op *op)
 {
     int fd = PLAN_FD_OPS + op->fd;
     int r;
 
-    r = attach(fd, plan_string(&b->init->plan, op->path), op->flags);
+    r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
+    if (r == 0 && (op->flags & PLAN_STRICT))
+        r = adopt(&b->dev_device, fd);
     (void)close(fd);
     return r;
 }
@@ -175,7 +229,9 @@ static int op_fsmount(struct builder *b, const struct plan_op *op)
     fd = new_mount(plan_string(p, op->text), plan_string(p, op->options), op->attr);
     if (fd < 0)
         return fd;
-    r = attach(fd, plan_string(p, op->path), op->flags);
+    r = attach(b, fd, plan_string(p, op->path), op->flags);
+    if (r == 0 && (op->flags & PLAN_STRICT) && strcmp(plan_string(p, op->text), "tmpfs") == 0)
+        r = adopt(&b->shm_device, fd);
     (void)close(fd);
     return r;
 }
@@ -188,7 +244,7 @@ static int op_proc(struct builder *b, const struct plan_op *op)
     fd = inner_take_proc(b->init);
     if (fd < 0)
         return fd;
-    r = attach(fd, plan_string(&b->init->plan, op->path), op->flags);
+    r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
     (void)close(fd);
     init_stage(INIT_STAGE_MOUNTS);
     return r;
@@ -217,6 +273,11 @@ static int mask_dir(struct builder *b, int target)
     return r;
 }
 
+static bool is_null(const struct stat *st)
+{
+    return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
 /* The null device of our own /dev, checked: an image cannot put a link to a kernel file in its
  * place. */
 static int open_null(struct builder *b)
@@ -229,7 +290,7 @@ static int open_null(struct builder *b)
     fd = open_target("dev/null", PLAN_STRICT);
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3)) {
+    if (fstat(fd, &st) < 0 || !is_null(&st)) {
         (void)close(fd);
         return -ENODEV;
     }
@@ -360,11 +421,8 @@ static void run_ops(struct init *init)
     }
     if (b.mask_dir >= 0)
         (void)close(b.mask_dir);
-    init->null_fd = sys_openat2(AT_FDCWD, "dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY, 0,
-                                resolve_flags(PLAN_STRICT));
-    if (open_null(&b) < 0 || init->null_fd < 0)
-        init_fail(INIT_STAGE_MOUNTS, (int)p->header->op_count, ENODEV);
-    (void)close(b.mask_file);
+    if (b.mask_file >= 0)
+        (void)close(b.mask_file);
 }
 
 void setup_mounts(struct init *init)
@@ -431,13 +489,31 @@ void setup_lock(struct init *init)
     inner_lock(init);
 }
 
+/*
+ * /dev/null and /dev/pts of the locked namespace: what processes get through them must not be of
+ * the outer one. No client's mount is over them (client_target_ok); what is opened is checked all
+ * the same.
+ */
+static int open_devices(struct init *init)
+{
+    struct statfs fs;
+    struct stat st;
+
+    init->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+    init->pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (init->null_fd < 0 || init->pts_fd < 0 || fstat(init->null_fd, &st) < 0 ||
+        fstatfs(init->pts_fd, &fs) < 0)
+        return -errno;
+    return is_null(&st) && fs.f_type == DEVPTS_SUPER_MAGIC ? 0 : -ENODEV;
+}
+
 void setup_confine(struct init *init)
 {
     int r;
 
-    init->pts_fd = open("/dev/pts", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (init->pts_fd < 0)
-        init_fail(INIT_STAGE_PTS, 0, errno);
+    r = open_devices(init);
+    if (r < 0)
+        init_fail(INIT_STAGE_PTS, 0, -r);
     /* The launcher's null device was a file of the host's tree. */
     for (int fd = 0; fd < 3; fd++)
         if (dup2(init->null_fd, fd) < 0)
