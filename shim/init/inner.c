@@ -93,7 +93,8 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pid
             (void)close(init_pidfd);
             (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
-            (void)sys_close_range(3, ~0U, 0);
+            /* Also 0 to 2, which are the host's null device. */
+            (void)sys_close_range(0, ~0U, 0);
             reap();
         } else if (msg.type == INNER_RUN && fd_count == 5) {
             struct exec_start start = {.request_fd = fds[0],
@@ -158,6 +159,8 @@ static int inner_expect(const struct init *init, enum inner_msg type, int *fds, 
     n = wire_recv(init->inner_sock, &msg, sizeof(msg), fds, fd_max, ret_fds);
     if (n < 0)
         return n;
+    if (n == 0)
+        return -ECHILD; /* it was killed: for memory, most likely */
     if (n != (int)sizeof(msg) || msg.type != (int32_t)type)
         return -EPROTO;
     return -msg.error;

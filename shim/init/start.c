@@ -135,18 +135,24 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
 
     if (index < 0)
         return -EAGAIN;
+    /* Both, before anything can fail: table_release closes what they name. */
+    for (int i = 0; i < LOG_STREAMS; i++)
+        t->logs[index][i] = (struct log){.pipe = -1, .segments = {-1, -1}};
     s->log = (int16_t)index;
     for (int i = 0; i < LOG_STREAMS; i++) {
         struct log *log = &t->logs[index][i];
         int pair[2] = {-1, -1}, r;
 
-        log->pipe = log->segments[0] = log->segments[1] = -1;
         if (io->parent[1 + i] < 0)
             continue; /* combined: stderr's log stays empty */
         for (int k = 0; k < 2; k++) {
             pair[k] = fcntl(segments[2 * i + k], F_DUPFD_CLOEXEC, 3);
-            if (pair[k] < 0)
-                return -errno;
+            if (pair[k] < 0) {
+                r = -errno;
+                if (k > 0)
+                    (void)close(pair[0]);
+                return r;
+            }
         }
         (void)fcntl(io->parent[1 + i], F_SETFL, O_NONBLOCK);
         r = log_open(log, io->parent[1 + i], pair, msg->log_size);
