@@ -178,12 +178,34 @@ static void pump_work(struct pump *p)
         wait_in(p);
 }
 
+/*
+ * epoll refuses regular files: they are always ready. libuv refuses a descriptor that it watches
+ * already (a terminal's, which is read and written), so that gets another number; and it makes the
+ * open file description non-blocking, which the shell that gave us its terminal, or the next
+ * command that writes to the same pipe, would find so afterwards: that is undone.
+ */
+static bool poll_open(uv_loop_t *loop, uv_poll_t *h, int fd, int *ret_dup)
+{
+    int flags = fcntl(fd, F_GETFL);
+    int r;
+
+    r = uv_poll_init(loop, h, fd);
+    if (r == UV_EEXIST) {
+        *ret_dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        r = *ret_dup < 0 ? -errno : uv_poll_init(loop, h, *ret_dup);
+    }
+    if (flags >= 0)
+        (void)fcntl(fd, F_SETFL, flags);
+    return r == 0;
+}
+
 int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)(struct pump *),
                void *data)
 {
     int r;
 
-    *p = (struct pump){.in = in, .out = out, .on_done = on_done, .data = data};
+    *p = (struct pump){
+        .in = in, .out = out, .in_dup = -1, .out_dup = -1, .on_done = on_done, .data = data};
     p->in_kind = kind_of(in);
     p->out_kind = kind_of(out);
     p->buffer = malloc(PUMP_BUFFER);
@@ -196,10 +218,9 @@ int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)
     p->started = true;
     p->handles = 1;
     p->idle.data = p->in_poll.data = p->out_poll.data = p;
-    /* epoll refuses regular files: they are always ready. */
-    p->in_polls = uv_poll_init(loop, &p->in_poll, in) == 0;
+    p->in_polls = poll_open(loop, &p->in_poll, in, &p->in_dup);
     p->handles += p->in_polls;
-    p->out_polls = uv_poll_init(loop, &p->out_poll, out) == 0;
+    p->out_polls = poll_open(loop, &p->out_poll, out, &p->out_dup);
     p->handles += p->out_polls;
     wait_in(p);
     return 0;
@@ -211,6 +232,10 @@ static void on_closed(uv_handle_t *h)
 
     if (--p->handles > 0)
         return;
+    if (p->in_dup >= 0)
+        (void)close(p->in_dup);
+    if (p->out_dup >= 0)
+        (void)close(p->out_dup);
     free(p->buffer);
     p->buffer = NULL;
 }

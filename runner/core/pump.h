@@ -16,7 +16,8 @@ enum { PUMP_BUFFER = 64 << 10 };
 enum pump_kind { PUMP_PIPE = 1, PUMP_SOCKET, PUMP_OTHER };
 
 struct pump {
-    int in, out; /* borrowed */
+    int in, out;         /* borrowed */
+    int in_dup, out_dup; /* owned; what libuv watches when it watches the same number already */
     enum pump_kind in_kind, out_kind;
     uv_poll_t in_poll, out_poll;
     uv_idle_t idle; /* stands in for a poll that the descriptor does not support (regular files) */
