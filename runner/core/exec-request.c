@@ -155,7 +155,7 @@ int channel_fd_ok(int fd, int access)
     int flags;
 
     flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fstat(fd, &st) < 0 || (flags & O_ACCMODE) != access)
+    if (flags < 0 || fstat(fd, &st) < 0 || (flags & O_ACCMODE) != access || (flags & O_PATH) != 0)
         return 0;
     if (access == O_RDWR)
         return S_ISCHR(st.st_mode) && st.st_rdev == makedev(PTMX_MAJOR, PTMX_MINOR);

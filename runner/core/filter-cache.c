@@ -48,11 +48,19 @@ static uint64_t fnv1a(const void *data, size_t len)
     return h;
 }
 
-/* File: u32 key length, key, instructions. */
+/* Of what the file holds behind its key. The directory is ours alone: this is against a damaged
+ * disk, not an attacker. */
+static uint64_t checksum(const struct buf *key, const void *insns, size_t len)
+{
+    return fnv1a(key->data, key->len) ^ fnv1a(insns, len);
+}
+
+/* File: u32 key length, key, u64 checksum, instructions. */
 static int load(int dir_fd, const char *name, const struct buf *key, struct bpf *ret)
 {
     auto_free char *data = NULL;
-    size_t len, head = sizeof(uint32_t) + key->len;
+    size_t len, head = sizeof(uint32_t) + key->len + sizeof(uint64_t);
+    uint64_t sum;
     uint32_t key_len;
     int r;
 
@@ -63,6 +71,9 @@ static int load(int dir_fd, const char *name, const struct buf *key, struct bpf 
         return -EINVAL;
     (void)memcpy(&key_len, data, sizeof(key_len));
     if (key_len != key->len || memcmp(data + sizeof(key_len), key->data, key->len) != 0)
+        return -EINVAL;
+    (void)memcpy(&sum, data + sizeof(key_len) + key->len, sizeof(sum));
+    if (sum != checksum(key, data + head, len - head))
         return -EINVAL;
     ret->insns = malloc(len - head);
     if (ret->insns == NULL)
@@ -75,10 +86,11 @@ static int load(int dir_fd, const char *name, const struct buf *key, struct bpf 
 static void store(int dir_fd, const char *name, const struct buf *key, const struct bpf *bpf)
 {
     auto_buf struct buf file = BUF_INIT(FILE_MAX);
+    uint64_t sum = checksum(key, bpf->insns, bpf->count * INSN_SIZE);
     uint32_t key_len = (uint32_t)key->len;
 
     if (buf_append(&file, &key_len, sizeof(key_len)) == 0 &&
-        buf_append(&file, key->data, key->len) == 0 &&
+        buf_append(&file, key->data, key->len) == 0 && buf_append(&file, &sum, sizeof(sum)) == 0 &&
         buf_append(&file, bpf->insns, bpf->count * INSN_SIZE) == 0)
         (void)file_replace_at(dir_fd, name, file.data, file.len, 0600, NULL); /* next time, then */
 }
