@@ -91,7 +91,7 @@ static int finish_header(struct head_parse *p)
 
     if (p->name == NULL)
         return 0;
-    if (p->count == p->max)
+    if (p->count == p->max || p->name_len == 0)
         return HPE_USER;
     while (p->value_len > 0 && strchr(" \t", value[p->value_len - 1]) != NULL)
         p->value_len--;
@@ -178,7 +178,7 @@ static int check_request_line(struct head_parse *p, int *status, struct err *err
     if (strncmp(p->url + p->url_len, " HTTP/1.0\r\n", 11) == 0) {
         p->req->http10 = true;
     } else if (strncmp(p->url + p->url_len, " HTTP/1.1\r\n", 11) != 0) {
-        *status = 505;
+        *status = strncmp(p->url + p->url_len, " HTTP/", 6) == 0 ? 505 : 400;
         return err_set(err, -EBADMSG, "only HTTP/1.1 and HTTP/1.0 are spoken");
     }
     *space = '\0';
@@ -273,8 +273,12 @@ static int run_parser(struct http_conn *c, struct head_parse *p, size_t len, int
     c->head = p;
     e = llhttp_execute(&c->parser, p->text, len);
     c->head = NULL;
-    if (e == HPE_OK || (e == HPE_PAUSED && c->message_done))
+    /* Each line of the head is one header, for the parser as for the scan; else they have read two
+     * different heads. */
+    if ((e == HPE_OK || (e == HPE_PAUSED && c->message_done)) && p->count == p->max)
         return 0;
+    if (e == HPE_USER || e == HPE_OK || e == HPE_PAUSED)
+        return err_set(err, -EBADMSG, "malformed request: a header without a name");
     if (e == HPE_INVALID_VERSION || e == HPE_PAUSED_H2_UPGRADE)
         *status = 505;
     return err_set(err, -EBADMSG, "malformed request: %s", llhttp_get_error_reason(&c->parser));

@@ -57,13 +57,6 @@ static json_t *encode_error(const char *code, const char *message, const char *s
     return root;
 }
 
-static void log_failure(const struct http_request *req, int status, const char *code,
-                        const char *message)
-{
-    log_msg(status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "api", "%s %s: %d %s: %s",
-            req->method, req->path, status, code, message);
-}
-
 static void reply_encoded(struct http_request *req, int status, json_t *root, const char *allow)
 {
     const struct http_header headers[] = {{"Allow", allow}, {NULL, NULL}};
@@ -79,7 +72,9 @@ static void reply_encoded(struct http_request *req, int status, json_t *root, co
 void reply_failure(struct http_request *req, int status, const char *code, const char *message,
                    const char *allow)
 {
-    log_failure(req, status, code, message);
+    /* The client's own mistakes, and as many of them as it likes: not for the log of a quiet day.
+     */
+    log_debug("api", "%s %s: %d %s: %s", req->method, req->path, status, code, message);
     reply_encoded(req, status, encode_error(code, message, NULL, 0), allow);
 }
 
@@ -88,7 +83,8 @@ void reply_error_step(struct http_request *req, const struct err *err, const cha
     int status = error_status(err->code), number = err->code < 0 ? -err->code : err->code;
     const char *code = error_name(err->code);
 
-    log_failure(req, status, code, err->msg);
+    log_msg(status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "api", "%s %s: %d %s: %s",
+            req->method, req->path, status, code, err->msg);
     reply_encoded(req, status, encode_error(code, err->msg, step, number), NULL);
 }
 

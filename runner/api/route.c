@@ -95,7 +95,7 @@ static int check_pattern(const struct route *route, struct err *err)
     while (next_part(&rest, &p)) {
         bool braces = memchr(p.text, '{', p.len) != NULL || memchr(p.text, '}', p.len) != NULL;
 
-        if (p.len == 0 || braces)
+        if ((p.len == 0 && strcmp(route->pattern, "/") != 0) || braces)
             return err_set(err, -EINVAL, "route %s %s: an odd segment", route->method,
                            route->pattern);
         names += p.kind != PART_LITERAL;
