@@ -30,6 +30,9 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 
     if (len == 0) /* the parser says so when it goes on after a pause */
         return 0;
+    c->framing += (size_t)(at - c->mark);
+    if (c->framing > c->server->config.max_head)
+        return HPE_USER;
     c->framing = 0;
     c->mark = at + len;
     c->body_seen += len;
@@ -62,6 +65,9 @@ static int explain(struct http_conn *c, enum llhttp_errno e, struct err *err)
 {
     const struct http_request *req = c->req;
 
+    if (c->framing > c->server->config.max_head)
+        return err_set(err, -EBADMSG, "malformed body: more than %zu bytes between its parts",
+                       c->server->config.max_head);
     if (e != HPE_USER || req == NULL)
         return err_set(err, -EBADMSG, "malformed body: %s", llhttp_get_error_reason(&c->parser));
     if (c->body_seen > req->body.max)
@@ -90,8 +96,5 @@ int body_feed(struct http_conn *c, struct err *err)
         return explain(c, e, err);
     c->framing += (size_t)(data + used - c->mark);
     bytes_use(&c->in, used);
-    if (c->framing > c->server->config.max_head)
-        return err_set(err, -EBADMSG, "malformed body: more than %zu bytes between its parts",
-                       c->server->config.max_head);
-    return 0;
+    return c->framing > c->server->config.max_head ? explain(c, HPE_OK, err) : 0;
 }

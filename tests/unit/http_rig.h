@@ -21,6 +21,7 @@
 #include "api/http.h"
 #include "api/reply.h"
 #include "api/route.h"
+#include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "tap.h"

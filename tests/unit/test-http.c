@@ -1,0 +1,673 @@
+/* Limits, order, clocks, clients that leave, a thousand of them: whole requests and whole replies.
+ */
+
+#include <grp.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "http_rig.h"
+
+static struct http_request *kept[8];
+static size_t kept_count, gone_count;
+
+static void get_hello(struct http_request *req)
+{
+    http_reply(req, 200, NULL, "text/plain", "hello", 5);
+}
+
+static void post_echo(struct http_request *req)
+{
+    http_reply(req, 200, NULL, "text/plain", req->body.data, req->body.len);
+}
+
+static void on_gone(struct http_request *req)
+{
+    gone_count++;
+    CHECK(req->gone);
+}
+
+/* Answered later, by the test. */
+static void get_later(struct http_request *req)
+{
+    req->on_gone = on_gone;
+    kept[kept_count++] = req;
+}
+
+static void get_peer(struct http_request *req)
+{
+    const struct http_peer *p = http_peer(req);
+    char text[128];
+    int n = snprintf(text, sizeof(text), "%d %d %d %d %zu %d", p->known, (int)p->pid, (int)p->uid,
+                     (int)p->gid, p->group_count, p->group_count > 0 ? (int)p->groups[0] : -1);
+
+    http_reply(req, 200, NULL, "text/plain", text, (size_t)n);
+}
+
+static void get_headers(struct http_request *req)
+{
+    static const struct http_header split[] = {{"X-Evil", "a\r\nSet-Cookie: b"}, {NULL, NULL}};
+    static const struct http_header fine[] = {{"X-Fine", "a b"}, {NULL, NULL}};
+
+    http_reply(req, 200, http_header(req, "x-evil") != NULL ? split : fine, "text/plain", "x", 1);
+}
+
+static const struct route routes[] = {
+    {"GET", "/hello", get_hello, 0, 0},
+    {"POST", "/echo", post_echo, ROUTE_BODY, 0},
+    {"POST", "/small", post_echo, ROUTE_BODY, 16},
+    {"GET", "/later", get_later, 0, 0},
+    {"GET", "/peer", get_peer, 0, 0},
+    {"GET", "/headers", get_headers, 0, 0},
+    {0},
+};
+static const struct route_set sets[] = {{.routes = routes}, {0}};
+
+static void reset_kept(void)
+{
+    kept_count = gone_count = 0;
+}
+
+static char *repeat(const char *head, char c, size_t n, const char *tail)
+{
+    size_t a = strlen(head), b = strlen(tail);
+    char *s = malloc(a + n + b + 1);
+
+    if (s == NULL)
+        abort();
+    (void)memcpy(s, head, a);
+    (void)memset(s + a, c, n);
+    (void)memcpy(s + a + n, tail, b + 1);
+    return s;
+}
+
+static int status_of(struct rig *rig, char *text)
+{
+    char *answer = rig_talk(rig, text);
+    int status = rig_status(answer, 0);
+
+    free(answer);
+    free(text);
+    return status;
+}
+
+TEST(limits_of_heads)
+{
+    char many[128 * 16 + 256] = "GET /hello HTTP/1.1\r\n";
+    struct rig rig;
+
+    rig_open(&rig, NULL, sets);
+    CHECK_INT(status_of(&rig, repeat("GET /hello?", 'a', HTTP_MAX_URL - 7, " HTTP/1.1\r\n\r\n")),
+              200);
+    CHECK_INT(status_of(&rig, repeat("GET /hello?", 'a', HTTP_MAX_URL - 6, " HTTP/1.1\r\n\r\n")),
+              414);
+    CHECK_INT(status_of(&rig, repeat("GET /hello?", 'a', 4 * HTTP_MAX_URL, "")), 414);
+    CHECK_INT(
+        status_of(&rig, repeat("GET /hello HTTP/1.1\r\nX: ", 'a', HTTP_MAX_HEAD - 28, "\r\n\r\n")),
+        200);
+    CHECK_INT(status_of(&rig, repeat("GET /hello HTTP/1.1\r\nX: ", 'a', HTTP_MAX_HEAD, "\r\n\r\n")),
+              431);
+    CHECK_INT(status_of(&rig, repeat("GET /hello HTTP/1.1\r\nX: ", 'a', 4 << 20, "\r\n\r\n")), 431);
+    for (int i = 0; i < HTTP_MAX_HEADERS; i++)
+        (void)strcat(many, "X: y\r\n");
+    CHECK_INT(status_of(&rig, repeat(many, ' ', 0, "\r\n")), 200);
+    CHECK_INT(status_of(&rig, repeat(many, ' ', 0, "X: y\r\n\r\n")), 431);
+    rig_close(&rig);
+}
+
+TEST(limits_of_bodies)
+{
+    struct rig rig;
+    char head[128];
+
+    rig_open(&rig, NULL, sets);
+    (void)snprintf(head, sizeof(head), "POST /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n",
+                   HTTP_MAX_BODY);
+    CHECK_INT(status_of(&rig, repeat(head, 'x', HTTP_MAX_BODY, "")), 200);
+    (void)snprintf(head, sizeof(head), "POST /echo HTTP/1.1\r\nContent-Length: %d\r\n\r\n",
+                   HTTP_MAX_BODY + 1);
+    CHECK_INT(status_of(&rig, repeat(head, 'x', HTTP_MAX_BODY + 1, "")), 413);
+    CHECK_INT(
+        status_of(&rig, repeat("POST /small HTTP/1.1\r\nContent-Length: 16\r\n\r\n", 'x', 16, "")),
+        200);
+    CHECK_INT(
+        status_of(&rig, repeat("POST /small HTTP/1.1\r\nContent-Length: 17\r\n\r\n", 'x', 17, "")),
+        413);
+    CHECK_INT(
+        status_of(&rig, repeat("POST /small HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n",
+                               'x', 16, "\r\n0\r\n\r\n")),
+        200);
+    CHECK_INT(
+        status_of(&rig, repeat("POST /small HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n11\r\n",
+                               'x', 17, "\r\n0\r\n\r\n")),
+        413);
+    /* Framing that is all extension, and trailers without end. */
+    CHECK_INT(status_of(&rig, repeat("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+                                     'x', HTTP_MAX_HEAD + 64, "\r\nx\r\n0\r\n\r\n")),
+              400);
+    CHECK_INT(
+        status_of(&rig, repeat("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+                               'x', HTTP_MAX_HEAD + 64, "\r\n\r\n")),
+        400);
+    rig_close(&rig);
+}
+
+TEST(replies)
+{
+    struct rig rig;
+    char *answer;
+
+    rig_open(&rig, NULL, sets);
+    answer = rig_talk(&rig, "GET /hello HTTP/1.1\r\n\r\n");
+    CHECK(strstr(answer, "HTTP/1.1 200 OK\r\nDate: ") == answer);
+    CHECK(strstr(answer, "\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello") != NULL);
+    free(answer);
+    answer = rig_talk(&rig, "HEAD /hello HTTP/1.1\r\n\r\n");
+    CHECK(strstr(answer, "\r\nContent-Length: 5\r\n\r\n") != NULL &&
+          strstr(answer, "hello") == NULL);
+    free(answer);
+    answer = rig_talk(&rig, "GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(strstr(answer, "Connection: keep-alive\r\n") != NULL);
+    free(answer);
+    answer = rig_talk(&rig, "DELETE /hello HTTP/1.1\r\n\r\n");
+    CHECK(strstr(answer, "HTTP/1.1 405 Method Not Allowed\r\n") == answer);
+    CHECK(strstr(answer, "Allow: GET, HEAD\r\n") != NULL);
+    CHECK(
+        strstr(answer,
+               "{\"error\":{\"code\":\"EOPNOTSUPP\",\"message\":\"this path takes GET, HEAD\"}}") !=
+        NULL);
+    free(answer);
+    answer = rig_talk(&rig, "GET /headers HTTP/1.1\r\n\r\n");
+    CHECK(strstr(answer, "X-Fine: a b\r\n") != NULL);
+    free(answer);
+    /* A header value that would split the reply: none at all. */
+    answer = rig_talk(&rig, "GET /headers HTTP/1.1\r\nX-Evil: 1\r\n\r\n");
+    CHECK_STR(answer, "");
+    free(answer);
+    rig_close(&rig);
+}
+
+TEST(expect_continue)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd;
+
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd,
+                   "POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
+    CHECK(rig_expect(&rig, fd, &b, "HTTP/1.1 100 Continue\r\n\r\n"));
+    CHECK(rig_text(&rig, fd, "abc"));
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\nabc"));
+    buf_done(&b);
+    /* What will not be taken is said at once, and the connection ends, because the body may or may
+     * not come. */
+    CHECK(rig_text(&rig, fd,
+                   "POST /small HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 30\r\n\r\n"));
+    CHECK(rig_drain(&rig, fd, &b));
+    CHECK_INT(rig_status(b.data, 0), 413);
+    CHECK(strstr(b.data, "Connection: close\r\n") != NULL);
+    buf_done(&b);
+    (void)close(fd);
+    rig_close(&rig);
+}
+
+/* Pipelined requests are answered in order, one at a time, also when an answer comes late. */
+TEST(pipelining)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd;
+
+    reset_kept();
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    CHECK(
+        rig_text(&rig, fd,
+                 "GET /later HTTP/1.1\r\n\r\nGET /hello HTTP/1.1\r\n\r\n"
+                 "POST /small HTTP/1.1\r\nContent-Length: 2\r\n\r\nhiGET /later HTTP/1.1\r\n\r\n"));
+    CHECK(rig_read(&rig, fd, &b));
+    CHECK_INT(b.len, 0);
+    CHECK_INT(kept_count, 1);
+    http_reply(kept[0], 200, NULL, "text/plain", "first", 5);
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\nhi"));
+    CHECK(strstr(b.data, "first") < strstr(b.data, "hello") &&
+          strstr(b.data, "hello") < strstr(b.data, "\r\n\r\nhi"));
+    CHECK_INT(kept_count, 2);
+    http_reply(kept[1], 200, NULL, "text/plain", "last", 4);
+    CHECK(rig_expect(&rig, fd, &b, "last"));
+    buf_done(&b);
+    (void)close(fd);
+    rig_close(&rig);
+    CHECK_INT(gone_count, 0);
+}
+
+/* While a request is being answered only so much is read ahead. */
+TEST(pipeline_is_bounded)
+{
+    char data[4096];
+    struct rig rig;
+    size_t sent = 0;
+    int fd;
+
+    reset_kept();
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    (void)memset(data, 'x', sizeof(data));
+    CHECK(rig_text(&rig, fd, "GET /later HTTP/1.1\r\n\r\n"));
+    for (int idle = 0; idle < 50;) {
+        ssize_t n = send(fd, data, sizeof(data), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        rig_turn(&rig);
+        sent += n > 0 ? (size_t)n : 0;
+        idle = n > 0 ? 0 : idle + 1;
+    }
+    printf("# %zu bytes sent to a server that reads ahead %d\n", sent, HTTP_MAX_PIPELINE);
+    CHECK(sent < (1 << 20)); /* the rest is the socket's own buffer */
+    CHECK_INT(gone_count, 0);
+    (void)close(fd);
+    for (int i = 0; i < 100 && gone_count == 0; i++)
+        rig_turn(&rig);
+    CHECK_INT(gone_count, 1); /* heard although nothing is being read */
+    http_reply(kept[0], 200, NULL, NULL, NULL, 0);
+    rig_close(&rig);
+}
+
+/* A half-closed client still gets its answer; one that closes is gone, and the handler hears it. */
+TEST(half_close_and_close)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd;
+
+    reset_kept();
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, "GET /later HTTP/1.1\r\n\r\n"));
+    (void)shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 20; i++)
+        rig_turn(&rig);
+    CHECK_INT(kept_count, 1);
+    CHECK_INT(gone_count, 0);
+    http_reply(kept[0], 200, NULL, "text/plain", "late", 4);
+    CHECK(rig_drain(&rig, fd, &b));
+    CHECK(b.data != NULL && strstr(b.data, "late") != NULL);
+    buf_done(&b);
+    (void)close(fd);
+
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, "GET /later HTTP/1.1\r\n\r\n"));
+    (void)shutdown(fd, SHUT_WR);
+    rig_turn(&rig);
+    (void)close(fd);
+    for (int i = 0; i < 20; i++)
+        rig_turn(&rig);
+    CHECK_INT(gone_count, 1);
+    CHECK_INT(http_server_connections(rig.server), 1); /* the handler owes its end */
+    http_reply(kept[1], 200, NULL, "text/plain", "nobody", 6);
+    rig_turn(&rig);
+    CHECK_INT(http_server_connections(rig.server), 0);
+    rig_close(&rig);
+}
+
+TEST(vanishing_at_each_stage)
+{
+    static const char text[] =
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\nhello\r\n0\r\n\r\nGET /hello HTTP/1.1\r\n\r\nGET /he";
+    struct rig rig;
+
+    rig_open(&rig, NULL, sets);
+    for (size_t n = 0; n < sizeof(text); n++) {
+        for (int how = 0; how < 3; how++) {
+            int fd = rig_client(&rig);
+
+            (void)send(fd, text, n, MSG_NOSIGNAL);
+            if (how > 0)
+                rig_turn(&rig);
+            if (how == 2)
+                (void)shutdown(fd, SHUT_RD); /* our answers fail */
+            (void)close(fd);
+            rig_turn(&rig);
+            rig_turn(&rig);
+        }
+    }
+    CHECK_INT(http_server_connections(rig.server), 0);
+    rig_close(&rig);
+}
+
+/* Runs the loop until the client sees the end; returns the milliseconds. */
+static double until_end(struct rig *rig, int fd, struct buf *b)
+{
+    double start = rig_now();
+
+    while (rig_read(rig, fd, b) && rig_now() - start < RIG_DEADLINE_MS)
+        (void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5);
+    return rig_now() - start;
+}
+
+TEST(clocks)
+{
+    static const struct {
+        const char *what, *text;
+        int status;
+    } rows[] = {
+        {"nothing", "", 0},
+        {"half a head", "GET /hello HT", 408},
+        {"half a body", "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nab", 408},
+        {"idle after a request", "GET /hello HTTP/1.1\r\n\r\n", 200},
+    };
+    struct http_config config;
+    struct rig rig;
+
+    http_config_init(&config);
+    config.idle_ms = config.head_ms = config.body_ms = 60;
+    rig_open(&rig, &config, sets);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buf b = BUF_INIT(1 << 20);
+        int fd = rig_client(&rig);
+        double ms;
+
+        CHECK(rig_text(&rig, fd, rows[i].text));
+        ms = until_end(&rig, fd, &b);
+        if (rig_status(b.data, 0) != rows[i].status || ms < 30 || ms > 5000)
+            tap_fail("%s: %d after %.0f ms", rows[i].what, rig_status(b.data, 0), ms);
+        buf_done(&b);
+        (void)close(fd);
+    }
+    rig_close(&rig);
+}
+
+/* A head that comes a byte at a time is bounded as a whole, however busy the client looks. */
+TEST(slow_loris)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct http_config config;
+    double start = rig_now();
+    struct rig rig;
+    int fd;
+
+    http_config_init(&config);
+    config.head_ms = 100;
+    rig_open(&rig, &config, sets);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, "GET /hello HTTP/1.1\r\nX: "));
+    while (rig_read(&rig, fd, &b) && rig_now() - start < RIG_DEADLINE_MS) {
+        (void)send(fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)poll(NULL, 0, 5);
+    }
+    CHECK_INT(rig_status(b.data, 0), 408);
+    CHECK(rig_now() - start < 5000);
+    buf_done(&b);
+    (void)close(fd);
+    rig_close(&rig);
+}
+
+TEST(peer)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    char want[128];
+    gid_t groups[64];
+    int fd, n = getgroups(64, groups);
+
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, "GET /peer HTTP/1.1\r\n\r\n"));
+    (void)snprintf(want, sizeof(want), "1 %d %d %d %d %d", (int)getpid(), (int)getuid(),
+                   (int)getgid(), n, n > 0 ? (int)groups[0] : -1);
+    CHECK(rig_expect(&rig, fd, &b, want));
+    buf_done(&b);
+    (void)close(fd);
+    rig_close(&rig);
+}
+
+/* ---- listening ---- */
+
+static int listen_at(struct sockaddr_un *addr)
+{
+    static unsigned n;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    addr->sun_family = AF_UNIX;
+    (void)snprintf(addr->sun_path, sizeof(addr->sun_path), "/tmp/rind-test-http.%d.%u",
+                   (int)getpid(), n++);
+    (void)unlink(addr->sun_path);
+    if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) < 0 || listen(fd, 512) < 0)
+        abort();
+    return fd;
+}
+
+static int connect_to(struct rig *rig, const struct sockaddr_un *addr)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    while (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0) {
+        if (errno != EAGAIN)
+            abort();
+        rig_turn(rig); /* the backlog is full */
+    }
+    return fd;
+}
+
+static long resident_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (f == NULL || fscanf(f, "%ld %ld", &pages, &resident) != 2)
+        abort();
+    (void)fclose(f);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* A thousand idle clients, each of which has begun a head; another one is served at once. */
+TEST(thousand_connections)
+{
+    struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
+    struct sockaddr_un addr = {0};
+    struct buf b = BUF_INIT(1 << 20);
+    struct err err = ERR_NONE;
+    static int fds[1100];
+    struct rig rig;
+    double start;
+    long before;
+    int refused = 0;
+
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        SKIP("cannot have 4096 descriptors");
+    rig_open(&rig, NULL, sets);
+    CHECK_INT(http_server_listen(rig.server, listen_at(&addr), &err), 0);
+    before = resident_kib();
+    for (int i = 0; i < 1000; i++) {
+        fds[i] = connect_to(&rig, &addr);
+        CHECK(rig_text(&rig, fds[i], "GET /hel"));
+    }
+    printf("# 1000 connections: %ld KiB\n", resident_kib() - before);
+    CHECK_INT(http_server_connections(rig.server), 1000);
+    CHECK(resident_kib() - before < 16 << 10);
+
+    fds[1000] = connect_to(&rig, &addr);
+    start = rig_now();
+    CHECK(rig_text(&rig, fds[1000], "GET /hello HTTP/1.1\r\n\r\n"));
+    CHECK(rig_expect(&rig, fds[1000], &b, "hello"));
+    printf("# one more is served in %.2f ms\n", rig_now() - start);
+    CHECK(rig_now() - start < 50);
+    buf_done(&b);
+
+    /* Beyond the limit: said so. */
+    for (int i = 1001; i < 1100; i++)
+        fds[i] = connect_to(&rig, &addr);
+    for (int i = 1001; i < 1100; i++) {
+        bool there;
+
+        there = rig_read(&rig, fds[i], &b);
+        refused += rig_status(b.data, 0) == 503 || !there;
+        buf_done(&b);
+    }
+    CHECK_INT(refused, 1100 - HTTP_MAX_CONNECTIONS);
+    for (int i = 0; i < 1100; i++)
+        (void)close(fds[i]);
+    for (int i = 0; i < 200 && http_server_connections(rig.server) > 0; i++)
+        rig_turn(&rig);
+    CHECK_INT(http_server_connections(rig.server), 0);
+    (void)unlink(addr.sun_path);
+    rig_close(&rig);
+}
+
+/* A client of another user: it knows who, and one user cannot take every connection. In a process
+ * of its own. */
+static void as_nobody(const struct sockaddr_un *addr)
+{
+    const gid_t groups[] = {4242, 4343};
+
+    if (setgroups(2, groups) < 0 || setgid(65534) < 0 || setuid(65534) < 0)
+        _exit(1);
+    for (int i = 0; i < 8; i++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+        if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
+            _exit(2);
+        if (i == 0 && write(fd, "GET /peer HTTP/1.1\r\n\r\n", 22) != 22)
+            _exit(3);
+    }
+    (void)pause();
+}
+
+TEST(users)
+{
+    struct sockaddr_un addr = {0};
+    struct err err = ERR_NONE;
+    struct http_config config;
+    double end = rig_now() + RIG_DEADLINE_MS;
+    struct rig rig;
+    pid_t pid;
+    int fd;
+
+    if (getuid() != 0)
+        SKIP("not root");
+    http_config_init(&config);
+    config.max_connections_uid = 4;
+    rig_open(&rig, &config, sets);
+    CHECK_INT(http_server_listen(rig.server, listen_at(&addr), &err), 0);
+    (void)chmod(addr.sun_path, 0666);
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0)
+        as_nobody(&addr);
+    while (http_server_connections(rig.server) < 4 && rig_now() < end)
+        rig_turn(&rig);
+    for (int i = 0; i < 50; i++) {
+        rig_turn(&rig);
+        (void)poll(NULL, 0, 2);
+    }
+    /* Four of them, and those that linger after having been refused; root is not bound. */
+    CHECK(http_server_connections(rig.server) <= 8);
+    fd = connect_to(&rig, &addr);
+    {
+        struct buf b = BUF_INIT(1 << 20);
+
+        CHECK(rig_text(&rig, fd, "GET /hello HTTP/1.1\r\n\r\n"));
+        CHECK(rig_expect(&rig, fd, &b, "hello"));
+        buf_done(&b);
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    (void)close(fd);
+    (void)unlink(addr.sun_path);
+    rig_close(&rig);
+}
+
+/* No descriptor left: the client is turned away, the listener does not spin, and goes on when there
+ * is one. */
+TEST(out_of_descriptors)
+{
+    struct rlimit old, limit;
+    struct sockaddr_un addr = {0};
+    struct buf b = BUF_INIT(1 << 20);
+    struct err err = ERR_NONE;
+    int fds[64], n = 0, fd, last;
+    struct rig rig;
+
+    rig_open(&rig, NULL, sets);
+    CHECK_INT(http_server_listen(rig.server, listen_at(&addr), &err), 0);
+    fd = connect_to(&rig, &addr);
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &old), 0);
+    last = dup(0);
+    (void)close(last);
+    limit = (struct rlimit){.rlim_cur = (rlim_t)last + 8, .rlim_max = old.rlim_max};
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (n < 64 && (fds[n] = dup(0)) >= 0)
+        n++;
+    CHECK(rig_text(&rig, fd, "GET /hello HTTP/1.1\r\n\r\n"));
+    CHECK(rig_drain(&rig, fd, &b));
+    CHECK(b.data == NULL || rig_status(b.data, 0) == 503);
+    buf_done(&b);
+    (void)close(fd);
+    for (int i = 0; i < n; i++)
+        (void)close(fds[i]);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &old), 0);
+    fd = connect_to(&rig, &addr);
+    CHECK(rig_text(&rig, fd, "GET /hello HTTP/1.1\r\n\r\n"));
+    CHECK(rig_expect(&rig, fd, &b, "hello"));
+    buf_done(&b);
+    (void)close(fd);
+    (void)unlink(addr.sun_path);
+    rig_close(&rig);
+}
+
+/* A clean stop: idle connections end, one that is being answered gets its answer. */
+TEST(graceful_close)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    double end = rig_now() + RIG_DEADLINE_MS;
+    struct rig rig;
+    int idle, busy;
+
+    reset_kept();
+    rig_open(&rig, NULL, sets);
+    idle = rig_client(&rig);
+    busy = rig_client(&rig);
+    CHECK(rig_text(&rig, busy, "GET /later HTTP/1.1\r\n\r\n"));
+    http_server_close(rig.server, 10000, rig_on_closed, &rig);
+    CHECK(rig_drain(&rig, idle, &b));
+    CHECK(!rig.closed);
+    http_reply(kept[0], 200, NULL, "text/plain", "bye", 3);
+    CHECK(rig_drain(&rig, busy, &b));
+    CHECK(strstr(b.data, "Connection: close\r\n") != NULL && strstr(b.data, "bye") != NULL);
+    while (!rig.closed && rig_now() < end)
+        rig_turn(&rig);
+    CHECK(rig.closed);
+    CHECK_INT(uv_loop_close(&rig.loop), 0);
+    buf_done(&b);
+    (void)close(idle);
+    (void)close(busy);
+}
+
+/* The close waits for the end that a handler owes, after having told it. */
+TEST(forced_close)
+{
+    double end = rig_now() + 200;
+    struct rig rig;
+    int fd;
+
+    reset_kept();
+    rig_open(&rig, NULL, sets);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, "GET /later HTTP/1.1\r\n\r\n"));
+    http_server_close(rig.server, 20, rig_on_closed, &rig);
+    while (rig_now() < end)
+        rig_turn(&rig);
+    CHECK_INT(gone_count, 1);
+    CHECK(!rig.closed);
+    http_reply(kept[0], 200, NULL, NULL, NULL, 0);
+    for (int i = 0; i < 20 && !rig.closed; i++)
+        rig_turn(&rig);
+    CHECK(rig.closed);
+    CHECK_INT(uv_loop_close(&rig.loop), 0);
+    (void)close(fd);
+}
+
+TAP_MAIN
