@@ -180,8 +180,10 @@ static void wait_answer(struct waiter **list, int r, const struct err *err)
     }
 }
 
-static void wait_forget(struct waiter **list, const void *data)
+static bool wait_forget(struct waiter **list, const void *data)
 {
+    bool found = false;
+
     while (*list != NULL) {
         struct waiter *w = *list;
 
@@ -191,7 +193,9 @@ static void wait_forget(struct waiter **list, const void *data)
         }
         *list = w->next;
         free(w);
+        found = true;
     }
+    return found;
 }
 
 /* Answers once from the loop, for what is true already: a callback is never called from within the
@@ -686,7 +690,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     r = launch(s, err);
     if (r < 0) {
         s->want_running = false;
-        wait_forget(&s->on_started, data);
+        (void)wait_forget(&s->on_started, data);
     }
     return r;
 }
@@ -864,6 +868,17 @@ int sandbox_signal(struct sandbox *s, int signo, struct err *err)
 
 /* ---- removing ---- */
 
+/* Nothing that somebody still waits for can happen to it any more. */
+static void answer_gone(struct sandbox *s)
+{
+    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_exit};
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        wait_answer(lists[i], err.code, &err);
+}
+
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                              const struct err *err)
 {
@@ -882,6 +897,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
     emit(s, "destroy", NULL);
     sandbox_forget(s);
+    answer_gone(s);
     wait_answer(&s->on_removed, 0, NULL);
     sandbox_unref(s);
 }
@@ -930,9 +946,9 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     return wait_add(&s->on_exit, cb, data, err);
 }
 
-void sandbox_wait_cancel(struct sandbox *s, void *data)
+bool sandbox_wait_cancel(struct sandbox *s, void *data)
 {
-    wait_forget(&s->on_exit, data);
+    return wait_forget(&s->on_exit, data);
 }
 
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -942,7 +958,7 @@ int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct e
     if (r == 0)
         r = launch(s, err);
     if (r < 0)
-        wait_forget(&s->on_init, data);
+        (void)wait_forget(&s->on_init, data);
     return r;
 }
 
@@ -960,7 +976,7 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (r == 0 && s->state == SANDBOX_STOPPED) {
         r = launch(s, err);
         if (r < 0)
-            wait_forget(&s->on_init, data);
+            (void)wait_forget(&s->on_init, data);
     }
     return r;
 }

@@ -60,7 +60,8 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
 /* When the main process has ended (cb with r = exit code), or at once when it is stopped; -ENOENT
  * when it was removed meanwhile. */
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-void sandbox_wait_cancel(struct sandbox *s, void *data);
+/* Whether cb will not be called any more; else it is on its way. */
+bool sandbox_wait_cancel(struct sandbox *s, void *data);
 /* Sees to it that init runs, also in a stopped sandbox (a helper init, which ends after it was
  * idle). cb may follow at once from the loop. */
 int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
