@@ -1,0 +1,70 @@
+#include "core/doctor-fork.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/doctor.h"
+
+/* Ends with the process: nothing is freed. */
+static void write_report(const char *state_dir, int fd)
+{
+    struct doctor_report *report = NULL;
+    struct timespec t;
+    json_t *root;
+
+    if (doctor_run(state_dir, &report, NULL) < 0)
+        _exit(1);
+    root = doctor_encode(report);
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    if (root == NULL ||
+        json_object_set_new(root, "checkedMs",
+                            json_integer((json_int_t)t.tv_sec * 1000 + t.tv_nsec / 1000000)) < 0 ||
+        json_dumpfd(root, fd, JSON_COMPACT) < 0)
+        _exit(1);
+    _exit(0);
+}
+
+/* Not a lock, not a listening socket: the child may outlive whoever holds them. */
+static void close_all_but(int fd)
+{
+    if (fd > 3)
+        (void)close_range(3, (unsigned)fd - 1, 0);
+    (void)close_range((unsigned)fd + 1, ~0U, 0);
+}
+
+int doctor_fork(const char *state_dir, int *ret_fd, struct err *err)
+{
+    auto_close int to = FD_NONE, from = FD_NONE;
+    int fds[2], status = 0;
+    pid_t child;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "doctor");
+    from = fds[0];
+    to = fds[1];
+    child = fork();
+    if (child < 0)
+        return err_errno(err, -errno, "doctor");
+    if (child == 0) {
+        /* Twice, so that the one that works belongs to PID 1 and nobody here waits for it. */
+        child = fork();
+        if (child != 0)
+            _exit(child < 0);
+        (void)signal(SIGPIPE, SIG_DFL);
+        close_all_but(to);
+        write_report(state_dir, to);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return err_set(err, -EAGAIN, "doctor: cannot fork");
+    *ret_fd = take_fd(&from);
+    return 0;
+}
