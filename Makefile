@@ -111,7 +111,8 @@ $O/obj/llhttp/%.o: $(LLHTTP)/%.c
 	$(Q)$(CC) $(STD) $(filter-out -fanalyzer,$(FLAVOUR_CFLAGS_$(FLAVOUR))) -w $(LLHTTP_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # The shipped policies are inside (.incbin, which -MMD does not see).
-$O/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o: $(wildcard policies/*.json)
+$O/obj/runner/api/native/openapi.o: docs/openapi.json
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
 build/shim/rind-init: $(INIT_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)

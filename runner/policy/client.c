@@ -1,0 +1,144 @@
+#include "policy/client.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/strtab.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/tables.h"
+
+/* Read by the assembler as it stands; see builtin.c. */
+__asm__(".pushsection .rodata\n"
+        ".globl policy_client_start, policy_client_end\n"
+        ".hidden policy_client_start, policy_client_end\n"
+        "policy_client_start:\n"
+        ".incbin \"policies/client.json\"\n"
+        "policy_client_end:\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char policy_client_start[], policy_client_end[];
+
+const char *client_policy_builtin(size_t *ret_len)
+{
+    *ret_len = (size_t)(policy_client_end - policy_client_start);
+    return policy_client_start;
+}
+
+/* Absolute; no "//", ".", ".." and no "/" at the end but in "/" itself. */
+static bool is_plain(const char *path)
+{
+    if (strcmp(path, "/") == 0)
+        return true;
+    while (*path == '/') {
+        size_t len = strcspn(++path, "/");
+
+        if (len == 0 || (len == 1 && path[0] == '.') ||
+            (len == 2 && path[0] == '.' && path[1] == '.'))
+            return false;
+        path += len;
+        if (*path == '\0')
+            return true;
+    }
+    return false;
+}
+
+static int d_prefixes(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    char *const *list;
+    int r;
+
+    r = j_strings(value, field, dst, path, err);
+    if (r < 0)
+        return r;
+    list = *(char ***)(void *)((char *)dst + field->off);
+    for (size_t i = 0; list[i] != NULL; i++) {
+        struct jpath here = {.up = path, .index = i};
+
+        if (!is_plain(list[i]))
+            return json_fail(err, -EINVAL, &here, "must be an absolute path without //, . and ..");
+    }
+    return 0;
+}
+
+static int d_networks(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    bool *networks = (bool *)((char *)dst + field->off);
+    json_t *element;
+    size_t i;
+
+    if (!json_is_array(value))
+        return json_fail(err, -EINVAL, path, "must be an array of strings");
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+        int mode = -1;
+
+        if (json_is_string(element))
+            mode = strtab_value(net_mode_names, json_string_value(element));
+        if (mode < 0)
+            return json_fail(err, -EINVAL, &here, "must be none or internet");
+        networks[mode] = true;
+    }
+    return 0;
+}
+
+#define MOST(member) offsetof(struct limits, member)
+#define MINE(member) offsetof(struct client_policy, member)
+/* clang-format off */
+static const struct jfield limit_fields[] = {
+    {.name = "memoryBytes", .decode = j_int64, .off = MOST(memory_bytes), .min = LIMIT_MEMORY_MIN, .max = LIMIT_BYTES_MAX},
+    {.name = "pids",        .decode = j_int64, .off = MOST(pids),         .min = 1, .max = LIMIT_PIDS_MAX},
+    {.name = "cpuMillis",   .decode = j_int64, .off = MOST(cpu_millis),   .min = LIMIT_CPU_MILLIS_MIN, .max = LIMIT_CPU_MILLIS_MAX},
+    {.name = "shmBytes",    .decode = j_int64, .off = MOST(shm_bytes),    .min = LIMIT_SHM_MIN, .max = LIMIT_BYTES_MAX},
+    {0},
+};
+
+static const struct jfield client_fields[] = {
+    {.name = "description",          .decode = j_ignore},
+    {.name = "policies",             .decode = j_strings,  .off = MINE(policies), .max = CLIENT_POLICY_LIST_MAX, .required = true},
+    {.name = "networks",             .decode = d_networks, .off = MINE(networks), .required = true},
+    {.name = "bindPrefixes",         .decode = d_prefixes, .off = MINE(bind_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
+    {.name = "readOnlyBindPrefixes", .decode = d_prefixes, .off = MINE(read_only_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
+    {.name = "rootfsPrefixes",       .decode = d_prefixes, .off = MINE(rootfs_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
+    {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
+    {.name = "ulimits",              .decode = j_bool,     .off = MINE(ulimits), .required = true},
+    {.name = "restart",              .decode = j_bool,     .off = MINE(restart), .required = true},
+    {0},
+};
+/* clang-format on */
+
+int client_policy_parse(const char *text, size_t len, const char *where, struct client_policy **ret,
+                        struct err *err)
+{
+    auto_ptr(client_policy_free) struct client_policy *p = NULL;
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r;
+
+    p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "%s", where);
+    p->most = limits_unset();
+    r = json_parse(text, len, CLIENT_POLICY_TEXT_MAX, &root, err);
+    if (r == 0)
+        r = json_decode(root, client_fields, p, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", where);
+    *ret = take(p);
+    return 0;
+}
+
+void client_policy_free(struct client_policy *p)
+{
+    if (p == NULL)
+        return;
+    json_strings_free(p->policies);
+    json_strings_free(p->bind_prefixes);
+    json_strings_free(p->read_only_prefixes);
+    json_strings_free(p->rootfs_prefixes);
+    free(p);
+}

@@ -1,0 +1,104 @@
+#include "spec/client-check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/strtab.h"
+#include "policy/client.h"
+#include "policy/tables.h"
+#include "spec/parse.h"
+#include "spec/spec.h"
+
+/* The prefix itself, or something below it: "/srv" does not allow "/srvx". */
+static bool below_one(const char *path, char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++) {
+        size_t len = strlen(*prefixes);
+
+        if (len == 1)
+            return true; /* "/" */
+        if (strncmp(path, *prefixes, len) == 0 && (path[len] == '\0' || path[len] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static int check_policy(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    for (char **name = p->policies; *name != NULL; name++)
+        if (strcmp(*name, s->policy) == 0)
+            return 0;
+    return err_set(err, -EPERM, "policy: \"%.*s\": the client policy does not allow it", QUOTE_MAX,
+                   s->policy);
+}
+
+static int check_network(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    if (s->network == NET_INVALID || p->networks[s->network])
+        return 0;
+    return err_set(err, -EPERM, "network: \"%s\": the client policy does not allow it",
+                   strtab_name(net_mode_names, (int)s->network));
+}
+
+static int check_paths(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    if (s->rootfs != NULL && !below_one(s->rootfs, p->rootfs_prefixes))
+        return err_set(err, -EPERM,
+                       "rootfs: \"%.*s\": the client policy allows no root file system from there",
+                       QUOTE_MAX, s->rootfs);
+    for (size_t i = 0; i < s->volume_count; i++) {
+        const struct volume *v = &s->volumes[i];
+
+        if (below_one(v->source, p->bind_prefixes) ||
+            (v->read_only && below_one(v->source, p->read_only_prefixes)))
+            continue;
+        return err_set(err, -EPERM,
+                       "volumes[%zu].source: \"%.*s\": the client policy allows no %svolume from "
+                       "there",
+                       i, QUOTE_MAX, v->source, v->read_only ? "" : "writable ");
+    }
+    return 0;
+}
+
+static int check_limits(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    static const struct {
+        const char *name;
+        size_t off;
+    } rows[] = {
+        {"memory", offsetof(struct limits, memory_bytes)},
+        {"pids", offsetof(struct limits, pids)},
+        {"cpus", offsetof(struct limits, cpu_millis)},
+        {"shmSize", offsetof(struct limits, shm_bytes)},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t asked = *(const int64_t *)(const void *)((const char *)&s->limits + rows[i].off);
+        int64_t most = *(const int64_t *)(const void *)((const char *)&p->most + rows[i].off);
+
+        if (asked != LIMIT_UNSET && most != LIMIT_UNSET && asked > most)
+            return err_set(err, -EPERM, "limits.%s: the client policy allows at most %" PRId64 "%s",
+                           rows[i].name, most,
+                           strcmp(rows[i].name, "cpus") == 0 ? " thousandths" : "");
+    }
+    return 0;
+}
+
+int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    static int (*const checks[])(const struct client_policy *p, const struct spec *s,
+                                 struct err *err) = {check_policy, check_network, check_paths,
+                                                     check_limits};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)
+        r = checks[i](p, s, err);
+    if (r == 0 && s->rlimit_count > 0 && !p->ulimits)
+        r = err_set(err, -EPERM, "ulimits: the client policy does not allow to set them");
+    if (r == 0 && s->restart != RESTART_NO && !p->restart)
+        r = err_set(err, -EPERM, "restart: the client policy allows only \"no\"");
+    return r;
+}
