@@ -12,6 +12,7 @@
  *     http_server_new(loop, &config, sets, &server, err);
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -26,8 +27,10 @@ enum { NATIVE_SETS_MAX = 16, NATIVE_DOCTOR_MAX = 256 << 10 /* bytes of a doctor'
 struct native_config {
     struct supervisor *supervisor;       /* borrowed */
     const struct client_policy *clients; /* borrowed: what others than the owner may do */
-    uid_t owner;                         /* who started rind: may do everything, as root may */
-    int doctor_fd;                       /* where doctor_fork's report comes from, or -1; taken */
+    bool has_group;
+    gid_t group;   /* has_group: whose members may do what `clients` allows */
+    uid_t owner;   /* who started rind: may do everything, as root may */
+    int doctor_fd; /* where doctor_fork's report comes from, or -1; taken by native_init */
 };
 
 struct native {

@@ -1,0 +1,216 @@
+#include "api/native/common.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/native/sandbox-json.h"
+#include "api/reply.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "policy/client.h"
+#include "spec/client-check.h"
+
+/* ---- whose request ---- */
+
+struct native *native_of(const struct http_request *req)
+{
+    return req->context;
+}
+
+struct supervisor *native_supervisor(const struct http_request *req)
+{
+    return native_of(req)->config.supervisor;
+}
+
+bool native_is_owner(struct http_request *req)
+{
+    const struct http_peer *peer = http_peer(req);
+
+    return peer->known && (peer->uid == 0 || peer->uid == native_of(req)->config.owner);
+}
+
+static bool is_member(struct http_request *req)
+{
+    const struct native_config *config = &native_of(req)->config;
+    const struct http_peer *peer = http_peer(req);
+
+    if (!config->has_group || config->clients == NULL || !peer->known)
+        return false;
+    if (peer->gid == config->group)
+        return true;
+    for (size_t i = 0; i < peer->group_count; i++)
+        if (peer->groups[i] == config->group)
+            return true;
+    return false;
+}
+
+bool native_admit(struct http_request *req)
+{
+    if (native_is_owner(req) || is_member(req))
+        return true;
+    reply_errorf(req, -EPERM,
+                 "only the owner of this daemon, root and members of the group rind "
+                 "may use it");
+    return false;
+}
+
+int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
+{
+    return native_is_owner(req) ? 0 : client_check_spec(native_of(req)->config.clients, spec, err);
+}
+
+/* A broken one has no spec, and only its owner can tell what it was. */
+static int check_use(struct http_request *req, const struct sandbox *s, struct err *err)
+{
+    if (native_is_owner(req))
+        return 0;
+    if (sandbox_spec(s) == NULL)
+        return err_set(err, -EPERM, "its files cannot be read: only the owner may use it");
+    return native_check_spec(req, sandbox_spec(s), err);
+}
+
+bool native_may_use(struct http_request *req, const struct sandbox *s)
+{
+    return check_use(req, s, NULL) == 0;
+}
+
+struct sandbox *native_sandbox(struct http_request *req)
+{
+    const char *id = http_param(req, "id");
+    struct err err = ERR_NONE;
+    struct sandbox *s;
+
+    if (!native_admit(req))
+        return NULL;
+    s = sandbox_find(native_supervisor(req), id);
+    if (s == NULL) {
+        reply_errorf(req, -ENOENT, "sandbox '%.*s': there is none of this name or id",
+                     NATIVE_ID_MAX, id);
+        return NULL;
+    }
+    /* Whoever may not make such a sandbox may not work in one that somebody else made: what it may
+     * do would be theirs. */
+    if (check_use(req, s, &err) < 0) {
+        (void)err_wrap(&err, err.code, "sandbox %s", sandbox_name(s));
+        reply_error(req, &err);
+        return NULL;
+    }
+    sandbox_touch(s);
+    return s;
+}
+
+/* ---- calls with a callback ---- */
+
+struct native_call *native_call_new(struct http_request *req, struct sandbox *s)
+{
+    struct native_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    *call = (struct native_call){.req = req, .sup = native_supervisor(req)};
+    if (s != NULL)
+        (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
+    req->data = call;
+    return call;
+}
+
+void native_call_free(struct native_call *call)
+{
+    free(call);
+}
+
+struct sandbox *native_call_sandbox(const struct native_call *call)
+{
+    struct sandbox *s = sandbox_find(call->sup, call->id);
+
+    /* A name may look like the id that is gone. */
+    return s != NULL && strcmp(sandbox_id(s), call->id) == 0 ? s : NULL;
+}
+
+void native_call_fail(struct native_call *call, const struct err *err)
+{
+    reply_error(call->req, err);
+    native_call_free(call);
+}
+
+/* Some callbacks come without a reason. */
+static void fail(struct native_call *call, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    if (err == NULL || err->code == 0) {
+        (void)err_errno(&own, r, "sandbox %s", call->id);
+        err = &own;
+    }
+    native_call_fail(call, err);
+}
+
+void native_done_empty(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+
+    if (r < 0) {
+        fail(call, r, err);
+        return;
+    }
+    reply_empty(call->req, 204);
+    native_call_free(call);
+}
+
+void native_done_sandbox(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+    struct sandbox *s;
+
+    if (r < 0) {
+        fail(call, r, err);
+        return;
+    }
+    s = native_call_sandbox(call);
+    if (s == NULL)
+        reply_empty(call->req, 204);
+    else
+        reply_json(call->req, 200, sandbox_encode(s, true));
+    native_call_free(call);
+}
+
+/* ---- limits ---- */
+
+bool native_watcher_take(struct http_request *req)
+{
+    struct native *n = native_of(req);
+    unsigned max = supervisor_limits(n->config.supervisor)->watchers;
+
+    if (n->watchers >= max) {
+        reply_errorf(req, -EUSERS, "limit maxWatchers: %u streams are open already", n->watchers);
+        return false;
+    }
+    n->watchers++;
+    return true;
+}
+
+void native_watcher_drop(struct native *n)
+{
+    n->watchers--;
+}
+
+/* ---- JSON ---- */
+
+json_t *native_time(int64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    char date[32], text[48];
+    struct tm tm;
+
+    if (ms <= 0 || gmtime_r(&seconds, &tm) == NULL ||
+        strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        return json_null();
+    (void)snprintf(text, sizeof(text), "%s.%03dZ", date, (int)(ms % 1000));
+    return json_string(text);
+}

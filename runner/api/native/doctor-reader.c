@@ -1,0 +1,166 @@
+#include "api/native/doctor-reader.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api/http.h"
+#include "api/native/native.h"
+#include "api/reply.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "json/parse.h"
+
+enum { READ_SIZE = 16 << 10 };
+
+/* A request that waits; req->data. */
+struct waiter {
+    struct http_request *req;
+    struct doctor_reader *reader;
+    struct waiter *next;
+};
+
+struct doctor_reader {
+    uv_pipe_t pipe;
+    bool open; /* the handle is */
+    struct buf text;
+    json_t *report; /* owned; NULL: not there, or none */
+    struct waiter *waiters;
+    char chunk[READ_SIZE];
+};
+
+static void answer(struct doctor_reader *d, struct http_request *req)
+{
+    if (d->report != NULL)
+        reply_json(req, 200, json_incref(d->report));
+    else
+        reply_errorf(req, -EAGAIN, "doctor: there is no report; run `rind doctor` on the host");
+}
+
+static void answer_all(struct doctor_reader *d)
+{
+    while (d->waiters != NULL) {
+        struct waiter *w = d->waiters;
+
+        d->waiters = w->next;
+        w->req->on_gone = NULL;
+        answer(d, w->req);
+        free(w);
+    }
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct doctor_reader *d = h->data;
+
+    d->open = false;
+    if (d->text.max == 0) { /* doctor_reader_close has been called */
+        json_decref(d->report);
+        free(d);
+    }
+}
+
+static void finish(struct doctor_reader *d, bool whole)
+{
+    struct err err = ERR_NONE;
+
+    if (whole && json_parse(d->text.data != NULL ? d->text.data : "", d->text.len,
+                            NATIVE_DOCTOR_MAX, &d->report, &err) < 0)
+        log_warn("doctor", "no report: %s", err.msg);
+    buf_done(&d->text);
+    d->text = (struct buf)BUF_INIT(NATIVE_DOCTOR_MAX);
+    answer_all(d);
+    uv_close((uv_handle_t *)&d->pipe, on_closed);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    struct doctor_reader *d = h->data;
+
+    (void)suggested;
+    *buf = uv_buf_init(d->chunk, sizeof(d->chunk));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct doctor_reader *d = stream->data;
+
+    if (n > 0 && buf_append(&d->text, buf->base, (size_t)n) < 0)
+        n = UV_ENOBUFS;
+    if (n < 0)
+        finish(d, n == UV_EOF);
+}
+
+int doctor_reader_new(uv_loop_t *loop, int fd, struct doctor_reader **ret)
+{
+    struct doctor_reader *d = calloc(1, sizeof(*d));
+    int r = 0;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return -ENOMEM;
+    }
+    d->text = (struct buf)BUF_INIT(NATIVE_DOCTOR_MAX);
+    *ret = d;
+    if (fd < 0)
+        return 0;
+    (void)uv_pipe_init(loop, &d->pipe, 0);
+    d->pipe.data = d;
+    d->open = true;
+    r = uv_pipe_open(&d->pipe, fd);
+    if (r < 0)
+        (void)close(fd);
+    else
+        r = uv_read_start((uv_stream_t *)&d->pipe, on_alloc, on_read);
+    if (r < 0)
+        finish(d, false); /* then there is no report */
+    return 0;
+}
+
+void doctor_reader_close(struct doctor_reader *d)
+{
+    if (d == NULL)
+        return;
+    answer_all(d);
+    buf_done(&d->text);
+    d->text.max = 0;
+    if (!d->open) {
+        json_decref(d->report);
+        free(d);
+    } else if (!uv_is_closing((uv_handle_t *)&d->pipe)) {
+        uv_close((uv_handle_t *)&d->pipe, on_closed);
+    }
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct waiter *w = req->data, **at = &w->reader->waiters;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    free(w);
+    http_abort(req);
+}
+
+void doctor_reader_answer(struct doctor_reader *d, struct http_request *req)
+{
+    struct waiter *w;
+
+    if (!d->open) {
+        answer(d, req);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *w = (struct waiter){.req = req, .reader = d, .next = d->waiters};
+    d->waiters = w;
+    req->data = w;
+    req->on_gone = on_gone;
+}

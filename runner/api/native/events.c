@@ -1,0 +1,215 @@
+/* GET /v1/events: what happens, as server-sent events, from an id on. */
+
+#include "core/events.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/native/common.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "api/sse.h"
+#include "base/auto.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "json/parse.h"
+
+enum {
+    /* All that is kept can be sent at once: EVENTS_MAX of at most 512 bytes. */
+    EVENTS_QUEUE_MAX = EVENTS_MAX * 512,
+};
+
+struct events_query {
+    int64_t since;
+    const char *sandbox;
+    struct query_list types;
+};
+
+static const struct query_field fields[] = {
+    {.name = "since",
+     .type = QUERY_INT,
+     .off = offsetof(struct events_query, since),
+     .max = INT64_MAX},
+    {.name = "sandbox",
+     .type = QUERY_STRING,
+     .off = offsetof(struct events_query, sandbox),
+     .min = 1,
+     .max = NATIVE_ID_MAX},
+    {.name = "type", .type = QUERY_LIST, .off = offsetof(struct events_query, types)},
+    {0},
+};
+
+/* One reader; frees itself when its client is gone or too slow. */
+struct stream {
+    struct events_reader reader; /* first: found by its address */
+    struct native *native;
+    struct http_request *req; /* for whose peer it is; lives until sse_close */
+    struct sse *sse;
+    uint64_t last;                   /* id of the last one seen; 0: none to compare with */
+    char sandbox[NATIVE_ID_MAX + 1]; /* "" = all */
+    char types[QUERY_LIST_MAX][24];
+    size_t type_count;
+    bool subscribed, dead;
+};
+
+static void stream_end(struct stream *st)
+{
+    if (st->subscribed)
+        events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
+    native_watcher_drop(st->native);
+    sse_close(st->sse);
+    free(st);
+}
+
+static void on_gone(struct sse *s, void *data)
+{
+    (void)s;
+    stream_end(data);
+}
+
+static bool wanted(const struct stream *st, const struct event *e)
+{
+    struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
+
+    if (s != NULL && !native_may_use(st->req, s))
+        return false;
+    if (st->sandbox[0] != '\0' && strcmp(st->sandbox, e->sandbox) != 0 &&
+        strcmp(st->sandbox, e->name) != 0)
+        return false;
+    for (size_t i = 0; i < st->type_count; i++)
+        if (strcmp(st->types[i], e->type) == 0)
+            return true;
+    return st->type_count == 0;
+}
+
+static json_t *encode(const struct event *e)
+{
+    json_t *detail = NULL;
+
+    if (e->detail[0] != '\0' &&
+        json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) < 0)
+        detail = NULL;
+    return json_pack("{s:I, s:o, s:s, s:s, s:s, s:o}", "id", (json_int_t)e->id, "time",
+                     native_time(e->time_ms), "type", e->type, "sandbox", e->sandbox, "name",
+                     e->name, "detail", detail != NULL ? detail : json_object());
+}
+
+/* Negative when the stream is of no use any more. */
+static int send_event(struct stream *st, const struct event *e)
+{
+    auto_ptr(json_decref) json_t *root = encode(e);
+    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    char id[24];
+
+    if (text == NULL)
+        return -ENOMEM;
+    (void)snprintf(id, sizeof(id), "%" PRIu64, e->id);
+    return sse_send(st->sse, id, e->type, text, strlen(text));
+}
+
+static int send_gap(struct stream *st, uint64_t next)
+{
+    char text[96];
+    int n = snprintf(text, sizeof(text), "{\"after\":%" PRIu64 ",\"next\":%" PRIu64 "}", st->last,
+                     next);
+
+    return sse_send(st->sse, NULL, "gap", text, (size_t)n);
+}
+
+static void on_event(struct events_reader *r, const struct event *e)
+{
+    struct stream *st = (struct stream *)(void *)r;
+    int ok = 0;
+
+    if (st->dead)
+        return;
+    /* Ids follow each other: what is between is gone for good. */
+    if (st->last != 0 && e->id > st->last + 1)
+        ok = send_gap(st, e->id);
+    st->last = e->id;
+    if (ok >= 0 && wanted(st, e))
+        ok = send_event(st, e);
+    if (ok >= 0)
+        return;
+    if (st->subscribed)
+        stream_end(st);
+    else
+        st->dead = true; /* still within events_subscribe */
+}
+
+/* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
+static int decode(struct http_request *req, struct events_query *q, struct err *err)
+{
+    const char *last = sse_last_event_id(req);
+    char *end = NULL;
+    int r;
+
+    r = http_query(req, fields, q, err);
+    if (r < 0 || last == NULL || last[0] == '\0')
+        return r;
+    errno = 0;
+    q->since = strtoll(last, &end, 10);
+    if (errno != 0 || *end != '\0' || last[0] < '0' || last[0] > '9')
+        return err_set(err, -EINVAL, "Last-Event-ID: \"%.64s\" is no id of an event", last);
+    return 0;
+}
+
+static int stream_new(struct http_request *req, const struct events_query *q, struct stream **ret)
+{
+    struct sse_options options = {.max = EVENTS_QUEUE_MAX, .on_gone = on_gone};
+    struct stream *st = calloc(1, sizeof(*st));
+    int r;
+
+    if (st == NULL)
+        return -ENOMEM;
+    st->reader.on_event = on_event;
+    st->native = native_of(req);
+    st->req = req;
+    st->last = (uint64_t)q->since;
+    (void)snprintf(st->sandbox, sizeof(st->sandbox), "%s", q->sandbox != NULL ? q->sandbox : "");
+    for (size_t i = 0; i < q->types.count; i++)
+        (void)snprintf(st->types[st->type_count++], sizeof(st->types[0]), "%s", q->types.values[i]);
+    options.data = st;
+    r = sse_open(req, &options, &st->sse);
+    if (r < 0) {
+        free(st);
+        return r;
+    }
+    *ret = st;
+    return 0;
+}
+
+static void get_events(struct http_request *req)
+{
+    struct events_query q = {0};
+    struct err err = ERR_NONE;
+    struct stream *st = NULL;
+
+    if (!native_admit(req))
+        return;
+    if (decode(req, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (!native_watcher_take(req))
+        return;
+    if (stream_new(req, &q, &st) < 0) {
+        native_watcher_drop(native_of(req));
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    (void)events_subscribe(supervisor_events(native_supervisor(req)), &st->reader, st->last);
+    st->subscribed = true;
+    if (st->dead)
+        stream_end(st);
+}
+
+const struct route native_event_routes[] = {
+    {"GET", "/v1/events", get_events, 0, 0},
+    {0},
+};

@@ -1,0 +1,39 @@
+#include "api/native/native.h"
+
+#include <errno.h>
+
+#include "api/native/doctor-reader.h"
+#include "api/route.h"
+#include "core/supervisor.h"
+
+const struct route *const native_tables[] = {
+    native_sandbox_routes,
+    native_system_routes,
+    native_event_routes,
+    NULL,
+};
+_Static_assert(sizeof(native_tables) / sizeof(native_tables[0]) - 1 <= NATIVE_SETS_MAX,
+               "each table has a set");
+
+int native_init(struct native *n, const struct native_config *config)
+{
+    *n = (struct native){.config = *config};
+    n->config.doctor_fd = -1;
+    return doctor_reader_new(supervisor_loop(config->supervisor), config->doctor_fd, &n->doctor);
+}
+
+void native_done(struct native *n)
+{
+    doctor_reader_close(n->doctor);
+    n->doctor = NULL;
+}
+
+size_t native_route_sets(struct native *n, struct route_set *sets)
+{
+    size_t count = 0;
+
+    for (; native_tables[count] != NULL; count++)
+        sets[count] = (struct route_set){.routes = native_tables[count], .context = n};
+    sets[count] = (struct route_set){0};
+    return count;
+}

@@ -1,0 +1,20 @@
+/* The description of the API, carried in the binary as it stands in the tree. */
+
+#include "api/native/native.h"
+
+/* The assembler's path is from the top of the tree, where make runs. */
+__asm__(".pushsection .rodata\n"
+        ".globl native_openapi_start, native_openapi_end\n"
+        ".hidden native_openapi_start, native_openapi_end\n"
+        "native_openapi_start:\n"
+        ".incbin \"docs/openapi.json\"\n"
+        "native_openapi_end:\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char native_openapi_start[], native_openapi_end[];
+
+const char *native_openapi(size_t *ret_len)
+{
+    *ret_len = (size_t)(native_openapi_end - native_openapi_start);
+    return native_openapi_start;
+}

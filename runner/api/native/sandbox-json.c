@@ -1,0 +1,53 @@
+#include "api/native/sandbox-json.h"
+
+#include <string.h>
+
+#include "api/native/common.h"
+#include "core/sandbox.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+static json_t *labels(const struct spec *spec)
+{
+    json_t *object = json_object();
+
+    for (char **l = spec != NULL ? spec->labels : NULL; object != NULL && l != NULL && *l != NULL;
+         l++) {
+        const char *equals = strchr(*l, '=');
+
+        if (json_object_setn_new(object, *l, (size_t)(equals - *l), json_string(equals + 1)) < 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+static json_t *number_or_null(int64_t n, bool is)
+{
+    return is ? json_integer(n) : json_null();
+}
+
+json_t *sandbox_encode(const struct sandbox *s, bool whole)
+{
+    const struct spec *spec = sandbox_spec(s);
+    struct sandbox_facts f;
+    json_t *root, *about = NULL;
+
+    sandbox_get_facts(s, &f);
+    root = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o}", "id", sandbox_id(s), "name",
+        sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)), "createdAt",
+        native_time(f.created_ms), "startedAt", native_time(f.started_ms), "finishedAt",
+        native_time(f.finished_ms), "exitCode", number_or_null(f.exit_code, f.exit_code >= 0),
+        "oomKilled", f.oom_killed, "pid", number_or_null(f.pid, f.pid > 0), "restarts",
+        (json_int_t)f.restarts, "error", f.error[0] != '\0' ? json_string(f.error) : json_null(),
+        "labels", labels(spec));
+    if (root == NULL || !whole || spec == NULL)
+        return root;
+    if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}

@@ -1,0 +1,245 @@
+#include "api/native/sandbox-verbs.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "core/sandbox.h"
+#include "json/decode.h"
+#include "launch/launcher.h"
+#include "spec/signals.h"
+#include "spec/spec.h"
+
+/* ---- start, pause, resume: nothing is said with them ---- */
+
+typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+
+static void plain(struct http_request *req, plain_verb *verb)
+{
+    static const struct jfield nothing[] = {{0}};
+    struct sandbox *s = native_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (json_body(req, nothing, NULL, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && verb(s, native_done_sandbox, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+void verb_start(struct http_request *req)
+{
+    plain(req, sandbox_start);
+}
+
+void verb_pause(struct http_request *req)
+{
+    plain(req, sandbox_pause);
+}
+
+void verb_resume(struct http_request *req)
+{
+    plain(req, sandbox_resume);
+}
+
+/* ---- stop, restart ---- */
+
+struct stop_body {
+    int64_t timeout_ms;
+};
+
+static const struct jfield stop_fields[] = {
+    {.name = "timeoutMs",
+     .decode = j_int64,
+     .off = offsetof(struct stop_body, timeout_ms),
+     .min = 0,
+     .max = SPEC_TIME_MAX_MS,
+     .nullable = true},
+    {0},
+};
+
+typedef int timed_verb(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
+                       struct err *err);
+
+static void timed(struct http_request *req, timed_verb *verb)
+{
+    struct stop_body body = {.timeout_ms = LIMIT_UNSET};
+    struct sandbox *s = native_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (json_body(req, stop_fields, &body, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && verb(s, body.timeout_ms, native_done_sandbox, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+void verb_stop(struct http_request *req)
+{
+    timed(req, sandbox_stop);
+}
+
+void verb_restart(struct http_request *req)
+{
+    timed(req, sandbox_restart);
+}
+
+/* ---- signal ---- */
+
+struct signal_body {
+    int64_t signo;
+};
+
+static int j_signal(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct err why = ERR_NONE;
+    int signo = 0;
+
+    if (json_is_integer(value))
+        return j_int64(value, field, dst, path, err);
+    if (!json_is_string(value))
+        return json_fail(err, -EINVAL, path, "must be a signal's name or number");
+    if (signal_parse("signal", json_string_value(value), &signo, &why) < 0)
+        return json_fail(err, why.code, path, "%s", why.msg);
+    *(int64_t *)(void *)((char *)dst + field->off) = signo;
+    return 0;
+}
+
+static const struct jfield signal_fields[] = {
+    {.name = "signal",
+     .decode = j_signal,
+     .off = offsetof(struct signal_body, signo),
+     .min = 1,
+     .max = 64,
+     .required = true},
+    {0},
+};
+
+void verb_signal(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct signal_body body = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = json_body(req, signal_fields, &body, &err);
+    if (r == 0)
+        r = sandbox_signal(s, (int)body.signo, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+/* ---- wait ---- */
+
+static void on_exit_code(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+
+    if (r < 0 || call->req == NULL) {
+        if (call->req != NULL)
+            native_done_empty(call, r, err);
+        else
+            native_call_free(call);
+        return;
+    }
+    reply_json(call->req, 200, json_pack("{s:i}", "exitCode", r));
+    native_call_free(call);
+}
+
+/* Nobody waits any more: the sandbox may run for years. */
+static void on_wait_gone(struct http_request *req)
+{
+    struct native_call *call = req->data;
+    struct sandbox *s = native_call_sandbox(call);
+
+    http_abort(req);
+    call->req = NULL;
+    if (s != NULL && sandbox_wait_cancel(s, call))
+        native_call_free(call);
+    /* Else the callback is on its way, and frees. */
+}
+
+void verb_wait(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call == NULL)
+        return;
+    req->on_gone = on_wait_gone;
+    if (sandbox_wait(s, on_exit_code, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- stats ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
+{
+    struct native_call *call = data;
+
+    if (r < 0) {
+        native_done_empty(call, r, err);
+        return;
+    }
+    reply_json(call->req, 200,
+               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "time", native_time(now_ms()),
+                         "memoryBytes", (json_int_t)reply->memory_bytes, "memoryPeakBytes",
+                         (json_int_t)reply->memory_peak_bytes, "cpuMicros",
+                         (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
+                         (json_int_t)reply->oom_kills));
+    native_call_free(call);
+}
+
+void verb_stats(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && sandbox_stats(s, on_stats, call, &err) < 0)
+        native_call_fail(call, &err);
+}

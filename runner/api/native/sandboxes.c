@@ -1,0 +1,240 @@
+/* /v1/sandboxes: making, listing, showing, removing. What changes one's state is in
+ * sandbox-verbs.c. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/native/sandbox-json.h"
+#include "api/native/sandbox-verbs.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "base/auto.h"
+#include "core/sandbox.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+/* ---- create ---- */
+
+/* The one key that is not the spec's. */
+static int take_start(json_t *root, bool *ret, struct err *err)
+{
+    json_t *start = json_object_get(root, "start");
+
+    if (start == NULL)
+        return 0;
+    if (!json_is_boolean(start) && !json_is_null(start))
+        return err_set(err, -EINVAL, "start: must be true or false");
+    *ret = json_is_true(start);
+    (void)json_object_del(root, "start");
+    return 0;
+}
+
+static int decode_create(struct http_request *req, struct spec **ret, bool *ret_start,
+                         struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = take_start(root, ret_start, err);
+    if (r == 0)
+        r = spec_from_json(root, &spec, err);
+    if (r == 0)
+        r = native_check_spec(req, spec, err);
+    if (r == 0)
+        *ret = take(spec);
+    return r;
+}
+
+/* As native_done_sandbox, with 201 and where it is. */
+static void on_created(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+    struct sandbox *s = r < 0 ? NULL : native_call_sandbox(call);
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+    char location[sizeof("/v1/sandboxes/") + NATIVE_ID_MAX];
+    const struct http_header headers[] = {{"Location", location}, {NULL, NULL}};
+
+    if (s != NULL)
+        root = sandbox_encode(s, true);
+    if (root != NULL)
+        text = json_dumps(root, JSON_COMPACT);
+    if (text == NULL) { /* failed, gone, or no memory */
+        native_done_sandbox(call, r, err);
+        return;
+    }
+    (void)snprintf(location, sizeof(location), "/v1/sandboxes/%s", call->id);
+    http_reply(call->req, 201, headers, "application/json", text, strlen(text));
+    native_call_free(call);
+}
+
+static void create_sandbox(struct http_request *req)
+{
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct sandbox *s = NULL;
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    bool start = false;
+
+    if (!native_admit(req))
+        return;
+    if (decode_create(req, &spec, &start, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, NULL);
+    if (call == NULL)
+        return;
+    if (sandbox_create(call->sup, spec, start, on_created, call, &s, &err) < 0) {
+        native_call_fail(call, &err);
+        return;
+    }
+    (void)take(spec);
+    (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
+}
+
+/* ---- list ---- */
+
+struct list_query {
+    struct query_list labels, states;
+};
+
+static const struct query_field list_fields[] = {
+    {.name = "label", .type = QUERY_LIST, .off = offsetof(struct list_query, labels)},
+    {.name = "state", .type = QUERY_LIST, .off = offsetof(struct list_query, states)},
+    {0},
+};
+
+/* "K=V", or "K" with any value. */
+static bool has_label(const struct spec *spec, const char *wanted)
+{
+    size_t key = strcspn(wanted, "=");
+
+    for (char **l = spec != NULL ? spec->labels : NULL; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, wanted, key) == 0 && (*l)[key] == '=')
+            return wanted[key] == '\0' || strcmp(*l + key, wanted + key) == 0;
+    return false;
+}
+
+static bool matches(const struct sandbox *s, const struct list_query *q)
+{
+    bool in_state = q->states.count == 0;
+
+    for (size_t i = 0; i < q->labels.count; i++)
+        if (!has_label(sandbox_spec(s), q->labels.values[i]))
+            return false;
+    for (size_t i = 0; i < q->states.count; i++)
+        if (strcmp(q->states.values[i], sandbox_state_name(sandbox_get_state(s))) == 0)
+            in_state = true;
+    return in_state;
+}
+
+static int check_states(const struct query_list *states, struct err *err)
+{
+    for (size_t i = 0; i < states->count; i++) {
+        int known = SANDBOX_INVALID + 1;
+
+        while (known < SANDBOX_STATE_MAX &&
+               strcmp(states->values[i], sandbox_state_name((enum sandbox_state)known)) != 0)
+            known++;
+        if (known == SANDBOX_STATE_MAX)
+            return err_set(err, -EINVAL, "state: \"%.64s\" is no state", states->values[i]);
+    }
+    return 0;
+}
+
+static void list_sandboxes(struct http_request *req)
+{
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    json_t *list;
+    int r;
+
+    if (!native_admit(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = check_states(&q.states, &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    list = json_array();
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && list != NULL;
+         s = sandbox_next(s)) {
+        if (!matches(s, &q) || !native_may_use(req, s))
+            continue;
+        if (json_array_append_new(list, sandbox_encode(s, false)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    reply_json(req, 200, list != NULL ? json_pack("{s:o}", "sandboxes", list) : NULL);
+}
+
+/* ---- one ---- */
+
+static void inspect_sandbox(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+
+    if (s != NULL)
+        reply_json(req, 200, sandbox_encode(s, true));
+}
+
+struct remove_query {
+    bool force;
+};
+
+static const struct query_field remove_fields[] = {
+    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct remove_query, force)},
+    {0},
+};
+
+static void delete_sandbox(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct remove_query q = {0};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, remove_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && sandbox_remove(s, q.force, native_done_empty, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+const struct route native_sandbox_routes[] = {
+    {"GET",    "/v1/sandboxes",              list_sandboxes,  0, 0},
+    {"POST",   "/v1/sandboxes",              create_sandbox,  ROUTE_BODY, 0},
+    {"GET",    "/v1/sandboxes/{id}",         inspect_sandbox, 0, 0},
+    {"DELETE", "/v1/sandboxes/{id}",         delete_sandbox,  0, 0},
+    {"POST",   "/v1/sandboxes/{id}/start",   verb_start,      ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/stop",    verb_stop,       ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/restart", verb_restart,    ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/pause",   verb_pause,      ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/resume",  verb_resume,     ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/signal",  verb_signal,     ROUTE_BODY, 0},
+    {"GET",    "/v1/sandboxes/{id}/wait",    verb_wait,       0, 0},
+    {"GET",    "/v1/sandboxes/{id}/stats",   verb_stats,      0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,80 @@
+/* What the daemon says of itself: version, health, doctor, and how it is described. */
+
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "api/native/common.h"
+#include "api/native/doctor-reader.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "core/sandbox.h"
+
+/* No query is taken by any of these. */
+static bool plain(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (!native_admit(req))
+        return false;
+    if (http_query(req, NULL, NULL, &err) == 0)
+        return true;
+    reply_error(req, &err);
+    return false;
+}
+
+static void get_version(struct http_request *req)
+{
+    struct utsname host;
+
+    if (!plain(req))
+        return;
+    if (uname(&host) < 0)
+        (void)memset(&host, 0, sizeof(host));
+    reply_json(req, 200,
+               json_pack("{s:s, s:s, s:s, s:s}", "version", RIND_VERSION, "apiVersion", "v1",
+                         "kernel", host.release, "architecture", host.machine));
+}
+
+static void get_health(struct http_request *req)
+{
+    json_int_t count = 0, running = 0;
+
+    if (!plain(req))
+        return;
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+         s = sandbox_next(s)) {
+        count++;
+        running += sandbox_get_state(s) == SANDBOX_RUNNING;
+    }
+    reply_json(
+        req, 200,
+        json_pack("{s:s, s:I, s:I}", "status", "ok", "sandboxes", count, "running", running));
+}
+
+static void get_doctor(struct http_request *req)
+{
+    if (plain(req))
+        doctor_reader_answer(native_of(req)->doctor, req);
+}
+
+static void get_openapi(struct http_request *req)
+{
+    const char *text;
+    size_t len;
+
+    if (!plain(req))
+        return;
+    text = native_openapi(&len);
+    http_reply(req, 200, NULL, "application/json", text, len);
+}
+
+/* clang-format off */
+const struct route native_system_routes[] = {
+    {"GET", "/v1/version",      get_version, 0, 0},
+    {"GET", "/v1/health",       get_health,  0, 0},
+    {"GET", "/v1/doctor",       get_doctor,  0, 0},
+    {"GET", "/v1/openapi.json", get_openapi, 0, 0},
+    {0},
+};
+/* clang-format on */
