@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "core/doctor-fork.h"
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/supervisor.h"
@@ -32,6 +33,7 @@
 #include "image/layer.h"
 #include "launch/idrange.h"
 #include "launch/launcher.h"
+#include "policy/client.h"
 #include "proto/syscalls.h"
 
 enum {
@@ -42,6 +44,7 @@ enum {
 };
 
 static const char policies_dir[] = "/etc/rind/policies";
+static const char clients_file[] = "/etc/rind/client.json";
 static const char socket_group[] = "rind";
 
 /* What is open when the two processes part. */
@@ -49,7 +52,10 @@ struct serve {
     const struct serve_config *config;
     struct launcher *launcher;
     struct ready_policy *policies;
-    int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd; /* owned */
+    struct client_policy *clients;
+    bool has_group;
+    gid_t group;
+    int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd; /* owned */
     bool made_socket;
 };
 
@@ -84,11 +90,10 @@ static int clear_path(const struct sockaddr_un *name, struct err *err)
 }
 
 /* Nobody else's from its first moment: made under a umask, opened to the group afterwards. */
-static int make_socket(const char *path, struct err *err)
+static int make_socket(const struct serve *s, const char *path, struct err *err)
 {
     auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    const struct group *group = getgrnam(socket_group);
     mode_t mask;
     int r;
 
@@ -104,8 +109,7 @@ static int make_socket(const char *path, struct err *err)
     (void)umask(mask);
     if (r == 0 && listen(fd, BACKLOG) < 0)
         r = -errno;
-    if (r == 0 && group != NULL && geteuid() == 0 &&
-        (lchown(path, 0, group->gr_gid) < 0 || chmod(path, 0660) < 0))
+    if (r == 0 && s->has_group && (lchown(path, 0, s->group) < 0 || chmod(path, 0660) < 0))
         r = -errno;
     return r < 0 ? err_errno(err, r, "socket %s", path) : take_fd(&fd);
 }
@@ -158,6 +162,33 @@ static int take_lock(int state_fd, struct err *err)
     return take_fd(&fd);
 }
 
+/* What others than the owner may ask: the installed file, or the one in the binary. */
+static int load_clients(struct serve *s, struct err *err)
+{
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    r = file_read_at(AT_FDCWD, clients_file, CLIENT_POLICY_TEXT_MAX, &text, &len, err);
+    if (r == 0)
+        return client_policy_parse(text, len, clients_file, &s->clients, err);
+    if (r != -ENOENT)
+        return r;
+
+    const char *builtin = client_policy_builtin(&len);
+
+    return client_policy_parse(builtin, len, "client.json", &s->clients, err);
+}
+
+static void find_group(struct serve *s)
+{
+    const struct group *group = getgrnam(socket_group);
+
+    s->has_group = group != NULL && geteuid() == 0;
+    if (s->has_group)
+        s->group = group->gr_gid;
+}
+
 static int open_all(struct serve *s, struct err *err)
 {
     static const char *const prefixes[] = {
@@ -194,22 +225,32 @@ static int open_all(struct serve *s, struct err *err)
     s->shim_fd = memfd_program("sandbox-shim", embed_shim().data, embed_shim().len);
     if (s->shim_fd < 0)
         return err_errno(err, s->shim_fd, "load sandbox-shim");
+    r = load_clients(s, err);
+    if (r == 0)
+        r = doctor_fork(s->config->state_dir, &s->doctor_fd, err);
+    if (r < 0)
+        return r;
+    find_group(s);
     s->notify_fd = notify_socket();
     s->listen_fd = inherited_socket();
     s->made_socket = s->listen_fd < 0;
+    if (s->made_socket && mkdir(s->config->runtime_dir, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "make directory %s", s->config->runtime_dir);
     if (s->made_socket)
-        s->listen_fd = make_socket(s->config->socket, err);
+        s->listen_fd = make_socket(s, s->config->socket, err);
     return s->listen_fd < 0 ? s->listen_fd : 0;
 }
 
 static void serve_done(struct serve *s)
 {
-    const int fds[] = {s->tree_fd, s->shim_fd, s->listen_fd, s->lock_fd, s->notify_fd};
+    const int fds[] = {s->tree_fd, s->shim_fd,   s->listen_fd,
+                       s->lock_fd, s->notify_fd, s->doctor_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
     policies_free(s->policies);
+    client_policy_free(s->clients);
     launcher_free(s->launcher);
 }
 
@@ -300,7 +341,11 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .on_ready = on_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
-    struct native_config native = {.owner = geteuid(), .doctor_fd = FD_NONE};
+    struct native_config native = {.owner = geteuid(),
+                                   .clients = s->clients,
+                                   .has_group = s->has_group,
+                                   .group = s->group,
+                                   .doctor_fd = take_fd(&s->doctor_fd)};
     int r;
 
     d->listen_fd = take_fd(&s->listen_fd);
@@ -402,12 +447,15 @@ int serve_run(const struct serve_config *config, struct err *err)
                       .shim_fd = FD_NONE,
                       .listen_fd = FD_NONE,
                       .lock_fd = FD_NONE,
-                      .notify_fd = FD_NONE};
+                      .notify_fd = FD_NONE,
+                      .doctor_fd = FD_NONE};
     int pair[2], r;
     pid_t child;
 
     if (config->debug)
         log_set_level(LOG_LEVEL_DEBUG);
+    /* What whoever started us had open is not ours to keep, and must not get into a sandbox. */
+    (void)sys_close_range(inherited_socket() >= 0 ? LISTEN_FDS_START + 1 : LISTEN_FDS_START, ~0U, 0);
     r = open_all(&s, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, -errno, "launcher socket");

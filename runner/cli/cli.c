@@ -26,7 +26,7 @@ const struct opt global_options[] = {
     {0},
 };
 
-const struct verb *const verbs[] = { &verb_run, &verb_doctor, &verb_version, &verb_help, NULL };
+const struct verb *const verbs[] = { &verb_run, &verb_serve, &verb_doctor, &verb_version, &verb_help, NULL };
 /* clang-format on */
 
 struct top_args {

@@ -46,7 +46,7 @@ struct verb {
     int (*main)(const struct verb *v, const struct globals *g, char **argv);
 };
 
-extern const struct verb verb_run, verb_doctor, verb_version, verb_help;
+extern const struct verb verb_run, verb_serve, verb_doctor, verb_version, verb_help;
 extern const struct verb *const verbs[]; /* NULL-terminated, in the order of help */
 
 /* NULL when there is no such verb. */
