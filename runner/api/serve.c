@@ -455,7 +455,8 @@ int serve_run(const struct serve_config *config, struct err *err)
     if (config->debug)
         log_set_level(LOG_LEVEL_DEBUG);
     /* What whoever started us had open is not ours to keep, and must not get into a sandbox. */
-    (void)sys_close_range(inherited_socket() >= 0 ? LISTEN_FDS_START + 1 : LISTEN_FDS_START, ~0U, 0);
+    (void)sys_close_range(inherited_socket() >= 0 ? LISTEN_FDS_START + 1 : LISTEN_FDS_START, ~0U,
+                          0);
     r = open_all(&s, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, -errno, "launcher socket");

@@ -49,17 +49,6 @@ static const char *const state_names[SANDBOX_STATE_MAX] = {
 };
 
 /* What clients may ask in which state; an empty cell is refused. */
-enum request {
-    REQ_START,
-    REQ_STOP,
-    REQ_PAUSE,
-    REQ_RESUME,
-    REQ_SIGNAL,
-    REQ_INIT,
-    REQ_REMOVE,
-    REQ_REMOVE_FORCE,
-    REQ_MAX
-};
 
 #define BIT(state) (1U << SANDBOX_##state)
 static const unsigned allowed[REQ_MAX] = {
@@ -76,10 +65,7 @@ static const unsigned allowed[REQ_MAX] = {
                          BIT(STOPPING) | BIT(STOPPED) | BIT(BROKEN),
 };
 
-static void end_init(struct sandbox *s);
-static int launch(struct sandbox *s, struct err *err);
 static void on_main_exited(void *data, struct exec *e);
-static void begin_removal(struct sandbox *s);
 
 /* ---- small things ---- */
 
@@ -96,7 +82,7 @@ const char *sandbox_state_name(enum sandbox_state state)
     return state > SANDBOX_INVALID && state < SANDBOX_STATE_MAX ? state_names[state] : "invalid";
 }
 
-static int check(const struct sandbox *s, enum request req, struct err *err)
+int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err)
 {
     if (s->gone)
         return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
@@ -105,14 +91,14 @@ static int check(const struct sandbox *s, enum request req, struct err *err)
     return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s), sandbox_state_name(s->state));
 }
 
-static void set_state(struct sandbox *s, enum sandbox_state state)
+void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
 {
     log_info("sandbox", "id=%s %s -> %s", s->id, sandbox_state_name(s->state),
              sandbox_state_name(state));
     s->state = state;
 }
 
-static void emit(struct sandbox *s, const char *type, const char *detail)
+void sandbox_emit(struct sandbox *s, const char *type, const char *detail)
 {
     events_emit(s->sup->events, type, s->id, sandbox_name(s), detail);
 }
@@ -149,97 +135,7 @@ void sandbox_unref(struct sandbox *s)
     uv_close((uv_handle_t *)&s->idle, on_timer_closed);
 }
 
-static int wait_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err)
-{
-    struct waiter *w, **at = list;
-
-    if (cb == NULL)
-        return 0;
-    w = calloc(1, sizeof(*w));
-    if (w == NULL)
-        return err_errno(err, -ENOMEM, "sandbox");
-    *w = (struct waiter){.cb = cb, .data = data};
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = w;
-    return 0;
-}
-
-/* The list is taken first: who is answered may ask again. */
-static void wait_answer(struct waiter **list, int r, const struct err *err)
-{
-    struct waiter *w = *list;
-
-    *list = NULL;
-    while (w != NULL) {
-        struct waiter *next = w->next;
-
-        w->cb(w->data, r, err);
-        free(w);
-        w = next;
-    }
-}
-
-static bool wait_forget(struct waiter **list, const void *data)
-{
-    bool found = false;
-
-    while (*list != NULL) {
-        struct waiter *w = *list;
-
-        if (w->data != data) {
-            list = &w->next;
-            continue;
-        }
-        *list = w->next;
-        free(w);
-        found = true;
-    }
-    return found;
-}
-
-/* Answers once from the loop, for what is true already: a callback is never called from within the
- * call that it was given to. */
-struct soon {
-    uv_idle_t idle;
-    struct sandbox *s;
-    sandbox_cb cb;
-    void *data;
-    int r;
-};
-
-static void on_soon_closed(uv_handle_t *h)
-{
-    free(h->data);
-}
-
-static void on_soon(uv_idle_t *h)
-{
-    struct soon *soon = h->data;
-
-    (void)uv_idle_stop(h);
-    soon->cb(soon->data, soon->r, NULL);
-    sandbox_unref(soon->s);
-    uv_close((uv_handle_t *)h, on_soon_closed);
-}
-
-static int answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err)
-{
-    struct soon *soon;
-
-    if (cb == NULL)
-        return 0;
-    soon = calloc(1, sizeof(*soon));
-    if (soon == NULL)
-        return err_errno(err, -ENOMEM, "sandbox");
-    *soon = (struct soon){.s = s, .cb = cb, .data = data, .r = r};
-    (void)uv_idle_init(s->sup->loop, &soon->idle);
-    soon->idle.data = soon;
-    sandbox_ref(s);
-    return uv_idle_start(&soon->idle, on_soon);
-}
-
-static void save_state(struct sandbox *s)
+void sandbox_save_state(struct sandbox *s)
 {
     struct stored_state state = {.state = s->state,
                                  .created_ms = s->created_ms,
@@ -258,7 +154,7 @@ static void save_state(struct sandbox *s)
 
 /* ---- launcher requests ---- */
 
-static int send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err)
+int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -280,7 +176,7 @@ static void on_helper_idle(uv_timer_t *h)
     struct sandbox *s = h->data;
 
     if (s->state == SANDBOX_STOPPED && s->channel != NULL && s->execs == NULL && s->on_init == NULL)
-        end_init(s);
+        sandbox_end_init(s);
     else if (s->state == SANDBOX_STOPPED && s->channel != NULL)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
@@ -290,23 +186,23 @@ static void stopped(struct sandbox *s)
     bool restart = false;
 
     if (s->state == SANDBOX_STOPPING || s->state == SANDBOX_STARTING) {
-        set_state(s, SANDBOX_STOPPED);
-        save_state(s);
-        emit(s, "stop", NULL);
+        sandbox_set_state(s, SANDBOX_STOPPED);
+        sandbox_save_state(s);
+        sandbox_emit(s, "stop", NULL);
         restart = true;
     }
     if (s->state == SANDBOX_REMOVING) {
-        begin_removal(s);
+        sandbox_begin_removal(s);
         return;
     }
-    wait_answer(&s->on_stopped, 0, NULL);
+    waiters_answer(&s->on_stopped, 0, NULL);
     if (s->gone || s->state != SANDBOX_STOPPED)
         return;
     if (s->want_running || s->on_init != NULL) {
         struct err err = ERR_NONE;
 
-        if (launch(s, &err) < 0)
-            wait_answer(&s->on_init, err.code, &err);
+        if (sandbox_launch(s, &err) < 0)
+            waiters_answer(&s->on_init, err.code, &err);
     } else if (restart) {
         sandbox_maybe_restart(s);
     }
@@ -323,7 +219,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
     if (reply != NULL && reply->oom_kills > 0) {
         s->oom_killed = true;
-        emit(s, "oom", NULL);
+        sandbox_emit(s, "oom", NULL);
     }
     if (r != -ECANCELED && r != -EPIPE)
         stopped(s);
@@ -340,13 +236,13 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
     (void)fds;
     if (r < 0 && r != -ENOENT)
         log_warn("sandbox", "id=%s kill: %s", s->id, err->msg);
-    if (send_verb(s, LAUNCH_STOP, on_stop_reply, &again) < 0)
+    if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &again) < 0)
         s->ending = false;
     sandbox_unref(s);
 }
 
 /* Ends init and with it all that is left; on_stop_reply follows. */
-static void end_init(struct sandbox *s)
+void sandbox_end_init(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
@@ -359,7 +255,7 @@ static void end_init(struct sandbox *s)
         channel_close(s->channel);
         s->channel = NULL;
     }
-    if (send_verb(s, LAUNCH_KILL, on_kill_reply, &err) < 0) {
+    if (sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, &err) < 0) {
         s->ending = false;
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);
     }
@@ -371,8 +267,8 @@ static void on_init_gone(void *data)
 
     sandbox_ref(s);
     if (s->state == SANDBOX_CREATED || s->state == SANDBOX_CREATING)
-        set_state(s, SANDBOX_STOPPING);
-    end_init(s); /* the main process's end comes by exec_all_lost */
+        sandbox_set_state(s, SANDBOX_STOPPING);
+    sandbox_end_init(s); /* the main process's end comes by exec_all_lost */
     sandbox_unref(s);
 }
 
@@ -402,15 +298,13 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
     s->want_running = false;
     if (s->state == SANDBOX_CREATING)
-        set_state(s, SANDBOX_STOPPED); /* never came to be; whoever created it removes it */
+        sandbox_set_state(s, SANDBOX_STOPPED); /* never came to be; whoever created it removes it */
     else if (s->state == SANDBOX_STARTING)
-        set_state(s, SANDBOX_STOPPED);
-    save_state(s);
-    wait_answer(&s->on_init, r, err);
-    wait_answer(&s->on_started, r, err);
+        sandbox_set_state(s, SANDBOX_STOPPED);
+    sandbox_save_state(s);
+    waiters_answer(&s->on_init, r, err);
+    waiters_answer(&s->on_started, r, err);
 }
-
-static void start_main(struct sandbox *s);
 
 static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
@@ -421,7 +315,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     (void)reply;
     s->launching = false;
     if (r == 0 && (s->state == SANDBOX_REMOVING || s->sup->stopping)) {
-        end_init(s); /* it is to go all the same */
+        sandbox_end_init(s); /* it is to go all the same */
         sandbox_unref(s);
         return;
     }
@@ -433,25 +327,25 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     }
     if (r < 0) {
         if (s->state == SANDBOX_REMOVING)
-            begin_removal(s);
+            sandbox_begin_removal(s);
         else if (r != -ECANCELED)
             start_failed(s, r, err);
         sandbox_unref(s);
         return;
     }
     if (s->state == SANDBOX_CREATING) {
-        set_state(s, SANDBOX_CREATED);
-        emit(s, "create", NULL);
+        sandbox_set_state(s, SANDBOX_CREATED);
+        sandbox_emit(s, "create", NULL);
     }
-    wait_answer(&s->on_init, 0, NULL);
+    waiters_answer(&s->on_init, 0, NULL);
     if (s->want_running)
-        start_main(s);
+        sandbox_start_main(s);
     else if (s->state == SANDBOX_STOPPED)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
     sandbox_unref(s);
 }
 
-static int launch(struct sandbox *s, struct err *err)
+int sandbox_launch(struct sandbox *s, struct err *err)
 {
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -483,7 +377,7 @@ static void on_hard_timeout(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    emit(s, "timeout", NULL);
+    sandbox_emit(s, "timeout", NULL);
     (void)sandbox_stop(s, 0, NULL, NULL, &err);
 }
 
@@ -496,7 +390,7 @@ static void on_inactive(uv_timer_t *h)
         sandbox_touch(s); /* something runs in it: that is activity */
         return;
     }
-    emit(s, "inactive", NULL);
+    sandbox_emit(s, "inactive", NULL);
     (void)sandbox_stop(s, LIMIT_UNSET, NULL, NULL, &err);
 }
 
@@ -518,13 +412,13 @@ static void on_main_started(void *data, struct exec *e)
     s->has_exit = false;
     s->error[0] = '\0';
     if (s->state == SANDBOX_STARTING)
-        set_state(s, SANDBOX_RUNNING);
-    save_state(s);
-    emit(s, "start", NULL);
+        sandbox_set_state(s, SANDBOX_RUNNING);
+    sandbox_save_state(s);
+    sandbox_emit(s, "start", NULL);
     if (s->spec->timeout_ms != LIMIT_UNSET)
         (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)s->spec->timeout_ms, 0);
     sandbox_touch(s);
-    wait_answer(&s->on_started, 0, NULL);
+    waiters_answer(&s->on_started, 0, NULL);
 }
 
 /* As Docker: what cannot be executed leaves the sandbox stopped, with 126 or 127. */
@@ -539,15 +433,15 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     s->finished_ms = now_ms();
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->want_running = false;
-    wait_answer(&s->on_started, err->code, err);
-    wait_answer(&s->on_exit, exit_code, NULL);
-    end_init(s); /* the inner PID 1 is spent */
+    waiters_answer(&s->on_started, err->code, err);
+    waiters_answer(&s->on_exit, exit_code, NULL);
+    sandbox_end_init(s); /* the inner PID 1 is spent */
 }
 
 const struct exec_events sandbox_main_events = {
     .started = on_main_started, .failed = on_main_failed, .exited = on_main_exited};
 
-static void start_main(struct sandbox *s)
+void sandbox_start_main(struct sandbox *s)
 {
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
@@ -558,7 +452,7 @@ static void start_main(struct sandbox *s)
     if (s->main != NULL)
         return;
     (void)uv_timer_stop(&s->timer);
-    set_state(s, SANDBOX_STARTING);
+    sandbox_set_state(s, SANDBOX_STARTING);
     o.argv = s->spec->argv;
     o.main = true;
     o.keep = true;
@@ -572,7 +466,7 @@ static void start_main(struct sandbox *s)
     }
     if (r < 0) {
         start_failed(s, r, &err);
-        end_init(s);
+        sandbox_end_init(s);
         return;
     }
     s->main = e;
@@ -580,7 +474,7 @@ static void start_main(struct sandbox *s)
 
 static void on_stragglers(uv_timer_t *h)
 {
-    end_init(h->data);
+    sandbox_end_init(h->data);
 }
 
 static void on_main_exited(void *data, struct exec *e)
@@ -595,27 +489,27 @@ static void on_main_exited(void *data, struct exec *e)
     if (s->finished_ms - s->started_ms >= RESTART_HEALTHY_MS)
         s->failures_in_row = 0;
     (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit_code);
-    emit(s, "exit", detail);
+    sandbox_emit(s, "exit", detail);
     (void)uv_timer_stop(&s->timer);
     (void)uv_timer_stop(&s->idle);
     if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STARTING)
-        set_state(s, SANDBOX_STOPPING);
-    save_state(s);
-    wait_answer(&s->on_exit, s->exit_code, NULL);
+        sandbox_set_state(s, SANDBOX_STOPPING);
+    sandbox_save_state(s);
+    waiters_answer(&s->on_exit, s->exit_code, NULL);
     exec_unref(e);
     /* With its PID 1 the inner namespace has ended; init tells of the others before it is ended,
      * too. */
     if (exec_any_alive(s))
         (void)uv_timer_start(&s->timer, on_stragglers, STRAGGLERS_MS, 0);
     else
-        end_init(s);
+        sandbox_end_init(s);
 }
 
 void sandbox_exec_ended(struct sandbox *s)
 {
     if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && s->channel != NULL &&
         !exec_any_alive(s))
-        end_init(s);
+        sandbox_end_init(s);
 }
 
 /* ---- restart ---- */
@@ -629,10 +523,10 @@ static void on_restart(uv_timer_t *h)
         return;
     s->restarts++;
     s->want_running = true;
-    emit(s, "restart", NULL);
+    sandbox_emit(s, "restart", NULL);
     if (s->channel != NULL)
-        start_main(s);
-    else if (launch(s, &err) < 0)
+        sandbox_start_main(s);
+    else if (sandbox_launch(s, &err) < 0)
         start_failed(s, err.code, &err);
 }
 
@@ -667,205 +561,6 @@ void sandbox_maybe_restart(struct sandbox *s)
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
 }
 
-/* ---- what clients ask ---- */
-
-int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
-{
-    int r;
-
-    r = check(s, REQ_START, err);
-    if (r == 0 && s->spec->argv[0] == NULL)
-        r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
-    if (r == 0)
-        r = wait_add(&s->on_started, cb, data, err);
-    if (r < 0)
-        return r;
-    s->user_stopped = false;
-    s->failures_in_row = 0;
-    s->want_running = true;
-    if (s->channel != NULL) {
-        start_main(s);
-        return 0;
-    }
-    r = launch(s, err);
-    if (r < 0) {
-        s->want_running = false;
-        (void)wait_forget(&s->on_started, data);
-    }
-    return r;
-}
-
-static void on_stop_deadline(uv_timer_t *h)
-{
-    struct sandbox *s = h->data;
-
-    if (s->main != NULL && exec_signal(s->main, SIGKILL, true) == 0)
-        (void)uv_timer_start(&s->timer, on_stop_deadline, KILL_AFTER_MS, 0);
-    else
-        end_init(s);
-}
-
-static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                          const struct err *err)
-{
-    (void)r;
-    (void)reply;
-    (void)fds;
-    (void)err; /* what stays frozen is ended by the deadline */
-    sandbox_unref(data);
-}
-
-int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
-{
-    int r;
-
-    r = check(s, REQ_STOP, err);
-    if (r < 0)
-        return r;
-    s->user_stopped = true;
-    s->want_running = false;
-    if (s->state == SANDBOX_STOPPED) {
-        (void)uv_timer_stop(&s->timer); /* a restart that was due */
-        return answer_soon(s, 0, cb, data, err);
-    }
-    r = wait_add(&s->on_stopped, cb, data, err);
-    if (r < 0)
-        return r;
-    if (timeout_ms == LIMIT_UNSET)
-        timeout_ms = s->spec->stop_timeout_ms;
-    /* Frozen processes take no signal. */
-    if (s->state == SANDBOX_PAUSED)
-        (void)send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    if (s->state != SANDBOX_STOPPING)
-        set_state(s, SANDBOX_STOPPING);
-    if (s->main == NULL) {
-        end_init(s);
-        return 0;
-    }
-    if (timeout_ms == 0) {
-        on_stop_deadline(&s->timer);
-        return 0;
-    }
-    (void)exec_signal(s->main, s->spec->stop_signal, false);
-    (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
-    return 0;
-}
-
-struct restart {
-    struct sandbox *s;
-    sandbox_cb cb;
-    void *data;
-};
-
-static void on_restart_stopped(void *data, int r, const struct err *err)
-{
-    struct restart *rs = data;
-    struct err own = ERR_NONE;
-
-    if (r == 0) {
-        r = sandbox_start(rs->s, rs->cb, rs->data, &own);
-        err = &own;
-    }
-    if (r < 0 && rs->cb != NULL)
-        rs->cb(rs->data, r, err);
-    sandbox_unref(rs->s);
-    free(rs);
-}
-
-int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
-                    struct err *err)
-{
-    struct restart *rs = calloc(1, sizeof(*rs));
-    int r;
-
-    if (rs == NULL)
-        return err_errno(err, -ENOMEM, "restart");
-    *rs = (struct restart){.s = s, .cb = cb, .data = data};
-    r = sandbox_stop(s, timeout_ms, on_restart_stopped, rs, err);
-    if (r < 0)
-        free(rs);
-    else
-        sandbox_ref(s);
-    return r;
-}
-
-/* One pause or resume under way. */
-struct freeze {
-    struct sandbox *s;
-    bool freeze;
-    sandbox_cb cb;
-    void *data;
-};
-
-static void on_freeze_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                            const struct err *err)
-{
-    struct freeze *f = data;
-    struct sandbox *s = f->s;
-
-    (void)reply;
-    (void)fds;
-    if (r == 0 && s->state == (f->freeze ? SANDBOX_RUNNING : SANDBOX_PAUSED)) {
-        set_state(s, f->freeze ? SANDBOX_PAUSED : SANDBOX_RUNNING);
-        save_state(s);
-        emit(s, f->freeze ? "pause" : "resume", NULL);
-    }
-    if (f->cb != NULL)
-        f->cb(f->data, r, err);
-    sandbox_unref(s);
-    free(f);
-}
-
-static int freeze(struct sandbox *s, bool on, sandbox_cb cb, void *data, struct err *err)
-{
-    auto_buf struct buf b = BUF_INIT(0);
-    struct freeze *f = calloc(1, sizeof(*f));
-    int r;
-
-    if (f == NULL)
-        return err_errno(err, -ENOMEM, "pause");
-    *f = (struct freeze){.s = s, .freeze = on, .cb = cb, .data = data};
-    launch_begin(&b, on ? LAUNCH_FREEZE : LAUNCH_THAW);
-    launch_put_string(&b, TAG_ID, s->id);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_freeze_reply, f, err);
-    if (r < 0)
-        free(f);
-    else
-        sandbox_ref(s);
-    return r;
-}
-
-int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
-{
-    int r = check(s, REQ_PAUSE, err);
-
-    return r < 0 ? r : freeze(s, true, cb, data, err);
-}
-
-int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
-{
-    int r = check(s, REQ_RESUME, err);
-
-    return r < 0 ? r : freeze(s, false, cb, data, err);
-}
-
-int sandbox_signal(struct sandbox *s, int signo, struct err *err)
-{
-    int r;
-
-    r = check(s, REQ_SIGNAL, err);
-    if (r < 0)
-        return r;
-    if (s->main == NULL)
-        return err_set(err, -EBUSY, "sandbox %s has no main process", sandbox_name(s));
-    if (s->state == SANDBOX_PAUSED && signo == SIGKILL)
-        (void)send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    r = exec_signal(s->main, signo, false);
-    return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
-}
-
 /* ---- removing ---- */
 
 /* Nothing that somebody still waits for can happen to it any more. */
@@ -876,7 +571,7 @@ static void answer_gone(struct sandbox *s)
 
     (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        wait_answer(lists[i], err.code, &err);
+        waiters_answer(lists[i], err.code, &err);
 }
 
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -889,32 +584,32 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     if (r < 0 && r != -ENOENT) {
         log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
         if (r != -ECANCELED && r != -EPIPE)
-            set_state(s, SANDBOX_STOPPED);
-        wait_answer(&s->on_removed, r, err);
+            sandbox_set_state(s, SANDBOX_STOPPED);
+        waiters_answer(&s->on_removed, r, err);
         sandbox_unref(s);
         return;
     }
     (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
-    emit(s, "destroy", NULL);
+    sandbox_emit(s, "destroy", NULL);
     sandbox_forget(s);
     answer_gone(s);
-    wait_answer(&s->on_removed, 0, NULL);
+    waiters_answer(&s->on_removed, 0, NULL);
     sandbox_unref(s);
 }
 
-static void begin_removal(struct sandbox *s)
+void sandbox_begin_removal(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
     (void)uv_timer_stop(&s->timer);
     (void)uv_timer_stop(&s->idle);
     if (s->channel != NULL || s->ending) {
-        end_init(s); /* and again, when it has gone */
+        sandbox_end_init(s); /* and again, when it has gone */
         return;
     }
-    if (send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
-        set_state(s, SANDBOX_STOPPED);
-        wait_answer(&s->on_removed, err.code, &err);
+    if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
+        sandbox_set_state(s, SANDBOX_STOPPED);
+        waiters_answer(&s->on_removed, err.code, &err);
     }
 }
 
@@ -922,106 +617,29 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
 {
     int r;
 
-    r = check(s, force ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
+    r = sandbox_check(s, force ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
     if (r == 0)
-        r = wait_add(&s->on_removed, cb, data, err);
+        r = waiters_add(&s->on_removed, cb, data, err);
     if (r < 0)
         return r;
     s->want_running = false;
     s->user_stopped = true;
-    set_state(s, SANDBOX_REMOVING);
+    sandbox_set_state(s, SANDBOX_REMOVING);
     if (!s->launching) /* else its answer goes on with it */
-        begin_removal(s);
+        sandbox_begin_removal(s);
     return 0;
 }
 
 /* ---- the rest ---- */
 
-int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
-{
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
-        return answer_soon(s, s->exit_code, cb, data, err);
-    return wait_add(&s->on_exit, cb, data, err);
-}
-
-bool sandbox_wait_cancel(struct sandbox *s, void *data)
-{
-    return wait_forget(&s->on_exit, data);
-}
-
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    int r = wait_add(&s->on_init, cb, data, err);
+    int r = waiters_add(&s->on_init, cb, data, err);
 
     if (r == 0)
-        r = launch(s, err);
+        r = sandbox_launch(s, err);
     if (r < 0)
-        (void)wait_forget(&s->on_init, data);
-    return r;
-}
-
-int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
-{
-    int r;
-
-    r = check(s, REQ_INIT, err);
-    if (r < 0)
-        return r;
-    sandbox_touch(s);
-    if (s->channel != NULL && !s->ending)
-        return answer_soon(s, 0, cb, data, err);
-    r = wait_add(&s->on_init, cb, data, err);
-    if (r == 0 && s->state == SANDBOX_STOPPED) {
-        r = launch(s, err);
-        if (r < 0)
-            (void)wait_forget(&s->on_init, data);
-    }
-    return r;
-}
-
-struct stats {
-    struct sandbox *s;
-    void (*cb)(void *data, int r, const struct launch_reply *reply, const struct err *err);
-    void *data;
-};
-
-static void on_stats_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                           const struct err *err)
-{
-    struct stats *st = data;
-
-    (void)fds;
-    st->cb(st->data, r, reply, err);
-    sandbox_unref(st->s);
-    free(st);
-}
-
-int sandbox_stats(struct sandbox *s,
-                  void (*cb)(void *, int, const struct launch_reply *, const struct err *),
-                  void *data, struct err *err)
-{
-    auto_buf struct buf b = BUF_INIT(0);
-    struct stats *st;
-    int r;
-
-    if (s->channel == NULL)
-        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
-                       sandbox_state_name(s->state));
-    st = calloc(1, sizeof(*st));
-    if (st == NULL)
-        return err_errno(err, -ENOMEM, "stats");
-    *st = (struct stats){.s = s, .cb = cb, .data = data};
-    launch_begin(&b, LAUNCH_STATS);
-    launch_put_string(&b, TAG_ID, s->id);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_stats_reply, st, err);
-    if (r < 0)
-        free(st);
-    else
-        sandbox_ref(s);
+        (void)waiters_forget(&s->on_init, data);
     return r;
 }
 

@@ -6,9 +6,11 @@
 
 #include "core/channel.h"
 #include "core/exec.h"
+#include "core/launcher-client.h"
 #include "core/process.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
+#include "launch/request.h"
 
 enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
@@ -70,7 +72,43 @@ uint64_t sandbox_next_exec_id(struct sandbox *s);
  * list and its strings. NULL on OOM. */
 char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
 
+/* waiters.c */
+int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err);
+/* The list is emptied first: who is answered may ask again. */
+void waiters_answer(struct waiter **list, int r, const struct err *err);
+/* Takes those with this data off; returns whether there was one. */
+bool waiters_forget(struct waiter **list, const void *data);
+/* Answers from the loop, for what is true already. */
+int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err);
+
 /* sandbox.c */
+/* What clients may ask; the table of states is in sandbox.c. */
+enum sandbox_request {
+    REQ_START,
+    REQ_STOP,
+    REQ_PAUSE,
+    REQ_RESUME,
+    REQ_SIGNAL,
+    REQ_INIT,
+    REQ_REMOVE,
+    REQ_REMOVE_FORCE,
+    REQ_MAX
+};
+int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err);
+void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
+void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
+void sandbox_save_state(struct sandbox *s);
+/* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
+ * lets go. */
+int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
+/* Starts init; 0 also when that is under way. */
+int sandbox_launch(struct sandbox *s, struct err *err);
+/* Starts the main process in a sandbox whose init runs. */
+void sandbox_start_main(struct sandbox *s);
+/* Ends init and with it all that runs. */
+void sandbox_end_init(struct sandbox *s);
+/* Goes on with the removal of one in SANDBOX_REMOVING. */
+void sandbox_begin_removal(struct sandbox *s);
 /* A process has ended: the last one after the main one lets the sandbox stop. */
 void sandbox_exec_ended(struct sandbox *s);
 /* Starts init of a new one. */

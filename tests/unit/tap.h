@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * A TAP helper: TEST(name) { … } registers itself; CHECK* print both values and go on, so one run shows every failure.
- * A test program is one file with tests and TAP_MAIN at the end.
+ * A TAP helper: TEST(name) { … } registers itself; CHECK* print both values and go on, so one run
+ * shows every failure. A test program is one file with tests and TAP_MAIN at the end.
  */
 
 #include <stdbool.h>
@@ -63,7 +63,8 @@ static inline void tap_add(struct tap_test *t)
             tap_fail("%s is \"%s\", want \"%s\"", #got, got_ ? got_ : "(null)", want_);            \
     } while (0)
 
-/* Marks the running test as skipped; return from it right after. RIND_MUST_WORK=1 turns it into a failure. */
+/* Marks the running test as skipped; return from it right after. RIND_MUST_WORK=1 turns it into a
+ * failure. */
 #define SKIP(reason)                                                                               \
     do {                                                                                           \
         tap_skipped = (reason);                                                                    \

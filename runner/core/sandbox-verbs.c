@@ -1,0 +1,293 @@
+/*
+ * What clients ask of a sandbox. Each call asks the state table first, then begins what sandbox.c
+ * carries on.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/launcher-client.h"
+#include "core/sandbox.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+
+enum { KILL_AFTER_MS = 5000 /* SIGKILL was sent and the main process is still there */ };
+
+int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r;
+
+    r = sandbox_check(s, REQ_START, err);
+    if (r == 0 && s->spec->argv[0] == NULL)
+        r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
+    if (r == 0)
+        r = waiters_add(&s->on_started, cb, data, err);
+    if (r < 0)
+        return r;
+    s->user_stopped = false;
+    s->failures_in_row = 0;
+    s->want_running = true;
+    if (s->channel != NULL) {
+        sandbox_start_main(s);
+        return 0;
+    }
+    r = sandbox_launch(s, err);
+    if (r < 0) {
+        s->want_running = false;
+        (void)waiters_forget(&s->on_started, data);
+    }
+    return r;
+}
+
+static void on_stop_deadline(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+
+    if (s->main != NULL && exec_signal(s->main, SIGKILL, true) == 0)
+        (void)uv_timer_start(&s->timer, on_stop_deadline, KILL_AFTER_MS, 0);
+    else
+        sandbox_end_init(s);
+}
+
+static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
+{
+    (void)r;
+    (void)reply;
+    (void)fds;
+    (void)err; /* what stays frozen is ended by the deadline */
+    sandbox_unref(data);
+}
+
+int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
+{
+    int r;
+
+    r = sandbox_check(s, REQ_STOP, err);
+    if (r < 0)
+        return r;
+    s->user_stopped = true;
+    s->want_running = false;
+    if (s->state == SANDBOX_STOPPED) {
+        (void)uv_timer_stop(&s->timer); /* a restart that was due */
+        return sandbox_answer_soon(s, 0, cb, data, err);
+    }
+    r = waiters_add(&s->on_stopped, cb, data, err);
+    if (r < 0)
+        return r;
+    if (timeout_ms == LIMIT_UNSET)
+        timeout_ms = s->spec->stop_timeout_ms;
+    /* Frozen processes take no signal. */
+    if (s->state == SANDBOX_PAUSED)
+        (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
+    if (s->state != SANDBOX_STOPPING)
+        sandbox_set_state(s, SANDBOX_STOPPING);
+    if (s->main == NULL) {
+        sandbox_end_init(s);
+        return 0;
+    }
+    if (timeout_ms == 0) {
+        on_stop_deadline(&s->timer);
+        return 0;
+    }
+    (void)exec_signal(s->main, s->spec->stop_signal, false);
+    (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
+    return 0;
+}
+
+struct restart {
+    struct sandbox *s;
+    sandbox_cb cb;
+    void *data;
+};
+
+static void on_restart_stopped(void *data, int r, const struct err *err)
+{
+    struct restart *rs = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = sandbox_start(rs->s, rs->cb, rs->data, &own);
+        err = &own;
+    }
+    if (r < 0 && rs->cb != NULL)
+        rs->cb(rs->data, r, err);
+    sandbox_unref(rs->s);
+    free(rs);
+}
+
+int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
+                    struct err *err)
+{
+    struct restart *rs = calloc(1, sizeof(*rs));
+    int r;
+
+    if (rs == NULL)
+        return err_errno(err, -ENOMEM, "restart");
+    *rs = (struct restart){.s = s, .cb = cb, .data = data};
+    r = sandbox_stop(s, timeout_ms, on_restart_stopped, rs, err);
+    if (r < 0)
+        free(rs);
+    else
+        sandbox_ref(s);
+    return r;
+}
+
+/* One pause or resume under way. */
+struct freeze {
+    struct sandbox *s;
+    bool freeze;
+    sandbox_cb cb;
+    void *data;
+};
+
+static void on_freeze_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
+{
+    struct freeze *f = data;
+    struct sandbox *s = f->s;
+
+    (void)reply;
+    (void)fds;
+    if (r == 0 && s->state == (f->freeze ? SANDBOX_RUNNING : SANDBOX_PAUSED)) {
+        sandbox_set_state(s, f->freeze ? SANDBOX_PAUSED : SANDBOX_RUNNING);
+        sandbox_save_state(s);
+        sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
+    }
+    if (f->cb != NULL)
+        f->cb(f->data, r, err);
+    sandbox_unref(s);
+    free(f);
+}
+
+static int freeze(struct sandbox *s, bool on, sandbox_cb cb, void *data, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    struct freeze *f = calloc(1, sizeof(*f));
+    int r;
+
+    if (f == NULL)
+        return err_errno(err, -ENOMEM, "pause");
+    *f = (struct freeze){.s = s, .freeze = on, .cb = cb, .data = data};
+    launch_begin(&b, on ? LAUNCH_FREEZE : LAUNCH_THAW);
+    launch_put_string(&b, TAG_ID, s->id);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(s->sup->launcher, &b, on_freeze_reply, f, err);
+    if (r < 0)
+        free(f);
+    else
+        sandbox_ref(s);
+    return r;
+}
+
+int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r = sandbox_check(s, REQ_PAUSE, err);
+
+    return r < 0 ? r : freeze(s, true, cb, data, err);
+}
+
+int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r = sandbox_check(s, REQ_RESUME, err);
+
+    return r < 0 ? r : freeze(s, false, cb, data, err);
+}
+
+int sandbox_signal(struct sandbox *s, int signo, struct err *err)
+{
+    int r;
+
+    r = sandbox_check(s, REQ_SIGNAL, err);
+    if (r < 0)
+        return r;
+    if (s->main == NULL)
+        return err_set(err, -EBUSY, "sandbox %s has no main process", sandbox_name(s));
+    if (s->state == SANDBOX_PAUSED && signo == SIGKILL)
+        (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
+    r = exec_signal(s->main, signo, false);
+    return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
+}
+
+int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    if (s->gone)
+        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
+        return sandbox_answer_soon(s, s->exit_code, cb, data, err);
+    return waiters_add(&s->on_exit, cb, data, err);
+}
+
+bool sandbox_wait_cancel(struct sandbox *s, void *data)
+{
+    return waiters_forget(&s->on_exit, data);
+}
+
+int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r;
+
+    r = sandbox_check(s, REQ_INIT, err);
+    if (r < 0)
+        return r;
+    sandbox_touch(s);
+    if (s->channel != NULL && !s->ending)
+        return sandbox_answer_soon(s, 0, cb, data, err);
+    r = waiters_add(&s->on_init, cb, data, err);
+    if (r == 0 && s->state == SANDBOX_STOPPED) {
+        r = sandbox_launch(s, err);
+        if (r < 0)
+            (void)waiters_forget(&s->on_init, data);
+    }
+    return r;
+}
+
+struct stats {
+    struct sandbox *s;
+    void (*cb)(void *data, int r, const struct launch_reply *reply, const struct err *err);
+    void *data;
+};
+
+static void on_stats_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
+{
+    struct stats *st = data;
+
+    (void)fds;
+    st->cb(st->data, r, reply, err);
+    sandbox_unref(st->s);
+    free(st);
+}
+
+int sandbox_stats(struct sandbox *s,
+                  void (*cb)(void *, int, const struct launch_reply *, const struct err *),
+                  void *data, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    struct stats *st;
+    int r;
+
+    if (s->channel == NULL)
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(s->state));
+    st = calloc(1, sizeof(*st));
+    if (st == NULL)
+        return err_errno(err, -ENOMEM, "stats");
+    *st = (struct stats){.s = s, .cb = cb, .data = data};
+    launch_begin(&b, LAUNCH_STATS);
+    launch_put_string(&b, TAG_ID, s->id);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(s->sup->launcher, &b, on_stats_reply, st, err);
+    if (r < 0)
+        free(st);
+    else
+        sandbox_ref(s);
+    return r;
+}
