@@ -228,7 +228,7 @@ static int finish_frame(struct frame_decoder *d, struct frame *ret)
         if (r < 0)
             return r;
     } else if (f.kind == FRAME_DATA) {
-        f.data = d->payload;
+        f.data = d->payload != NULL ? d->payload : d->head; /* never NULL, also when empty */
         f.len = d->want;
     }
     d->place = next == LAST ? PLACE_END : next - 1;
@@ -344,11 +344,12 @@ static const char *check_entry(const uint8_t *p, size_t left, size_t *ret_size)
 int frame_get_listing(const void *payload, size_t len, struct frame_listing *ret,
                       const char **reterr_why)
 {
-    const uint8_t *p = payload, *end = p + len;
+    const uint8_t *p = payload, *end;
     uint32_t count;
 
     if (len < FRAME_COUNT_SIZE)
         return refuse(reterr_why, "directory listing without a count");
+    end = p + len;
     count = (uint32_t)get_le(p, FRAME_COUNT_SIZE);
     p += FRAME_COUNT_SIZE;
     for (uint32_t i = 0; i < count; i++) {
