@@ -683,15 +683,16 @@ class Run:
         subprocess.run(["rm", "-rf", self.dir], check=False)
 
 
+def meant_for(vector, transport):
+    """False for a vector that says nothing about this transport: memory, texts of musl, gigabytes."""
+    return transport.native or not {"native", "slow"} & set(vector.get("needs", []))
+
+
 def unmet(vector, transport):
     """Why this vector cannot run here, or None."""
     needs = vector.get("needs", [])
     if ("root" in needs or "user" in vector) and os.geteuid() != 0:
         return "needs root"
-    if "native" in needs and not transport.native:
-        return "needs the shim as a child on the host"
-    if "slow" in needs and not transport.native:
-        return "slow"
     if "run-sandbox" in needs and os.path.exists("/run/sandbox"):
         return "/run/sandbox is in use"
     return transport.refuses(vector)
