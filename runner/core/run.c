@@ -42,6 +42,7 @@ enum {
     STATUS_CANNOT_EXECUTE = 126,
     STATUS_NOT_FOUND = 127,
     MAIN_ID = 1,
+    HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
     ID_BYTES = 8,
     START_TRIES = 8, /* ids are random; a clash is an accident that repeats itself hardly */
 };
@@ -57,37 +58,44 @@ struct run {
     struct launch_result box;
     uv_loop_t loop;
     uv_poll_t control, signals;
-    uv_timer_t timeout;
+    uv_timer_t timeout, hangup;
     int signal_fd;
     struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
     int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
     bool output_open[3];
-    bool started, exited, timed_out, handles_open;
+    bool started, exited, timed_out, hung_up, handles_open;
     int wait_status;
     int failure; /* negative errno when the command could not be started */
     int failure_status;
-    struct termios terminal; /* of stdin, to be restored */
-    bool terminal_raw;
+    struct termios terminal; /* of terminal_fd, to be restored */
+    int terminal_fd;         /* borrowed; -1 = no terminal was changed */
 };
 
 /* ---- the terminal ---- */
 
+/* The sandbox's terminal does the line editing: ours hands keys on as they are. Without stdin it
+ * only has to leave the line ends alone, and ^C stays a signal for us. */
 static void terminal_begin(struct run *r)
 {
+    int fd = r->spec->interactive ? STDIN_FILENO : STDOUT_FILENO;
     struct termios raw;
 
-    if (!r->spec->tty || !r->spec->interactive || tcgetattr(STDIN_FILENO, &r->terminal) < 0)
+    if (!r->spec->tty || tcgetattr(fd, &r->terminal) < 0)
         return;
     raw = r->terminal;
-    cfmakeraw(&raw);
-    r->terminal_raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+    if (r->spec->interactive)
+        cfmakeraw(&raw);
+    else
+        raw.c_oflag &= ~(tcflag_t)OPOST;
+    if (tcsetattr(fd, TCSADRAIN, &raw) == 0)
+        r->terminal_fd = fd;
 }
 
 static void terminal_end(struct run *r)
 {
-    if (r->terminal_raw)
-        (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &r->terminal);
-    r->terminal_raw = false;
+    if (r->terminal_fd >= 0)
+        (void)tcsetattr(r->terminal_fd, TCSADRAIN, &r->terminal);
+    r->terminal_fd = FD_NONE;
 }
 
 static struct winsize terminal_size(void)
@@ -101,12 +109,52 @@ static struct winsize terminal_size(void)
     return size;
 }
 
+static void set_size(struct run *r)
+{
+    struct winsize size = terminal_size();
+
+    if (r->spec->tty && r->fds[0] >= 0)
+        (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
+}
+
 /* ---- the end ---- */
 
 static void maybe_stop(struct run *r)
 {
     if ((r->exited || r->failure < 0) && !r->output_open[1] && !r->output_open[2])
         uv_stop(&r->loop);
+}
+
+static void send_signal(struct run *r, int signo)
+{
+    const struct imsg msg = {.magic = IMSG_MAGIC,
+                             .version = IMSG_VERSION,
+                             .type = IMSG_SIGNAL,
+                             .id = MAIN_ID,
+                             .value = signo};
+
+    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
+}
+
+static void on_hangup_over(uv_timer_t *h)
+{
+    send_signal(h->data, SIGKILL);
+}
+
+/*
+ * Our own terminal has hung up (a closed window, a lost connection): nobody is there any more. The
+ * command gets the SIGHUP and a moment, as a shell's session does; the kernel drops the signal for
+ * a process 1 that does not catch it.
+ */
+static void check_hangup(struct run *r)
+{
+    struct termios t;
+
+    if (!r->spec->tty || r->hung_up || tcgetattr(STDIN_FILENO, &t) == 0 || errno != EIO)
+        return;
+    r->hung_up = true;
+    send_signal(r, SIGHUP);
+    (void)uv_timer_start(&r->hangup, on_hangup_over, HANGUP_GRACE_MS, 0);
 }
 
 /* The command has ended: a sandbox with a reaper still has its other processes, which must let go
@@ -137,6 +185,7 @@ static void on_output_done(struct pump *p)
 
     /* Nobody reads our stdout any more: the command learns it as it would from any pipe. */
     pump_stop(p);
+    check_hangup(r);
     if (p->error < 0 && !r->spec->tty) {
         (void)close(r->fds[which]);
         r->fds[which] = FD_NONE;
@@ -152,7 +201,8 @@ static void on_input_done(struct pump *p)
 
     pump_stop(p);
     if (r->spec->tty) {
-        if (p->error == 0)
+        check_hangup(r);
+        if (p->error == 0 && !r->hung_up)
             (void)!write(r->fds[0], &end_of_file, 1);
         return;
     }
@@ -242,6 +292,7 @@ static void on_started(struct run *r, int *fds, int count)
     n = take_stdio(r, fds, count);
     if (n == 0) {
         terminal_begin(r);
+        set_size(r); /* it may have changed since the request */
         n = start_pumps(r);
         if (n < 0)
             (void)err_errno(r->err, n, "move the command's input and output");
@@ -305,17 +356,6 @@ static void on_control(uv_poll_t *h, int status, int events)
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
 
-static void send_signal(struct run *r, int signo)
-{
-    const struct imsg msg = {.magic = IMSG_MAGIC,
-                             .version = IMSG_VERSION,
-                             .type = IMSG_SIGNAL,
-                             .id = MAIN_ID,
-                             .value = signo};
-
-    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
-}
-
 static void on_signal(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
@@ -324,13 +364,13 @@ static void on_signal(uv_poll_t *h, int status, int events)
     (void)status;
     (void)events;
     while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo == SIGWINCH && r->spec->tty && r->fds[0] >= 0) {
-            struct winsize size = terminal_size();
-
-            (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
+        if (info.ssi_signo == SIGWINCH && r->spec->tty) {
+            set_size(r);
             continue;
         }
         send_signal(r, (int)info.ssi_signo);
+        if (info.ssi_signo == SIGHUP)
+            check_hangup(r);
     }
 }
 
@@ -505,7 +545,8 @@ static int open_handles(struct run *r)
     (void)uv_poll_init(&r->loop, &r->control, r->box.control);
     (void)uv_poll_init(&r->loop, &r->signals, r->signal_fd);
     (void)uv_timer_init(&r->loop, &r->timeout);
-    r->control.data = r->signals.data = r->timeout.data = r;
+    (void)uv_timer_init(&r->loop, &r->hangup);
+    r->control.data = r->signals.data = r->timeout.data = r->hangup.data = r;
     r->handles_open = true;
     n = uv_poll_start(&r->control, UV_READABLE, on_control);
     if (n == 0)
@@ -524,6 +565,7 @@ static void close_handles(struct run *r)
     uv_close((uv_handle_t *)&r->control, NULL);
     uv_close((uv_handle_t *)&r->signals, NULL);
     uv_close((uv_handle_t *)&r->timeout, NULL);
+    uv_close((uv_handle_t *)&r->hangup, NULL);
     (void)uv_run(&r->loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&r->loop) != 0)
         abort(); /* a handle of ours was forgotten */
@@ -599,6 +641,7 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
                     .err = err,
                     .box = {.pidfd = FD_NONE, .control = FD_NONE},
                     .signal_fd = FD_NONE,
+                    .terminal_fd = FD_NONE,
                     .fds = {FD_NONE, FD_NONE, FD_NONE},
                     .failure_status = STATUS_RIND};
     int n;
