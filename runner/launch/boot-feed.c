@@ -50,6 +50,9 @@ static int failed(const struct boot *b, const struct imsg *msg, struct err *err)
         plan_describe(b->plan_fd, msg->value, what, sizeof(what));
         return err_errno(err, -error, "start sandbox: %s", what);
     }
+    if (msg->step == INIT_STAGE_INNER && error == EAGAIN)
+        return err_set(err, -error,
+                       "start sandbox: no process left (is the pids limit too low to start one?)");
     return err_errno(err, -error, "start sandbox: %s", boot_stage_name(msg->step));
 }
 
