@@ -60,7 +60,8 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
     struct sandbox_args args = {.globals = *g, .spec = spec};
     struct opt_rest rest;
     struct err err = ERR_NONE;
-    /* A start that fails in the command's own execve says 126 or 127 here, and why in err. */
+    /* core_run says 126 or 127 here when the command's own execve failed, 137 when the whole
+     * sandbox was killed, and why in err. */
     int r, status = EXIT_RIND;
 
     if (verb_begin(v, &args, argv, &rest, &status) == VERB_DONE)
@@ -71,11 +72,8 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
         r = spec_validate(spec, &err);
     if (r == 0)
         r = run_spec(&args.globals, spec, &status, &err);
-    if (r < 0) {
+    if (r < 0)
         (void)cli_fail(&err);
-        if (status != EXIT_NOT_EXEC && status != EXIT_NOT_FOUND)
-            status = EXIT_RIND;
-    }
     return status;
 }
 

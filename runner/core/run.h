@@ -18,7 +18,7 @@ struct core_config {
  * the command's, through pipes or a pty that belong to the sandbox; signals are forwarded. Returns
  * 0 with the command's exit status in *ret_status (128+n when signal n ended it), or a negative
  * errno with err set and *ret_status 125, or 126/127 when the command could not be executed or
- * found.
+ * found, or 137 when the whole sandbox was killed (by its memory limit, or from outside).
  */
 int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
              struct err *err);
