@@ -155,7 +155,7 @@ def snapshot():
     return {"mounts": mounts(), "cgroups": cgroups(), "links": links(), "ids": ids(), "terminals": terminals()}
 
 
-def _contents(directory):
+def contents(directory):
     """What must be empty: sandboxes/ of a state or runtime directory."""
     try:
         return [os.path.join(directory, "sandboxes", n) for n in os.listdir(os.path.join(directory, "sandboxes"))]
@@ -173,7 +173,7 @@ def _left(before, state, runtime):
     left += [f"cgroup {d}" for d in cgroups() - before["cgroups"] if not _strangers(d, ours)]
     left += [f"link {name}" for name in links() - before["links"]]
     left += [f"id range {name}" for name in ids() - before["ids"] if not _locked(name)]
-    left += [f"file {path}" for directory in (state, runtime) for path in _contents(directory)]
+    left += [f"file {path}" for directory in (state, runtime) for path in contents(directory)]
     if terminals() > before["terminals"]:
         left.append(f"terminals: {terminals()}, before {before['terminals']}")
     return left
@@ -193,7 +193,7 @@ def compare(before, state, runtime):
     if any(line.startswith("terminals") for line in left) and _terminal_users():
         left = [line for line in left if not line.startswith("terminals")]
     if others:  # names that our own directories know stay in the list whoever else is there
-        known = {os.path.basename(path) for directory in (state, runtime) for path in _contents(directory)}
+        known = {os.path.basename(path) for directory in (state, runtime) for path in contents(directory)}
         shared = ("cgroup ", "link ", "id range ", "terminals")
         left = [line for line in left if not line.startswith(shared) or any(name in line for name in known)]
     return sorted(left)

@@ -261,6 +261,7 @@ class Test:
     def policy(self, name="p", **changes):
         """A policy file that allows every system call and has no capability, with the changes."""
         policy = {"name": name, "noNewPrivileges": True, "network": "none", "capabilities": [], "limits": {},
+                  "maskedPaths": [], "readonlyPaths": [],
                   "seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86"], "syscalls": []}}
         return self.write(f"{name}.json", json.dumps(policy | changes))
 
