@@ -153,6 +153,9 @@ $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
 
+# Runs it inside the sandboxes that it starts.
+$O/unit/test-launcher-hostile: | build/payload
+
 build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	@mkdir -p build
 	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)

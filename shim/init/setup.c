@@ -111,13 +111,16 @@ static int open_or_make(const char *path, uint16_t flags)
  * Whether a client's mount may go there. The request's check of names is not enough: an image can
  * have a link to /proc, /sys or /dev.
  */
-static int client_target_ok(const struct builder *b, int target)
+static int client_target_ok(const struct builder *b, int mount_fd, int target)
 {
+    struct stat st, mounted;
     struct statfs fs;
-    struct stat st;
 
-    if (fstatfs(target, &fs) < 0 || fstat(target, &st) < 0)
+    if (fstatfs(target, &fs) < 0 || fstat(target, &st) < 0 || fstat(mount_fd, &mounted) < 0)
         return -errno;
+    /* The kernel says EINVAL, which explains nothing. */
+    if (S_ISDIR(mounted.st_mode) != S_ISDIR(st.st_mode))
+        return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTDIR;
     if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
         fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC ||
         st.st_dev == b->dev_device || st.st_dev == b->shm_device)
@@ -133,7 +136,7 @@ static int attach(const struct builder *b, int mount_fd, const char *path, uint1
     target = open_or_make(path, flags);
     if (target < 0)
         return target;
-    r = (flags & PLAN_STRICT) ? 0 : client_target_ok(b, target);
+    r = (flags & PLAN_STRICT) ? 0 : client_target_ok(b, mount_fd, target);
     if (r == 0)
         r = sys_move_mount(mount_fd, "", target, "",
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
