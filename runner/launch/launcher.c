@@ -23,8 +23,9 @@
 #include "proto/syscalls.h"
 
 enum {
-    SUBID_MAX = 1 << 20,    /* bytes of /etc/subuid */
-    KILL_TIMEOUT_MS = 10000 /* until every process of a killed sandbox has gone */
+    SUBID_MAX = 1 << 20,     /* bytes of /etc/subuid */
+    SPARE_FDS = 24,          /* for what a start holds to its end, and for removing a tree */
+    KILL_TIMEOUT_MS = 10000, /* until every process of a killed sandbox has gone */
 };
 
 /* ---- opening ---- */
@@ -407,9 +408,27 @@ static int step_go(struct start *st, struct err *err)
     return r < 0 ? r : boot_follow(st->s, st->control, st->userns_fd, st->plan_fd, err);
 }
 
+/* Descriptors that may be missing half way are missing before anything is made: enough to undo it
+ * all again. */
+static int step_room(struct start *st, struct err *err)
+{
+    int fds[SPARE_FDS], count = 0, r = 0;
+
+    while (r == 0 && count < SPARE_FDS) {
+        fds[count] = fcntl(st->l->null_fd, F_DUPFD_CLOEXEC, 3);
+        if (fds[count] < 0)
+            r = err_errno(err, -errno, "start sandbox (raise the limit of open files)");
+        else
+            count++;
+    }
+    while (count > 0)
+        (void)close(fds[--count]);
+    return r;
+}
+
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_reopen, step_ids, step_dir,  step_cgroup,  step_clone, step_rlimits, step_maps,
-    step_attach, step_oom, step_root, step_volumes, step_plan,  step_go,
+    step_room, step_reopen, step_ids, step_dir,  step_cgroup,  step_clone, step_rlimits,
+    step_maps, step_attach, step_oom, step_root, step_volumes, step_plan,  step_go,
 };
 
 static void start_close(struct start *st)

@@ -355,6 +355,8 @@ static void loop_open(struct loop *l, struct init *init)
     (void)sigemptyset(&child);
     (void)sigaddset(&child, SIGCHLD);
     l->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (l->signal_fd < 0)
+        init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
 }
 
 /* Status pipes of starting processes and the pipes that are logged, behind the fixed ones. */
