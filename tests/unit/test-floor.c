@@ -1,0 +1,199 @@
+/*
+ * The seccomp floor in a BPF machine: every number of every table, against lists of names that are
+ * written here a second time. The i386 numbers come from two
+ * witnesses: libseccomp and the kernel's own header.
+ */
+
+/* clang-format off: this header's names are the native one's, which comes later and wins: what is
+ * needed of them is taken at once. */
+#include <asm/unistd_32.h>
+#include <stdint.h>
+
+static const uint32_t numbers[] = {
+    __NR_kexec_load,      __NR_init_module,
+    __NR_finit_module,    __NR_delete_module,
+    __NR_reboot,          __NR_swapon,
+    __NR_swapoff,         __NR_iopl,
+    __NR_ioperm,          __NR_acct,
+    __NR_settimeofday,    __NR_clock_settime,
+    __NR_adjtimex,        __NR_clock_adjtime,
+    __NR_syslog,          __NR_open_by_handle_at,
+    __NR_perf_event_open, __NR_bpf,
+    __NR_quotactl,        __NR_quotactl_fd,
+    __NR_add_key,         __NR_request_key,
+    __NR_keyctl,          __NR_lookup_dcookie,
+    __NR_userfaultfd,     __NR_io_uring_setup,
+    __NR_io_uring_enter,  __NR_io_uring_register,
+    __NR_vhangup,         __NR_nfsservctl,
+    __NR_create_module,   __NR_query_module,
+    __NR_get_kernel_syms, __NR_uselib,
+    __NR__sysctl,         __NR_move_pages,
+    __NR_migrate_pages,   __NR_vm86,
+    __NR_vm86old,         __NR_stime,
+    __NR_clock_settime64, __NR_clock_adjtime64,
+};
+enum { IOCTL_32 = __NR_ioctl, GETPID_32 = __NR_getpid };
+/* clang-format on */
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "bpf_sim.h"
+#include "launch/floor.h"
+#include "tap.h"
+
+enum { DENIED = SECCOMP_RET_ERRNO | EPERM, UNKNOWN = SECCOMP_RET_ERRNO | ENOSYS, X32 = 0x40000000 };
+enum { NUMBERS = 1024, STI = 0x5412, LINUX = 0x541c };
+
+static struct sock_filter filter[FLOOR_MAX];
+static size_t count;
+
+static uint32_t ask(uint32_t arch, uint32_t nr, uint64_t arg1)
+{
+    struct seccomp_data d = {.nr = (int)nr, .arch = arch, .args = {0, arg1}};
+
+    if (count == 0)
+        count = floor_build(filter);
+    return sim_run(filter, count, &d);
+}
+
+/* clang-format off */
+static const char *const both[] = {
+    "kexec_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "iopl", "ioperm",
+    "acct", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "syslog", "open_by_handle_at",
+    "perf_event_open", "bpf", "quotactl", "quotactl_fd", "add_key", "request_key", "keyctl", "lookup_dcookie",
+    "userfaultfd", "io_uring_setup", "io_uring_enter", "io_uring_register", "vhangup", "nfsservctl", "create_module",
+    "query_module", "get_kernel_syms", "uselib", "_sysctl", "move_pages", "migrate_pages",
+};
+static const char *const only_64[] = {"kexec_file_load"};
+static const char *const only_32[] = {"vm86", "vm86old", "stime", "clock_settime64", "clock_adjtime64"};
+
+/* What no program can do without, whatever its libc and age. */
+static const char *const needed[] = {
+    "read", "write", "openat", "openat2", "close", "mmap", "mprotect", "brk", "execve", "execveat", "clone", "clone3",
+    "fork", "vfork", "exit_group", "wait4", "waitid", "futex", "rt_sigaction", "ioctl", "socket", "connect", "ptrace",
+    "mount", "unshare", "setns", "pivot_root", "seccomp", "prctl", "capset", "setresuid", "getrandom", "memfd_create",
+    "pidfd_open", "inotify_init1", "epoll_create1", "splice", "sendmsg", "recvmsg", "mknodat", "name_to_handle_at",
+    "clock_gettime", "clock_nanosleep", "personality", "sched_setaffinity", "set_mempolicy", "mbind", "fanotify_init",
+};
+/* clang-format on */
+
+#define N(list) (sizeof(list) / sizeof((list)[0]))
+
+static void mark(bool set[NUMBERS], uint32_t arch, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int nr = seccomp_syscall_resolve_name_arch(arch, names[i]);
+
+        if (nr < 0 || nr >= NUMBERS)
+            tap_fail("%s has no number here", names[i]);
+        else
+            set[nr] = true;
+    }
+}
+
+static void check_table(uint32_t arch, const bool denied[NUMBERS], uint32_t ioctl_nr)
+{
+    for (uint32_t nr = 0; nr < NUMBERS; nr++) {
+        uint32_t want = denied[nr] ? DENIED : SECCOMP_RET_ALLOW;
+
+        if (nr == ioctl_nr)
+            continue;
+        /* No argument changes the answer. */
+        if (ask(arch, nr, 0) != want || ask(arch, nr, STI) != want)
+            tap_fail("arch 0x%x, number %u: 0x%x, want 0x%x", arch, nr, ask(arch, nr, 0), want);
+    }
+}
+
+TEST(every_number_of_x86_64)
+{
+    bool denied[NUMBERS] = {false};
+
+    mark(denied, SCMP_ARCH_X86_64, both, N(both));
+    mark(denied, SCMP_ARCH_X86_64, only_64, N(only_64));
+    check_table(AUDIT_ARCH_X86_64, denied, 16);
+}
+
+TEST(every_number_of_i386)
+{
+    bool denied[NUMBERS] = {false};
+
+    mark(denied, SCMP_ARCH_X86, both, N(both));
+    mark(denied, SCMP_ARCH_X86, only_32, N(only_32));
+    check_table(AUDIT_ARCH_I386, denied, IOCTL_32);
+}
+
+TEST(i386_numbers_of_the_kernel)
+{
+    CHECK_INT(N(numbers), N(both) + N(only_32));
+    for (size_t i = 0; i < N(numbers); i++)
+        CHECK_INT(ask(AUDIT_ARCH_I386, numbers[i], 0), DENIED);
+    CHECK_INT(ask(AUDIT_ARCH_I386, GETPID_32, 0), SECCOMP_RET_ALLOW);
+}
+
+TEST(every_number_of_x32)
+{
+    for (uint32_t nr = 0; nr < NUMBERS; nr++)
+        CHECK_INT(ask(AUDIT_ARCH_X86_64, X32 | nr, 0), UNKNOWN);
+    CHECK_INT(ask(AUDIT_ARCH_X86_64, UINT32_MAX, 0), UNKNOWN);
+    CHECK_INT(ask(AUDIT_ARCH_X86_64, X32 - 1, 0), SECCOMP_RET_ALLOW); /* the kernel knows none */
+    CHECK_INT(ask(AUDIT_ARCH_X86_64, X32, 0), UNKNOWN);
+}
+
+TEST(foreign_architectures)
+{
+    static const uint32_t archs[] = {AUDIT_ARCH_AARCH64,
+                                     AUDIT_ARCH_ARM,
+                                     AUDIT_ARCH_RISCV64,
+                                     AUDIT_ARCH_PPC64LE,
+                                     AUDIT_ARCH_S390X,
+                                     AUDIT_ARCH_MIPS,
+                                     0,
+                                     UINT32_MAX};
+
+    for (size_t i = 0; i < N(archs); i++)
+        for (uint32_t nr = 0; nr < NUMBERS; nr += 7)
+            CHECK_INT(ask(archs[i], nr, 0), UNKNOWN);
+}
+
+TEST(ioctl)
+{
+    static const struct {
+        uint32_t arch, nr;
+    } calls[] = {{AUDIT_ARCH_X86_64, 16}, {AUDIT_ARCH_I386, IOCTL_32}};
+    static const uint64_t high[] = {0, 1ULL << 32, 1ULL << 63, 0xffffffffULL << 32};
+
+    for (size_t i = 0; i < N(calls); i++)
+        for (size_t h = 0; h < N(high); h++) {
+            CHECK_INT(ask(calls[i].arch, calls[i].nr, STI | high[h]), DENIED);
+            CHECK_INT(ask(calls[i].arch, calls[i].nr, LINUX | high[h]), DENIED);
+            CHECK_INT(ask(calls[i].arch, calls[i].nr, 0x5401 | high[h]), SECCOMP_RET_ALLOW);
+            CHECK_INT(ask(calls[i].arch, calls[i].nr, (STI - 1) | high[h]), SECCOMP_RET_ALLOW);
+            CHECK_INT(ask(calls[i].arch, calls[i].nr, (LINUX + 1) | high[h]), SECCOMP_RET_ALLOW);
+        }
+    /* The same number in the other table is another call. */
+    CHECK_INT(ask(AUDIT_ARCH_X86_64, IOCTL_32, STI), SECCOMP_RET_ALLOW);
+    CHECK_INT(ask(AUDIT_ARCH_I386, 16, STI), SECCOMP_RET_ALLOW);
+}
+
+TEST(what_programs_need)
+{
+    for (size_t i = 0; i < N(needed); i++) {
+        int nr = seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, needed[i]);
+
+        CHECK(nr >= 0);
+        if (ask(AUDIT_ARCH_X86_64, (uint32_t)nr, 0) != SECCOMP_RET_ALLOW)
+            tap_fail("%s is denied", needed[i]);
+    }
+}
+
+TEST(it_fits)
+{
+    CHECK(ask(AUDIT_ARCH_X86_64, 0, 0) == SECCOMP_RET_ALLOW);
+    CHECK(count > 0 && count <= FLOOR_MAX);
+}
+
+TAP_MAIN
