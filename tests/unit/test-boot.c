@@ -1,0 +1,220 @@
+/* The launcher's side of the start: what init says, fed message by message. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/init-msg.h"
+#include "proto/syscalls.h"
+#include "tap.h"
+
+static struct imsg say(uint16_t type, uint32_t step, int value, int error)
+{
+    return (struct imsg){.magic = IMSG_MAGIC,
+                         .version = IMSG_VERSION,
+                         .type = type,
+                         .step = step,
+                         .value = value,
+                         .error = error};
+}
+
+static int feed(struct boot *b, struct imsg msg, struct err *err)
+{
+    return boot_feed(b, &msg, sizeof(msg), err);
+}
+
+TEST(a_good_start)
+{
+    struct boot b = BOOT_INIT(-1);
+    struct err err = ERR_NONE;
+
+    for (uint32_t stage = INIT_STAGE_PLAN; stage < INIT_STAGE_MAX; stage++)
+        CHECK_INT(feed(&b, say(IMSG_STAGE, stage, 0, 0), &err), BOOT_MORE);
+    CHECK_INT(feed(&b, say(IMSG_NEED_MAPS, 0, 0, 0), &err), BOOT_WRITE_MAPS);
+    CHECK_INT(feed(&b, say(IMSG_READY, 0, 0, 0), &err), BOOT_READY);
+    CHECK_STR(err.msg, "");
+}
+
+TEST(every_stage_has_a_name)
+{
+    for (uint32_t stage = INIT_STAGE_PLAN; stage < INIT_STAGE_MAX; stage++) {
+        struct boot b = BOOT_INIT(-1);
+        struct err err = ERR_NONE;
+        char want[160];
+
+        if (stage == INIT_STAGE_MOUNTS)
+            continue;
+        CHECK(strcmp(boot_stage_name(stage), "an unknown step") != 0);
+        CHECK_INT(feed(&b, say(IMSG_FAIL, stage, 0, EBUSY), &err), -EBUSY);
+        (void)snprintf(want, sizeof(want), "start sandbox: %s: Device or resource busy",
+                       boot_stage_name(stage));
+        CHECK_STR(err.msg, want);
+    }
+    CHECK_STR(boot_stage_name(0), "an unknown step");
+    CHECK_STR(boot_stage_name(INIT_STAGE_MAX), "an unknown step");
+    CHECK_STR(boot_stage_name(UINT32_MAX), "an unknown step");
+}
+
+/* clang-format off */
+static const struct {
+    uint16_t type;
+    uint32_t step;
+    int value, error;
+    int code;
+    const char *text;
+} rows[] = {
+    {IMSG_FAIL, INIT_STAGE_MOUNTS, 7, ENOENT, -ENOENT, "start sandbox: set up operation 7: No such file or directory"},
+    {IMSG_FAIL, INIT_STAGE_MOUNTS, -1, ENOENT, -ENOENT, "start sandbox: set up operation -1: No such file or directory"},
+    {IMSG_FAIL, UINT32_MAX, 0, EPERM, -EPERM, "start sandbox: an unknown step: Operation not permitted"},
+    {IMSG_FAIL, INIT_STAGE_PIVOT, 0, 0, -EIO, "start sandbox: change the root: Input/output error"},
+    {IMSG_FAIL, INIT_STAGE_PIVOT, 0, -EPERM, -EIO, "start sandbox: change the root: Input/output error"},
+    {IMSG_FAIL, INIT_STAGE_PIVOT, 0, 4096, -EIO, "start sandbox: change the root: Input/output error"},
+    {IMSG_FAIL, INIT_STAGE_PIVOT, 0, INT32_MIN, -EIO, "start sandbox: change the root: Input/output error"},
+    {IMSG_READY, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 67 after 'read the set-up plan'"},
+    {IMSG_STAGE, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 64 after 'read the set-up plan'"},
+    {IMSG_STAGE, INIT_STAGE_MAX, 0, 0, -EPROTO, "start sandbox: unexpected message 64 after 'read the set-up plan'"},
+    {IMSG_GO, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 1 after 'read the set-up plan'"},
+    {IMSG_STARTED, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 68 after 'read the set-up plan'"},
+    {IMSG_INVALID, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 0 after 'read the set-up plan'"},
+    {UINT16_MAX, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 65535 after 'read the set-up plan'"},
+};
+/* clang-format on */
+
+TEST(what_is_refused)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct boot b = BOOT_INIT(-1);
+        struct err err = ERR_NONE;
+
+        CHECK_INT(feed(&b, say(rows[i].type, rows[i].step, rows[i].value, rows[i].error), &err),
+                  rows[i].code);
+        CHECK_STR(err.msg, rows[i].text);
+    }
+}
+
+TEST(other_protocols)
+{
+    struct boot b = BOOT_INIT(-1);
+    struct imsg msg = say(IMSG_STAGE, INIT_STAGE_PIVOT, 0, 0);
+    struct err err = ERR_NONE;
+
+    CHECK_INT(boot_feed(&b, &msg, sizeof(msg) - 1, &err), -EPROTO);
+    CHECK_STR(err.msg, "start sandbox: a message of 39 bytes after 'read the set-up plan'");
+    CHECK_INT(boot_feed(&b, &msg, sizeof(msg) + 1, &err), -EPROTO);
+    msg.magic++;
+    CHECK_INT(feed(&b, msg, &err), -EPROTO);
+    CHECK_STR(err.msg, "start sandbox: a message of another protocol after 'read the set-up plan'");
+    msg.magic--;
+    msg.version++;
+    CHECK_INT(feed(&b, msg, &err), -EPROTO);
+}
+
+TEST(maps_once_and_no_end_of_stages)
+{
+    struct boot b = BOOT_INIT(-1);
+    struct err err = ERR_NONE;
+    int n = 0;
+
+    CHECK_INT(feed(&b, say(IMSG_NEED_MAPS, 0, 0, 0), &err), BOOT_WRITE_MAPS);
+    CHECK_INT(feed(&b, say(IMSG_NEED_MAPS, 0, 0, 0), &err), -EPROTO);
+    while (n < 1000 && feed(&b, say(IMSG_STAGE, INIT_STAGE_LOCK, 0, 0), &err) == BOOT_MORE)
+        n++;
+    CHECK(n < 2 * INIT_STAGE_MAX);
+    CHECK_STR(err.msg, "start sandbox: too many messages after 'unshare the locked user and mount "
+                       "namespace'");
+}
+
+/* ---- with a process at the other end ---- */
+
+enum { WAITS, DIES, KILLED };
+
+/* A process that is no init. What it says was said before. */
+static pid_t stranger(int how, struct sandbox *s)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)sys_close_range(3, ~0U, 0); /* the socket too: it hangs up */
+        if (how == KILLED)
+            (void)raise(SIGKILL);
+        for (;;) {
+            if (how == DIES)
+                _exit(7);
+            (void)pause();
+        }
+    }
+    *s = (struct sandbox){.pid = pid, .pidfd = sys_pidfd_open(pid)};
+    return pid;
+}
+
+static int follow(int how, const void *data, size_t len, struct err *err)
+{
+    struct sandbox s;
+    int pair[2], r;
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        abort();
+    pid = stranger(how, &s);
+    if (data != NULL && send(pair[1], data, len, MSG_NOSIGNAL) < 0)
+        abort();
+    (void)close(pair[1]);
+    r = boot_follow(&s, pair[0], -1, -1, err);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    (void)close(pair[0]);
+    (void)close(s.pidfd);
+    return r;
+}
+
+TEST(how_it_ended)
+{
+    struct imsg stage = say(IMSG_STAGE, INIT_STAGE_PIVOT, 0, 0);
+    struct err err = ERR_NONE;
+    struct timespec before, after;
+
+    CHECK_INT(follow(DIES, &stage, sizeof(stage), &err), -ECHILD);
+    CHECK_STR(err.msg, "start sandbox: died during 'change the root' with exit status 7");
+    CHECK_INT(follow(KILLED, NULL, 0, &err), -ECHILD);
+    CHECK_STR(err.msg, "start sandbox: killed by signal 9 during 'read the set-up plan' (is the "
+                       "memory limit too low to start a process?)");
+    /* One that hangs up and lives on does not hold the launcher. */
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    CHECK_INT(follow(WAITS, NULL, 0, &err), -EPROTO);
+    CHECK_STR(err.msg, "start sandbox: hung up during 'read the set-up plan'");
+    CHECK_INT(follow(WAITS, "", 0, &err), -EPROTO); /* a message of no bytes is an end, too */
+    (void)clock_gettime(CLOCK_MONOTONIC, &after);
+    CHECK(after.tv_sec - before.tv_sec < 20);
+}
+
+TEST(long_messages)
+{
+    static char big[100000];
+    struct imsg stage = say(IMSG_STAGE, INIT_STAGE_PIVOT, 0, 0);
+    struct err err = ERR_NONE;
+
+    (void)memcpy(big, &stage, sizeof(stage));
+    CHECK_INT(follow(WAITS, big, sizeof(big), &err), -EPROTO);
+    CHECK_STR(err.msg, "start sandbox: a message of 100000 bytes after 'read the set-up plan'");
+}
+
+TEST(too_many_descriptors)
+{
+    static const int fds[300];
+    struct err err = ERR_NONE;
+
+    CHECK_INT(boot_go(-1, fds, 254, &err), -E2BIG);
+    CHECK_STR(err.msg, "too many mounts");
+}
+
+TAP_MAIN

@@ -1,0 +1,324 @@
+/* What the launcher builds init accepts; and each field of it that is not right, init refuses. */
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "init/init.h"
+#include "launch/floor.h"
+#include "launch/sandbox.h"
+#include "proto/plan.h"
+#include "tap.h"
+
+static const uint64_t allow = 0x7fff000000000006;
+
+static struct launch_request request(void)
+{
+    return (struct launch_request){.verb = LAUNCH_START,
+                                   .id = "x",
+                                   .hostname = "box",
+                                   .capabilities = 0x1234,
+                                   .memory = -1,
+                                   .pids = -1,
+                                   .cpu = -1,
+                                   .shm = -1,
+                                   .filter = &allow,
+                                   .filter_count = 1};
+}
+
+/* A copy of the plan in memory; size in *ret_size. */
+static unsigned char *build(const struct launch_request *q, const struct plan_mounts *m,
+                            size_t *ret_size, int *ret_fd)
+{
+    struct err err = ERR_NONE;
+    unsigned char *data;
+    struct stat st;
+    int fd = plan_build(q, m, true, &err);
+
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        tap_fail("%s", err.msg);
+        return NULL;
+    }
+    data = malloc((size_t)st.st_size);
+    if (data == NULL || pread(fd, data, (size_t)st.st_size, 0) != st.st_size)
+        abort();
+    *ret_size = (size_t)st.st_size;
+    if (ret_fd != NULL)
+        *ret_fd = fd;
+    else
+        (void)close(fd);
+    return data;
+}
+
+static const struct plan_op *find_op(const struct plan *p, enum plan_op_type type, const char *path)
+{
+    for (uint32_t i = 0; i < p->header->op_count; i++)
+        if (p->ops[i].type == type && strcmp(plan_string(p, p->ops[i].path), path) == 0)
+            return &p->ops[i];
+    return NULL;
+}
+
+TEST(the_smallest)
+{
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
+    auto_free unsigned char *data = NULL;
+    struct sock_filter floor[FLOOR_MAX];
+    struct plan p;
+    size_t size;
+
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    CHECK_INT(p.header->capabilities, 0x1234);
+    CHECK_INT(p.header->fd_count, 3);
+    CHECK_INT(p.header->flags, PLAN_LOOPBACK | PLAN_HAS_CGROUP);
+    CHECK_STR(plan_string(&p, p.header->hostname), "box");
+    CHECK_INT(p.header->policy_count, 1);
+    CHECK(memcmp(p.base + p.header->policy, &allow, sizeof(allow)) == 0);
+    CHECK_INT(p.header->floor_count, floor_build(floor));
+    CHECK(memcmp(p.base + p.header->floor, floor, p.header->floor_count * sizeof(floor[0])) == 0);
+    CHECK_INT(p.ops[0].type, PLAN_OP_ROOT);
+    CHECK(find_op(&p, PLAN_OP_PROC, "proc") != NULL);
+    CHECK(find_op(&p, PLAN_OP_ATTACH, "dev") != NULL);
+}
+
+static struct launch_request largest(struct plan_mounts *m)
+{
+    static char paths[LAUNCH_PATHS_MAX][32];
+    struct launch_request q = request();
+
+    *m = (struct plan_mounts){.count = 3 + LAUNCH_VOLUMES_MAX, .root = 0, .dev = 1};
+    q.flags = LAUNCH_FLAGS_ALL;
+    for (size_t i = 0; i < LAUNCH_PATHS_MAX; i++) {
+        (void)snprintf(paths[i], sizeof(paths[i]), "/path/%zu", i);
+        q.masked[q.masked_count++] = paths[i];
+        q.read_only[q.read_only_count++] = paths[i];
+    }
+    for (size_t i = 0; i < LAUNCH_VOLUMES_MAX; i++) {
+        q.volumes[q.volume_count++] = (struct launch_volume){"/s", paths[i], 0, 0, true};
+        m->volumes[i] = 2 + (int)i;
+        m->volume_is_dir[i] = i % 2 == 0;
+    }
+    for (size_t i = 0; i < LAUNCH_TMPFS_MAX; i++)
+        q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){paths[100 + i], INT64_MAX / 2};
+    for (size_t i = 0; i < LAUNCH_RLIMITS_MAX; i++)
+        q.rlimits[q.rlimit_count++] = (struct launch_rlimit){i, 1, UINT64_MAX};
+    for (size_t i = 0; i < 16; i++)
+        q.counters[q.counter_count++] = (struct launch_counter){"max_user_namespaces", INT32_MAX};
+    return q;
+}
+
+TEST(the_largest)
+{
+    struct plan_mounts m;
+    struct launch_request q = largest(&m);
+    auto_free unsigned char *data = NULL;
+    const struct plan_op *op;
+    struct plan p;
+    size_t size;
+
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    CHECK_INT(p.header->flags, PLAN_FLAGS_ALL);
+    CHECK_INT(p.header->rlimit_count, LAUNCH_RLIMITS_MAX);
+    op = find_op(&p, PLAN_OP_ATTACH, "path/1");
+    CHECK(op != NULL && op->fd == 3 && op->flags == PLAN_MAKE_FILE);
+    op = find_op(&p, PLAN_OP_ATTACH, "path/2");
+    CHECK(op != NULL && op->fd == 4 && op->flags == PLAN_MAKE_DIR);
+    op = find_op(&p, PLAN_OP_FSMOUNT, "path/100");
+    CHECK(op != NULL && (op->attr & (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)) ==
+                            (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+    /* A mask lies on top of what was made read-only; the root is last. */
+    CHECK(find_op(&p, PLAN_OP_MASK, "path/0") > find_op(&p, PLAN_OP_READONLY, "path/255"));
+    CHECK(find_op(&p, PLAN_OP_ATTACH, "path/0") > find_op(&p, PLAN_OP_MASK, "path/255"));
+    CHECK_INT(p.ops[p.header->op_count - 1].type, PLAN_OP_ROOT_RO);
+}
+
+TEST(parents_before_children)
+{
+    static const char *const targets[] = {"/a/b/c", "/a-b", "/a", "/a/b", "/b"};
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
+    auto_free unsigned char *data = NULL;
+    struct plan p;
+    size_t size;
+
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
+        q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){targets[i], 4096};
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    CHECK(find_op(&p, PLAN_OP_FSMOUNT, "a") < find_op(&p, PLAN_OP_FSMOUNT, "a/b"));
+    CHECK(find_op(&p, PLAN_OP_FSMOUNT, "a/b") < find_op(&p, PLAN_OP_FSMOUNT, "a/b/c"));
+}
+
+TEST(descriptions)
+{
+    struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
+    struct launch_request q = request();
+    auto_free unsigned char *data = NULL;
+    auto_close int fd = FD_NONE;
+    struct plan p;
+    char text[64];
+    size_t size;
+
+    data = build(&q, &m, &size, &fd);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    for (int i = -2; i < (int)p.header->op_count + 2; i++) {
+        plan_describe(fd, i, text, sizeof(text));
+        CHECK(text[0] != '\0');
+    }
+    plan_describe(fd, 0, text, sizeof(text));
+    CHECK_STR(text, "attach the root");
+    plan_describe(fd, 1, text, sizeof(text));
+    CHECK_STR(text, "mount on /dev");
+    plan_describe(fd, INT32_MIN, text, sizeof(text));
+    CHECK_STR(text, "set up operation -2147483648");
+    plan_describe(-1, 7, text, sizeof(text));
+    CHECK_STR(text, "set up operation 7");
+}
+
+/* ---- spoiled ---- */
+
+#define H(field, value, code)                                                                      \
+    {                                                                                              \
+        offsetof(struct plan_header, field), sizeof(((struct plan_header *)0)->field), value,      \
+            code, #field                                                                           \
+    }
+
+/* clang-format off */
+static const struct {
+    size_t offset, len;
+    uint64_t value;
+    int code;
+    const char *what;
+} header_rows[] = {
+    H(magic, 0, -EPROTO), H(version, 2, -EPROTO), H(size, 0, -EPROTO), H(size, UINT32_MAX, -EPROTO),
+    H(flags, 1U << 31, -EPROTO), H(flags, PLAN_FLAGS_ALL + 1, -EPROTO),
+    H(fd_count, PLAN_FDS_MAX + 1, -E2BIG), H(fd_count, 0, -EPROTO), H(fd_count, UINT32_MAX, -E2BIG),
+    H(op_count, PLAN_OPS_MAX + 1, -E2BIG), H(op_count, PLAN_OPS_MAX, -EPROTO), H(op_count, UINT32_MAX, -E2BIG),
+    H(ops, 0, -EPROTO), H(ops, 4, -EPROTO), H(ops, sizeof(struct plan_header) + 1, -EPROTO), H(ops, UINT32_MAX - 7, -EPROTO),
+    H(rlimit_count, PLAN_RLIMITS_MAX + 1, -E2BIG), H(rlimits, 8, -EPROTO), H(rlimits, UINT32_MAX - 7, -EPROTO),
+    H(floor_count, 0, -EPROTO), H(floor_count, PLAN_FILTER_MAX + 1, -E2BIG), H(floor_count, PLAN_FILTER_MAX, -EPROTO),
+    H(floor, 0, -EPROTO), H(floor, UINT32_MAX - 7, -EPROTO),
+    H(policy_count, PLAN_FILTER_MAX + 1, -E2BIG), H(policy_count, PLAN_FILTER_MAX, -EPROTO),
+    H(policy, 1, -EPROTO), H(policy, UINT32_MAX - 7, -EPROTO),
+    H(strings_size, 0, -EPROTO), H(strings_size, 1, -EPROTO), H(strings_size, UINT32_MAX, -EPROTO),
+    H(strings, 0, -EPROTO), H(strings, UINT32_MAX - 7, -EPROTO),
+    H(hostname, UINT32_MAX, -EPROTO),
+};
+
+#define O(i, field, value) {i, offsetof(struct plan_op, field), sizeof(((struct plan_op *)0)->field), value, #field}
+static const struct {
+    uint32_t index;
+    size_t offset, len;
+    uint64_t value;
+    const char *what;
+} op_rows[] = {
+    O(0, type, 0), O(0, type, PLAN_OP_MAX), O(0, type, UINT16_MAX), O(0, flags, PLAN_OP_FLAGS_ALL + 1),
+    O(0, fd, UINT32_MAX /* -1 */), O(0, fd, UINT32_MAX - 1), O(0, fd, 3), O(0, fd, INT32_MAX),
+    O(1, fd, UINT32_MAX), O(1, fd, 1U << 31), /* attach needs one */
+    O(2, fd, 0), O(2, fd, UINT32_MAX - 1),    /* a new file system needs none */
+    O(1, path, UINT32_MAX), O(1, text, UINT32_MAX), O(1, options, UINT32_MAX), O(1, path, 1 << 20),
+};
+/* clang-format on */
+
+TEST(each_field_spoiled)
+{
+    struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
+    struct launch_request q = request();
+    auto_free unsigned char *data = NULL;
+    struct plan_header h;
+    struct plan p;
+    size_t size;
+
+    q.rlimits[q.rlimit_count++] = (struct launch_rlimit){7, 1, 2};
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    (void)memcpy(&h, data, sizeof(h));
+    for (size_t i = 0; i < sizeof(header_rows) / sizeof(header_rows[0]); i++) {
+        unsigned char was[8];
+        int r;
+
+        (void)memcpy(was, data + header_rows[i].offset, header_rows[i].len);
+        (void)memcpy(data + header_rows[i].offset, &header_rows[i].value, header_rows[i].len);
+        r = plan_check(&p, data, size);
+        if (r != header_rows[i].code)
+            tap_fail("%s = %llu: %d, want %d", header_rows[i].what,
+                     (unsigned long long)header_rows[i].value, r, header_rows[i].code);
+        (void)memcpy(data + header_rows[i].offset, was, header_rows[i].len);
+    }
+    for (size_t i = 0; i < sizeof(op_rows) / sizeof(op_rows[0]); i++) {
+        unsigned char *at =
+            data + h.ops + op_rows[i].index * sizeof(struct plan_op) + op_rows[i].offset;
+        unsigned char was[8];
+
+        (void)memcpy(was, at, op_rows[i].len);
+        (void)memcpy(at, &op_rows[i].value, op_rows[i].len);
+        if (plan_check(&p, data, size) != -EPROTO)
+            tap_fail("operation %u, %s = %llu is accepted", op_rows[i].index, op_rows[i].what,
+                     (unsigned long long)op_rows[i].value);
+        (void)memcpy(at, was, op_rows[i].len);
+    }
+    data[h.rlimits] = 16; /* the resource */
+    CHECK_INT(plan_check(&p, data, size), -EPROTO);
+    data[h.rlimits] = 7;
+    data[h.rlimits + offsetof(struct plan_rlimit, soft)] = 3; /* above the hard one */
+    CHECK_INT(plan_check(&p, data, size), -EPROTO);
+    data[h.rlimits + offsetof(struct plan_rlimit, soft)] = 1;
+    data[h.strings + h.strings_size - 1] = 'x'; /* no end */
+    CHECK_INT(plan_check(&p, data, size), -EPROTO);
+    data[h.strings + h.strings_size - 1] = '\0';
+    data[h.strings] = 'x'; /* 0 is not the empty string any more */
+    CHECK_INT(plan_check(&p, data, size), -EPROTO);
+    data[h.strings] = '\0';
+    data[h.strings + p.ops[1].path] = '/';
+    CHECK_INT(plan_check(&p, data, size), -EPROTO);
+    data[h.strings + p.ops[1].path] = 'd';
+    CHECK_INT(plan_check(&p, data, size), 0); /* all is as it was */
+}
+
+TEST(every_cut)
+{
+    struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
+    struct launch_request q = request();
+    auto_free unsigned char *data = NULL;
+    struct plan p;
+    size_t size;
+
+    data = build(&q, &m, &size, NULL);
+    for (size_t len = 0; len < size; len++) {
+        uint32_t says = (uint32_t)len;
+
+        CHECK(plan_check(&p, data, len) < 0);
+        if (len < sizeof(struct plan_header))
+            continue;
+        (void)memcpy(data + offsetof(struct plan_header, size), &says, sizeof(says));
+        CHECK(plan_check(&p, data, len) < 0);
+    }
+}
+
+TEST(too_much)
+{
+    static char deep[4000];
+    struct plan_mounts m;
+    struct launch_request q = largest(&m);
+    struct err err = ERR_NONE;
+
+    (void)memset(deep, 'a', sizeof(deep) - 1);
+    deep[0] = '/';
+    for (size_t i = 0; i < LAUNCH_PATHS_MAX; i++)
+        q.masked[i] = q.read_only[i] = deep;
+    CHECK_INT(plan_build(&q, &m, true, &err), -E2BIG);
+    CHECK_STR(err.msg, "set-up plan: larger than 1048576 bytes or 1024 operations");
+}
+
+TAP_MAIN
