@@ -104,6 +104,7 @@ static const char *const allowed[] = {
     "fallocate",
     "fsync",
     "fdatasync",
+    "syncfs",
     "sync_file_range",
     "fchmod",
     "fchmodat",
