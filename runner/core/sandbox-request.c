@@ -133,6 +133,20 @@ static int resolve_user(const struct spec *spec, int root, uint32_t *ret_uid, ui
     return 0;
 }
 
+/*
+ * The launcher takes no links. `rind run` resolves them for its caller, with its caller's rights. A
+ * supervisor sees nothing of the host: what its clients name is passed on as it is.
+ */
+static int host_path(const char *what, const char *path, bool resolve, char **ret, struct err *err)
+{
+    char *text = resolve ? realpath(path, NULL) : strdup(path);
+
+    if (text == NULL)
+        return err_errno(err, -errno, "%s '%s'", what, path);
+    *ret = text;
+    return 0;
+}
+
 static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, struct err *err)
 {
     uint32_t uid = 0, gid = 0;
@@ -144,11 +158,11 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->volume_count; i++) {
-        /* The launcher takes no links: whoever asks resolves them, with their own rights. */
-        auto_free char *source = realpath(spec->volumes[i].source, NULL);
+        auto_free char *source = NULL;
 
-        if (source == NULL)
-            return err_errno(err, -errno, "volume '%s'", spec->volumes[i].source);
+        r = host_path("volume", spec->volumes[i].source, root_fd >= 0, &source, err);
+        if (r < 0)
+            return r;
         launch_put_volume(b, &(struct launch_volume){.source = source,
                                                      .target = spec->volumes[i].target,
                                                      .uid = uid,
@@ -158,14 +172,15 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
     return 0;
 }
 
-static int put_root(struct buf *b, const struct spec *spec, const char *const *layers,
+static int put_root(struct buf *b, const struct spec *spec, const char *const *layers, bool resolve,
                     struct err *err)
 {
     if (spec->rootfs != NULL) {
-        auto_free char *dir = realpath(spec->rootfs, NULL);
+        auto_free char *dir = NULL;
+        int r = host_path("root file system", spec->rootfs, resolve, &dir, err);
 
-        if (dir == NULL)
-            return err_errno(err, -errno, "root file system '%s'", spec->rootfs);
+        if (r < 0)
+            return r;
         launch_put_string(b, TAG_ROOT_DIR, dir);
     }
     for (; *layers != NULL; layers++)
@@ -196,7 +211,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     put_merged_rlimits(b, spec, policy);
     put_paths(b, TAG_MASKED, ready->masked);
     put_paths(b, TAG_READONLY, ready->read_only);
-    r = put_root(b, spec, layers, err);
+    r = put_root(b, spec, layers, root_fd >= 0, err);
     if (r == 0)
         r = put_volumes(b, spec, root_fd, err);
     if (r < 0)
