@@ -155,6 +155,36 @@ static int ask(struct sandbox *s, bool wanted, struct err *err)
     return 0;
 }
 
+/* ---- what is to go ---- */
+
+static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
+                       const struct err *err)
+{
+    (void)data;
+    (void)r;
+    (void)reply;
+    (void)fds;
+    (void)err;
+}
+
+static void send_ignored(struct supervisor *sup, const char *id, enum launch_verb verb)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+
+    launch_begin(&b, verb);
+    launch_put_string(&b, TAG_ID, id);
+    if (launch_end(&b) == 0)
+        (void)launcher_client_send(sup->launcher, &b, on_ignored, NULL, NULL);
+}
+
+/* Ends an init that may live, so that what it holds can be released. It has to be taken up first:
+ * the launcher kills what it knows. */
+static void end_unknown(struct supervisor *sup, const char *id)
+{
+    send_ignored(sup, id, LAUNCH_ADOPT);
+    send_ignored(sup, id, LAUNCH_KILL);
+}
+
 /* ---- what is on disk ---- */
 
 static void take_up(void *data, const char *id)
@@ -186,36 +216,11 @@ static void take_up(void *data, const char *id)
         s->spec = spec_new();
         (void)snprintf(s->error, sizeof(s->error), "%s", err.msg);
     } else if (st.state == SANDBOX_CREATING || st.state == SANDBOX_REMOVING) {
-        (void)sandbox_remove(s, true, NULL, NULL, NULL); /* half made, or half gone */
+        end_unknown(sup, id); /* half made, or half gone */
+        (void)sandbox_remove(s, true, NULL, NULL, NULL);
     } else if (ask(s, st.wanted, &err) < 0) {
         s->state = SANDBOX_BROKEN;
         (void)snprintf(s->error, sizeof(s->error), "%s", err.msg);
-    }
-}
-
-/* Directories of the launcher's whose creation or removal was cut off between its tree and ours. */
-static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
-{
-    (void)data;
-    (void)r;
-    (void)reply;
-    (void)fds;
-    (void)err;
-}
-
-static void release_unknown(struct supervisor *sup, const char *id)
-{
-    static const enum launch_verb verbs[] = {LAUNCH_ADOPT, LAUNCH_KILL, LAUNCH_RELEASE};
-
-    /* Taken up first, when init lives, so that it can be ended. */
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
-        auto_buf struct buf b = BUF_INIT(0);
-
-        launch_begin(&b, verbs[i]);
-        launch_put_string(&b, TAG_ID, id);
-        if (launch_end(&b) == 0)
-            (void)launcher_client_send(sup->launcher, &b, on_ignored, NULL, NULL);
     }
 }
 
@@ -230,8 +235,11 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
     if (r == 0 && fds[0] >= 0 && lseek(fds[0], 0, SEEK_SET) == 0 &&
         file_read_fd(fds[0], LIST_MAX, &ids, &len, NULL) == 0) {
         for (const char *id = ids; id < ids + len; id += strlen(id) + 1)
-            if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
-                release_unknown(sup, id);
+            if (launch_id_ok(id) && sandbox_find(sup, id) == NULL) {
+                /* Its creation or removal was cut off between the launcher's tree and ours. */
+                end_unknown(sup, id);
+                send_ignored(sup, id, LAUNCH_RELEASE);
+            }
     } else {
         log_warn("supervisor", "list of the launcher's sandboxes: %s",
                  err != NULL ? err->msg : "unreadable");

@@ -335,6 +335,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     }
     if (s->state == SANDBOX_CREATING) {
         sandbox_set_state(s, SANDBOX_CREATED);
+        sandbox_save_state(s); /* from here on it is not half made any more */
         sandbox_emit(s, "create", NULL);
     }
     waiters_answer(&s->on_init, 0, NULL);
