@@ -33,6 +33,7 @@ static const char *const stage_names[INIT_STAGE_MAX] = {
     [INIT_STAGE_PTS] = "open /dev/pts",
     [INIT_STAGE_SECCOMP] = "install init's seccomp filter",
     [INIT_STAGE_LOOP] = "become ready",
+    [INIT_STAGE_CGROUP_ENTER] = "enter its cgroups",
 };
 
 const char *boot_stage_name(uint32_t stage)

@@ -54,17 +54,40 @@ static int child_receive(void)
     return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 }
 
-/* System calls only. A failure needs no words: the launcher sees the end of the socket and says
+struct child {
+    int control, null_fd;
+    int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
+    int tasks_count;
+};
+
+/* Before init unshares its cgroup namespace, so that these are the roots it sees. */
+static void child_enter_cgroups(const struct child *c)
+{
+    struct imsg msg = {.magic = IMSG_MAGIC,
+                       .version = IMSG_VERSION,
+                       .type = IMSG_FAIL,
+                       .step = INIT_STAGE_CGROUP_ENTER};
+    int r = cgroup_enter(c->tasks, c->tasks_count);
+
+    if (r == 0)
+        return;
+    msg.error = -r;
+    (void)send(c->control, &msg, sizeof(msg), MSG_NOSIGNAL); /* nobody left to tell: EOF says it */
+    _exit(1);
+}
+
+/* System calls only. Other failures need no words: the launcher sees the end of the socket and says
  * that the start died before its first step. */
-static _Noreturn void child_main(int control, int null_fd)
+static _Noreturn void child_main(const struct child *c)
 {
     static char name[] = "rind-init";
     char *argv[] = {name, NULL};
     char *envp[] = {NULL};
     int count;
 
-    if (dup2(null_fd, 0) < 0 || dup2(null_fd, 1) < 0 || dup2(null_fd, 2) < 0 ||
-        dup2(control, PLAN_CONTROL_FD) < 0 || fcntl(PLAN_CONTROL_FD, F_SETFD, 0) < 0)
+    child_enter_cgroups(c);
+    if (dup2(c->null_fd, 0) < 0 || dup2(c->null_fd, 1) < 0 || dup2(c->null_fd, 2) < 0 ||
+        dup2(c->control, PLAN_CONTROL_FD) < 0 || fcntl(PLAN_CONTROL_FD, F_SETFD, 0) < 0)
         _exit(1);
     if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0)
         _exit(1);
@@ -104,35 +127,53 @@ static int clone_as(uid_t owner, struct clone_args *args)
     return pid;
 }
 
+/* The child or a negative errno. */
+static int clone_child(const struct sandbox *s, struct clone_args *args, const struct child *c)
+{
+    sigset_t all, old;
+    int pid;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &old);
+    pid = clone_as(s->ids.base, args);
+    if (pid == 0)
+        child_main(c);
+    (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    return pid;
+}
+
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
                                        CLONE_NEWUTS | CLONE_NEWIPC | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    int pair[2], pid, cgroup_fd;
-    sigset_t all, old;
+    struct child child = {.null_fd = l->null_fd};
+    int pair[2], pid, cgroup_fd, r;
 
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, -errno, "control socket");
-    cgroup_fd = cgroup_exec_fd(s->cgroup);
-    if (cgroup_fd >= 0) {
-        args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)(unsigned)cgroup_fd;
+    r = cgroup_open_tasks(s->cgroup, child.tasks, &child.tasks_count, err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        pid = err_errno(err, -errno, "control socket");
+    } else {
+        child.control = pair[1];
+        cgroup_fd = cgroup_exec_fd(s->cgroup);
+        if (cgroup_fd >= 0) {
+            args.flags |= CLONE_INTO_CGROUP;
+            args.cgroup = (uint64_t)(unsigned)cgroup_fd;
+        }
+        pid = clone_child(s, &args, &child);
+        (void)close(pair[1]);
+        if (pid < 0) {
+            (void)close(pair[0]);
+            (void)err_errno(err, pid, "clone the sandbox's namespaces");
+        }
     }
-
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &old);
-    pid = clone_as(s->ids.base, &args);
-    if (pid == 0)
-        child_main(pair[1], l->null_fd);
-    (void)sigprocmask(SIG_SETMASK, &old, NULL);
-
-    (void)close(pair[1]);
-    if (pid < 0) {
-        (void)close(pair[0]);
-        return err_errno(err, pid, "clone the sandbox's namespaces");
-    }
+    for (int i = 0; i < child.tasks_count; i++)
+        (void)close(child.tasks[i]);
+    if (pid < 0)
+        return pid;
     s->pid = pid;
     *ret_control = pair[0];
     return 0;

@@ -283,20 +283,35 @@ int cgroup_exec_fd(const struct cgroup *c)
     return c->exec_fd;
 }
 
-int cgroup_attach(const struct cgroup *c, pid_t pid, bool into_v2, struct err *err)
+int cgroup_open_tasks(const struct cgroup *c, int fds[CGROUP_TASKS_MAX], int *ret_count,
+                      struct err *err)
 {
-    char text[16];
+    int count = 0;
 
-    (void)snprintf(text, sizeof(text), "%d", (int)pid);
     for (int i = 0; i < CG_HIERARCHIES_MAX; i++) {
-        int r;
+        int fd;
 
-        if (c->dir_fd[i] < 0 || (i == c->v2 && !into_v2))
+        if (c->dir_fd[i] < 0 || i == c->v2)
             continue;
-        r = file_poke_at(c->dir_fd[i], "cgroup.procs", text);
-        if (r < 0)
-            return err_errno(err, r, "move process %s into its v%d cgroup", text, c->version[i]);
+        fd = openat(c->dir_fd[i], "tasks", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0) {
+            int r = err_errno(err, -errno, "open the tasks of a v1 cgroup");
+
+            while (count > 0)
+                (void)close(fds[--count]);
+            return r;
+        }
+        fds[count++] = fd;
     }
+    *ret_count = count;
+    return 0;
+}
+
+int cgroup_enter(const int *tasks, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (write(tasks[i], "0", 1) != 1)
+            return -errno;
     return 0;
 }
 

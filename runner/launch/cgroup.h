@@ -70,9 +70,18 @@ DEFINE_AUTO(struct cgroup, cgroup_free);
 int cgroup_v2_fd(const struct cgroup *c);
 /* O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
 int cgroup_exec_fd(const struct cgroup *c);
-/* Moves a process into the v1 directories (and into v2 when `into_v2`, for kernels or calls without
- * CLONE_INTO_CGROUP). */
-int cgroup_attach(const struct cgroup *c, pid_t pid, bool into_v2, struct err *err);
+/*
+ * Entering the v1 directories, which have no clone flag. They are entered by the process itself,
+ * through `tasks` files that root has opened: a process that moves another takes a lock against
+ * every fork on the host, and waits for a whole RCU grace period for it (7 to 15 ms).
+ * cgroup_open_tasks opens them (the caller closes) and sets *ret_count, 0 on a pure v2 host.
+ * cgroup_enter moves the calling thread, which must be its process's only one; system calls alone;
+ * 0 or a negative errno.
+ */
+enum { CGROUP_TASKS_MAX = CG_CONTROLLER_MAX };
+int cgroup_open_tasks(const struct cgroup *c, int fds[CGROUP_TASKS_MAX], int *ret_count,
+                      struct err *err);
+int cgroup_enter(const int *tasks, int count);
 
 /* Ends every process in it, frozen or not (cgroup.kill, or by reading cgroup.procs until empty),
  * and waits until they are gone; -ETIMEDOUT after deadline_ms. -EOPNOTSUPP when it has no

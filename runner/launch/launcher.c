@@ -300,13 +300,6 @@ static int step_maps(struct start *st, struct err *err)
     return st->userns_fd < 0 ? err_errno(err, -errno, "open the user namespace") : 0;
 }
 
-/* v1 hierarchies have no clone flag; attached before init unshares its cgroup namespace, so that
- * this is the root it sees. */
-static int step_attach(struct start *st, struct err *err)
-{
-    return cgroup_attach(st->s->cgroup, st->s->pid, false, err);
-}
-
 /*
  * Only the host's root may raise a hard limit: init's is raised here, from outside; the exec's
  * child sets the policy's values, which then only lower. (Ours stays: the next sandbox must not
@@ -427,8 +420,8 @@ static int step_room(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room, step_reopen, step_ids, step_dir,  step_cgroup,  step_clone, step_rlimits,
-    step_maps, step_attach, step_oom, step_root, step_volumes, step_plan,  step_go,
+    step_room, step_reopen, step_ids,  step_dir,     step_cgroup, step_clone, step_rlimits,
+    step_maps, step_oom,    step_root, step_volumes, step_plan,   step_go,
 };
 
 static void start_close(struct start *st)

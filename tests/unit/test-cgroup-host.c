@@ -98,12 +98,10 @@ static void rig_done(struct rig *g)
 static pid_t enter(struct rig *g)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
-    int go[2];
-    char byte;
+    int tasks[CGROUP_TASKS_MAX], count = 0;
     pid_t pid;
 
-    if (pipe2(go, O_CLOEXEC) < 0)
-        exit(1);
+    CHECK_INT(cgroup_open_tasks(g->c, tasks, &count, &g->err), 0);
     if (cgroup_v2_fd(g->c) >= 0) {
         args.flags = CLONE_INTO_CGROUP;
         args.cgroup = (unsigned)cgroup_v2_fd(g->c);
@@ -111,16 +109,13 @@ static pid_t enter(struct rig *g)
     (void)fflush(stdout);
     pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
     if (pid == 0) {
-        (void)close(go[1]);
-        if (read(go[0], &byte, 1) != 1)
+        if (cgroup_enter(tasks, count) < 0)
             _exit(99);
         return 0;
     }
     CHECK(pid > 0);
-    CHECK_INT(cgroup_attach(g->c, pid, false, &g->err), 0);
-    CHECK_INT(write(go[1], "x", 1), 1);
-    (void)close(go[0]);
-    (void)close(go[1]);
+    for (int i = 0; i < count; i++)
+        (void)close(tasks[i]);
     return pid;
 }
 

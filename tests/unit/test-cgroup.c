@@ -47,17 +47,23 @@ static const struct fake_file {
     { V2, "cpu.max", "" },                { V2, "pids.max", "" },
     { V2, "pids.current", "3\n" },
 
-    { MEMORY, "cgroup.procs", "" },       { MEMORY, "memory.limit_in_bytes", "" },
+    { MEMORY, "cgroup.procs", "" }, { MEMORY, "tasks", "" },
+    { MEMORY, "memory.limit_in_bytes", "" },
     { MEMORY, "memory.memsw.limit_in_bytes", "" },
     { MEMORY, "memory.usage_in_bytes", "1\n" }, { MEMORY, "memory.max_usage_in_bytes", "2\n" },
     { MEMORY, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 6\n" },
-    { CPU, "cgroup.procs", "" },          { CPU, "cpu.cfs_period_us", "" },
+    { CPU, "cgroup.procs", "" }, { CPU, "tasks", "" },
+    { CPU, "cpu.cfs_period_us", "" },
     { CPU, "cpu.cfs_quota_us", "" },
-    { CPUACCT, "cgroup.procs", "" },      { CPUACCT, "cpuacct.usage", "5000999\n" },
-    { PIDS, "cgroup.procs", "" },         { PIDS, "pids.max", "" },
+    { CPUACCT, "cgroup.procs", "" }, { CPUACCT, "tasks", "" },
+    { CPUACCT, "cpuacct.usage", "5000999\n" },
+    { PIDS, "cgroup.procs", "" }, { PIDS, "tasks", "" },
+    { PIDS, "pids.max", "" },
     { PIDS, "pids.current", "9\n" },
-    { FREEZER, "cgroup.procs", "" },      { FREEZER, "freezer.state", "" },
-    { CPU_CPUACCT, "cgroup.procs", "" },  { CPU_CPUACCT, "cpu.cfs_period_us", "" },
+    { FREEZER, "cgroup.procs", "" }, { FREEZER, "tasks", "" },
+    { FREEZER, "freezer.state", "" },
+    { CPU_CPUACCT, "cgroup.procs", "" }, { CPU_CPUACCT, "tasks", "" },
+    { CPU_CPUACCT, "cpu.cfs_period_us", "" },
     { CPU_CPUACCT, "cpu.cfs_quota_us", "" }, { CPU_CPUACCT, "cpuacct.usage", "1000\n" },
 };
 /* clang-format on */
@@ -406,6 +412,7 @@ TEST(v2_create)
     struct err err = ERR_NONE;
     struct cgroup_stats s;
     struct cgroup_host *h;
+    int tasks[CGROUP_TASKS_MAX], count = -1;
     uint64_t oom = 0;
 
     fake_start();
@@ -430,10 +437,9 @@ TEST(v2_create)
     CHECK(cgroup_v2_fd(c) >= 0 && cgroup_exec_fd(c) >= 0);
     CHECK_INT(fcntl(cgroup_exec_fd(c), F_GETFD), FD_CLOEXEC);
 
-    CHECK_INT(cgroup_attach(c, 1234, false, &err), 0);
+    CHECK_INT(cgroup_open_tasks(c, tasks, &count, &err), 0);
+    CHECK_INT(count, 0);
     CHECK_STR(text_of("900/rind/a-1/cgroup.procs"), "");
-    CHECK_INT(cgroup_attach(c, 1234, true, &err), 0);
-    CHECK_STR(text_of("900/rind/a-1/cgroup.procs"), "1234");
     CHECK_INT(cgroup_stats(c, &s, &err), 0);
     CHECK_INT(s.memory_bytes, 4096);
     CHECK_INT(s.memory_peak_bytes, 8192);
@@ -501,6 +507,7 @@ TEST(hybrid_create)
     struct cgroup *c = NULL;
     struct cgroup_stats s;
     struct cgroup_host *h;
+    int tasks[CGROUP_TASKS_MAX], count = -1;
     uint64_t oom = 0;
 
     fake_start();
@@ -520,11 +527,18 @@ TEST(hybrid_create)
     CHECK_STR(text_of("900/rind/all/memory.max"), "");
     CHECK_STR(text_of("900/cgroup.subtree_control"), "");
 
-    CHECK_INT(cgroup_attach(c, 42, false, &err), 0);
-    CHECK_STR(text_of("901/rind/all/cgroup.procs"), "42");
-    CHECK_STR(text_of("904/rind/all/cgroup.procs"), "42");
-    CHECK_STR(text_of("906/rind/all/cgroup.procs"), "42");
+    CHECK_INT(cgroup_open_tasks(c, tasks, &count, &err), 0);
+    CHECK_INT(count, 3);
+    CHECK_INT(fcntl(tasks[0], F_GETFD), FD_CLOEXEC);
+    CHECK_INT(cgroup_enter(tasks, count), 0);
+    for (int i = 0; i < count; i++)
+        (void)close(tasks[i]);
+    CHECK_STR(text_of("901/rind/all/tasks"), "0");
+    CHECK_STR(text_of("904/rind/all/tasks"), "0");
+    CHECK_STR(text_of("906/rind/all/tasks"), "0");
+    CHECK_STR(text_of("901/rind/all/cgroup.procs"), "");
     CHECK_STR(text_of("900/rind/all/cgroup.procs"), "");
+    CHECK_INT(cgroup_enter((const int[]){-1}, 1), -EBADF);
     CHECK_INT(cgroup_stats(c, &s, &err), 0);
     CHECK_INT(s.memory_bytes, 1);
     CHECK_INT(s.memory_peak_bytes, 2);
