@@ -230,6 +230,7 @@ struct start {
     int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
     int count;              /* of fds in use; the program that init executes comes last of all */
     int control, userns_fd, plan_fd; /* owned */
+    struct root_sources sources;     /* owned; until init has its descriptors */
     bool reopened; /* its files were there before: they stay when the start fails */
 };
 
@@ -338,7 +339,7 @@ static int step_oom(struct start *st, struct err *err)
 
 static int step_root(struct start *st, struct err *err)
 {
-    int fd = root_mount(st->l, st->s, st->q, st->userns_fd, err);
+    int fd = root_mount(st->l, st->s, st->q, st->userns_fd, &st->sources, err);
 
     if (fd < 0)
         return fd;
@@ -398,6 +399,7 @@ static int step_go(struct start *st, struct err *err)
 
     st->fds[st->count] = st->l->init_exe;
     r = boot_go(st->control, st->fds, st->count + 1, err);
+    root_sources_close(&st->sources);
     return r < 0 ? r : boot_follow(st->s, st->control, st->userns_fd, st->plan_fd, err);
 }
 
@@ -426,6 +428,7 @@ static int (*const start_steps[])(struct start *, struct err *) = {
 
 static void start_close(struct start *st)
 {
+    root_sources_close(&st->sources);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);
     if (st->userns_fd >= 0)
@@ -504,7 +507,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .count = FIRST_OP,
                        .control = FD_NONE,
                        .userns_fd = FD_NONE,
-                       .plan_fd = FD_NONE};
+                       .plan_fd = FD_NONE,
+                       .sources = {.own = FD_NONE}};
     int r = 0, pidfd;
 
     if (*launcher_find(l, q->id) != NULL)

@@ -18,7 +18,7 @@
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
-enum { NOBODY = 65534, LOWERS_MAX = LAUNCH_LAYERS_MAX + 1 };
+enum { NOBODY = 65534 };
 
 /* A path of the client's, beneath one of the owner's prefixes, through no symbolic link. Returns an
  * O_PATH fd. */
@@ -75,19 +75,17 @@ static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const c
  * mounts do not count for what is opened through the overlay. */
 enum { ROOT_ATTR = MOUNT_ATTR_NODEV, ROOT_MS = MS_NODEV };
 
-struct lowers {
-    int fds[LOWERS_MAX]; /* owned; id-mapped detached mounts, top first */
-    size_t count;
-};
-
-static void lowers_done(struct lowers *s)
+void root_sources_close(struct root_sources *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        (void)close(s->fds[i]);
+        (void)close(s->lowers[i]);
     s->count = 0;
+    if (s->own >= 0)
+        (void)close(take_fd(&s->own));
 }
 
-static int add_lower(struct lowers *s, int dir_fd, int userns_fd, const char *what, struct err *err)
+static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                     struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
@@ -96,12 +94,12 @@ static int add_lower(struct lowers *s, int dir_fd, int userns_fd, const char *wh
     fd = clone_mount(dir_fd, &attr, err, what);
     if (fd < 0)
         return fd;
-    s->fds[s->count++] = fd;
+    s->lowers[s->count++] = fd;
     return 0;
 }
 
 static int gather_lowers(struct launcher *l, const struct launch_request *q, int userns_fd,
-                         struct lowers *s, struct err *err)
+                         struct root_sources *s, struct err *err)
 {
     int r;
 
@@ -133,10 +131,10 @@ static int gather_lowers(struct launcher *l, const struct launch_request *q, int
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
  * older kernel. */
-static int overlay_by_fd(const struct lowers *s, int own)
+static int overlay_by_fd(const struct root_sources *s)
 {
-    auto_close int upper = openat(own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    auto_close int work = openat(own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int fs = FD_NONE;
     int r = 0;
 
@@ -146,7 +144,7 @@ static int overlay_by_fd(const struct lowers *s, int own)
     if (fs < 0)
         return fs;
     for (size_t i = 0; r == 0 && i < s->count; i++)
-        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->fds[i]);
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
     if (r == 0)
@@ -167,7 +165,7 @@ static int overlay_by_fd(const struct lowers *s, int own)
  * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
  * again.
  */
-static int overlay_staged_here(const struct lowers *s, int own)
+static int overlay_staged_here(const struct root_sources *s)
 {
     char options[4096];
     size_t len;
@@ -185,13 +183,13 @@ static int overlay_staged_here(const struct lowers *s, int own)
         (void)snprintf(name, sizeof(name), "%zu", i);
         if (mkdir(name, 0700) < 0)
             return -errno;
-        r = sys_move_mount(s->fds[i], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
+        r = sys_move_mount(s->lowers[i], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
         if (r < 0)
             return r;
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
     }
     /* upper and work on one mount, as overlay wants it. */
-    r = sys_move_mount(own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
+    r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
     if (r < 0)
         return r;
     (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work");
@@ -200,9 +198,9 @@ static int overlay_staged_here(const struct lowers *s, int own)
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* own: a detached mount with upper and work. It must be detached before the unshare, as the layers
- * are: the mount of any other descriptor stays in the namespace that it was opened in. */
-static int overlay_staged(const struct lowers *s, int own)
+/* Everything in s was detached before the unshare: the mount of any other descriptor would stay in
+ * the namespace that it was opened in. */
+static int overlay_staged(const struct root_sources *s)
 {
     auto_close int home = FD_NONE;
     auto_close int cwd = FD_NONE;
@@ -212,7 +210,7 @@ static int overlay_staged(const struct lowers *s, int own)
     cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || cwd < 0 || unshare(CLONE_NEWNS) < 0)
         return -errno;
-    fd = overlay_staged_here(s, own);
+    fd = overlay_staged_here(s);
     /* Every path would mean something else from here on: no start is worth that. */
     if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
         abort();
@@ -220,23 +218,22 @@ static int overlay_staged(const struct lowers *s, int own)
 }
 
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
-               int userns_fd, struct err *err)
+               int userns_fd, struct root_sources *sources, struct err *err)
 {
-    struct lowers lowers __attribute__((cleanup(lowers_done))) = {.count = 0};
-    auto_close int own = FD_NONE;
     int fd, r;
 
-    r = gather_lowers(l, q, userns_fd, &lowers, err);
+    r = gather_lowers(l, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
      * beneath this one they are /upper and /work, wherever the state directory is. */
-    own = sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    if (own < 0)
-        return err_errno(err, own, "clone the mount of the writable layer");
-    fd = overlay_by_fd(&lowers, own);
+    sources->own =
+        sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    if (sources->own < 0)
+        return err_errno(err, sources->own, "clone the mount of the writable layer");
+    fd = overlay_by_fd(sources);
     if (fd == -EINVAL)
-        fd = overlay_staged(&lowers, own);
+        fd = overlay_staged(sources);
     return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
 }
 

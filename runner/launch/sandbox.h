@@ -63,10 +63,21 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
 /* Removes the directory and everything in it. */
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
-/* root.c: the sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and
- * work of s. Returns the fd. */
+/*
+ * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,
+ * but the end of a detached mount waits for an RCU grace period (30 us on a quiet host, 10 ms on a
+ * busy one): they are closed while init works, not before.
+ */
+struct root_sources {
+    int lowers[LAUNCH_LAYERS_MAX + 1]; /* owned; id-mapped, top first */
+    size_t count;
+    int own; /* owned; with upper and work, or FD_NONE */
+};
+void root_sources_close(struct root_sources *s);
+/* The sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and work of
+ * s. Returns the fd. *sources, which is empty, is filled also on failure. */
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
-               int userns_fd, struct err *err);
+               int userns_fd, struct root_sources *sources, struct err *err);
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
