@@ -3,9 +3,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/audit.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+
+#include "policy/bpf-graph.h"
 
 /* Refused with EPERM. Kernel-wide effects, other sandboxes' memory or keys, or large attack surface
  * without a use inside a user namespace. */
@@ -66,61 +70,54 @@ enum {
     TIOCLINUX_CMD = 0x541c, /* selects and pastes on a console */
 };
 
-#define LOAD(field)                                                                                \
-    ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field)))
-#define RETURN(value) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, (value)))
-#define EQUAL(k, t, f)                                                                             \
-    ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(k), (t), (f)))
-#define NO(error) (SECCOMP_RET_ERRNO | (uint32_t)(error))
+enum { NUMBERS = 1024, NODES_MAX = 512 };
 
-struct program {
-    struct sock_filter *out;
-    size_t len;
-};
+#define FIELD(field) ((uint32_t)offsetof(struct seccomp_data, field))
+#define LOAD         (BPF_LD | BPF_W | BPF_ABS)
+#define NO(error)    (SECCOMP_RET_ERRNO | (uint32_t)(error))
 
-static void emit(struct program *p, struct sock_filter insn)
+/* What one table's numbers lead to. ioctl looks at the low half of its command (the kernel ignores
+ * the high one). Numbers from `unknown` on do not exist. */
+static int table(struct bpf_graph *g, const uint16_t *denied, size_t count, uint32_t ioctl_nr,
+                 uint32_t unknown)
 {
-    assert(p->len < FLOOR_MAX);
-    p->out[p->len++] = insn;
-}
+    const int allow = bpf_return(g, SECCOMP_RET_ALLOW), deny = bpf_return(g, NO(EPERM));
+    struct bpf_span spans[NUMBERS + 2];
+    int nodes[NUMBERS], command;
+    size_t n = 0;
 
-/*
- * With the number loaded: denied ones go to one common return; ioctl looks at the low half of its
- * command (the kernel ignores the high one).
- */
-static void emit_table(struct program *p, const uint16_t *denied, size_t count, uint32_t ioctl_nr)
-{
-    enum { AFTER_TABLE = 5 }; /* instructions between the table and the refusal */
-
+    command = bpf_test(g, BPF_JEQ, TIOCLINUX_CMD, deny, allow);
+    command = bpf_test(g, BPF_JEQ, TIOCSTI_CMD, deny, command);
+    for (size_t i = 0; i < NUMBERS; i++)
+        nodes[i] = allow;
     for (size_t i = 0; i < count; i++)
-        emit(p, EQUAL(denied[i], (uint8_t)(count - 1 - i + AFTER_TABLE), 0));
-    emit(p, EQUAL(ioctl_nr, 1, 0));
-    emit(p, RETURN(SECCOMP_RET_ALLOW));
-    emit(p, LOAD(args[1]));
-    emit(p, EQUAL(TIOCSTI_CMD, 1, 0));
-    emit(p, EQUAL(TIOCLINUX_CMD, 0, 1));
-    emit(p, RETURN(NO(EPERM)));
-    emit(p, RETURN(SECCOMP_RET_ALLOW));
+        nodes[denied[i]] = deny;
+    nodes[ioctl_nr] = bpf_step(g, LOAD, FIELD(args[1]), command);
+
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        n = bpf_span_add(spans, n, i, nodes[i]);
+    n = bpf_span_add(spans, n, NUMBERS, allow);
+    if (unknown != 0)
+        n = bpf_span_add(spans, n, unknown, bpf_return(g, NO(ENOSYS)));
+    return bpf_step(g, LOAD, FIELD(nr), bpf_switch(g, spans, n));
 }
 
 size_t floor_build(struct sock_filter out[FLOOR_MAX])
 {
-    struct program p = {.out = out};
-    size_t native;
+    struct bpf_node nodes[NODES_MAX];
+    struct bpf_graph g;
+    int root, r;
 
-    emit(&p, LOAD(arch));
-    native = p.len;
-    emit(&p, EQUAL(AUDIT_ARCH_X86_64, 0, 0)); /* patched below */
-    emit(&p, EQUAL(AUDIT_ARCH_I386, 1, 0));
-    emit(&p, RETURN(NO(ENOSYS)));
-    emit(&p, LOAD(nr));
-    emit_table(&p, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), IOCTL_I386);
-
-    assert(p.len - native - 1 <= UINT8_MAX);
-    out[native].jt = (uint8_t)(p.len - native - 1);
-    emit(&p, LOAD(nr));
-    emit(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1));
-    emit(&p, RETURN(NO(ENOSYS)));
-    emit_table(&p, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]), IOCTL_X86_64);
-    return p.len;
+    bpf_graph_init(&g, nodes, NODES_MAX);
+    root = bpf_return(&g, NO(ENOSYS));
+    root = bpf_test(
+        &g, BPF_JEQ, AUDIT_ARCH_I386,
+        table(&g, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), IOCTL_I386, 0), root);
+    root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64,
+                    table(&g, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]),
+                          IOCTL_X86_64, X32_BIT),
+                    root);
+    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
+    assert(r > 0); /* always the same program: it fits, or never did */
+    return (size_t)r;
 }
