@@ -33,7 +33,7 @@ static int make_key(struct buf *key, const struct policy *p, const char *text, s
 
     if (uname(&u) < 0)
         return -errno;
-    r = buf_printf(key, "rind %s format 2\nkernel %s %s\ncapabilities %llx\n", RIND_VERSION,
+    r = buf_printf(key, "rind %s format 3\nkernel %s %s\ncapabilities %llx\n", RIND_VERSION,
                    u.release, u.machine, (unsigned long long)p->capabilities);
     return r < 0 ? r : buf_append(key, text, len);
 }

@@ -436,8 +436,10 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
 {
     struct nr_range ranges[2][SYSCALL_NR_MAX / 2 + 1];
     struct nr_guard guards[2] = {0};
+    const uint32_t archs[2] = {seccomp_arch_native(), SCMP_ARCH_X86};
+    const size_t arch_count = p->x86 ? 2 : 1;
     auto_compile struct compile c = {0};
-    auto_bpf struct bpf deny = {0}, allow = {0};
+    auto_bpf struct bpf deny = {0}, allow = {0}, program = {0};
     uint32_t fallback = action_value(p->default_action, p->default_errno);
     int r;
 
@@ -461,15 +463,21 @@ int seccomp_compile_for(const struct seccomp_profile *p, uint64_t capabilities, 
     if (r < 0)
         return r;
 
-    for (size_t i = 0; i < (p->x86 ? 2U : 1U); i++) {
-        guards[i].audit_arch = i == 0 ? seccomp_arch_native() : SCMP_ARCH_X86;
+    for (size_t i = 0; i < arch_count; i++) {
+        guards[i].audit_arch = archs[i];
         guards[i].ranges = ranges[i];
-        guards[i].count = guard_ranges(&c, guards[i].audit_arch, ranges[i]);
+        guards[i].count = guard_ranges(&c, archs[i], ranges[i]);
     }
-    r = bpf_join(guards, p->x86 ? 2 : 1, &deny, &allow, ret, err);
-    if (r == 0 && ret_skipped != NULL)
+    r = bpf_join(guards, arch_count, &deny, &allow, &program, err);
+    if (r == 0)
+        r = bpf_compact(archs, arch_count, SCMP_ACT_ERRNO(ENOSYS), &program, err);
+    if (r < 0)
+        return r;
+    *ret = program;
+    program = (struct bpf){0};
+    if (ret_skipped != NULL)
         *ret_skipped = c.skipped;
-    return r;
+    return 0;
 }
 
 int seccomp_compile(const struct seccomp_profile *p, uint64_t capabilities, struct bpf *ret,

@@ -108,3 +108,12 @@ struct nr_guard {
  */
 int bpf_join(const struct nr_guard *guards, size_t guard_count, const struct bpf *deny,
              const struct bpf *allow, struct bpf *ret, struct err *err);
+
+/*
+ * Replaces the program by a short one with the same answers on the architectures in archs. In it
+ * all other architectures get other_arch, and numbers above SYSCALL_NR_MAX what that one gets: the
+ * caller knows that this is what they got before. -EINVAL for a program with other instructions
+ * than libseccomp's.
+ */
+int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, struct bpf *b,
+                struct err *err);
