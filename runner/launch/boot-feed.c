@@ -31,7 +31,7 @@ static const char *const stage_names[INIT_STAGE_MAX] = {
     [INIT_STAGE_LOCK] = "unshare the locked user and mount namespace",
     [INIT_STAGE_INNER_LOCK] = "lock the inner process's namespaces",
     [INIT_STAGE_PTS] = "open /dev/pts",
-    [INIT_STAGE_SECCOMP] = "install init's seccomp filter",
+    [INIT_STAGE_SECCOMP] = "install the seccomp floor",
     [INIT_STAGE_LOOP] = "become ready",
     [INIT_STAGE_CGROUP_ENTER] = "enter its cgroups",
 };

@@ -2,7 +2,7 @@
 
 /*
  * The seccomp floor: what no policy can allow. The launcher adds it to every sandbox whatever the
- * supervisor asks for; init installs it on itself before its loop, so that everything started
+ * supervisor asks for; init installs it on itself before it starts anything, so that everything
  * inside inherits it. (A filter is inherited and cannot be taken off: a narrower filter on init
  * would be a narrower filter on every process inside.)
  */

@@ -44,14 +44,12 @@ static int make_proc(void)
     return r;
 }
 
-static int enter_lock(const struct plan *plan, int init_pidfd)
+static int enter_lock(int init_pidfd)
 {
     if (setns(init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0)
         return -errno;
     /* Not traceable and not readable by what is started inside while we wait. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-        return -errno;
-    return plan_install_floor(plan);
+    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
 /* Reaps orphans until init ends the namespace. */
@@ -89,7 +87,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pid
         if (n != (int)sizeof(msg))
             _exit(1);
         if (msg.type == INNER_LOCK) {
-            r = enter_lock(plan, init_pidfd);
+            r = enter_lock(init_pidfd);
             (void)close(init_pidfd);
             (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {

@@ -449,6 +449,12 @@ void setup_mounts(struct init *init)
     if (sethostname(hostname, strlen(hostname)) < 0)
         init_fail(INIT_STAGE_HOSTNAME, 0, errno);
 
+    /* Before the inner PID 1 exists: it inherits the filter, which is expensive to load. All that
+     * the set-up does is allowed by it, and it outlasts every change of namespaces. */
+    r = plan_install_floor(&init->plan);
+    if (r < 0)
+        init_fail(INIT_STAGE_SECCOMP, 0, -r);
+
     init_stage(INIT_STAGE_INNER);
     leaf_prepare(init);
     inner_start(init);
@@ -523,8 +529,5 @@ void setup_confine(struct init *init)
             init_fail(INIT_STAGE_PTS, 0, errno);
 
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-        init_fail(INIT_STAGE_SECCOMP, 0, errno);
-    r = plan_install_floor(&init->plan);
-    if (r < 0)
-        init_fail(INIT_STAGE_SECCOMP, 0, -r);
+        init_fail(INIT_STAGE_PTS, 0, errno);
 }

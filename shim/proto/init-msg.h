@@ -103,7 +103,7 @@ enum init_stage {
     INIT_STAGE_LOCK,       /* second user and mount namespace */
     INIT_STAGE_INNER_LOCK, /* the inner PID 1 enters it */
     INIT_STAGE_PTS,        /* the devpts descriptor */
-    INIT_STAGE_SECCOMP,    /* init's own filter */
+    INIT_STAGE_SECCOMP,    /* the seccomp floor */
     INIT_STAGE_LOOP,
     INIT_STAGE_CGROUP_ENTER, /* the first of all: before it is init, into its v1 cgroups */
     INIT_STAGE_MAX
