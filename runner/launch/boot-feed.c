@@ -86,13 +86,8 @@ int boot_feed(struct boot *b, const void *data, size_t len, struct err *err)
         return BOOT_MORE;
     case IMSG_FAIL:
         return failed(b, &msg, err);
-    case IMSG_NEED_MAPS:
-        if (b->mapped)
-            return unexpected(b, msg.type, err);
-        b->mapped = true;
-        return BOOT_WRITE_MAPS;
     case IMSG_READY:
-        return b->mapped ? BOOT_READY : unexpected(b, msg.type, err);
+        return b->stage == INIT_STAGE_INNER_LOCK ? BOOT_READY : unexpected(b, msg.type, err);
     default:
         return unexpected(b, msg.type, err);
     }

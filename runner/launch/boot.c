@@ -262,7 +262,7 @@ static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
     return n;
 }
 
-int boot_follow(const struct sandbox *s, int control, int userns_fd, int plan_fd, struct err *err)
+int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err)
 {
     const int64_t deadline = now_ms() + BOOT_TIMEOUT_MS;
     struct boot b = BOOT_INIT(plan_fd);
@@ -280,11 +280,6 @@ int boot_follow(const struct sandbox *s, int control, int userns_fd, int plan_fd
         r = boot_feed(&b, &msg, (size_t)n, err);
         if (r == BOOT_READY)
             return 0;
-        if (r == BOOT_WRITE_MAPS) {
-            r = idmap_write_inner(s->pid, userns_fd, err);
-            if (r == 0)
-                r = boot_go(control, NULL, 0, err);
-        }
         if (r < 0)
             return r;
     }

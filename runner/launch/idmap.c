@@ -34,48 +34,6 @@ int idmap_write(pid_t pid, uid_t base, struct err *err)
     return r < 0 ? err_errno(err, r, "write id maps") : 0;
 }
 
-/* Runs in a vfork child, on the parent's memory: system calls only. */
-static int write_inner_as_child(int userns_fd, const char *uid_path, const char *gid_path)
-{
-    static const char map[] = "0 0 65536";
-    const char *const paths[] = {uid_path, gid_path};
-
-    if (setns(userns_fd, CLONE_NEWUSER) < 0)
-        return errno;
-    for (size_t i = 0; i < 2; i++) {
-        int fd = open(paths[i], O_WRONLY | O_CLOEXEC);
-
-        if (fd < 0 || write(fd, map, sizeof(map) - 1) < 0)
-            return errno;
-        (void)close(fd);
-    }
-    return 0;
-}
-
-int idmap_write_inner(pid_t pid, int userns_fd, struct err *err)
-{
-    char uid_path[64], gid_path[64];
-    int status;
-    pid_t child;
-
-    (void)snprintf(uid_path, sizeof(uid_path), "/proc/%d/uid_map", (int)pid);
-    (void)snprintf(gid_path, sizeof(gid_path), "/proc/%d/gid_map", (int)pid);
-
-    /* The kernel wants the writer inside the parent user namespace; the host's root is refused. */
-    child = vfork();
-    if (child < 0)
-        return err_errno(err, -errno, "fork for the inner id maps");
-    if (child == 0)
-        _exit(write_inner_as_child(userns_fd, uid_path, gid_path));
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_errno(err, -errno, "wait for the inner id maps");
-    if (!WIFEXITED(status))
-        return err_set(err, -ECHILD, "write inner id maps: helper died");
-    return WEXITSTATUS(status) != 0 ? err_errno(err, -WEXITSTATUS(status), "write inner id maps")
-                                    : 0;
-}
-
 static int single_maps(pid_t pid, uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid)
 {
     char map[64];

@@ -400,7 +400,7 @@ static int step_go(struct start *st, struct err *err)
     st->fds[st->count] = st->l->init_exe;
     r = boot_go(st->control, st->fds, st->count + 1, err);
     root_sources_close(&st->sources);
-    return r < 0 ? r : boot_follow(st->s, st->control, st->userns_fd, st->plan_fd, err);
+    return r < 0 ? r : boot_follow(st->s, st->control, st->plan_fd, err);
 }
 
 /* Descriptors that may be missing half way are missing before anything is made: enough to undo it

@@ -90,9 +90,6 @@ int dev_mount(uid_t base, struct err *err);
 /* idmap.c */
 /* Writes "0 base 65536" as the uid and gid map of pid. */
 int idmap_write(pid_t pid, uid_t base, struct err *err);
-/* Writes "0 0 65536" as the maps of pid, whose user namespace's parent is userns_fd, from inside
- * that. */
-int idmap_write_inner(pid_t pid, int userns_fd, struct err *err);
 /* A user namespace that maps just one host uid and gid to two others. Returns its fd. */
 int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
 
@@ -114,16 +111,14 @@ struct boot {
     int plan_fd;    /* borrowed; for the words of a failure */
     uint32_t stage; /* enum init_stage: what is under way */
     unsigned messages;
-    bool mapped; /* NEED_MAPS came */
 };
 #define BOOT_INIT(plan)                                                                            \
     {                                                                                              \
         .plan_fd = (plan), .stage = INIT_STAGE_PLAN                                                \
     }
 enum boot_want {
-    BOOT_MORE = 0,   /* nothing but the next message */
-    BOOT_WRITE_MAPS, /* the inner maps, then boot_go without descriptors */
-    BOOT_READY,      /* it is init now */
+    BOOT_MORE = 0, /* nothing but the next message */
+    BOOT_READY,    /* it is init now */
 };
 /* One message (never of length 0: that is the end). Returns enum boot_want or a negative errno. */
 int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
@@ -137,4 +132,4 @@ int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct e
 int boot_go(int control, const int *fds, int count, struct err *err);
 /* Follows its start to READY. On failure err names the stage; init is still to be killed and
  * reaped. */
-int boot_follow(const struct sandbox *s, int control, int userns_fd, int plan_fd, struct err *err);
+int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err);

@@ -4,10 +4,10 @@
  * to be the reaper.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,12 +44,42 @@ static int make_proc(void)
     return r;
 }
 
-static int enter_lock(int init_pidfd)
+/* What the inner PID 1 needs of init until it has followed it into the locked namespaces. */
+struct leader {
+    int pidfd;
+    int proc; /* O_PATH of /proc/<init> of the host's /proc, which goes with the old root */
+};
+
+/*
+ * The maps of init's new user namespace. Whoever writes them must be inside the first one, with
+ * every capability there: init has left it, and the host's root is refused.
+ */
+static int write_maps(const struct leader *init)
 {
-    if (setns(init_pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0)
-        return -errno;
-    /* Not traceable and not readable by what is started inside while we wait. */
-    return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+    static const char *const files[] = {"uid_map", "gid_map"};
+    static const char map[] = "0 0 65536";
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        int fd = openat(init->proc, files[i], O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+        int r = 0;
+
+        if (fd < 0 || write(fd, map, sizeof(map) - 1) < 0)
+            r = -errno;
+        if (fd >= 0)
+            (void)close(fd);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int enter_lock(const struct leader *init)
+{
+    int r = write_maps(init);
+
+    if (r < 0)
+        return r;
+    return setns(init->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
 /* Reaps orphans until init ends the namespace. */
@@ -67,7 +97,7 @@ static _Noreturn void reap(void)
     }
 }
 
-static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pidfd)
+static _Noreturn void inner_main(const struct plan *plan, int sock, const struct leader *init)
 {
     struct inner_wire msg;
     int fds[5], fd_count, proc, r;
@@ -87,8 +117,10 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pid
         if (n != (int)sizeof(msg))
             _exit(1);
         if (msg.type == INNER_LOCK) {
-            r = enter_lock(init_pidfd);
-            (void)close(init_pidfd);
+            r = enter_lock(init);
+            /* Both lead out of the sandbox: gone before anything of the user's runs. */
+            (void)close(init->pidfd);
+            (void)close(init->proc);
             (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
             /* Also 0 to 2, which are the host's null device. */
@@ -111,7 +143,8 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, int init_pid
 
 void inner_start(struct init *init)
 {
-    int pair[2], self, pidfd = -1;
+    struct leader self;
+    int pair[2], pidfd = -1;
     struct clone_args args = {.flags = CLONE_NEWPID | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&pidfd,
                               .exit_signal = SIGCHLD};
@@ -119,9 +152,12 @@ void inner_start(struct init *init)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         init_fail(INIT_STAGE_INNER, 0, errno);
-    self = sys_pidfd_open(getpid());
-    if (self < 0)
-        init_fail(INIT_STAGE_INNER, 0, -self);
+    self.pidfd = sys_pidfd_open(getpid());
+    if (self.pidfd < 0)
+        init_fail(INIT_STAGE_INNER, 0, -self.pidfd);
+    self.proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (self.proc < 0)
+        init_fail(INIT_STAGE_INNER, 0, errno);
 
     leaf = leaf_main(init);
     if (leaf >= 0) {
@@ -139,10 +175,11 @@ void inner_start(struct init *init)
          */
         for (int fd = PLAN_CONTROL_FD; fd < PLAN_FD_OPS + (int)init->plan.header->fd_count; fd++)
             (void)close(fd);
-        inner_main(&init->plan, pair[1], self);
+        inner_main(&init->plan, pair[1], &self);
     }
     (void)close(pair[1]);
-    (void)close(self);
+    (void)close(self.pidfd);
+    (void)close(self.proc);
     init->inner_pid = pid;
     init->inner_pidfd = pidfd;
     init->inner_sock = pair[0];

@@ -29,9 +29,9 @@ int main(void)
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
-    /* Dumpable only while the launcher must open our /proc/PID/uid_map from inside the first user
-     * namespace. */
-    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+    /* Not traceable and not readable by what is started inside; nor is the inner PID 1, which
+     * inherits it, while it waits. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
     (void)umask(022); /* not that of whoever started rind */

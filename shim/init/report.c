@@ -4,7 +4,7 @@
 
 #include "init/init.h"
 
-static void send_boot(uint16_t type, uint32_t step, int detail, int error)
+static int send_boot(uint16_t type, uint32_t step, int detail, int error)
 {
     struct imsg msg = {.magic = IMSG_MAGIC,
                        .version = IMSG_VERSION,
@@ -13,22 +13,23 @@ static void send_boot(uint16_t type, uint32_t step, int detail, int error)
                        .value = detail,
                        .error = error};
 
-    (void)wire_send(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL,
-                    0); /* nobody left to tell: EOF says it */
+    return wire_send(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL, 0);
 }
 
 void init_fail(enum init_stage stage, int detail, int error)
 {
-    send_boot(IMSG_FAIL, stage, detail, error);
+    (void)send_boot(IMSG_FAIL, stage, detail, error); /* nobody left to tell: EOF says it */
     _exit(1);
 }
 
 void init_stage(enum init_stage stage)
 {
-    send_boot(IMSG_STAGE, stage, 0, 0);
+    (void)send_boot(IMSG_STAGE, stage, 0, 0); /* as above */
 }
 
 void init_ready(void)
 {
-    send_boot(IMSG_READY, INIT_STAGE_LOOP, 0, 0);
+    /* A launcher that is gone by now has never heard of us. */
+    if (send_boot(IMSG_READY, INIT_STAGE_LOOP, 0, 0) < 0)
+        _exit(1);
 }

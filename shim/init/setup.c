@@ -467,21 +467,8 @@ void setup_mounts(struct init *init)
         init_fail(INIT_STAGE_PIVOT, 0, errno);
 }
 
-static void wait_for_go(void)
-{
-    struct imsg msg;
-    int fd_count = 0;
-    int n;
-
-    n = wire_recv(PLAN_CONTROL_FD, &msg, sizeof(msg), NULL, 0, &fd_count);
-    if (n != (int)sizeof(msg) || msg.magic != IMSG_MAGIC || msg.type != IMSG_GO)
-        _exit(1); /* the launcher is gone, or is not ours */
-}
-
 void setup_lock(struct init *init)
 {
-    struct imsg ask = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_NEED_MAPS};
-
     /* From here on every fork of ours is born in the inner pid namespace. */
     if (setns(init->inner_pidfd, CLONE_NEWPID) < 0)
         init_fail(INIT_STAGE_ENTER_PID, 0, errno);
@@ -491,10 +478,6 @@ void setup_lock(struct init *init)
      * flags, is locked. */
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
         init_fail(INIT_STAGE_LOCK, 0, errno);
-    if (wire_send(PLAN_CONTROL_FD, &ask, sizeof(ask), NULL, 0) < 0)
-        _exit(1);
-    wait_for_go();
-
     inner_lock(init);
 }
 
@@ -527,7 +510,4 @@ void setup_confine(struct init *init)
     for (int fd = 0; fd < 3; fd++)
         if (dup2(init->null_fd, fd) < 0)
             init_fail(INIT_STAGE_PTS, 0, errno);
-
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-        init_fail(INIT_STAGE_PTS, 0, errno);
 }

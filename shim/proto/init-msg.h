@@ -7,8 +7,6 @@
  *
  *   init                                        launcher
  *   STAGE(n)     about to do stage n        ->  remember n
- *   NEED_MAPS    the locked namespace exists ->  write its id maps
- *                                           <-  GO
  *   FAIL(n,op,e) stage n, operation op failed -> "step: strerror(e)", kill, reap
  *   READY        namespaces locked, listening -> hand the socket to the supervisor
  *   EOF before READY or FAIL                ->  "died during stage n" + wait status
@@ -61,7 +59,7 @@ enum imsg_type {
     /* init to launcher or supervisor */
     IMSG_STAGE = 64,
     IMSG_FAIL,
-    IMSG_NEED_MAPS,
+    IMSG_WAS_NEED_MAPS, /* of no use any more */
     IMSG_READY,
     IMSG_STARTED,
     IMSG_EXEC_FAILED,
