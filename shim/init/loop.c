@@ -321,8 +321,13 @@ static void on_listen(struct loop *l)
 {
     int fd = accept4(l->listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-    if (fd < 0)
+    if (fd < 0) {
+        /* Nobody there after all is fine; a socket that will never have anybody must not keep us
+         * busy. */
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && errno != EMFILE)
+            l->listen = -1;
         return;
+    }
     if (l->control >= 0)
         lose_control(l);
     l->control = fd;
