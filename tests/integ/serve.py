@@ -7,10 +7,13 @@
 Readiness comes over NOTIFY_SOCKET, as a service manager would get it: nothing polls. Every sandbox that a test leaves is removed
 before the daemon is stopped, so that the leak audit has nothing to excuse.
 """
+import atexit
 import json
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
 import time
 
 import audit
@@ -177,6 +180,32 @@ class Connection:
         self.sock.close()
 
 
+class _Template:
+    """What the first daemon of a program has unpacked and compiled, for the others: half of each test's time otherwise."""
+
+    parts = ("layers", "policies.cache")
+    dir = None
+
+    @classmethod
+    def keep(cls, state):
+        if cls.dir is None:
+            cls.dir = tempfile.mkdtemp(prefix="rind-template-")
+            atexit.register(shutil.rmtree, cls.dir, ignore_errors=True)
+            cls._copy(state, cls.dir)
+
+    @classmethod
+    def use(cls, state):
+        if cls.dir is not None and not os.path.exists(os.path.join(state, "layers")):
+            os.makedirs(state, mode=0o700, exist_ok=True)
+            cls._copy(cls.dir, state)
+
+    @classmethod
+    def _copy(cls, source, target):
+        for part in cls.parts:
+            if os.path.isdir(os.path.join(source, part)):
+                subprocess.run(["cp", "-a", os.path.join(source, part), target], check=True)
+
+
 class Daemon:
     """A running `rind serve` in the test's own directories."""
 
@@ -197,6 +226,7 @@ class Daemon:
 
     def start(self):
         """Returns when it has said that it is ready."""
+        _Template.use(self.t.state)
         notify = self.t.path("notify")
         if os.path.exists(notify):
             os.unlink(notify)
@@ -230,6 +260,7 @@ class Daemon:
             self.kill()
             raise AssertionError(f"still there {seconds} s after SIGTERM; log: {self.text()[-800:]}") from None
         self.t.equal(code, 0, f"status of a clean stop; log: {self.text()[-800:]}")
+        _Template.keep(self.t.state)
         self.t.check("handles are left open" not in self.text(), "handles were left open at the end")
         return code
 
