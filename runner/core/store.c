@@ -20,6 +20,7 @@
 #include "launch/request.h"
 #include "spec/json.h"
 #include "spec/spec.h"
+#include "spec/strings.h"
 
 enum { GONE_TRIES_MAX = 1000 };
 
@@ -337,42 +338,43 @@ int store_logs_fd(struct store *s, const char *id, struct err *err)
 
 /* ---- lists ---- */
 
+/* A stream of its own over an open directory. NULL with errno. */
+static DIR *reopen_dir(int dir_fd)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (d == NULL && fd >= 0)
+        (void)close(fd);
+    return d;
+}
+
 /* The names in a directory that `keep` accepts, as a list that stays valid whatever the caller does
  * to the directory. */
 static int list_dir(int dir_fd, bool (*keep)(char *name), char ***ret, struct err *err)
 {
-    char **names = calloc(1, sizeof(*names)), **more;
-    size_t count = 0, cap = 1;
-    int r = 0, fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    char **names = strings_new();
     struct dirent *e;
+    size_t count = 0;
+    int r = 0;
+    DIR *d;
 
-    if (d == NULL || names == NULL)
-        r = -(names == NULL ? ENOMEM : errno);
-    while (r == 0 && (e = readdir(d)) != NULL) {
-        if (!keep(e->d_name))
-            continue;
-        if (count + 1 == cap) {
-            more = reallocarray(names, cap *= 2, sizeof(*names));
-            if (more == NULL) {
-                r = -ENOMEM;
-                break;
-            }
-            names = more;
-        }
-        names[count] = strdup(e->d_name);
-        if (names[count] == NULL)
-            r = -ENOMEM;
-        else
-            names[++count] = NULL;
+    if (names == NULL) {
+        (void)err_errno(err, -ENOMEM, "list the supervisor's directory");
+        return -ENOMEM;
     }
+    d = reopen_dir(dir_fd);
+    if (d == NULL)
+        r = errno > 0 ? -errno : -EIO;
+    while (r == 0 && (e = readdir(d)) != NULL)
+        if (keep(e->d_name))
+            r = strings_append(&names, count++, e->d_name);
     if (d != NULL)
         (void)closedir(d);
-    else if (fd >= 0)
-        (void)close(fd);
     if (r < 0) {
+        (void)err_errno(err, r, "list the supervisor's directory");
         json_strings_free(names);
-        return err_errno(err, r, "list the supervisor's directory");
+        return r;
     }
     *ret = names;
     return 0;

@@ -272,25 +272,36 @@ TEST(names_cannot_lead_out)
     close_place(&p);
 }
 
+/* Names that were seen, each with a space behind it. */
+struct seen {
+    char text[4096];
+    unsigned bad;
+};
+
+static void see(struct seen *seen, const char *name)
+{
+    size_t len = strlen(seen->text);
+
+    (void)snprintf(seen->text + len, sizeof(seen->text) - len, "%s ", name);
+}
+
 static void count_id(void *data, const char *id)
 {
-    char *seen = data;
-
-    (void)strcat(strcat(seen, id), " ");
+    see(data, id);
 }
 
 TEST(the_list_holds_sandboxes_only)
 {
     struct place p = open_place();
-    char seen[256] = "";
+    struct seen seen = {.bad = 0};
 
     open_store(&p);
     save_one(&p, "a1", "web");
     CHECK_INT(mkdirat(p.fd, "sandboxes/.hidden", 0700), 0);
     CHECK_INT(mkdirat(p.fd, "sandboxes/b2", 0700), 0); /* garbled is told, too */
-    CHECK_INT(store_each(p.store, count_id, seen, NULL), 0);
-    CHECK_INT(strlen(seen), strlen("a1 b2 "));
-    CHECK(strstr(seen, "a1 ") != NULL && strstr(seen, "b2 ") != NULL);
+    CHECK_INT(store_each(p.store, count_id, &seen, NULL), 0);
+    CHECK_INT(strlen(seen.text), strlen("a1 b2 "));
+    CHECK(strstr(seen.text, "a1 ") != NULL && strstr(seen.text, "b2 ") != NULL);
     close_store(&p);
     close_place(&p);
 }
@@ -339,7 +350,7 @@ TEST(a_killed_removal_is_seen_through_by_the_next)
 TEST(many_saves_are_bounded_and_all_there)
 {
     struct place p = open_place();
-    char seen[64 * 40] = "";
+    struct seen seen = {.bad = 0};
 
     open_store(&p);
     for (int i = 0; i < 40; i++) {
@@ -350,8 +361,8 @@ TEST(many_saves_are_bounded_and_all_there)
         for (int n = 0; n < 50; n++)
             CHECK_INT(store_save_state(p.store, id, &some_state, NULL), 0);
     }
-    CHECK_INT(store_each(p.store, count_id, seen, NULL), 0);
-    CHECK(strstr(seen, "s39 ") != NULL);
+    CHECK_INT(store_each(p.store, count_id, &seen, NULL), 0);
+    CHECK(strstr(seen.text, "s39 ") != NULL);
     close_store(&p);
     close_place(&p);
 }
@@ -378,16 +389,11 @@ TEST(a_failed_write_leaves_the_old_content)
 
 /* ---- process records ---- */
 
-struct seen_processes {
-    char names[256];
-    unsigned bad;
-};
-
 static void see_process(void *data, const char *name, json_t *record)
 {
-    struct seen_processes *seen = data;
+    struct seen *seen = data;
 
-    (void)strcat(strcat(seen->names, name), " ");
+    see(seen, name);
     if (record == NULL)
         seen->bad++;
     else
@@ -396,14 +402,14 @@ static void see_process(void *data, const char *name, json_t *record)
 
 TEST(process_records)
 {
-    struct seen_processes seen = {.bad = 0};
+    struct seen seen = {.bad = 0};
     struct place p = open_place();
     static const char *const names[] = {"web", "a.b-C_1", "x", NULL};
 
     open_store(&p);
     save_one(&p, "a", "web");
     CHECK_INT(store_each_process(p.store, "a", see_process, &seen, NULL), 0);
-    CHECK_STR(seen.names, "");
+    CHECK_STR(seen.text, "");
     for (const char *const *name = names; *name != NULL; name++) {
         json_t *record = json_pack("{s:s}", "k", *name);
 
@@ -411,14 +417,14 @@ TEST(process_records)
         json_decref(record);
     }
     CHECK_INT(store_each_process(p.store, "a", see_process, &seen, NULL), 0);
-    CHECK_INT(strlen(seen.names), strlen("web a.b-C_1 x "));
+    CHECK_INT(strlen(seen.text), strlen("web a.b-C_1 x "));
     CHECK_INT(seen.bad, 0);
 
     put(&p, "sandboxes/a/processes/x.json", "{\"k\":");
     put(&p, "sandboxes/a/processes/.web.json.tmp", "half");
-    seen = (struct seen_processes){.bad = 0};
+    seen = (struct seen){.bad = 0};
     CHECK_INT(store_each_process(p.store, "a", see_process, &seen, NULL), 0);
-    CHECK_INT(strlen(seen.names), strlen("web a.b-C_1 x "));
+    CHECK_INT(strlen(seen.text), strlen("web a.b-C_1 x "));
     CHECK_INT(seen.bad, 1);
 
     CHECK_INT(store_remove_process(p.store, "a", "x", NULL), 0);
