@@ -10,22 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files/shim.h"
+#include "proto/dents.h"
 #include "proto/utf8.h"
 
 enum { READ_BYTES = 65536, CHUNK_BYTES = 262144 };
-
-/* What getdents64 writes. */
-struct entry {
-    uint64_t ino;
-    int64_t next;
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
 
 struct chunk {
     struct chunk *next; /* owned */
@@ -70,12 +61,12 @@ static uint8_t *listing_room(struct listing *l, size_t len)
     return c->data + c->len - len;
 }
 
-static int listing_add(struct listing *l, int dirfd, const struct entry *e)
+static int listing_add(struct listing *l, int dirfd, const struct dent *e)
 {
     size_t len = strlen(e->name);
     int type;
 
-    if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0)
+    if (dent_is_dot(e))
         return 0;
     if (!utf8_valid(e->name, len))
         return -EILSEQ;
@@ -96,9 +87,9 @@ static int listing_read(struct listing *l, int fd)
     long n;
     int r;
 
-    while ((n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
+    while ((n = dents_read(fd, buf, sizeof(buf))) > 0) {
         for (long at = 0; at < n;) {
-            const struct entry *e = (const void *)(buf + at);
+            const struct dent *e = (const void *)(buf + at);
 
             r = listing_add(l, fd, e);
             if (r < 0)
@@ -106,8 +97,7 @@ static int listing_read(struct listing *l, int fd)
             at += e->size;
         }
     }
-    /* A directory that was removed while open has no entries: the kernel says ENOENT. */
-    return n < 0 && errno != ENOENT ? -errno : 0;
+    return (int)n;
 }
 
 static int listing_send(struct listing *l)

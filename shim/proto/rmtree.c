@@ -10,8 +10,7 @@
  * back to the nearest level that still has an fd, and scans that again from its start. Every such
  * pass has removed something, or counts as a restart, of which there are only so many.
  *
- * A directory with more entries than a buffer holds is first rid of its files in bulk, in the order
- * of their inode numbers: in hash order, the order of the scan, ext4 takes nearly twice as long.
+ * A directory with more entries than a buffer holds is first rid of its files in bulk.
  */
 #include "proto/rmtree.h"
 
@@ -26,6 +25,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proto/dents.h"
+#include "proto/rmtree_bulk.h"
+
 /* musl brings no kernel headers: struct open_how of linux/openat2.h, and two of its flags. */
 struct how {
     uint64_t flags, mode, resolve;
@@ -34,38 +36,14 @@ enum { HOW_NO_XDEV = 0x01, HOW_NO_MAGICLINKS = 0x02 };
 
 enum {
     SLOT_BYTES = 32768,  /* entries read at once */
-    SLOT_SLACK = 512,    /* more than one entry takes: a buffer with less left over is full */
     RESTARTS_MAX = 1000, /* passes lost to somebody who moves directories about */
     SWAPS_MAX = 8,       /* changes of one entry between directory and file while it is removed */
     LEVELS_FIRST = 64,
     PROC_PATH_BYTES = 32,
-    BULK_BYTES = 3 << 20, /* entries sorted at once */
-    ENTRY_BYTES_MIN = 24, /* the smallest that the kernel writes */
-    BULK_ENTRIES = BULK_BYTES / ENTRY_BYTES_MIN,
 };
 
 /* 16 + 24 and one or two in passing: fits into 64 fds beside stdio and a few of the caller's. */
 const struct rmtree_limits rmtree_default_limits = {.pinned = 16, .recent = 24, .levels = 131072};
-
-/* What getdents64 writes. */
-struct entry {
-    uint64_t ino;
-    int64_t next; /* where a scan behind this entry starts */
-    uint16_t size;
-    uint8_t type;
-    char name[];
-};
-
-/* A file to remove in bulk. */
-struct ref {
-    uint64_t ino;
-    const struct entry *entry;
-};
-
-struct bulk {
-    struct ref refs[BULK_ENTRIES];
-    _Alignas(8) char buf[BULK_BYTES];
-};
 
 struct slot {
     int fd;       /* owned; -1 = the slot is free */
@@ -94,7 +72,6 @@ struct walk {
     size_t slot_count;
     struct slot *slots;   /* owned */
     char *bufs;           /* owned; costs nothing until it is used */
-    struct bulk *bulk;    /* owned; allocated for the first large directory */
     struct level *levels; /* owned */
     size_t depth, cap;
     char *names; /* owned; names of the levels, NUL-terminated, in order */
@@ -102,16 +79,6 @@ struct walk {
 };
 
 /* ---- system calls ---- */
-
-static long read_entries(int fd, void *buf, size_t len)
-{
-    long n = syscall(SYS_getdents64, fd, buf, len);
-
-    /* A directory that was removed while open has no entries: the kernel says ENOENT. */
-    if (n < 0)
-        return errno == ENOENT ? 0 : -errno;
-    return n;
-}
 
 static int open_once(const struct walk *w, int dirfd, const char *name)
 {
@@ -405,67 +372,26 @@ static int reopen_parent(struct walk *w)
     return 0;
 }
 
-/* ---- large directories ---- */
+/* ---- the walk ---- */
 
-static int by_inode(const void *a, const void *b)
+static int unlink_file(void *ctx, int dirfd, const char *name)
 {
-    uint64_t x = ((const struct ref *)a)->ino, y = ((const struct ref *)b)->ino;
-
-    return (x > y) - (x < y);
+    return unlink_entry(ctx, dirfd, name, 0);
 }
 
-/* The files among the entries in the buffer, sorted. Returns how many. */
-static size_t bulk_sort(struct bulk *b, size_t bytes)
-{
-    size_t n = 0;
-
-    for (size_t at = 0; at < bytes && n < BULK_ENTRIES;) {
-        const struct entry *e = (const void *)(b->buf + at);
-
-        at += e->size;
-        if (e->type != DT_DIR && e->type != DT_UNKNOWN)
-            b->refs[n++] = (struct ref){.ino = e->ino, .entry = e};
-    }
-    qsort(b->refs, n, sizeof(b->refs[0]), by_inode);
-    return n;
-}
-
-/* Removes the files of a directory, from its start. What is no file (any more) is left to the scan.
- */
-static int bulk_remove(const struct walk *w, int fd)
-{
-    long bytes;
-    int r;
-
-    while ((bytes = read_entries(fd, w->bulk->buf, BULK_BYTES)) > 0) {
-        size_t n = bulk_sort(w->bulk, (size_t)bytes);
-
-        for (size_t i = 0; i < n; i++) {
-            r = unlink_entry(w, fd, w->bulk->refs[i].entry->name, 0);
-            if (r < 0 && r != -EISDIR)
-                return r;
-        }
-    }
-    return (int)bytes;
-}
-
-/* Called when the first read of a directory has filled the buffer. Starts its scan again. */
+/* The first read of a directory has filled the buffer: removes its files, and starts its scan
+ * again. */
 static int bulk_try(struct walk *w, struct level *l)
 {
-    int r;
+    int r = scan_again(l);
 
     l->bulk_done = true;
-    if (w->bulk == NULL)
-        w->bulk = malloc(sizeof(*w->bulk));
-    if (w->bulk == NULL)
-        return scan_again(l); /* it only makes things faster */
-    r = scan_again(l);
     if (r == 0)
-        r = bulk_remove(w, l->slot->fd);
-    return r < 0 ? r : scan_again(l);
+        r = rmtree_bulk(l->slot->fd, unlink_file, w);
+    if (r < 0 && r != -ENOMEM) /* without the memory it takes longer, no more */
+        return r;
+    return scan_again(l);
 }
-
-/* ---- the walk ---- */
 
 /* Reads the next entries of a level: none at its end. */
 static int refill(struct walk *w, struct level *l)
@@ -475,10 +401,10 @@ static int refill(struct walk *w, struct level *l)
     int r;
 
     for (;;) {
-        n = read_entries(s->fd, s->buf, SLOT_BYTES);
+        n = dents_read(s->fd, s->buf, SLOT_BYTES);
         if (n < 0)
             return (int)n;
-        if (l->bulk_done || n < SLOT_BYTES - SLOT_SLACK)
+        if (l->bulk_done || n < SLOT_BYTES - DENT_BYTES_MAX)
             break;
         r = bulk_try(w, l);
         if (r < 0)
@@ -491,13 +417,13 @@ static int refill(struct walk *w, struct level *l)
 }
 
 /* The next entry of the deepest level, NULL at its end. */
-static int next_entry(struct walk *w, const struct entry **ret)
+static int next_entry(struct walk *w, const struct dent **ret)
 {
     struct level *l = deepest(w);
     struct slot *s = l->slot;
 
     for (;;) {
-        const struct entry *e;
+        const struct dent *e;
 
         if (s->at >= s->end) {
             int r = refill(w, l);
@@ -512,7 +438,7 @@ static int next_entry(struct walk *w, const struct entry **ret)
         e = (const void *)(s->buf + s->at);
         s->at += e->size;
         l->resume = e->next;
-        if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0) {
+        if (!dent_is_dot(e)) {
             *ret = e;
             return 0;
         }
@@ -523,7 +449,7 @@ static int next_entry(struct walk *w, const struct entry **ret)
  * Removes an entry of the deepest level, or enters it when it is a directory. The type is a hint:
  * the kernel may not know it, and it may have changed since.
  */
-static int remove_entry(struct walk *w, const struct entry *e)
+static int remove_entry(struct walk *w, const struct dent *e)
 {
     bool dir = e->type == DT_DIR || e->type == DT_UNKNOWN;
     int r = 0;
@@ -583,7 +509,7 @@ static int walk_run(struct walk *w)
         return fd == -ELOOP ? -ENOTDIR : fd;
     r = push(w, fd, "");
     while (r == 0 && w->depth > 0) {
-        const struct entry *e = NULL;
+        const struct dent *e = NULL;
 
         r = next_entry(w, &e);
         if (r == 0)
@@ -618,7 +544,6 @@ int rmtree_at_limits(int dirfd, const char *name, unsigned flags,
         drop(&w);
     free(w.slots);
     free(w.bufs);
-    free(w.bulk);
     free(w.levels);
     free(w.names);
     return r;
