@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static int deliver(struct http_request *req, const char *at, size_t len)
     return req->body_paused || req->ended ? HPE_PAUSED : 0;
 }
 
-static int on_body(llhttp_t *parser, const char *at, size_t len)
+static int on_body_span(llhttp_t *parser, const char *at, size_t len)
 {
     struct http_conn *c = parser->data;
     struct http_request *req = c->req;
@@ -50,7 +51,7 @@ const llhttp_settings_t http_parser_settings = {
     .on_header_field = request_on_field,
     .on_header_value = request_on_value,
     .on_headers_complete = request_on_headers,
-    .on_body = on_body,
+    .on_body = on_body_span,
     .on_message_complete = on_message_complete,
 };
 
@@ -97,4 +98,28 @@ int body_feed(struct http_conn *c, struct err *err)
     c->framing += (size_t)(data + used - c->mark);
     bytes_use(&c->in, used);
     return c->framing > c->server->config.max_head ? explain(c, HPE_OK, err) : 0;
+}
+
+/* ---- for handlers ---- */
+
+void http_body_start(struct http_request *req, http_body_fn *on_body)
+{
+    assert(!req->ended && !req->upgraded && req->on_body == NULL);
+    req->on_body = on_body;
+    if (!req->body_done)
+        reply_continue(req->conn);
+    conn_kick(req->conn);
+}
+
+void http_body_pause(struct http_request *req)
+{
+    req->body_paused = true;
+    if (req->conn->busy == 0)
+        conn_watch(req->conn);
+}
+
+void http_body_resume(struct http_request *req)
+{
+    req->body_paused = false;
+    conn_kick(req->conn);
 }

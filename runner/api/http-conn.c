@@ -584,28 +584,6 @@ int conn_start(struct http_conn *c)
     return 0;
 }
 
-void http_body_start(struct http_request *req, http_body_fn *on_body)
-{
-    assert(!req->ended && !req->upgraded && req->on_body == NULL);
-    req->on_body = on_body;
-    if (!req->body_done)
-        reply_continue(req->conn);
-    conn_kick(req->conn);
-}
-
-void http_body_pause(struct http_request *req)
-{
-    req->body_paused = true;
-    if (req->conn->busy == 0)
-        conn_watch(req->conn);
-}
-
-void http_body_resume(struct http_request *req)
-{
-    req->body_paused = false;
-    conn_kick(req->conn);
-}
-
 uv_loop_t *http_loop(const struct http_request *req)
 {
     return req->conn->server->loop;
