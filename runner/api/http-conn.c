@@ -34,7 +34,7 @@ static void enter(struct http_conn *c, enum conn_state to)
     const unsigned clocks[CONN_STATES] = {
         [CONN_HEAD] = config->idle_ms,
         [CONN_BODY] = config->body_ms,
-        [CONN_FINISH] = config->write_ms,
+        [CONN_FINISH] = c->write_ms,
         [CONN_LINGER] = HTTP_LINGER_MS,
     };
 
@@ -302,9 +302,7 @@ static bool wait_for_head(struct http_conn *c)
 
     if (c->eof || (left == 0 && c->server->closing)) {
         conn_break(c);
-    } else if (left == 0) {
-        bytes_done(&c->in);
-    } else if (!c->head_clock) {
+    } else if (left > 0 && !c->head_clock) {
         c->head_clock = true;
         (void)uv_timer_start(&c->timer, on_timer, c->server->config.head_ms, 0);
     }
@@ -453,6 +451,7 @@ static void finish_request(struct http_conn *c)
 {
     c->keep = c->req->keep_alive && !c->req->upgraded;
     c->raw = c->req->upgraded;
+    c->write_ms = c->req->patient ? c->server->config.stream_write_ms : c->server->config.write_ms;
     c->discarded = 0;
     drop_request(c);
     enter(c, CONN_FINISH);
@@ -493,6 +492,8 @@ void conn_run(struct http_conn *c)
         ;
     if (c->broken)
         tear_down(c);
+    if (bytes_left(&c->in) == 0)
+        bytes_done(&c->in); /* a thousand idle streams hold no buffers */
     c->busy--;
     conn_watch(c);
     free_if_done(c);
@@ -529,7 +530,7 @@ static void on_poll(uv_poll_t *h, int status, int events)
     if (status < 0 || (events & UV_PRIORITIZED) != 0)
         conn_break(c);
     if (!c->broken && (events & UV_WRITABLE) != 0 && out_flush(c) && c->state == CONN_FINISH)
-        (void)uv_timer_start(&c->timer, on_timer, c->server->config.write_ms, 0);
+        (void)uv_timer_start(&c->timer, on_timer, c->write_ms, 0);
     if (!c->broken && (events & UV_READABLE) != 0)
         read_some(c);
     c->busy--;

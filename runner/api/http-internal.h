@@ -81,9 +81,10 @@ struct http_conn {
     int fd; /* owned */
     uv_poll_t poll;
     uv_timer_t timer;
-    unsigned handles; /* not closed yet */
-    int events;       /* what poll waits for */
-    unsigned busy;    /* > 0: inside of conn_run, which does what is left to do when it unwinds */
+    unsigned handles;  /* not closed yet */
+    int events;        /* what poll waits for */
+    unsigned busy;     /* > 0: inside of conn_run, which does what is left to do when it unwinds */
+    unsigned write_ms; /* in FINISH: how long the client may take nothing */
     bool kicked;
     bool eof;     /* the client has half-closed */
     bool broken;  /* to be torn down by conn_run */

@@ -171,6 +171,7 @@ void http_start(struct http_request *req, int status, const struct http_header *
     struct http_conn *c = req->conn;
     struct iovec iov;
 
+    req->patient = true;
     if (!start(req, status, headers, type, -1))
         return;
     iov = (struct iovec){.iov_base = c->server->scratch.data, .iov_len = c->server->scratch.len};
@@ -293,7 +294,7 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     int r;
 
     assert(!req->started && !req->ended && (protocol == NULL || req->upgrade));
-    req->started = req->upgraded = true;
+    req->started = req->upgraded = req->patient = true;
     req->keep_alive = false;
     req->on_body = on_body;
     r = make_upgrade_head(req, b, protocol, headers);

@@ -28,6 +28,7 @@ void http_config_init(struct http_config *config)
         .head_ms = HTTP_HEAD_MS,
         .body_ms = HTTP_BODY_MS,
         .write_ms = HTTP_WRITE_MS,
+        .stream_write_ms = HTTP_STREAM_WRITE_MS,
     };
 }
 

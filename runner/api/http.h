@@ -12,6 +12,9 @@
  * made inside of on_gone. So an asynchronous operation may keep the pointer without a table of who
  * is alive, and a long one sets on_gone to be told that nobody waits any more.
  *
+ * A client of a unix socket is gone when it has closed. One that has half-closed still gets its
+ * answer; on TCP the two look alike until something is written.
+ *
  *     static void get_thing(struct http_request *req)
  *     {
  *         req->data = thing;
@@ -60,10 +63,11 @@ enum {
     HTTP_QUEUE_MAX = 32 << 20, /* reply bytes that wait at all; more ends the connection */
     HTTP_IDLE_MS = 75 * 1000,  /* between requests, and before the first byte: closed */
     HTTP_HEAD_MS = 30 * 1000,  /* from the first byte of a head to its last: 408 */
-    HTTP_BODY_MS =
-        60 * 1000, /* a buffered body as a whole; between two bytes of a streamed one: 408 */
+    HTTP_BODY_MS = 60 * 1000,  /* a buffered body: 408; two reads of a streamed one: gone */
     HTTP_WRITE_MS = 60 * 1000, /* an ended reply of which the client takes nothing: closed */
-    HTTP_MAX_PARAMS = 6,       /* names in one pattern */
+    /* The same for what is left of an ended stream: its client may have reasons not to read. */
+    HTTP_STREAM_WRITE_MS = 3600 * 1000,
+    HTTP_MAX_PARAMS = 6, /* names in one pattern */
     HTTP_MAX_LISTENERS = 8,
     HTTP_MAX_GROUPS = 65536, /* the kernel's own bound on supplementary groups */
 };
@@ -72,7 +76,7 @@ struct http_config {
     unsigned max_connections, max_connections_uid;
     size_t max_head, max_headers, max_url, max_body, max_pipeline;
     size_t queue_pause, queue_max;
-    unsigned idle_ms, head_ms, body_ms, write_ms;
+    unsigned idle_ms, head_ms, body_ms, write_ms, stream_write_ms;
 };
 
 /* Fills in the defaults above. */
@@ -161,6 +165,7 @@ struct http_request {
     http_body_fn *on_body;
     int64_t reply_left; /* of a Content-Length that the handler promised; -1: none */
     bool http10, keep_alive, expect_continue;
+    bool patient; /* a stream: HTTP_STREAM_WRITE_MS at its end */
     bool dispatched, started, chunked, bodiless, upgraded, shut, ended;
     bool body_done, body_paused, end_told, gone_told, want_drain;
 };

@@ -153,6 +153,7 @@ static int cut_off(struct sse *s)
         (void)http_write(req, s->text.data, s->text.len);
     s->req = NULL;
     (void)uv_timer_stop(&s->heartbeat);
+    req->patient = false;
     http_end(req);
     return -ENOBUFS;
 }

@@ -1,13 +1,11 @@
-/* Bodies piece by piece in both directions, upgrades, and what waits for whom. */
-
-#include <sys/time.h>
+/* Bodies piece by piece in both directions, and what waits for whom. */
 
 #include "http_rig.h"
 
 static struct {
     struct http_request *req;
     size_t got, ends, gone, drained, sent, total, calls;
-    bool pause_each, echo, stop;
+    bool pause_each, stop;
     char text[256];
 } S;
 
@@ -123,40 +121,6 @@ static void get_flood(struct http_request *req)
         (void)http_write(req, block, sizeof(block));
 }
 
-/* ---- upgrades ---- */
-
-static void on_raw(struct http_request *req, const char *data, size_t len)
-{
-    if (data == NULL) {
-        S.ends++;
-        return;
-    }
-    if (S.got + len < sizeof(S.text))
-        (void)memcpy(S.text + S.got, data, len);
-    S.got += len;
-    if (S.echo && http_write(req, data, len))
-        http_body_pause(req);
-}
-
-static void on_raw_drain(struct http_request *req)
-{
-    S.drained++;
-    http_body_resume(req);
-}
-
-static void post_upgrade(struct http_request *req)
-{
-    static const struct http_header headers[] = {{"X-Stream", "raw"}, {NULL, NULL}};
-
-    S.req = req;
-    req->on_gone = on_gone;
-    req->on_drain = on_raw_drain;
-    if (req->body.len > 0)
-        (void)snprintf(S.text, sizeof(S.text), "%s", req->body.data);
-    S.got = req->body.len;
-    http_upgrade(req, req->upgrade ? "tcp" : NULL, headers, on_raw);
-}
-
 static const struct route routes[] = {
     {"POST", "/upload", post_upload, ROUTE_STREAM, 0},
     {"POST", "/waiting", post_waiting, ROUTE_STREAM, 0},
@@ -164,7 +128,6 @@ static const struct route routes[] = {
     {"GET", "/length", get_length, 0, 0},
     {"GET", "/abort", get_abort, 0, 0},
     {"GET", "/flood", get_flood, 0, 0},
-    {"POST", "/upgrade", post_upgrade, ROUTE_BODY | ROUTE_UPGRADE, 0},
     {0},
 };
 static const struct route_set sets[] = {{.routes = routes}, {0}};
@@ -479,7 +442,7 @@ TEST(clocks_of_replies)
     int fd;
 
     http_config_init(&config);
-    config.write_ms = config.body_ms = config.idle_ms = 50;
+    config.stream_write_ms = config.body_ms = config.idle_ms = 50;
     open_clean(&rig, &config);
     S.total = 4 << 20;
     fd = rig_client(&rig);
@@ -507,131 +470,6 @@ TEST(clocks_of_replies)
         rig_turn(&rig);
     CHECK_INT(S.gone, 1);
     (void)close(fd);
-    rig_close(&rig);
-}
-
-#define UPGRADE "POST /upgrade HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-
-TEST(upgrade_with_early_data)
-{
-    static const char *const texts[] = {
-        UPGRADE "Content-Length: 4\r\n\r\nbodyearly",
-        UPGRADE "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\nearly",
-    };
-
-    for (size_t k = 0; k < 4; k++) {
-        struct buf b = BUF_INIT(1 << 20);
-        const char *text = texts[k % 2];
-        struct rig rig;
-        int fd;
-
-        open_clean(&rig, NULL);
-        S.echo = true;
-        fd = rig_client(&rig);
-        if (k < 2) {
-            CHECK(rig_text(&rig, fd, text));
-        } else {
-            for (; *text != '\0'; text++)
-                CHECK(rig_send(&rig, fd, text, 1));
-        }
-        CHECK(rig_expect(&rig, fd, &b, "early"));
-        CHECK(strstr(b.data, "HTTP/1.1 101 Switching Protocols\r\n") == b.data);
-        CHECK(find(&b, "Connection: Upgrade\r\n") && find(&b, "Upgrade: tcp\r\n"));
-        CHECK(find(&b, "X-Stream: raw\r\n") && find(&b, "\r\n\r\nearly"));
-        CHECK_STR(S.text, "bodyearly");
-        CHECK(rig_text(&rig, fd, "GET /length HTTP/1.1\r\n\r\n")); /* is now only bytes */
-        CHECK(rig_expect(&rig, fd, &b, "GET /length HTTP/1.1\r\n\r\n"));
-
-        /* The client's half-close is told, and our direction goes on. */
-        (void)shutdown(fd, SHUT_WR);
-        for (int i = 0; i < 10; i++)
-            rig_turn(&rig);
-        CHECK_INT(S.ends, 1);
-        CHECK_INT(S.gone, 0);
-        (void)http_write(S.req, "after", 5);
-        CHECK(rig_expect(&rig, fd, &b, "after"));
-        http_end(take(S.req));
-        CHECK(rig_drain(&rig, fd, &b));
-        buf_done(&b);
-        (void)close(fd);
-        rig_close(&rig);
-    }
-}
-
-TEST(upgrade_half_closed_by_us)
-{
-    struct buf b = BUF_INIT(1 << 20);
-    struct rig rig;
-    char one;
-    int fd;
-
-    open_clean(&rig, NULL);
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, "POST /upgrade HTTP/1.1\r\n\r\n")); /* not asked for: 200 */
-    CHECK(rig_expect(&rig, fd, &b, "HTTP/1.1 200 OK\r\n"));
-    CHECK(!find(&b, "Upgrade:"));
-    (void)http_write(S.req, "last words", 10);
-    http_shutdown(S.req);
-    CHECK(rig_drain(&rig, fd, &b));
-    CHECK(find(&b, "last words"));
-    CHECK_INT(S.gone, 0);
-    CHECK(rig_text(&rig, fd, "still heard"));
-    rig_turn(&rig);
-    CHECK(strstr(S.text, "still heard") != NULL);
-    (void)shutdown(fd, SHUT_WR); /* now neither can say anything */
-    for (int i = 0; i < 20; i++)
-        rig_turn(&rig);
-    CHECK_INT(S.ends, 1);
-    CHECK_INT(S.gone, 1);
-    CHECK_INT(recv(fd, &one, 1, 0), 0);
-    buf_done(&b);
-    (void)close(fd);
-    rig_close(&rig);
-}
-
-/* Echo to a client that sends and does not read, then reads all: no byte lost, no memory grown. */
-TEST(upgrade_full_duplex)
-{
-    struct buf b = BUF_INIT(64 << 20);
-    static char data[4 << 20];
-    struct rig rig;
-    size_t sent = 0, head, most = 0;
-    double end = rig_now() + RIG_DEADLINE_MS;
-    int fd;
-
-    for (size_t i = 0; i < sizeof(data); i++)
-        data[i] = (char)(i * 31 + (i >> 9));
-    open_clean(&rig, NULL);
-    S.echo = true;
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
-    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
-    head = b.len;
-    for (int idle = 0; idle < 20;) {
-        ssize_t n = send(fd, data + sent, sizeof(data) - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        rig_turn(&rig);
-        sent += n > 0 ? (size_t)n : 0;
-        idle = n > 0 ? 0 : idle + 1;
-        most = http_queued(S.req) > most ? http_queued(S.req) : most;
-    }
-    printf("# the server holds %zu of %zu bytes for a client that does not read\n", most, sent);
-    CHECK(sent < sizeof(data));
-    CHECK(most <= HTTP_QUEUE_PAUSE + 65536);
-    while (b.len - head < sizeof(data) && rig_now() < end) {
-        ssize_t n = send(fd, data + sent, sizeof(data) - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        sent += n > 0 ? (size_t)n : 0;
-        CHECK(rig_read(&rig, fd, &b));
-    }
-    CHECK_INT(b.len - head, sizeof(data));
-    CHECK(memcmp(b.data + head, data, sizeof(data)) == 0);
-    CHECK(S.drained > 0);
-    buf_done(&b);
-    (void)close(fd);
-    for (int i = 0; i < 20; i++)
-        rig_turn(&rig);
-    CHECK_INT(S.gone, 1);
     rig_close(&rig);
 }
 
