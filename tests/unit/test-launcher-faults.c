@@ -84,10 +84,9 @@ static const struct fault faults[] = {
     {SYS_pivot_root,    NO_ARG, 0, FAIL(EINVAL), -EINVAL, "start sandbox: change the root: Invalid argument"},
     {SYS_umount2,       NO_ARG, 0, FAIL(EBUSY),  -EBUSY,  "start sandbox: change the root: Device or resource busy"},
     {SYS_setns,   1, CLONE_NEWPID, FAIL(EPERM), -EPERM, "start sandbox: enter the inner pid namespace: Operation not permitted"},
-    {SYS_setns,   1, CLONE_NEWUSER, FAIL(EPERM), -EPERM, "write inner id maps: Operation not permitted"},
     {SYS_setns,   1, CLONE_NEWUSER | CLONE_NEWNS, FAIL(EPERM), -EPERM, "start sandbox: lock the inner process's namespaces: Operation not permitted"},
     {SYS_unshare, 0, CLONE_NEWUSER | CLONE_NEWNS, FAIL(ENOSPC), -ENOSPC, "start sandbox: unshare the locked user and mount namespace: No space left on device"},
-    {SYS_seccomp,       NO_ARG, 0, FAIL(EINVAL), -EINVAL, "start sandbox: lock the inner process's namespaces: Invalid argument"},
+    {SYS_seccomp,       NO_ARG, 0, FAIL(EINVAL), -EINVAL, "start sandbox: install the seccomp floor: Invalid argument"},
     {SYS_signalfd4,     NO_ARG, 0, FAIL(ENOMEM), -ENOMEM, "start sandbox: become ready: Cannot allocate memory"},
 
     /* killed while it is at a stage */
@@ -101,7 +100,7 @@ static const struct fault faults[] = {
     {SYS_pivot_root,    NO_ARG, 0, KILL, -ECHILD, "killed by signal 31 during 'change the root'"},
     {SYS_setns,   1, CLONE_NEWPID, KILL, -ECHILD, "killed by signal 31 during 'change the root'"},
     {SYS_unshare, 0, CLONE_NEWUSER | CLONE_NEWNS, KILL, -ECHILD, "killed by signal 31 during 'unshare the locked user and mount namespace'"},
-    {SYS_seccomp,       NO_ARG, 0, KILL, -ECHILD, "start sandbox: lock the inner process's namespaces"},
+    {SYS_seccomp,       NO_ARG, 0, KILL, -ECHILD, "killed by signal 31 during 'make mounts private'"},
     {SYS_signalfd4,     NO_ARG, 0, KILL, -ECHILD, "killed by signal 31 during 'lock the inner process's namespaces'"},
 };
 /* clang-format on */
