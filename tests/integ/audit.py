@@ -19,7 +19,8 @@ HIERARCHIES = ("cgroup", "cgroup2")
 started = set()  # pids that somebody in the test program waits for
 
 
-def _read(path):
+def read(path):
+    """A small file as text; empty when it cannot be read."""
     try:
         with open(path, "rb") as f:
             return f.read().decode("utf-8", "replace")
@@ -31,7 +32,7 @@ def descendants(top=None):
     """pid -> command line of everything that descends from this process (zombies included)."""
     parents, found = {}, {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        text = _read(f"/proc/{pid}/stat")
+        text = read(f"/proc/{pid}/stat")
         if text:
             parents[int(pid)] = int(text[text.rindex(")") + 2:].split()[1])
     wanted = {top or os.getpid()}
@@ -41,14 +42,14 @@ def descendants(top=None):
         wanted |= new
         grew = bool(new)
     for pid in wanted - {top or os.getpid()}:
-        found[pid] = _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or _read(f"/proc/{pid}/comm").strip()
+        found[pid] = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or read(f"/proc/{pid}/comm").strip()
     return found
 
 
 def reap():
     """Collects dead children that became ours; those that a test started itself are left to who waits for them."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        text = _read(f"/proc/{pid}/stat")
+        text = read(f"/proc/{pid}/stat")
         fields = text[text.rindex(")") + 2:].split() if text else []
         if fields[:2] == ["Z", str(os.getpid())] and int(pid) not in started:
             try:
@@ -64,12 +65,12 @@ def gone(word=""):
 
 
 def _is_dead(pid):
-    text = _read(f"/proc/{pid}/stat")
+    text = read(f"/proc/{pid}/stat")
     return not text or text[text.rindex(")") + 2] == "Z"
 
 
 def mounts():
-    return {line for line in _read("/proc/self/mountinfo").splitlines()}
+    return {line for line in read("/proc/self/mountinfo").splitlines()}
 
 
 def cgroups():
@@ -84,16 +85,32 @@ def cgroups():
     return found
 
 
+def cgroups_of(pid):
+    """The directories of the cgroups of a process, from its leaf up to rind's own, in every hierarchy."""
+    found = []
+    for line in read(f"/proc/{pid}/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        for mounted in mounts():
+            before, _, after = mounted.partition(" - ")
+            kind, _, options = after.partition(" ")
+            wanted, has = set(controllers.split(",")), set(options.split()[-1].split(","))
+            same = kind == ("cgroup2" if not controllers else "cgroup") and (not controllers or wanted <= has)
+            while same and path.strip("/").startswith("rind/"):
+                found.append(before.split()[4] + path)
+                path = os.path.dirname(path)
+    return found
+
+
 def _strangers(cgroup, ours):
     """Whether a process that is not ours lives in the cgroup or below it."""
     for where, _, _ in os.walk(cgroup):
-        if any(int(pid) not in ours for pid in _read(os.path.join(where, "cgroup.procs")).split()):
+        if any(int(pid) not in ours for pid in read(os.path.join(where, "cgroup.procs")).split()):
             return True
     return False
 
 
 def links():
-    return {line.split(":")[0].strip() for line in _read("/proc/net/dev").splitlines()[2:]}
+    return {line.split(":")[0].strip() for line in read("/proc/net/dev").splitlines()[2:]}
 
 
 def ids():
@@ -111,12 +128,12 @@ def _locked(name):
         ino = os.stat(os.path.join(REGISTRY, name)).st_ino
     except OSError:
         return True
-    return any(line.split()[5 if "->" not in line else 6].endswith(f":{ino}") for line in _read("/proc/locks").splitlines())
+    return any(line.split()[5 if "->" not in line else 6].endswith(f":{ino}") for line in read("/proc/locks").splitlines())
 
 
 def terminals():
     """Terminals in use beyond the host's own /dev/pts."""
-    number = _read("/proc/sys/kernel/pty/nr").strip()
+    number = read("/proc/sys/kernel/pty/nr").strip()
     return int(number or 0) - len([n for n in os.listdir("/dev/pts") if n.isdigit()])
 
 
@@ -131,7 +148,7 @@ def _other_rinds():
                 continue
             if program.startswith(("rind", "memfd:rind", "test-", "sandbox-")):
                 return True
-            if "python" in program and "/integ/test-" in _read(f"/proc/{pid}/cmdline"):
+            if "python" in program and "/integ/test-" in read(f"/proc/{pid}/cmdline"):
                 return True
     return False
 
