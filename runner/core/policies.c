@@ -11,7 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "core/filter-cache.h"
+#include "core/policy-cache.h"
 
 enum { EXPANDED_MAX = 256 };
 
@@ -101,9 +101,7 @@ static int fill(struct ready_policy *p, int state_fd, bool from_files, struct er
 
     r = read_text(p->name, from_files, &text, &len, err);
     if (r == 0)
-        r = policy_parse(text, len, p->name, &p->policy, err);
-    if (r == 0)
-        r = filter_cached(state_fd, p->policy, text, len, &p->filter, err);
+        r = policy_cached(state_fd, p->name, text, len, &p->policy, &p->filter, err);
     if (r < 0)
         return r;
     r = expand(p->policy->masked, &p->masked);

@@ -9,7 +9,7 @@ struct err;
 
 struct ready_policy {
     char *name;            /* owned; as it is asked for */
-    struct policy *policy; /* owned */
+    struct policy *policy; /* owned; without its seccomp profile, whose place the filter has */
     struct bpf filter;     /* owned */
     char **masked;         /* owned, NULL-terminated */
     char **read_only;      /* owned, NULL-terminated */

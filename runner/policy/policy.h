@@ -57,7 +57,7 @@ struct rlimit_value {
 
 struct policy {
     char name[POLICY_NAME_MAX + 1];
-    struct seccomp_profile *seccomp; /* owned */
+    struct seccomp_profile *seccomp; /* owned; NULL once it is compiled and dropped */
     uint64_t capabilities; /* bit n = capability n: the bounding set, and what uid 0 has */
     bool no_new_privs;
     enum net_mode network;

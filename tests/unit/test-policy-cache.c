@@ -1,4 +1,5 @@
-/* The cache of compiled filters: what is there is used only when it is whole and of this policy. */
+/* The cache of policies and their filters: what is there is used only when it is whole and of this
+ * policy. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,16 +13,20 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
-#include "core/filter-cache.h"
+#include "core/policy-cache.h"
 #include "policy/policy.h"
 #include "policy/seccomp.h"
 #include "proto/rmtree.h"
 #include "tap.h"
 
-static const char text[] = "{\"name\":\"t\",\"noNewPrivileges\":true,\"network\":\"none\","
-                           "\"capabilities\":[],\"maskedPaths\":[],\"readonlyPaths\":[],"
-                           "\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"syscalls\":"
-                           "[{\"names\":[\"read\",\"write\"],\"action\":\"SCMP_ACT_ALLOW\"}]}}";
+#define TEXT(caps)                                                                                 \
+    "{\"name\":\"t\",\"noNewPrivileges\":true,\"network\":\"internet\",\"capabilities\":[" caps    \
+    "],\"maskedPaths\":[\"/proc/kcore\",\"/sys/firmware\"],\"readonlyPaths\":[\"/proc/sys\"],"     \
+    "\"limits\":{\"pids\":77},\"rlimits\":[{\"type\":\"RLIMIT_NOFILE\",\"soft\":5,\"hard\":6}],"   \
+    "\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"syscalls\":"                              \
+    "[{\"names\":[\"read\",\"write\"],\"action\":\"SCMP_ACT_ALLOW\"}]}}"
+
+static const char text[] = TEXT("");
 
 struct box {
     char dir[32];
@@ -33,22 +38,53 @@ struct box {
     size_t len;
 };
 
-static void get(const struct box *b, const char *policy_text, struct bpf *ret)
+static struct policy *get(const struct box *b, const char *policy_text, struct bpf *ret)
 {
     struct err err = ERR_NONE;
+    struct policy *p = NULL;
 
     *ret = (struct bpf){.insns = NULL};
-    if (filter_cached(b->fd, b->policy, policy_text, strlen(policy_text), ret, &err) < 0)
+    if (policy_cached(b->fd, "t", policy_text, strlen(policy_text), &p, ret, &err) < 0)
         tap_fail("%s", err.msg);
+    return p;
+}
+
+static void check_lists(char *const *got, char *const *want)
+{
+    size_t i = 0;
+
+    for (; got != NULL && got[i] != NULL && want[i] != NULL; i++)
+        CHECK_STR(got[i], want[i]);
+    CHECK(got != NULL && got[i] == NULL && want[i] == NULL);
+}
+
+static void check_policy(const struct policy *got, const struct policy *want)
+{
+    CHECK_STR(got->name, want->name);
+    CHECK(got->seccomp == NULL);
+    CHECK_INT(got->capabilities, want->capabilities);
+    CHECK_INT(got->no_new_privs, want->no_new_privs);
+    CHECK_INT(got->network, want->network);
+    CHECK(memcmp(&got->limits, &want->limits, sizeof(want->limits)) == 0);
+    CHECK_INT(got->rlimit_count, want->rlimit_count);
+    for (size_t i = 0; i < want->rlimit_count; i++)
+        CHECK(got->rlimits[i].resource == want->rlimits[i].resource &&
+              got->rlimits[i].soft == want->rlimits[i].soft &&
+              got->rlimits[i].hard == want->rlimits[i].hard);
+    check_lists(got->masked, want->masked);
+    check_lists(got->read_only, want->read_only);
 }
 
 static void check_get(const struct box *b)
 {
     struct bpf got;
+    struct policy *p = get(b, text, &got);
 
-    get(b, text, &got);
     CHECK_INT(got.count, b->want.count);
     CHECK(got.count == b->want.count && memcmp(got.insns, b->want.insns, got.count * 8) == 0);
+    if (p != NULL)
+        check_policy(p, b->policy);
+    policy_free(p);
     bpf_done(&got);
 }
 
@@ -122,6 +158,7 @@ TEST(hit_and_miss)
 {
     struct box b;
     struct stat before, after;
+    struct policy *p;
     struct bpf other;
 
     box_open(&b);
@@ -130,13 +167,12 @@ TEST(hit_and_miss)
     check_get(&b);
     CHECK_INT(fstatat(b.fd, b.file, &after, 0), 0);
     CHECK_INT(after.st_ino, before.st_ino); /* not written again */
-    get(&b, "{}", &other); /* another text, another file; the compiled policy is what was parsed */
+    /* Another text, another file. */
+    p = get(&b, TEXT("\"CAP_CHOWN\""), &other);
+    CHECK_INT(p->capabilities, 1);
+    policy_free(p);
     bpf_done(&other);
     CHECK_INT(cached(&b), 2);
-    b.policy->capabilities = 1;
-    get(&b, text, &other);
-    bpf_done(&other);
-    CHECK_INT(cached(&b), 3);
     box_done(&b);
 }
 
@@ -161,6 +197,24 @@ TEST(damaged_files)
         check_get(&b);
         if (!file_is(&b, b.data, b.len))
             tap_fail("length %zu: not mended", len);
+    }
+    box_done(&b);
+}
+
+/* What does not parse is told each time, and never kept. */
+TEST(bad_text)
+{
+    struct box b;
+
+    box_open(&b);
+    for (int i = 0; i < 2; i++) {
+        struct err err = ERR_NONE;
+        struct policy *p = NULL;
+        struct bpf bpf = {.insns = NULL};
+
+        CHECK_INT(policy_cached(b.fd, "x.json", "{}", 2, &p, &bpf, &err), -EINVAL);
+        CHECK(strstr(err.msg, "x.json") != NULL && p == NULL && bpf.insns == NULL);
+        CHECK_INT(cached(&b), 1);
     }
     box_done(&b);
 }
