@@ -60,8 +60,9 @@ LIBS := -l:libuv_a.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -lpthread -ldl 
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
                 -Wmissing-prototypes $(WERROR) -Os -g -fno-strict-aliasing -fno-common -fstack-protector-strong \
-                -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -MMD -MP -Ishim \
-                -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
+                -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -MMD -MP -Ishim
+# musl has none of the kernel's headers.
+KERNEL_HEADERS := -idirafter /usr/include -idirafter /usr/include/$(shell uname -m)-linux-gnu
 SHIM_LDFLAGS := -static -Wl,--gc-sections -Wl,-z,relro,-z,noexecstack -Wl,--build-id=none
 
 # ---- what is built ----------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ build/shim-aarch64/obj/%.o: %.c
 
 build/shim/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(Q)$(MUSL_CC) $(SHIM_CFLAGS) -c -o $@ $<
+	$(Q)$(MUSL_CC) $(SHIM_CFLAGS) $(KERNEL_HEADERS) -c -o $@ $<
 
 build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build

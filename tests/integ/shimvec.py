@@ -356,7 +356,13 @@ class Run:
 
     def setup(self, ops):
         for op in ops:
-            getattr(self, "op_" + op["op"])(op)
+            try:
+                getattr(self, "op_" + op["op"])(op)
+            except OSError as why:
+                # Inside a sandbox there are no devices to be made, and only so many owners.
+                if op["op"] in ("mknod", "chown") and why.errno in (errno.EPERM, errno.EINVAL):
+                    raise Skipped(f"{op['op']}: {why.strerror}") from None
+                raise
 
     def op_write(self, op):
         os.makedirs(os.path.dirname(self.path(op)), exist_ok=True)
