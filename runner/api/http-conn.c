@@ -104,10 +104,12 @@ static bool wants_read(const struct http_conn *c)
     case CONN_LINGER:
         return true;
     case CONN_HANDLE:
+        assert(req != NULL);
         if (!req->body_done)
             return req->on_body != NULL && !req->body_paused;
         return bytes_left(&c->in) < c->server->config.max_pipeline;
     case CONN_RAW:
+        assert(req != NULL);
         return !req->body_paused;
     case CONN_FINISH:
         return c->keep && !c->message_done && bytes_left(&c->out) == 0;
@@ -121,9 +123,8 @@ static bool wants_read(const struct http_conn *c)
 /* The clock of a body that is streamed runs while it is the client's turn. */
 static void body_clock(struct http_conn *c, bool reading)
 {
-    bool waits = reading && !c->req->body_done;
-
-    if (!waits)
+    assert(c->req != NULL);
+    if (!reading || c->req->body_done)
         (void)uv_timer_stop(&c->timer);
     else if (!uv_is_active((uv_handle_t *)&c->timer))
         (void)uv_timer_start(&c->timer, on_timer, c->server->config.body_ms, 0);

@@ -46,7 +46,7 @@ static json_t *encode_error(const char *code, const char *message, const char *s
     if (root == NULL) {
         size_t n = 0;
 
-        for (; message[n] != '\0' && n < sizeof(clean) - 1; n++)
+        for (; n < sizeof(clean) - 1 && message[n] != '\0'; n++)
             clean[n] = (unsigned char)message[n] < 0x80 ? message[n] : '?';
         clean[n] = '\0';
         root = json_pack("{s:{s:s, s:s*, s:s*}}", "error", "code", code, "message", clean, "step",

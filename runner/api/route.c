@@ -218,8 +218,8 @@ static int take_params(const struct route *route, const struct path *path, size_
 
         if (p.kind == PART_LITERAL)
             continue;
-        for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--)
-            path->segments[++i][-1] = '/'; /* was the NUL between the two */
+        for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--, i++)
+            value[strlen(value)] = '/'; /* the NUL between this segment and the next */
         if (!is_safe(value, p.kind == PART_REST))
             return err_set(err, -EINVAL, "the path's '%.*s' is no name", (int)p.len, p.text);
         req->params[n++] = (struct http_param){.name = p.text, .name_len = p.len, .value = value};
