@@ -161,11 +161,22 @@ build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	@mkdir -p build
 	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)
 
-build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC) $(EMBED_OBJ)
+# Compiled once for all targets, as an archive, of which each target takes what it needs.
+FUZZ_CC  := clang $(STD) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Irunner -Ishim $(LLHTTP_CPPFLAGS)
+FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC)))
+
+build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
-	clang $(STD) -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Irunner -Ishim -o $@ $< \
-	    $(LLHTTP_CPPFLAGS) $(LLHTTP_SRC) \
-	    $(filter-out %/main.c,$(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC)) $(EMBED_OBJ) $(LIBS)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+build/fuzz/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+
+build/fuzz/librind.a: $(FUZZ_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+
+build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/librind.a $(EMBED_OBJ) $(LIBS)
 
 unit: $(UNIT_BIN)
 integ: all build/payload build/shim-aarch64/sandbox-shim
