@@ -85,11 +85,10 @@ int channel_send(int control, const struct imsg *msg, const int *fds, int fd_cou
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
     if (fd_count > 0 && fd_count <= IMSG_FDS_MAX) {
-        struct cmsghdr *c;
+        struct cmsghdr *c = &buffer.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
 
         hdr.msg_control = buffer.bytes;
         hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
-        c = CMSG_FIRSTHDR(&hdr);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);

@@ -194,12 +194,11 @@ int boot_go(int control, const int *fds, int count, struct err *err)
     if (count > BOOT_FDS_MAX)
         return err_set(err, -E2BIG, "too many mounts");
     if (count > 0) {
-        struct cmsghdr *c;
+        struct cmsghdr *c = &buffer.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
 
         (void)memset(&buffer, 0, sizeof(buffer));
         hdr.msg_control = buffer.bytes;
         hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
-        c = CMSG_FIRSTHDR(&hdr);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);

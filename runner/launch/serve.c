@@ -184,12 +184,11 @@ static int answer(int sock, const struct answer *a)
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
     if (a->fd_count > 0) {
-        struct cmsghdr *c;
+        struct cmsghdr *c = &control.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
 
         (void)memset(&control, 0, sizeof(control));
         hdr.msg_control = control.bytes;
         hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)a->fd_count);
-        c = CMSG_FIRSTHDR(&hdr);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)a->fd_count);
