@@ -424,6 +424,9 @@ def _run(fn, before):
         pass
     except Skip as e:
         skipped = str(e)
+    except KeyboardInterrupt:  # somebody ends the program: what it started goes first
+        t.finish(before)
+        raise
     except Exception as e:  # pylint: disable=broad-except
         t.fail("".join(traceback.format_exception(e)).rstrip())
     try:
@@ -446,6 +449,7 @@ def main():
     if os.geteuid() == 0:
         _private_mounts()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whatever a killed rind leaves running becomes our child
     bad = 0
     for n, fn in enumerate(chosen, 1):
