@@ -139,11 +139,8 @@ static int step_stdio(struct exec *e)
 
 static int step_session(struct exec *e)
 {
-    struct sigaction dfl = {.sa_handler = SIG_DFL};
     sigset_t none;
 
-    for (int sig = 1; sig < 65; sig++)
-        (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
     (void)sigemptyset(&none);
     if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
         return errno;
@@ -261,22 +258,6 @@ static int set_caps(uint64_t permitted, uint64_t effective)
     };
 
     return syscall(SYS_capset, &header, data) < 0 ? errno : 0;
-}
-
-static int step_bounding(struct exec *e)
-{
-    for (unsigned cap = 0; cap < 64; cap++) {
-        if (e->plan->header->capabilities & (1ULL << cap))
-            continue;
-        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
-            if (errno == EINVAL)
-                break; /* past the last one that this kernel knows */
-            return errno;
-        }
-    }
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-        return errno;
-    return 0;
 }
 
 static int step_ids(struct exec *e)
@@ -470,7 +451,6 @@ static const struct {
     {EXEC_STEP_STDIO,        step_own_stdio},
     {EXEC_STEP_CWD,          step_make_cwd},
     {EXEC_STEP_RLIMIT,       step_rlimit},
-    {EXEC_STEP_CAPABILITIES, step_bounding},
     {EXEC_STEP_IDS,          step_ids},
     {EXEC_STEP_CAPABILITIES, step_capabilities},
     {EXEC_STEP_CWD,          step_cwd},

@@ -53,6 +53,12 @@ void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0 or -errno.
  */
 int plan_install_floor(const struct plan *plan);
+/*
+ * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
+ * all that is forked later; what this process itself may do stays. A new user namespace begins with
+ * everything: not before the locked one is entered. 0 or -errno.
+ */
+int plan_drop_capabilities(const struct plan *plan);
 static inline const char *plan_string(const struct plan *plan, uint32_t offset)
 {
     return plan->strings + offset;

@@ -73,13 +73,15 @@ static int write_maps(const struct leader *init)
     return 0;
 }
 
-static int enter_lock(const struct leader *init)
+static int enter_lock(const struct plan *plan, const struct leader *init)
 {
     int r = write_maps(init);
 
     if (r < 0)
         return r;
-    return setns(init->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0 ? -errno : 0;
+    if (setns(init->pidfd, CLONE_NEWUSER | CLONE_NEWNS) < 0 || chdir("/") < 0)
+        return -errno;
+    return plan_drop_capabilities(plan);
 }
 
 /* Reaps orphans until init ends the namespace. */
@@ -117,7 +119,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
         if (n != (int)sizeof(msg))
             _exit(1);
         if (msg.type == INNER_LOCK) {
-            r = enter_lock(init);
+            r = enter_lock(plan, init);
             /* Both lead out of the sandbox: gone before anything of the user's runs. */
             (void)close(init->pidfd);
             (void)close(init->proc);

@@ -21,11 +21,22 @@ static void adopt_descriptors(uint32_t fd_count)
         init_fail(INIT_STAGE_PLAN, 0, -r);
 }
 
+/* Whoever started rind may have left signals ignored: no process inside inherits that, and no
+ * handler is ever set here. */
+static void default_signals(void)
+{
+    const struct sigaction dfl = {.sa_handler = SIG_DFL};
+
+    for (int sig = 1; sig < NSIG; sig++)
+        (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
+}
+
 int main(void)
 {
     static struct init init = {.inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
     sigset_t all;
 
+    default_signals();
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);

@@ -2,6 +2,7 @@
 #include <linux/filter.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -117,4 +118,18 @@ int plan_install_floor(const struct plan *p)
                                   (struct sock_filter *)(uintptr_t)(p->base + p->header->floor)};
 
     return sys_seccomp_filter(0, &prog);
+}
+
+int plan_drop_capabilities(const struct plan *p)
+{
+    for (unsigned cap = 0; cap < 64; cap++) {
+        if (p->header->capabilities & (1ULL << cap))
+            continue;
+        if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+            if (errno == EINVAL)
+                break; /* past the last one that this kernel knows */
+            return -errno;
+        }
+    }
+    return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
 }

@@ -510,4 +510,7 @@ void setup_confine(struct init *init)
     for (int fd = 0; fd < 3; fd++)
         if (dup2(init->null_fd, fd) < 0)
             init_fail(INIT_STAGE_PTS, 0, errno);
+    r = plan_drop_capabilities(&init->plan);
+    if (r < 0)
+        init_fail(INIT_STAGE_BOUNDING, 0, -r);
 }

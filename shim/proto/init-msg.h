@@ -104,6 +104,7 @@ enum init_stage {
     INIT_STAGE_SECCOMP,    /* the seccomp floor */
     INIT_STAGE_LOOP,
     INIT_STAGE_CGROUP_ENTER, /* the first of all: before it is init, into its v1 cgroups */
+    INIT_STAGE_BOUNDING,     /* the bounding set, of init itself */
     INIT_STAGE_MAX
 };
 
