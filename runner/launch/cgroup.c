@@ -381,13 +381,23 @@ static int remove_tree(int dirfd, const char *name, int depth)
     return r < 0 ? r : remove_leaf(dirfd, name);
 }
 
+/* What init makes in each sandbox, without a walk; cgroupfs knows no symbolic links. */
+static void remove_usual(int rind_fd, const char *id)
+{
+    static const char *const dirs[] = {EXEC_DIR "/u", EXEC_DIR "/h", EXEC_DIR};
+    char path[CG_ID_MAX + sizeof("/" EXEC_DIR "/u")];
+
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", id, dirs[i]);
+        (void)unlinkat(rind_fd, path, AT_REMOVEDIR);
+    }
+}
+
 int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err)
 {
-    char exec_dir[CG_ID_MAX + sizeof("/" EXEC_DIR)];
     int first = 0;
 
     assert_id(id);
-    (void)snprintf(exec_dir, sizeof(exec_dir), "%s/" EXEC_DIR, id);
     /* All of them, even when one fails: what can go goes. */
     for (int i = 0; i < h->count; i++) {
         struct cg_hierarchy *hier = &h->hier[i];
@@ -395,9 +405,8 @@ int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err)
 
         r = cg_rind_open(hier, false, err);
         if (r == 0) {
-            /* The usual case without a walk; cgroupfs knows no symbolic links. */
             if (i == h->v2)
-                (void)unlinkat(hier->rind_fd, exec_dir, AT_REMOVEDIR);
+                remove_usual(hier->rind_fd, id);
             r = remove_tree(hier->rind_fd, id, CG_DEPTH_MAX + 1);
             if (r < 0 && first == 0)
                 (void)err_errno(err, r, "remove %s/rind/%s", hier->path, id);

@@ -247,19 +247,25 @@ static void unlink_if_free(int registry_fd, const char *name)
         (void)unlinkat(registry_fd, name, 0);
 }
 
+/* Not durable, and need not be: after a crash the owner's next sweep finds its own name. */
+static void forget_owner(int registry_fd, const struct idrange *r, const char *name)
+{
+    auto_close int fd = open_locked(registry_fd, r, name);
+
+    if (fd >= 0)
+        (void)!ftruncate(fd, 0);
+}
+
 void idrange_release(int registry_fd, struct idrange *r)
 {
     char name[NAME_LEN];
+    struct stat held;
 
     if (r->lock_fd < 0)
         return;
     slot_name(r->base, name);
-    /* Not durable, and need not be: after a crash the owner's next sweep finds its own name. */
-    int fd = open_locked(registry_fd, r, name);
-    if (fd >= 0) {
-        (void)!ftruncate(fd, 0);
-        (void)close(fd);
-    }
+    if (fstat(r->lock_fd, &held) < 0 || held.st_size > 0)
+        forget_owner(registry_fd, r, name);
     /* Our copy goes first. Unlinking under it would free the name while a sandbox that still runs
      * holds another copy, and a second one would get the same ids. */
     idrange_done(r);

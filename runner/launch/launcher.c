@@ -50,14 +50,18 @@ static void make_parents(const char *path)
  * have put there. */
 static int open_own_dir(int at, const char *path, struct err *err)
 {
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW);
     auto_close int fd = FD_NONE;
     struct stat st;
 
-    if (at == AT_FDCWD)
-        make_parents(path);
-    if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, -errno, "make directory %s", path);
-    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (at == AT_FDCWD ? 0 : O_NOFOLLOW));
+    fd = openat(at, path, flags);
+    if (fd < 0 && errno == ENOENT) {
+        if (at == AT_FDCWD)
+            make_parents(path);
+        if (mkdirat(at, path, 0700) < 0 && errno != EEXIST)
+            return err_errno(err, -errno, "make directory %s", path);
+        fd = openat(at, path, flags);
+    }
     if (fd < 0)
         return err_errno(err, -errno, "open directory %s", path);
     if (fstat(fd, &st) < 0)
@@ -463,7 +467,7 @@ static int end_processes(struct sandbox *s, struct err *err)
     r = sys_pidfd_send_signal(s->pidfd, SIGKILL);
     if (r < 0 && r != -ESRCH)
         return err_errno(err, r, "kill sandbox %s", s->id);
-    if (s->cgroup != NULL)
+    if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
     return wait_gone(s, err);
 }
