@@ -2,10 +2,15 @@
  * cgroup leaves in the v2 subtree that the launcher has handed over: "u" holds the main process and
  * a leaf for each exec, and is what pause freezes; "h" holds helpers, which go on working
  * meanwhile.
+ *
+ * Making and removing a leaf costs as much as the fork into it, so leaves are numbered, not named
+ * by their exec, and the last ones wait for the next exec. A leaf changes hands only once its exec
+ * is forgotten and nothing lives in it: what an exec has left running keeps its leaf.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,12 +20,16 @@ struct leaf_path {
     char text[32];
 };
 
-static struct leaf_path leaf_path(const struct slot *s)
+static enum leaf_kind kind_of(const struct slot *s)
+{
+    return (s->flags & IMSG_HELPER) ? LEAF_HELPERS : LEAF_USERS;
+}
+
+static struct leaf_path leaf_path(enum leaf_kind kind, uint32_t number)
 {
     struct leaf_path p;
 
-    (void)snprintf(p.text, sizeof(p.text), "%s/%llu", (s->flags & IMSG_HELPER) ? "h" : "u",
-                   (unsigned long long)s->id);
+    (void)snprintf(p.text, sizeof(p.text), "%s/%u", kind == LEAF_HELPERS ? "h" : "u", number);
     return p;
 }
 
@@ -40,17 +49,59 @@ void leaf_prepare(const struct init *init)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
 }
 
-int leaf_make(const struct init *init, const struct slot *s)
+static bool is_empty(int leaf)
 {
-    struct leaf_path path = leaf_path(s);
+    static const char empty[] = "populated 0";
+    char text[64];
+    ssize_t n = -1;
+    int fd;
 
-    if ((init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
+    fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0) {
+        n = read(fd, text, sizeof(text));
+        (void)close(fd);
+    }
+    return n >= (ssize_t)sizeof(empty) - 1 && memcmp(text, empty, sizeof(empty) - 1) == 0;
+}
+
+/* One that waits, or -ENOENT. Those that were given back last are looked at first. */
+static int take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *ret_number)
+{
+    for (unsigned i = 0; i < LEAF_CHECKS_MAX && i < pool->count; i++) {
+        uint32_t *at = &pool->numbers[pool->count - 1 - i];
+        int fd = open_leaf(leaf_path(kind, *at).text);
+
+        if (fd >= 0 && is_empty(fd)) {
+            *ret_number = *at;
+            *at = pool->numbers[--pool->count];
+            return fd;
+        }
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    return -ENOENT;
+}
+
+int leaf_make(struct table *t, struct slot *s)
+{
+    enum leaf_kind kind = kind_of(s);
+    struct leaf_path path;
+    uint32_t number;
+    int fd;
+
+    if ((t->init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return -ENODEV;
-    /* One of this name is left when background children of an earlier exec live on in it: ids are
-     * not used twice while their leaf exists. */
-    if (mkdirat(PLAN_CGROUP_FD, path.text, 0755) < 0)
-        return -errno;
-    return open_leaf(path.text);
+    fd = take_waiting(&t->leaves[kind], kind, &number);
+    if (fd < 0) {
+        number = ++t->leaf_last;
+        path = leaf_path(kind, number);
+        if (mkdirat(PLAN_CGROUP_FD, path.text, 0755) < 0)
+            return -errno;
+        fd = open_leaf(path.text);
+    }
+    if (fd >= 0)
+        s->leaf = number;
+    return fd;
 }
 
 int leaf_main(const struct init *init)
@@ -60,12 +111,11 @@ int leaf_main(const struct init *init)
 
 int leaf_kill(const struct slot *s)
 {
-    struct leaf_path path = leaf_path(s);
     int leaf, fd, r = 0;
 
-    if (!s->has_leaf)
+    if (s->leaf == 0)
         return -ENODEV;
-    leaf = open_leaf(path.text);
+    leaf = open_leaf(leaf_path(kind_of(s), s->leaf).text);
     if (leaf < 0)
         return leaf;
     fd = openat(leaf, "cgroup.kill", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -77,11 +127,15 @@ int leaf_kill(const struct slot *s)
     return r;
 }
 
-void leaf_remove(const struct slot *s)
+void leaf_release(struct table *t, struct slot *s)
 {
-    struct leaf_path path = leaf_path(s);
+    struct leaf_pool *pool = &t->leaves[kind_of(s)];
 
     /* Not empty when background children of the exec live on: the launcher removes it with the
      * sandbox. */
-    (void)unlinkat(PLAN_CGROUP_FD, path.text, AT_REMOVEDIR);
+    if (pool->count < LEAF_WAITING_MAX)
+        pool->numbers[pool->count++] = s->leaf;
+    else
+        (void)unlinkat(PLAN_CGROUP_FD, leaf_path(kind_of(s), s->leaf).text, AT_REMOVEDIR);
+    s->leaf = 0;
 }

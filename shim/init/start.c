@@ -87,9 +87,8 @@ static int spawn(struct table *t, struct slot *s, const struct exec_start *start
     struct clone_args args = {.exit_signal = SIGCHLD};
     int leaf, pid;
 
-    leaf = leaf_make(t->init, s);
+    leaf = leaf_make(t, s);
     if (leaf >= 0) {
-        s->has_leaf = true;
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)(unsigned)leaf;
     } else if (leaf != -ENODEV) {

@@ -40,7 +40,7 @@ struct slot {
     struct exec_failure failure; /* when TELL_FAILED */
     int ends[3]; /* the supervisor's ends of stdin, stdout, stderr; a pty's master first; -1 = none
                   */
-    bool has_leaf; /* a cgroup leaf named by the id exists */
+    uint32_t leaf; /* its cgroup leaf; 0 = none */
     int16_t log;   /* index of its streams, or -1 */
 };
 
@@ -55,8 +55,22 @@ struct log {
     uint32_t size;    /* data bytes that a segment takes */
 };
 
+enum leaf_kind { LEAF_USERS, LEAF_HELPERS, LEAF_KINDS };
+enum {
+    LEAF_WAITING_MAX = 32,
+    LEAF_CHECKS_MAX = 4, /* of those that wait, at each exec: whether they are empty */
+};
+
+/* Leaves that no exec has any more, the last given back last. */
+struct leaf_pool {
+    uint32_t numbers[LEAF_WAITING_MAX];
+    unsigned count;
+};
+
 struct table {
     struct init *init;
+    struct leaf_pool leaves[LEAF_KINDS];
+    uint32_t leaf_last; /* the last number that was given to a leaf */
     struct slot slots[INIT_EXECS_MAX];
     unsigned used; /* slots at or above this index are free */
     struct log logs[LOGGED_MAX][LOG_STREAMS];
@@ -77,12 +91,13 @@ void slot_close_ends(struct slot *s);
 /* leaf.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
  * (helpers'). */
 void leaf_prepare(const struct init *init);
-/* O_PATH fd of a new leaf; -ENODEV without a v2 tree. */
-int leaf_make(const struct init *init, const struct slot *s);
+/* A leaf for the slot's exec, with nothing in it: its O_PATH fd; -ENODEV without a v2 tree. */
+int leaf_make(struct table *t, struct slot *s);
 /* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
 int leaf_main(const struct init *init);
 int leaf_kill(const struct slot *s);
-void leaf_remove(const struct slot *s);
+/* The exec is forgotten: its leaf is the next one's once it is empty. */
+void leaf_release(struct table *t, struct slot *s);
 
 /* start.c: begins an exec from its message and descriptors (memfd, program, log segments). 0, or
  * the step that failed with *ret_error. */
