@@ -34,6 +34,7 @@ static const char *const stage_names[INIT_STAGE_MAX] = {
     [INIT_STAGE_SECCOMP] = "install the seccomp floor",
     [INIT_STAGE_LOOP] = "become ready",
     [INIT_STAGE_CGROUP_ENTER] = "enter its cgroups",
+    [INIT_STAGE_NAMESPACES] = "unshare the network, ipc and uts namespaces",
     [INIT_STAGE_BOUNDING] = "drop capabilities",
 };
 

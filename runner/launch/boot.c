@@ -30,12 +30,11 @@ enum {
 
 /* ---- the child, until it is init ---- */
 
-/* GO carries the descriptors. They take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, …
- * Returns their count. */
+/* The first GO carries init's program. Returns its descriptor, or -1. */
 static int child_receive(void)
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int) * BOOT_FDS_MAX)];
+        char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
     struct imsg msg;
@@ -44,14 +43,17 @@ static int child_receive(void)
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *c;
+    const struct cmsghdr *c;
+    int fd;
 
-    if (recvmsg(PLAN_CONTROL_FD, &hdr, 0) != (ssize_t)sizeof(msg) || msg.type != IMSG_GO)
+    if (recvmsg(PLAN_CONTROL_FD, &hdr, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(msg) ||
+        msg.type != IMSG_GO)
         return -1;
     c = CMSG_FIRSTHDR(&hdr);
     if (c == NULL || c->cmsg_type != SCM_RIGHTS || (hdr.msg_flags & MSG_CTRUNC) != 0)
         return -1;
-    return (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    (void)memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+    return fd;
 }
 
 struct child {
@@ -83,7 +85,7 @@ static _Noreturn void child_main(const struct child *c)
     static char name[] = "rind-init";
     char *argv[] = {name, NULL};
     char *envp[] = {NULL};
-    int count;
+    int program;
 
     child_enter_cgroups(c);
     if (dup2(c->null_fd, 0) < 0 || dup2(c->null_fd, 1) < 0 || dup2(c->null_fd, 2) < 0 ||
@@ -91,14 +93,14 @@ static _Noreturn void child_main(const struct child *c)
         _exit(1);
     if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0)
         _exit(1);
-    count = child_receive();
-    if (count < 1)
+    program = child_receive();
+    if (program < 0)
         _exit(1);
     /* Root of the new user namespace: exec as anybody else would lose the capabilities in it. */
     if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
         syscall(SYS_setresuid, 0, 0, 0) < 0)
         _exit(1);
-    (void)sys_execveat(PLAN_CONTROL_FD + count, "", argv, envp, AT_EMPTY_PATH);
+    (void)sys_execveat(program, "", argv, envp, AT_EMPTY_PATH);
     _exit(1);
 }
 
@@ -144,8 +146,8 @@ static int clone_child(const struct sandbox *s, struct clone_args *args, const s
 
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err)
 {
-    struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
-                                       CLONE_NEWUTS | CLONE_NEWIPC | CLONE_PIDFD,
+    /* The other namespaces init makes itself, while we make its root. */
+    struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
     struct child child = {.null_fd = l->null_fd};
@@ -185,7 +187,7 @@ int boot_go(int control, const int *fds, int count, struct err *err)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * BOOT_FDS_MAX)];
-        struct cmsghdr align;
+        struct cmsghdr first;
     } buffer;
     struct imsg msg = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_GO};
     struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
@@ -193,19 +195,19 @@ int boot_go(int control, const int *fds, int count, struct err *err)
 
     if (count > BOOT_FDS_MAX)
         return err_set(err, -E2BIG, "too many mounts");
-    if (count > 0) {
-        struct cmsghdr *c = &buffer.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
-
-        (void)memset(&buffer, 0, sizeof(buffer));
-        hdr.msg_control = buffer.bytes;
-        hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
-        (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)count);
-    }
-    if (sendmsg(control, &hdr, MSG_NOSIGNAL) < 0)
+    (void)memset(&buffer, 0, sizeof(buffer));
+    hdr.msg_control = buffer.bytes;
+    hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
+    buffer.first.cmsg_level = SOL_SOCKET;
+    buffer.first.cmsg_type = SCM_RIGHTS;
+    buffer.first.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+    (void)memcpy(CMSG_DATA(&buffer.first), fds, sizeof(int) * (size_t)count);
+    if (sendmsg(control, &hdr, MSG_NOSIGNAL) < 0) {
+        /* It has ended already: boot_follow finds out why. */
+        if (errno == EPIPE || errno == ECONNRESET)
+            return 0;
         return err_errno(err, -errno, "hand over to init");
+    }
     return 0;
 }
 
@@ -255,7 +257,14 @@ static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
     while (r < 0 && errno == EINTR);
     if (r == 0)
         return -ETIMEDOUT;
-    n = recv(control, msg, sizeof(*msg), MSG_TRUNC | MSG_DONTWAIT);
+    /* ECONNRESET: it ended without having read all that we said. What it said itself is behind
+     * that.
+     */
+    for (int tries = 0; tries < 2; tries++) {
+        n = recv(control, msg, sizeof(*msg), MSG_TRUNC | MSG_DONTWAIT);
+        if (n >= 0 || errno != ECONNRESET)
+            break;
+    }
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
     return n;

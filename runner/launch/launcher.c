@@ -221,8 +221,8 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, volumes, the lock of the id range, a socket; and one for init's program. */
-    START_FDS_MAX = FIRST_OP + 2 + LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
+    /* Root, /dev, volumes, the lock of the id range, a socket */
+    START_FDS_MAX = FIRST_OP + 2 + LAUNCH_VOLUMES_MAX + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -240,7 +240,7 @@ struct start {
 
 static int add_mount(struct start *st, int fd)
 {
-    assert(st->count < START_FDS_MAX - 1);
+    assert(st->count < START_FDS_MAX);
     st->fds[st->count] = fd;
     st->mounts.count++;
     return st->count++ - FIRST_OP;
@@ -341,6 +341,12 @@ static int step_oom(struct start *st, struct err *err)
     return r < 0 ? err_errno(err, r, "reset oom_score_adj") : 0;
 }
 
+/* It starts, and makes its namespaces, while we make its root. */
+static int step_execute(struct start *st, struct err *err)
+{
+    return boot_go(st->control, &st->l->init_exe, 1, err);
+}
+
 static int step_root(struct start *st, struct err *err)
 {
     int fd = root_mount(st->l, st->s, st->q, st->userns_fd, &st->sources, err);
@@ -401,8 +407,7 @@ static int step_go(struct start *st, struct err *err)
 {
     int r;
 
-    st->fds[st->count] = st->l->init_exe;
-    r = boot_go(st->control, st->fds, st->count + 1, err);
+    r = boot_go(st->control, st->fds, st->count, err);
     root_sources_close(&st->sources);
     return r < 0 ? r : boot_follow(st->s, st->control, st->plan_fd, err);
 }
@@ -426,8 +431,8 @@ static int step_room(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room, step_reopen, step_ids,  step_dir,     step_cgroup, step_clone, step_rlimits,
-    step_maps, step_oom,    step_root, step_volumes, step_plan,   step_go,
+    step_room, step_reopen, step_ids,     step_dir,  step_cgroup,  step_clone, step_rlimits,
+    step_maps, step_oom,    step_execute, step_root, step_volumes, step_plan,  step_go,
 };
 
 static void start_close(struct start *st)

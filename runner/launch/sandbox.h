@@ -125,10 +125,12 @@ int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
 /* In words; "an unknown step" for what is none. */
 const char *boot_stage_name(uint32_t stage);
 
-/* boot.c: clones init into its namespaces, waiting for boot_go. */
+/* boot.c: clones what becomes init, waiting for boot_go. */
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err);
-/* Hands it its descriptors: fds[0] arrives at PLAN_FD, and so on; the last one is the program that
- * it executes. */
+/*
+ * Lets it go on: the first time to execute fds[0], the second time with its plan: fds[0] arrives at
+ * PLAN_FD, and so on. A process that has ended meanwhile is no failure yet, but boot_follow's.
+ */
 int boot_go(int control, const int *fds, int count, struct err *err);
 /* Follows its start to READY. On failure err names the stage; init is still to be killed and
  * reaped. */

@@ -6,9 +6,9 @@
  * inner pid namespace on request (loop.c, exec.c). Nothing inside can see or signal it. It parses
  * nothing: the plan and the messages are fixed layouts.
  *
- * Phases, in order, each a function of its own: plan_load, setup_mounts, setup_lock, setup_confine,
- * loop. Before the loop every failure is FAIL and exit; after it has begun init never exits on an
- * error, because its death ends the sandbox.
+ * Phases, in order, each a function of its own: setup_namespaces, plan_load, setup_mounts,
+ * setup_lock, setup_confine, loop. Before the loop every failure is FAIL and exit; after it has
+ * begun init never exits on an error, because its death ends the sandbox.
  */
 
 #include <stdbool.h>
@@ -47,8 +47,8 @@ void init_ready(void);
 /* Points *plan into data (aligned to 8), once every count, offset and field of it is checked. 0,
  * -EPROTO, or -E2BIG past a limit. Pure. */
 int plan_check(struct plan *plan, const void *data, size_t size);
-/* Maps and checks the plan at PLAN_FD; every count and offset of it is checked here, once. Fails
- * with INIT_STAGE_PLAN. */
+/* Waits for the plan and its descriptors, maps and checks it; every count and offset of it is
+ * checked here, once. Fails with INIT_STAGE_PLAN. */
 void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0 or -errno.
  */
@@ -63,6 +63,10 @@ static inline const char *plan_string(const struct plan *plan, uint32_t offset)
 {
     return plan->strings + offset;
 }
+
+/* Should: enter every namespace that the launcher's clone has not made. Needs no plan, which the
+ * launcher is still making. */
+void setup_namespaces(void);
 
 /*
  * Should: build the whole mount tree below the new root and make it the root; leave the inner PID 1

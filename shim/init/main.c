@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -8,19 +9,6 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* Everything inherited is ours by number; what the launcher forgot to close must not get in, and
- * what we hold must not get out. */
-static void adopt_descriptors(uint32_t fd_count)
-{
-    int r;
-
-    r = sys_close_range(PLAN_FD_OPS + fd_count, ~0U, 0);
-    if (r == 0)
-        r = sys_close_range(PLAN_CONTROL_FD, ~0U, CLOSE_RANGE_CLOEXEC);
-    if (r < 0)
-        init_fail(INIT_STAGE_PLAN, 0, -r);
-}
-
 /* Whoever started rind may have left signals ignored: no process inside inherits that, and no
  * handler is ever set here. */
 static void default_signals(void)
@@ -29,6 +17,15 @@ static void default_signals(void)
 
     for (int sig = 1; sig < NSIG; sig++)
         (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
+}
+
+/* Besides 0 to 2 nothing is inherited but the socket: what the launcher forgot to close must not
+ * get in. */
+static void adopt_descriptors(void)
+{
+    if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0 ||
+        fcntl(PLAN_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0)
+        init_fail(INIT_STAGE_PLAN, 0, errno);
 }
 
 int main(void)
@@ -46,8 +43,9 @@ int main(void)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
     (void)umask(022); /* not that of whoever started rind */
+    adopt_descriptors();
+    setup_namespaces();
     plan_load(&init.plan);
-    adopt_descriptors(init.plan.header->fd_count);
     setup_mounts(&init);
     setup_lock(&init);
     setup_confine(&init);

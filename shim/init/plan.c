@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "init/init.h"
 #include "proto/syscalls.h"
@@ -92,8 +94,50 @@ int plan_check(struct plan *p, const void *data, size_t size)
     return string_ok(h, h->hostname) && ops_ok(p) && rlimits_ok(p) ? 0 : -EPROTO;
 }
 
+/* The descriptors take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, … Returns how many
+ * belong to operations. */
+static uint32_t receive_descriptors(void)
+{
+    static union {
+        char bytes[CMSG_SPACE(sizeof(int) * (PLAN_FDS_MAX - 3))]; /* SCM_MAX_FD is 253 */
+        struct cmsghdr first;
+    } control;
+    const int fixed = PLAN_FD_OPS - PLAN_FD;
+    struct imsg msg;
+    struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    const struct cmsghdr *c;
+    ssize_t n;
+    int count;
+
+    do
+        n = recvmsg(PLAN_CONTROL_FD, &hdr, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof(msg) || msg.magic != IMSG_MAGIC || msg.type != IMSG_GO)
+        _exit(1); /* the launcher is gone, or is not ours */
+    c = CMSG_FIRSTHDR(&hdr);
+    if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+        (hdr.msg_flags & MSG_CTRUNC) != 0)
+        init_fail(INIT_STAGE_PLAN, 0, EPROTO);
+    count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    for (int i = 0; i < count; i++) {
+        int fd;
+
+        (void)memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof(int), sizeof(fd));
+        if (fd != PLAN_FD + i)
+            init_fail(INIT_STAGE_PLAN, 0, EPROTO);
+    }
+    if (count < fixed)
+        init_fail(INIT_STAGE_PLAN, 0, EPROTO);
+    return (uint32_t)(count - fixed);
+}
+
 void plan_load(struct plan *p)
 {
+    const uint32_t fd_count = receive_descriptors();
     struct stat st;
     void *base;
     int r;
@@ -107,6 +151,8 @@ void plan_load(struct plan *p)
     if (base == MAP_FAILED)
         init_fail(INIT_STAGE_PLAN, 0, errno);
     r = plan_check(p, base, (size_t)st.st_size);
+    if (r == 0 && p->header->fd_count != fd_count)
+        r = -EPROTO;
     if (r < 0)
         init_fail(INIT_STAGE_PLAN, 0, -r);
 }

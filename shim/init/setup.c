@@ -428,19 +428,25 @@ static void run_ops(struct init *init)
         (void)close(b.mask_file);
 }
 
+void setup_namespaces(void)
+{
+    init_stage(INIT_STAGE_PRIVATE);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        init_fail(INIT_STAGE_PRIVATE, 0, errno);
+    /* We are in our cgroups: the namespace made now has them as its root. */
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
+    /* They belong to the user namespace that we are in: the first one. */
+    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+        init_fail(INIT_STAGE_NAMESPACES, 0, errno);
+}
+
 void setup_mounts(struct init *init)
 {
     const struct plan_header *h = init->plan.header;
     const char *hostname = plan_string(&init->plan, h->hostname);
     int r;
 
-    init_stage(INIT_STAGE_PRIVATE);
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        init_fail(INIT_STAGE_PRIVATE, 0, errno);
-
-    /* The launcher has put us into our cgroups: the namespace made now has them as its root. */
-    if (unshare(CLONE_NEWCGROUP) < 0)
-        init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
     if (h->flags & PLAN_LOOPBACK) {
         r = loopback_up();
         if (r < 0)

@@ -6,7 +6,9 @@
  * While it starts (with the launcher):
  *
  *   init                                        launcher
+ *                                           <-  GO and init's program, which it executes
  *   STAGE(n)     about to do stage n        ->  remember n
+ *                                           <-  GO with the plan and its descriptors
  *   FAIL(n,op,e) stage n, operation op failed -> "step: strerror(e)", kill, reap
  *   READY        namespaces locked, listening -> hand the socket to the supervisor
  *   EOF before READY or FAIL                ->  "died during stage n" + wait status
@@ -104,6 +106,7 @@ enum init_stage {
     INIT_STAGE_SECCOMP,    /* the seccomp floor */
     INIT_STAGE_LOOP,
     INIT_STAGE_CGROUP_ENTER, /* the first of all: before it is init, into its v1 cgroups */
+    INIT_STAGE_NAMESPACES,   /* net, ipc, uts */
     INIT_STAGE_BOUNDING,     /* the bounding set, of init itself */
     INIT_STAGE_MAX
 };

@@ -8,7 +8,7 @@
  * | policy filter | strings
  *
  * Offsets are from the start of the plan; strings are offsets into the string area, NUL-terminated;
- * 0 is the empty string. Descriptors that operations use are inherited at PLAN_FD_OPS,
+ * 0 is the empty string. Descriptors that operations use arrive at PLAN_FD_OPS,
  * PLAN_FD_OPS+1, …; an operation names them by index.
  */
 
