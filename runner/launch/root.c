@@ -155,6 +155,8 @@ static int overlay_by_fd(const struct root_sources *s)
         r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "redirect_dir", "nofollow", 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "metacopy", "off", 0);
+    if (r == 0 && s->is_volatile)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
     return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR);
@@ -192,7 +194,8 @@ static int overlay_staged_here(const struct root_sources *s)
     r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
     if (r < 0)
         return r;
-    (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work");
+    (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
+                   s->is_volatile ? ",volatile" : "");
     if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -222,6 +225,7 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
 {
     int fd, r;
 
+    sources->is_volatile = !s->kept;
     r = gather_lowers(l, q, userns_fd, sources, err);
     if (r < 0)
         return r;

@@ -176,7 +176,11 @@ static bool remove_empty(struct launcher *l, int dir, const char *id)
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
         unlinkat(dir, "upper", AT_REMOVEDIR) < 0)
         return false;
-    (void)unlinkat(dir, "work/work", AT_REMOVEDIR); /* overlay's own; its mount is gone */
+    /* Overlay's own, whose mount is gone; the mark of a volatile one is in it. */
+    (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
+    (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
+    (void)unlinkat(dir, "work/work/incompat", AT_REMOVEDIR);
+    (void)unlinkat(dir, "work/work", AT_REMOVEDIR);
     return unlinkat(dir, "work", AT_REMOVEDIR) == 0 && unlinkat(dir, "lock", 0) == 0 &&
            unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0;
 }

@@ -72,6 +72,9 @@ struct root_sources {
     int lowers[LAUNCH_LAYERS_MAX + 1]; /* owned; id-mapped, top first */
     size_t count;
     int own; /* owned; with upper and work, or FD_NONE */
+    /* Nothing of it outlives the mount: without the sync of the whole file system of the upper
+     * layer that the end of an overlay costs, and without the inside's own. */
+    bool is_volatile;
 };
 void root_sources_close(struct root_sources *s);
 /* The sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and work of

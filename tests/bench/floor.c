@@ -44,10 +44,11 @@ static struct {
     const char *layers[LAYERS_MAX]; /* top first */
     unsigned layer_count;
     const char *init;
-    bool is_volatile; /* else the overlay's end syncs the whole file system of the upper */
+    bool is_volatile; /* else the overlay's end syncs the whole file system of the upper: for
+                         sandboxes that are kept */
     bool late;        /* net, ipc and uts are made by A while L makes the root */
     bool attach_self; /* v1 cgroups are entered by A, not written to by L */
-} arg = {.runs = 100, .attach_self = true, .late = true};
+} arg = {.runs = 100, .is_volatile = true, .attach_self = true, .late = true};
 
 static struct {
     int state, proc, init, shared;
@@ -409,7 +410,7 @@ static const char usage[] =
     "  --command PATH         static program without arguments, inside (/bin/true)\n"
     "  --filter FILE          raw BPF program for the main process\n"
     "  --init-filter FILE     the same for init\n"
-    "  --volatile yes|no      without the sync of the upper's file system at the end (no)\n"
+    "  --volatile yes|no      without the sync of the upper's file system at the end (yes)\n"
     "  --attach tasks|procs   v1 cgroups: A enters by itself, or L writes A's pid\n"
     "  --late yes|no          net, ipc and uts are made by A, while L makes the root (yes)\n"
     "  --without A,B…         leave out parts:" FEATURES(
