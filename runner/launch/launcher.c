@@ -591,7 +591,9 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
         return release_stopped(l, id, err);
     if (!sandbox_ended(s))
         return err_set(err, -EBUSY, "sandbox %s is running", id);
-    r = remove_traces(l, s, true, err);
+    r = sandbox_take_ids(l, s, err);
+    if (r == 0)
+        r = remove_traces(l, s, true, err);
     if (r < 0)
         return r;
     *at = s->next;

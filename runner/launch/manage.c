@@ -26,6 +26,18 @@ char *sandbox_owner(const struct launcher *l, const char *id)
     return asprintf(&text, "%s\n%s\n", l->state_dir, id) < 0 ? NULL : text;
 }
 
+int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    auto_free char *owner = NULL;
+
+    if (s->ids.lock_fd >= 0)
+        return 0;
+    owner = sandbox_owner(l, s->id);
+    if (owner == NULL)
+        return err_errno(err, -ENOMEM, "sandbox %s", s->id);
+    return idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
+}
+
 int launcher_stop(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox **at = launcher_find(l, id);
@@ -42,9 +54,8 @@ int launcher_stop(struct launcher *l, const char *id, struct err *err)
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "stop sandbox");
     r = cgroup_remove(l->cgroups, id, err);
-    if (r == 0 && s->ids.lock_fd < 0)
-        r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids,
-                           err); /* an adopted one's lock was init's */
+    if (r == 0)
+        r = sandbox_take_ids(l, s, err);
     if (r == 0)
         r = idrange_reserve(l->ids_fd, &s->ids, owner, err);
     if (r < 0)

@@ -45,6 +45,8 @@ void sandbox_free(struct sandbox *s);
 struct sandbox **launcher_find(struct launcher *l, const char *id);
 /* Whether init has ended; reaps it when it was our child. */
 bool sandbox_ended(const struct sandbox *s);
+/* The lock of its range: an adopted one's was only init's, which has ended. */
+int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
 /* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
 
