@@ -21,6 +21,7 @@
 #include "api/http.h"
 #include "api/native/native.h"
 #include "api/route.h"
+#include "api/settings.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -43,13 +44,12 @@ enum {
     FDS_WANTED = 65536,
 };
 
-static const char policies_dir[] = "/etc/rind/policies";
-static const char clients_file[] = "/etc/rind/client.json";
 static const char socket_group[] = "rind";
 
 /* What is open when the two processes part. */
 struct serve {
     const struct serve_config *config;
+    struct settings settings; /* owned */
     struct launcher *launcher;
     struct ready_policy *policies;
     struct client_policy *clients;
@@ -169,9 +169,9 @@ static int load_clients(struct serve *s, struct err *err)
     size_t len = 0;
     int r;
 
-    r = file_read_at(AT_FDCWD, clients_file, CLIENT_POLICY_TEXT_MAX, &text, &len, err);
+    r = file_read_at(AT_FDCWD, s->settings.client_policy, CLIENT_POLICY_TEXT_MAX, &text, &len, err);
     if (r == 0)
-        return client_policy_parse(text, len, clients_file, &s->clients, err);
+        return client_policy_parse(text, len, s->settings.client_policy, &s->clients, err);
     if (r != -ENOENT)
         return r;
 
@@ -191,11 +191,10 @@ static void find_group(struct serve *s)
 
 static int open_all(struct serve *s, struct err *err)
 {
-    static const char *const prefixes[] = {
-        "/", NULL}; /* what the owner may mount; others: client policy */
     const struct launcher_config config = {.state_dir = s->config->state_dir,
                                            .ids_dir = CORE_IDS_DIR,
-                                           .bind_prefixes = prefixes,
+                                           .bind_prefixes =
+                                               (const char *const *)s->settings.bind_prefixes,
                                            .init_image = embed_init().data,
                                            .init_size = embed_init().len};
     int base = FD_NONE, root = FD_NONE, state, r;
@@ -212,7 +211,7 @@ static int open_all(struct serve *s, struct err *err)
     if (r == 0)
         r = image_default_layers(state, &base, &root, err);
     if (r == 0)
-        r = policies_load(state, policies_dir, &s->policies, err);
+        r = policies_load(state, s->settings.policies_dir, &s->policies, err);
     if (base >= 0)
         (void)close(base);
     if (root >= 0)
@@ -252,6 +251,7 @@ static void serve_done(struct serve *s)
     policies_free(s->policies);
     client_policy_free(s->clients);
     launcher_free(s->launcher);
+    settings_done(&s->settings);
 }
 
 /* ---- the supervisor ---- */
@@ -337,7 +337,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .shim_fd = take_fd(&s->shim_fd),
                                        .tree = "",
                                        .policies = take(s->policies),
-                                       .limits = supervisor_limits_default(),
+                                       .limits = s->settings.limits,
                                        .on_ready = on_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
@@ -364,7 +364,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     if (r < 0)
         return err_errno(err, r, "API");
     (void)native_route_sets(&d->native, d->sets);
-    r = http_server_new(&d->loop, NULL, d->sets, &d->server, err);
+    r = http_server_new(&d->loop, &s->settings.http, d->sets, &d->server, err);
     if (r < 0)
         return r;
     (void)uv_signal_init(&d->loop, &d->term);
@@ -457,7 +457,13 @@ int serve_run(const struct serve_config *config, struct err *err)
     /* What whoever started us had open is not ours to keep, and must not get into a sandbox. */
     (void)sys_close_range(inherited_socket() >= 0 ? LISTEN_FDS_START + 1 : LISTEN_FDS_START, ~0U,
                           0);
-    r = open_all(&s, err);
+    r = settings_init(&s.settings);
+    if (r < 0)
+        (void)err_errno(err, r, "settings");
+    if (r == 0 && config->config_file != NULL)
+        r = settings_load(&s.settings, config->config_file, err);
+    if (r == 0)
+        r = open_all(&s, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, -errno, "launcher socket");
     if (r < 0) {

@@ -1,0 +1,32 @@
+#pragma once
+
+/*
+ * The daemon's configuration file (docs/configuration.md): one JSON object, every key optional,
+ * unknown ones refused. Read before the supervisor is confined.
+ */
+
+#include "api/http.h"
+#include "core/supervisor.h"
+
+struct err;
+
+struct settings {
+    char *policies_dir;   /* owned; default /etc/rind/policies */
+    char *client_policy;  /* owned; default /etc/rind/client.json, and the shipped one when there is
+                             none */
+    char **bind_prefixes; /* owned, NULL-terminated; below what host directories may be mounted, by
+                             anybody; default "/" */
+    struct supervisor_limits limits;
+    struct http_config http;
+};
+
+enum { SETTINGS_TEXT_MAX = 256 << 10 };
+
+/* The defaults. -ENOMEM. */
+int settings_init(struct settings *s);
+/* Puts what text says over them; `where` names the file in messages. */
+int settings_parse(struct settings *s, const char *text, size_t len, const char *where,
+                   struct err *err);
+/* As settings_parse, from a file. */
+int settings_load(struct settings *s, const char *path, struct err *err);
+void settings_done(struct settings *s);
