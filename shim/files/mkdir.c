@@ -10,22 +10,17 @@
 
 enum { DEPTH_MAX = PATH_MAX / 2 + 1 };
 
-static bool ends_in_dot(const char *path, size_t len)
+/* The last byte says nothing: a slash, or a "." component. "/" and a "." at the very start do. */
+static bool ends_in_nothing(const char *path, size_t len)
 {
-    return len >= 2 && path[len - 1] == '.' && path[len - 2] == '/';
+    return len > 1 && (path[len - 1] == '/' || (path[len - 1] == '.' && path[len - 2] == '/'));
 }
 
-/* Without the slashes and "." components at the end; "/" and a "." at the very start stay. */
 static size_t trim(const char *path, size_t len)
 {
-    for (;;) {
-        if (len > 1 && path[len - 1] == '/')
-            len--;
-        else if (ends_in_dot(path, len))
-            len--;
-        else
-            return len;
-    }
+    while (ends_in_nothing(path, len))
+        len--;
+    return len;
 }
 
 ssize_t shim_parent_length(const char *path, size_t len)

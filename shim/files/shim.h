@@ -56,9 +56,9 @@ int shim_answer_data(int fd, const void *payload, uint32_t len);
 int shim_answer(int fd, int code);
 
 /* One line on stderr, exit status 1. */
-_Noreturn void shim_die(const char *message);
+void shim_die(const char *message) __attribute__((noreturn));
 /* The same with the text of a negative errno. */
-_Noreturn void shim_die_errno(int code);
+void shim_die_errno(int code) __attribute__((noreturn));
 
 /* ---- the commands: args are NULL-terminated and hold the paths that the table in main.c promises
  * ---- */

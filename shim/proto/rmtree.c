@@ -191,19 +191,20 @@ static void slot_take(struct walk *w, int fd, size_t level)
     w->levels[level].slot = s;
 }
 
-/* The shallowest open level from `from` on, the deepest left out; NULL when there is none. */
-static struct level *shallowest(struct walk *w, size_t from)
+/* The slot of the shallowest open level from `from` on, the deepest left out; NULL when there is
+ * none. */
+static struct slot *shallowest(struct walk *w, size_t from)
 {
-    struct level *l = NULL;
+    struct slot *found = NULL;
 
     for (size_t i = 0; i < w->slot_count; i++) {
-        const struct slot *s = &w->slots[i];
+        struct slot *s = &w->slots[i];
 
         if (s->fd >= 0 && s->level >= from && s->level + 1 < w->depth &&
-            (l == NULL || s->level < l->slot->level))
-            l = &w->levels[s->level];
+            (found == NULL || s->level < found->level))
+            found = s;
     }
-    return l;
+    return found;
 }
 
 /*
@@ -212,15 +213,17 @@ static struct level *shallowest(struct walk *w, size_t from)
  */
 static int evict(struct walk *w)
 {
-    struct level *l = shallowest(w, w->limits.pinned);
+    struct slot *s = shallowest(w, w->limits.pinned);
+    struct level *l;
     struct stat st;
 
-    if (l == NULL)
-        l = shallowest(w, 1);
-    if (l == NULL)
+    if (s == NULL)
+        s = shallowest(w, 1);
+    if (s == NULL)
         return -EMFILE;
-    if (fstat(l->slot->fd, &st) < 0)
+    if (fstat(s->fd, &st) < 0)
         return -errno;
+    l = &w->levels[s->level];
     l->dev = st.st_dev;
     l->ino = st.st_ino;
     slot_close(l);
