@@ -11,7 +11,6 @@
 #include <linux/filter.h>
 #include <linux/securebits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -394,7 +393,10 @@ static void add_home(struct exec *e)
 {
     if (env_get(e->envp, "HOME") != NULL)
         return;
-    (void)snprintf(e->home, sizeof(e->home), "HOME=%s", e->who.home);
+    struct text home = text_begin(e->home, sizeof(e->home));
+
+    text_add_str(&home, "HOME=");
+    text_add_str(&home, e->who.home);
     e->envp[e->header->envc] = e->home;
 }
 
@@ -410,10 +412,12 @@ static int search_path(struct exec *e)
         path = default_path;
     for (;;) {
         size_t len = strcspn(path, ":");
-        int n = snprintf(full, sizeof(full), "%.*s%s%s", (int)len, path, len > 0 ? "/" : "./",
-                         e->argv[0]);
+        struct text t = text_begin(full, sizeof(full));
 
-        if (n > 0 && (size_t)n < sizeof(full)) {
+        text_add(&t, path, len);
+        text_add_str(&t, len > 0 ? "/" : "./");
+        text_add_str(&t, e->argv[0]);
+        if (!t.full) {
             (void)execve(full, e->argv, e->envp);
             if (errno != ENOENT && errno != ENOTDIR)
                 error = errno;

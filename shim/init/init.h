@@ -119,3 +119,14 @@ int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_cou
 /* Returns the length, 0 on EOF, or -errno; excess or truncated descriptors are closed and -EPROTO
  * returned. */
 int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_fd_count);
+
+/* text.c: a string put together in memory of the caller's; printf would be a third of init. */
+struct text {
+    char *data; /* NUL-terminated */
+    size_t len, size;
+    bool full; /* something did not fit */
+};
+struct text text_begin(char *data, size_t size);
+void text_add(struct text *t, const char *s, size_t len);
+void text_add_str(struct text *t, const char *s);
+void text_add_number(struct text *t, uint32_t n);

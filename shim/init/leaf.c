@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,8 +27,10 @@ static enum leaf_kind kind_of(const struct slot *s)
 static struct leaf_path leaf_path(enum leaf_kind kind, uint32_t number)
 {
     struct leaf_path p;
+    struct text t = text_begin(p.text, sizeof(p.text));
 
-    (void)snprintf(p.text, sizeof(p.text), "%s/%u", kind == LEAF_HELPERS ? "h" : "u", number);
+    text_add_str(&t, kind == LEAF_HELPERS ? "h/" : "u/");
+    text_add_number(&t, number);
     return p;
 }
 
