@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +35,7 @@
 #include "launch/launcher.h"
 #include "policy/client.h"
 #include "proto/syscalls.h"
+#include "sys/users.h"
 
 enum {
     LISTEN_FDS_START = 3, /* sd_listen_fds(3) */
@@ -182,11 +182,7 @@ static int load_clients(struct serve *s, struct err *err)
 
 static void find_group(struct serve *s)
 {
-    const struct group *group = getgrnam(socket_group);
-
-    s->has_group = group != NULL && geteuid() == 0;
-    if (s->has_group)
-        s->group = group->gr_gid;
+    s->has_group = geteuid() == 0 && host_group(socket_group, &s->group);
 }
 
 static int open_all(struct serve *s, struct err *err)

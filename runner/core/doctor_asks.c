@@ -6,8 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdarg.h>
@@ -29,6 +27,7 @@
 #include "launch/cgroup.h"
 #include "launch/idrange.h"
 #include "policy/policy.h"
+#include "sys/users.h"
 
 enum {
     KERNEL_MAJOR = 5, /* overlay on idmapped lower layers */
@@ -375,7 +374,7 @@ static uint64_t subids_of(const char *path, const char *user, uid_t uid)
 void ask_subids(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     uid_t uid = geteuid();
-    const struct passwd *pw;
+    char name[64 + 1];
     uint64_t uids, gids;
 
     (void)c;
@@ -383,18 +382,18 @@ void ask_subids(const struct doctor *d, const struct check *c, struct check_resu
         found(r, CHECK_OK, "root needs none: ranges come from rind's own pool");
         return;
     }
-    pw = getpwuid(uid);
-    uids = subids_of("/etc/subuid", pw != NULL ? pw->pw_name : "", uid);
-    gids = subids_of("/etc/subgid", pw != NULL ? pw->pw_name : "", uid);
+    host_user_name(uid, name, sizeof(name));
+    uids = subids_of("/etc/subuid", name, uid);
+    gids = subids_of("/etc/subgid", name, uid);
     found(r,
           uids >= IDRANGE_SIZE && gids >= IDRANGE_SIZE ? CHECK_OK
           : uids > 0 && gids > 0                       ? CHECK_LIMITED
                                                        : CHECK_MISSING,
           "%llu user ids, %llu group ids", (unsigned long long)uids, (unsigned long long)gids);
-    if (pw != NULL)
+    if (name[0] != '\0')
         (void)snprintf(r->fix, sizeof(r->fix),
                        "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %.64s",
-                       pw->pw_name);
+                       name);
 }
 
 static const char *find_program(const char *name)
