@@ -200,7 +200,7 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
 ## make tsan       unit tests under TSan
