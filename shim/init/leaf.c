@@ -45,8 +45,7 @@ void leaf_prepare(const struct init *init)
 {
     if ((init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return;
-    if ((mkdirat(PLAN_CGROUP_FD, "u", 0755) < 0 && errno != EEXIST) ||
-        (mkdirat(PLAN_CGROUP_FD, "h", 0755) < 0 && errno != EEXIST))
+    if (mkdirat(PLAN_CGROUP_FD, "u", 0755) < 0 && errno != EEXIST)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
 }
 
@@ -83,12 +82,23 @@ static int take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *r
     return -ENOENT;
 }
 
+/* "h" is made for the first helper: most sandboxes have none. */
+static int make_leaf(const char *path)
+{
+    if (mkdirat(PLAN_CGROUP_FD, path, 0755) == 0)
+        return 0;
+    if (errno != ENOENT || mkdirat(PLAN_CGROUP_FD, "h", 0755) < 0 ||
+        mkdirat(PLAN_CGROUP_FD, path, 0755) < 0)
+        return -errno;
+    return 0;
+}
+
 int leaf_make(struct table *t, struct slot *s)
 {
     enum leaf_kind kind = kind_of(s);
     struct leaf_path path;
     uint32_t number;
-    int fd;
+    int fd, r;
 
     if ((t->init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return -ENODEV;
@@ -96,8 +106,9 @@ int leaf_make(struct table *t, struct slot *s)
     if (fd < 0) {
         number = ++t->leaf_last;
         path = leaf_path(kind, number);
-        if (mkdirat(PLAN_CGROUP_FD, path.text, 0755) < 0)
-            return -errno;
+        r = make_leaf(path.text);
+        if (r < 0)
+            return r;
         fd = open_leaf(path.text);
     }
     if (fd >= 0)
