@@ -123,8 +123,9 @@ $O/obj/runner/api/native/openapi.o: docs/openapi.json
 build/shim/rind-init: $(INIT_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
 	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
 
+# Under 64 KiB, because it is read at each file operation: code and constants share their pages.
 build/shim/sandbox-shim: $(FILES_SRC:%.c=build/shim/obj/%.o) $(PROTO_SRC:%.c=build/shim/obj/%.o)
-	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -o $@ $^ && strip $@
+	$(Q)$(MUSL_CC) $(SHIM_LDFLAGS) -Wl,-z,noseparate-code -o $@ $^ && strip $@
 
 # The same for aarch64, by the distribution's cross compiler, to test that nothing depends on x86-64. The distribution has
 # no musl for a foreign architecture: this one is linked with glibc. On an aarch64 machine the rule above makes the shim.

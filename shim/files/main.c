@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "files/shim.h"
+#include "files/own.h"
 
 /* The first arguments are paths, whatever they look like. */
 struct command {
@@ -29,6 +29,24 @@ static const struct command commands[] = {
       "rename accepts exactly two paths" },
     { "remove", shim_cmd_remove,
       { "remove requires a path" }, NULL },
+    { "rind-stat", own_cmd_stat,
+      { "rind-stat requires a path" }, NULL },
+    { "rind-list", own_cmd_list,
+      { "rind-list requires a path" }, NULL },
+    { "rind-read", own_cmd_read,
+      { "rind-read requires a path" }, NULL },
+    { "rind-write", own_cmd_write,
+      { "rind-write requires a path" }, NULL },
+    { "rind-copy", own_cmd_copy,
+      { "rind-copy requires a source path", "rind-copy requires a destination path" }, NULL },
+    { "rind-move", own_cmd_move,
+      { "rind-move requires a source path", "rind-move requires a destination path" }, NULL },
+    { "rind-watch", own_cmd_watch,
+      { "rind-watch requires a path" }, NULL },
+    { "rind-tar-out", own_cmd_tar_out,
+      { "rind-tar-out requires a path" }, NULL },
+    { "rind-tar-in", own_cmd_tar_in,
+      { "rind-tar-in requires a path" }, NULL },
     { "s3-mount", shim_cmd_s3_mount, { NULL }, NULL },
     { "directory-backup", shim_cmd_directory_backup, { NULL }, NULL },
 };

@@ -103,6 +103,8 @@ static const signed char next_place[FRAME_STREAM_MAX][PLACES][KINDS] = {
     [FRAME_STREAM_DATA]     = { { [FRAME_DATA] = LAST,       [FRAME_ERROR] = LAST } },
     [FRAME_STREAM_SESSION]  = { { [FRAME_DATA] = THEN(1),    [FRAME_ERROR] = LAST },
                                 { [FRAME_DATA] = THEN(1),    [FRAME_ERROR] = LAST } },
+    [FRAME_STREAM_RECORDS]  = { { [FRAME_DATA] = THEN(1),    [FRAME_ERROR] = LAST, [FRAME_SUCCESS] = LAST },
+                                { [FRAME_DATA] = THEN(1),    [FRAME_ERROR] = LAST, [FRAME_SUCCESS] = LAST } },
 };
 /* clang-format on */
 

@@ -1,0 +1,224 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files/own.h"
+#include "proto/syscalls.h"
+
+enum { MODE_UNSET = 1 << 16, TRIES = 16 };
+
+struct write {
+    const char *path;
+    uint64_t mode;
+    bool atomic, append, exclusive;
+    int fd;                  /* written to */
+    int dirfd;               /* atomic: the directory of the target */
+    char base[NAME_MAX + 1]; /* atomic: its name there */
+    char temp[NAME_MAX + 1]; /* atomic, where O_TMPFILE does not work: the name of the file */
+    bool exists;             /* atomic: the target did, old is its stat */
+    struct stat old;
+};
+
+/*
+ * A file without a name vanishes with this process, whatever ends it. Where the file system has
+ * none, the file gets a name beside the target.
+ */
+static int open_temp(struct write *w)
+{
+    int fd = openat(w->dirfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+    if (fd >= 0)
+        return fd;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
+        return -errno;
+    for (int i = 0; i < TRIES; i++) {
+        own_temp_name(w->base, w->temp);
+        fd = own_open_at(w->dirfd, w->temp, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (fd != -EEXIST)
+            break;
+    }
+    if (fd < 0)
+        w->temp[0] = '\0';
+    return fd;
+}
+
+static int open_atomic(struct write *w)
+{
+    bool slash;
+
+    w->dirfd = own_open_parent(w->path, w->base, &slash);
+    if (w->dirfd < 0)
+        return w->dirfd;
+    if (slash || strcmp(w->base, ".") == 0 || strcmp(w->base, "..") == 0)
+        return -EISDIR;
+    w->exists = fstatat(w->dirfd, w->base, &w->old, AT_SYMLINK_NOFOLLOW) == 0;
+    if (w->exists && w->exclusive)
+        return -EEXIST;
+    if (w->exists && S_ISDIR(w->old.st_mode))
+        return -EISDIR;
+    return open_temp(w);
+}
+
+static int open_plain(struct write *w)
+{
+    int flags = O_WRONLY | O_CREAT | (w->append ? O_APPEND : 0) | (w->exclusive ? O_EXCL : 0);
+    struct stat st;
+    int fd = own_open_regular(w->path, flags, w->mode == MODE_UNSET ? 0666 : (mode_t)w->mode, &st);
+
+    /* Not by O_TRUNC: only now it is known to be a file. */
+    if (fd >= 0 && !w->append && st.st_size > 0 && ftruncate(fd, 0) < 0) {
+        int r = -errno;
+
+        (void)close(fd);
+        return r;
+    }
+    return fd;
+}
+
+/* Pieces of stdin until the empty one. An end without it is a client that has gone. */
+static int take_body(int fd)
+{
+    static uint8_t buf[FILE_CHUNK_MAX];
+    uint8_t head[FILE_CHUNK_HEAD];
+
+    for (;;) {
+        ssize_t n = own_read_full(STDIN_FILENO, head, sizeof(head));
+        uint32_t len;
+        int r;
+
+        if (n != (ssize_t)sizeof(head))
+            return n < 0 ? (int)n : -ECANCELED;
+        len = file_get_chunk(head);
+        if (len == 0)
+            return 0;
+        if (len > sizeof(buf))
+            return -EPROTO;
+        n = own_read_full(STDIN_FILENO, buf, len);
+        if (n != (ssize_t)len)
+            return n < 0 ? (int)n : -ECANCELED;
+        r = shim_write(fd, buf, len);
+        if (r < 0)
+            return r;
+    }
+}
+
+/* What is replaced keeps its mode and owner where nothing else was asked for. */
+static int set_facts(const struct write *w)
+{
+    mode_t mode = (mode_t)w->mode;
+
+    if (w->mode == MODE_UNSET && w->exists && S_ISREG(w->old.st_mode)) {
+        mode = w->old.st_mode & 07777;
+        if (fchown(w->fd, w->old.st_uid, w->old.st_gid) < 0 && errno != EPERM)
+            return -errno;
+    } else if (w->mode == MODE_UNSET) {
+        mode_t mask = umask(0);
+
+        mode = 0666 & ~mask;
+    }
+    return fchmod(w->fd, mode) < 0 ? -errno : 0;
+}
+
+/* Gives the nameless file a name. */
+static int link_temp(const struct write *w, const char *name)
+{
+    char self[32] = "/proc/self/fd/";
+    char digits[12], *p = digits + sizeof(digits) - 1;
+    unsigned n = (unsigned)w->fd;
+
+    if (linkat(w->fd, "", w->dirfd, name, AT_EMPTY_PATH) == 0)
+        return 0;
+    if (errno != ENOENT && errno != EPERM)
+        return -errno;
+    *p = '\0';
+    do
+        *--p = (char)('0' + n % 10);
+    while ((n /= 10) > 0);
+    strcat(self, p);
+    return linkat(AT_FDCWD, self, w->dirfd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+static int publish(struct write *w)
+{
+    int r = 0;
+
+    if (w->temp[0] == '\0') {
+        /* Over nothing it is one step; else a name that lives until the rename. */
+        r = w->exists ? -EEXIST : link_temp(w, w->base);
+        if (r != -EEXIST || w->exclusive)
+            return r;
+        for (int i = 0; i < TRIES && r == -EEXIST; i++) {
+            own_temp_name(w->base, w->temp);
+            r = link_temp(w, w->temp);
+        }
+        if (r < 0) {
+            w->temp[0] = '\0';
+            return r;
+        }
+    }
+    if (syscall(SYS_renameat2, w->dirfd, w->temp, w->dirfd, w->base,
+                w->exclusive ? 1U /* RENAME_NOREPLACE */ : 0U) < 0)
+        return -errno;
+    w->temp[0] = '\0';
+    return 0;
+}
+
+static int finish(struct write *w)
+{
+    int r = 0;
+
+    if (w->atomic) {
+        r = set_facts(w);
+        /* The new name must not be on the disk before what is in the file. */
+        if (r == 0 && fsync(w->fd) < 0 && errno != EINVAL && errno != EROFS)
+            r = -errno;
+        if (r == 0)
+            r = publish(w);
+    } else if (w->mode != MODE_UNSET && fchmod(w->fd, (mode_t)w->mode) < 0) {
+        r = -errno;
+    }
+    /* NFS and quotas may report at close what write accepted. */
+    if (close(w->fd) < 0 && errno != EINTR && r == 0)
+        r = -errno;
+    return r;
+}
+
+/*
+ * rind-write PATH [--mode=OCTAL] [--atomic] [--append] [--exclusive]: an empty data frame when it
+ * is open; then stdin in pieces (file-msg.h) up to the empty one; then the outcome. --atomic: the
+ * old file or the new, whole and on disk; a link is replaced, not followed.
+ */
+int own_cmd_write(char **args)
+{
+    static struct write w = {.mode = MODE_UNSET};
+    uint8_t frame[FRAME_HEADER_SIZE];
+    int r;
+
+    own_options(args + 1, (const struct own_option[]){
+                              {.name = "--mode", .value = &w.mode, .base = 8, .max = 07777},
+                              {.name = "--atomic", .flag = &w.atomic},
+                              {.name = "--append", .flag = &w.append},
+                              {.name = "--exclusive", .flag = &w.exclusive},
+                              {.name = NULL}});
+    if (w.atomic && w.append)
+        shim_die("--atomic and --append exclude each other");
+    w.path = args[0];
+    w.fd = w.atomic ? open_atomic(&w) : open_plain(&w);
+    if (w.fd < 0)
+        return own_answer_error(STDOUT_FILENO, w.fd,
+                                w.fd == -EINVAL ? "not a regular file" : "open", w.path);
+    frame_put_header(frame, FRAME_DATA, 0);
+    r = shim_write(STDOUT_FILENO, frame, sizeof(frame));
+    if (r < 0)
+        r = -ECANCELED; /* nobody is there any more */
+    if (r == 0)
+        r = take_body(w.fd);
+    if (r == 0)
+        r = finish(&w);
+    if (r < 0 && w.temp[0] != '\0')
+        (void)unlinkat(w.dirfd, w.temp, 0);
+    return r < 0 ? own_answer_error(STDOUT_FILENO, r, "write", w.path)
+                 : shim_answer_success(STDOUT_FILENO);
+}
