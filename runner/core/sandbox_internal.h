@@ -41,6 +41,10 @@ struct sandbox {
     struct process *processes; /* owned */
     unsigned process_count;
 
+    unsigned file_ops;          /* that run (files.c) */
+    struct file_op *file_queue; /* that wait for their turn; each holds a reference */
+    unsigned file_waiting;
+
     struct waiter *on_init;    /* for init to run */
     struct waiter *on_started; /* for the main process to run */
     struct waiter *on_stopped;

@@ -19,6 +19,9 @@ struct supervisor_limits {
     unsigned execs;        /* maxExecs a sandbox, 512 */
     unsigned connections;  /* maxConnections, 1024 */
     unsigned watchers;     /* maxWatchers, 256 */
+    unsigned file_operations; /* maxFileOperations at a time in a sandbox, 32 */
+    unsigned file_queue;      /* maxFileQueue that wait for those, 256 */
+    unsigned list_entries;    /* maxListEntries of one listing, 1000000 */
     uint64_t output_bytes; /* maxOutputBytes of a buffered exec, each stream, 1 MiB */
     uint64_t body_bytes;   /* maxBodyBytes of a JSON body, 1 MiB */
     uint64_t log_bytes;    /* logBytes kept a stream, 1 MiB */

@@ -1,0 +1,643 @@
+#include "core/files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/sandbox_internal.h"
+#include "proto/file-msg.h"
+
+enum {
+    READ_BYTES = 64 << 10,
+    ARGS_MAX = 12,
+    NOTE_MAX = 160, /* bytes of stderr that are kept for an error message */
+    ERRNO_MAX = 4095,
+};
+
+enum op_state { OP_QUEUED = 1, OP_INIT, OP_RUNNING, OP_OVER };
+enum { IN = 0, OUT, ERR, STREAMS };
+
+struct file_op {
+    struct sandbox *sandbox; /* a reference */
+    struct file_op *next;    /* in its queue */
+    enum op_state state;
+    struct file_request request;
+    char *argv[ARGS_MAX + 1]; /* owned */
+    char *user;               /* owned, or NULL */
+    struct file_events events;
+    void *data;
+
+    struct exec *exec; /* a reference, or NULL */
+    uv_pipe_t pipes[STREAMS];
+    bool open[STREAMS], reading[STREAMS], ended[STREAMS];
+    unsigned handles; /* not closed yet */
+    bool exited, paused, counted, cancelled, calling, init_pending;
+    bool want_drain, input_ended;
+
+    struct frame_decoder decoder;
+    bool succeeded; /* the last frame was success */
+    int error;      /* negative: of an error frame, or of ours */
+    char message[ERR_MSG_MAX];
+    char note[NOTE_MAX + 1]; /* the beginning of a stderr that carries no frames */
+    size_t note_len;
+};
+
+/* One piece of input under way. */
+struct piece {
+    uv_write_t write;
+    struct file_op *op;
+    char data[];
+};
+
+static void start_next(struct sandbox *s);
+static void op_check(struct file_op *op);
+
+/* ---- life ---- */
+
+static void op_free(struct file_op *op)
+{
+    for (size_t i = 0; i < ARGS_MAX; i++)
+        free(op->argv[i]);
+    free(op->user);
+    frame_decoder_done(&op->decoder);
+    sandbox_unref(op->sandbox);
+    free(op);
+}
+
+static void maybe_free(struct file_op *op)
+{
+    if (op->state == OP_OVER && op->handles == 0 && !op->init_pending && !op->calling)
+        op_free(op);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct file_op *op = h->data;
+
+    op->handles--;
+    maybe_free(op);
+}
+
+static void close_stream(struct file_op *op, int i)
+{
+    op->ended[i] = true;
+    if (!op->open[i])
+        return;
+    op->open[i] = op->reading[i] = false;
+    uv_close((uv_handle_t *)&op->pipes[i], on_closed);
+}
+
+/* Lets go of everything; frees when the handles are closed. */
+static void op_over(struct file_op *op)
+{
+    struct sandbox *s = op->sandbox;
+
+    op->state = OP_OVER;
+    for (int i = 0; i < STREAMS; i++)
+        close_stream(op, i);
+    if (op->exec != NULL) {
+        exec_silence(op->exec);
+        exec_unref(take(op->exec)); /* kills what still runs */
+    }
+    if (op->counted) {
+        op->counted = false;
+        s->file_ops--;
+        sandbox_ref(s);
+        start_next(s);
+        sandbox_unref(s);
+    }
+    maybe_free(op);
+}
+
+static void leave_queue(struct file_op *op)
+{
+    struct file_op **at = &op->sandbox->file_queue;
+
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->sandbox->file_waiting--;
+}
+
+void file_op_cancel(struct file_op *op)
+{
+    if (op->state == OP_OVER)
+        return;
+    op->cancelled = true;
+    if (op->state == OP_QUEUED)
+        leave_queue(op);
+    op_over(op);
+}
+
+static void done(struct file_op *op, int r, const struct err *err)
+{
+    bool tell = !op->cancelled;
+
+    if (op->state == OP_OVER)
+        return;
+    op->calling = true; /* the callback may take its time with what err points to */
+    op_over(op);
+    if (tell)
+        op->events.on_done(op->data, r, err);
+    op->calling = false;
+    maybe_free(op);
+}
+
+static void fail(struct file_op *op, const struct err *err)
+{
+    done(op, err->code, err);
+}
+
+/* ---- what the process says ---- */
+
+static void set_error(struct file_op *op, int code, const char *message)
+{
+    if (op->error != 0)
+        return;
+    op->error = code;
+    (void)snprintf(op->message, sizeof(op->message), "%s", message);
+}
+
+/* The stream breaks the protocol: whatever runs there is not to be listened to. */
+static void broken(struct file_op *op, int code, const char *why)
+{
+    char message[ERR_MSG_MAX];
+
+    (void)snprintf(message, sizeof(message), "sandbox-shim's answer: %s", why);
+    op->error = 0;
+    op->succeeded = false;
+    set_error(op, code == -ENOMEM ? code : -EPROTO, message);
+    for (int i = 0; i < STREAMS; i++)
+        close_stream(op, i);
+    (void)exec_signal(op->exec, SIGKILL, true);
+}
+
+/* " (os error 2)" is for the package's clients. */
+static void take_error(struct file_op *op, const struct frame *f)
+{
+    size_t len = strnlen(f->text, f->text_len);
+    const char *tail = memmem(f->text, len, " (os error ", 11);
+    char text[ERR_MSG_MAX];
+
+    if (tail != NULL)
+        len = (size_t)(tail - f->text);
+    (void)snprintf(text, sizeof(text), "%.*s", (int)(len < sizeof(text) ? len : sizeof(text) - 1),
+                   f->text);
+    set_error(op, f->code <= ERRNO_MAX ? -f->code : -EIO, text);
+}
+
+static void take_frame(struct file_op *op, const struct frame *f)
+{
+    /* A transfer begins with success, and nothing else does. */
+    bool last = op->decoder.place < 0;
+
+    if (f->kind == FRAME_ERROR)
+        take_error(op, f);
+    else if (f->kind == FRAME_SUCCESS && last)
+        op->succeeded = true;
+    else {
+        op->succeeded = op->request.stream == FRAME_STREAM_DATA;
+        if (op->events.on_frame != NULL)
+            op->events.on_frame(op->data, f);
+    }
+}
+
+static void take_control(struct file_op *op, const char *bytes, size_t len)
+{
+    while (len > 0 && op->state == OP_RUNNING) {
+        struct frame f;
+        size_t used = 0;
+        int r = frame_feed(&op->decoder, bytes, len, &used, &f);
+
+        if (r < 0) {
+            broken(op, r, op->decoder.why);
+            return;
+        }
+        if (r > 0)
+            take_frame(op, &f);
+        bytes += used;
+        len -= used;
+    }
+}
+
+static void take_note(struct file_op *op, const char *bytes, size_t len)
+{
+    if (len > NOTE_MAX - op->note_len)
+        len = NOTE_MAX - op->note_len;
+    (void)memcpy(op->note + op->note_len, bytes, len);
+    op->note_len += len;
+    op->note[op->note_len] = '\0';
+}
+
+static int control_of(const struct file_op *op)
+{
+    return op->request.raw ? ERR : OUT;
+}
+
+static void update_reading(struct file_op *op);
+
+static void take_bytes(struct file_op *op, int i, const char *bytes, size_t len)
+{
+    if (i == control_of(op))
+        take_control(op, bytes, len);
+    else if (i == ERR)
+        take_note(op, bytes, len);
+    else if (op->events.on_bytes != NULL && op->events.on_bytes(op->data, bytes, len))
+        file_op_pause(op);
+}
+
+static int index_of(const struct file_op *op, const uv_stream_t *h)
+{
+    return h == (const uv_stream_t *)&op->pipes[OUT] ? OUT : ERR;
+}
+
+/* One buffer for all: what is read is used before the next read. */
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+    static char buffer[READ_BYTES];
+
+    (void)h;
+    (void)suggested;
+    *buf = uv_buf_init(buffer, sizeof(buffer));
+}
+
+static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
+{
+    struct file_op *op = h->data;
+    int i = index_of(op, h);
+
+    if (n == 0 || op->state != OP_RUNNING || !op->open[i])
+        return;
+    op->calling = true;
+    if (n > 0)
+        take_bytes(op, i, buf->base, (size_t)n);
+    else
+        close_stream(op, i);
+    op->calling = false;
+    update_reading(op);
+    op_check(op);
+    maybe_free(op);
+}
+
+/* Bytes of files come behind the first frame, which is in another pipe. */
+static bool wanted(const struct file_op *op, int i)
+{
+    if (op->paused && (i == OUT || i == control_of(op)))
+        return false;
+    return i == control_of(op) || i == ERR || !op->request.raw || op->decoder.place != 0 ||
+           op->ended[ERR];
+}
+
+/* What is paused waits in the pipe; what nobody pauses is always read. */
+static void update_reading(struct file_op *op)
+{
+    for (int i = OUT; i <= ERR; i++) {
+        bool want = op->open[i] && wanted(op, i);
+
+        if (want == op->reading[i])
+            continue;
+        op->reading[i] = want;
+        if (want)
+            (void)uv_read_start((uv_stream_t *)&op->pipes[i], on_alloc, on_read);
+        else
+            (void)uv_read_stop((uv_stream_t *)&op->pipes[i]);
+    }
+}
+
+/* ---- its end ---- */
+
+static void conclude(struct file_op *op)
+{
+    const struct exec *e = op->exec;
+    int code = exec_exit_code(e);
+    struct err err = ERR_NONE;
+
+    if (op->error < 0)
+        (void)err_set(&err, op->error, "%s", op->message);
+    else if (exec_timed_out(e))
+        (void)err_set(&err, -ETIMEDOUT, "the file operation took too long");
+    else if (exec_term_signal(e) != 0)
+        (void)err_set(&err, -ECANCELED,
+                      "the file operation was ended by signal %d, or the sandbox was",
+                      exec_term_signal(e));
+    else if (code != 0)
+        (void)err_set(&err, -EPROTO, "%s", op->note_len > 0 ? op->note : "sandbox-shim failed");
+    else if (!op->succeeded)
+        (void)err_set(&err, -EPROTO, "sandbox-shim's answer: it ended early");
+    done(op, err.code, &err);
+}
+
+/*
+ * It is over when the process has ended and all that it wrote has been taken. Not the pipe's end:
+ * somebody in the sandbox may hold it open.
+ */
+static void op_check(struct file_op *op)
+{
+    if (op->state != OP_RUNNING || !op->exited || op->calling)
+        return;
+    for (int i = OUT; i <= ERR; i++) {
+        uv_os_fd_t fd;
+
+        if (op->open[i] && uv_fileno((uv_handle_t *)&op->pipes[i], &fd) == 0 &&
+            exec_pending(fd) == 0)
+            close_stream(op, i);
+    }
+    if (op->ended[OUT] && op->ended[ERR])
+        conclude(op);
+}
+
+static void on_started(void *data, struct exec *e)
+{
+    struct file_op *op = data;
+    int fds[STREAMS], r = 0;
+
+    exec_take_ends(e, fds);
+    for (int i = 0; i < STREAMS; i++) {
+        if (fds[i] < 0) {
+            op->ended[i] = true;
+            continue;
+        }
+        if (r == 0)
+            r = uv_pipe_init(supervisor_loop(op->sandbox->sup), &op->pipes[i], 0);
+        if (r < 0) {
+            (void)close(fds[i]);
+            continue;
+        }
+        op->pipes[i].data = op;
+        op->handles++;
+        op->open[i] = true;
+        r = uv_pipe_open(&op->pipes[i], fds[i]);
+        if (r < 0)
+            (void)close(fds[i]);
+    }
+    if (r < 0) {
+        struct err err = ERR_NONE;
+
+        (void)err_errno(&err, r, "file operation");
+        fail(op, &err);
+        return;
+    }
+    update_reading(op);
+}
+
+static void on_exec_failed(void *data, struct exec *e, const struct err *err, int exit_code)
+{
+    struct file_op *op = data;
+    struct err own = *err;
+
+    (void)e;
+    (void)exit_code;
+    /* "No such file" would be taken for the file's. */
+    if (own.code == -ENOENT)
+        own.code = -EIO;
+    (void)err_wrap(&own, own.code, "start sandbox-shim");
+    fail(op, &own);
+}
+
+static void on_exited(void *data, struct exec *e)
+{
+    struct file_op *op = data;
+
+    (void)e;
+    op->exited = true;
+    if (op->state != OP_RUNNING)
+        return;
+    close_stream(op, IN);
+    /* Without ends (it was lost before it started) there is nothing to wait for. */
+    for (int i = OUT; i <= ERR; i++)
+        if (!op->open[i])
+            op->ended[i] = true;
+    op_check(op);
+}
+
+/* ---- starting ---- */
+
+static void launch(struct file_op *op)
+{
+    static const struct exec_events events = {
+        .started = on_started, .failed = on_exec_failed, .exited = on_exited};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct err err = ERR_NONE;
+
+    o.argv = op->argv;
+    o.user = op->user != NULL ? op->user : "";
+    o.cwd = "/";
+    o.with_stdin = op->request.input;
+    o.helper = true;
+    o.program_fd = supervisor_shim(op->sandbox->sup);
+    o.timeout_ms = op->request.timeout_ms;
+    op->state = OP_RUNNING;
+    if (exec_start(op->sandbox, &o, &events, op, &op->exec, &err) < 0)
+        fail(op, &err);
+}
+
+static void on_init(void *data, int r, const struct err *err)
+{
+    struct file_op *op = data;
+    struct err own = ERR_NONE;
+
+    op->init_pending = false;
+    if (op->state == OP_OVER) {
+        maybe_free(op);
+        return;
+    }
+    if (r == 0) {
+        launch(op);
+        return;
+    }
+    if (err == NULL)
+        (void)err_errno(&own, r, "sandbox %s", sandbox_name(op->sandbox));
+    fail(op, err != NULL ? err : &own);
+}
+
+/* Negative: on_done has not been called. */
+static int begin(struct file_op *op, struct err *err)
+{
+    int r;
+
+    op->state = OP_INIT;
+    op->counted = !op->request.watch;
+    if (op->counted)
+        op->sandbox->file_ops++;
+    op->init_pending = true;
+    r = sandbox_with_init(op->sandbox, on_init, op, err);
+    if (r < 0)
+        op->init_pending = false;
+    return r;
+}
+
+/* Those whose turn it is. Called from callbacks only, so an answer of theirs is never early. */
+static void start_next(struct sandbox *s)
+{
+    while (s->file_queue != NULL && s->file_ops < supervisor_limits(s->sup)->file_operations) {
+        struct file_op *op = s->file_queue;
+        struct err err = ERR_NONE;
+
+        leave_queue(op);
+        if (begin(op, &err) < 0)
+            fail(op, &err);
+    }
+}
+
+static void enqueue(struct file_op *op)
+{
+    struct file_op **at = &op->sandbox->file_queue;
+
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = op;
+    op->sandbox->file_waiting++;
+    op->state = OP_QUEUED;
+}
+
+static int copy_request(struct file_op *op, const struct file_request *request)
+{
+    size_t n = 0;
+
+    op->request = *request;
+    if (request->user != NULL) {
+        op->user = strdup(request->user);
+        if (op->user == NULL)
+            return -ENOMEM;
+    }
+    for (; request->argv[n] != NULL; n++) {
+        op->argv[n] = n < ARGS_MAX ? strdup(request->argv[n]) : NULL;
+        if (op->argv[n] == NULL)
+            return n < ARGS_MAX ? -ENOMEM : -E2BIG;
+    }
+    op->request.argv = NULL;
+    op->request.user = NULL;
+    return 0;
+}
+
+int file_op_start(struct sandbox *s, const struct file_request *request,
+                  const struct file_events *events, void *data, struct file_op **ret,
+                  struct err *err)
+{
+    const struct supervisor_limits *limits = supervisor_limits(s->sup);
+    bool wait = !request->watch && s->file_ops >= limits->file_operations;
+    struct file_op *op;
+    int r;
+
+    if (wait && s->file_waiting >= limits->file_queue)
+        return err_set(err, -EAGAIN,
+                       "limit maxFileQueue: %u file operations wait in sandbox %s already",
+                       s->file_waiting, sandbox_name(s));
+    op = calloc(1, sizeof(*op));
+    if (op == NULL)
+        return err_errno(err, -ENOMEM, "file operation");
+    op->sandbox = s;
+    sandbox_ref(s);
+    op->events = *events;
+    op->data = data;
+    op->state = OP_OVER;
+    frame_decoder_init(&op->decoder, request->stream, request->max_frame);
+    r = copy_request(op, request);
+    if (r < 0)
+        (void)err_errno(err, r, "file operation");
+    else if (wait)
+        enqueue(op);
+    else
+        r = begin(op, err);
+    if (r < 0) {
+        op->cancelled = true;
+        op_over(op);
+        return r;
+    }
+    *ret = op;
+    return 0;
+}
+
+/* ---- input ---- */
+
+static void on_written(uv_write_t *w, int status)
+{
+    struct piece *p = (struct piece *)(void *)w;
+    struct file_op *op = p->op;
+
+    free(p);
+    if (op->state != OP_RUNNING || !op->open[IN])
+        return;
+    /* Nobody reads: the answer says why. */
+    if (status < 0)
+        close_stream(op, IN);
+    if (op->want_drain && (status < 0 || uv_stream_get_write_queue_size(
+                                             (uv_stream_t *)&op->pipes[IN]) < FILES_INPUT_PAUSE)) {
+        op->want_drain = false;
+        if (op->events.on_drain != NULL)
+            op->events.on_drain(op->data);
+        return;
+    }
+    if (op->input_ended && uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) == 0)
+        close_stream(op, IN);
+}
+
+static void send_piece(struct file_op *op, const void *data, size_t len)
+{
+    size_t head = op->request.pieces ? FILE_CHUNK_HEAD : 0;
+    struct piece *p = malloc(sizeof(*p) + head + len);
+    uv_buf_t buf;
+
+    if (p == NULL) {
+        /* Its end without the last piece: the process takes it for a client that has gone. */
+        close_stream(op, IN);
+        set_error(op, -ENOMEM, "out of memory");
+        return;
+    }
+    p->op = op;
+    if (head > 0)
+        file_put_chunk((uint8_t *)p->data, (uint32_t)len);
+    if (len > 0)
+        (void)memcpy(p->data + head, data, len);
+    buf = uv_buf_init(p->data, (unsigned)(head + len));
+    if (uv_write(&p->write, (uv_stream_t *)&op->pipes[IN], &buf, 1, on_written) < 0) {
+        free(p);
+        close_stream(op, IN);
+    }
+}
+
+bool file_op_write(struct file_op *op, const void *data, size_t len)
+{
+    const char *at = data;
+
+    while (len > 0 && op->state == OP_RUNNING && op->open[IN]) {
+        size_t n = len < FILE_CHUNK_MAX ? len : FILE_CHUNK_MAX;
+
+        send_piece(op, at, n);
+        at += n;
+        len -= n;
+    }
+    op->want_drain =
+        op->state == OP_RUNNING && op->open[IN] &&
+        uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) >= FILES_INPUT_PAUSE;
+    return op->want_drain;
+}
+
+void file_op_write_end(struct file_op *op)
+{
+    if (op->state != OP_RUNNING || !op->open[IN] || op->input_ended)
+        return;
+    op->input_ended = true;
+    if (op->request.pieces)
+        send_piece(op, NULL, 0);
+    if (op->open[IN] && uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) == 0)
+        close_stream(op, IN);
+}
+
+/* ---- pace ---- */
+
+void file_op_pause(struct file_op *op)
+{
+    op->paused = true;
+    update_reading(op);
+}
+
+void file_op_resume(struct file_op *op)
+{
+    op->paused = false;
+    update_reading(op);
+}
