@@ -230,6 +230,8 @@ static void take_note(struct file_op *op, const char *bytes, size_t len)
         len = NOTE_MAX - op->note_len;
     (void)memcpy(op->note + op->note_len, bytes, len);
     op->note_len += len;
+    while (op->note_len > 0 && op->note[op->note_len - 1] == '\n')
+        op->note_len--;
     op->note[op->note_len] = '\0';
 }
 
@@ -504,10 +506,13 @@ static int copy_request(struct file_op *op, const struct file_request *request)
         if (op->user == NULL)
             return -ENOMEM;
     }
-    for (; request->argv[n] != NULL; n++) {
-        op->argv[n] = n < ARGS_MAX ? strdup(request->argv[n]) : NULL;
-        if (op->argv[n] == NULL)
-            return n < ARGS_MAX ? -ENOMEM : -E2BIG;
+    for (; request->argv[n] != NULL; n++)
+        if (n == ARGS_MAX - 1)
+            return -E2BIG;
+    for (size_t i = 0; i <= n; i++) {
+        op->argv[i] = strdup(i == 0 ? "sandbox-shim" : request->argv[i - 1]);
+        if (op->argv[i] == NULL)
+            return -ENOMEM;
     }
     op->request.argv = NULL;
     op->request.user = NULL;
