@@ -18,8 +18,8 @@ enum {
     NAME_SHOWN = 400,
     TEXT_MAX = 64 + 3 * NAME_SHOWN + 128,
     TEMP_BYTES = 8,
-    XATTR_LIST_MAX = 65536, /* the kernel's own bounds */
-    XATTR_VALUE_MAX = 65536,
+    XATTR_NAMES_BYTES = 65536, /* the kernel's own bounds */
+    XATTR_VALUE_BYTES = 65536,
 };
 
 #ifndef BPF_FS_MAGIC
@@ -236,7 +236,7 @@ bool own_xattr_carried(const char *name)
 
 void own_copy_xattrs(int from, int to)
 {
-    static char names[XATTR_LIST_MAX], value[XATTR_VALUE_MAX];
+    static char names[XATTR_NAMES_BYTES], value[XATTR_VALUE_BYTES];
     ssize_t n = flistxattr(from, names, sizeof(names));
 
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1) {

@@ -435,7 +435,7 @@ static int read_end(struct tar_in *t)
 {
     uint8_t block[TAR_BLOCK];
     uint64_t slack = 0;
-    bool end;
+    bool end = false;
     int r = read_block(t, block, &end);
 
     if (r < 0 || end || !all_zero(block))
@@ -456,7 +456,7 @@ int tar_read(struct tar_in *t, struct tar_item *item)
     struct extra x = {.has_name = false};
     uint8_t block[TAR_BLOCK];
     size_t used = 0;
-    bool end, meta = false;
+    bool end = false, meta = false;
     int r = skip_data(t);
 
     item->xattr_count = 0;
