@@ -5,7 +5,8 @@
  * From error codes to HTTP, in one table (error.c):
  *
  *   400 EINVAL ERANGE EDOM EILSEQ ENAMETOOLONG ELOOP ENOTDIR EISDIR EXDEV EBADMSG
- *   403 EPERM EACCES EROFS             404 ENOENT ESRCH ENXIO ENODEV
+ *   403 EPERM EACCES EROFS EOVERFLOW   404 ENOENT ESRCH ENXIO ENODEV
+ *       (EOVERFLOW: a file of an owner that the sandbox has no id for)
  *   408 ETIME (the client's turn)      409 EEXIST EBUSY EALREADY ENOTEMPTY EINPROGRESS ETXTBSY
  *   410 ENODATA ESTALE (it was there)  413 E2BIG EFBIG EMSGSIZE         415 EMEDIUMTYPE
  *   429 EUSERS ENOBUFS (a limit of rind's: this caller has too many)

@@ -240,6 +240,8 @@ static int put_tree(struct tar_out *t, int fd, const struct stat *st)
     walk_init(&t->walk, fd);
     if (r == 0)
         r = put_dir(t, fd, st);
+    if (r < 0 || own_is_pseudo(fd))
+        return r;
     while (r == 0 && (r = walk_next(&t->walk)) > 0)
         r = r == WALK_LEAVE ? 0 : one_entry(t);
     return r;
