@@ -1,8 +1,9 @@
 #pragma once
 
 /*
- * rind's own commands of sandbox-shim (README): what the package's commands do not offer. They
- * speak the same frames, and differ in three things. Paths are resolved without /proc's magic links
+ * rind's own commands of sandbox-shim (shim/README.md): what the package's commands do not offer.
+ * They speak the same frames, and differ in three things. Paths are resolved without /proc's magic
+ * links
  * (-ELOOP), so that no path means a descriptor of this process. Files that are read or written must
  * be regular ones: a FIFO, a socket or a device is -EINVAL instead of a hang. And an error's text
  * names the entry that it is about.

@@ -3,7 +3,7 @@
 /*
  * What rind's own commands of sandbox-shim say in the data frames (frame.h), and hear on stdin:
  * encoded by the one side, decoded by the other. Little-endian. The commands are described in
- * files/README.
+ * shim/README.md.
  *
  * The bytes that the runner decodes come out of a sandbox: a record is checked as a whole, names
  * hold no NUL, and nothing is believed beyond its form.

@@ -120,31 +120,36 @@ static int set_device(json_t *root, const struct file_record *r)
         root, "device", json_pack("[I, I]", (json_int_t)r->rdev_major, (json_int_t)r->rdev_minor));
 }
 
-json_t *file_encode(const struct file_record *r)
+static int set_facts(json_t *root, const struct file_record *r)
 {
     char mode[8];
-    json_t *root;
-    int bad = 0;
+    json_t *facts;
+    int bad;
 
-    if (r->mode == 0) { /* there was nothing to be known */
-        root = json_object();
-    } else {
-        (void)snprintf(mode, sizeof(mode), "%04o", r->mode & 07777);
-        root = json_pack(
-            "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "type", type_name(r->type),
-            "size", (json_int_t)(r->size <= INT64_MAX ? r->size : INT64_MAX), "mode", mode, "uid",
-            (json_int_t)r->uid, "gid", (json_int_t)r->gid, "links", (json_int_t)r->nlink, "inode",
-            (json_int_t)(r->ino <= INT64_MAX ? r->ino : INT64_MAX), "atimeMs",
-            milliseconds(r->atime, r->atime_ns), "mtimeMs", milliseconds(r->mtime, r->mtime_ns),
-            "ctimeMs", milliseconds(r->ctime, r->ctime_ns));
-    }
-    if (root == NULL)
-        return NULL;
+    (void)snprintf(mode, sizeof(mode), "%04o", r->mode & 07777);
+    facts = json_pack(
+        "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "type", type_name(r->type), "size",
+        (json_int_t)(r->size <= INT64_MAX ? r->size : INT64_MAX), "mode", mode, "uid",
+        (json_int_t)r->uid, "gid", (json_int_t)r->gid, "links", (json_int_t)r->nlink, "inode",
+        (json_int_t)(r->ino <= INT64_MAX ? r->ino : INT64_MAX), "atimeMs",
+        milliseconds(r->atime, r->atime_ns), "mtimeMs", milliseconds(r->mtime, r->mtime_ns),
+        "ctimeMs", milliseconds(r->ctime, r->ctime_ns));
+    bad = json_object_update(root, facts);
+    json_decref(facts);
+    if (r->type == FRAME_TYPE_SYMLINK)
+        bad |= file_set_name(root, "target", r->target, r->target_len);
+    return bad | set_device(root, r);
+}
+
+json_t *file_encode(const struct file_record *r)
+{
+    json_t *root = json_object();
+    int bad = root == NULL ? -ENOMEM : 0;
+
     if (r->name_len > 0)
         bad |= file_set_name(root, "name", r->name, r->name_len);
-    if (r->type == FRAME_TYPE_SYMLINK && r->mode != 0)
-        bad |= file_set_name(root, "target", r->target, r->target_len);
-    bad |= set_device(root, r);
+    if (r->mode != 0) /* else there was nothing to be known */
+        bad |= set_facts(root, r);
     if (r->flags & FILE_NOT_ENTERED)
         bad |= json_object_set_new(root, "entered", json_false());
     if (r->flags & FILE_FAILED)
