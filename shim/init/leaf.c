@@ -121,12 +121,13 @@ int leaf_main(const struct init *init)
     return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : open_leaf("u");
 }
 
-int leaf_kill(const struct slot *s)
+int leaf_kill(struct slot *s)
 {
     int leaf, fd, r = 0;
 
     if (s->leaf == 0)
         return -ENODEV;
+    s->leaf_killed = true;
     leaf = open_leaf(leaf_path(kind_of(s), s->leaf).text);
     if (leaf < 0)
         return leaf;
@@ -145,9 +146,15 @@ void leaf_release(struct table *t, struct slot *s)
 
     /* Not empty when background children of the exec live on: the launcher removes it with the
      * sandbox. */
-    if (pool->count < LEAF_WAITING_MAX)
+    /*
+     * A leaf that was killed is spent: the kernel (6.18) counts the kills of a cgroup and compares
+     * the count of the forking process's cgroup with that of the one forked into, so that whatever
+     * is cloned into it later is killed at once.
+     */
+    if (pool->count < LEAF_WAITING_MAX && !s->leaf_killed)
         pool->numbers[pool->count++] = s->leaf;
     else
         (void)unlinkat(PLAN_CGROUP_FD, leaf_path(kind_of(s), s->leaf).text, AT_REMOVEDIR);
     s->leaf = 0;
+    s->leaf_killed = false;
 }

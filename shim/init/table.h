@@ -40,8 +40,9 @@ struct slot {
     struct exec_failure failure; /* when TELL_FAILED */
     int ends[3]; /* the supervisor's ends of stdin, stdout, stderr; a pty's master first; -1 = none
                   */
-    uint32_t leaf; /* its cgroup leaf; 0 = none */
-    int16_t log;   /* index of its streams, or -1 */
+    uint32_t leaf;    /* its cgroup leaf; 0 = none */
+    bool leaf_killed; /* and is not used again */
+    int16_t log;      /* index of its streams, or -1 */
 };
 
 /* One logged stream. */
@@ -95,7 +96,7 @@ void leaf_prepare(const struct init *init);
 int leaf_make(struct table *t, struct slot *s);
 /* O_PATH fd of the main process's place; -ENODEV without a v2 tree. */
 int leaf_main(const struct init *init);
-int leaf_kill(const struct slot *s);
+int leaf_kill(struct slot *s);
 /* The exec is forgotten: its leaf is the next one's once it is empty. */
 void leaf_release(struct table *t, struct slot *s);
 
