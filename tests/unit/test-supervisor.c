@@ -307,6 +307,103 @@ TEST(create_exec_remove)
     world_end(&w);
 }
 
+/* What one exec of argv says on stdout; program_fd as in exec_options. */
+static size_t exec_output(struct world *w, struct sandbox *s, char *const argv[], int program_fd,
+                          char *out, size_t size)
+{
+    struct watched x = {.w = w};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct err err = ERR_NONE;
+    struct exec *e = NULL;
+    int fds[3];
+    ssize_t n;
+
+    o.argv = argv;
+    o.program_fd = program_fd;
+    CHECK_INT(exec_start(s, &o, &watch_events, &x, &e, &err), 0);
+    while (!x.exited && !x.failed && run(w))
+        ;
+    CHECK_INT(x.code, 0);
+    exec_take_ends(e, fds);
+    n = read(fds[1], out, size);
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    exec_unref(e);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* The shim says the same whoever starts it, and from whichever file. */
+TEST(the_shim_by_every_path)
+{
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w};
+    char shim[] = "/usr/local/bin/sandbox-shim", stat_arg[] = "stat", file[] = "/etc/passwd";
+    char *argv[] = {shim, stat_arg, file, NULL};
+    char by_path[256], by_fd[256], by_run[256], command[512];
+    const char *rind = getenv("RIND_BIN");
+    struct sandbox *s;
+    size_t n;
+    FILE *p;
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    s = make(&a, "shim", sleep_argv, true);
+    n = exec_output(&w, s, argv, -1, by_path, sizeof(by_path));
+    CHECK_INT(n, 10 + 45); /* one DATA frame */
+    CHECK_INT(exec_output(&w, s, argv, supervisor_shim(w.sup), by_fd, sizeof(by_fd)), n);
+    CHECK(memcmp(by_path, by_fd, n) == 0);
+    (void)snprintf(command, sizeof(command),
+                   "%s --state %s --runtime %s/run run -- %s stat /etc/passwd",
+                   rind != NULL ? rind : "build/rind", w.dir, w.dir, shim);
+    p = popen(command, "r");
+    CHECK(p != NULL);
+    if (p != NULL) {
+        CHECK_INT(fread(by_run, 1, sizeof(by_run), p), n);
+        CHECK_INT(pclose(p), 0);
+        CHECK(memcmp(by_path, by_run, n) == 0);
+    }
+    drop(&a, s);
+    world_close(&w);
+    world_end(&w);
+}
+
+/* Killing an exec with its leaf must not reach the ones that come after it (Linux 6.18 kills what
+ * is cloned into a killed leaf). */
+TEST(a_killed_leaf_is_not_used_again)
+{
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w};
+    struct sandbox *s;
+    char out[64];
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    s = make(&a, "leaf", sleep_argv, true);
+    for (int i = 0; i < 3; i++) {
+        struct watched x = {.w = &w};
+        struct exec_options o = EXEC_OPTIONS_NONE;
+        struct err err = ERR_NONE;
+        struct exec *e = NULL;
+
+        o.argv = sleep_argv;
+        o.timeout_ms = 50;
+        CHECK_INT(exec_start(s, &o, &watch_events, &x, &e, &err), 0);
+        while (!x.exited && run(&w))
+            ;
+        CHECK_INT(x.code, 137);
+        CHECK(exec_timed_out(e));
+        exec_unref(e);
+        CHECK_INT(exec_code(&w, s, "echo lives", out, sizeof(out)), 0);
+        CHECK_STR(out, "lives\n");
+    }
+    drop(&a, s);
+    world_close(&w);
+    world_end(&w);
+}
+
 TEST(stop_start_keeps_files)
 {
     struct world w = {.dir = ""};
