@@ -14,17 +14,17 @@ struct supervisor;
 /* Limits: each has a name in the configuration, a default, and -EAGAIN ("limit NAME: …") when it is
  * hit. */
 struct supervisor_limits {
-    unsigned sandboxes;    /* maxSandboxes, 4096 */
-    unsigned processes;    /* maxProcesses a sandbox, 256 */
-    unsigned execs;        /* maxExecs a sandbox, 512 */
-    unsigned connections;  /* maxConnections, 1024 */
-    unsigned watchers;     /* maxWatchers, 256 */
+    unsigned sandboxes;       /* maxSandboxes, 4096 */
+    unsigned processes;       /* maxProcesses a sandbox, 256 */
+    unsigned execs;           /* maxExecs a sandbox, 512 */
+    unsigned connections;     /* maxConnections, 1024 */
+    unsigned watchers;        /* maxWatchers, 256 */
     unsigned file_operations; /* maxFileOperations at a time in a sandbox, 32 */
     unsigned file_queue;      /* maxFileQueue that wait for those, 256 */
     unsigned list_entries;    /* maxListEntries of one listing, 1000000 */
-    uint64_t output_bytes; /* maxOutputBytes of a buffered exec, each stream, 1 MiB */
-    uint64_t body_bytes;   /* maxBodyBytes of a JSON body, 1 MiB */
-    uint64_t log_bytes;    /* logBytes kept a stream, 1 MiB */
+    uint64_t output_bytes;    /* maxOutputBytes of a buffered exec, each stream, 1 MiB */
+    uint64_t body_bytes;      /* maxBodyBytes of a JSON body, 1 MiB */
+    uint64_t log_bytes;       /* logBytes kept a stream, 1 MiB */
 };
 
 uv_loop_t *supervisor_loop(struct supervisor *s);

@@ -306,9 +306,9 @@ int own_cmd_tar_out(char **args)
         shim_die_errno(r);
     r = archive(&t, args[0], follow);
     if (r == 0) {
-        uint64_t end = t.written + 2 * TAR_BLOCK;
+        const uint64_t zeros = (uint64_t)2 * TAR_BLOCK, end = t.written + zeros;
 
-        put_zeros(&t, 2 * TAR_BLOCK + (TAR_RECORD - end % TAR_RECORD) % TAR_RECORD);
+        put_zeros(&t, zeros + (TAR_RECORD - end % TAR_RECORD) % TAR_RECORD);
         return shim_answer_success(STDERR_FILENO);
     }
     return own_answer_error(STDERR_FILENO, r, t.what, t.walk.path_len > 0 ? t.walk.path : args[0]);

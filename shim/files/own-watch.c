@@ -46,7 +46,7 @@ static const char *join(const char *dir, const char *name)
 
     if (a + 1 + b > FILE_PATH_MAX)
         return NULL;
-    memcpy(path, dir, a);
+    memcpy(path, dir, a + 1);
     if (a > 0 && b > 0)
         path[a++] = '/';
     memcpy(path + a, name, b + 1);

@@ -7,7 +7,7 @@
 #include "files/own.h"
 #include "proto/syscalls.h"
 
-enum { MODE_UNSET = 1 << 16, TRIES = 16 };
+enum { MODE_UNSET = 1 << 16, TRIES = 16, FD_DIR = 14 /* of "/proc/self/fd/" */ };
 
 struct write {
     const char *path;
@@ -124,19 +124,18 @@ static int set_facts(const struct write *w)
 /* Gives the nameless file a name. */
 static int link_temp(const struct write *w, const char *name)
 {
-    char self[32] = "/proc/self/fd/";
-    char digits[12], *p = digits + sizeof(digits) - 1;
+    char self[] = "/proc/self/fd/0000000000", *p = self + sizeof(self) - 1;
     unsigned n = (unsigned)w->fd;
 
     if (linkat(w->fd, "", w->dirfd, name, AT_EMPTY_PATH) == 0)
         return 0;
     if (errno != ENOENT && errno != EPERM)
         return -errno;
-    *p = '\0';
+    /* The link is found by its number: what is in front of the digits must not be a zero. */
     do
         *--p = (char)('0' + n % 10);
     while ((n /= 10) > 0);
-    strcat(self, p);
+    memmove(self + FD_DIR, p, (size_t)(self + sizeof(self) - p));
     return linkat(AT_FDCWD, self, w->dirfd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 

@@ -86,12 +86,9 @@ void own_options(char **args, const struct own_option *options)
 
 static size_t add(char *text, size_t at, const char *s)
 {
-    size_t len = strlen(s);
-
-    if (len > TEXT_MAX - at)
-        len = TEXT_MAX - at;
-    memcpy(text + at, s, len);
-    return at + len;
+    while (*s != '\0' && at < TEXT_MAX)
+        text[at++] = *s++;
+    return at;
 }
 
 /* Plain ASCII stays; everything else, also of a name that is cut off, is %XX unless the whole is

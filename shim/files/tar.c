@@ -515,6 +515,13 @@ static void put_octal(uint8_t *p, size_t len, uint64_t v)
         p[i] = (uint8_t)('0' + (v & 7));
 }
 
+static uint8_t *put_text(uint8_t *p, const char *s)
+{
+    while (*s != '\0')
+        *p++ = (uint8_t)*s++;
+    return p;
+}
+
 struct pax {
     uint8_t *at; /* records */
     size_t len;
@@ -556,10 +563,8 @@ static void pax_put(struct pax *x, const char *key, const char *key2, const void
     x->len += body + digits;
     p += put_decimal(p, body + digits);
     *p++ = ' ';
-    memcpy(p, key, strlen(key));
-    p += strlen(key);
-    memcpy(p, key2, strlen(key2));
-    p += strlen(key2);
+    p = put_text(p, key);
+    p = put_text(p, key2);
     *p++ = '=';
     if (len > 0)
         memcpy(p, value, len);
@@ -601,10 +606,8 @@ static void finish_block(uint8_t *block)
 {
     unsigned sum = 0;
 
-    memcpy(block + MAGIC,
-           "ustar\0"
-           "00",
-           8);
+    (void)put_text(block + MAGIC, "ustar");
+    (void)put_text(block + MAGIC + 6, "00");
     memset(block + CHECKSUM, ' ', SHORT_LEN);
     for (int i = 0; i < TAR_BLOCK; i++)
         sum += block[i];
@@ -669,7 +672,7 @@ ssize_t tar_put_item(uint8_t *out, const struct tar_item *item)
         return TAR_BLOCK;
     }
     memset(out, 0, TAR_BLOCK);
-    memcpy(out + NAME, "././@PaxHeader", 14);
+    (void)put_text(out + NAME, "././@PaxHeader");
     put_octal(out + MODE, SHORT_LEN, 0644);
     put_octal(out + UID, SHORT_LEN, 0);
     put_octal(out + GID, SHORT_LEN, 0);

@@ -80,7 +80,7 @@ enum frame_stream {
     FRAME_STREAM_TRANSFER, /* error; or success, then success or error: read, write */
     FRAME_STREAM_DATA,     /* data or error: stat, lstat, read-directory */
     FRAME_STREAM_SESSION,  /* data, any number; an error is the last: s3-mount, directory-backup */
-    FRAME_STREAM_RECORDS, /* data, any number, then success; or error: rind's own commands */
+    FRAME_STREAM_RECORDS,  /* data, any number, then success; or error: rind's own commands */
     FRAME_STREAM_MAX,
 };
 

@@ -106,6 +106,13 @@ static const struct stream_row stream_rows[] = {
     { "data error", FRAME_STREAM_DATA, BYTES(ERR("\x06", "\x02", "no")), 1, 1, 0, NULL },
     { "session", FRAME_STREAM_SESSION, BYTES(DATA2 DATA2 DATA2), 1, 3, 0, NULL },
     { "session, error last", FRAME_STREAM_SESSION, BYTES(DATA2 ERR("\x06", "\x02", "no")), 1, 2, 0, NULL },
+    { "records", FRAME_STREAM_RECORDS, BYTES(DATA2 DATA2 SUCCESS), 1, 3, 0, NULL },
+    { "no records", FRAME_STREAM_RECORDS, BYTES(SUCCESS), 1, 1, 0, NULL },
+    { "records, error last", FRAME_STREAM_RECORDS, BYTES(DATA2 ERR("\x06", "\x02", "no")), 1, 2, 0, NULL },
+    { "records without an end", FRAME_STREAM_RECORDS, BYTES(DATA2), 1, 1, -EPROTO,
+      "the stream ended before the last frame" },
+    { "records behind the end", FRAME_STREAM_RECORDS, BYTES(DATA2 SUCCESS DATA2), -EPROTO, 2, -EPROTO,
+      "bytes behind the last frame" },
 
     { "nothing", FRAME_STREAM_ACK, BYTES(""), 0, 0, -EPROTO, "the stream ended before the first frame" },
     { "half a header", FRAME_STREAM_ACK, BYTES("SBXF\x01\x00"), 0, 0, -EPROTO, "the stream ended inside a frame" },

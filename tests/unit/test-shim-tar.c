@@ -197,6 +197,16 @@ struct raw {
     size_t data_len;
 };
 
+static const char ustar[] = "ustar\0"
+                            "00";
+
+/* len bytes, also behind a NUL. */
+static void put_fixed(uint8_t *out, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        out[i] = (uint8_t)bytes[i];
+}
+
 static void put_raw(const struct raw *r)
 {
     uint8_t *b = archive + archive_len;
@@ -217,11 +227,7 @@ static void put_raw(const struct raw *r)
     b[156] = (uint8_t)r->type;
     if (r->link != NULL)
         memcpy(b + 157, r->link, strnlen(r->link, 100));
-    memcpy(b + 257,
-           r->magic != NULL ? r->magic
-                            : "ustar\0"
-                              "00",
-           8);
+    put_fixed(b + 257, r->magic != NULL ? r->magic : ustar, 8);
     if (r->prefix != NULL)
         memcpy(b + 345, r->prefix, strnlen(r->prefix, 155));
     memset(b + 148, ' ', 8);
@@ -348,7 +354,7 @@ TEST(what_is_refused)
     refused("cut in the contents", -EBADMSG, "inside a file");
     archive_len = 100;
     refused("cut in a header", -EBADMSG, "inside a block");
-    memcpy(archive, "\x1f\x8b\x08", 3);
+    put_fixed(archive, "\x1f\x8b\x08", 3);
     archive_len = 5120;
     refused("gzip", -EBADMSG, "compressed");
     archive_len = 0;

@@ -97,7 +97,7 @@ static json_int_t milliseconds(int64_t seconds, uint32_t ns)
         seconds = most;
     if (seconds < -most)
         seconds = -most;
-    return (json_int_t)(seconds * 1000 + ns / 1000000);
+    return (json_int_t)seconds * 1000 + ns / 1000000;
 }
 
 static const char *type_name(enum frame_type type)
