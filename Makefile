@@ -39,7 +39,9 @@ FLAVOUR_CFLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-reco
 FLAVOUR_LDFLAGS_asan   := -pie -fsanitize=address,undefined
 FLAVOUR_CFLAGS_tsan    := -O1 -g -fsanitize=thread -fno-common -fPIE
 FLAVOUR_LDFLAGS_tsan   := -pie -fsanitize=thread
-FLAVOUR_CFLAGS_analyze := -O1 -g -fanalyzer -fPIE
+# Two checks of gcc 12's analyzer are off: it does not follow what a callback comes to own, nor a compound literal that is
+# passed by its address. Leaks are LeakSanitizer's (make asan), uninitialised values the ordinary warnings'.
+FLAVOUR_CFLAGS_analyze := -O1 -g -fanalyzer -Wno-analyzer-malloc-leak -Wno-analyzer-use-of-uninitialized-value -fPIE
 FLAVOUR_LDFLAGS_analyze := -pie
 CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_$(FLAVOUR)) -MMD -MP -Irunner -Ishim
 LDFLAGS := $(FLAVOUR_LDFLAGS_$(FLAVOUR))

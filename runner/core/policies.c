@@ -1,5 +1,6 @@
 #include "core/policies.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,7 @@ static int fill(struct ready_policy *p, int state_fd, bool from_files, struct er
         r = policy_cached(state_fd, p->name, text, len, &p->policy, &p->filter, err);
     if (r < 0)
         return r;
+    assert(p->policy != NULL);
     r = expand(p->policy->masked, &p->masked);
     if (r == 0)
         r = expand(p->policy->read_only, &p->read_only);

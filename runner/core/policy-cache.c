@@ -7,6 +7,7 @@
  */
 #include "core/policy-cache.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -155,6 +156,7 @@ static int load(int dir_fd, const char *name, const struct buf *key, struct poli
         return r;
     if (len <= head)
         return -EINVAL;
+    assert(key->data != NULL);
     (void)memcpy(&key_len, data, sizeof(key_len));
     if (key_len != key->len || memcmp(data + sizeof(key_len), key->data, key->len) != 0)
         return -EINVAL;

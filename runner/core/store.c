@@ -366,7 +366,7 @@ static int list_dir(int dir_fd, bool (*keep)(char *name), char ***ret, struct er
     d = reopen_dir(dir_fd);
     if (d == NULL)
         r = errno > 0 ? -errno : -EIO;
-    while (r == 0 && (e = readdir(d)) != NULL)
+    while (d != NULL && r == 0 && (e = readdir(d)) != NULL)
         if (keep(e->d_name))
             r = strings_append(&names, count++, e->d_name);
     if (d != NULL)
@@ -393,7 +393,7 @@ int store_each(struct store *s, void (*cb)(void *data, const char *id), void *da
     r = list_dir(s->disk.sandboxes_fd, is_id, &ids, err);
     if (r < 0)
         return r;
-    for (char **id = ids; *id != NULL; id++)
+    for (char **id = ids; id != NULL && *id != NULL; id++)
         cb(data, *id);
     json_strings_free(ids);
     return 0;
