@@ -13,10 +13,8 @@
  * handler is ever set here. */
 static void default_signals(void)
 {
-    const struct sigaction dfl = {.sa_handler = SIG_DFL};
-
-    for (int sig = 1; sig < NSIG; sig++)
-        (void)sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own refuse */
+    for (int sig = 1; sig <= 64; sig++)
+        (void)sys_signal_default(sig); /* KILL and STOP refuse */
 }
 
 /* Besides 0 to 2 nothing is inherited but the socket: what the launcher forgot to close must not

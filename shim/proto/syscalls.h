@@ -118,3 +118,19 @@ static inline int sys_seccomp_filter(unsigned flags, const void *prog)
 
     return (int)sys_ret(syscall(SYS_seccomp, SET_MODE_FILTER, flags, prog));
 }
+
+/*
+ * The default action for a signal, also for the ones that a libc keeps for itself (32 to 34) and
+ * does not let its sigaction(3) touch: they can be inherited as ignored.
+ */
+static inline int sys_signal_default(int sig)
+{
+    const struct {
+        uintptr_t handler;
+        unsigned long flags;
+        uintptr_t restorer;
+        uint64_t mask;
+    } dfl = {.handler = (uintptr_t)SIG_DFL};
+
+    return (int)sys_ret(syscall(SYS_rt_sigaction, sig, &dfl, NULL, sizeof(dfl.mask)));
+}
