@@ -17,7 +17,8 @@ enum { PREFIXES_MAX = 64, PATH_BYTES_MAX = 4095 };
 /* What the file's numbers are decoded into; the supervisor's and the HTTP front's own types differ.
  */
 struct limits_text {
-    int64_t sandboxes, processes, execs, connections, watchers, output_bytes, body_bytes, log_bytes;
+    int64_t sandboxes, processes, execs, connections, watchers, file_operations, file_queue,
+        list_entries, output_bytes, body_bytes, log_bytes;
 };
 
 struct settings_text {
@@ -33,6 +34,9 @@ static const struct jfield limit_fields[] = {
     {.name = "maxExecs",       .decode = j_int64, .off = offsetof(struct limits_text, execs),        .min = 1,       .max = 900},
     {.name = "maxConnections", .decode = j_int64, .off = offsetof(struct limits_text, connections),  .min = 8,       .max = 60000},
     {.name = "maxWatchers",    .decode = j_int64, .off = offsetof(struct limits_text, watchers),     .min = 1,       .max = 10000},
+    {.name = "maxFileOperations", .decode = j_int64, .off = offsetof(struct limits_text, file_operations), .min = 1, .max = 100},
+    {.name = "maxFileQueue",   .decode = j_int64, .off = offsetof(struct limits_text, file_queue),   .min = 0,       .max = 100000},
+    {.name = "maxListEntries", .decode = j_int64, .off = offsetof(struct limits_text, list_entries), .min = 1,       .max = 100000000},
     {.name = "maxOutputBytes", .decode = j_int64, .off = offsetof(struct limits_text, output_bytes), .min = 1,       .max = 1 << 30},
     {.name = "maxBodyBytes",   .decode = j_int64, .off = offsetof(struct limits_text, body_bytes),   .min = 1 << 10, .max = 1 << 28},
     {.name = "logBytes",       .decode = j_int64, .off = offsetof(struct limits_text, log_bytes),    .min = 8192,    .max = 1 << 30},
@@ -106,6 +110,9 @@ static struct limits_text limits_of(const struct settings *s)
                                 .execs = l->execs,
                                 .connections = l->connections,
                                 .watchers = l->watchers,
+                                .file_operations = l->file_operations,
+                                .file_queue = l->file_queue,
+                                .list_entries = l->list_entries,
                                 .output_bytes = (int64_t)l->output_bytes,
                                 .body_bytes = (int64_t)l->body_bytes,
                                 .log_bytes = (int64_t)l->log_bytes};
@@ -120,6 +127,9 @@ static void apply(struct settings *s, struct settings_text *t)
                                            .execs = (unsigned)l->execs,
                                            .connections = (unsigned)l->connections,
                                            .watchers = (unsigned)l->watchers,
+                                           .file_operations = (unsigned)l->file_operations,
+                                           .file_queue = (unsigned)l->file_queue,
+                                           .list_entries = (unsigned)l->list_entries,
                                            .output_bytes = (uint64_t)l->output_bytes,
                                            .body_bytes = (uint64_t)l->body_bytes,
                                            .log_bytes = (uint64_t)l->log_bytes};

@@ -47,6 +47,7 @@ TEST(refused)
 
 TEST(what_is_said_replaces_the_default)
 {
+    struct supervisor_limits want = supervisor_limits_default();
     struct err err = ERR_NONE;
     struct settings s;
 
@@ -61,6 +62,10 @@ TEST(what_is_said_replaces_the_default)
     CHECK_INT(s.limits.sandboxes, 7);
     CHECK_INT(s.http.max_connections, 9);
     CHECK_INT(s.limits.execs, supervisor_limits_default().execs);
+    /* Every limit that the file does not name keeps its default. */
+    want.sandboxes = 7;
+    want.connections = 9;
+    CHECK(memcmp(&s.limits, &want, sizeof(want)) == 0);
     CHECK_STR(s.bind_prefixes[1], "/data");
     CHECK(s.bind_prefixes[2] == NULL);
     settings_done(&s);
