@@ -73,7 +73,7 @@ static int check_mode(const char *mode, struct err *err)
 {
     size_t len = mode == NULL ? 0 : strspn(mode, "01234567");
 
-    if (mode == NULL || (mode[len] == '\0' && (len < 5 || mode[0] == '0')))
+    if (mode == NULL || ((len < 5 || mode[0] == '0') && mode[len] == '\0'))
         return 0;
     return err_set(err, -EINVAL, "mode: must be octal digits, at most 7777");
 }
