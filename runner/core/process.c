@@ -7,22 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "core/events.h"
-#include "core/log-watch.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 
 struct process {
-    struct log_watched watched; /* first: found by its address */
-    struct sandbox *sandbox;    /* borrowed: it owns us */
+    struct sandbox *sandbox; /* borrowed: it owns us */
     struct process *next;
     char id[PROCESS_ID_MAX + 1];
     char **argv;       /* owned */
@@ -32,17 +30,14 @@ struct process {
     int exit_code;
     pid_t pid;
     int64_t started_ms, finished_ms;
-    char *input; /* owned, until it runs */
-    size_t input_len;
     process_cb cb; /* of its start, until it is answered */
     void *data;
     int segments[4]; /* owned; for reading */
     struct process_watcher *watchers;
-    struct process_watcher *next_told; /* while they are told */
-    bool timed_out;
+    int inotify; /* owned; -1 while nobody watches */
+    uv_poll_t poll;
+    bool polling, closing;
 };
-
-enum { READ_TRIES = 16 /* against an init that empties segments faster than they are read */ };
 
 static const char *const state_names[PROCESS_STATE_MAX] = {
     [PROCESS_STARTING] = "starting", [PROCESS_RUNNING] = "running", [PROCESS_EXITED] = "exited",
@@ -76,10 +71,10 @@ static void save(struct process *p)
 
     for (char **a = p->argv; argv != NULL && *a != NULL; a++)
         (void)json_array_append_new(argv, json_stringn_nocheck(*a, strlen(*a)));
-    record = json_pack("{s:o, s:I, s:i, s:i, s:b, s:I, s:I}", "argv", argv, "execId",
-                       (json_int_t)p->exec_id, "state", (int)p->state, "exitCode", p->exit_code,
-                       "timedOut", p->timed_out, "startedMs", (json_int_t)p->started_ms,
-                       "finishedMs", (json_int_t)p->finished_ms);
+    record =
+        json_pack("{s:o, s:I, s:i, s:i, s:I, s:I}", "argv", argv, "execId", (json_int_t)p->exec_id,
+                  "state", (int)p->state, "exitCode", p->exit_code, "startedMs",
+                  (json_int_t)p->started_ms, "finishedMs", (json_int_t)p->finished_ms);
     if (record == NULL)
         return; /* OOM: a later supervisor does not know of it, this one does */
     (void)store_save_process(p->sandbox->sup->store, p->sandbox->id, p->id, record, NULL);
@@ -110,49 +105,63 @@ static void strings_free(char **list)
 
 /* ---- watchers ---- */
 
-/* Each may let go of itself, of others, or (the last thing it does) delete the process. */
 static void tell(struct process *p)
 {
-    struct process_watcher *w = p->watchers;
+    struct process_watcher *w = p->watchers, *next;
 
-    for (; w != NULL; w = p->next_told) {
-        p->next_told = w->next;
-        if (w->on_change(w, p) == PROCESS_DELETED)
-            return;
+    for (; w != NULL; w = next) {
+        next = w->next; /* it may let go */
+        w->on_change(w, p);
     }
 }
 
-static void on_log_grown(struct log_watched *w)
+static void on_log_grown(uv_poll_t *h, int status, int events)
 {
-    tell((struct process *)(void *)w);
+    struct process *p = h->data;
+    char buffer[4096] __attribute__((aligned(8)));
+
+    (void)status;
+    (void)events;
+    while (read(p->inotify, buffer, sizeof(buffer)) > 0)
+        ;
+    tell(p);
 }
 
-/* By name, below the supervisor's own root: there is no /proc in it. */
-static int start_watching(struct process *p, struct err *err)
+/* Watches by name below the supervisor's own root: there is no /proc in it. */
+static int watch_segments(struct process *p)
 {
-    char paths[LOG_WATCH_FILES][256];
-    const char *names[LOG_WATCH_FILES];
-    int r;
+    char path[256];
 
-    /* What an ended one's children still say is read when somebody asks. */
-    if (p->watched.active || !running(p))
-        return 0;
-    for (int i = 0; i < LOG_WATCH_FILES; i++) {
-        (void)snprintf(paths[i], sizeof(paths[i]), "%s/sandboxes/%s/logs/%s.%s.%d",
+    for (int i = 0; i < 4; i++) {
+        (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/logs/%s.%s.%d",
                        supervisor_tree(p->sandbox->sup), p->sandbox->id, p->id,
                        i < 2 ? "out" : "err", i % 2);
-        names[i] = paths[i];
+        if (inotify_add_watch(p->inotify, path, IN_MODIFY) < 0)
+            return -errno;
     }
-    p->watched.on_change = on_log_grown;
-    r = log_watch_start(p->sandbox->sup->log_watch, &p->watched, names);
-    return r < 0 ? err_errno(err, r, "watch the log of '%s'", p->id) : 0;
+    return 0;
 }
 
-static void stop_watching(struct process *p)
+static int start_watching(struct process *p, struct err *err)
 {
-    /* NULL: the supervisor stops, and with it all watching. */
-    if (p->sandbox->sup->log_watch != NULL)
-        log_watch_stop(p->sandbox->sup->log_watch, &p->watched);
+    int r;
+
+    if (p->polling || !running(p))
+        return 0;
+    p->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (p->inotify < 0)
+        return err_errno(err, -errno, "watch the log of '%s'", p->id);
+    r = watch_segments(p);
+    if (r == 0)
+        r = uv_poll_init(p->sandbox->sup->loop, &p->poll, p->inotify);
+    if (r < 0) {
+        (void)close(take_fd(&p->inotify));
+        return err_errno(err, r, "watch the log of '%s'", p->id);
+    }
+    p->poll.data = p;
+    p->polling = true;
+    sandbox_ref(p->sandbox); /* the handle's memory is ours until it is closed */
+    return uv_poll_start(&p->poll, UV_READABLE, on_log_grown);
 }
 
 int process_watch(struct process *p, struct process_watcher *w, struct err *err)
@@ -172,13 +181,8 @@ void process_unwatch(struct process *p, struct process_watcher *w)
 
     while (*at != NULL && *at != w)
         at = &(*at)->next;
-    if (*at == NULL)
-        return;
-    *at = w->next;
-    if (p->next_told == w)
-        p->next_told = w->next;
-    if (p->watchers == NULL)
-        stop_watching(p);
+    if (*at == w)
+        *at = w->next;
 }
 
 /* ---- life ---- */
@@ -189,26 +193,39 @@ static void process_free(struct process *p)
         if (p->segments[i] >= 0)
             (void)close(p->segments[i]);
     strings_free(p->argv);
-    free(p->input);
     free(p);
 }
 
+static void on_poll_closed(uv_handle_t *h)
+{
+    struct process *p = h->data;
+    struct sandbox *s = p->sandbox;
+
+    (void)close(p->inotify);
+    process_free(p);
+    sandbox_unref(s);
+}
+
+/* The memory goes when the watch handle is closed. */
 static void process_drop(struct process *p)
 {
     struct process_watcher *w = p->watchers, *next;
 
-    stop_watching(p);
     p->watchers = NULL;
     for (; w != NULL; w = next) {
         next = w->next;
-        (void)w->on_change(w, NULL);
+        w->on_change(w, NULL);
     }
     if (p->exec != NULL) {
         exec_silence(p->exec);
         exec_collect(p->exec);
         exec_unref(p->exec);
+        p->exec = NULL;
     }
-    process_free(p);
+    if (p->polling)
+        uv_close((uv_handle_t *)&p->poll, on_poll_closed);
+    else
+        process_free(p);
 }
 
 void process_free_all(struct sandbox *s)
@@ -242,40 +259,13 @@ static void answer_start(struct process *p, int r, const struct err *err)
         cb(p->data, r, err);
 }
 
-/* All at once, and then nothing more: there is nobody to go on writing. */
-static void write_input(struct process *p, struct exec *e)
-{
-    int fds[3];
-    bool whole;
-
-    exec_take_ends(e, fds);
-    if (fds[0] < 0)
-        return;
-    if (p->input != NULL) {
-        /* A user's pipes may be made smaller than usual. */
-        (void)fcntl(fds[0], F_SETPIPE_SZ, PROCESS_INPUT_MAX);
-        whole = write(fds[0], p->input, p->input_len) == (ssize_t)p->input_len;
-        if (!whole && errno != EPIPE) {
-            log_warn("process", "id=%s its stdin does not fit into a pipe: killed", p->id);
-            (void)exec_signal(e, SIGKILL, true);
-        }
-        free(take(p->input));
-    }
-    (void)close(fds[0]);
-}
-
 static void on_started(void *data, struct exec *e)
 {
     struct process *p = data;
-    char detail[96];
 
-    write_input(p, e);
     p->pid = exec_pid(e);
     p->state = PROCESS_RUNNING;
     save(p);
-    (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\"}", p->id);
-    events_emit(p->sandbox->sup->events, "process_start", p->sandbox->id, sandbox_name(p->sandbox),
-                detail);
     answer_start(p, 0, NULL);
 }
 
@@ -300,7 +290,6 @@ static void on_exited(void *data, struct exec *e)
     char detail[160];
 
     p->exit_code = exec_exit_code(e);
-    p->timed_out = exec_timed_out(e);
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
     p->finished_ms = now_ms();
     save(p);
@@ -333,7 +322,8 @@ static struct process *process_alloc(struct sandbox *s, const char *id)
 
     if (p == NULL)
         return NULL;
-    *p = (struct process){.sandbox = s, .exit_code = -1, .segments = {-1, -1, -1, -1}};
+    *p = (struct process){
+        .sandbox = s, .exit_code = -1, .inotify = FD_NONE, .segments = {-1, -1, -1, -1}};
     (void)snprintf(p->id, sizeof(p->id), "%s", id);
     return p;
 }
@@ -419,18 +409,6 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     return 0;
 }
 
-int process_give_input(struct process *p, const void *data, size_t len, struct err *err)
-{
-    p->input = malloc(len + 1);
-    if (p->input == NULL) {
-        (void)exec_signal(p->exec, SIGKILL, true);
-        return err_errno(err, -ENOMEM, "stdin of process '%s'", p->id);
-    }
-    (void)memcpy(p->input, data, len);
-    p->input_len = len;
-    return 0;
-}
-
 struct process *process_find(struct sandbox *s, const char *id)
 {
     struct process *p = s->processes;
@@ -450,16 +428,9 @@ struct process *process_next(struct process *p)
     return p->next;
 }
 
-struct sandbox *process_sandbox(const struct process *p)
+int process_kill(struct process *p, int signo, bool whole_leaf, struct err *err)
 {
-    return p->sandbox;
-}
-
-int process_kill(struct process *p, int signo, bool group, struct err *err)
-{
-    int r = p->exec == NULL ? -ESRCH
-            : group         ? exec_signal_group(p->exec, signo)
-                            : exec_signal(p->exec, signo, false);
+    int r = p->exec == NULL ? -ESRCH : exec_signal(p->exec, signo, whole_leaf);
 
     if (r == -ESRCH)
         return err_set(err, -EBUSY, "process '%s' has ended", p->id);
@@ -486,7 +457,6 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .pid = running(p) ? p->pid : 0,
                                   .state = p->state,
                                   .exit_code = p->exit_code,
-                                  .timed_out = p->timed_out,
                                   .started_ms = p->started_ms,
                                   .finished_ms = p->finished_ms};
 }
@@ -508,7 +478,6 @@ static void load_one(void *data, const char *name, json_t *record)
     p->exec_id = (uint64_t)json_integer_value(json_object_get(record, "execId"));
     p->exit_code = (int)json_integer_value(json_object_get(record, "exitCode"));
     p->state = (enum process_state)json_integer_value(json_object_get(record, "state"));
-    p->timed_out = json_is_true(json_object_get(record, "timedOut"));
     p->started_ms = json_integer_value(json_object_get(record, "startedMs"));
     p->finished_ms = json_integer_value(json_object_get(record, "finishedMs"));
     if (p->argv == NULL || p->state <= PROCESS_INVALID || p->state >= PROCESS_STATE_MAX ||
@@ -538,23 +507,9 @@ static void load_one(void *data, const char *name, json_t *record)
     }
 }
 
-static bool is_known(const struct sandbox *s, const struct exec *e)
-{
-    for (const struct process *p = s->processes; p != NULL; p = p->next)
-        if (p->exec == e)
-            return true;
-    return false;
-}
-
 void process_load_all(struct sandbox *s)
 {
     (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
-    /* A supervisor that died between starting one and writing so down has told nobody of it. */
-    for (struct exec *e = s->execs, *next; e != NULL; e = next) {
-        next = exec_next(e);
-        if (exec_is_logged(e) && !is_known(s, e))
-            exec_discard(e);
-    }
 }
 
 /* ---- logs ---- */
@@ -589,65 +544,31 @@ static int read_segments(const struct process *p, int stream, struct segment ret
     return count;
 }
 
-/* Whether the segment is still the one that was looked at: init may have emptied it meanwhile. */
-static bool unchanged(const struct segment *s)
-{
-    struct log_header now;
-
-    return pread(s->fd, &now, sizeof(now), 0) == (ssize_t)sizeof(now) && now.magic == LOG_MAGIC &&
-           now.start == s->header.start;
-}
-
-/* -EAGAIN: look again. */
-static ssize_t read_once(const struct process *p, int stream, uint64_t *offset, void *buf,
-                         size_t size, uint64_t *ret_lost)
+ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
+                         uint64_t *ret_lost, struct err *err)
 {
     struct segment segments[2];
     int count = read_segments(p, stream, segments);
 
+    *ret_lost = 0;
     for (int i = 0; i < count; i++) {
         const struct segment *s = &segments[i];
-        uint64_t from = *offset < s->header.start ? s->header.start : *offset;
+        uint64_t from = *offset;
         size_t want;
         ssize_t n;
 
         if (from >= s->end)
             continue;
+        if (from < s->header.start) {
+            *ret_lost = s->header.start - from;
+            from = s->header.start;
+        }
         want = s->end - from < size ? (size_t)(s->end - from) : size;
         n = pread(s->fd, buf, want, (off_t)(sizeof(s->header) + (from - s->header.start)));
         if (n < 0)
-            return -errno;
-        if (!unchanged(s))
-            return -EAGAIN;
-        *ret_lost = from - *offset;
+            return err_errno(err, -errno, "log of process '%s'", p->id);
         *offset = from + (uint64_t)n;
         return n;
     }
     return 0;
-}
-
-ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
-                         uint64_t *ret_lost, struct err *err)
-{
-    ssize_t n = -EAGAIN;
-
-    *ret_lost = 0;
-    for (int tries = 0; n == -EAGAIN && tries < READ_TRIES; tries++)
-        n = read_once(p, stream, offset, buf, size, ret_lost);
-    return n < 0 ? err_errno(err, (int)n, "log of process '%s'", p->id) : n;
-}
-
-void process_log_state(const struct process *p, int stream, struct process_log *ret)
-{
-    struct segment segments[2];
-    int count = read_segments(p, stream, segments);
-
-    *ret = (struct process_log){.first = 0};
-    if (count == 0)
-        return;
-    ret->first = segments[0].header.start;
-    ret->end = segments[count - 1].end;
-    for (int i = 0; i < count; i++)
-        if (segments[i].header.dropped > ret->dropped)
-            ret->dropped = segments[i].header.dropped;
 }

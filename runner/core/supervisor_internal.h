@@ -3,7 +3,6 @@
 #include "core/policies.h"
 #include "core/supervisor.h"
 
-struct log_watch;
 struct sandbox;
 struct store;
 
@@ -12,7 +11,6 @@ struct supervisor {
     struct launcher_client *launcher;
     struct events *events;
     struct store *store;
-    struct log_watch *log_watch;
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes;
