@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -18,6 +19,8 @@ static const bool confine_filter = false;
 #else
 static const bool confine_filter = true;
 #endif
+
+enum { SOCK_TYPE_MASK = 0xf };
 
 /* What libuv, its thread pool, glibc and we use on what is open. Refused with EPERM is everything
  * else. */
@@ -72,11 +75,11 @@ static const char *const allowed[] = {
     "sendmsg",
     "sendmmsg",
     "shutdown",
+    "connect", /* sockets of a sandbox's net namespace, which the launcher hands over */
     "getsockopt",
     "setsockopt",
     "getsockname",
     "getpeername",
-    "socketpair",
     /* files beneath our root */
     "open",
     "openat",
@@ -169,6 +172,7 @@ static const char *const allowed[] = {
 
 static int add_rules(scmp_filter_ctx ctx)
 {
+    static const scmp_datum_t pairs[] = {SOCK_STREAM, SOCK_SEQPACKET};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(allowed) / sizeof(allowed[0]); i++) {
@@ -184,6 +188,11 @@ static int add_rules(scmp_filter_ctx ctx)
         r = seccomp_rule_add(
             ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM));
+    /* Connected from birth only: a datagram socket could be pointed at what the host listens on
+     * with abstract names. */
+    for (size_t i = 0; r == 0 && i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, SOCK_TYPE_MASK, pairs[i]));
     /* libuv tries io_uring and goes without. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);

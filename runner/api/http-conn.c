@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -379,6 +380,13 @@ static bool step_handle(struct http_conn *c)
     return true;
 }
 
+static bool hung_up(int fd)
+{
+    struct pollfd pfd = {.fd = fd};
+
+    return poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 static bool step_raw(struct http_conn *c)
 {
     struct http_request *req = c->req;
@@ -397,6 +405,11 @@ static bool step_raw(struct http_conn *c)
     }
     if (!c->eof || req->end_told)
         return false;
+    /* Who closed all of it at once has only one of the two reported: that is no half-close. */
+    if (hung_up(c->fd)) {
+        c->broken = true;
+        return false;
+    }
     req->end_told = true;
     req->on_body(req, NULL, 0);
     return true;

@@ -56,11 +56,22 @@ static enum sandbox_state state_with_init(const struct sandbox *s)
     return s->has_exit ? SANDBOX_STOPPED : SANDBOX_CREATED;
 }
 
+/* The clients of these died with the supervisor that they were connected to. */
+static void end_unkept(struct sandbox *s)
+{
+    for (struct exec *e = exec_first(s), *next; e != NULL; e = next) {
+        next = exec_next(e);
+        if (e != s->main && !exec_is_logged(e) && !exec_is_kept(e))
+            exec_discard(e);
+    }
+}
+
 static void list_done(struct sandbox *s)
 {
     s->listed = true;
     s->state = state_with_init(s);
     process_load_all(s);
+    end_unkept(s);
     events_emit(s->sup->events, "adopt", s->id, sandbox_name(s), NULL);
     /* It ended while nobody listened: init has kept how. */
     if (s->main != NULL && exec_get_state(s->main) == EXEC_ENDED)

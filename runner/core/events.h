@@ -14,7 +14,8 @@ struct event {
     uint64_t id;     /* from 1, in order, for the supervisor's life and beyond (continued from the
                         stored last one) */
     int64_t time_ms; /* since the epoch */
-    char type[24];   /* create start exec exec_exit exit oom pause resume stop destroy … */
+    char type[24];   /* create start exec exec_exit process_start process_exit exit oom pause
+                        resume stop destroy … */
     char sandbox[64], name[64];
     char detail[160]; /* a JSON object's text: {"exitCode":1} */
 };

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,10 +39,11 @@ struct exec {
     unsigned refs;           /* holders', and one while the process lives */
     enum exec_state state;
     uint32_t flags; /* enum imsg_flags of its EXEC */
-    bool keep, in_list, timed_out, attaching;
+    bool keep, in_list, timed_out, lost, attaching;
     char command[128]; /* argv[0], for messages */
     pid_t pid;
     int ends[3]; /* owned, until taken */
+    int master;  /* owned: a terminal's, for its size while somebody else has the end; -1 */
     int status;  /* of wait(2) */
     struct exec_events events;
     void *data;
@@ -61,6 +63,8 @@ static void exec_free(struct exec *e)
     for (int i = 0; i < 3; i++)
         if (e->ends[i] >= 0)
             (void)close(e->ends[i]);
+    if (e->master >= 0)
+        (void)close(e->master);
     sandbox_unref(e->sandbox);
     free(e);
 }
@@ -169,6 +173,26 @@ static void stop_timer(struct exec *e)
         (void)uv_timer_stop(&e->timeout);
 }
 
+/* Tells who listens that there is nothing more to hear of: the last word, and said once. */
+static void tell_failed(struct exec *e, const struct err *err, int code)
+{
+    struct exec_events events = e->events;
+    void *data = e->data;
+
+    exec_silence(e);
+    if (events.failed != NULL)
+        events.failed(data, e, err, code);
+}
+
+/* It never ran, or will not have by the time anybody looks. */
+static void end_failed(struct exec *e, const struct err *err, int code)
+{
+    e->state = EXEC_FAILED;
+    stop_timer(e);
+    tell_failed(e, err, code);
+    exec_unref(e);
+}
+
 static void on_failed(struct exec *e, const struct imsg *msg)
 {
     struct err err = ERR_NONE;
@@ -177,11 +201,28 @@ static void on_failed(struct exec *e, const struct imsg *msg)
     if (e->state != EXEC_STARTING)
         return;
     explain(e, msg, &err, &code);
-    e->state = EXEC_FAILED;
-    stop_timer(e);
-    if (e->events.failed != NULL)
-        e->events.failed(e->data, e, &err, code);
-    exec_unref(e);
+    end_failed(e, &err, code);
+}
+
+/* Init knows no such exec, or keeps nothing of it. */
+static void on_no_slot(struct exec *e)
+{
+    struct err err = ERR_NONE;
+
+    if (!e->attaching)
+        return;
+    e->attaching = false;
+    (void)err_set(&err, -ESTALE, "exec: the sandbox's init keeps nothing of it any more");
+    tell_failed(e, &err, STATUS_RIND);
+}
+
+/* One that was not taken from an earlier attachment makes room. */
+static void put_end(struct exec *e, int i, int fd)
+{
+    if (e->ends[i] >= 0)
+        (void)close(e->ends[i]);
+    e->ends[i] = fd;
+    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
 /* What comes must be what was asked for: an init that was taken over from inside may send anything.
@@ -201,19 +242,31 @@ static bool take_ends(struct exec *e, int *fds, int count)
         if (!expected || (i == 0 && next < count && !channel_fd_ok(fds[next], access)))
             continue; /* a parked stdin may have been closed by its first holder */
         ok = next < count && channel_fd_ok(fds[next], access);
-        if (ok) {
-            e->ends[i] = fds[next++];
-            (void)fcntl(e->ends[i], F_SETFL, fcntl(e->ends[i], F_GETFL) | O_NONBLOCK);
-        }
+        if (ok)
+            put_end(e, i, fds[next++]);
     }
     if (next < count)
         ok = (e->flags & IMSG_LOGGED) != 0 && (e->flags & IMSG_STDIN) != 0 && next + 1 == count;
     for (; next < count; next++)
         if (ok && e->ends[0] < 0 && channel_fd_ok(fds[next], O_WRONLY))
-            e->ends[0] = fds[next];
+            put_end(e, 0, fds[next]);
         else
             (void)close(fds[next]);
+    if (ok && tty && e->master < 0)
+        e->master = fcntl(e->ends[0], F_DUPFD_CLOEXEC, 3); /* without it: no resizing */
     return ok;
+}
+
+/* Of what clients start: a sandbox's own processes have events of their own. */
+static void emit(const struct exec *e, const char *type, const char *more)
+{
+    char detail[128];
+
+    if (exec_is_private(e))
+        return;
+    (void)snprintf(detail, sizeof(detail), "{\"execId\":\"%" PRIu64 "\"%s}", exec_id(e), more);
+    events_emit(supervisor_events(e->sandbox->sup), type, e->sandbox->id, sandbox_name(e->sandbox),
+                detail);
 }
 
 static void on_started(struct exec *e, const struct imsg *msg, int *fds, int count)
@@ -231,34 +284,55 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
 
         (void)err_set(&err, -EPROTO,
                       "the sandbox's init answered with other descriptors than asked for");
-        if (first && e->events.failed != NULL)
-            e->events.failed(e->data, e, &err, STATUS_RIND);
         (void)exec_signal(e, SIGKILL, true);
+        if (first)
+            end_failed(e, &err, STATUS_RIND);
+        else
+            tell_failed(e, &err, STATUS_RIND);
         return;
     }
     if (first) {
         e->pid = msg->value;
         e->state = EXEC_RUNNING;
+        emit(e, "exec", "");
     }
     if (e->events.started != NULL)
         e->events.started(e->data, e);
+    /* Attached to after its end: who listens since hears of that, too. */
+    if (!first && e->state == EXEC_ENDED && e->events.exited != NULL)
+        e->events.exited(e->data, e);
 }
 
 static void on_exited(struct exec *e, int status)
 {
+    /* Then its status waits for who asks, and the process's own reference with it. */
+    bool kept = e->keep;
+    char more[32];
+
     if (!alive(e))
         return;
-    bool kept =
-        e->keep; /* then its status waits for who asks, and the process's own reference with it */
+    if (e->state == EXEC_STARTING) {
+        struct err err = ERR_NONE;
 
+        /* Its sandbox went first: whether it would have run nobody knows. */
+        (void)err_set(&err, -ECANCELED, "'%s': the sandbox ended before it was started",
+                      e->command);
+        end_failed(e, &err, STATUS_RIND);
+        return;
+    }
     e->status = status;
     e->state = EXEC_ENDED;
     stop_timer(e);
+    (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
+    emit(e, "exec_exit", more);
     if (e->events.exited != NULL)
         e->events.exited(e->data, e);
     sandbox_exec_ended(e->sandbox);
-    if (!kept)
-        exec_unref(e);
+    if (kept)
+        return;
+    if ((e->flags & (IMSG_PARK | IMSG_LOGGED)) != 0)
+        (void)post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init keeps it for nobody */
+    exec_unref(e);
 }
 
 static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds, int count)
@@ -274,12 +348,10 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
             on_failed(e, msg);
         else if (msg->type == IMSG_EXITED)
             on_exited(e, msg->value);
+        else if (msg->type == IMSG_NO_SLOT)
+            on_no_slot(e);
     }
-    e->refs--; /* not exec_unref: letting go here must not kill it */
-    if (e->refs == 0) {
-        e->refs = 1;
-        exec_unref(e);
-    }
+    exec_unref(e);
 }
 
 /* Each leaves the list, so that the list's first one is always the next. */
@@ -291,6 +363,7 @@ void exec_all_lost(struct sandbox *s)
 
         leave_list(e);
         e->keep = false; /* nothing of it waits in init any more */
+        e->lost = true;
         if (own)
             e->refs--; /* the one that settle() kept for its status */
         on_exited(e, SIGKILL);
@@ -411,7 +484,8 @@ static struct exec *exec_new(struct sandbox *s, uint64_t id)
     *e = (struct exec){.channel_exec = {.id = id, .on_message = on_message},
                        .sandbox = s,
                        .refs = 1,
-                       .ends = {FD_NONE, FD_NONE, FD_NONE}};
+                       .ends = {FD_NONE, FD_NONE, FD_NONE},
+                       .master = FD_NONE};
     sandbox_ref(s);
     return e;
 }
@@ -426,6 +500,18 @@ static void join_list(struct exec *e)
     channel_add(e->sandbox->channel, &e->channel_exec);
 }
 
+/* Of those that were kept, have ended, and that nobody has come for, the oldest makes room. */
+static void make_room(struct sandbox *s)
+{
+    struct exec *oldest = NULL;
+
+    for (struct exec *e = s->execs; e != NULL; e = e->next)
+        if (e->state == EXEC_ENDED && exec_is_kept(e) && !exec_is_attached(e))
+            oldest = e; /* the newest are first */
+    if (oldest != NULL)
+        exec_collect(oldest);
+}
+
 int exec_start(struct sandbox *s, const struct exec_options *o, const struct exec_events *events,
                void *data, struct exec **ret, struct err *err)
 {
@@ -434,6 +520,8 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
 
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
+    if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
+        make_room(s);
     if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
         return err_set(err, -EAGAIN, "limit maxExecs: %u processes run in sandbox %s already",
                        s->exec_count, sandbox_name(s));
@@ -463,12 +551,13 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
 
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended)
 {
-    struct exec *e = exec_new(s, id);
+    bool keep = (flags & (IMSG_PARK | IMSG_LOGGED)) != 0;
+    struct exec *e = ended && !keep ? NULL : exec_new(s, id);
 
     if (e == NULL)
         return NULL;
     e->flags = flags & ~(uint32_t)IMSG_ENDED;
-    e->keep = (flags & (IMSG_PARK | IMSG_LOGGED)) != 0;
+    e->keep = keep;
     e->state = ended ? EXEC_ENDED : EXEC_RUNNING;
     if (ended)
         e->status = value;
@@ -502,6 +591,22 @@ void exec_collect(struct exec *e)
     (void)post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
     e->keep = false;
     exec_unref(e);
+}
+
+bool exec_is_logged(const struct exec *e)
+{
+    return (e->flags & (IMSG_LOGGED | IMSG_MAIN)) == IMSG_LOGGED;
+}
+
+/* Of one that runs only the process's own reference is left: its end is the last of it. */
+void exec_discard(struct exec *e)
+{
+    if (!alive(e)) {
+        exec_collect(e);
+        return;
+    }
+    e->keep = false;
+    (void)exec_signal(e, SIGKILL, true);
 }
 
 /* ---- asking ---- */
@@ -544,6 +649,57 @@ bool exec_timed_out(const struct exec *e)
     return e->timed_out;
 }
 
+bool exec_lost(const struct exec *e)
+{
+    return e->lost;
+}
+
+bool exec_is_kept(const struct exec *e)
+{
+    return e->keep && (e->flags & (IMSG_MAIN | IMSG_LOGGED)) == 0;
+}
+
+bool exec_is_attached(const struct exec *e)
+{
+    return e->data != NULL;
+}
+
+bool exec_is_private(const struct exec *e)
+{
+    return (e->flags & (IMSG_MAIN | IMSG_LOGGED | IMSG_HELPER)) != 0;
+}
+
+const char *exec_command(const struct exec *e)
+{
+    return e->command;
+}
+
+struct sandbox *exec_sandbox(const struct exec *e)
+{
+    return e->sandbox;
+}
+
+struct exec *exec_first(struct sandbox *s)
+{
+    return s->execs;
+}
+
+struct exec *exec_next(const struct exec *e)
+{
+    return e->next;
+}
+
+int exec_resize(struct exec *e, uint16_t rows, uint16_t cols)
+{
+    const struct winsize size = {.ws_row = rows, .ws_col = cols};
+
+    if (!exec_is_tty(e))
+        return -ENOTTY;
+    if (e->master < 0)
+        return -EBUSY;
+    return ioctl(e->master, TIOCSWINSZ, &size) < 0 ? -errno : 0;
+}
+
 int exec_term_signal(const struct exec *e)
 {
     return WIFSIGNALED(e->status) ? WTERMSIG(e->status) : 0;
@@ -571,6 +727,13 @@ int exec_signal(struct exec *e, int signo, bool whole_leaf)
     if (!alive(e))
         return -ESRCH;
     return post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
+}
+
+int exec_signal_group(struct exec *e, int signo)
+{
+    if (!alive(e))
+        return -ESRCH;
+    return post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
 }
 
 size_t exec_pending(int fd)

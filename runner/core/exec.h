@@ -75,12 +75,24 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
 
 /* A kept exec that has ended: its status and output have been taken, init can forget it. */
 void exec_collect(struct exec *e);
+/* Kills it if it runs, and lets init forget it whoever may want to know. */
+void exec_discard(struct exec *e);
 
 uint64_t exec_id(const struct exec *e);
 pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
 enum exec_state exec_get_state(const struct exec *e);
 bool exec_is_tty(const struct exec *e);
 bool exec_timed_out(const struct exec *e);
+/* It was killed with its sandbox. */
+bool exec_lost(const struct exec *e);
+/* Goes on without clients, and waits with its status for one. */
+bool exec_is_kept(const struct exec *e);
+bool exec_is_attached(const struct exec *e);
+/* A main process, a background process or a helper: not a client's to attach to. */
+bool exec_is_private(const struct exec *e);
+const char *
+exec_command(const struct exec *e); /* argv[0]; "" when an earlier supervisor started it */
+struct sandbox *exec_sandbox(const struct exec *e);
 /* As shells say it: status, or 128+signal. Valid in EXEC_ENDED. */
 int exec_exit_code(const struct exec *e);
 int exec_term_signal(const struct exec *e); /* 0 = it exited */
@@ -91,7 +103,15 @@ void exec_take_ends(struct exec *e, int fds[3]);
 /* After the holder of stdin has closed it: init's parked duplicate goes too. */
 void exec_stdin_closed(struct exec *e);
 int exec_signal(struct exec *e, int signo, bool whole_leaf);
+/* To its process group; SIGKILL to everything in its leaf. */
+int exec_signal_group(struct exec *e, int signo);
+/* A terminal's size: -ENOTTY; -EBUSY when nobody has been attached to it yet in this supervisor's
+ * life. */
+int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
 /* Bytes that wait in an end: after exited, output has ended when it is 0. */
 size_t exec_pending(int fd);
 /* By id; borrowed. NULL when there is none (any more). */
 struct exec *exec_find(struct sandbox *s, uint64_t id);
+/* All of a sandbox, private ones included; the newest first. */
+struct exec *exec_first(struct sandbox *s);
+struct exec *exec_next(const struct exec *e);

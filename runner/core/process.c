@@ -7,20 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "core/events.h"
+#include "core/log-watch.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 
 struct process {
-    struct sandbox *sandbox; /* borrowed: it owns us */
+    struct log_watched watched; /* first: found by its address */
+    struct sandbox *sandbox;    /* borrowed: it owns us */
     struct process *next;
     char id[PROCESS_ID_MAX + 1];
     char **argv;       /* owned */
@@ -30,14 +32,17 @@ struct process {
     int exit_code;
     pid_t pid;
     int64_t started_ms, finished_ms;
+    char *input; /* owned, until it runs */
+    size_t input_len;
     process_cb cb; /* of its start, until it is answered */
     void *data;
     int segments[4]; /* owned; for reading */
     struct process_watcher *watchers;
-    int inotify; /* owned; -1 while nobody watches */
-    uv_poll_t poll;
-    bool polling, closing;
+    struct process_watcher *next_told; /* while they are told */
+    bool timed_out;
 };
+
+enum { READ_TRIES = 16 /* against an init that empties segments faster than they are read */ };
 
 static const char *const state_names[PROCESS_STATE_MAX] = {
     [PROCESS_STARTING] = "starting", [PROCESS_RUNNING] = "running", [PROCESS_EXITED] = "exited",
@@ -71,10 +76,10 @@ static void save(struct process *p)
 
     for (char **a = p->argv; argv != NULL && *a != NULL; a++)
         (void)json_array_append_new(argv, json_stringn_nocheck(*a, strlen(*a)));
-    record =
-        json_pack("{s:o, s:I, s:i, s:i, s:I, s:I}", "argv", argv, "execId", (json_int_t)p->exec_id,
-                  "state", (int)p->state, "exitCode", p->exit_code, "startedMs",
-                  (json_int_t)p->started_ms, "finishedMs", (json_int_t)p->finished_ms);
+    record = json_pack("{s:o, s:I, s:i, s:i, s:b, s:I, s:I}", "argv", argv, "execId",
+                       (json_int_t)p->exec_id, "state", (int)p->state, "exitCode", p->exit_code,
+                       "timedOut", p->timed_out, "startedMs", (json_int_t)p->started_ms,
+                       "finishedMs", (json_int_t)p->finished_ms);
     if (record == NULL)
         return; /* OOM: a later supervisor does not know of it, this one does */
     (void)store_save_process(p->sandbox->sup->store, p->sandbox->id, p->id, record, NULL);
@@ -105,63 +110,49 @@ static void strings_free(char **list)
 
 /* ---- watchers ---- */
 
+/* Each may let go of itself, of others, or (the last thing it does) delete the process. */
 static void tell(struct process *p)
 {
-    struct process_watcher *w = p->watchers, *next;
+    struct process_watcher *w = p->watchers;
 
-    for (; w != NULL; w = next) {
-        next = w->next; /* it may let go */
-        w->on_change(w, p);
+    for (; w != NULL; w = p->next_told) {
+        p->next_told = w->next;
+        if (w->on_change(w, p) == PROCESS_DELETED)
+            return;
     }
 }
 
-static void on_log_grown(uv_poll_t *h, int status, int events)
+static void on_log_grown(struct log_watched *w)
 {
-    struct process *p = h->data;
-    char buffer[4096] __attribute__((aligned(8)));
-
-    (void)status;
-    (void)events;
-    while (read(p->inotify, buffer, sizeof(buffer)) > 0)
-        ;
-    tell(p);
+    tell((struct process *)(void *)w);
 }
 
-/* Watches by name below the supervisor's own root: there is no /proc in it. */
-static int watch_segments(struct process *p)
-{
-    char path[256];
-
-    for (int i = 0; i < 4; i++) {
-        (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/logs/%s.%s.%d",
-                       supervisor_tree(p->sandbox->sup), p->sandbox->id, p->id,
-                       i < 2 ? "out" : "err", i % 2);
-        if (inotify_add_watch(p->inotify, path, IN_MODIFY) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
+/* By name, below the supervisor's own root: there is no /proc in it. */
 static int start_watching(struct process *p, struct err *err)
 {
+    char paths[LOG_WATCH_FILES][256];
+    const char *names[LOG_WATCH_FILES];
     int r;
 
-    if (p->polling || !running(p))
+    /* What an ended one's children still say is read when somebody asks. */
+    if (p->watched.active || !running(p))
         return 0;
-    p->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (p->inotify < 0)
-        return err_errno(err, -errno, "watch the log of '%s'", p->id);
-    r = watch_segments(p);
-    if (r == 0)
-        r = uv_poll_init(p->sandbox->sup->loop, &p->poll, p->inotify);
-    if (r < 0) {
-        (void)close(take_fd(&p->inotify));
-        return err_errno(err, r, "watch the log of '%s'", p->id);
+    for (int i = 0; i < LOG_WATCH_FILES; i++) {
+        (void)snprintf(paths[i], sizeof(paths[i]), "%s/sandboxes/%s/logs/%s.%s.%d",
+                       supervisor_tree(p->sandbox->sup), p->sandbox->id, p->id,
+                       i < 2 ? "out" : "err", i % 2);
+        names[i] = paths[i];
     }
-    p->poll.data = p;
-    p->polling = true;
-    sandbox_ref(p->sandbox); /* the handle's memory is ours until it is closed */
-    return uv_poll_start(&p->poll, UV_READABLE, on_log_grown);
+    p->watched.on_change = on_log_grown;
+    r = log_watch_start(p->sandbox->sup->log_watch, &p->watched, names);
+    return r < 0 ? err_errno(err, r, "watch the log of '%s'", p->id) : 0;
+}
+
+static void stop_watching(struct process *p)
+{
+    /* NULL: the supervisor stops, and with it all watching. */
+    if (p->sandbox->sup->log_watch != NULL)
+        log_watch_stop(p->sandbox->sup->log_watch, &p->watched);
 }
 
 int process_watch(struct process *p, struct process_watcher *w, struct err *err)
@@ -181,8 +172,13 @@ void process_unwatch(struct process *p, struct process_watcher *w)
 
     while (*at != NULL && *at != w)
         at = &(*at)->next;
-    if (*at == w)
-        *at = w->next;
+    if (*at == NULL)
+        return;
+    *at = w->next;
+    if (p->next_told == w)
+        p->next_told = w->next;
+    if (p->watchers == NULL)
+        stop_watching(p);
 }
 
 /* ---- life ---- */
@@ -193,39 +189,26 @@ static void process_free(struct process *p)
         if (p->segments[i] >= 0)
             (void)close(p->segments[i]);
     strings_free(p->argv);
+    free(p->input);
     free(p);
 }
 
-static void on_poll_closed(uv_handle_t *h)
-{
-    struct process *p = h->data;
-    struct sandbox *s = p->sandbox;
-
-    (void)close(p->inotify);
-    process_free(p);
-    sandbox_unref(s);
-}
-
-/* The memory goes when the watch handle is closed. */
 static void process_drop(struct process *p)
 {
     struct process_watcher *w = p->watchers, *next;
 
+    stop_watching(p);
     p->watchers = NULL;
     for (; w != NULL; w = next) {
         next = w->next;
-        w->on_change(w, NULL);
+        (void)w->on_change(w, NULL);
     }
     if (p->exec != NULL) {
         exec_silence(p->exec);
         exec_collect(p->exec);
         exec_unref(p->exec);
-        p->exec = NULL;
     }
-    if (p->polling)
-        uv_close((uv_handle_t *)&p->poll, on_poll_closed);
-    else
-        process_free(p);
+    process_free(p);
 }
 
 void process_free_all(struct sandbox *s)
@@ -259,13 +242,40 @@ static void answer_start(struct process *p, int r, const struct err *err)
         cb(p->data, r, err);
 }
 
+/* All at once, and then nothing more: there is nobody to go on writing. */
+static void write_input(struct process *p, struct exec *e)
+{
+    int fds[3];
+    bool whole;
+
+    exec_take_ends(e, fds);
+    if (fds[0] < 0)
+        return;
+    if (p->input != NULL) {
+        /* A user's pipes may be made smaller than usual. */
+        (void)fcntl(fds[0], F_SETPIPE_SZ, PROCESS_INPUT_MAX);
+        whole = write(fds[0], p->input, p->input_len) == (ssize_t)p->input_len;
+        if (!whole && errno != EPIPE) {
+            log_warn("process", "id=%s its stdin does not fit into a pipe: killed", p->id);
+            (void)exec_signal(e, SIGKILL, true);
+        }
+        free(take(p->input));
+    }
+    (void)close(fds[0]);
+}
+
 static void on_started(void *data, struct exec *e)
 {
     struct process *p = data;
+    char detail[96];
 
+    write_input(p, e);
     p->pid = exec_pid(e);
     p->state = PROCESS_RUNNING;
     save(p);
+    (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\"}", p->id);
+    events_emit(p->sandbox->sup->events, "process_start", p->sandbox->id, sandbox_name(p->sandbox),
+                detail);
     answer_start(p, 0, NULL);
 }
 
@@ -290,6 +300,7 @@ static void on_exited(void *data, struct exec *e)
     char detail[160];
 
     p->exit_code = exec_exit_code(e);
+    p->timed_out = exec_timed_out(e);
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
     p->finished_ms = now_ms();
     save(p);
@@ -322,8 +333,7 @@ static struct process *process_alloc(struct sandbox *s, const char *id)
 
     if (p == NULL)
         return NULL;
-    *p = (struct process){
-        .sandbox = s, .exit_code = -1, .inotify = FD_NONE, .segments = {-1, -1, -1, -1}};
+    *p = (struct process){.sandbox = s, .exit_code = -1, .segments = {-1, -1, -1, -1}};
     (void)snprintf(p->id, sizeof(p->id), "%s", id);
     return p;
 }
@@ -409,6 +419,18 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     return 0;
 }
 
+int process_give_input(struct process *p, const void *data, size_t len, struct err *err)
+{
+    p->input = malloc(len + 1);
+    if (p->input == NULL) {
+        (void)exec_signal(p->exec, SIGKILL, true);
+        return err_errno(err, -ENOMEM, "stdin of process '%s'", p->id);
+    }
+    (void)memcpy(p->input, data, len);
+    p->input_len = len;
+    return 0;
+}
+
 struct process *process_find(struct sandbox *s, const char *id)
 {
     struct process *p = s->processes;
@@ -428,9 +450,16 @@ struct process *process_next(struct process *p)
     return p->next;
 }
 
-int process_kill(struct process *p, int signo, bool whole_leaf, struct err *err)
+struct sandbox *process_sandbox(const struct process *p)
 {
-    int r = p->exec == NULL ? -ESRCH : exec_signal(p->exec, signo, whole_leaf);
+    return p->sandbox;
+}
+
+int process_kill(struct process *p, int signo, bool group, struct err *err)
+{
+    int r = p->exec == NULL ? -ESRCH
+            : group         ? exec_signal_group(p->exec, signo)
+                            : exec_signal(p->exec, signo, false);
 
     if (r == -ESRCH)
         return err_set(err, -EBUSY, "process '%s' has ended", p->id);
@@ -457,6 +486,7 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .pid = running(p) ? p->pid : 0,
                                   .state = p->state,
                                   .exit_code = p->exit_code,
+                                  .timed_out = p->timed_out,
                                   .started_ms = p->started_ms,
                                   .finished_ms = p->finished_ms};
 }
@@ -478,6 +508,7 @@ static void load_one(void *data, const char *name, json_t *record)
     p->exec_id = (uint64_t)json_integer_value(json_object_get(record, "execId"));
     p->exit_code = (int)json_integer_value(json_object_get(record, "exitCode"));
     p->state = (enum process_state)json_integer_value(json_object_get(record, "state"));
+    p->timed_out = json_is_true(json_object_get(record, "timedOut"));
     p->started_ms = json_integer_value(json_object_get(record, "startedMs"));
     p->finished_ms = json_integer_value(json_object_get(record, "finishedMs"));
     if (p->argv == NULL || p->state <= PROCESS_INVALID || p->state >= PROCESS_STATE_MAX ||
@@ -507,9 +538,23 @@ static void load_one(void *data, const char *name, json_t *record)
     }
 }
 
+static bool is_known(const struct sandbox *s, const struct exec *e)
+{
+    for (const struct process *p = s->processes; p != NULL; p = p->next)
+        if (p->exec == e)
+            return true;
+    return false;
+}
+
 void process_load_all(struct sandbox *s)
 {
     (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
+    /* A supervisor that died between starting one and writing so down has told nobody of it. */
+    for (struct exec *e = s->execs, *next; e != NULL; e = next) {
+        next = exec_next(e);
+        if (exec_is_logged(e) && !is_known(s, e))
+            exec_discard(e);
+    }
 }
 
 /* ---- logs ---- */
@@ -544,31 +589,65 @@ static int read_segments(const struct process *p, int stream, struct segment ret
     return count;
 }
 
-ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
-                         uint64_t *ret_lost, struct err *err)
+/* Whether the segment is still the one that was looked at: init may have emptied it meanwhile. */
+static bool unchanged(const struct segment *s)
+{
+    struct log_header now;
+
+    return pread(s->fd, &now, sizeof(now), 0) == (ssize_t)sizeof(now) && now.magic == LOG_MAGIC &&
+           now.start == s->header.start;
+}
+
+/* -EAGAIN: look again. */
+static ssize_t read_once(const struct process *p, int stream, uint64_t *offset, void *buf,
+                         size_t size, uint64_t *ret_lost)
 {
     struct segment segments[2];
     int count = read_segments(p, stream, segments);
 
-    *ret_lost = 0;
     for (int i = 0; i < count; i++) {
         const struct segment *s = &segments[i];
-        uint64_t from = *offset;
+        uint64_t from = *offset < s->header.start ? s->header.start : *offset;
         size_t want;
         ssize_t n;
 
         if (from >= s->end)
             continue;
-        if (from < s->header.start) {
-            *ret_lost = s->header.start - from;
-            from = s->header.start;
-        }
         want = s->end - from < size ? (size_t)(s->end - from) : size;
         n = pread(s->fd, buf, want, (off_t)(sizeof(s->header) + (from - s->header.start)));
         if (n < 0)
-            return err_errno(err, -errno, "log of process '%s'", p->id);
+            return -errno;
+        if (!unchanged(s))
+            return -EAGAIN;
+        *ret_lost = from - *offset;
         *offset = from + (uint64_t)n;
         return n;
     }
     return 0;
+}
+
+ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
+                         uint64_t *ret_lost, struct err *err)
+{
+    ssize_t n = -EAGAIN;
+
+    *ret_lost = 0;
+    for (int tries = 0; n == -EAGAIN && tries < READ_TRIES; tries++)
+        n = read_once(p, stream, offset, buf, size, ret_lost);
+    return n < 0 ? err_errno(err, (int)n, "log of process '%s'", p->id) : n;
+}
+
+void process_log_state(const struct process *p, int stream, struct process_log *ret)
+{
+    struct segment segments[2];
+    int count = read_segments(p, stream, segments);
+
+    *ret = (struct process_log){.first = 0};
+    if (count == 0)
+        return;
+    ret->first = segments[0].header.start;
+    ret->end = segments[count - 1].end;
+    for (int i = 0; i < count; i++)
+        if (segments[i].header.dropped > ret->dropped)
+            ret->dropped = segments[i].header.dropped;
 }

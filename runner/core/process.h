@@ -3,6 +3,7 @@
 /* A named background process: an exec whose output init logs, with or without a supervisor. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -12,7 +13,10 @@ struct err;
 struct process;
 struct sandbox;
 
-enum { PROCESS_ID_MAX = 63 };
+enum {
+    PROCESS_ID_MAX = 63,
+    PROCESS_INPUT_MAX = 64 << 10, /* bytes: what a pipe takes at once */
+};
 enum process_state {
     PROCESS_INVALID = 0,
     PROCESS_STARTING,
@@ -31,10 +35,16 @@ typedef void (*process_cb)(void *data, int r, const struct err *err);
  * process is deleted. -EEXIST. */
 int process_start(struct sandbox *s, const char *id, const struct exec_options *o, process_cb cb,
                   void *data, struct process **ret, struct err *err);
+/* What stdin says, and then its end: at most PROCESS_INPUT_MAX bytes, and with_stdin must have been
+ * set. To be called right after process_start. -ENOMEM: the process is killed. */
+int process_give_input(struct process *p, const void *data, size_t len, struct err *err);
 struct process *process_find(struct sandbox *s, const char *id);
 struct process *process_first(struct sandbox *s);
 struct process *process_next(struct process *p);
-int process_kill(struct process *p, int signo, bool whole_leaf, struct err *err);
+struct sandbox *process_sandbox(const struct process *p);
+/* group: to its process group, as a terminal does; SIGKILL then to everything that it has started.
+ * -EBUSY: it has ended. */
+int process_kill(struct process *p, int signo, bool group, struct err *err);
 /* Forgets an ended one with its logs. -EBUSY while it runs. */
 int process_delete(struct process *p, struct err *err);
 
@@ -44,6 +54,7 @@ struct process_facts {
     pid_t pid;
     enum process_state state;
     int exit_code; /* -1 = none */
+    bool timed_out;
     int64_t started_ms, finished_ms;
 };
 void process_get_facts(const struct process *p, struct process_facts *ret);
@@ -58,9 +69,21 @@ const char *process_state_name(enum process_state state);
 ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
                          uint64_t *ret_lost, struct err *err);
 
-/* Woken when a log has grown or the process has ended. */
+/* What there is of a stream: logical offsets of the first byte that is kept and behind the last
+ * one. dropped: bytes that found no room on the disk; they have no offsets. */
+struct process_log {
+    uint64_t first, end, dropped;
+};
+void process_log_state(const struct process *p, int stream, struct process_log *ret);
+
+enum process_watched { PROCESS_KEPT = 0, PROCESS_DELETED };
+
+/*
+ * Woken when a log has grown or the process has ended. Must say when it has deleted the process,
+ * and do that last. p is NULL: it was deleted (it is no longer watched then).
+ */
 struct process_watcher {
-    void (*on_change)(struct process_watcher *w, struct process *p); /* p is NULL: it was deleted */
+    enum process_watched (*on_change)(struct process_watcher *w, struct process *p);
     struct process_watcher *next;
 };
 int process_watch(struct process *p, struct process_watcher *w, struct err *err);

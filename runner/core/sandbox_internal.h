@@ -140,11 +140,14 @@ void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
 /* Puts listeners on an exec that has none. */
 void exec_listen(struct exec *e, const struct exec_events *events, void *data);
-/* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM. */
+/* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
+ * one that has ended and that nobody keeps. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);
 bool exec_is_helper(const struct exec *e);
+/* A background process's, not the main one's. */
+bool exec_is_logged(const struct exec *e);
 
 /* process.c */
 /* Takes up the records on disk after an adoption; those that init does not know are lost. */

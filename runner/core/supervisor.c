@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "core/events.h"
 #include "core/launcher-client.h"
+#include "core/log-watch.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -53,7 +54,10 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .on_gone = config->on_gone,
                              .data = config->data};
     s->events = events_new();
-    if (s->events == NULL) {
+    s->log_watch = log_watch_new(s->loop);
+    if (s->events == NULL || s->log_watch == NULL) {
+        events_free(s->events);
+        log_watch_close(s->log_watch);
         free(s);
         return err_errno(err, -ENOMEM, "supervisor");
     }
@@ -86,6 +90,8 @@ void supervisor_close(struct supervisor *s)
     }
     store_close(s->store);
     s->store = NULL;
+    log_watch_close(s->log_watch);
+    s->log_watch = NULL;
 }
 
 void supervisor_free(struct supervisor *s)

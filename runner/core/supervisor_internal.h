@@ -3,6 +3,7 @@
 #include "core/policies.h"
 #include "core/supervisor.h"
 
+struct log_watch;
 struct sandbox;
 struct store;
 
@@ -11,6 +12,7 @@ struct supervisor {
     struct launcher_client *launcher;
     struct events *events;
     struct store *store;
+    struct log_watch *log_watch;
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes;

@@ -561,6 +561,20 @@ bool sandbox_ended(const struct sandbox *s)
     return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && wait_gone(s, NULL) == 0);
 }
 
+int sandbox_end_leftovers(struct launcher *l, const char *id, struct err *err)
+{
+    struct cgroup *c = NULL;
+    int r;
+
+    r = cgroup_open(l->cgroups, id, &c, err);
+    if (r == -ENOENT)
+        return 0;
+    if (r == 0)
+        r = cgroup_kill(c, KILL_TIMEOUT_MS, err);
+    cgroup_free(c);
+    return r == -EOPNOTSUPP ? 0 : r;
+}
+
 /* A kept sandbox that is stopped is in no table: it is on disk. */
 static int release_stopped(struct launcher *l, const char *id, struct err *err)
 {
@@ -573,6 +587,8 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
         return err_errno(err, -ENOMEM, "remove sandbox");
     }
     r = sandbox_dir_open(l, s, err);
+    if (r == 0)
+        r = sandbox_end_leftovers(l, id, err);
     if (r == 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
     if (r == 0)

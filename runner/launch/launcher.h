@@ -69,6 +69,13 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
  * -ENOENT: no such sandbox. */
 int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, struct err *err);
 
+/*
+ * A TCP socket (family 4 or 6) of the sandbox's net namespace, not connected, non-blocking. Returns
+ * the fd. -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
+ * -ENOTRECOVERABLE: the launcher is left in that namespace and must end.
+ */
+int launcher_socket(struct launcher *l, const char *id, int family, struct err *err);
+
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);
 

@@ -200,6 +200,7 @@ static int recover_one(struct launcher *l, const char *id, void *data)
     }
     /* What lives holds its lock; what cannot be opened is the supervisor's to report. */
     if (sandbox_dir_open(l, s, NULL) == 0) {
+        (void)sandbox_end_leftovers(l, id, NULL);
         (void)cgroup_remove(l->cgroups, id, NULL);
         if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
             (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);

@@ -303,6 +303,18 @@ static int dec_filter(const struct record *r, struct launch_request *q)
     return 0;
 }
 
+static int dec_family(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 4, 6, &v);
+
+    if (n == 0 && v == 5)
+        n = -EINVAL;
+    if (n == 0)
+        q->family = (int)v;
+    return n;
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -327,6 +339,7 @@ static const struct {
     [TAG_RLIMIT]       = {"rlimit",       dec_rlimit,       true},
     [TAG_COUNTER]      = {"counter",      dec_counter,      true},
     [TAG_FILTER]       = {"filter",       dec_filter,       false},
+    [TAG_FAMILY]       = {"family",       dec_family,       false},
 };
 /* clang-format on */
 
@@ -372,6 +385,9 @@ static int check_whole(const struct launch_request *q, struct err *err)
 {
     if (q->id == NULL && q->verb != LAUNCH_LIST)
         return err_set(err, -EINVAL, "request: no id");
+    if ((q->verb == LAUNCH_CONNECT) != (q->family != 0))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->family == 0 ? "no family" : "a family, and nothing to connect");
     if (q->verb != LAUNCH_START)
         return 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))

@@ -45,10 +45,12 @@ enum launch_verb {
                   */
     LAUNCH_FREEZE, /* stops the users' processes where they are */
     LAUNCH_THAW,
-    LAUNCH_STATS, /* replies with counters of the cgroups */
-    LAUNCH_ADOPT, /* of a kept sandbox whose init lives: replies as LAUNCH_START; -ESRCH when it
-                     does not */
-    LAUNCH_LIST,  /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
+    LAUNCH_STATS,   /* replies with counters of the cgroups */
+    LAUNCH_ADOPT,   /* of a kept sandbox whose init lives: replies as LAUNCH_START; -ESRCH when it
+                       does not */
+    LAUNCH_LIST,    /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
+    LAUNCH_CONNECT, /* replies with a TCP socket of its net namespace, not connected, non-blocking
+                     */
     LAUNCH_VERB_MAX
 };
 
@@ -71,6 +73,7 @@ enum launch_tag {
     TAG_RLIMIT,   /* u64 resource, soft, hard */
     TAG_COUNTER,  /* u64 limit, then the name of a user.max_* counter */
     TAG_FILTER,   /* struct sock_filter[] */
+    TAG_FAMILY,   /* u64: 4 or 6, for LAUNCH_CONNECT */
     TAG_MAX
 };
 
@@ -135,6 +138,7 @@ struct launch_request {
     size_t counter_count;
     const void *filter;
     size_t filter_count;
+    int family; /* 0 = not given */
 };
 
 /* Checks and decodes; -EPROTO for what no honest supervisor sends, -EINVAL/-ERANGE/-E2BIG for the

@@ -47,6 +47,9 @@ struct sandbox **launcher_find(struct launcher *l, const char *id);
 bool sandbox_ended(const struct sandbox *s);
 /* The lock of its range: an adopted one's was only init's, which has ended. */
 int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
+/* Waits for what dies with an init that nobody waited for: its processes may be in the middle of a
+ * write. Nothing when there is no cgroup. */
+int sandbox_end_leftovers(struct launcher *l, const char *id, struct err *err);
 /* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
 

@@ -170,11 +170,23 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
+static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
+                      struct err *err)
+{
+    int fd = launcher_socket(l, q->id, q->family, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
-    [LAUNCH_START] = do_start, [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
-    [LAUNCH_STOP] = do_stop,   [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
-    [LAUNCH_STATS] = do_stats, [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
+    [LAUNCH_START] = do_start,     [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
+    [LAUNCH_STOP] = do_stop,       [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
+    [LAUNCH_STATS] = do_stats,     [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
+    [LAUNCH_CONNECT] = do_connect,
 };
 
 static int answer(int sock, const struct answer *a)
@@ -239,5 +251,7 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
             (void)close(a.fds[i]);
         if (r < 0)
             return r == -EPIPE ? 0 : err_errno(err, r, "launcher socket");
+        if (a.reply.code == -ENOTRECOVERABLE)
+            return err_set(err, a.reply.code, "%s", a.reply.message);
     }
 }

@@ -33,36 +33,40 @@ int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
     return write_header(l, 0, 0);
 }
 
-static void rotate(struct log *l)
+/* The other segment is emptied and takes over. Not before its header is there: what a reader cannot
+ * place would be lost without being counted. */
+static bool rotate(struct log *l)
 {
     unsigned next = 1 - l->current;
 
+    if (ftruncate(l->segments[next], 0) < 0 || write_header(l, next, l->start + l->used) < 0)
+        return false;
     l->start += l->used;
     l->used = 0;
-    if (ftruncate(l->segments[next], 0) < 0)
-        return; /* the header below says where it begins all the same */
-    (void)write_header(l, next, l->start);
     l->current = next;
+    return true;
 }
 
-/* No room: the process must not block for it. What is lost is counted in the header. */
+/* No room: the process must not block for it. What is lost is counted in the header. Returns
+ * whether more may come. */
 static bool discard(struct log *l)
 {
     char scratch[4096];
     size_t left = DISCARD_CHUNK;
+    ssize_t n = 1;
+    bool more;
 
     while (left > 0) {
-        ssize_t n = read(l->pipe, scratch, sizeof(scratch));
-
-        if (n < 0)
-            return errno == EAGAIN || errno == EINTR;
-        if (n == 0)
-            return false;
+        n = read(l->pipe, scratch, sizeof(scratch));
+        if (n <= 0)
+            break;
         l->dropped += (uint64_t)n;
         left -= (size_t)n < left ? (size_t)n : left;
     }
-    (void)write_header(l, l->current, l->start);
-    return true;
+    more = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    if (left < DISCARD_CHUNK)
+        (void)write_header(l, l->current, l->start);
+    return more;
 }
 
 bool log_move(struct log *l)
@@ -70,8 +74,8 @@ bool log_move(struct log *l)
     off_t at;
     ssize_t n;
 
-    if (l->used >= l->size)
-        rotate(l);
+    if (l->used >= l->size && !rotate(l))
+        return discard(l);
     at = (off_t)(sizeof(struct log_header) + l->used);
     n = splice(l->pipe, NULL, l->segments[l->current], &at,
                l->size - l->used < SPLICE_CHUNK ? (size_t)(l->size - l->used) : SPLICE_CHUNK,

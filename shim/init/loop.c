@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -155,11 +156,35 @@ static void on_status(struct loop *l, struct slot *s)
     s->state = SLOT_RUNNING;
     if (n == (ssize_t)sizeof(s->failure)) {
         s->tell |= TELL_FAILED;
-        s->flags &= ~(uint32_t)IMSG_PARK;
+        /* Nothing of it is worth keeping: the slot is free once that has been told. */
+        s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED);
     } else {
         s->tell |= TELL_STARTED;
     }
     tell(l, s);
+}
+
+/* What the process has said is in its log before its end is told: who is told may read it at once.
+ * No more than is there now, because children of its may go on for ever. */
+static void drain_log(struct log *log)
+{
+    uint64_t at = log_total(log), end;
+    int waiting = 0;
+
+    if (log->pipe < 0 || ioctl(log->pipe, FIONREAD, &waiting) < 0)
+        return;
+    end = at + (uint64_t)waiting;
+    while (at < end) {
+        uint64_t before = at;
+
+        if (!log_move(log)) {
+            log_close(log);
+            return;
+        }
+        at = log_total(log);
+        if (at == before)
+            return;
+    }
 }
 
 static void reap(struct loop *l)
@@ -177,6 +202,8 @@ static void reap(struct loop *l)
             continue;
         if (s->state == SLOT_STARTING)
             on_status(l, s);
+        for (int i = 0; s->log >= 0 && i < LOG_STREAMS; i++)
+            drain_log(&l->table.logs[s->log][i]);
         s->state = SLOT_ENDED;
         s->status = status;
         s->tell |= TELL_EXITED;
@@ -189,10 +216,8 @@ static void move_logs(struct loop *l, struct slot *s)
     for (int i = 0; i < LOG_STREAMS; i++) {
         struct log *log = &l->table.logs[s->log][i];
 
-        if (log->pipe >= 0 && !log_move(log)) {
-            (void)close(log->pipe);
-            log->pipe = -1;
-        }
+        if (log->pipe >= 0 && !log_move(log))
+            log_close(log);
     }
 }
 
@@ -227,8 +252,12 @@ static void on_signal_request(struct loop *l, const struct imsg *msg)
     /* Also after the exec's end: what it left running in its leaf is still its own. */
     if ((msg->flags & IMSG_WHOLE_EXEC) && leaf_kill(s) == 0)
         return;
-    if (s->state != SLOT_ENDED)
-        (void)kill(s->pid, msg->value);
+    if (s->state == SLOT_ENDED)
+        return;
+    /* Each leads a session, and so a group, of its own from its first step on. */
+    if ((msg->flags & (IMSG_GROUP | IMSG_WHOLE_EXEC)) && kill(-s->pid, msg->value) == 0)
+        return;
+    (void)kill(s->pid, msg->value);
 }
 
 static void on_attach(struct loop *l, const struct imsg *msg)

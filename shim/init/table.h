@@ -10,7 +10,8 @@
 #include "init/init.h"
 
 enum {
-    LOGGED_MAX = 256, /* execs whose output init writes to logs, one sandbox */
+    LOGGED_MAX =
+        257, /* execs whose output init writes to logs, one sandbox: the main process, and 256 */
     LOG_STREAMS = 2,
 };
 
@@ -109,4 +110,9 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
 /* Moves what is there; returns false at the end of the stream. */
 bool log_move(struct log *log);
+/* Bytes that the stream has had so far, dropped ones included. */
+static inline uint64_t log_total(const struct log *log)
+{
+    return log->start + log->used + log->dropped;
+}
 void log_close(struct log *log);

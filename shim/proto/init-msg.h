@@ -85,6 +85,8 @@ enum imsg_flags {
     IMSG_PROGRAM = 1 << 8,    /* EXEC: the program is the second descriptor, not argv[0] */
     IMSG_HELPER = 1 << 9,     /* EXEC: works while the sandbox is paused */
     IMSG_ENDED = 1 << 10,     /* SLOT: the process has ended */
+    IMSG_GROUP = 1 << 11,     /* SIGNAL: its process group; an init that does not know this signals
+                                 the process alone */
 };
 
 /* Stages of the start, for STAGE and FAIL; names in boot.c of the launcher. */

@@ -216,6 +216,11 @@ static const struct refused {
     {TAG_COUNTER, 0, B("\0\0\0\200\0\0\0\0" "max_user_namespaces\0"), -ERANGE, "record counter"},
     {TAG_FILTER, 0, B(""), -EPROTO, "record filter"},
     {TAG_FILTER, 0, B("\6\0\0\0"), -EPROTO, "record filter"},
+    {TAG_FAMILY, 0, B("\4\0\0\0"), -EPROTO, "record family"},
+    {TAG_FAMILY, 0, B(ZERO8), -ERANGE, "record family"},
+    {TAG_FAMILY, 0, B("\5\0\0\0\0\0\0\0"), -EINVAL, "record family"},
+    {TAG_FAMILY, 0, B("\7\0\0\0\0\0\0\0"), -ERANGE, "record family"},
+    {TAG_FAMILY, 0, B("\4\0\0\0\0\0\0\0"), -EINVAL, "a family, and nothing to connect"},
 };
 /* clang-format on */
 
@@ -262,6 +267,29 @@ static int decode(const struct buf *b, struct err *err)
         CHECK_INT(decode(b, &err_), want_code);                                                    \
         CHECK_STR(err_.msg, want_text);                                                            \
     } while (0)
+
+TEST(connect)
+{
+    static const uint64_t families[] = {4, 6};
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        struct launch_request q;
+        struct err err = ERR_NONE;
+
+        launch_begin(&b, LAUNCH_CONNECT);
+        launch_put_string(&b, TAG_ID, "x");
+        launch_put_number(&b, TAG_FAMILY, families[i]);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_INT(launch_decode(b.data, b.len, &q, &err), 0);
+        CHECK_INT(q.family, families[i]);
+        buf_done(&b);
+    }
+    launch_begin(&b, LAUNCH_CONNECT);
+    launch_put_string(&b, TAG_ID, "x");
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -EINVAL, "request: no family");
+}
 
 TEST(header)
 {
@@ -336,7 +364,7 @@ TEST(records_that_lie)
     honest_begin(&b, "x", layers, 0);
     launch_put_number(&b, TAG_MAX, 1);
     CHECK_INT(launch_end(&b), 0);
-    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 18");
+    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 19");
     buf_done(&b);
 
     honest_begin(&b, "x", layers, 0);

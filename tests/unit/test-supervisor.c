@@ -438,6 +438,107 @@ TEST(stop_start_keeps_files)
     world_end(&w);
 }
 
+/* What cannot be executed leaves nothing: not its id, not its slot in init, of which there are 257.
+ */
+TEST(failed_processes_leave_nothing)
+{
+    char nope[] = "/nope", job[] = "/bin/true";
+    char *bad[] = {nope, NULL}, *good[] = {job, NULL};
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct err err = ERR_NONE;
+    struct process *p = NULL;
+    struct sandbox *s;
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    s = make(&a, "four", sleep_argv, true);
+    o.argv = bad;
+    for (int i = 0; i < 300; i++) {
+        CHECK_INT(process_start(s, "job", &o, on_answer, &a, &p, &err), 0);
+        CHECK_INT(await(&a), -ENOENT);
+    }
+    CHECK(process_first(s) == NULL);
+    o.argv = good;
+    CHECK_INT(process_start(s, "job", &o, on_answer, &a, &p, &err), 0);
+    CHECK_INT(await(&a), 0);
+    CHECK_STR(a.err.msg, "");
+    drop(&a, s);
+    world_close(&w);
+    world_end(&w);
+}
+
+/* The sandbox ends before init has said whether it could be started: whoever waits is told so. */
+TEST(a_start_that_is_overtaken)
+{
+    char job[] = "/bin/true";
+    char *argv[] = {job, NULL};
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w}, removed = {.w = &w};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct watched x = {.w = &w};
+    struct err err = ERR_NONE;
+    struct process *p = NULL;
+    struct exec *e = NULL;
+    struct sandbox *s;
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    s = make(&a, "five", sleep_argv, true);
+    o.argv = argv;
+    CHECK_INT(process_start(s, "job", &o, on_answer, &a, &p, &err), 0);
+    CHECK_INT(exec_start(s, &o, &watch_events, &x, &e, &err), 0);
+    CHECK_INT(sandbox_remove(s, true, on_answer, &removed, &err), 0);
+    CHECK_INT(await(&a), -ECANCELED);
+    CHECK_STR(a.err.msg, "'/bin/true': the sandbox ended before it was started");
+    CHECK(x.failed && !x.started && !x.exited);
+    CHECK_INT(x.code, 125);
+    exec_unref(e);
+    CHECK_INT(await(&removed), 0);
+    world_close(&w);
+    world_end(&w);
+}
+
+/* Signals reach the group, and a killed process's last words are in its log when its end is told.
+ */
+TEST(last_words)
+{
+    char sh[] = "/bin/sh", c[] = "-c",
+         script[] = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo 0123456789; done; kill -9 $$";
+    char *argv[] = {sh, c, script, NULL};
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct process_facts facts = {.state = PROCESS_RUNNING};
+    struct process_log log;
+    struct err err = ERR_NONE;
+    struct process *p = NULL;
+    struct sandbox *s;
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    s = make(&a, "six", sleep_argv, true);
+    o.argv = argv;
+    for (int i = 0; i < 10; i++) {
+        CHECK_INT(process_start(s, NULL, &o, on_answer, &a, &p, &err), 0);
+        CHECK_INT(await(&a), 0);
+        do {
+            (void)uv_run(&w.loop, UV_RUN_ONCE);
+            process_get_facts(p, &facts);
+        } while (facts.state == PROCESS_RUNNING);
+        process_log_state(p, PROCESS_STDOUT, &log);
+        CHECK_INT(log.end, 22000);
+        CHECK_INT(facts.exit_code, 137);
+    }
+    drop(&a, s);
+    world_close(&w);
+    world_end(&w);
+}
+
 TEST(a_successor_takes_up)
 {
     struct world w = {.dir = ""};

@@ -54,6 +54,8 @@ extern const struct route native_sandbox_routes[]; /* sandboxes.c, sandbox-verbs
 extern const struct route native_system_routes[];  /* system.c: version, health, doctor, openapi */
 extern const struct route native_file_routes[];    /* files.c and file-*.c */
 extern const struct route native_event_routes[];   /* events.c */
+extern const struct route native_exec_routes[];    /* exec.c */
+extern const struct route native_process_routes[]; /* process.c */
 
 /* docs/openapi.json, carried in the binary. */
 const char *native_openapi(size_t *ret_len);

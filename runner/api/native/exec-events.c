@@ -1,0 +1,226 @@
+/* An exec whose output comes as server-sent events: start, stdout and stderr, then complete (or
+ * error). Who reads slowly makes the process wait. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/http.h"
+#include "api/native/common.h"
+#include "api/native/exec-forms.h"
+#include "api/native/exec-io.h"
+#include "api/native/exec-json.h"
+#include "api/reply.h"
+#include "api/sse.h"
+#include "base/auto.h"
+#include "core/exec.h"
+#include "json/parse.h"
+#include "proto/utf8.h"
+
+enum {
+    CARRY_MAX = 3,              /* bytes of a character that has not come whole */
+    EVENTS_QUEUE_MAX = 4 << 20, /* two chunks in their longest form wait above SSE_PAUSE */
+};
+
+struct carry {
+    char bytes[CARRY_MAX];
+    size_t len;
+};
+
+struct events_form {
+    struct http_request *req;
+    struct exec_io *io;
+    struct sse *sse; /* NULL until it runs */
+    struct carry carry[2];
+    uint64_t began;
+    char *input; /* owned, until it has been given */
+    size_t input_len;
+};
+
+static const char *const stream_names[] = {"stdout", "stderr"};
+
+/* Everything but the reply itself. */
+static void release(struct events_form *f)
+{
+    exec_io_close(f->io);
+    if (f->sse != NULL)
+        sse_close(f->sse);
+    free(f->input);
+    free(f);
+}
+
+static void on_request_gone(struct http_request *req)
+{
+    release(req->data);
+    http_abort(req);
+}
+
+static void on_gone(struct sse *s, void *data)
+{
+    (void)s;
+    release(data);
+}
+
+static void on_drain(struct sse *s, void *data)
+{
+    (void)s;
+    exec_io_resume(((struct events_form *)data)->io);
+}
+
+/* Takes root. Returns what sse_send does. */
+static int send_json(struct events_form *f, const char *event, json_t *root)
+{
+    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    int r = text == NULL ? -ENOMEM : sse_send(f->sse, NULL, event, text, strlen(text));
+
+    json_decref(root);
+    return r;
+}
+
+/* Bytes as one event; characters that are cut at the end wait for the rest. */
+static int send_bytes(struct events_form *f, int stream, const char *bytes, size_t len, bool last)
+{
+    /* One at a time, as the bytes themselves: the loop has one thread. */
+    static char joined[EXEC_IO_CHUNK + CARRY_MAX];
+    struct carry *c = &f->carry[stream - 1];
+    size_t tail;
+
+    (void)memcpy(joined, c->bytes, c->len);
+    if (len > 0)
+        (void)memcpy(joined + c->len, bytes, len);
+    len += c->len;
+    tail = last ? 0 : exec_text_tail(joined, len);
+    if (tail > 0 && !utf8_valid(joined, len - tail))
+        tail = 0; /* no text anyway */
+    c->len = tail;
+    (void)memcpy(c->bytes, joined + len - tail, tail);
+    if (len == tail)
+        return 0;
+    return send_json(f, stream_names[stream - 1], exec_chunk(joined, len - tail));
+}
+
+static bool on_output(void *data, int stream, const char *bytes, size_t len)
+{
+    struct events_form *f = data;
+    int r = send_bytes(f, stream, bytes, len, false);
+
+    /* Gone: on_gone is on its way. Anything else would be a hole in the output. */
+    if (r < 0 && r != -EPIPE)
+        release(f);
+    return r == 0;
+}
+
+static void on_started(void *data)
+{
+    struct events_form *f = data;
+    const struct sse_options options = {
+        .max = EVENTS_QUEUE_MAX, .on_drain = on_drain, .on_gone = on_gone, .data = f};
+    int r;
+
+    r = sse_open(f->req, &options, &f->sse);
+    if (r < 0) {
+        struct http_request *req = f->req;
+
+        release(f);
+        reply_errorf(req, r, "out of memory");
+        return;
+    }
+    r = send_json(f, "start", exec_encode(exec_io_exec(f->io)));
+    if (r < 0 && r != -EPIPE) {
+        release(f);
+        return;
+    }
+    if (f->input == NULL)
+        return;
+    (void)exec_io_write(f->io, f->input, f->input_len);
+    exec_io_end_input(f->io);
+    free(f->input);
+    f->input = NULL;
+}
+
+static void on_failed(void *data, const struct err *err, int exit_code)
+{
+    struct events_form *f = data;
+    struct http_request *req = f->req;
+
+    if (f->sse != NULL) {
+        (void)send_json(f, "error", exec_encode_error(err, exit_code));
+        release(f);
+        return;
+    }
+    release(f);
+    exec_reply_failed(req, err);
+}
+
+static void on_ended(void *data)
+{
+    struct events_form *f = data;
+    json_t *root = exec_encode_end(exec_io_exec(f->io));
+
+    for (int stream = 1; stream <= 2; stream++)
+        (void)send_bytes(f, stream, NULL, 0, true);
+    if (root != NULL)
+        (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(f->began)));
+    (void)send_json(f, "complete", root);
+    release(f);
+}
+
+static const struct exec_io_ops events_ops = {
+    .started = on_started, .failed = on_failed, .output = on_output, .ended = on_ended};
+
+static struct events_form *form_new(struct http_request *req)
+{
+    struct events_form *f = calloc(1, sizeof(*f));
+
+    if (f != NULL)
+        *f = (struct events_form){.req = req, .began = uv_hrtime()};
+    return f;
+}
+
+static void take_over(struct events_form *f)
+{
+    f->req->data = f;
+    f->req->on_gone = on_request_gone;
+}
+
+int exec_events(struct http_request *req, struct sandbox *s, const struct exec_body *body,
+                struct err *err)
+{
+    struct events_form *f = form_new(req);
+    struct exec_options o;
+    int r;
+
+    if (f == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    if (body->input != NULL) {
+        f->input = malloc(body->input_len + 1);
+        if (f->input == NULL) {
+            release(f);
+            return err_errno(err, -ENOMEM, "exec");
+        }
+        (void)memcpy(f->input, body->input, body->input_len);
+        f->input_len = body->input_len;
+    }
+    exec_body_options(body, &o);
+    r = exec_io_start(s, &o, &events_ops, f, &f->io, err);
+    if (r < 0)
+        release(f);
+    else
+        take_over(f);
+    return r;
+}
+
+int exec_attach_events(struct http_request *req, struct exec *e, struct err *err)
+{
+    struct events_form *f = form_new(req);
+    int r;
+
+    if (f == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    r = exec_io_attach(e, &events_ops, f, &f->io, err);
+    if (r < 0)
+        release(f);
+    else
+        take_over(f);
+    return r;
+}

@@ -1,0 +1,417 @@
+#include "api/native/exec-io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+
+enum {
+    ENDS = 3,
+    /* What a terminal is read for after its process's end, where the kernel does not say how much
+     * there is; more than it can hold. */
+    TTY_LEFT = 256 << 10,
+    TTY_EOF = 4, /* ^D */
+};
+
+struct end {
+    uv_poll_t poll;
+    int fd; /* owned; -1 = closed, or there is none */
+};
+
+struct exec_io {
+    struct exec *exec; /* owned reference */
+    const struct exec_io_ops *ops;
+    void *data;
+    struct end ends[ENDS]; /* a terminal's master is [0] alone */
+    uv_timer_t later;      /* goes on reading after the exit, from the loop */
+    unsigned handles;
+    bool tty, paused, exited, told, closing, input_ending;
+    size_t left[ENDS]; /* after the exit: bytes that are still to be delivered */
+    struct buf input;  /* what the process has not taken yet */
+};
+
+/* One at a time: the loop has one thread, and takers copy. */
+static char chunk[EXEC_IO_CHUNK];
+
+static void on_poll(uv_poll_t *h, int status, int events);
+
+/* ---- ends ---- */
+
+static bool is_output(const struct exec_io *io, int i)
+{
+    return io->tty ? i == 0 : i > 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct exec_io *io = h->data;
+
+    if (--io->handles > 0)
+        return;
+    buf_done(&io->input);
+    free(io);
+}
+
+static void close_end(struct exec_io *io, int i)
+{
+    struct end *end = &io->ends[i];
+
+    if (end->fd < 0)
+        return;
+    uv_close((uv_handle_t *)&end->poll, on_closed);
+    (void)close(take_fd(&end->fd));
+}
+
+static int open_end(struct exec_io *io, int i, int fd)
+{
+    int r = uv_poll_init(io->later.loop, &io->ends[i].poll, fd);
+
+    if (r < 0) {
+        (void)close(fd);
+        return r;
+    }
+    io->ends[i].poll.data = io;
+    io->ends[i].fd = fd;
+    io->handles++;
+    return 0;
+}
+
+static void watch(struct exec_io *io, int i)
+{
+    struct end *end = &io->ends[i];
+    int events = 0;
+
+    if (end->fd < 0)
+        return;
+    if (is_output(io, i) && !io->paused && !io->exited)
+        events |= UV_READABLE;
+    if (i == 0 && io->input.len > 0)
+        events |= UV_WRITABLE;
+    if (events == 0)
+        (void)uv_poll_stop(&end->poll);
+    else
+        (void)uv_poll_start(&end->poll, events, on_poll);
+}
+
+static void watch_all(struct exec_io *io)
+{
+    for (int i = 0; i < ENDS; i++)
+        watch(io, i);
+}
+
+/* ---- output ---- */
+
+/* Reads once. 1: something; 0: nothing now; -1: it has ended. */
+static int read_once(struct exec_io *io, int i, size_t max)
+{
+    ssize_t n;
+
+    do
+        n = read(io->ends[i].fd, chunk, max < sizeof(chunk) ? max : sizeof(chunk));
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return 0;
+    if (n <= 0) /* a terminal whose last user is gone says EIO */
+        return -1;
+    if (io->exited)
+        io->left[i] -= (size_t)n;
+    if (!io->ops->output(io->data, i == 2 ? 2 : 1, chunk, (size_t)n) && !io->closing)
+        io->paused = true;
+    return 1;
+}
+
+static void finish(struct exec_io *io)
+{
+    for (int i = 0; i < ENDS; i++)
+        close_end(io, i);
+    if (io->told)
+        return;
+    io->told = true;
+    io->ops->ended(io->data);
+}
+
+/* After the exit: what is left, as far as the taker takes it. */
+static void drain(struct exec_io *io)
+{
+    for (int i = 0; i < ENDS; i++) {
+        while (io->ends[i].fd >= 0 && is_output(io, i)) {
+            int r;
+
+            if (io->paused)
+                return;
+            r = io->left[i] == 0 ? -1 : read_once(io, i, io->left[i]);
+            if (io->closing)
+                return;
+            if (r <= 0)
+                close_end(io, i);
+        }
+    }
+    finish(io);
+}
+
+static void on_later(uv_timer_t *h)
+{
+    drain(h->data);
+}
+
+static void on_exited(void *data, struct exec *e)
+{
+    struct exec_io *io = data;
+
+    (void)e;
+    io->exited = true;
+    for (int i = 0; i < ENDS; i++)
+        if (io->ends[i].fd >= 0)
+            io->left[i] = io->tty ? TTY_LEFT : exec_pending(io->ends[i].fd);
+    watch_all(io);
+    drain(io);
+}
+
+/* ---- input ---- */
+
+static void input_done(struct exec_io *io)
+{
+    buf_done(&io->input);
+    io->input.max = EXEC_IO_INPUT_MAX;
+    if (!io->input_ending)
+        return;
+    io->input_ending = false;
+    if (io->tty) {
+        static const char eof = TTY_EOF;
+
+        (void)!write(io->ends[0].fd, &eof, 1);
+        return;
+    }
+    close_end(io, 0);
+    exec_stdin_closed(io->exec);
+}
+
+/* Bytes that went; -1: nobody will ever read any. */
+static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        ssize_t n = write(io->ends[0].fd, data + done, len - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0)
+            return -1;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+/* The process has closed its stdin, or is gone: as with a pipe in a shell, that is its own affair.
+ */
+static void drop_input(struct exec_io *io)
+{
+    buf_done(&io->input);
+    io->input.max = EXEC_IO_INPUT_MAX;
+    if (!io->tty)
+        close_end(io, 0);
+}
+
+static void flush_input(struct exec_io *io)
+{
+    ssize_t n = write_some(io, io->input.data, io->input.len);
+
+    if (n < 0) {
+        drop_input(io);
+    } else {
+        buf_consume(&io->input, (size_t)n);
+        if (io->input.len > 0)
+            return;
+        input_done(io);
+    }
+    if (io->ops->writable != NULL)
+        io->ops->writable(io->data);
+}
+
+bool exec_io_write(struct exec_io *io, const void *data, size_t len)
+{
+    ssize_t n = 0;
+
+    if (io->ends[0].fd < 0 || io->input_ending || io->exited)
+        return true;
+    if (io->input.len == 0)
+        n = write_some(io, data, len);
+    if (n < 0) {
+        drop_input(io);
+        return true;
+    }
+    if ((size_t)n == len)
+        return true;
+    if (buf_append(&io->input, (const char *)data + n, len - (size_t)n) < 0) {
+        /* A hole in its input would be a lie: it sees the end early, and a signal why. */
+        (void)exec_signal(io->exec, SIGKILL, true);
+        drop_input(io);
+        return true;
+    }
+    watch(io, 0);
+    return false;
+}
+
+void exec_io_end_input(struct exec_io *io)
+{
+    if (io->ends[0].fd < 0 || io->input_ending)
+        return;
+    io->input_ending = true;
+    if (io->input.len == 0)
+        input_done(io);
+}
+
+/* ---- the loop calls ---- */
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+    struct exec_io *io = h->data;
+    int i = 0;
+
+    while (&io->ends[i].poll != h)
+        i++;
+    if (i == 0 && io->input.len > 0 && (status < 0 || (events & UV_WRITABLE) != 0))
+        flush_input(io);
+    if (io->closing || io->ends[i].fd < 0)
+        return;
+    if (is_output(io, i) && !io->paused && !io->exited &&
+        (status < 0 || (events & UV_READABLE) != 0) && read_once(io, i, sizeof(chunk)) < 0)
+        close_end(io, i);
+    if (io->closing)
+        return;
+    if (io->paused)
+        watch_all(io);
+    else
+        watch(io, i);
+}
+
+static void on_started(void *data, struct exec *e)
+{
+    struct exec_io *io = data;
+    int fds[ENDS], r = 0;
+
+    io->tty = exec_is_tty(e);
+    exec_take_ends(e, fds);
+    for (int i = 0; i < ENDS; i++)
+        if (fds[i] >= 0 && r == 0)
+            r = open_end(io, i, fds[i]);
+        else if (fds[i] >= 0)
+            (void)close(fds[i]);
+    if (r < 0) {
+        struct err err = ERR_NONE;
+
+        (void)err_errno(&err, r, "exec: watch its output");
+        (void)exec_signal(e, SIGKILL, true);
+        io->ops->failed(io->data, &err, -1);
+        return;
+    }
+    io->ops->started(io->data);
+    if (!io->closing)
+        watch_all(io);
+}
+
+static void on_failed(void *data, struct exec *e, const struct err *err, int exit_code)
+{
+    struct exec_io *io = data;
+
+    (void)e;
+    io->told = true;
+    io->ops->failed(io->data, err, exit_code);
+}
+
+static const struct exec_events exec_events = {
+    .started = on_started, .failed = on_failed, .exited = on_exited};
+
+/* ---- life ---- */
+
+static struct exec_io *io_new(uv_loop_t *loop, const struct exec_io_ops *ops, void *data)
+{
+    struct exec_io *io = calloc(1, sizeof(*io));
+
+    if (io == NULL)
+        return NULL;
+    *io = (struct exec_io){.ops = ops,
+                           .data = data,
+                           .ends = {{.fd = FD_NONE}, {.fd = FD_NONE}, {.fd = FD_NONE}},
+                           .input = BUF_INIT(EXEC_IO_INPUT_MAX),
+                           .handles = 1};
+    (void)uv_timer_init(loop, &io->later); /* cannot fail */
+    io->later.data = io;
+    return io;
+}
+
+int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct exec_io_ops *ops,
+                  void *data, struct exec_io **ret, struct err *err)
+{
+    struct exec_io *io = io_new(supervisor_loop(sandbox_supervisor(s)), ops, data);
+    int r;
+
+    if (io == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    r = exec_start(s, o, &exec_events, io, &io->exec, err);
+    if (r < 0) {
+        exec_io_close(io);
+        return r;
+    }
+    *ret = io;
+    return 0;
+}
+
+int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
+                   struct err *err)
+{
+    struct exec_io *io = io_new(supervisor_loop(sandbox_supervisor(exec_sandbox(e))), ops, data);
+    int r;
+
+    if (io == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    r = exec_attach(e, &exec_events, io, err);
+    if (r < 0) {
+        exec_io_close(io);
+        return r;
+    }
+    io->exec = exec_ref(e);
+    *ret = io;
+    return 0;
+}
+
+struct exec *exec_io_exec(const struct exec_io *io)
+{
+    return io->exec;
+}
+
+void exec_io_resume(struct exec_io *io)
+{
+    if (!io->paused || io->closing)
+        return;
+    io->paused = false;
+    if (io->exited)
+        (void)uv_timer_start(&io->later, on_later, 0, 0);
+    else
+        watch_all(io);
+}
+
+void exec_io_close(struct exec_io *io)
+{
+    if (io == NULL || io->closing)
+        return;
+    io->closing = true;
+    if (io->exec != NULL) {
+        exec_silence(io->exec);
+        exec_unref(io->exec);
+        io->exec = NULL;
+    }
+    for (int i = 0; i < ENDS; i++)
+        close_end(io, i);
+    uv_close((uv_handle_t *)&io->later, on_closed);
+}

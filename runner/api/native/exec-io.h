@@ -1,0 +1,57 @@
+#pragma once
+
+/*
+ * The ends of one exec on the loop: output is read while its taker wants it, input is written as
+ * fast as the process takes it. Nothing is buffered but one piece of input that the process has not
+ * taken yet: who does not read makes the process wait, and who writes too fast is told to.
+ *
+ * When the process has exited, what is in its pipes at that moment is still delivered, and then the
+ * output has ended, whoever else may hold the other ends: a background child that lives on does not
+ * keep an exec open.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/exec.h"
+
+struct err;
+struct exec_io;
+struct sandbox;
+
+enum {
+    EXEC_IO_CHUNK = 64 << 10,    /* bytes of one call of output, at most */
+    EXEC_IO_INPUT_MAX = 8 << 20, /* bytes of input that wait, at most */
+};
+
+/* All are called from the loop, never from within a call of this module. exec_io_close may be
+ * called from any. */
+struct exec_io_ops {
+    void (*started)(void *data);
+    /* It could not be started (or attached to); only exec_io_close is of use. */
+    void (*failed)(void *data, const struct err *err, int exit_code);
+    /* stream: 1 or 2 (a terminal has 1 alone). false: no more before exec_io_resume. */
+    bool (*output)(void *data, int stream, const char *bytes, size_t len);
+    /* All that exec_io_write was given has gone to the process. May be NULL. */
+    void (*writable)(void *data);
+    /* It has exited, and all output has been delivered. */
+    void (*ended)(void *data);
+};
+
+/* Starts an exec, or takes up one that was kept; *ret is to be closed. */
+int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct exec_io_ops *ops,
+                  void *data, struct exec_io **ret, struct err *err);
+int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
+                   struct err *err);
+/* Borrowed; valid until exec_io_close. */
+struct exec *exec_io_exec(const struct exec_io *io);
+void exec_io_resume(struct exec_io *io);
+/* Takes everything. false: `writable` follows, and no more should be given before it. What the
+ * process does not want any more is dropped. -> true */
+bool exec_io_write(struct exec_io *io, const void *data, size_t len);
+/* The process sees the end of its input behind what was written; a terminal gets an end-of-file
+ * character. */
+void exec_io_end_input(struct exec_io *io);
+/* Lets go: an exec that is not kept is killed with all of its leaf. No callback comes any more. */
+void exec_io_close(struct exec_io *io);

@@ -1,0 +1,298 @@
+/* /v1/sandboxes/{id}/exec: running commands in a sandbox, and taking up again those that were kept.
+ */
+#include "core/exec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/error.h"
+#include "api/http.h"
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/native/exec-body.h"
+#include "api/native/exec-forms.h"
+#include "api/native/exec-json.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "base/strtab.h"
+#include "core/sandbox.h"
+#include "json/decode.h"
+
+enum { EXEC_ID_DIGITS = 20 };
+
+/* ---- what the forms share ---- */
+
+int64_t exec_duration(uint64_t began)
+{
+    return (int64_t)((uv_hrtime() - began) / 1000000);
+}
+
+void exec_reply_failed(struct http_request *req, const struct err *err)
+{
+    int status = error_status(err->code);
+
+    /* 404 would be read as "no such sandbox", 403 as "you may not", and a file that is no program
+     * is no fault of ours. */
+    if ((status >= 401 && status <= 404) || err->code == -ENOEXEC || err->code == -ELIBBAD)
+        reply_failure(req, 400, error_name(err->code), err->msg, NULL);
+    else
+        reply_error(req, err);
+}
+
+/* Only where its own processes run: a stopped one's helper is for files. */
+static int check_state(const struct sandbox *s, struct err *err)
+{
+    enum sandbox_state state = sandbox_get_state(s);
+
+    if (state == SANDBOX_RUNNING || state == SANDBOX_CREATED || state == SANDBOX_STARTING)
+        return 0;
+    return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s), sandbox_state_name(state));
+}
+
+/* ---- starting ---- */
+
+static bool accepts_events(const struct http_request *req)
+{
+    const char *accept = http_header(req, "accept");
+
+    return accept != NULL && strstr(accept, "text/event-stream") != NULL;
+}
+
+static enum exec_mode mode_of(const struct http_request *req, int asked)
+{
+    if (asked != EXEC_MODE_AUTO)
+        return (enum exec_mode)asked;
+    if (req->upgrade)
+        return EXEC_MODE_STREAM;
+    return accepts_events(req) ? EXEC_MODE_EVENTS : EXEC_MODE_BUFFERED;
+}
+
+static int start(struct http_request *req, struct sandbox *s, const struct exec_body *body,
+                 struct err *err)
+{
+    enum exec_mode mode = mode_of(req, body->mode);
+    int r = check_state(s, err);
+
+    if (r < 0)
+        return r;
+    if (body->detach)
+        return exec_detached(req, s, body, err);
+    if (body->max_output >= 0 && mode != EXEC_MODE_BUFFERED)
+        return err_set(err, -EINVAL, "maxOutputBytes: only of the buffered form");
+    if (mode == EXEC_MODE_STREAM)
+        return exec_stream(req, s, body, err);
+    return mode == EXEC_MODE_EVENTS ? exec_events(req, s, body, err)
+                                    : exec_buffered(req, s, body, err);
+}
+
+static void post_exec(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+    struct exec_body body;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = exec_body_read(req, EXEC_BODY_EXEC, &body, &err);
+    if (r == 0)
+        r = start(req, s, &body, &err);
+    exec_body_done(&body);
+    if (r < 0)
+        reply_error(req, &err);
+}
+
+/* ---- finding ---- */
+
+static struct exec *find(struct http_request *req, struct sandbox *s)
+{
+    const char *text = http_param(req, "exec");
+    size_t len = strlen(text);
+    struct exec *e = NULL;
+
+    if (len <= EXEC_ID_DIGITS && strspn(text, "0123456789") == len)
+        e = exec_find(s, strtoull(text, NULL, 10));
+    if (e != NULL && !exec_is_private(e))
+        return e;
+    reply_errorf(req, -ENOENT, "exec '%.64s': there is none of this id in sandbox %s", text,
+                 sandbox_name(s));
+    return NULL;
+}
+
+static struct exec *requested(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+
+    return s == NULL ? NULL : find(req, s);
+}
+
+static void list_execs(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    json_t *list;
+
+    if (s == NULL)
+        return;
+    list = json_array();
+    for (struct exec *e = exec_first(s); list != NULL && e != NULL; e = exec_next(e))
+        if (!exec_is_private(e) && json_array_append_new(list, exec_encode(e)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    reply_json(req, 200, json_pack("{s:o}", "execs", list));
+}
+
+static void get_exec(struct http_request *req)
+{
+    struct exec *e = requested(req);
+
+    if (e != NULL)
+        reply_json(req, 200, exec_encode(e));
+}
+
+/* ---- those that run or were kept ---- */
+
+struct attach_json {
+    int mode;
+};
+
+static const struct strtab attach_modes[] = {
+    {"events", EXEC_MODE_EVENTS}, {"stream", EXEC_MODE_STREAM}, {NULL, 0}};
+
+static const struct jfield attach_fields[] = {
+    {.name = "mode",
+     .decode = j_enum,
+     .off = offsetof(struct attach_json, mode),
+     .names = attach_modes},
+    {0},
+};
+
+static void attach(struct http_request *req)
+{
+    struct exec *e = requested(req);
+    struct attach_json body = {.mode = EXEC_MODE_AUTO};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (e == NULL)
+        return;
+    r = json_body(req, attach_fields, &body, &err);
+    if (r == 0)
+        r = mode_of(req, body.mode) == EXEC_MODE_EVENTS ? exec_attach_events(req, e, &err)
+                                                        : exec_attach_stream(req, e, &err);
+    if (r < 0)
+        reply_error(req, &err);
+}
+
+static void post_signal(struct http_request *req)
+{
+    struct exec *e = requested(req);
+    struct exec_kill kill;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (e == NULL)
+        return;
+    r = exec_kill_read(req, 0, &kill, &err);
+    if (r == 0) {
+        r = kill.group ? exec_signal_group(e, kill.signo) : exec_signal(e, kill.signo, false);
+        if (r == -ESRCH)
+            (void)err_set(&err, -EBUSY, "exec: it has ended");
+        else if (r < 0)
+            (void)err_errno(&err, r, "exec: signal");
+    }
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+struct size_json {
+    int64_t rows, cols;
+};
+
+static const struct jfield size_fields[] = {
+    {.name = "rows",
+     .decode = j_int64,
+     .off = offsetof(struct size_json, rows),
+     .min = 1,
+     .max = EXEC_SIDE_MAX,
+     .required = true},
+    {.name = "cols",
+     .decode = j_int64,
+     .off = offsetof(struct size_json, cols),
+     .min = 1,
+     .max = EXEC_SIDE_MAX,
+     .required = true},
+    {0},
+};
+
+static void post_resize(struct http_request *req)
+{
+    struct exec *e = requested(req);
+    struct size_json size = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (e == NULL)
+        return;
+    r = json_body(req, size_fields, &size, &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    r = exec_resize(e, (uint16_t)size.rows, (uint16_t)size.cols);
+    if (r == -ENOTTY)
+        reply_errorf(req, -EINVAL, "exec: it has no terminal");
+    else if (r == -EBUSY)
+        reply_errorf(req, -EBUSY, "exec: its terminal has a size only once it was attached to");
+    else if (r < 0)
+        reply_errorf(req, r, "exec: resize");
+    else
+        reply_empty(req, 204);
+}
+
+struct delete_query {
+    bool force;
+};
+
+static const struct query_field delete_fields[] = {
+    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct delete_query, force)},
+    {0},
+};
+
+/* Forgets one that has ended; with force one that runs is killed, and forgotten when it is gone. */
+static void delete_exec(struct http_request *req)
+{
+    struct exec *e = requested(req);
+    struct delete_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (e == NULL)
+        return;
+    if (http_query(req, delete_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (exec_get_state(e) != EXEC_ENDED && !q.force) {
+        reply_errorf(req, -EBUSY, "exec: it runs (force kills it)");
+        return;
+    }
+    exec_discard(e);
+    reply_empty(req, 204);
+}
+
+const struct route native_exec_routes[] = {
+    {"POST", "/v1/sandboxes/{id}/exec", post_exec, ROUTE_BODY | ROUTE_UPGRADE, EXEC_BODY_MAX},
+    {"GET", "/v1/sandboxes/{id}/exec", list_execs, 0, 0},
+    {"GET", "/v1/sandboxes/{id}/exec/{exec}", get_exec, 0, 0},
+    {"DELETE", "/v1/sandboxes/{id}/exec/{exec}", delete_exec, 0, 0},
+    {"POST", "/v1/sandboxes/{id}/exec/{exec}/attach", attach, ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST", "/v1/sandboxes/{id}/exec/{exec}/signal", post_signal, ROUTE_BODY, 0},
+    {"POST", "/v1/sandboxes/{id}/exec/{exec}/resize", post_resize, ROUTE_BODY, 0},
+    {0},
+};

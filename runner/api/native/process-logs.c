@@ -1,0 +1,386 @@
+/* What a process has said: what is kept of it, or all of it from an offset on, as events. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/http.h"
+#include "api/native/common.h"
+#include "api/native/exec-json.h"
+#include "api/native/process-forms.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/sse.h"
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/strtab.h"
+#include "core/process.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "json/parse.h"
+#include "proto/utf8.h"
+
+enum {
+    STREAMS = 2,
+    STREAM_BOTH = 2,
+    FOLLOW_CHUNK = 32 << 10,    /* bytes of one event's data, before it is made text */
+    FOLLOW_QUEUE_MAX = 2 << 20, /* one event in its longest form waits above SSE_PAUSE */
+};
+
+static const char *const stream_names[STREAMS] = {"stdout", "stderr"};
+static const struct strtab streams[] = {
+    {"stdout", PROCESS_STDOUT}, {"stderr", PROCESS_STDERR}, {"both", STREAM_BOTH}, {NULL, 0}};
+
+struct logs_query {
+    int stream;
+    int64_t offsets[STREAMS];
+    int64_t limit; /* bytes of each stream; -1 = all that is kept */
+    bool follow;
+};
+
+/* clang-format off */
+static const struct query_field fields[] = {
+    {.name = "stream",       .type = QUERY_ENUM, .off = offsetof(struct logs_query, stream), .names = streams},
+    {.name = "stdoutOffset", .type = QUERY_INT,  .off = offsetof(struct logs_query, offsets[PROCESS_STDOUT]), .max = INT64_MAX},
+    {.name = "stderrOffset", .type = QUERY_INT,  .off = offsetof(struct logs_query, offsets[PROCESS_STDERR]), .max = INT64_MAX},
+    {.name = "limit",        .type = QUERY_INT,  .off = offsetof(struct logs_query, limit), .min = 1, .max = INT64_MAX},
+    {.name = "follow",       .type = QUERY_BOOL, .off = offsetof(struct logs_query, follow)},
+    {0},
+};
+/* clang-format on */
+
+static bool wanted(int asked, int stream)
+{
+    return asked == STREAM_BOTH || asked == stream;
+}
+
+/* ---- what is kept ---- */
+
+/* Reads from *offset on, up to what all holds. What is in all has no hole: it begins anew where the
+ * reading was overtaken. */
+static int read_kept(struct process *p, int stream, uint64_t *offset, struct buf *all,
+                     struct err *err)
+{
+    static char piece[FOLLOW_CHUNK]; /* one at a time: the loop has one thread */
+
+    while (all->len < all->max) {
+        size_t room = all->max - all->len;
+        uint64_t gap = 0;
+        ssize_t n = process_read_log(p, stream, offset, piece,
+                                     room < sizeof(piece) ? room : sizeof(piece), &gap, err);
+
+        if (n <= 0)
+            return (int)n;
+        if (gap > 0)
+            all->len = 0;
+        if (buf_append(all, piece, (size_t)n) < 0)
+            return err_errno(err, -ENOMEM, "log");
+    }
+    return 0;
+}
+
+/* Characters that are cut at the edges are left out: at the end they come with their rest, at the
+ * beginning theirs has been lost. */
+static void trim(struct buf *all, uint64_t from, uint64_t *offset, bool more)
+{
+    size_t tail = more ? exec_text_tail(all->data, all->len) : 0, head = 0;
+
+    if (*offset - all->len > from)
+        while (head < 3 && head < all->len - tail &&
+               ((unsigned char)all->data[head] & 0xc0) == 0x80)
+            head++;
+    if (!utf8_valid(all->data + head, all->len - tail - head))
+        return; /* no text anyway */
+    all->len -= tail;
+    *offset -= tail;
+    buf_consume(all, head);
+}
+
+/* One stream from an offset on, up to `limit` bytes. NULL with err. */
+static json_t *encode_stream(struct process *p, int stream, uint64_t from, size_t limit,
+                             struct err *err)
+{
+    auto_buf struct buf all = BUF_INIT(limit);
+    struct process_log state;
+    uint64_t offset = from;
+    bool base64 = false;
+    json_t *root, *text;
+
+    if (read_kept(p, stream, &offset, &all, err) < 0)
+        return NULL;
+    process_log_state(p, stream, &state);
+    if (all.len > 0)
+        trim(&all, from, &offset, process_runs(p) || offset < state.end);
+    text = exec_bytes(all.len > 0 ? all.data : "", all.len, &base64);
+    root = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "data", text, "encoding",
+                     base64 ? "base64" : "utf8", "offset", (json_int_t)(offset - all.len), "next",
+                     (json_int_t)offset, "end", (json_int_t)state.end, "lost",
+                     (json_int_t)(offset - all.len - from), "dropped", (json_int_t)state.dropped);
+    if (root == NULL)
+        (void)err_errno(err, -ENOMEM, "log");
+    return root;
+}
+
+static void get_kept(struct http_request *req, struct process *p, const struct logs_query *q)
+{
+    auto_ptr(json_decref) json_t *root = json_object();
+    uint64_t kept = supervisor_limits(native_supervisor(req))->log_bytes;
+    struct err err = ERR_NONE;
+
+    for (int i = 0; root != NULL && i < STREAMS; i++) {
+        json_t *one;
+
+        if (!wanted(q->stream, i))
+            continue;
+        one = encode_stream(
+            p, i, (uint64_t)q->offsets[i],
+            q->limit > 0 && (uint64_t)q->limit < kept ? (size_t)q->limit : (size_t)kept, &err);
+        if (one == NULL) {
+            reply_error(req, &err);
+            return;
+        }
+        (void)json_object_set_new(root, stream_names[i], one);
+    }
+    reply_json(req, 200, json_incref(root));
+}
+
+/* ---- following ---- */
+
+/* Frees itself when its client is gone, too slow, or has been told all. */
+struct follow {
+    struct process_watcher watcher; /* first */
+    struct process *process;        /* NULL once it has been deleted */
+    struct native *native;
+    struct sse *sse;
+    int stream;
+    uint64_t offsets[STREAMS], dropped[STREAMS];
+    bool blocked, dead;
+};
+
+static void follow_end(struct follow *f)
+{
+    if (f->dead)
+        return;
+    f->dead = true;
+    if (f->process != NULL)
+        process_unwatch(f->process, &f->watcher);
+    native_watcher_drop(f->native);
+    sse_close(f->sse);
+    free(f);
+}
+
+/* Takes root. The id names the offsets behind what has been told so far. Returns what sse_send
+ * does. */
+static int send_json(struct follow *f, const char *event, json_t *root)
+{
+    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    char id[64];
+
+    json_decref(root);
+    if (text == NULL)
+        return -ENOMEM;
+    (void)snprintf(id, sizeof(id), "%" PRIu64 "-%" PRIu64, f->offsets[0], f->offsets[1]);
+    return sse_send(f->sse, id, event, text, strlen(text));
+}
+
+static int send_lost(struct follow *f, int stream, uint64_t bytes, const char *why)
+{
+    return send_json(f, "lost",
+                     json_pack("{s:s, s:I, s:s}", "stream", stream_names[stream], "bytes",
+                               (json_int_t)bytes, "reason", why));
+}
+
+/* What found no room on the disk has no offsets: it is told when it is first seen. */
+static int send_dropped(struct follow *f, int stream)
+{
+    struct process_log state;
+    uint64_t before = f->dropped[stream];
+
+    process_log_state(f->process, stream, &state);
+    if (state.dropped <= before)
+        return 0;
+    f->dropped[stream] = state.dropped;
+    return send_lost(f, stream, state.dropped - before, "noSpace");
+}
+
+/* One piece of one stream: bytes sent, 0 when there is nothing newer, negative when the stream is
+ * of no use any more. *ret_full: the client has enough for now. */
+static ssize_t send_piece(struct follow *f, int stream, bool ended, bool *ret_full)
+{
+    static char piece[FOLLOW_CHUNK]; /* one at a time: the loop has one thread */
+    uint64_t offset = f->offsets[stream], lost = 0;
+    struct err err = ERR_NONE;
+    ssize_t n;
+    size_t tail;
+    json_t *chunk;
+    int r = 0;
+
+    n = process_read_log(f->process, stream, &offset, piece, sizeof(piece), &lost, &err);
+    if (n <= 0)
+        return n;
+    /* A character that is cut is read again, with its rest. */
+    tail = exec_text_tail(piece, (size_t)n);
+    if (tail == (size_t)n && !ended)
+        return 0;
+    if (tail == (size_t)n || !utf8_valid(piece, (size_t)n - tail))
+        tail = 0;
+    f->offsets[stream] = offset - (uint64_t)n;
+    if (lost > 0)
+        r = send_lost(f, stream, lost, "rotated");
+    f->offsets[stream] = offset - tail;
+    chunk = exec_chunk(piece, (size_t)n - tail);
+    if (chunk != NULL)
+        (void)json_object_set_new(chunk, "offset",
+                                  json_integer((json_int_t)(offset - (uint64_t)n)));
+    if (r >= 0)
+        r = send_json(f, stream_names[stream], chunk);
+    else
+        json_decref(chunk);
+    *ret_full = r > 0;
+    return r < 0 ? r : n;
+}
+
+static int send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
+{
+    ssize_t n = 1;
+    int r = send_dropped(f, stream);
+
+    while (r >= 0 && n > 0 && !*ret_full) {
+        n = send_piece(f, stream, ended, ret_full);
+        if (n < 0)
+            r = (int)n;
+    }
+    return r;
+}
+
+/* All there is, as far as the client takes it. */
+static void follow_on(struct follow *f)
+{
+    bool ended = !process_runs(f->process), full = false;
+    int r = 0;
+
+    for (int i = 0; r >= 0 && !full && i < STREAMS; i++)
+        if (wanted(f->stream, i))
+            r = send_stream(f, i, ended, &full);
+    f->blocked = full;
+    if (r == -EPIPE)
+        return; /* on_gone is on its way */
+    if (r >= 0 && ended && !full)
+        r = send_json(f, "exit", process_encode(f->process));
+    else if (r >= 0)
+        return;
+    follow_end(f);
+}
+
+static enum process_watched on_change(struct process_watcher *watcher, struct process *p)
+{
+    struct follow *f = (struct follow *)(void *)watcher;
+
+    if (p == NULL) {
+        f->process = NULL;
+        (void)send_json(f, "deleted", json_object());
+        follow_end(f);
+    } else if (!f->blocked) {
+        follow_on(f);
+    }
+    return PROCESS_KEPT;
+}
+
+static void on_drain(struct sse *s, void *data)
+{
+    struct follow *f = data;
+
+    (void)s;
+    f->blocked = false;
+    follow_on(f);
+}
+
+static void on_gone(struct sse *s, void *data)
+{
+    (void)s;
+    follow_end(data);
+}
+
+/* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
+static int take_last_id(const struct http_request *req, struct logs_query *q, struct err *err)
+{
+    const char *last = sse_last_event_id(req);
+    int64_t out, errors;
+    int end = 0;
+
+    if (last == NULL || last[0] == '\0')
+        return 0;
+    if (strlen(last) > 40 || strspn(last, "0123456789-") != strlen(last) ||
+        sscanf(last, "%18" SCNd64 "-%18" SCNd64 "%n", &out, &errors, &end) != 2 ||
+        last[end] != '\0' || out < 0 || errors < 0)
+        return err_set(err, -EINVAL, "Last-Event-ID: \"%.64s\" is no id of an event", last);
+    q->offsets[PROCESS_STDOUT] = out;
+    q->offsets[PROCESS_STDERR] = errors;
+    return 0;
+}
+
+static void begin_follow(struct http_request *req, struct process *p, const struct logs_query *q)
+{
+    struct sse_options options = {
+        .max = FOLLOW_QUEUE_MAX, .on_drain = on_drain, .on_gone = on_gone};
+    struct follow *f;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!native_watcher_take(req))
+        return;
+    f = calloc(1, sizeof(*f));
+    if (f == NULL) {
+        native_watcher_drop(native_of(req));
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *f = (struct follow){.watcher = {.on_change = on_change},
+                         .native = native_of(req),
+                         .stream = q->stream,
+                         .offsets = {(uint64_t)q->offsets[0], (uint64_t)q->offsets[1]}};
+    options.data = f;
+    r = process_watch(p, &f->watcher, &err);
+    if (r == 0) {
+        f->process = p;
+        r = sse_open(req, &options, &f->sse);
+        if (r < 0) {
+            process_unwatch(p, &f->watcher);
+            (void)err_errno(&err, r, "log");
+        }
+    }
+    if (r < 0) {
+        native_watcher_drop(native_of(req));
+        free(f);
+        reply_error(req, &err);
+        return;
+    }
+    follow_on(f);
+}
+
+void process_get_logs(struct http_request *req)
+{
+    struct process *p = process_requested(req);
+    const char *accept = http_header(req, "accept");
+    struct logs_query q = {.stream = STREAM_BOTH, .limit = -1};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (p == NULL)
+        return;
+    r = http_query(req, fields, &q, &err);
+    if (accept != NULL && strstr(accept, "text/event-stream") != NULL)
+        q.follow = true;
+    if (r == 0 && q.follow && q.limit >= 0)
+        r = err_set(&err, -EINVAL, "limit: not with follow");
+    if (r == 0 && q.follow)
+        r = take_last_id(req, &q, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else if (q.follow)
+        begin_follow(req, p, &q);
+    else
+        get_kept(req, p, &q);
+}

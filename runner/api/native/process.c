@@ -1,0 +1,329 @@
+/* /v1/sandboxes/{id}/processes: commands in the background, whose output is kept by init. */
+#include "core/process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/http.h"
+#include "api/native/common.h"
+#include "api/native/exec-body.h"
+#include "api/native/exec-forms.h"
+#include "api/native/exec-json.h"
+#include "api/native/process-forms.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "core/sandbox.h"
+#include "spec/signals.h"
+
+/* ---- JSON ---- */
+
+static json_t *encode_argv(char *const *argv)
+{
+    json_t *list = json_array();
+
+    for (; list != NULL && *argv != NULL; argv++) {
+        bool base64 = false; /* an earlier record's: shown, never run */
+
+        if (json_array_append_new(list, exec_bytes(*argv, strlen(*argv), &base64)) < 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *encode_signal(const struct process_facts *f)
+{
+    char text[SIGNAL_TEXT_MAX];
+
+    if (f->state != PROCESS_KILLED)
+        return json_null();
+    signal_format(f->exit_code - 128, text);
+    return json_string(text);
+}
+
+bool process_runs(const struct process *p)
+{
+    struct process_facts f;
+
+    process_get_facts(p, &f);
+    return f.state == PROCESS_STARTING || f.state == PROCESS_RUNNING;
+}
+
+json_t *process_encode(const struct process *p)
+{
+    struct process_facts f;
+
+    process_get_facts(p, &f);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "id", f.id, "state",
+                     process_state_name(f.state), "argv", encode_argv(f.argv), "pid",
+                     f.pid > 0 ? json_integer(f.pid) : json_null(), "exitCode",
+                     f.exit_code >= 0 ? json_integer(f.exit_code) : json_null(), "signal",
+                     encode_signal(&f), "timedOut", f.timed_out, "startedAt",
+                     native_time(f.started_ms), "finishedAt", native_time(f.finished_ms));
+}
+
+/* ---- finding ---- */
+
+static struct process *find(struct http_request *req, struct sandbox *s)
+{
+    const char *id = http_param(req, "process");
+    struct process *p = process_find(s, id);
+
+    if (p == NULL)
+        reply_errorf(req, -ENOENT, "process '%.*s': there is none of this id in sandbox %s",
+                     PROCESS_ID_MAX, id, sandbox_name(s));
+    return p;
+}
+
+struct process *process_requested(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+
+    return s == NULL ? NULL : find(req, s);
+}
+
+static void list_processes(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    json_t *list;
+
+    if (s == NULL)
+        return;
+    list = json_array();
+    for (struct process *p = process_first(s); list != NULL && p != NULL; p = process_next(p))
+        if (json_array_insert_new(list, 0, process_encode(p)) < 0) { /* the oldest first */
+            json_decref(list);
+            list = NULL;
+        }
+    reply_json(req, 200, json_pack("{s:o}", "processes", list));
+}
+
+static void get_process(struct http_request *req)
+{
+    struct process *p = process_requested(req);
+
+    if (p != NULL)
+        reply_json(req, 200, process_encode(p));
+}
+
+/* ---- starting ---- */
+
+/* A start under way; its process may be gone again when the answer comes. */
+struct start {
+    struct native_call *call;
+    char id[PROCESS_ID_MAX + 1];
+};
+
+static void on_started(void *data, int r, const struct err *err)
+{
+    struct start *st = data;
+    struct http_request *req = st->call->req;
+    struct sandbox *s = native_call_sandbox(st->call);
+    struct process *p = s != NULL && r == 0 ? process_find(s, st->id) : NULL;
+
+    native_call_free(st->call);
+    if (r < 0)
+        exec_reply_failed(req, err);
+    else if (p == NULL)
+        reply_errorf(req, -ECANCELED, "process '%s': it was deleted meanwhile", st->id);
+    else
+        reply_json(req, 201, process_encode(p));
+    free(st);
+}
+
+static int start(struct http_request *req, struct sandbox *s, const struct exec_body *body,
+                 struct err *err)
+{
+    struct start *st = calloc(1, sizeof(*st));
+    struct process_facts facts;
+    struct process *p = NULL;
+    struct exec_options o;
+    int r;
+
+    if (st == NULL)
+        return err_errno(err, -ENOMEM, "process");
+    if (body->input_len > PROCESS_INPUT_MAX) {
+        free(st);
+        return err_set(err, -E2BIG, "stdin: more than %d bytes, for a background process",
+                       PROCESS_INPUT_MAX);
+    }
+    exec_body_options(body, &o);
+    r = process_start(s, body->id, &o, on_started, st, &p, err);
+    if (r == 0 && body->input != NULL)
+        r = process_give_input(p, body->input, body->input_len, err);
+    if (r < 0) {
+        free(st);
+        return r;
+    }
+    process_get_facts(p, &facts);
+    (void)snprintf(st->id, sizeof(st->id), "%s", facts.id);
+    st->call = native_call_new(req, s);
+    return 0;
+}
+
+static void post_process(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+    struct exec_body body;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = exec_body_read(req, EXEC_BODY_PROCESS, &body, &err);
+    if (r == 0)
+        r = start(req, s, &body, &err);
+    exec_body_done(&body);
+    if (r < 0)
+        reply_error(req, &err);
+}
+
+/* ---- ending ---- */
+
+static void post_kill(struct http_request *req)
+{
+    struct process *p = process_requested(req);
+    struct err err = ERR_NONE;
+    struct exec_kill kill;
+    int r;
+
+    if (p == NULL)
+        return;
+    r = exec_kill_read(req, SIGTERM, &kill, &err);
+    if (r == 0)
+        r = process_kill(p, kill.signo, kill.group, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+static void post_kill_all(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+    struct exec_kill kill;
+    int killed = 0;
+
+    if (s == NULL)
+        return;
+    if (exec_kill_read(req, SIGTERM, &kill, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    for (struct process *p = process_first(s); p != NULL; p = process_next(p))
+        if (process_runs(p) && process_kill(p, kill.signo, kill.group, NULL) == 0)
+            killed++;
+    reply_json(req, 200, json_pack("{s:i}", "killed", killed));
+}
+
+/* Waits for a killed process to be gone, and forgets it then. */
+static bool delete_changed(struct process_waiter *w, bool ended)
+{
+    struct process *p = w->process;
+    struct err err = ERR_NONE;
+
+    if (!ended)
+        return false;
+    process_waiter_end(w);
+    w->deleted = process_delete(p, &err) == 0;
+    if (!w->deleted)
+        reply_error(w->req, &err);
+    else
+        reply_empty(w->req, 204);
+    return true;
+}
+
+static void delete_release(struct process_waiter *w)
+{
+    free(w);
+}
+
+static const struct process_waiter_ops delete_ops = {.changed = delete_changed,
+                                                     .release = delete_release};
+
+static void kill_and_delete(struct http_request *req, struct process *p)
+{
+    struct process_waiter *w;
+    struct err err = ERR_NONE;
+
+    if (process_kill(p, SIGKILL, true, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        reply_errorf(req, -ENOMEM, "out of memory");
+    else if (process_waiter_begin(w, req, p, PROCESS_WAIT_ANY, &delete_ops) < 0)
+        free(w);
+}
+
+struct delete_query {
+    bool force;
+};
+
+static const struct query_field delete_fields[] = {
+    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct delete_query, force)},
+    {0},
+};
+
+static void delete_process(struct http_request *req)
+{
+    struct process *p = process_requested(req);
+    struct delete_query q = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (p == NULL)
+        return;
+    r = http_query(req, delete_fields, &q, &err);
+    if (r == 0 && q.force && process_runs(p)) {
+        kill_and_delete(req, p);
+        return;
+    }
+    if (r == 0)
+        r = process_delete(p, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+/* Forgets all that have ended. */
+static void delete_ended(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    int deleted = 0;
+
+    if (s == NULL)
+        return;
+    for (struct process *p = process_first(s), *next; p != NULL; p = next) {
+        next = process_next(p);
+        if (!process_runs(p) && process_delete(p, NULL) == 0)
+            deleted++;
+    }
+    reply_json(req, 200, json_pack("{s:i}", "deleted", deleted));
+}
+
+#define PROCESSES "/v1/sandboxes/{id}/processes"
+#define PROCESS   PROCESSES "/{process}"
+
+const struct route native_process_routes[] = {
+    {"POST", PROCESSES, post_process, ROUTE_BODY, EXEC_BODY_MAX},
+    {"GET", PROCESSES, list_processes, 0, 0},
+    {"DELETE", PROCESSES, delete_ended, 0, 0},
+    {"POST", PROCESSES "/kill", post_kill_all, ROUTE_BODY, 0},
+    {"GET", PROCESS, get_process, 0, 0},
+    {"DELETE", PROCESS, delete_process, 0, 0},
+    {"POST", PROCESS "/kill", post_kill, ROUTE_BODY, 0},
+    {"GET", PROCESS "/logs", process_get_logs, 0, 0},
+    {"POST", PROCESS "/wait/exit", process_wait_exit, ROUTE_BODY, 0},
+    {"POST", PROCESS "/wait/log", process_wait_log, ROUTE_BODY, 0},
+    {"POST", PROCESS "/wait/port", process_wait_port, ROUTE_BODY, 0},
+    {0},
+};

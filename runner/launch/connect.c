@@ -1,0 +1,68 @@
+/*
+ * Sockets inside a sandbox's net namespace, for the supervisor to connect: so a server that listens
+ * on the sandbox's own loopback is reached, and nothing else. The launcher says nothing about where
+ * to: whatever the supervisor connects to is what the sandbox itself could connect to.
+ *
+ * This thread is in that namespace for two system calls. It is the only one of the process, and
+ * serves one request at a time, so nothing else can happen there meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/launcher.h"
+#include "launch/sandbox.h"
+
+static int own_namespace(struct stat *ret)
+{
+    auto_close int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+/* In the sandbox's namespace. host: ours. */
+static int make_socket(int domain, const struct stat *host, struct err *err)
+{
+    auto_close int here = FD_NONE;
+    struct stat st;
+    int fd;
+
+    here = own_namespace(&st);
+    if (here < 0)
+        return err_errno(err, here, "connect: net namespace");
+    if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
+        return err_set(err, -EPERM, "connect: the sandbox has the host's network");
+    fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    return fd < 0 ? err_errno(err, -errno, "connect: socket") : fd;
+}
+
+int launcher_socket(struct launcher *l, const char *id, int family, struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+    auto_close int home = FD_NONE;
+    struct stat host;
+    int fd;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    home = own_namespace(&host);
+    if (home < 0)
+        return err_errno(err, home, "connect: our own net namespace");
+    /* By init's pidfd: a pid could be somebody else's by now. */
+    if (setns(s->pidfd, CLONE_NEWNET) < 0)
+        return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
+                         "connect: enter the network of sandbox %s", id);
+    fd = make_socket(family == 6 ? AF_INET6 : AF_INET, &host, err);
+    if (setns(home, CLONE_NEWNET) == 0)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    return err_set(err, -ENOTRECOVERABLE, "connect: the launcher cannot leave a sandbox's network");
+}
