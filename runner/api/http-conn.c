@@ -405,8 +405,11 @@ static bool step_raw(struct http_conn *c)
     }
     if (!c->eof || req->end_told)
         return false;
-    /* Who closed all of it at once has only one of the two reported: that is no half-close. */
-    if (hung_up(c->fd)) {
+    /*
+     * Who closed all of it at once has only one of the two reported: that is no half-close. Once we
+     * have shut our side, an ordinary half-close of the peer's looks the same, and is one.
+     */
+    if (!c->shut_done && hung_up(c->fd)) {
         c->broken = true;
         return false;
     }

@@ -39,7 +39,7 @@
 
 enum {
     LISTEN_FDS_START = 3, /* sd_listen_fds(3) */
-    BACKLOG = 128,
+    BACKLOG = 1024,       /* a unix socket's connect() fails at once when it is full */
     STOP_GRACE_MS = 2000,
     FDS_WANTED = 65536,
 };

@@ -85,7 +85,17 @@ class Connection:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(REPLY_LIMIT)
-        self.sock.connect(path)
+        self.sock.settimeout(0)  # a timeout would make connect() answer EAGAIN only after it
+        deadline = time.monotonic() + REPLY_LIMIT
+        while True:
+            try:
+                self.sock.connect(path)
+                break
+            except BlockingIOError:  # the daemon's queue is full, which is no fault of either side
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+        self.sock.settimeout(REPLY_LIMIT)
         self.buffer, self.chunk, self.left = b"", None, None
 
     def send(self, method, path, body=None, headers=None):

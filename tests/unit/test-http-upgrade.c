@@ -144,6 +144,26 @@ TEST(upgrade_half_closed_by_us)
     rig_close(&rig);
 }
 
+/* Who closes all of it is gone, and has not half-closed. */
+TEST(upgrade_closed_by_the_client)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd;
+
+    open_clean(&rig);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    (void)close(fd);
+    for (int i = 0; i < 20; i++)
+        rig_turn(&rig);
+    CHECK_INT(S.ends, 0);
+    CHECK_INT(S.gone, 1);
+    buf_done(&b);
+    rig_close(&rig);
+}
+
 /* Echo to a client that sends and does not read, then reads all: no byte lost, no memory grown. */
 TEST(upgrade_full_duplex)
 {
