@@ -233,6 +233,8 @@ class Daemon:
         if self.proc is not None and self.proc.poll() is None:
             self.clear()
             self.stop()
+        found = [line for line in self.text().splitlines() if "Sanitizer" in line or "runtime error:" in line]
+        self.t.check(not found, f"an instrumented daemon reports: {found[:3]}")
 
     def start(self):
         """Returns when it has said that it is ready."""
