@@ -5,10 +5,10 @@
 #include <jansson.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "core/doctor.h"
 
@@ -16,16 +16,12 @@
 static void write_report(const char *state_dir, int fd)
 {
     struct doctor_report *report = NULL;
-    struct timespec t;
     json_t *root;
 
     if (doctor_run(state_dir, &report, NULL) < 0)
         _exit(1);
     root = doctor_encode(report);
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    if (root == NULL ||
-        json_object_set_new(root, "checkedMs",
-                            json_integer((json_int_t)t.tv_sec * 1000 + t.tv_nsec / 1000000)) < 0 ||
+    if (root == NULL || json_object_set_new(root, "checkedMs", json_integer(clock_wall_ms())) < 0 ||
         json_dumpfd(root, fd, JSON_COMPACT) < 0)
         _exit(1);
     _exit(0);

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 struct events {
     struct event ring[EVENTS_MAX];
@@ -17,10 +18,7 @@ struct events {
  */
 static uint64_t first_id(void)
 {
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return (uint64_t)clock_wall_us();
 }
 
 struct events *events_new(void)
@@ -37,21 +35,13 @@ void events_free(struct events *e)
     free(e);
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
                  const char *detail)
 {
     struct event *ev = &e->ring[e->next % EVENTS_MAX];
     struct events_reader *r, *next;
 
-    *ev = (struct event){.id = e->next++, .time_ms = now_ms()};
+    *ev = (struct event){.id = e->next++, .time_ms = clock_wall_ms()};
     (void)snprintf(ev->type, sizeof(ev->type), "%s", type);
     (void)snprintf(ev->sandbox, sizeof(ev->sandbox), "%s", sandbox);
     (void)snprintf(ev->name, sizeof(ev->name), "%s", name);

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "core/events.h"
@@ -52,14 +52,6 @@ static const char *const state_names[PROCESS_STATE_MAX] = {
 const char *process_state_name(enum process_state state)
 {
     return state > PROCESS_INVALID && state < PROCESS_STATE_MAX ? state_names[state] : "invalid";
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static bool running(const struct process *p)
@@ -302,7 +294,7 @@ static void on_exited(void *data, struct exec *e)
     p->exit_code = exec_exit_code(e);
     p->timed_out = exec_timed_out(e);
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
-    p->finished_ms = now_ms();
+    p->finished_ms = clock_wall_ms();
     save(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id,
                    p->exit_code);
@@ -407,7 +399,7 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     }
     p->state = PROCESS_STARTING;
     p->exec_id = exec_id(p->exec);
-    p->started_ms = now_ms();
+    p->started_ms = clock_wall_ms();
     p->cb = cb;
     p->data = data;
     p->next = s->processes;
@@ -530,7 +522,7 @@ static void load_one(void *data, const char *name, json_t *record)
         return;
     if (e == NULL) {
         p->state = PROCESS_LOST; /* killed with its sandbox while nobody listened */
-        p->finished_ms = now_ms();
+        p->finished_ms = clock_wall_ms();
     } else if (exec_get_state(e) == EXEC_ENDED) {
         on_exited(p, e);
     } else {

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "core/events.h"
@@ -68,14 +68,6 @@ static const unsigned allowed[REQ_MAX] = {
 static void on_main_exited(void *data, struct exec *e);
 
 /* ---- small things ---- */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 const char *sandbox_state_name(enum sandbox_state state)
 {
@@ -409,7 +401,7 @@ static void on_main_started(void *data, struct exec *e)
     struct sandbox *s = data;
 
     (void)e;
-    s->started_ms = now_ms();
+    s->started_ms = clock_wall_ms();
     s->has_exit = false;
     s->error[0] = '\0';
     if (s->state == SANDBOX_STARTING)
@@ -431,7 +423,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     s->main = NULL;
     s->has_exit = true;
     s->exit_code = exit_code;
-    s->finished_ms = now_ms();
+    s->finished_ms = clock_wall_ms();
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->want_running = false;
     waiters_answer(&s->on_started, err->code, err);
@@ -485,7 +477,7 @@ static void on_main_exited(void *data, struct exec *e)
 
     s->has_exit = true;
     s->exit_code = exec_exit_code(e);
-    s->finished_ms = now_ms();
+    s->finished_ms = clock_wall_ms();
     s->main = NULL;
     if (s->finished_ms - s->started_ms >= RESTART_HEALTHY_MS)
         s->failures_in_row = 0;

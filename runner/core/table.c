@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "core/events.h"
 #include "core/sandbox_internal.h"
@@ -65,14 +65,6 @@ static int make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
             (void)snprintf(id + i * 2, 3, "%02x", bytes[i]);
     } while (sandbox_find(sup, id) != NULL);
     return 0;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ---- create ---- */
@@ -158,7 +150,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbo
         (void)store_remove(sup->store, id, NULL);
         return r < 0 ? r : err_errno(err, -ENOMEM, "create");
     }
-    s->created_ms = now_ms();
+    s->created_ms = clock_wall_ms();
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
@@ -207,13 +199,10 @@ struct sandbox *sandbox_next(struct sandbox *s)
 
 uint64_t sandbox_next_exec_id(struct sandbox *s)
 {
-    struct timespec t;
-    uint64_t now;
+    uint64_t now = (uint64_t)clock_wall_us();
 
     /* Time, so that a later supervisor does not use again what an earlier one has; counted on where
      * two are asked for at once. */
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    now = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
     s->last_exec_id = now > s->last_exec_id ? now : s->last_exec_id + 1;
     return s->last_exec_id;
 }

@@ -10,10 +10,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "launch/cgroup.h"
 #include "launch/sandbox.h"
@@ -235,20 +235,12 @@ static int died(const struct sandbox *s, const struct boot *b, struct err *err)
         info.si_status == SIGKILL ? " (is the memory limit too low to start a process?)" : "");
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Its length, 0 at the end, or negative. Longer messages come cut, with their real length;
  * descriptors are not taken. */
 static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
 {
     struct pollfd p = {.fd = control, .events = POLLIN};
-    int64_t left = deadline - now_ms();
+    int64_t left = deadline - clock_mono_ms();
     ssize_t n;
     int r;
 
@@ -272,7 +264,7 @@ static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
 
 int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err)
 {
-    const int64_t deadline = now_ms() + BOOT_TIMEOUT_MS;
+    const int64_t deadline = clock_mono_ms() + BOOT_TIMEOUT_MS;
     struct boot b = BOOT_INIT(plan_fd);
     struct imsg msg;
 

@@ -74,6 +74,3 @@ int cg_keyed(const char *text, const char *key, uint64_t *ret);
 /* Ends the sandbox's processes by reading cgroup.procs until it is empty, below it, too.
  * -ETIMEDOUT. */
 int cg_kill_by_list(const struct cgroup *c, int deadline_ms);
-
-/* Milliseconds of CLOCK_MONOTONIC. */
-int64_t cg_now_ms(void);

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup_internal.h"
@@ -30,13 +31,13 @@ enum {
 /* A wait that grows from look to look, so that what is done at once is seen at once, and what takes
  * long costs no CPU. */
 struct patience {
-    int64_t deadline; /* cg_now_ms() */
+    int64_t deadline; /* clock_mono_ms() */
     long usec;
 };
 
 static struct patience patience(int ms)
 {
-    return (struct patience){.deadline = cg_now_ms() + ms, .usec = PAUSE_MIN_USEC};
+    return (struct patience){.deadline = clock_mono_ms() + ms, .usec = PAUSE_MIN_USEC};
 }
 
 /* Waits, or until fd polls as changed (FD_NONE: no fd). False, without a wait, past the deadline.
@@ -46,7 +47,7 @@ static bool wait_more(struct patience *p, int fd)
     struct pollfd change = {.fd = fd, .events = POLLPRI};
     struct timespec t = {.tv_nsec = p->usec * 1000};
 
-    if (cg_now_ms() >= p->deadline)
+    if (clock_mono_ms() >= p->deadline)
         return false;
     (void)ppoll(&change, 1, &t, NULL);
     if (p->usec < PAUSE_MAX_USEC)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -390,12 +389,4 @@ int cgroup_oom_kills(const struct cgroup *c, uint64_t *ret)
     }
     *ret = kills;
     return 0;
-}
-
-int64_t cg_now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }

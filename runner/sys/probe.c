@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "sys/probe_internal.h"
 
@@ -40,14 +41,6 @@ enum {
     NOBODY = 65534,
     REAP_GRACE_MS = 1000, /* a killed child that the kernel does not let go is left behind */
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec ts = {0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 /* Ties the calling child to its parent's life. */
 static void die_with(pid_t parent)
@@ -70,12 +63,12 @@ static void child_main(probe_fn *fn, const struct probe_env *env, pid_t parent, 
 /* The child's answer, or -ETIMEDOUT, or -ECHILD. */
 static int read_answer(int in, int timeout_ms)
 {
-    int64_t deadline = now_ms() + timeout_ms;
+    int64_t deadline = clock_mono_ms() + timeout_ms;
     int code;
 
     for (;;) {
         struct pollfd p = {.fd = in, .events = POLLIN};
-        int64_t left = deadline - now_ms();
+        int64_t left = deadline - clock_mono_ms();
         int n = poll(&p, 1, left > 0 ? (int)left : 0);
 
         if (n < 0 && errno == EINTR)
@@ -91,11 +84,11 @@ static int read_answer(int in, int timeout_ms)
 static void kill_and_reap(pid_t pid)
 {
     const struct timespec pause = {.tv_nsec = 200000};
-    int64_t deadline = now_ms() + REAP_GRACE_MS;
+    int64_t deadline = clock_mono_ms() + REAP_GRACE_MS;
 
     (void)kill(-pid, SIGKILL);
     (void)kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, WNOHANG) == 0 && now_ms() < deadline)
+    while (waitpid(pid, NULL, WNOHANG) == 0 && clock_mono_ms() < deadline)
         (void)nanosleep(&pause, NULL);
 }
 

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/json-body.h"
 #include "api/native/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "core/sandbox.h"
 #include "json/decode.h"
 #include "launch/launcher.h"
@@ -202,14 +202,6 @@ void verb_wait(struct http_request *req)
 
 /* ---- stats ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
 {
     struct native_call *call = data;
@@ -219,7 +211,7 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
         return;
     }
     reply_json(call->req, 200,
-               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "time", native_time(now_ms()),
+               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "time", native_time(clock_wall_ms()),
                          "memoryBytes", (json_int_t)reply->memory_bytes, "memoryPeakBytes",
                          (json_int_t)reply->memory_peak_bytes, "cpuMicros",
                          (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
