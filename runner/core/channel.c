@@ -1,6 +1,8 @@
 #include "core/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,8 +11,18 @@
 #include "base/auto.h"
 #include "core/exec-request.h"
 
+/* What init's socket had no room for. */
+struct queued {
+    struct imsg msg;
+    int fds[IMSG_FDS_MAX]; /* owned */
+    int fd_count;
+    struct queued *next;
+};
+
 struct channel {
-    int control, pidfd; /* owned */
+    int control, pidfd;           /* owned */
+    struct queued *first, **last; /* owned; sent in order */
+    unsigned queued;
     uv_poll_t poll, death;
     struct channel_exec *execs; /* borrowed */
     const struct channel_ops *ops;
@@ -41,6 +53,98 @@ static void dispatch(struct channel *c, const struct imsg *msg, int *fds, int co
         (void)close(fds[i]);
 }
 
+/* ---- what waits for room ---- */
+
+static void queued_free(struct queued *q)
+{
+    for (int i = 0; i < q->fd_count; i++)
+        (void)close(q->fds[i]);
+    free(q);
+}
+
+static void drop_first(struct channel *c)
+{
+    struct queued *q = c->first;
+
+    c->first = q->next;
+    if (c->first == NULL)
+        c->last = &c->first;
+    c->queued--;
+    queued_free(q);
+}
+
+static void drop_all(struct channel *c)
+{
+    while (c->first != NULL)
+        drop_first(c);
+}
+
+/* What must not get lost, because nobody will say it again. There can be one of each an exec: that
+ * bounds them, too. */
+static bool is_vital(const struct imsg *msg)
+{
+    return msg->type == IMSG_COLLECT || msg->type == IMSG_STDIN_CLOSE || msg->type == IMSG_LIST ||
+           (msg->type == IMSG_SIGNAL && msg->value == SIGKILL &&
+            (msg->flags & IMSG_WHOLE_EXEC) != 0);
+}
+
+static bool is_queued(const struct channel *c, const struct imsg *msg)
+{
+    for (const struct queued *q = c->first; q != NULL; q = q->next)
+        if (q->msg.type == msg->type && q->msg.id == msg->id && is_vital(&q->msg))
+            return true;
+    return false;
+}
+
+static int enqueue(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
+{
+    struct queued *q;
+
+    if (is_vital(msg) && is_queued(c, msg))
+        return 0;
+    if (!is_vital(msg) && c->queued >= CHANNEL_QUEUE_MAX)
+        return -EAGAIN;
+    q = calloc(1, sizeof(*q));
+    if (q == NULL)
+        return -ENOMEM;
+    q->msg = *msg;
+    for (; q->fd_count < fd_count; q->fd_count++) {
+        q->fds[q->fd_count] = fcntl(fds[q->fd_count], F_DUPFD_CLOEXEC, 3);
+        if (q->fds[q->fd_count] < 0) {
+            int r = -errno;
+
+            queued_free(q);
+            return r;
+        }
+    }
+    *c->last = q;
+    c->last = &q->next;
+    c->queued++;
+    return 0;
+}
+
+static void on_event(uv_poll_t *h, int status, int events);
+
+static void watch(struct channel *c)
+{
+    (void)uv_poll_start(&c->poll, UV_READABLE | (c->first != NULL ? UV_WRITABLE : 0), on_event);
+}
+
+/* A failure other than want of room is init's end, which the reader hears of. */
+static void flush(struct channel *c)
+{
+    while (c->first != NULL) {
+        const struct queued *q = c->first;
+
+        if (channel_send(c->control, &q->msg, q->fds, q->fd_count) == -EAGAIN)
+            return;
+        drop_first(c);
+    }
+    watch(c);
+}
+
+/* ---- what comes ---- */
+
 /* What init has said before it died is heard first. */
 static void lost(struct channel *c)
 {
@@ -49,17 +153,15 @@ static void lost(struct channel *c)
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
     (void)uv_poll_stop(&c->death);
+    drop_all(c);
     c->ops->on_gone(c->data);
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void read_all(struct channel *c)
 {
-    struct channel *c = h->data;
     struct imsg msg;
     int fds[IMSG_FDS_MAX], count = 0;
 
-    (void)status;
-    (void)events;
     while (!c->closing && !c->gone) {
         int r = channel_recv(c->control, MSG_DONTWAIT, &msg, fds, &count);
 
@@ -73,13 +175,23 @@ static void on_readable(uv_poll_t *h, int status, int events)
     }
 }
 
+static void on_event(uv_poll_t *h, int status, int events)
+{
+    struct channel *c = h->data;
+
+    if (status == 0 && (events & UV_WRITABLE) != 0)
+        flush(c);
+    if (status != 0 || (events & UV_READABLE) != 0)
+        read_all(c);
+}
+
 static void on_death(uv_poll_t *h, int status, int events)
 {
     struct channel *c = h->data;
 
     (void)status;
     (void)events;
-    on_readable(&c->poll, 0, 0);
+    read_all(c);
     if (!c->closing)
         lost(c);
 }
@@ -93,6 +205,7 @@ int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_o
     if (c == NULL)
         return -ENOMEM;
     *c = (struct channel){.control = control, .pidfd = pidfd, .ops = ops, .data = data};
+    c->last = &c->first;
     r = uv_poll_init(loop, &c->poll, control);
     if (r < 0) {
         free(c);
@@ -104,7 +217,7 @@ int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_o
     if (r == 0)
         c->handles++;
     if (r == 0)
-        r = uv_poll_start(&c->poll, UV_READABLE, on_readable);
+        r = uv_poll_start(&c->poll, UV_READABLE, on_event);
     if (r == 0)
         r = uv_poll_start(&c->death, UV_READABLE, on_death);
     if (r < 0) {
@@ -134,6 +247,7 @@ void channel_close(struct channel *c)
     if (c == NULL || c->closing)
         return;
     c->closing = true;
+    drop_all(c);
     c->execs = NULL;
     uv_close((uv_handle_t *)&c->poll, on_closed);
     if (c->handles > 1)
@@ -156,5 +270,16 @@ void channel_remove(struct channel *c, struct channel_exec *e)
 
 int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
 {
-    return c->gone || c->closing ? -EPIPE : channel_send(c->control, msg, fds, fd_count);
+    int r = -EAGAIN;
+
+    if (c->gone || c->closing)
+        return -EPIPE;
+    if (c->first == NULL)
+        r = channel_send(c->control, msg, fds, fd_count);
+    if (r != -EAGAIN)
+        return r;
+    r = enqueue(c, msg, fds, fd_count);
+    if (r == 0)
+        watch(c);
+    return r;
 }

@@ -35,6 +35,12 @@ void channel_close(struct channel *c);
 void channel_add(struct channel *c, struct channel_exec *e);
 void channel_remove(struct channel *c, struct channel_exec *e);
 
-/* Sends a message with descriptors (borrowed). -EPIPE when init is gone; -EAGAIN when its socket is
- * full. */
+enum { CHANNEL_QUEUE_MAX = 256 /* messages to an init that does not read */ };
+
+/*
+ * Sends a message with descriptors (borrowed), now or once init's socket has room: in order, and
+ * gone only with init. -EPIPE when init is gone. -EAGAIN when CHANNEL_QUEUE_MAX messages wait
+ * already; what init must hear (COLLECT, STDIN_CLOSE, LIST, the kill of a whole exec) is taken all
+ * the same, once for each exec.
+ */
 int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int fd_count);

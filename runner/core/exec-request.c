@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -128,6 +129,7 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
                          .msg_iovlen = 1,
                          .msg_control = buffer.bytes,
                          .msg_controllen = sizeof(buffer.bytes)};
+    bool no_room;
     ssize_t n;
     int count;
 
@@ -137,9 +139,15 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
     count = take_fds(&hdr, fds);
+    /* The kernel has dropped some: because there were more than an honest init sends, or because
+     * our table of descriptors is full. */
+    no_room = (hdr.msg_flags & MSG_CTRUNC) != 0 && count < IMSG_FDS_MAX;
     if (n == (ssize_t)sizeof(*msg) && msg->magic == IMSG_MAGIC && msg->version == IMSG_VERSION &&
-        (hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
-        *ret_fd_count = count;
+        (hdr.msg_flags & MSG_TRUNC) == 0 && ((hdr.msg_flags & MSG_CTRUNC) == 0 || no_room)) {
+        /* One exec does without them: as an error it would take the whole sandbox with it. */
+        for (int i = 0; no_room && i < count; i++)
+            (void)close(fds[i]);
+        *ret_fd_count = no_room ? -EMFILE : count;
         return 1;
     }
     for (int i = 0; i < count; i++)

@@ -25,7 +25,8 @@ int channel_send(int control, const struct imsg *msg, const int *fds, int fd_cou
 
 /*
  * Receives one message: 1, 0 when init is gone, or negative: -EAGAIN when flags has MSG_DONTWAIT
- * and nothing is there, -EPROTO for what no honest init sends. Descriptors are the caller's.
+ * and nothing is there, -EPROTO for what no honest init sends. Descriptors are the caller's;
+ * *ret_fd_count is -EMFILE, and none is there, when they found no room in this process.
  */
 int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX],
                  int *ret_fd_count);

@@ -269,6 +269,26 @@ static void emit(const struct exec *e, const char *type, const char *more)
                 detail);
 }
 
+/* count: what came instead; -EMFILE: we had no room for them, and what is kept can be attached to
+ * later. */
+static void on_wrong_ends(struct exec *e, bool first, int count)
+{
+    struct err err = ERR_NONE;
+
+    if (count == -EMFILE)
+        (void)err_set(&err, -EMFILE,
+                      "exec: the daemon has no descriptors left (raise its limit of open files)");
+    else
+        (void)err_set(&err, -EPROTO,
+                      "the sandbox's init answered with other descriptors than asked for");
+    if (first || count != -EMFILE)
+        (void)exec_signal(e, SIGKILL, true);
+    if (first)
+        end_failed(e, &err, STATUS_RIND);
+    else
+        tell_failed(e, &err, STATUS_RIND);
+}
+
 static void on_started(struct exec *e, const struct imsg *msg, int *fds, int count)
 {
     bool first = e->state == EXEC_STARTING;
@@ -280,15 +300,7 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
     }
     e->attaching = false;
     if (!take_ends(e, fds, count)) {
-        struct err err = ERR_NONE;
-
-        (void)err_set(&err, -EPROTO,
-                      "the sandbox's init answered with other descriptors than asked for");
-        (void)exec_signal(e, SIGKILL, true);
-        if (first)
-            end_failed(e, &err, STATUS_RIND);
-        else
-            tell_failed(e, &err, STATUS_RIND);
+        on_wrong_ends(e, first, count);
         return;
     }
     if (first) {

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -195,6 +196,33 @@ TEST(channel)
     CHECK_INT(channel_recv(pair[1], 0, &msg, fds, &count), 0);
     CHECK_INT(channel_send(pair[1], &good, NULL, 0), -EPIPE);
     (void)close(pair[1]);
+}
+
+/* With a full table the message itself still counts, and nothing stays open of what came. */
+TEST(channel_without_room_for_descriptors)
+{
+    int fds[IMSG_FDS_MAX], count = 0, full[64], n = 0;
+    struct rlimit old, low;
+    struct imsg msg;
+    unsigned before;
+
+    open_pair();
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = (struct rlimit){.rlim_cur = 40, .rlim_max = old.rlim_max};
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &low), 0);
+    send_raw(&good, sizeof(good), 3);
+    while (n < 64 && (full[n] = dup(0)) >= 0)
+        n++;
+    (void)close(full[--n]); /* room for one of the three */
+    before = open_count();
+    CHECK_INT(channel_recv(pair[1], MSG_DONTWAIT, &msg, fds, &count), 1);
+    CHECK_INT(count, -EMFILE);
+    CHECK_INT(msg.id, good.id);
+    CHECK_INT(open_count(), before);
+    while (n > 0)
+        (void)close(full[--n]);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &old), 0);
+    close_pair();
 }
 
 TEST(channel_sends_what_the_wire_receives)
