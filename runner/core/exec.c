@@ -347,6 +347,13 @@ static void on_exited(struct exec *e, int status)
     exec_unref(e);
 }
 
+static void on_exited_message(struct exec *e, const struct imsg *msg)
+{
+    if ((msg->flags & IMSG_TIMED_OUT) != 0)
+        e->timed_out = true;
+    on_exited(e, msg->value);
+}
+
 static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds, int count)
 {
     struct exec *e = exec_ref(from_channel(ce));
@@ -359,7 +366,7 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
         if (msg->type == IMSG_EXEC_FAILED)
             on_failed(e, msg);
         else if (msg->type == IMSG_EXITED)
-            on_exited(e, msg->value);
+            on_exited_message(e, msg);
         else if (msg->type == IMSG_NO_SLOT)
             on_no_slot(e);
     }
@@ -411,6 +418,7 @@ static void on_timeout(uv_timer_t *h)
     (void)exec_signal(e, SIGKILL, true);
 }
 
+/* Init does it, too, and also when we are not there; an init of an earlier rind does not. */
 static int arm_timeout(struct exec *e, int64_t ms)
 {
     int r;
@@ -445,6 +453,8 @@ static uint32_t flags_of(const struct exec_options *o)
         flags |= IMSG_PROGRAM;
     if (o->helper)
         flags |= IMSG_HELPER;
+    if (o->timeout_ms != LIMIT_UNSET)
+        flags |= IMSG_TIMEOUT;
     return flags;
 }
 
@@ -468,6 +478,9 @@ static int send_exec(struct exec *e, const struct exec_options *o, struct err *e
                                                            : "/"};
     char **env = sandbox_env(e->sandbox, o->envp, o->tty);
     int fds[IMSG_FDS_MAX], count = 1, r;
+
+    if (o->timeout_ms != LIMIT_UNSET)
+        imsg_set_time(&msg, o->timeout_ms);
 
     if (env == NULL)
         return err_errno(err, -ENOMEM, "environment");
@@ -563,14 +576,15 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
 
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended)
 {
-    bool keep = (flags & (IMSG_PARK | IMSG_LOGGED)) != 0;
+    bool keep = (flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN)) != 0;
     struct exec *e = ended && !keep ? NULL : exec_new(s, id);
 
     if (e == NULL)
         return NULL;
-    e->flags = flags & ~(uint32_t)IMSG_ENDED;
+    e->flags = flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE);
     e->keep = keep;
-    e->state = ended ? EXEC_ENDED : EXEC_RUNNING;
+    e->timed_out = (flags & IMSG_TIMED_OUT) != 0;
+    e->state = ended ? EXEC_ENDED : (flags & IMSG_UNSURE) != 0 ? EXEC_STARTING : EXEC_RUNNING;
     if (ended)
         e->status = value;
     else

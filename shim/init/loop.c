@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "init/table.h"
@@ -32,8 +34,10 @@ struct loop {
     int control; /* the supervisor; -1 while there is none */
     int listen;  /* where the next one connects; -1 when init ends with its first */
     int signal_fd;
-    int list_at;  /* next slot to tell of for LIST, or NOT_LISTING */
-    bool blocked; /* the socket was full: poll for room */
+    int list_at;        /* next slot to tell of for LIST, or NOT_LISTING */
+    bool blocked;       /* the socket was full: poll for room, read no more requests */
+    struct imsg unsaid; /* an answer that no slot remembers and that found no room */
+    bool has_unsaid;
 };
 
 /* ---- telling ---- */
@@ -52,6 +56,15 @@ static bool say(struct loop *l, const struct imsg *what, const int *fds, int cou
     if (r == -EAGAIN)
         l->blocked = true;
     return r == 0;
+}
+
+/* What no slot remembers. While it waits no request is read that could lead to another. */
+static void answer(struct loop *l, const struct imsg *what)
+{
+    if (!say(l, what, NULL, 0) && l->blocked) {
+        l->unsaid = *what;
+        l->has_unsaid = true;
+    }
 }
 
 static bool tell_started(struct loop *l, struct slot *s, uint16_t type)
@@ -86,6 +99,7 @@ static bool tell_one(struct loop *l, struct slot *s, unsigned what)
     default:
         msg.type = IMSG_EXITED;
         msg.value = s->status;
+        msg.flags = s->flags & IMSG_TIMED_OUT;
         return say(l, &msg, NULL, 0);
     }
 }
@@ -103,7 +117,8 @@ static void tell(struct loop *l, struct slot *s)
             return;
         s->tell &= ~order[i];
     }
-    if (s->state == SLOT_ENDED && (s->flags & (IMSG_PARK | IMSG_LOGGED)) == 0)
+    /* The main process's stays: who takes this sandbox up must see that it has had its one. */
+    if (s->state == SLOT_ENDED && (s->flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN)) == 0)
         table_release(&l->table, s);
 }
 
@@ -123,6 +138,8 @@ static void list_some(struct loop *l)
             if (s->state == SLOT_ENDED) {
                 msg.flags |= IMSG_ENDED;
                 msg.value = s->status;
+            } else if (s->state == SLOT_STARTING) {
+                msg.flags |= IMSG_UNSURE;
             }
         }
         if (!say(l, &msg, NULL, 0))
@@ -134,6 +151,9 @@ static void list_some(struct loop *l)
 static void tell_all(struct loop *l)
 {
     l->blocked = false;
+    if (l->has_unsaid && !say(l, &l->unsaid, NULL, 0))
+        return;
+    l->has_unsaid = false;
     list_some(l);
     for (unsigned i = 0; i < l->table.used && !l->blocked; i++)
         if (l->table.slots[i].tell != 0)
@@ -221,6 +241,51 @@ static void move_logs(struct loop *l, struct slot *s)
     }
 }
 
+/* ---- deadlines ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Also after the exec's end: what it left running in its leaf is still its own. */
+static void kill_whole(struct slot *s, int signo)
+{
+    if (leaf_kill(s) == 0 || s->state == SLOT_ENDED)
+        return;
+    /* Each leads a session, and so a group, of its own from its first step on. */
+    if (kill(-s->pid, signo) < 0)
+        (void)kill(s->pid, signo);
+}
+
+/* Kills what has had its time. Returns for how long to poll: until the next deadline, or -1. */
+static int expire(struct loop *l)
+{
+    int64_t next = INT64_MAX, now = 0;
+
+    for (unsigned i = 0; i < l->table.used; i++) {
+        struct slot *s = &l->table.slots[i];
+
+        if (s->deadline == 0 || (s->state != SLOT_STARTING && s->state != SLOT_RUNNING))
+            continue;
+        if (now == 0)
+            now = now_ms();
+        if (s->deadline <= now) {
+            s->deadline = 0;
+            s->flags |= IMSG_TIMED_OUT;
+            kill_whole(s, SIGKILL);
+        } else if (s->deadline < next) {
+            next = s->deadline;
+        }
+    }
+    if (next == INT64_MAX)
+        return -1;
+    return next - now < INT_MAX ? (int)(next - now) : INT_MAX;
+}
+
 /* ---- requests ---- */
 
 static void on_exec(struct loop *l, const struct imsg *msg, const int *fds, int count)
@@ -235,12 +300,15 @@ static void on_exec(struct loop *l, const struct imsg *msg, const int *fds, int 
         failed.error = EAGAIN;
         if (s != NULL) {
             failed.step = start_exec(&l->table, s, msg, fds, count, &failed.error);
-            if (failed.step == 0)
+            if (failed.step == 0) {
+                if (msg->flags & IMSG_TIMEOUT)
+                    s->deadline = now_ms() + imsg_time(msg);
                 return;
+            }
             table_release(&l->table, s);
         }
     }
-    (void)say(l, &failed, NULL, 0);
+    answer(l, &failed);
 }
 
 static void on_signal_request(struct loop *l, const struct imsg *msg)
@@ -249,13 +317,13 @@ static void on_signal_request(struct loop *l, const struct imsg *msg)
 
     if (s == NULL || msg->value < 1 || msg->value > 64)
         return; /* it has been forgotten meanwhile: EXITED is under way */
-    /* Also after the exec's end: what it left running in its leaf is still its own. */
-    if ((msg->flags & IMSG_WHOLE_EXEC) && leaf_kill(s) == 0)
+    if (msg->flags & IMSG_WHOLE_EXEC) {
+        kill_whole(s, msg->value);
         return;
+    }
     if (s->state == SLOT_ENDED)
         return;
-    /* Each leads a session, and so a group, of its own from its first step on. */
-    if ((msg->flags & (IMSG_GROUP | IMSG_WHOLE_EXEC)) && kill(-s->pid, msg->value) == 0)
+    if ((msg->flags & IMSG_GROUP) && kill(-s->pid, msg->value) == 0)
         return;
     (void)kill(s->pid, msg->value);
 }
@@ -266,7 +334,7 @@ static void on_attach(struct loop *l, const struct imsg *msg)
     struct slot *s = table_find(&l->table, msg->id);
 
     if (s == NULL || (s->flags & IMSG_PARK) == 0) {
-        (void)say(l, &none, NULL, 0);
+        answer(l, &none);
         return;
     }
     s->tell |= TELL_ATTACHED;
@@ -325,7 +393,7 @@ static void lose_control(struct loop *l)
     (void)close(l->control);
     l->control = -1;
     l->list_at = NOT_LISTING;
-    l->blocked = false;
+    l->blocked = l->has_unsaid = false;
 }
 
 static void on_control(struct loop *l)
@@ -399,7 +467,7 @@ static unsigned gather(struct loop *l, struct pollfd *polled)
     unsigned count = POLL_FIXED;
 
     polled[POLL_CONTROL] =
-        (struct pollfd){.fd = l->control, .events = (short)(POLLIN | (l->blocked ? POLLOUT : 0))};
+        (struct pollfd){.fd = l->control, .events = l->blocked ? POLLOUT : POLLIN};
     polled[POLL_SIGNAL] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     polled[POLL_LISTEN] = (struct pollfd){.fd = l->listen, .events = POLLIN};
     for (unsigned i = 0; i < l->table.used; i++) {
@@ -439,7 +507,7 @@ void loop_run(struct init *init)
 
         reap(&l);
         count = gather(&l, polled);
-        if (poll(polled, count, -1) < 0)
+        if (poll(polled, count, expire(&l)) < 0)
             continue;
         if (polled[POLL_SIGNAL].revents != 0)
             drain_signals(l.signal_fd);

@@ -176,7 +176,7 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     *ret_error = EINVAL;
     s->id = msg->id;
-    s->flags = msg->flags;
+    s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE);
     if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0]) ||
         ((msg->flags & IMSG_TTY) && (msg->flags & IMSG_LOGGED)))
         return EXEC_STEP_REQUEST;

@@ -37,6 +37,7 @@ struct slot {
     unsigned tell;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     int status_fd;
+    int64_t deadline;            /* ms of CLOCK_MONOTONIC at which it is killed; 0 = none */
     int status;                  /* of wait(2) */
     struct exec_failure failure; /* when TELL_FAILED */
     int ends[3]; /* the supervisor's ends of stdin, stdout, stderr; a pty's master first; -1 = none

@@ -15,7 +15,8 @@
  *
  * Afterwards (with the supervisor): every exec has an id that the supervisor chose.
  *
- *   EXEC(id) + memfd [+ program] [+ logs]   ->
+ *   EXEC(id) + memfd [+ program] [+ logs]   ->      with TIMEOUT init itself kills all of it in
+ * time, whoever is there then to see it
  *   <- STARTED(id, pid) + the supervisor's ends, or EXEC_FAILED(id, step, errno)
  *   SIGNAL(id, signo)                       ->
  *   <- EXITED(id, wait status)
@@ -87,6 +88,10 @@ enum imsg_flags {
     IMSG_ENDED = 1 << 10,     /* SLOT: the process has ended */
     IMSG_GROUP = 1 << 11,     /* SIGNAL: its process group; an init that does not know this signals
                                  the process alone */
+    IMSG_TIMEOUT = 1 << 12, /* EXEC: value and error are its time (imsg_time); an init that does not
+                               know this leaves it to the supervisor */
+    IMSG_TIMED_OUT = 1 << 13, /* EXITED, SLOT: it was killed because its time was over */
+    IMSG_UNSURE = 1 << 14,    /* SLOT: STARTED or EXEC_FAILED is still to come */
 };
 
 /* Stages of the start, for STAGE and FAIL; names in boot.c of the launcher. */
@@ -137,16 +142,30 @@ struct imsg {
     uint32_t magic;
     uint16_t version, type;
     uint64_t id;
-    int32_t value;  /* SIGNAL: number; STARTED: pid in the outer namespace; EXITED: status as of
-                       wait(2); FAIL: operation index */
-    int32_t error;  /* errno, positive */
-    uint32_t step;  /* enum init_stage or enum exec_step */
-    uint32_t flags; /* enum imsg_flags */
+    int32_t value;       /* SIGNAL: number; EXEC with TIMEOUT: low half; STARTED: pid in the outer
+                            namespace; EXITED: status as of       wait(2); FAIL: operation index */
+    int32_t error;       /* errno, positive; EXEC with TIMEOUT: high half */
+    uint32_t step;       /* enum init_stage or enum exec_step */
+    uint32_t flags;      /* enum imsg_flags */
     uint16_t rows, cols; /* EXEC with TTY */
     uint32_t log_size;   /* EXEC with LOGGED: bytes of one segment */
 };
 
 _Static_assert(sizeof(struct imsg) == 40, "imsg is a wire format");
+
+/* Milliseconds that an exec may take, in EXEC with TIMEOUT; never negative. */
+static inline void imsg_set_time(struct imsg *msg, int64_t ms)
+{
+    msg->value = (int32_t)(uint32_t)((uint64_t)ms & 0xffffffffU);
+    msg->error = (int32_t)(uint32_t)((uint64_t)ms >> 32);
+}
+
+static inline int64_t imsg_time(const struct imsg *msg)
+{
+    uint64_t ms = (uint64_t)(uint32_t)msg->error << 32 | (uint32_t)msg->value;
+
+    return ms > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)ms;
+}
 
 /*
  * The memfd of EXEC: struct exec_header, then the strings: argv, then the environment, then user,
