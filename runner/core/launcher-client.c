@@ -14,6 +14,7 @@
 #include "launch/launcher.h"
 
 struct pending {
+    int request; /* owned; its memfd, until it has been sent */
     launch_cb cb;
     void *data;
     struct pending *next;
@@ -23,6 +24,7 @@ struct launcher_client {
     int sock; /* owned */
     uv_poll_t poll;
     struct pending *first, **last; /* owned; answered in order */
+    struct pending *unsent;        /* the first that the socket had no room for, or NULL */
     unsigned count;
     void (*on_gone)(void *data);
     void *data;
@@ -38,6 +40,10 @@ static void answer(struct launcher_client *c, int r, const struct launch_reply *
     if (c->first == NULL)
         c->last = &c->first;
     c->count--;
+    if (c->unsent == p) /* when all are answered for a launcher that is gone */
+        c->unsent = p->next;
+    if (p->request >= 0)
+        (void)close(p->request);
     p->cb(p->data, r, reply, fds, err);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
@@ -102,14 +108,11 @@ static void lost(struct launcher_client *c)
     c->on_gone(c->data);
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void read_all(struct launcher_client *c)
 {
-    struct launcher_client *c = h->data;
     struct launch_reply reply;
     int fds[2];
 
-    (void)status;
-    (void)events;
     while (!c->closing && !c->gone) {
         struct err err = ERR_NONE;
         int r = receive(c, &reply, fds);
@@ -129,6 +132,39 @@ static void on_readable(uv_poll_t *h, int status, int events)
     }
 }
 
+static int send_fd(int sock, int fd);
+static void on_event(uv_poll_t *h, int status, int events);
+
+static void watch(struct launcher_client *c)
+{
+    (void)uv_poll_start(&c->poll, UV_READABLE | (c->unsent != NULL ? UV_WRITABLE : 0), on_event);
+}
+
+/* What the socket takes. A failure other than want of room is the launcher's end, which the reader
+ * hears of. */
+static int flush(struct launcher_client *c)
+{
+    while (c->unsent != NULL) {
+        int r = send_fd(c->sock, c->unsent->request);
+
+        if (r < 0)
+            return r;
+        (void)close(take_fd(&c->unsent->request));
+        c->unsent = c->unsent->next;
+    }
+    return 0;
+}
+
+static void on_event(uv_poll_t *h, int status, int events)
+{
+    struct launcher_client *c = h->data;
+
+    if (status == 0 && (events & UV_WRITABLE) != 0 && flush(c) == 0)
+        watch(c);
+    if (status != 0 || (events & UV_READABLE) != 0)
+        read_all(c);
+}
+
 int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), void *data,
                         struct launcher_client **ret)
 {
@@ -144,7 +180,7 @@ int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), 
     r = uv_poll_init(loop, &c->poll, sock);
     if (r == 0) {
         c->poll.data = c;
-        r = uv_poll_start(&c->poll, UV_READABLE, on_readable);
+        r = uv_poll_start(&c->poll, UV_READABLE, on_event);
     }
     if (r < 0) {
         free(c);
@@ -195,8 +231,8 @@ static int send_fd(int sock, int fd)
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err)
 {
-    auto_close int fd = FD_NONE;
     struct pending *p;
+    bool waits;
     int r;
 
     if (c->gone || c->closing)
@@ -207,15 +243,28 @@ int launcher_client_send(struct launcher_client *c, const struct buf *request, l
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "launcher request");
-    fd = memfd_sealed("rind-request", request->data, request->len);
-    r = fd < 0 ? fd : send_fd(c->sock, fd);
-    if (r < 0) {
+    *p = (struct pending){.cb = cb, .data = data};
+    p->request = memfd_sealed("rind-request", request->data, request->len);
+    r = p->request;
+    waits = c->unsent != NULL; /* behind others */
+    if (r >= 0 && !waits) {
+        r = send_fd(c->sock, p->request);
+        waits = r == -EAGAIN;
+    }
+    if (p->request < 0 || (r < 0 && !waits)) {
+        if (p->request >= 0)
+            (void)close(p->request);
         free(p);
         return err_errno(err, r, "send to the launcher");
     }
-    *p = (struct pending){.cb = cb, .data = data};
     *c->last = p;
     c->last = &p->next;
     c->count++;
+    if (!waits)
+        (void)close(take_fd(&p->request));
+    else if (c->unsent == NULL)
+        c->unsent = p;
+    if (waits)
+        watch(c);
     return 0;
 }

@@ -26,8 +26,9 @@ int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), 
  * callbacks. */
 void launcher_client_close(struct launcher_client *c);
 
-/* Sends a request built by launch_begin … launch_end. -EAGAIN when too many are pending
- * (LAUNCHER_PENDING_MAX). cb is not called when this fails. */
+/* Sends a request built by launch_begin … launch_end, or keeps it until the socket has room (its
+ * memfd with it). -EAGAIN when too many are pending (LAUNCHER_PENDING_MAX). cb is not called when
+ * this fails. */
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err);
-enum { LAUNCHER_PENDING_MAX = 4096 };
+enum { LAUNCHER_PENDING_MAX = 8192 };
