@@ -89,6 +89,8 @@ int cgroup_enter(const int *tasks, int count);
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
 /* Waits until all have stopped (or may run). -ETIMEDOUT after a second; then nothing is frozen. */
 int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err);
+/* Whether it is frozen by cgroup_freeze: 1, 0, or a negative errno. */
+int cgroup_frozen(const struct cgroup *c);
 /* Processes that the memory controller has killed in it so far; 0 when there is no memory
  * controller. */
 int cgroup_oom_kills(const struct cgroup *c, uint64_t *ret);

@@ -264,13 +264,33 @@ static int freeze_v2(int dir_fd, bool freeze)
  * init keeps the users' processes in `u` of its subtree, and itself and helpers (file operations on
  * a paused sandbox) outside of it; before it has, everything stops.
  */
+static int open_users(const struct cgroup *c)
+{
+    return c->exec_fd < 0 ? FD_NONE
+                          : openat(c->exec_fd, "u", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 static int freeze_users(const struct cgroup *c, bool freeze)
 {
-    auto_close int users =
-        c->exec_fd < 0 ? FD_NONE
-                       : openat(c->exec_fd, "u", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int users = open_users(c);
 
     return freeze_v2(users >= 0 ? users : c->dir_fd[c->v2], freeze);
+}
+
+int cgroup_frozen(const struct cgroup *c)
+{
+    auto_close int users = c->v2 != CG_NOWHERE ? open_users(c) : FD_NONE;
+    int dir_fd = c->v2 == CG_NOWHERE ? freezer_fd(c) : users >= 0 ? users : c->dir_fd[c->v2];
+    char text[CG_SMALL_MAX];
+    int r;
+
+    if (dir_fd < 0)
+        return 0; /* nobody could have frozen it */
+    r = cg_read(dir_fd, c->v2 != CG_NOWHERE ? "cgroup.freeze" : "freezer.state", text);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    /* FREEZING, too: whoever froze it died at it. */
+    return strcmp(text, c->v2 != CG_NOWHERE ? "0\n" : "THAWED\n") != 0;
 }
 
 static int set_frozen(const struct cgroup *c, bool freeze)

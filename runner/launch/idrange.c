@@ -184,7 +184,7 @@ static int open_locked(int registry_fd, const struct idrange *r, const char *nam
 }
 
 /* Short enough for one write into one page of the file: a crash leaves all of it or nothing. */
-static int write_owner(int fd, const char *owner)
+static int write_owner(int fd, const char *owner, bool durable)
 {
     size_t len = owner != NULL ? strlen(owner) : 0;
     ssize_t n;
@@ -196,12 +196,13 @@ static int write_owner(int fd, const char *owner)
         if ((size_t)n != len)
             return -EIO;
     }
-    if (ftruncate(fd, (off_t)len) < 0 || fsync(fd) < 0)
+    if (ftruncate(fd, (off_t)len) < 0 || (durable && fsync(fd) < 0))
         return -errno;
     return 0;
 }
 
-int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
+static int set_owner(int registry_fd, const struct idrange *r, const char *owner, bool durable,
+                     struct err *err)
 {
     auto_close int fd = FD_NONE;
     char name[NAME_LEN];
@@ -214,11 +215,21 @@ int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner,
     fd = open_locked(registry_fd, r, name);
     if (fd < 0)
         return err_errno(err, fd, "open id range %s", name);
-    code = write_owner(fd, owner);
+    code = write_owner(fd, owner, durable);
     /* The name of a file that idrange_take made has to last, too. */
-    if (code == 0 && owner != NULL && fsync(registry_fd) < 0)
+    if (code == 0 && durable && owner != NULL && fsync(registry_fd) < 0)
         code = -errno;
     return code < 0 ? err_errno(err, code, "write id range %s", name) : 0;
+}
+
+int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
+{
+    return set_owner(registry_fd, r, owner, true, err);
+}
+
+int idrange_claim(int registry_fd, const struct idrange *r, const char *owner, struct err *err)
+{
+    return set_owner(registry_fd, r, owner, false, err);
 }
 
 /* Locks the range's file if it is there and nobody holds it; the name leads to it then, and nobody

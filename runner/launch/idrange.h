@@ -56,6 +56,9 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
 /* Writes or clears the reservation; owner is "<state directory>\n<id>\n" or NULL. Durable before it
  * returns: two fsyncs, so a sandbox that is never stopped and kept (--rm) should do without. */
 int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err);
+/* The same for one that runs, so that nobody takes its range between the death of who holds it and
+ * the start of who takes it up: without a sync, which a power failure would need. */
+int idrange_claim(int registry_fd, const struct idrange *r, const char *owner, struct err *err);
 /* Clears the reservation and closes our copy of the lock: the range is free again once nobody else
  * holds the description. The file is unlinked when that is so at once; else it stays, empty, and is
  * used again. */

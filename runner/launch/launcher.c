@@ -276,7 +276,18 @@ static int step_ids(struct start *st, struct err *err)
 
 static int step_dir(struct start *st, struct err *err)
 {
-    return st->reopened ? 0 : sandbox_dir_make(st->l, st->s, err);
+    auto_free char *owner = NULL;
+    int r;
+
+    if (st->reopened)
+        return 0;
+    r = sandbox_dir_make(st->l, st->s, err);
+    if (r < 0 || !st->s->kept)
+        return r;
+    owner = sandbox_owner(st->l, st->s->id);
+    if (owner == NULL)
+        return err_errno(err, -ENOMEM, "start sandbox");
+    return idrange_claim(st->l->ids_fd, &st->s->ids, owner, err);
 }
 
 static int step_cgroup(struct start *st, struct err *err)
@@ -484,15 +495,19 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
 
     if (cgroups)
         first = cgroup_remove(l->cgroups, s->id, err);
+    if (first == 0 && s->kept && s->dir_fd >= 0)
+        first = sandbox_dir_forget(s, err);
+    if (first < 0)
+        return first;
     if (s->dir_fd >= 0) {
-        r = sandbox_dir_remove(l, s->id, first == 0 ? err : NULL);
-        if (first == 0)
-            first = r;
+        r = sandbox_dir_remove(l, s->id, err);
+        if (r < 0)
+            return r;
     }
     /* Files that stayed behind carry the ids: the range is not given to somebody else. */
-    if (first == 0 && s->ids.lock_fd >= 0)
+    if (s->ids.lock_fd >= 0)
         idrange_release(l->ids_fd, &s->ids);
-    return first;
+    return 0;
 }
 
 static void start_undo(const struct start *st)

@@ -66,8 +66,10 @@ int launcher_stop(struct launcher *l, const char *id, struct err *err);
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err);
 
 /* Finds a kept sandbox whose init outlived its launcher. -ESRCH: its init is gone (it is stopped).
- * -ENOENT: no such sandbox. */
-int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, struct err *err);
+ * -ENOENT: no such sandbox. -EAGAIN: its init does not listen, because it is about to, or to end:
+ * ask again. *ret_frozen: whether its processes are paused. */
+int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
+                   struct err *err);
 
 /*
  * A TCP socket (family 4 or 6) of the sandbox's net namespace, not connected, non-blocking. Returns
@@ -79,7 +81,8 @@ int launcher_socket(struct launcher *l, const char *id, int family, struct err *
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);
 
-/* Takes the reservations of kept sandboxes whose init is gone, after a reboot or a crash. */
+/* Takes the reservations of kept sandboxes whose init is gone, after a reboot or a crash, and gives
+ * back those of sandboxes that are no more. One launcher of a state directory at a time. */
 int launcher_recover(struct launcher *l, struct err *err);
 
 /* Counters of its cgroups into the reply. -ENOENT. */
@@ -102,6 +105,7 @@ struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* of init */
     unsigned base;
+    int frozen; /* LAUNCH_ADOPT: whether its processes are paused */
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     char message[480];                                        /* NUL-terminated */

@@ -92,7 +92,33 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     return 0;
 }
 
-static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *ret, struct err *err)
+static void recover(struct launcher *l, struct sandbox *s, const char *owner)
+{
+    (void)sandbox_end_leftovers(l, s->id, NULL);
+    (void)cgroup_remove(l->cgroups, s->id, NULL);
+    if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
+        (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);
+}
+
+/* Nobody listens: -ESRCH when its lock says that its init is gone, -EAGAIN when not yet. What dies
+ * with an init that nobody waited for is waited for here. */
+static int not_listening(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    auto_free char *owner = sandbox_owner(l, s->id);
+    int r = sandbox_dir_lock(s);
+
+    if (r == -EWOULDBLOCK)
+        return err_set(err, -EAGAIN, "sandbox %s: its init does not listen", s->id);
+    if (r < 0)
+        return err_errno(err, r, "lock of sandbox %s", s->id);
+    if (owner == NULL)
+        return err_errno(err, -ENOMEM, "sandbox %s", s->id);
+    recover(l, s, owner);
+    return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
+}
+
+static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *ret, bool *ret_frozen,
+                 struct err *err)
 {
     auto_close int control = FD_NONE;
     auto_close int pidfd = FD_NONE;
@@ -103,7 +129,7 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
         return r;
     control = sandbox_socket_connect(s, err);
     if (control == -ECONNREFUSED || control == -ENOENT)
-        return -ESRCH;
+        return not_listening(l, s, err);
     if (control < 0)
         return control;
     s->pidfd = sandbox_socket_peer(control, &s->pid, err);
@@ -112,6 +138,10 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
     r = cgroup_open(l->cgroups, s->id, &s->cgroup, err);
     if (r < 0)
         return r;
+    r = cgroup_frozen(s->cgroup);
+    if (r < 0)
+        return err_errno(err, r, "sandbox %s: whether it is paused", s->id);
+    *ret_frozen = r > 0;
     pidfd = fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3);
     if (pidfd < 0)
         return err_errno(err, -errno, "sandbox %s", s->id);
@@ -120,7 +150,8 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
     return 0;
 }
 
-int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, struct err *err)
+int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
+                   struct err *err)
 {
     struct sandbox *s;
     int r;
@@ -130,14 +161,25 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
     s = sandbox_new(id);
     if (s == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", id);
-    r = adopt(l, s, ret, err);
+    r = adopt(l, s, ret, ret_frozen, err);
     if (r < 0) {
         sandbox_free(s);
-        return r == -ESRCH ? err_set(err, r, "sandbox %s is stopped", id) : r;
+        return r;
     }
     s->next = l->sandboxes;
     l->sandboxes = s;
     return 0;
+}
+
+static bool is_kept(void *data, const char *id)
+{
+    const struct launcher *l = data;
+    char keep[LAUNCH_ID_MAX + 8];
+
+    if (!launch_id_ok(id))
+        return false;
+    (void)snprintf(keep, sizeof(keep), "%.63s/" KEEP_FILE, id);
+    return faccessat(l->sandboxes_fd, keep, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 /* Calls fn for each kept sandbox on disk. */
@@ -156,14 +198,10 @@ static int each_kept(struct launcher *l, int (*fn)(struct launcher *, const char
     }
     while (r == 0) {
         const struct dirent *e = readdir(d);
-        char keep[LAUNCH_ID_MAX + 8];
 
         if (e == NULL)
             break;
-        if (!launch_id_ok(e->d_name))
-            continue;
-        (void)snprintf(keep, sizeof(keep), "%.63s/keep", e->d_name);
-        if (faccessat(l->sandboxes_fd, keep, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        if (launch_id_ok(e->d_name) && is_kept(l, e->d_name))
             r = fn(l, e->d_name, data);
     }
     (void)closedir(d);
@@ -199,12 +237,8 @@ static int recover_one(struct launcher *l, const char *id, void *data)
         return -ENOMEM;
     }
     /* What lives holds its lock; what cannot be opened is the supervisor's to report. */
-    if (sandbox_dir_open(l, s, NULL) == 0) {
-        (void)sandbox_end_leftovers(l, id, NULL);
-        (void)cgroup_remove(l->cgroups, id, NULL);
-        if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
-            (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);
-    }
+    if (sandbox_dir_open(l, s, NULL) == 0)
+        recover(l, s, owner);
     sandbox_free(s);
     return 0;
 }
@@ -213,5 +247,7 @@ int launcher_recover(struct launcher *l, struct err *err)
 {
     int r = each_kept(l, recover_one, NULL, err);
 
+    if (r == 0)
+        r = idrange_sweep(l->ids_fd, l->state_dir, is_kept, l, err);
     return r < 0 ? err_errno(err, r, "take up the sandboxes") : 0;
 }

@@ -14,7 +14,6 @@
 #include "proto/rmtree.h"
 #include "proto/syscalls.h"
 
-#define KEEP_FILE   "keep"
 #define SOCKET_FILE "init.sock"
 
 enum { PEERPIDFD = 77 }; /* SO_PEERPIDFD, Linux 6.5 */
@@ -32,14 +31,15 @@ static int lock_file(int dir_fd)
 
 static int fill(const struct sandbox *s, int dir_fd)
 {
-    if (s->kept && (mknodat(dir_fd, KEEP_FILE, S_IFREG | 0600, 0) < 0))
-        return -errno;
     /* The root directory's own attributes come from upper: it is the sandbox's root's. Whoever
      * starts us has a umask that is theirs alone. */
     if (mkdirat(dir_fd, "upper", 0755) < 0 || fchmodat(dir_fd, "upper", 0755, 0) < 0 ||
         mkdirat(dir_fd, "work", 0700) < 0)
         return -errno;
     if (fchownat(dir_fd, "upper", s->ids.base, s->ids.base, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    /* Last, as it goes first: what has it is whole, and everything else is the sweep's. */
+    if (s->kept && mknodat(dir_fd, KEEP_FILE, S_IFREG | 0600, 0) < 0)
         return -errno;
     return 0;
 }
@@ -116,6 +116,22 @@ int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
     if (r == -EWOULDBLOCK)
         return err_set(err, -EBUSY, "sandbox %s is running", s->id);
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
+}
+
+int sandbox_dir_lock(struct sandbox *s)
+{
+    if (s->lock_fd < 0)
+        s->lock_fd = lock_file(s->dir_fd);
+    return s->lock_fd < 0 ? take_fd(&s->lock_fd) : 0;
+}
+
+int sandbox_dir_forget(struct sandbox *s, struct err *err)
+{
+    int r = sandbox_dir_lock(s);
+
+    if (r == 0 && unlinkat(s->dir_fd, KEEP_FILE, 0) < 0 && errno != ENOENT)
+        r = -errno;
+    return r < 0 ? err_errno(err, r, "remove the files of sandbox %s", s->id) : 0;
 }
 
 /* Its name is beneath the directory's descriptor: a state directory's path may be longer than a

@@ -15,6 +15,9 @@ struct cgroup_host;
 struct err;
 struct launcher;
 
+#define KEEP_FILE                                                                                  \
+    "keep" /* in the directory of a kept one: there from its whole make to its removal */
+
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
     int dir_fd;  /* owned; sandboxes/<id> */
@@ -60,6 +63,11 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
 /* As it is, without the lock, which its init holds. */
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
+/* Its lock, if nobody holds it: -EWOULDBLOCK. Nothing when we have it. */
+int sandbox_dir_lock(struct sandbox *s);
+/* The first step of a removal: a kept one is nobody's any more, so that what is left of it when we
+ * are killed is swept. */
+int sandbox_dir_forget(struct sandbox *s, struct err *err);
 /* A bound socket for init to listen on, and a connection to it once it does. Return the fd. */
 int sandbox_socket_bind(const struct sandbox *s, struct err *err);
 int sandbox_socket_connect(const struct sandbox *s, struct err *err);

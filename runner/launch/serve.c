@@ -116,8 +116,10 @@ static int do_adopt(struct launcher *l, const struct launch_request *q, struct a
                     struct err *err)
 {
     struct launch_result res;
-    int r = launcher_adopt(l, q->id, &res, err);
+    bool frozen = false;
+    int r = launcher_adopt(l, q->id, &res, &frozen, err);
 
+    a->reply.frozen = frozen;
     if (r == 0)
         take_result(a, &res);
     return r;

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -33,13 +34,14 @@ static int take_lock(int dir_fd)
 
 /* The range that its files carry, unless somebody has it by now. The sandbox's root may have given
  * its root directory to any id of the range: all lead to the same one. */
-static void take_ids(struct launcher *l, int dir_fd, struct idrange *ret)
+static void take_ids(struct launcher *l, int dir_fd, const char *id, struct idrange *ret)
 {
+    auto_free char *owner = sandbox_owner(l, id); /* of one whose removal was cut off */
     struct stat st;
 
     if (fstatat(dir_fd, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid < IDRANGE_FIRST)
         return;
-    (void)idrange_retake(l->ids_fd, st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE, NULL,
+    (void)idrange_retake(l->ids_fd, st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE, owner,
                          ret, NULL);
 }
 
@@ -66,14 +68,14 @@ static bool sweep_one(struct launcher *l, const char *id)
 
     if (dir < 0)
         return false;
-    if (faccessat(dir, "keep", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+    if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return false; /* a supervisor's: stopped, not forgotten */
     lock = take_lock(dir);
     if (lock == -ENOENT)
         return sandbox_dir_remove(l, id, NULL) == 0;
     if (lock < 0)
         return false;
-    take_ids(l, dir, &ids);
+    take_ids(l, dir, id, &ids);
     r = remove_dead(l, id);
     /* Only when no file carries them any more. */
     if (r == 0)
