@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -22,6 +23,7 @@
 #include "api/route.h"
 #include "api/settings.h"
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -42,6 +44,8 @@ enum {
     BACKLOG = 1024,       /* a unix socket's connect() fails at once when it is full */
     STOP_GRACE_MS = 2000,
     FDS_WANTED = 65536,
+    LOCK_WAIT_MS = 2000, /* for what is left of a daemon that was killed */
+    LOCK_RETRY_MS = 20,
 };
 
 static const char socket_group[] = "rind";
@@ -149,16 +153,25 @@ static int make_dir(int at, const char *path, mode_t mode, uid_t owner, struct e
     return take_fd(&fd);
 }
 
-/* One daemon a state directory. */
+/*
+ * One daemon a state directory. Both of its processes hold the lock: a supervisor that has not
+ * noticed yet that its launcher is dead would write what its successor reads. It ends at once; so
+ * who finds the lock taken looks again for a moment.
+ */
 static int take_lock(int state_fd, struct err *err)
 {
+    const struct timespec pause = {.tv_nsec = LOCK_RETRY_MS * 1000000};
+    const int64_t deadline = clock_mono_ms() + LOCK_WAIT_MS;
     auto_close int fd =
         openat(state_fd, "serve.lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     if (fd < 0)
         return err_errno(err, -errno, "serve.lock");
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return err_set(err, -EBUSY, "another rind serve works in this state directory");
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (clock_mono_ms() >= deadline)
+            return err_set(err, -EBUSY, "another rind serve works in this state directory");
+        (void)nanosleep(&pause, NULL);
+    }
     return take_fd(&fd);
 }
 
@@ -301,7 +314,9 @@ static void on_launcher_gone(void *data)
 
     d->lost = true;
     log_error("serve", "the launcher is gone");
-    stop(d);
+    /* A successor may take up the sandboxes now: nobody here must see that happen, or say
+     * anything of it. Clients are told by the end of their connections. */
+    _exit(1);
 }
 
 /* Only now: who connects finds every sandbox that there was. */
@@ -385,7 +400,6 @@ static int supervisor_main(struct serve *s, int sock)
     }
     /* What the launcher holds is not the supervisor's. */
     launcher_free(take(s->launcher));
-    (void)close(take_fd(&s->lock_fd));
     if (daemon_open(&d, s, sock, &err) < 0) {
         log_error("serve", "%s", err.msg);
         return 1;

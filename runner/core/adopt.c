@@ -1,7 +1,13 @@
 /*
  * The start of a supervisor: every sandbox on disk is taken up. One whose init lives is asked for
  * its execs (LIST); one whose init is gone is stopped; one whose files cannot be read is broken,
- * and the others do not suffer for it. What the launcher keeps and nobody here knows is released.
+ * and the others do not suffer for it. What was half made or half removed, and what the launcher
+ * keeps and nobody here knows, is a leftover (leftovers.c): it is nobody's sandbox any more, and
+ * its name is free.
+ *
+ * What is on disk says what somebody wanted; what runs is said by init and by the launcher alone.
+ * No answer of an init is waited for without a deadline: one that was taken over from inside must
+ * not keep the others from being served.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,24 +18,25 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "core/events.h"
 #include "core/launcher-client.h"
+#include "core/leftovers.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 
-enum { LIST_MAX = 1 << 20 };
-
-static void one_answered(struct supervisor *sup)
-{
-    if (--sup->adopting == 0 && sup->on_ready != NULL)
-        sup->on_ready(sup->data);
-}
+enum {
+    LIST_MAX = 1 << 20,
+    LIST_WAIT_MS = 10000, /* for init to tell of its execs */
+    RETRY_MS = 25,        /* of an adoption whose init does not listen yet, or is about to end */
+    RETRIES_MAX = 400,
+};
 
 /* ---- what init says ---- */
 
@@ -43,17 +50,38 @@ static void adopt_exec(struct sandbox *s, const struct imsg *msg)
     if (msg->id > s->last_exec_id)
         s->last_exec_id = msg->id;
     e = exec_adopt(s, msg->id, msg->flags, msg->value, ended);
-    if (e == NULL || (msg->flags & IMSG_MAIN) == 0)
+    if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->main != NULL)
         return;
     s->main = exec_ref(e);
     exec_listen(e, &sandbox_main_events, s);
 }
 
-static enum sandbox_state state_with_init(const struct sandbox *s)
+/* The main process runs; whether its start was written down before is another matter. */
+static void take_up_running(struct sandbox *s)
 {
-    if (s->main != NULL)
-        return s->state == SANDBOX_PAUSED ? SANDBOX_PAUSED : SANDBOX_RUNNING;
-    return s->has_exit ? SANDBOX_STOPPED : SANDBOX_CREATED;
+    bool known =
+        s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPING;
+
+    if (!known) {
+        s->has_exit = false;
+        s->started_ms = clock_wall_ms();
+    }
+    s->state = exec_get_state(s->main) == EXEC_STARTING ? SANDBOX_STARTING
+               : s->frozen                              ? SANDBOX_PAUSED
+                                                        : SANDBOX_RUNNING;
+}
+
+static void take_up_state(struct sandbox *s)
+{
+    bool stopping = s->state == SANDBOX_STOPPING;
+
+    if (s->main != NULL) {
+        take_up_running(s);
+        s->stop_again = stopping; /* somebody asked for it */
+        return;
+    }
+    s->state = s->has_exit ? SANDBOX_STOPPED : SANDBOX_CREATED;
+    s->stop_again = stopping;
 }
 
 /* The clients of these died with the supervisor that they were connected to. */
@@ -66,23 +94,39 @@ static void end_unkept(struct sandbox *s)
     }
 }
 
+/* It is taken up, with whatever came of it. */
+static void answered(struct sandbox *s)
+{
+    s->adopting = false;
+    (void)uv_timer_stop(&s->timer);
+    if (--s->sup->adopting == 0 && s->sup->on_ready != NULL)
+        s->sup->on_ready(s->sup->data);
+}
+
+static void broken(struct sandbox *s, const char *why)
+{
+    log_warn("supervisor", "id=%s cannot be taken up: %s", s->id, why);
+    (void)snprintf(s->error, sizeof(s->error), "%s", why);
+    s->state = SANDBOX_BROKEN;
+    answered(s);
+}
+
 static void list_done(struct sandbox *s)
 {
-    s->listed = true;
-    s->state = state_with_init(s);
+    take_up_state(s);
     process_load_all(s);
     end_unkept(s);
     events_emit(s->sup->events, "adopt", s->id, sandbox_name(s), NULL);
-    /* It ended while nobody listened: init has kept how. */
+    answered(s);
     if (s->main != NULL && exec_get_state(s->main) == EXEC_ENDED)
-        sandbox_main_events.exited(s, s->main);
-    sandbox_touch(s);
-    one_answered(s->sup);
+        sandbox_main_events.exited(s, s->main); /* while nobody listened: init has kept how */
+    else
+        sandbox_goes_on(s);
 }
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
-    if (s->listed)
+    if (!s->adopting)
         return;
     if (msg->type == IMSG_SLOT)
         adopt_exec(s, msg);
@@ -90,118 +134,133 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
         list_done(s);
 }
 
+static void on_list_late(uv_timer_t *h)
+{
+    broken(h->data, "its init does not tell what runs in it; remove it with force");
+}
+
 /* ---- what the launcher says ---- */
 
-static void is_stopped(struct sandbox *s, bool wanted)
+static bool ran(const struct sandbox *s)
 {
-    bool ran =
-        s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STARTING;
+    return s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
+           s->state == SANDBOX_STARTING || s->state == SANDBOX_STOPPING;
+}
 
-    /* A reboot or the kernel ended it: nobody saw how. */
-    if (ran && !s->has_exit) {
-        s->has_exit = true;
-        s->exit_code = 128 + 9;
+/* A reboot or the kernel ended it: nobody saw how. */
+static void killed_unseen(struct sandbox *s)
+{
+    if (s->has_exit)
+        return;
+    s->has_exit = true;
+    s->exit_code = 128 + 9;
+}
+
+static void is_stopped(struct sandbox *s)
+{
+    if (ran(s))
+        killed_unseen(s);
+    if (s->state != SANDBOX_STOPPED) {
+        s->state = SANDBOX_STOPPED;
+        sandbox_save_state(s);
     }
-    s->state = SANDBOX_STOPPED;
     process_load_all(s);
-    s->user_stopped = !wanted && s->spec->restart != RESTART_ALWAYS;
+    s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
+    answered(s);
     sandbox_maybe_restart(s);
 }
 
-/* An adoption under way. */
-struct adoption {
-    struct sandbox *s;
-    bool wanted;
-};
+void sandbox_adoption_cut_off(struct sandbox *s)
+{
+    if (s->main == NULL && ran(s)) {
+        killed_unseen(s);
+        s->state = SANDBOX_STOPPING;
+        s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
+    } else {
+        take_up_state(s);
+    }
+    process_load_all(s);
+    answered(s);
+}
+
+static int ask(struct sandbox *s, struct err *err);
+
+static void on_retry(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+    struct err err = ERR_NONE;
+
+    if (ask(s, &err) < 0)
+        broken(s, err.msg);
+}
+
+static int listen_to_init(struct sandbox *s, int fds[2])
+{
+    const struct imsg list = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_LIST};
+    int r = sandbox_open_channel(s, fds);
+
+    if (r == 0)
+        r = channel_post(s->channel, &list, NULL, 0);
+    if (r == 0)
+        (void)uv_timer_start(&s->timer, on_list_late, LIST_WAIT_MS, 0);
+    return r;
+}
 
 static void on_adopted(void *data, int r, const struct launch_reply *reply, int fds[2],
                        const struct err *err)
 {
-    const struct imsg list = {.magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = IMSG_LIST};
-    struct adoption *a = data;
-    struct sandbox *s = a->s;
-    bool wanted = a->wanted;
+    struct sandbox *s = data;
 
-    (void)reply;
-    free(a);
     s->launching = false;
-    if (r == 0)
-        r = sandbox_open_channel(s, fds);
-    if (r == 0)
-        r = channel_post(s->channel, &list, NULL, 0);
-    if (r == -ESRCH) {
-        is_stopped(s, wanted);
-        one_answered(s->sup);
-    } else if (r < 0) {
-        log_warn("supervisor", "id=%s cannot be taken up: %s", s->id,
-                 err != NULL ? err->msg : strerror(-r));
-        (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : strerror(-r));
-        s->state = SANDBOX_BROKEN;
-        one_answered(s->sup);
-    } /* else LIST_END answers */
+    if (r == 0) {
+        s->frozen = reply->frozen != 0;
+        r = listen_to_init(s, fds);
+    }
+    if (!s->adopting || r == -ECANCELED || r == -EPIPE)
+        ; /* removed meanwhile, or the supervisor stops */
+    else if (r == -ESRCH)
+        is_stopped(s);
+    else if (r == -EAGAIN && s->adopt_tries++ < RETRIES_MAX)
+        (void)uv_timer_start(&s->timer, on_retry, RETRY_MS, 0);
+    else if (r < 0)
+        broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+    /* else LIST_END answers */
     sandbox_unref(s);
 }
 
-static int ask(struct sandbox *s, bool wanted, struct err *err)
+static int ask(struct sandbox *s, struct err *err)
 {
-    auto_buf struct buf b = BUF_INIT(0);
-    struct adoption *a = calloc(1, sizeof(*a));
-    int r;
+    int r = sandbox_send_verb(s, LAUNCH_ADOPT, on_adopted, err);
 
-    if (a == NULL)
-        return err_errno(err, -ENOMEM, "take up %s", s->id);
-    *a = (struct adoption){.s = s, .wanted = wanted};
-    launch_begin(&b, LAUNCH_ADOPT);
-    launch_put_string(&b, TAG_ID, s->id);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_adopted, a, err);
-    if (r < 0) {
-        free(a);
-        return r;
-    }
-    sandbox_ref(s);
-    s->launching = true;
-    s->sup->adopting++;
-    return 0;
-}
-
-/* ---- what is to go ---- */
-
-static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
-{
-    (void)data;
-    (void)r;
-    (void)reply;
-    (void)fds;
-    (void)err;
-}
-
-static void send_ignored(struct supervisor *sup, const char *id, enum launch_verb verb)
-{
-    auto_buf struct buf b = BUF_INIT(0);
-
-    launch_begin(&b, verb);
-    launch_put_string(&b, TAG_ID, id);
-    if (launch_end(&b) == 0)
-        (void)launcher_client_send(sup->launcher, &b, on_ignored, NULL, NULL);
-}
-
-/* Ends an init that may live, so that what it holds can be released. It has to be taken up first:
- * the launcher kills what it knows. */
-static void end_unknown(struct supervisor *sup, const char *id)
-{
-    send_ignored(sup, id, LAUNCH_ADOPT);
-    send_ignored(sup, id, LAUNCH_KILL);
+    s->launching = r == 0;
+    return r;
 }
 
 /* ---- what is on disk ---- */
 
+static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, struct spec *spec,
+                                    const struct stored_state *st)
+{
+    struct sandbox *s = sandbox_alloc(sup, id, spec);
+
+    if (s == NULL)
+        return NULL;
+    s->state = st->state;
+    s->created_ms = st->created_ms;
+    s->started_ms = st->started_ms;
+    s->finished_ms = st->finished_ms;
+    s->restarts = st->restarts;
+    s->oom_killed = st->oom_killed;
+    s->has_exit = st->exit_code >= 0;
+    s->exit_code = st->exit_code;
+    s->wanted = st->wanted;
+    return s;
+}
+
 static void take_up(void *data, const char *id)
 {
     struct supervisor *sup = data;
-    struct stored_state st = {.exit_code = -1};
+    struct stored_state st = {.state = SANDBOX_BROKEN, .exit_code = -1};
     struct spec *spec = NULL;
     struct err err = ERR_NONE;
     struct sandbox *s;
@@ -210,29 +269,22 @@ static void take_up(void *data, const char *id)
     if (!launch_id_ok(id) || strlen(id) != SANDBOX_ID_LEN)
         return;
     r = store_load(sup->store, id, &spec, &st, &err);
-    if (r < 0)
-        log_warn("supervisor", "id=%s is broken: %s", id, err.msg);
-    s = sandbox_alloc(sup, id, spec);
-    if (s == NULL)
+    if (r == 0 && (st.state == SANDBOX_CREATING || st.state == SANDBOX_REMOVING)) {
+        leftovers_add(sup, id, spec != NULL && spec->name != NULL ? spec->name : id);
+        spec_free(spec);
         return;
-    s->state = r < 0 ? SANDBOX_BROKEN : st.state;
-    s->created_ms = st.created_ms;
-    s->started_ms = st.started_ms;
-    s->finished_ms = st.finished_ms;
-    s->restarts = st.restarts;
-    s->oom_killed = st.oom_killed;
-    s->has_exit = st.exit_code >= 0;
-    s->exit_code = st.exit_code;
-    if (r < 0) {
-        s->spec = spec_new();
-        (void)snprintf(s->error, sizeof(s->error), "%s", err.msg);
-    } else if (st.state == SANDBOX_CREATING || st.state == SANDBOX_REMOVING) {
-        end_unknown(sup, id); /* half made, or half gone */
-        (void)sandbox_remove(s, true, NULL, NULL, NULL);
-    } else if (ask(s, st.wanted, &err) < 0) {
-        s->state = SANDBOX_BROKEN;
-        (void)snprintf(s->error, sizeof(s->error), "%s", err.msg);
     }
+    s = alloc_stored(sup, id, r == 0 ? spec : spec_new(), &st);
+    if (s == NULL) {
+        spec_free(spec);
+        return;
+    }
+    sup->adopting++;
+    s->adopting = true;
+    if (r == 0)
+        r = ask(s, &err);
+    if (r < 0)
+        broken(s, err.msg);
 }
 
 static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -246,16 +298,15 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
     if (r == 0 && fds[0] >= 0 && lseek(fds[0], 0, SEEK_SET) == 0 &&
         file_read_fd(fds[0], LIST_MAX, &ids, &len, NULL) == 0) {
         for (const char *id = ids; id < ids + len; id += strlen(id) + 1)
-            if (launch_id_ok(id) && sandbox_find(sup, id) == NULL) {
-                /* Its creation or removal was cut off between the launcher's tree and ours. */
-                end_unknown(sup, id);
-                send_ignored(sup, id, LAUNCH_RELEASE);
-            }
+            /* Its creation or removal was cut off between the launcher's tree and ours. */
+            if (launch_id_ok(id) && sandbox_find(sup, id) == NULL)
+                leftovers_add(sup, id, NULL);
     } else {
         log_warn("supervisor", "list of the launcher's sandboxes: %s",
                  err != NULL ? err->msg : "unreadable");
     }
-    one_answered(sup);
+    if (--sup->adopting == 0 && sup->on_ready != NULL)
+        sup->on_ready(sup->data);
 }
 
 int supervisor_adopt(struct supervisor *sup, struct err *err)

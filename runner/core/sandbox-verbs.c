@@ -64,6 +64,16 @@ static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, i
     sandbox_unref(data);
 }
 
+/* A start that waits for init to run, and will not have a main process. */
+static void answer_overtaken(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
+                  sandbox_name(s));
+    waiters_answer(&s->on_started, err.code, &err);
+}
+
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
 {
     int r;
@@ -75,6 +85,8 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
     s->want_running = false;
     if (s->state == SANDBOX_STOPPED) {
         (void)uv_timer_stop(&s->timer); /* a restart that was due */
+        sandbox_save_state(s);          /* and is not any more */
+        answer_overtaken(s);
         return sandbox_answer_soon(s, 0, cb, data, err);
     }
     r = waiters_add(&s->on_stopped, cb, data, err);
@@ -87,6 +99,7 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
     if (s->state != SANDBOX_STOPPING)
         sandbox_set_state(s, SANDBOX_STOPPING);
+    sandbox_save_state(s); /* whoever comes after us goes on with it */
     if (s->main == NULL) {
         sandbox_end_init(s);
         return 0;
@@ -221,6 +234,9 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
         return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
     if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
         return sandbox_answer_soon(s, s->exit_code, cb, data, err);
+    if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
+        return err_set(err, -ECHILD, "sandbox %s is %s and has not run", sandbox_name(s),
+                       sandbox_state_name(s->state));
     return waiters_add(&s->on_exit, cb, data, err);
 }
 

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "core/events.h"
 #include "core/launcher-client.h"
+#include "core/leftovers.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -127,7 +128,14 @@ void sandbox_unref(struct sandbox *s)
     uv_close((uv_handle_t *)&s->idle, on_timer_closed);
 }
 
-void sandbox_save_state(struct sandbox *s)
+/* Whether it is to run again after a reboot, if its restart policy says so. */
+static bool is_wanted(const struct sandbox *s)
+{
+    return !s->user_stopped && s->state != SANDBOX_CREATING && s->state != SANDBOX_CREATED &&
+           s->state != SANDBOX_REMOVING;
+}
+
+static int save_state(struct sandbox *s, struct err *err)
 {
     struct stored_state state = {.state = s->state,
                                  .created_ms = s->created_ms,
@@ -136,11 +144,16 @@ void sandbox_save_state(struct sandbox *s)
                                  .exit_code = s->has_exit ? s->exit_code : -1,
                                  .oom_killed = s->oom_killed,
                                  .restarts = s->restarts,
-                                 .wanted = !s->user_stopped && (s->state == SANDBOX_RUNNING ||
-                                                                s->state == SANDBOX_STARTING)};
+                                 .wanted = is_wanted(s)};
+
+    return s->gone ? 0 : store_save_state(s->sup->store, s->id, &state, err);
+}
+
+void sandbox_save_state(struct sandbox *s)
+{
     struct err err = ERR_NONE;
 
-    if (!s->gone && store_save_state(s->sup->store, s->id, &state, &err) < 0)
+    if (save_state(s, &err) < 0)
         log_warn("sandbox", "id=%s save state: %s, going on", s->id, err.msg);
 }
 
@@ -173,6 +186,24 @@ static void on_helper_idle(uv_timer_t *h)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
 
+/* Of those who wait for a run, when none comes any more. */
+static void answer_not_run(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    if (s->start_failure < 0)
+        (void)err_set(&err, s->start_failure, "%s", s->error);
+    else
+        (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
+                      sandbox_name(s));
+    s->start_failure = 0;
+    waiters_answer(&s->on_started, err.code, &err);
+    if (s->has_exit)
+        return;
+    (void)err_set(&err, -ECHILD, "sandbox %s was stopped and has not run", sandbox_name(s));
+    waiters_answer(&s->on_exit, err.code, &err);
+}
+
 static void stopped(struct sandbox *s)
 {
     bool restart = false;
@@ -187,6 +218,8 @@ static void stopped(struct sandbox *s)
         sandbox_begin_removal(s);
         return;
     }
+    if (s->state == SANDBOX_STOPPED && !s->want_running)
+        answer_not_run(s);
     waiters_answer(&s->on_stopped, 0, NULL);
     if (s->gone || s->state != SANDBOX_STOPPED)
         return;
@@ -258,6 +291,8 @@ static void on_init_gone(void *data)
     struct sandbox *s = data;
 
     sandbox_ref(s);
+    if (s->adopting)
+        sandbox_adoption_cut_off(s);
     if (s->state == SANDBOX_CREATED || s->state == SANDBOX_CREATING)
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_end_init(s); /* the main process's end comes by exec_all_lost */
@@ -298,6 +333,23 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
     waiters_answer(&s->on_started, r, err);
 }
 
+/* From here on it is not half made any more. */
+static int came_to_be(struct sandbox *s, struct err *err)
+{
+    int r;
+
+    if (s->state != SANDBOX_CREATING)
+        return 0;
+    sandbox_set_state(s, SANDBOX_CREATED);
+    r = save_state(s, err);
+    if (r < 0) {
+        sandbox_set_state(s, SANDBOX_CREATING);
+        return r;
+    }
+    sandbox_emit(s, "create", NULL);
+    return 0;
+}
+
 static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                            const struct err *err)
 {
@@ -315,7 +367,11 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
         r = sandbox_open_channel(s, fds);
         if (r < 0)
             (void)err_errno(&own, r, "init's channel");
-        err = r < 0 ? &own : err;
+        else
+            r = came_to_be(s, &own);
+        err = &own;
+        if (r < 0)
+            sandbox_end_init(s); /* it runs, but nobody could use it, or find it after us */
     }
     if (r < 0) {
         if (s->state == SANDBOX_REMOVING)
@@ -324,11 +380,6 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
             start_failed(s, r, err);
         sandbox_unref(s);
         return;
-    }
-    if (s->state == SANDBOX_CREATING) {
-        sandbox_set_state(s, SANDBOX_CREATED);
-        sandbox_save_state(s); /* from here on it is not half made any more */
-        sandbox_emit(s, "create", NULL);
     }
     waiters_answer(&s->on_init, 0, NULL);
     if (s->want_running)
@@ -396,6 +447,29 @@ void sandbox_touch(struct sandbox *s)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
 
+/* Of what is left of its time, which the wall clock tells of a start before this supervisor's: init
+ * keeps the exact one, and only a paused sandbox needs somebody to thaw it. */
+static void arm_hard_timeout(struct sandbox *s)
+{
+    int64_t left = s->started_ms + s->spec->timeout_ms - clock_wall_ms();
+
+    if (s->spec->timeout_ms == LIMIT_UNSET)
+        return;
+    left = left < 0 ? 0 : left > s->spec->timeout_ms ? s->spec->timeout_ms : left;
+    (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)left, 0);
+}
+
+void sandbox_goes_on(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    if (s->stop_again && sandbox_stop(s, LIMIT_UNSET, NULL, NULL, &err) < 0)
+        log_warn("sandbox", "id=%s stop again: %s", s->id, err.msg);
+    if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED)
+        arm_hard_timeout(s);
+    sandbox_touch(s);
+}
+
 static void on_main_started(void *data, struct exec *e)
 {
     struct sandbox *s = data;
@@ -408,8 +482,7 @@ static void on_main_started(void *data, struct exec *e)
         sandbox_set_state(s, SANDBOX_RUNNING);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
-    if (s->spec->timeout_ms != LIMIT_UNSET)
-        (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)s->spec->timeout_ms, 0);
+    arm_hard_timeout(s);
     sandbox_touch(s);
     waiters_answer(&s->on_started, 0, NULL);
 }
@@ -426,7 +499,10 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     s->finished_ms = clock_wall_ms();
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->want_running = false;
-    waiters_answer(&s->on_started, err->code, err);
+    s->start_failure = err->code; /* who waits for the start is answered when it is stopped */
+    if (s->state == SANDBOX_STARTING)
+        sandbox_set_state(s, SANDBOX_STOPPING);
+    sandbox_save_state(s);
     waiters_answer(&s->on_exit, exit_code, NULL);
     sandbox_end_init(s); /* the inner PID 1 is spent */
 }
@@ -449,6 +525,7 @@ void sandbox_start_main(struct sandbox *s)
     o.argv = s->spec->argv;
     o.main = true;
     o.keep = true;
+    o.timeout_ms = s->spec->timeout_ms;
     r = logs_open(s, "main", true, logs, &err);
     if (r == 0) {
         o.log_fds = logs;
@@ -479,6 +556,10 @@ static void on_main_exited(void *data, struct exec *e)
     s->exit_code = exec_exit_code(e);
     s->finished_ms = clock_wall_ms();
     s->main = NULL;
+    if (exec_timed_out(e) && !s->user_stopped) {
+        s->user_stopped = true; /* by its init, perhaps while nobody else was there */
+        sandbox_emit(s, "timeout", NULL);
+    }
     if (s->finished_ms - s->started_ms >= RESTART_HEALTHY_MS)
         s->failures_in_row = 0;
     (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit_code);
@@ -576,8 +657,11 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     (void)fds;
     if (r < 0 && r != -ENOENT) {
         log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
-        if (r != -ECANCELED && r != -EPIPE)
-            sandbox_set_state(s, SANDBOX_STOPPED);
+        /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
+        if (r != -ECANCELED && r != -EPIPE) {
+            (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+            sandbox_set_state(s, SANDBOX_BROKEN);
+        }
         waiters_answer(&s->on_removed, r, err);
         sandbox_unref(s);
         return;
@@ -600,8 +684,10 @@ void sandbox_begin_removal(struct sandbox *s)
         sandbox_end_init(s); /* and again, when it has gone */
         return;
     }
+    if (s->unknown)
+        leftovers_end_init(s->sup, s->id);
     if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
-        sandbox_set_state(s, SANDBOX_STOPPED);
+        sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
         waiters_answer(&s->on_removed, err.code, &err);
     }
 }
@@ -617,8 +703,10 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
         return r;
     s->want_running = false;
     s->user_stopped = true;
+    s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
     sandbox_set_state(s, SANDBOX_REMOVING);
-    if (!s->launching) /* else its answer goes on with it */
+    sandbox_save_state(s); /* whoever comes after us goes on with it */
+    if (!s->launching)     /* else its answer goes on with it */
         sandbox_begin_removal(s);
     return 0;
 }

@@ -33,9 +33,14 @@ struct sandbox {
     struct channel *channel; /* owned; NULL while no init runs */
     bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */
     bool ending;             /* LAUNCH_KILL, LAUNCH_STOP are under way */
-    bool listed;             /* the LIST after an adoption has been answered */
-    struct exec *execs;      /* each holds a reference of the sandbox */
-    struct exec *main;       /* owned reference, or NULL */
+    /* While it is taken up (adopt.c), from the start of the supervisor to LIST_END: */
+    bool adopting;
+    bool frozen;     /* the launcher found its processes paused */
+    bool wanted;     /* a client wanted it to run */
+    bool stop_again; /* its stop was cut off */
+    unsigned adopt_tries;
+    struct exec *execs; /* each holds a reference of the sandbox */
+    struct exec *main;  /* owned reference, or NULL */
     unsigned exec_count;
     uint64_t last_exec_id;
     struct process *processes; /* owned */
@@ -59,8 +64,9 @@ struct sandbox {
 
     bool want_running; /* start the main process once init runs */
     bool user_stopped; /* a client asked: restart policies leave it alone */
-    bool remove_after; /* remove once stopped */
+    bool unknown;      /* broken: its init, if there is one, was never taken up */
     unsigned restarts, failures_in_row;
+    int start_failure; /* negative errno of a start, until it is stopped; error says why */
     bool has_exit;
     int exit_code;
     bool oom_killed;
@@ -128,6 +134,10 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
 /* adopt.c: SLOT and LIST_END */
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
+/* Init is gone before LIST_END: what it has said so far, and what is on disk, is all there is. */
+void sandbox_adoption_cut_off(struct sandbox *s);
+/* It has been taken up with an init that lives: timers, and what was cut off. */
+void sandbox_goes_on(struct sandbox *s);
 /* The main process of an earlier supervisor is there again. */
 extern const struct exec_events sandbox_main_events;
 

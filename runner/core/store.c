@@ -253,13 +253,31 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
     return save_json(s, id, dir, "", "state.json", root, STORE_STATE_MAX, err);
 }
 
+/* What a file system makes of a file whose rename it wrote before its data, when the power went:
+ * nothing, or zeros. */
+static bool is_blank(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] != '\0')
+            return false;
+    return true;
+}
+
 static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+    size_t len = 0;
     struct state_file f = {0};
     int r;
 
-    r = load_json(dir_fd, "state.json", STORE_STATE_MAX, &root, err);
+    r = file_read_at(dir_fd, "state.json", STORE_STATE_MAX, &text, &len, err);
+    if (r == 0 && is_blank(text, len)) {
+        *ret = (struct stored_state){.state = SANDBOX_STOPPED, .exit_code = -1};
+        return 0;
+    }
+    if (r == 0)
+        r = json_parse(text, len, STORE_STATE_MAX, &root, err);
     if (r == -ENOENT) {
         *ret = (struct stored_state){.state = SANDBOX_CREATING, .exit_code = -1};
         return 0;
@@ -286,20 +304,23 @@ int store_load(struct store *s, const char *id, struct spec **ret_spec, struct s
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
+    struct stored_state state = {.exit_code = -1};
     auto_close int dir = FD_NONE;
     int r;
 
     r = open_sandbox(s, id, false, &dir, err);
     if (r < 0)
         return r;
+    r = load_state(dir, &state, err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s: state.json", id);
     r = load_json(dir, "spec.json", STORE_SPEC_MAX, &root, err);
     if (r == 0)
         r = spec_from_json(root, &spec, err);
-    if (r < 0)
+    /* Half made or half removed: a spec is of no use, and need not be whole. */
+    if (r < 0 && state.state != SANDBOX_CREATING && state.state != SANDBOX_REMOVING)
         return err_wrap(err, r, "sandbox %s: spec.json", id);
-    r = load_state(dir, ret, err);
-    if (r < 0)
-        return err_wrap(err, r, "sandbox %s: state.json", id);
+    *ret = state;
     *ret_spec = take(spec);
     return 0;
 }

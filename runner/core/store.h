@@ -7,9 +7,10 @@
  *
  * A save writes a temporary file and renames it before it returns, so that a supervisor that is
  * killed leaves the old content or the new. The two fsyncs that a power failure asks for follow in
- * the thread pool: nothing here waits for a disk. What waits to be synced is one mark a sandbox,
- * however often it was saved, so there is no queue to overflow. Removing moves the directory out of
- * the way at once and deletes it in the thread pool.
+ * the thread pool: nothing here waits for a disk, and of what was changed in the moments before a
+ * power failure the old content may be there, or none (store_load). What waits to be synced is one
+ * mark a sandbox, however often it was saved, so there is no queue to overflow. Removing moves the
+ * directory out of the way at once and deletes it in the thread pool.
  *
  * All files are small; what is read is bounded, and checked as strictly as if a client had sent it.
  */
@@ -57,8 +58,13 @@ void store_close(struct store *s);
 int store_save_spec(struct store *s, const char *id, const struct spec *spec, struct err *err);
 int store_save_state(struct store *s, const char *id, const struct stored_state *state,
                      struct err *err);
-/* Both files. -ENOENT when there is no spec; -EINVAL, -ERANGE, -EFBIG … for a garbled one. A state
- * that is missing altogether is that of a sandbox which was killed while being made: CREATING. */
+/*
+ * Both files. -ENOENT when there is no spec; -EINVAL, -ERANGE, -EFBIG … for a garbled one. A state
+ * that is missing altogether is that of a sandbox which was killed while being made: CREATING;
+ * then, and in REMOVING, *ret_spec is NULL when it cannot be read. A state of no bytes, or of
+ * zeros, is what a power failure leaves of one that was being replaced: STOPPED, its files are
+ * whole.
+ */
 int store_load(struct store *s, const char *id, struct spec **ret_spec, struct stored_state *ret,
                struct err *err);
 /* Gone at once and for good under this name; -ENOENT. */

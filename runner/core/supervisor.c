@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "core/events.h"
 #include "core/launcher-client.h"
+#include "core/leftovers.h"
 #include "core/log-watch.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -79,6 +80,7 @@ void supervisor_close(struct supervisor *s)
         return;
     s->stopping = true;
     launcher_client_close(s->launcher);
+    leftovers_close(s);
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->next;
         sandbox_ref(sb);

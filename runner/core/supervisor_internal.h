@@ -3,6 +3,7 @@
 #include "core/policies.h"
 #include "core/supervisor.h"
 
+struct leftover;
 struct log_watch;
 struct sandbox;
 struct store;
@@ -16,6 +17,7 @@ struct supervisor {
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes;
+    struct leftover *leftovers; /* owned */
     unsigned count;
     int dir_fd, shim_fd; /* owned */
     const char *tree;    /* borrowed */

@@ -183,8 +183,12 @@ TEST(garbled_files_are_refused_with_the_reason)
         int code;
         const char *msg;
     } rows[] = {
-        {"sandboxes/a/state.json", "", -EINVAL,
-         "sandbox a: state.json: line 1, column 0: '[' or '{' expected near end of file"},
+        {"sandboxes/a/state.json", " ", -EINVAL,
+         "sandbox a: state.json: line 1, column 1: '[' or '{' expected near end of file"},
+        {"sandboxes/a/state.json",
+         "{\"state\":\"stopped\",\"createdMs\":0,\"startedMs\":0,\"finishedMs\":0,\"exitCode\":0,"
+         "\"restarts\":0,\"oomKilled\":false,\"wanted\":false,\"of a later version\":1}",
+         -EINVAL, "sandbox a: state.json: of a later version: unknown key"},
         {"sandboxes/a/state.json", "{\"state\":\"running\"}", -EINVAL,
          "sandbox a: state.json: createdMs: missing"},
         {"sandboxes/a/state.json",
@@ -240,9 +244,42 @@ TEST(something_else_in_a_files_place)
     CHECK_INT(st.exit_code, -1);
     spec_free(spec);
     CHECK_INT(unlinkat(p.fd, "sandboxes/a/spec.json", 0), 0);
+    CHECK_INT(store_load(p.store, "a", &spec, &st, &err), 0); /* when it had hardly begun */
+    CHECK_INT(st.state, SANDBOX_CREATING);
+    CHECK(spec == NULL);
+    CHECK_INT(store_save_state(p.store, "a", &some_state, NULL), 0);
     CHECK_INT(store_load(p.store, "a", &spec, &st, &err), -ENOENT);
     close_store(&p);
     close_place(&p);
+}
+
+/* A rename that came to the disk before the data: nothing of its files is lost for that. */
+TEST(blank_state_after_a_power_failure)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+    } rows[] = {{"", 0}, {"\0\0\0\0\0\0\0", 7}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_ptr(spec_free) struct spec *spec = NULL;
+        struct place p = open_place();
+        struct stored_state st;
+        int fd;
+
+        open_store(&p);
+        save_one(&p, "a", "web");
+        fd = openat(p.fd, "sandboxes/a/state.json", O_WRONLY | O_TRUNC | O_CLOEXEC);
+        CHECK_INT(write(fd, rows[i].text, rows[i].len), rows[i].len);
+        (void)close(fd);
+        CHECK_INT(store_load(p.store, "a", &spec, &st, NULL), 0);
+        CHECK_INT(st.state, SANDBOX_STOPPED);
+        CHECK_INT(st.exit_code, -1);
+        CHECK(!st.wanted);
+        CHECK_STR(spec != NULL ? spec->name : "", "web");
+        close_store(&p);
+        close_place(&p);
+    }
 }
 
 TEST(names_cannot_lead_out)
