@@ -246,11 +246,7 @@ class Daemon:
             ready.bind(notify)
             os.chmod(notify, 0o600)
             ready.settimeout(READY_LIMIT)
-            self.proc = subprocess.Popen(
-                [RIND, "--state", self.t.state, "--runtime", self.t.runtime, "serve", "--socket", self.socket, *self.options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=os.environ | {"NOTIFY_SOCKET": notify}, start_new_session=True)
-            audit.started.add(self.proc.pid)
-            self.t.cleanups.append(self.kill)
+            self._begin(log, os.environ | {"NOTIFY_SOCKET": notify})
             try:
                 message = ready.recv(4096)
             except TimeoutError:
@@ -258,6 +254,20 @@ class Daemon:
         if not message.startswith(b"READY=1"):
             raise AssertionError(f"said {message!r}")
         return self
+
+    def _begin(self, log, env):
+        self.proc = subprocess.Popen(
+            [RIND, "--state", self.t.state, "--runtime", self.t.runtime, "serve", "--socket", self.socket, *self.options],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
+        audit.started.add(self.proc.pid)
+        self.t.cleanups.append(self.kill)
+
+    def start_and_kill(self, seconds):
+        """One that is killed this long after it was started, ready or not."""
+        with open(self.log, "ab") as log:
+            self._begin(log, os.environ)
+        time.sleep(seconds)
+        self.kill()
 
     def text(self):
         with open(self.log, encoding="utf-8", errors="replace") as f:
