@@ -63,6 +63,10 @@ bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since)
     e->readers = r;
     if (since == 0)
         return false;
+    /* An id of the future is an earlier supervisor's, before the clock was set back: what came
+     * between is not known. */
+    if (since >= e->next)
+        since = 0;
     for (uint64_t id = since + 1 < oldest ? oldest : since + 1; id < e->next; id++)
         r->on_event(r, &e->ring[id % EVENTS_MAX]);
     return since + 1 < oldest;

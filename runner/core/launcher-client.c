@@ -104,8 +104,9 @@ static void lost(struct launcher_client *c)
 {
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
-    answer_all(c, -EPIPE, "the launcher is gone");
+    /* First: a daemon ends here and now, before anybody takes an answer for what has happened. */
     c->on_gone(c->data);
+    answer_all(c, -EPIPE, "the launcher is gone");
 }
 
 static void read_all(struct launcher_client *c)

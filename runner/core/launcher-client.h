@@ -18,8 +18,8 @@ struct launcher_client;
 typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err);
 
-/* Takes sock. on_gone: the launcher has closed it; every pending request has been answered with
- * -EPIPE before. */
+/* Takes sock. on_gone: the launcher has closed it; every pending request is answered with -EPIPE
+ * afterwards, if there is an afterwards. */
 int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), void *data,
                         struct launcher_client **ret);
 /* Answers what is pending with -ECANCELED, closes, and frees when the loop has run the close

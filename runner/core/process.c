@@ -61,10 +61,11 @@ static bool running(const struct process *p)
 
 /* ---- records ---- */
 
-static void save(struct process *p)
+static int save(struct process *p, struct err *err)
 {
     json_t *argv = json_array();
     json_t *record;
+    int r;
 
     for (char **a = p->argv; argv != NULL && *a != NULL; a++)
         (void)json_array_append_new(argv, json_stringn_nocheck(*a, strlen(*a)));
@@ -73,9 +74,19 @@ static void save(struct process *p)
                        "timedOut", p->timed_out, "startedMs", (json_int_t)p->started_ms,
                        "finishedMs", (json_int_t)p->finished_ms);
     if (record == NULL)
-        return; /* OOM: a later supervisor does not know of it, this one does */
-    (void)store_save_process(p->sandbox->sup->store, p->sandbox->id, p->id, record, NULL);
+        return err_errno(err, -ENOMEM, "record of process '%s'", p->id);
+    r = store_save_process(p->sandbox->sup->store, p->sandbox->id, p->id, record, err);
     json_decref(record);
+    return r;
+}
+
+/* There is nobody to fail to: a later supervisor then has init's word for it. */
+static void save_again(struct process *p)
+{
+    struct err err = ERR_NONE;
+
+    if (save(p, &err) < 0)
+        log_warn("process", "id=%s save: %s, going on", p->id, err.msg);
 }
 
 static char **argv_from(const json_t *list)
@@ -264,7 +275,7 @@ static void on_started(void *data, struct exec *e)
     write_input(p, e);
     p->pid = exec_pid(e);
     p->state = PROCESS_RUNNING;
-    save(p);
+    save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\"}", p->id);
     events_emit(p->sandbox->sup->events, "process_start", p->sandbox->id, sandbox_name(p->sandbox),
                 detail);
@@ -295,7 +306,7 @@ static void on_exited(void *data, struct exec *e)
     p->timed_out = exec_timed_out(e);
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
     p->finished_ms = clock_wall_ms();
-    save(p);
+    save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id,
                    p->exit_code);
     events_emit(p->sandbox->sup->events, "process_exit", p->sandbox->id, sandbox_name(p->sandbox),
@@ -400,12 +411,21 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     p->state = PROCESS_STARTING;
     p->exec_id = exec_id(p->exec);
     p->started_ms = clock_wall_ms();
+    r = save(p, err);
+    if (r < 0) {
+        /* A supervisor after us would take it for nobody's: it is not begun at all. */
+        exec_silence(p->exec);
+        exec_discard(p->exec);
+        exec_unref(take(p->exec));
+        logs_remove(s, id);
+        process_free(p);
+        return r;
+    }
     p->cb = cb;
     p->data = data;
     p->next = s->processes;
     s->processes = p;
     s->process_count++;
-    save(p);
     sandbox_touch(s);
     *ret = p;
     return 0;

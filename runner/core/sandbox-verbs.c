@@ -235,7 +235,7 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
         return sandbox_answer_soon(s, s->exit_code, cb, data, err);
     if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
-        return err_set(err, -ECHILD, "sandbox %s is %s and has not run", sandbox_name(s),
+        return err_set(err, -EBUSY, "sandbox %s is %s and has not run", sandbox_name(s),
                        sandbox_state_name(s->state));
     return waiters_add(&s->on_exit, cb, data, err);
 }

@@ -200,7 +200,7 @@ static void answer_not_run(struct sandbox *s)
     waiters_answer(&s->on_started, err.code, &err);
     if (s->has_exit)
         return;
-    (void)err_set(&err, -ECHILD, "sandbox %s was stopped and has not run", sandbox_name(s));
+    (void)err_set(&err, -EBUSY, "sandbox %s was stopped and has not run", sandbox_name(s));
     waiters_answer(&s->on_exit, err.code, &err);
 }
 

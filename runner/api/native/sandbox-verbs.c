@@ -150,56 +150,6 @@ void verb_signal(struct http_request *req)
         reply_empty(req, 204);
 }
 
-/* ---- wait ---- */
-
-static void on_exit_code(void *data, int r, const struct err *err)
-{
-    struct native_call *call = data;
-
-    if (r < 0 || call->req == NULL) {
-        if (call->req != NULL)
-            native_done_empty(call, r, err);
-        else
-            native_call_free(call);
-        return;
-    }
-    reply_json(call->req, 200, json_pack("{s:i}", "exitCode", r));
-    native_call_free(call);
-}
-
-/* Nobody waits any more: the sandbox may run for years. */
-static void on_wait_gone(struct http_request *req)
-{
-    struct native_call *call = req->data;
-    struct sandbox *s = native_call_sandbox(call);
-
-    http_abort(req);
-    call->req = NULL;
-    if (s != NULL && sandbox_wait_cancel(s, call))
-        native_call_free(call);
-    /* Else the callback is on its way, and frees. */
-}
-
-void verb_wait(struct http_request *req)
-{
-    struct sandbox *s = native_sandbox(req);
-    struct native_call *call;
-    struct err err = ERR_NONE;
-
-    if (s == NULL)
-        return;
-    if (http_query(req, NULL, NULL, &err) < 0) {
-        reply_error(req, &err);
-        return;
-    }
-    call = native_call_new(req, s);
-    if (call == NULL)
-        return;
-    req->on_gone = on_wait_gone;
-    if (sandbox_wait(s, on_exit_code, call, &err) < 0)
-        native_call_fail(call, &err);
-}
-
 /* ---- stats ---- */
 
 static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)

@@ -1,0 +1,122 @@
+/* GET /v1/sandboxes/{id}/wait: the end of the main process, for at most as long as the client says.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/native/common.h"
+#include "api/native/sandbox-verbs.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "core/sandbox.h"
+#include "spec/spec.h"
+
+struct waiting {
+    struct http_request *req; /* NULL once it is answered, or its client gone */
+    struct supervisor *sup;
+    char id[NATIVE_ID_MAX + 1];
+    uv_timer_t deadline;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+static void end(struct waiting *w)
+{
+    uv_close((uv_handle_t *)&w->deadline, on_closed);
+}
+
+static void on_exit_code(void *data, int r, const struct err *err)
+{
+    struct waiting *w = data;
+
+    if (w->req != NULL && r < 0)
+        reply_error(w->req, err);
+    else if (w->req != NULL)
+        reply_json(w->req, 200, json_pack("{s:i}", "exitCode", r));
+    end(w);
+}
+
+/* Whether nobody waits any more; else the callback is on its way, and ends it. */
+static bool cancel(struct waiting *w)
+{
+    struct sandbox *s = sandbox_find(w->sup, w->id);
+
+    return s != NULL && sandbox_wait_cancel(s, w);
+}
+
+/* The sandbox may run for years. */
+static void on_wait_gone(struct http_request *req)
+{
+    struct waiting *w = req->data;
+
+    http_abort(req);
+    w->req = NULL;
+    if (cancel(w))
+        end(w);
+}
+
+static void on_deadline(uv_timer_t *h)
+{
+    struct waiting *w = h->data;
+
+    if (!cancel(w))
+        return;
+    reply_errorf(w->req, -ETIMEDOUT, "sandbox %s: the time is over", w->id);
+    end(w);
+}
+
+struct wait_query {
+    int64_t timeout_ms;
+};
+
+static const struct query_field wait_fields[] = {
+    {.name = "timeoutMs",
+     .type = QUERY_INT,
+     .off = offsetof(struct wait_query, timeout_ms),
+     .min = 0,
+     .max = SPEC_TIME_MAX_MS},
+    {0},
+};
+
+static void begin(struct http_request *req, struct sandbox *s, int64_t timeout_ms)
+{
+    struct waiting *w = calloc(1, sizeof(*w));
+    struct err err = ERR_NONE;
+
+    if (w == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *w = (struct waiting){.req = req, .sup = native_supervisor(req)};
+    (void)snprintf(w->id, sizeof(w->id), "%s", sandbox_id(s));
+    (void)uv_timer_init(http_loop(req), &w->deadline); /* cannot fail */
+    w->deadline.data = w;
+    req->data = w;
+    if (sandbox_wait(s, on_exit_code, w, &err) < 0) {
+        reply_error(req, &err);
+        end(w);
+        return;
+    }
+    req->on_gone = on_wait_gone;
+    if (timeout_ms != LIMIT_UNSET)
+        (void)uv_timer_start(&w->deadline, on_deadline, (uint64_t)timeout_ms, 0);
+}
+
+void verb_wait(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct wait_query q = {.timeout_ms = LIMIT_UNSET};
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, wait_fields, &q, &err) < 0)
+        reply_error(req, &err);
+    else
+        begin(req, s, q.timeout_ms);
+}
