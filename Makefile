@@ -241,7 +241,7 @@ soak: all build/payload
 format:
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
 
-## make install    binary, man page (PREFIX=/usr/local, DESTDIR=)
+## make install    binary, man page, systemd units (PREFIX=/usr/local, DESTDIR=)
 install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 

@@ -21,6 +21,7 @@
 #include "api/http.h"
 #include "api/native/native.h"
 #include "api/route.h"
+#include "api/service.h"
 #include "api/settings.h"
 #include "base/auto.h"
 #include "base/clock.h"
@@ -40,8 +41,7 @@
 #include "sys/users.h"
 
 enum {
-    LISTEN_FDS_START = 3, /* sd_listen_fds(3) */
-    BACKLOG = 1024,       /* a unix socket's connect() fails at once when it is full */
+    BACKLOG = 1024, /* a unix socket's connect() fails at once when it is full */
     STOP_GRACE_MS = 2000,
     FDS_WANTED = 65536,
     LOCK_WAIT_MS = 2000, /* for what is left of a daemon that was killed */
@@ -64,16 +64,6 @@ struct serve {
 };
 
 /* ---- the socket ---- */
-
-static int inherited_socket(void)
-{
-    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-
-    if (pid == NULL || count == NULL || atol(pid) != (long)getpid() || strcmp(count, "1") != 0)
-        return FD_NONE;
-    (void)fcntl(LISTEN_FDS_START, F_SETFD, FD_CLOEXEC);
-    return LISTEN_FDS_START;
-}
 
 /* What is in the way: a socket that nobody answers at is an earlier daemon's, anything else is not
  * ours to remove. */
@@ -116,27 +106,6 @@ static int make_socket(const struct serve *s, const char *path, struct err *err)
     if (r == 0 && s->has_group && (lchown(path, 0, s->group) < 0 || chmod(path, 0660) < 0))
         r = -errno;
     return r < 0 ? err_errno(err, r, "socket %s", path) : take_fd(&fd);
-}
-
-/* READY is told over a descriptor that was connected before the supervisor has no paths any more.
- */
-static int notify_socket(void)
-{
-    const char *path = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    auto_close int fd = FD_NONE;
-    socklen_t len;
-
-    if (path == NULL || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(name.sun_path))
-        return FD_NONE;
-    (void)strcpy(name.sun_path, path);
-    len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
-    if (path[0] == '@')
-        name.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&name, len) < 0)
-        return FD_NONE;
-    return take_fd(&fd);
 }
 
 /* ---- opening ---- */
@@ -198,6 +167,18 @@ static void find_group(struct serve *s)
     s->has_group = geteuid() == 0 && host_group(socket_group, &s->group);
 }
 
+static int open_socket(struct serve *s, struct err *err)
+{
+    s->made_socket = !service_has_socket();
+    if (!s->made_socket)
+        s->listen_fd = service_socket(s->has_group ? s->group : (gid_t)-1, err);
+    else if (mkdir(s->config->runtime_dir, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "make directory %s", s->config->runtime_dir);
+    else
+        s->listen_fd = make_socket(s, s->config->socket, err);
+    return s->listen_fd < 0 ? s->listen_fd : 0;
+}
+
 static int open_all(struct serve *s, struct err *err)
 {
     const struct launcher_config config = {.state_dir = s->config->state_dir,
@@ -239,14 +220,8 @@ static int open_all(struct serve *s, struct err *err)
     if (r < 0)
         return r;
     find_group(s);
-    s->notify_fd = notify_socket();
-    s->listen_fd = inherited_socket();
-    s->made_socket = s->listen_fd < 0;
-    if (s->made_socket && mkdir(s->config->runtime_dir, 0755) < 0 && errno != EEXIST)
-        return err_errno(err, -errno, "make directory %s", s->config->runtime_dir);
-    if (s->made_socket)
-        s->listen_fd = make_socket(s, s->config->socket, err);
-    return s->listen_fd < 0 ? s->listen_fd : 0;
+    s->notify_fd = service_notify_socket();
+    return open_socket(s, err);
 }
 
 static void serve_done(struct serve *s)
@@ -299,6 +274,7 @@ static void stop(struct daemon *d)
         return;
     d->closing = true;
     log_info("serve", "stops");
+    service_tell(d->notify_fd, "STOPPING=1\nSTATUS=stopping; sandboxes go on");
     close_server(d);
 }
 
@@ -322,7 +298,6 @@ static void on_launcher_gone(void *data)
 /* Only now: who connects finds every sandbox that there was. */
 static void on_ready(void *data)
 {
-    static const char ready[] = "READY=1\nSTATUS=serving";
     struct daemon *d = data;
     struct err err = ERR_NONE;
 
@@ -335,8 +310,7 @@ static void on_ready(void *data)
         return;
     }
     d->listen_fd = FD_NONE;
-    if (d->notify_fd >= 0)
-        (void)!send(d->notify_fd, ready, sizeof(ready) - 1, MSG_NOSIGNAL);
+    service_tell(d->notify_fd, "READY=1\nSTATUS=serving");
     log_info("serve", "ready");
 }
 
@@ -465,8 +439,7 @@ int serve_run(const struct serve_config *config, struct err *err)
     if (config->debug)
         log_set_level(LOG_LEVEL_DEBUG);
     /* What whoever started us had open is not ours to keep, and must not get into a sandbox. */
-    (void)sys_close_range(inherited_socket() >= 0 ? LISTEN_FDS_START + 1 : LISTEN_FDS_START, ~0U,
-                          0);
+    (void)sys_close_range(SERVICE_FDS_START + (service_has_socket() ? 1U : 0U), ~0U, 0);
     r = settings_init(&s.settings);
     if (r < 0)
         (void)err_errno(err, r, "settings");
