@@ -44,8 +44,8 @@ enum {
     BACKLOG = 1024, /* a unix socket's connect() fails at once when it is full */
     STOP_GRACE_MS = 2000,
     FDS_WANTED = 65536,
-    LOCK_WAIT_MS = 2000, /* for what is left of a daemon that was killed */
-    LOCK_RETRY_MS = 20,
+    WAIT_MS = 2000, /* for what is left of a daemon that was killed */
+    RETRY_MS = 20,
 };
 
 static const char socket_group[] = "rind";
@@ -63,13 +63,32 @@ struct serve {
     bool made_socket;
 };
 
+static void wait_a_moment(void)
+{
+    const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
+
+    (void)nanosleep(&pause, NULL);
+}
+
 /* ---- the socket ---- */
 
-/* What is in the way: a socket that nobody answers at is an earlier daemon's, anything else is not
- * ours to remove. */
+static bool somebody_listens(const struct sockaddr_un *name)
+{
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    /* EAGAIN: so many wait there already that we cannot even queue */
+    return fd >= 0 &&
+           (connect(fd, (const struct sockaddr *)name, sizeof(*name)) == 0 || errno == EAGAIN);
+}
+
+/*
+ * What is in the way: a socket that nobody answers at is an earlier daemon's, anything else is not
+ * ours to remove. A daemon that was just killed may have let go of its lock already and of its
+ * socket not yet: the kernel closes its descriptors one by one.
+ */
 static int clear_path(const struct sockaddr_un *name, struct err *err)
 {
-    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int64_t deadline = clock_mono_ms() + WAIT_MS;
     struct stat st;
 
     if (lstat(name->sun_path, &st) < 0)
@@ -77,9 +96,12 @@ static int clear_path(const struct sockaddr_un *name, struct err *err)
     if (!S_ISSOCK(st.st_mode))
         return err_set(err, -EEXIST, "socket %s: something that is no socket is there",
                        name->sun_path);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)name, sizeof(*name)) == 0)
-        return err_set(err, -EADDRINUSE, "socket %s: a rind serve answers there already",
-                       name->sun_path);
+    while (somebody_listens(name)) {
+        if (clock_mono_ms() >= deadline)
+            return err_set(err, -EADDRINUSE, "socket %s: a rind serve answers there already",
+                           name->sun_path);
+        wait_a_moment();
+    }
     return unlink(name->sun_path) < 0 ? err_errno(err, -errno, "socket %s", name->sun_path) : 0;
 }
 
@@ -129,8 +151,7 @@ static int make_dir(int at, const char *path, mode_t mode, uid_t owner, struct e
  */
 static int take_lock(int state_fd, struct err *err)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_RETRY_MS * 1000000};
-    const int64_t deadline = clock_mono_ms() + LOCK_WAIT_MS;
+    const int64_t deadline = clock_mono_ms() + WAIT_MS;
     auto_close int fd =
         openat(state_fd, "serve.lock", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -139,7 +160,7 @@ static int take_lock(int state_fd, struct err *err)
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (clock_mono_ms() >= deadline)
             return err_set(err, -EBUSY, "another rind serve works in this state directory");
-        (void)nanosleep(&pause, NULL);
+        wait_a_moment();
     }
     return take_fd(&fd);
 }
