@@ -43,7 +43,8 @@ static int on_body_span(llhttp_t *parser, const char *at, size_t len)
     }
     if (req->dispatched)
         return deliver(req, at, len);
-    return buf_append(&req->body, at, len) < 0 ? HPE_USER : 0;
+    c->body_error = buf_append(&req->body, at, len);
+    return c->body_error < 0 ? HPE_USER : 0;
 }
 
 const llhttp_settings_t http_parser_settings = {
@@ -59,7 +60,9 @@ int body_refusal(const struct http_request *req, struct err *err)
 {
     if (req->body.max == 0)
         return err_set(err, -EINVAL, "takes no body");
-    return err_set(err, -E2BIG, "a body of more than %zu bytes", req->body.max);
+    return err_set(err, -E2BIG, "limit %s: a body of more than %zu bytes",
+                   (req->route->flags & ROUTE_LARGE) != 0 ? "maxExecBodyBytes" : "maxBodyBytes",
+                   req->body.max);
 }
 
 static int explain(struct http_conn *c, enum llhttp_errno e, struct err *err)
@@ -73,6 +76,8 @@ static int explain(struct http_conn *c, enum llhttp_errno e, struct err *err)
         return err_set(err, -EBADMSG, "malformed body: %s", llhttp_get_error_reason(&c->parser));
     if (c->body_seen > req->body.max)
         return body_refusal(req, err);
+    if (c->body_error == -EAGAIN)
+        return err_set(err, -EAGAIN, "limit maxBufferedBytes: no room for this body now");
     return err_errno(err, -ENOMEM, "a body");
 }
 

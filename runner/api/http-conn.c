@@ -260,6 +260,8 @@ static void route_request(struct http_conn *c)
         req->body.max = 0;
     else if (req->route->max_body > 0)
         req->body.max = req->route->max_body;
+    else if ((flags & ROUTE_LARGE) != 0)
+        req->body.max = c->server->config.max_large_body;
 
     if ((flags & ROUTE_STREAM) != 0 || c->message_done) {
         dispatch(c);
@@ -278,6 +280,7 @@ static void begin_request(struct http_conn *c, size_t len)
     int status, r;
 
     c->framing = c->body_seen = 0;
+    c->body_error = 0;
     r = request_parse(c, c->in.data + c->in.pos, len, c->scan.lines, &status, &err);
     bytes_use(&c->in, len);
     c->scan = (struct head_scan){0};

@@ -21,11 +21,13 @@ static int check_byte(const struct head_scan *s, unsigned char c, struct err *er
 static int check_line(const struct head_scan *s, const struct head_limits *limits, struct err *err)
 {
     if (s->lines == 0 && s->pos - s->line_start > limits->url + REQUEST_LINE_EXTRA)
-        return err_set(err, -ENAMETOOLONG, "the URL is longer than %zu bytes", limits->url);
+        return err_set(err, -ENAMETOOLONG, "limit maxUrlBytes: the URL is longer than %zu bytes",
+                       limits->url);
     if (s->lines > limits->lines + 1)
-        return err_set(err, -E2BIG, "more than %zu headers", limits->lines);
+        return err_set(err, -E2BIG, "limit maxHeaders: more than %zu headers", limits->lines);
     if (s->pos >= limits->bytes)
-        return err_set(err, -E2BIG, "a head of more than %zu bytes", limits->bytes);
+        return err_set(err, -E2BIG, "limit maxHeadBytes: a head of more than %zu bytes",
+                       limits->bytes);
     return 0;
 }
 

@@ -26,6 +26,7 @@
 
 #include "api/http-head.h"
 #include "api/http.h"
+#include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -71,6 +72,7 @@ enum conn_state {
 struct bytes {
     char *data; /* owned */
     size_t pos, len, cap;
+    struct budget *budget; /* borrowed, or NULL: what cap counts against */
 };
 
 struct http_conn {
@@ -97,6 +99,7 @@ struct http_conn {
     const char *mark;        /* up to where the bytes that are being parsed are accounted for */
     size_t framing;          /* bytes of chunk framing since the last byte of a body */
     size_t body_seen;        /* bytes of this body */
+    int body_error;          /* why no more of it could be kept: an errno, negative */
     size_t discarded;        /* bytes thrown away in FINISH and LINGER */
     bool message_done;
     bool head_clock;          /* a head has begun: its time runs */
@@ -122,6 +125,9 @@ struct http_server {
     size_t listener_count;
     struct http_conn *conns;
     size_t conn_count, refused_count;
+    /* What all connections hold of bodies, outputs and queued replies; and the share of those that
+     * are not root's, which leaves root some room whatever the others do. */
+    struct budget held, held_by_users;
     struct http_conn *kicked;
     uv_idle_t kick;   /* runs while connections are kicked */
     uv_timer_t retry; /* accepts again */
@@ -139,6 +145,9 @@ struct http_server {
 /* http-server.c */
 /* Has the kicked connections run from the loop. */
 void server_kick(struct http_server *s);
+/* Makes room in c's budget by cutting the connection whose client lets most wait; false: c itself
+ * is that one, or nothing is to be had. */
+bool server_make_room(struct http_conn *c);
 /* Takes a closed connection out of the server's list and frees it. */
 void conn_free(struct http_conn *c);
 
@@ -201,6 +210,7 @@ static inline size_t bytes_left(const struct bytes *b)
 {
     return b->len - b->pos;
 }
+/* -ENOMEM; -EAGAIN: the budget has no room. */
 int bytes_reserve(struct bytes *b, size_t more);
 void bytes_use(struct bytes *b, size_t n);
 void bytes_done(struct bytes *b);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "api/http-internal.h"
+#include "base/log.h"
 
 enum { OUT_IOV_MAX = 4 };
 
@@ -11,6 +12,7 @@ int bytes_reserve(struct bytes *b, size_t more)
 {
     size_t cap = b->cap < 1024 ? 1024 : b->cap;
     char *data;
+    int r;
 
     if (b->pos > 0 && (b->pos == b->len || more > b->cap - b->len)) {
         (void)memmove(b->data, b->data + b->pos, b->len - b->pos);
@@ -21,9 +23,14 @@ int bytes_reserve(struct bytes *b, size_t more)
         return 0;
     while (cap - b->len < more)
         cap *= 2;
+    r = budget_resize(b->budget, b->cap, cap);
+    if (r < 0)
+        return r;
     data = realloc(b->data, cap);
-    if (data == NULL)
+    if (data == NULL) {
+        (void)budget_resize(b->budget, cap, b->cap);
         return -ENOMEM;
+    }
     b->data = data;
     b->cap = cap;
     return 0;
@@ -38,8 +45,9 @@ void bytes_use(struct bytes *b, size_t n)
 
 void bytes_done(struct bytes *b)
 {
+    (void)budget_resize(b->budget, b->cap, 0);
     free(b->data);
-    *b = (struct bytes){0};
+    *b = (struct bytes){.budget = b->budget};
 }
 
 /* Bytes that went, 0 when the socket takes none now; a lost connection is marked. */
@@ -58,17 +66,34 @@ static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
     return 0;
 }
 
+/* Room for more in the queue, if need be at the cost of who lets most wait. */
+static int reserve_out(struct http_conn *c, size_t more)
+{
+    int r;
+
+    if (bytes_left(&c->out) + more > c->server->config.queue_max)
+        return -ENOBUFS;
+    do
+        r = bytes_reserve(&c->out, more);
+    while (r == -EAGAIN && server_make_room(c));
+    return r;
+}
+
 static void queue_rest(struct http_conn *c, const struct iovec *iov, size_t count, size_t skip)
 {
     size_t total = 0;
+    int r;
 
     for (size_t i = 0; i < count; i++)
         total += iov[i].iov_len;
     total -= skip;
     if (total == 0)
         return;
-    if (bytes_left(&c->out) + total > c->server->config.queue_max ||
-        bytes_reserve(&c->out, total) < 0) {
+    r = reserve_out(c, total);
+    if (r < 0) {
+        log_warn("http", "limit %s: %zu bytes wait for a client (pid %d), which is cut off",
+                 r == -ENOBUFS ? "maxQueueBytes" : "maxBufferedBytes", bytes_left(&c->out),
+                 (int)c->peer.pid);
         conn_break(c);
         return;
     }

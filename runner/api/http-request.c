@@ -37,6 +37,7 @@ static struct http_request *request_alloc(struct http_conn *c, size_t extra)
     req->content_length = -1;
     req->reply_left = -1;
     req->body.max = c->server->config.max_body;
+    req->body.budget = c->out.budget;
     return req;
 }
 
@@ -198,7 +199,8 @@ static int split_target(struct head_parse *p, size_t max, int *status, struct er
 
     if (p->url_len > max) {
         *status = 414;
-        return err_set(err, -ENAMETOOLONG, "the URL is longer than %zu bytes", max);
+        return err_set(err, -ENAMETOOLONG, "limit maxUrlBytes: the URL is longer than %zu bytes",
+                       max);
     }
     if (strchr(target, '#') != NULL)
         return err_set(err, -EBADMSG, "a fragment in the request's target");

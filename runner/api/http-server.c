@@ -21,6 +21,8 @@ void http_config_init(struct http_config *config)
         .max_headers = HTTP_MAX_HEADERS,
         .max_url = HTTP_MAX_URL,
         .max_body = HTTP_MAX_BODY,
+        .max_large_body = HTTP_MAX_LARGE_BODY,
+        .max_buffered = HTTP_MAX_BUFFERED,
         .max_pipeline = HTTP_MAX_PIPELINE,
         .queue_pause = HTTP_QUEUE_PAUSE,
         .queue_max = HTTP_QUEUE_MAX,
@@ -143,6 +145,24 @@ void conn_free(struct http_conn *c)
     close_if_done(s);
 }
 
+bool server_make_room(struct http_conn *c)
+{
+    struct http_conn *most = c;
+
+    for (struct http_conn *other = c->server->conns; other != NULL; other = other->next)
+        if (!other->broken && other->out.cap > most->out.cap &&
+            (other->out.budget == c->out.budget || c->out.budget == &c->server->held))
+            most = other;
+    if (most == c || most->out.cap <= BUDGET_FREE)
+        return false;
+    log_warn("http",
+             "limit maxBufferedBytes: %zu bytes wait for a client (pid %d), which is cut off",
+             bytes_left(&most->out), (int)most->peer.pid);
+    conn_break(most);
+    bytes_done(&most->out);
+    return true;
+}
+
 static void prepare_socket(int fd)
 {
     static const int on = 1;
@@ -180,6 +200,7 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     }
     prepare_socket(fd);
     peer_ask(c);
+    c->out.budget = c->peer.known && c->peer.uid == 0 ? &s->held : &s->held_by_users;
     c->link = &s->conns;
     c->next = s->conns;
     if (c->next != NULL)
@@ -221,9 +242,10 @@ static int admit(struct http_server *s, int fd)
     c->refused = true;
     s->refused_count++;
     if (full)
-        conn_refuse(c, 503, EMFILE, "too many connections");
+        conn_refuse(c, 503, EMFILE, "limit maxConnections: too many connections");
     else
-        conn_refuse(c, 503, EUSERS, "too many connections of this user");
+        conn_refuse(c, 503, EUSERS,
+                    "limit maxConnectionsPerUser: too many connections of this user");
     return 0;
 }
 
@@ -356,6 +378,8 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     else
         http_config_init(&s->config);
     s->scratch.max = HTTP_REPLY_HEAD_MAX;
+    s->held.max = s->config.max_buffered;
+    s->held_by_users = (struct budget){.max = s->config.max_buffered / 4 * 3, .up = &s->held};
     /* These cannot fail. */
     (void)uv_idle_init(loop, &s->kick);
     (void)uv_timer_init(loop, &s->retry);

@@ -56,6 +56,9 @@ enum {
     HTTP_MAX_HEADERS = 128,  /* lines: 431 */
     HTTP_MAX_URL = 16 << 10, /* bytes: 414 */
     HTTP_MAX_BODY = 1 << 20, /* bytes of a buffered body, where the route names no other: 413 */
+    HTTP_MAX_LARGE_BODY = 6 << 20, /* the same for ROUTE_LARGE */
+    HTTP_MAX_BUFFERED = 256 << 20, /* bytes of bodies, outputs and replies that are held, all
+                                      connections together: 503, or the one that has most is cut */
     HTTP_MAX_PIPELINE =
         64 << 10, /* bytes read ahead while a request is being answered; then reading waits */
     HTTP_QUEUE_PAUSE =
@@ -74,7 +77,7 @@ enum {
 
 struct http_config {
     unsigned max_connections, max_connections_uid;
-    size_t max_head, max_headers, max_url, max_body, max_pipeline;
+    size_t max_head, max_headers, max_url, max_body, max_large_body, max_buffered, max_pipeline;
     size_t queue_pause, queue_max;
     unsigned idle_ms, head_ms, body_ms, write_ms, stream_write_ms;
 };

@@ -30,6 +30,7 @@ enum route_flags {
         << 1, /* a body is taken by http_body_start; the handler is called when the head is there */
     ROUTE_UPGRADE =
         1 << 2, /* may become a raw stream (http_upgrade); with ROUTE_BODY after the body */
+    ROUTE_LARGE = 1 << 3, /* with ROUTE_BODY: the server's larger size of a body counts */
 };
 /* Without ROUTE_BODY and ROUTE_STREAM the first byte of a body is 400; an empty one (chunked or
  * not) is fine. */

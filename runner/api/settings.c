@@ -14,11 +14,12 @@
 
 enum { PREFIXES_MAX = 64, PATH_BYTES_MAX = 4095 };
 
-/* What the file's numbers are decoded into; the supervisor's and the HTTP front's own types differ.
- */
+/* What the file's numbers are decoded into, in the order of the table. */
+#define LIMIT_INDEX(field, type, key, def, min, max) LIMIT_##field,
+enum { SUPERVISOR_LIMITS(LIMIT_INDEX) };
+
 struct limits_text {
-    int64_t sandboxes, processes, execs, connections, watchers, file_operations, file_queue,
-        list_entries, output_bytes, body_bytes, log_bytes;
+    int64_t values[LIMITS_COUNT];
 };
 
 struct settings_text {
@@ -27,22 +28,15 @@ struct settings_text {
     struct limits_text limits;
 };
 
-/* clang-format off */
-static const struct jfield limit_fields[] = {
-    {.name = "maxSandboxes",   .decode = j_int64, .off = offsetof(struct limits_text, sandboxes),    .min = 1,       .max = 100000},
-    {.name = "maxProcesses",   .decode = j_int64, .off = offsetof(struct limits_text, processes),    .min = 1,       .max = 256},
-    {.name = "maxExecs",       .decode = j_int64, .off = offsetof(struct limits_text, execs),        .min = 1,       .max = 900},
-    {.name = "maxConnections", .decode = j_int64, .off = offsetof(struct limits_text, connections),  .min = 8,       .max = 60000},
-    {.name = "maxWatchers",    .decode = j_int64, .off = offsetof(struct limits_text, watchers),     .min = 1,       .max = 10000},
-    {.name = "maxFileOperations", .decode = j_int64, .off = offsetof(struct limits_text, file_operations), .min = 1, .max = 100},
-    {.name = "maxFileQueue",   .decode = j_int64, .off = offsetof(struct limits_text, file_queue),   .min = 0,       .max = 100000},
-    {.name = "maxListEntries", .decode = j_int64, .off = offsetof(struct limits_text, list_entries), .min = 1,       .max = 100000000},
-    {.name = "maxOutputBytes", .decode = j_int64, .off = offsetof(struct limits_text, output_bytes), .min = 1,       .max = 1 << 30},
-    {.name = "maxBodyBytes",   .decode = j_int64, .off = offsetof(struct limits_text, body_bytes),   .min = 1 << 10, .max = 1 << 28},
-    {.name = "logBytes",       .decode = j_int64, .off = offsetof(struct limits_text, log_bytes),    .min = 8192,    .max = 1 << 30},
-    {0},
-};
+#define LIMIT_ROW(field, type, key, def, least, most)                                              \
+    {.name = (key),                                                                                \
+     .decode = j_int64,                                                                            \
+     .off = offsetof(struct limits_text, values) + LIMIT_##field * sizeof(int64_t),                \
+     .min = (least),                                                                               \
+     .max = (most)},
+static const struct jfield limit_fields[] = {SUPERVISOR_LIMITS(LIMIT_ROW){0}};
 
+/* clang-format off */
 static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
@@ -52,10 +46,13 @@ static const struct jfield fields[] = {
 };
 /* clang-format on */
 
+static void apply_http(struct settings *s);
+
 int settings_init(struct settings *s)
 {
     *s = (struct settings){.limits = supervisor_limits_default()};
     http_config_init(&s->http);
+    apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");
     s->bind_prefixes = calloc(2, sizeof(*s->bind_prefixes));
@@ -103,38 +100,40 @@ static int check(const struct settings_text *t, struct err *err)
 
 static struct limits_text limits_of(const struct settings *s)
 {
-    const struct supervisor_limits *l = &s->limits;
+    struct limits_text t;
 
-    return (struct limits_text){.sandboxes = l->sandboxes,
-                                .processes = l->processes,
-                                .execs = l->execs,
-                                .connections = l->connections,
-                                .watchers = l->watchers,
-                                .file_operations = l->file_operations,
-                                .file_queue = l->file_queue,
-                                .list_entries = l->list_entries,
-                                .output_bytes = (int64_t)l->output_bytes,
-                                .body_bytes = (int64_t)l->body_bytes,
-                                .log_bytes = (int64_t)l->log_bytes};
+    for (size_t i = 0; i < LIMITS_COUNT; i++)
+        t.values[i] = limit_get(&s->limits, &limits_table[i]);
+    return t;
+}
+
+/* What the HTTP front is told of them. */
+static void apply_http(struct settings *s)
+{
+    const struct supervisor_limits *l = &s->limits;
+    struct http_config *h = &s->http;
+
+    h->max_connections = l->connections;
+    h->max_connections_uid =
+        l->connections_user < l->connections ? l->connections_user : l->connections;
+    h->max_head = l->head_bytes;
+    h->max_headers = l->headers;
+    h->max_url = l->url_bytes;
+    h->max_body = l->body_bytes;
+    h->max_large_body = l->exec_body_bytes;
+    h->max_buffered = l->buffered_bytes;
+    h->queue_max = l->queue_bytes;
+    h->idle_ms = l->idle_ms;
+    h->head_ms = l->head_ms;
+    h->body_ms = l->body_ms;
+    h->write_ms = l->write_ms;
 }
 
 static void apply(struct settings *s, struct settings_text *t)
 {
-    const struct limits_text *l = &t->limits;
-
-    s->limits = (struct supervisor_limits){.sandboxes = (unsigned)l->sandboxes,
-                                           .processes = (unsigned)l->processes,
-                                           .execs = (unsigned)l->execs,
-                                           .connections = (unsigned)l->connections,
-                                           .watchers = (unsigned)l->watchers,
-                                           .file_operations = (unsigned)l->file_operations,
-                                           .file_queue = (unsigned)l->file_queue,
-                                           .list_entries = (unsigned)l->list_entries,
-                                           .output_bytes = (uint64_t)l->output_bytes,
-                                           .body_bytes = (uint64_t)l->body_bytes,
-                                           .log_bytes = (uint64_t)l->log_bytes};
-    s->http.max_connections = s->limits.connections;
-    s->http.max_body = s->limits.body_bytes;
+    for (size_t i = 0; i < LIMITS_COUNT; i++)
+        limit_set(&s->limits, &limits_table[i], t->limits.values[i]);
+    apply_http(s);
     if (t->policies_dir != NULL) {
         free(s->policies_dir);
         s->policies_dir = take(t->policies_dir);

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/budget.h"
+
 void buf_done(struct buf *b)
 {
+    (void)budget_resize(b->budget, b->cap, 0);
     free(b->data);
     b->data = NULL;
     b->len = b->cap = 0;
@@ -17,6 +20,7 @@ static int buf_reserve(struct buf *b, size_t more)
 {
     size_t want, cap;
     char *data;
+    int r;
 
     if (b->len > b->max || more > b->max - b->len)
         return -E2BIG;
@@ -27,9 +31,14 @@ static int buf_reserve(struct buf *b, size_t more)
     cap = b->cap < 64 ? 64 : b->cap;
     while (cap < want)
         cap *= 2;
+    r = budget_resize(b->budget, b->cap, cap);
+    if (r < 0)
+        return r;
     data = realloc(b->data, cap);
-    if (data == NULL)
+    if (data == NULL) {
+        (void)budget_resize(b->budget, cap, b->cap);
         return -ENOMEM;
+    }
     b->data = data;
     b->cap = cap;
     return 0;
@@ -89,6 +98,7 @@ char *buf_take(struct buf *b, size_t *ret_len)
 
     if (ret_len != NULL)
         *ret_len = b->len;
+    (void)budget_resize(b->budget, b->cap, 0);
     b->data = NULL;
     b->len = b->cap = 0;
     return data;

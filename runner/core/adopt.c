@@ -246,6 +246,7 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
     if (s == NULL)
         return NULL;
     s->state = st->state;
+    s->creator = st->creator;
     s->created_ms = st->created_ms;
     s->started_ms = st->started_ms;
     s->finished_ms = st->finished_ms;
@@ -260,7 +261,8 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
 static void take_up(void *data, const char *id)
 {
     struct supervisor *sup = data;
-    struct stored_state st = {.state = SANDBOX_BROKEN, .exit_code = -1};
+    struct stored_state st = {
+        .state = SANDBOX_BROKEN, .exit_code = -1, .creator = STORE_NO_CREATOR};
     struct spec *spec = NULL;
     struct err err = ERR_NONE;
     struct sandbox *s;

@@ -25,7 +25,7 @@ struct launcher_client {
     uv_poll_t poll;
     struct pending *first, **last; /* owned; answered in order */
     struct pending *unsent;        /* the first that the socket had no room for, or NULL */
-    unsigned count;
+    unsigned count, max;
     void (*on_gone)(void *data);
     void *data;
     bool gone, closing;
@@ -166,8 +166,8 @@ static void on_event(uv_poll_t *h, int status, int events)
         read_all(c);
 }
 
-int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), void *data,
-                        struct launcher_client **ret)
+int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
+                        void (*on_gone)(void *data), void *data, struct launcher_client **ret)
 {
     struct launcher_client *c = calloc(1, sizeof(*c));
     int r;
@@ -175,6 +175,7 @@ int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), 
     if (c == NULL)
         return -ENOMEM;
     c->sock = sock;
+    c->max = max_pending;
     c->last = &c->first;
     c->on_gone = on_gone;
     c->data = data;
@@ -238,9 +239,9 @@ int launcher_client_send(struct launcher_client *c, const struct buf *request, l
 
     if (c->gone || c->closing)
         return err_set(err, -EPIPE, "the launcher is gone");
-    if (c->count == LAUNCHER_PENDING_MAX)
-        return err_set(err, -EAGAIN, "the launcher has %d requests to do already",
-                       LAUNCHER_PENDING_MAX);
+    if (c->count >= c->max)
+        return err_set(err, -EAGAIN, "limit maxLauncherQueue: the launcher has %u requests to do",
+                       c->count);
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "launcher request");

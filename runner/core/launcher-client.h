@@ -19,16 +19,14 @@ typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, i
                           const struct err *err);
 
 /* Takes sock. on_gone: the launcher has closed it; every pending request is answered with -EPIPE
- * afterwards, if there is an afterwards. */
-int launcher_client_new(uv_loop_t *loop, int sock, void (*on_gone)(void *data), void *data,
-                        struct launcher_client **ret);
+ * afterwards, if there is an afterwards. At most max_pending (maxLauncherQueue) wait. */
+int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
+                        void (*on_gone)(void *data), void *data, struct launcher_client **ret);
 /* Answers what is pending with -ECANCELED, closes, and frees when the loop has run the close
  * callbacks. */
 void launcher_client_close(struct launcher_client *c);
 
 /* Sends a request built by launch_begin … launch_end, or keeps it until the socket has room (its
- * memfd with it). -EAGAIN when too many are pending (LAUNCHER_PENDING_MAX). cb is not called when
- * this fails. */
+ * memfd with it). -EAGAIN when maxLauncherQueue are pending. cb is not called when this fails. */
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err);
-enum { LAUNCHER_PENDING_MAX = 8192 };

@@ -144,6 +144,7 @@ static int save_state(struct sandbox *s, struct err *err)
                                  .exit_code = s->has_exit ? s->exit_code : -1,
                                  .oom_killed = s->oom_killed,
                                  .restarts = s->restarts,
+                                 .creator = s->creator,
                                  .wanted = is_wanted(s)};
 
     return s->gone ? 0 : store_save_state(s->sup->store, s->id, &state, err);

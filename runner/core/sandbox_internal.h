@@ -71,6 +71,7 @@ struct sandbox {
     int exit_code;
     bool oom_killed;
     int64_t created_ms, started_ms, finished_ms;
+    int64_t creator; /* a uid, or STORE_NO_CREATOR */
     char error[512];
 };
 

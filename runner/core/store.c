@@ -186,7 +186,7 @@ static const struct strtab state_names[] = {
 /* The struct in JSON's own types. */
 struct state_file {
     int state;
-    int64_t created, started, finished, exit_code, restarts;
+    int64_t created, started, finished, exit_code, restarts, creator;
     bool oom_killed, wanted;
 };
 
@@ -201,6 +201,7 @@ static const struct jfield state_fields[] = {
     {.name = "restarts",   .decode = j_int64, .off = STATE(restarts),  .max = STORE_RESTARTS_MAX, .required = true},
     {.name = "oomKilled",  .decode = j_bool,  .off = STATE(oom_killed), .required = true},
     {.name = "wanted",     .decode = j_bool,  .off = STATE(wanted), .required = true},
+    {.name = "creator",    .decode = j_int64, .off = STATE(creator), .min = STORE_NO_CREATOR, .max = UINT32_MAX},
     {0},
 };
 /* clang-format on */
@@ -243,11 +244,12 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
     if (r < 0)
         return r;
     root = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "state", name, "createdMs",
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:I}", "state", name, "createdMs",
         clamp(state->created_ms, 0, INT64_MAX), "startedMs", clamp(state->started_ms, 0, INT64_MAX),
         "finishedMs", clamp(state->finished_ms, 0, INT64_MAX), "exitCode",
         clamp(state->exit_code, -1, 255), "restarts", clamp(state->restarts, 0, STORE_RESTARTS_MAX),
-        "oomKilled", state->oom_killed, "wanted", state->wanted);
+        "oomKilled", state->oom_killed, "wanted", state->wanted, "creator",
+        clamp(state->creator, STORE_NO_CREATOR, UINT32_MAX));
     if (root == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s: state", id);
     return save_json(s, id, dir, "", "state.json", root, STORE_STATE_MAX, err);
@@ -268,18 +270,20 @@ static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
     auto_ptr(json_decref) json_t *root = NULL;
     auto_free char *text = NULL;
     size_t len = 0;
-    struct state_file f = {0};
+    struct state_file f = {.creator = STORE_NO_CREATOR};
     int r;
 
     r = file_read_at(dir_fd, "state.json", STORE_STATE_MAX, &text, &len, err);
     if (r == 0 && is_blank(text, len)) {
-        *ret = (struct stored_state){.state = SANDBOX_STOPPED, .exit_code = -1};
+        *ret = (struct stored_state){
+            .state = SANDBOX_STOPPED, .exit_code = -1, .creator = STORE_NO_CREATOR};
         return 0;
     }
     if (r == 0)
         r = json_parse(text, len, STORE_STATE_MAX, &root, err);
     if (r == -ENOENT) {
-        *ret = (struct stored_state){.state = SANDBOX_CREATING, .exit_code = -1};
+        *ret = (struct stored_state){
+            .state = SANDBOX_CREATING, .exit_code = -1, .creator = STORE_NO_CREATOR};
         return 0;
     }
     if (r == 0)
@@ -295,6 +299,7 @@ static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
         .oom_killed = f.oom_killed,
         .restarts = (unsigned)f.restarts,
         .wanted = f.wanted,
+        .creator = f.creator,
     };
     return 0;
 }

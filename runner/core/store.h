@@ -35,13 +35,16 @@ enum {
     STORE_RESTARTS_MAX = 1 << 30, /* counted at all */
 };
 
+#define STORE_NO_CREATOR (-1)
+
 struct stored_state {
     enum sandbox_state state;
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
     int exit_code;                               /* of the last run; -1 = none yet */
     bool oom_killed;
     unsigned restarts;
-    bool wanted; /* a client wants it to run: it was started and not stopped since */
+    bool wanted;     /* a client wants it to run: it was started and not stopped since */
+    int64_t creator; /* the uid of who made it; STORE_NO_CREATOR in files of older daemons */
 };
 
 /*

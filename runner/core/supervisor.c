@@ -14,23 +14,6 @@
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 
-struct supervisor_limits supervisor_limits_default(void)
-{
-    return (struct supervisor_limits){
-        .sandboxes = 4096,
-        .processes = 256,
-        .execs = 512,
-        .connections = 1024,
-        .watchers = 256,
-        .file_operations = 32,
-        .file_queue = 256,
-        .list_entries = 1000000,
-        .output_bytes = 1 << 20,
-        .body_bytes = 1 << 20,
-        .log_bytes = 1 << 20,
-    };
-}
-
 static void on_launcher_gone(void *data)
 {
     struct supervisor *s = data;
@@ -64,7 +47,8 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     }
     r = store_open(s->dir_fd, s->loop, &s->store, err);
     if (r == 0) {
-        r = launcher_client_new(s->loop, config->launcher, on_launcher_gone, s, &s->launcher);
+        r = launcher_client_new(s->loop, config->launcher, s->limits.launcher_queue,
+                                on_launcher_gone, s, &s->launcher);
         if (r < 0)
             (void)err_errno(err, r, "launcher");
     }

@@ -6,26 +6,12 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "core/limits.h"
+
 struct err;
 struct events;
 struct launcher_client;
 struct supervisor;
-
-/* Limits: each has a name in the configuration, a default, and -EAGAIN ("limit NAME: …") when it is
- * hit. */
-struct supervisor_limits {
-    unsigned sandboxes;       /* maxSandboxes, 4096 */
-    unsigned processes;       /* maxProcesses a sandbox, 256 */
-    unsigned execs;           /* maxExecs a sandbox, 512 */
-    unsigned connections;     /* maxConnections, 1024 */
-    unsigned watchers;        /* maxWatchers, 256 */
-    unsigned file_operations; /* maxFileOperations at a time in a sandbox, 32 */
-    unsigned file_queue;      /* maxFileQueue that wait for those, 256 */
-    unsigned list_entries;    /* maxListEntries of one listing, 1000000 */
-    uint64_t output_bytes;    /* maxOutputBytes of a buffered exec, each stream, 1 MiB */
-    uint64_t body_bytes;      /* maxBodyBytes of a JSON body, 1 MiB */
-    uint64_t log_bytes;       /* logBytes kept a stream, 1 MiB */
-};
 
 uv_loop_t *supervisor_loop(struct supervisor *s);
 struct events *supervisor_events(struct supervisor *s);
@@ -51,7 +37,6 @@ struct supervisor_config {
     void (*on_gone)(void *data);  /* the launcher is gone: nothing can be done any more */
     void *data;
 };
-struct supervisor_limits supervisor_limits_default(void);
 /* Makes it and begins to take up what is there. */
 int supervisor_new(const struct supervisor_config *config, struct supervisor **ret,
                    struct err *err);

@@ -110,12 +110,24 @@ static void on_created(void *data, int r, const struct err *err)
         creation_done(c, c->r, &c->err);
 }
 
-static int check_create(struct supervisor *sup, const struct spec *spec, bool start,
-                        struct err *err)
+static unsigned count_of(const struct supervisor *sup, uid_t uid)
+{
+    unsigned n = 0;
+
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->next)
+        n += s->creator == (int64_t)uid;
+    return n;
+}
+
+static int check_create(struct supervisor *sup, const struct spec *spec,
+                        const struct sandbox_creator *creator, bool start, struct err *err)
 {
     if (sup->count >= sup->limits.sandboxes)
         return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
                        sup->count);
+    if (creator->limited && count_of(sup, creator->uid) >= sup->limits.sandboxes_per_user)
+        return err_set(err, -EUSERS, "limit maxSandboxesPerUser: you have %u sandboxes already",
+                       sup->limits.sandboxes_per_user);
     if (spec->name != NULL && sandbox_find(sup, spec->name) != NULL)
         return err_set(err, -EEXIST, "name: '%s' is taken", spec->name);
     if (policies_find(sup->policies, spec->policy) == NULL)
@@ -125,15 +137,15 @@ static int check_create(struct supervisor *sup, const struct spec *spec, bool st
     return 0;
 }
 
-int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbox_cb cb, void *data,
-                   struct sandbox **ret, struct err *err)
+int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandbox_creator *creator,
+                   bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
     char id[SANDBOX_ID_LEN + 1];
     struct creation *c;
     struct sandbox *s;
     int r;
 
-    r = check_create(sup, spec, start, err);
+    r = check_create(sup, spec, creator, start, err);
     if (r == 0)
         r = make_id(sup, id);
     if (r < 0)
@@ -151,6 +163,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, bool start, sandbo
         return r < 0 ? r : err_errno(err, -ENOMEM, "create");
     }
     s->created_ms = clock_wall_ms();
+    s->creator = creator->uid;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);

@@ -91,6 +91,7 @@ static const struct stored_state some_state = {
     .oom_killed = true,
     .restarts = 4,
     .wanted = true,
+    .creator = 1000,
 };
 
 static void save_one(struct place *p, const char *id, const char *name)
@@ -126,6 +127,7 @@ TEST(what_is_saved_is_loaded)
     CHECK_INT(st.exit_code, 137);
     CHECK_INT(st.restarts, 4);
     CHECK(st.oom_killed && st.wanted);
+    CHECK_INT(st.creator, 1000);
     CHECK(there(&p, "sandboxes/abc/logs") && !there(&p, "sandboxes/abc/.state.json.tmp"));
     close_store(&p);
     close_place(&p);

@@ -194,11 +194,12 @@ static struct spec *spec_of(const char *name, char *const argv[])
 
 static struct sandbox *make(struct answer *a, const char *name, char *const argv[], bool start)
 {
+    static const struct sandbox_creator owner = {.uid = 0};
     struct spec *spec = spec_of(name, argv);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
 
-    CHECK_INT(sandbox_create(a->w->sup, spec, start, on_answer, a, &s, &err), 0);
+    CHECK_INT(sandbox_create(a->w->sup, spec, &owner, start, on_answer, a, &s, &err), 0);
     CHECK_STR(err.msg, "");
     CHECK_INT(await(a), 0);
     CHECK_STR(a->err.msg, "");

@@ -187,6 +187,9 @@ bool native_watcher_take(struct http_request *req)
     struct native *n = native_of(req);
     unsigned max = supervisor_limits(n->config.supervisor)->watchers;
 
+    /* The last quarter is the owner's, whatever others have open. */
+    if (!native_is_owner(req))
+        max -= max / 4;
     if (n->watchers >= max) {
         reply_errorf(req, -EUSERS, "limit maxWatchers: %u streams are open already", n->watchers);
         return false;

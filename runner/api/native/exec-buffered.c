@@ -31,8 +31,9 @@ struct buffered {
     struct exec_io *io;
     struct output out[2];
     uint64_t began;
-    char *input; /* owned, until it has been given */
-    size_t input_len;
+    bool has_input;   /* and its end has not been told */
+    struct buf input; /* what stdin is given */
+    size_t given;     /* bytes of it that were */
 };
 
 static void buffered_end(struct buffered *b)
@@ -40,7 +41,7 @@ static void buffered_end(struct buffered *b)
     exec_io_close(b->io);
     for (int i = 0; i < 2; i++)
         buf_done(&b->out[i].kept);
-    free(b->input);
+    buf_done(&b->input);
     free(b);
 }
 
@@ -50,16 +51,25 @@ static void on_gone(struct http_request *req)
     http_abort(req);
 }
 
-static void on_started(void *data)
+/* In pieces, as the process takes them: there is one copy of it, and it counts against the budget
+ * of what clients have us hold. */
+static void give_input(void *data)
 {
     struct buffered *b = data;
 
-    if (b->input == NULL)
-        return;
-    (void)exec_io_write(b->io, b->input, b->input_len);
-    exec_io_end_input(b->io);
-    free(b->input);
-    b->input = NULL;
+    while (b->given < b->input.len) {
+        size_t left = b->input.len - b->given, n = left < EXEC_IO_CHUNK ? left : EXEC_IO_CHUNK;
+        const char *piece = b->input.data + b->given;
+
+        b->given += n;
+        if (!exec_io_write(b->io, piece, n))
+            return; /* and again when it has gone */
+    }
+    if (b->has_input)
+        exec_io_end_input(b->io);
+    b->has_input = false;
+    buf_done(&b->input);
+    b->given = 0;
 }
 
 /* What there is no room for is read all the same: the process must not wait for ever. */
@@ -143,8 +153,11 @@ static void on_failed(void *data, const struct err *err, int exit_code)
     exec_reply_failed(req, err);
 }
 
-static const struct exec_io_ops buffered_ops = {
-    .started = on_started, .failed = on_failed, .output = on_output, .ended = on_ended};
+static const struct exec_io_ops buffered_ops = {.started = give_input,
+                                                .failed = on_failed,
+                                                .output = on_output,
+                                                .writable = give_input,
+                                                .ended = on_ended};
 
 static int output_max(const struct sandbox *s, const struct exec_body *body, size_t *ret,
                       struct err *err)
@@ -174,15 +187,16 @@ int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec
     b = calloc(1, sizeof(*b));
     if (b == NULL)
         return err_errno(err, -ENOMEM, "exec");
-    *b = (struct buffered){.req = req, .began = uv_hrtime(), .input_len = body->input_len};
+    *b = (struct buffered){.req = req, .began = uv_hrtime(), .has_input = body->input != NULL};
     b->out[0].kept.max = b->out[1].kept.max = max;
-    if (body->input != NULL) {
-        b->input = malloc(body->input_len + 1);
-        if (b->input == NULL) {
-            buffered_end(b);
-            return err_errno(err, -ENOMEM, "exec");
-        }
-        (void)memcpy(b->input, body->input, body->input_len);
+    b->input.max = SIZE_MAX / 2;
+    b->out[0].kept.budget = b->out[1].kept.budget = b->input.budget = req->body.budget;
+    buf_done(&req->body); /* it has been decoded */
+    r = body->input != NULL ? buf_append(&b->input, body->input, body->input_len) : 0;
+    if (r < 0) {
+        buffered_end(b);
+        return r == -EAGAIN ? err_set(err, r, "limit maxBufferedBytes: no room for this stdin now")
+                            : err_errno(err, r, "exec");
     }
     exec_body_options(body, &o);
     r = exec_io_start(s, &o, &buffered_ops, b, &b->io, err);

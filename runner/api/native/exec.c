@@ -287,7 +287,7 @@ static void delete_exec(struct http_request *req)
 }
 
 const struct route native_exec_routes[] = {
-    {"POST", "/v1/sandboxes/{id}/exec", post_exec, ROUTE_BODY | ROUTE_UPGRADE, EXEC_BODY_MAX},
+    {"POST", "/v1/sandboxes/{id}/exec", post_exec, ROUTE_BODY | ROUTE_LARGE | ROUTE_UPGRADE, 0},
     {"GET", "/v1/sandboxes/{id}/exec", list_execs, 0, 0},
     {"GET", "/v1/sandboxes/{id}/exec/{exec}", get_exec, 0, 0},
     {"DELETE", "/v1/sandboxes/{id}/exec/{exec}", delete_exec, 0, 0},

@@ -314,7 +314,7 @@ static void delete_ended(struct http_request *req)
 #define PROCESS   PROCESSES "/{process}"
 
 const struct route native_process_routes[] = {
-    {"POST", PROCESSES, post_process, ROUTE_BODY, EXEC_BODY_MAX},
+    {"POST", PROCESSES, post_process, ROUTE_BODY | ROUTE_LARGE, 0},
     {"GET", PROCESSES, list_processes, 0, 0},
     {"DELETE", PROCESSES, delete_ended, 0, 0},
     {"POST", PROCESSES "/kill", post_kill_all, ROUTE_BODY, 0},

@@ -81,6 +81,7 @@ static void on_created(void *data, int r, const struct err *err)
 static void create_sandbox(struct http_request *req)
 {
     auto_ptr(spec_free) struct spec *spec = NULL;
+    struct sandbox_creator creator = {.uid = http_peer(req)->uid, .limited = !native_is_owner(req)};
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -95,7 +96,7 @@ static void create_sandbox(struct http_request *req)
     call = native_call_new(req, NULL);
     if (call == NULL)
         return;
-    if (sandbox_create(call->sup, spec, start, on_created, call, &s, &err) < 0) {
+    if (sandbox_create(call->sup, spec, &creator, start, on_created, call, &s, &err) < 0) {
         native_call_fail(call, &err);
         return;
     }

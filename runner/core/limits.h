@@ -1,0 +1,67 @@
+#pragma once
+
+/*
+ * Every limit of the daemon that can be configured, in one table: the struct, its defaults, the
+ * configuration's keys and docs/configuration.md all follow from it (tests/unit/test-limits.c).
+ * What reaches one gets an error whose message begins with "limit KEY: ".
+ *
+ * The sizes of formats (a path, a frame, an id) are no limits in this sense: they stand beside
+ * their format.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* clang-format off */
+/* field, type, key, default, least, most */
+#define SUPERVISOR_LIMITS(X)                                                                                \
+    X(sandboxes,          unsigned, "maxSandboxes",            4096,       1,       100000)                 \
+    X(sandboxes_per_user, unsigned, "maxSandboxesPerUser",     256,        1,       100000)                 \
+    X(processes,          unsigned, "maxProcesses",            256,        1,       256)                    \
+    X(execs,              unsigned, "maxExecs",                512,        1,       900)                    \
+    X(connections,        unsigned, "maxConnections",          1024,       8,       60000)                  \
+    X(connections_user,   unsigned, "maxConnectionsPerUser",   768,        4,       60000)                  \
+    X(watchers,           unsigned, "maxWatchers",             256,        1,       10000)                  \
+    X(file_operations,    unsigned, "maxFileOperations",       32,         1,       100)                    \
+    X(file_queue,         unsigned, "maxFileQueue",            256,        0,       100000)                 \
+    X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
+    X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
+    X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \
+    X(head_bytes,         uint64_t, "maxHeadBytes",            64 << 10,   4096,    1 << 20)                \
+    X(url_bytes,          uint64_t, "maxUrlBytes",             16 << 10,   1024,    1 << 20)                \
+    X(body_bytes,         uint64_t, "maxBodyBytes",            1 << 20,    1 << 10, 1 << 28)                \
+    X(exec_body_bytes,    uint64_t, "maxExecBodyBytes",        6 << 20,    1 << 10, 1 << 28)                \
+    X(output_bytes,       uint64_t, "maxOutputBytes",          1 << 20,    1,       1 << 30)                \
+    X(queue_bytes,        uint64_t, "maxQueueBytes",           32 << 20,   1 << 20, 1 << 30)                \
+    X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
+    X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
+    X(idle_ms,            unsigned, "idleTimeoutMs",           75 * 1000,  100,     86400000)               \
+    X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \
+    X(body_ms,            unsigned, "bodyTimeoutMs",           60 * 1000,  100,     86400000)               \
+    X(write_ms,           unsigned, "writeTimeoutMs",          60 * 1000,  100,     86400000)
+/* clang-format on */
+
+#define LIMIT_FIELD(field, type, key, def, min, max) type field;
+struct supervisor_limits {
+    SUPERVISOR_LIMITS(LIMIT_FIELD)
+};
+#undef LIMIT_FIELD
+
+#define LIMIT_COUNT(field, type, key, def, min, max) +1
+enum { LIMITS_COUNT = 0 SUPERVISOR_LIMITS(LIMIT_COUNT) };
+#undef LIMIT_COUNT
+
+struct limit_info {
+    const char *key; /* in the configuration's "limits", and in messages */
+    size_t off, size;
+    int64_t def, min, max;
+};
+
+extern const struct limit_info limits_table[LIMITS_COUNT];
+
+struct supervisor_limits supervisor_limits_default(void);
+int64_t limit_get(const struct supervisor_limits *l, const struct limit_info *info);
+/* value lies between info->min and info->max. */
+void limit_set(struct supervisor_limits *l, const struct limit_info *info, int64_t value);
