@@ -204,7 +204,7 @@ static void on_failed(struct exec *e, const struct imsg *msg)
     end_failed(e, &err, code);
 }
 
-/* Init knows no such exec, or keeps nothing of it. */
+/* Init knows no such exec, or keeps nothing of it; or it is gone itself. */
 static void on_no_slot(struct exec *e)
 {
     struct err err = ERR_NONE;
@@ -337,7 +337,8 @@ static void on_exited(struct exec *e, int status)
     stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
     emit(e, "exec_exit", more);
-    if (e->events.exited != NULL)
+    /* Who is attaching hears of it when the ends are there: started comes first. */
+    if (e->events.exited != NULL && !e->attaching)
         e->events.exited(e->data, e);
     sandbox_exec_ended(e->sandbox);
     if (kept)
@@ -385,6 +386,7 @@ void exec_all_lost(struct sandbox *s)
         e->lost = true;
         if (own)
             e->refs--; /* the one that settle() kept for its status */
+        on_no_slot(e);
         on_exited(e, SIGKILL);
         exec_unref(e);
     }
