@@ -283,3 +283,17 @@ int exec_kill_read(const struct http_request *req, int signo, struct exec_kill *
         r = err_set(err, -EINVAL, "signal: missing");
     return r;
 }
+
+int exec_body_input(const struct exec_body *body, struct http_request *req, struct buf *ret,
+                    struct err *err)
+{
+    int r = 0;
+
+    *ret = (struct buf){.max = EXEC_STDIN_MAX, .budget = req->body.budget};
+    buf_done(&req->body);
+    if (body->input != NULL)
+        r = buf_append(ret, body->input, body->input_len);
+    if (r == -EAGAIN)
+        return err_set(err, r, "limit maxBufferedBytes: no room for this stdin now");
+    return r < 0 ? err_errno(err, r, "stdin") : 0;
+}

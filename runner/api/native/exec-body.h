@@ -12,6 +12,7 @@
 
 #include "core/exec.h"
 
+struct buf;
 struct err;
 struct http_request;
 struct spec;
@@ -47,6 +48,10 @@ struct exec_body {
     bool tty, combined, keep, detach, has_command;
 };
 
+/* Its stdin as what exec_io_give takes; the request's own body, which has been decoded, makes room
+ * for it. -EAGAIN: the budget of what is held for clients has none. */
+int exec_body_input(const struct exec_body *body, struct http_request *req, struct buf *ret,
+                    struct err *err);
 /* The body of req; *ret is to be freed by exec_body_done also on failure. -EINVAL, -ERANGE, -E2BIG,
  * -EMEDIUMTYPE, -ENOMEM. */
 int exec_body_read(const struct http_request *req, enum exec_body_kind kind, struct exec_body *ret,

@@ -31,9 +31,6 @@ struct buffered {
     struct exec_io *io;
     struct output out[2];
     uint64_t began;
-    bool has_input;   /* and its end has not been told */
-    struct buf input; /* what stdin is given */
-    size_t given;     /* bytes of it that were */
 };
 
 static void buffered_end(struct buffered *b)
@@ -41,7 +38,6 @@ static void buffered_end(struct buffered *b)
     exec_io_close(b->io);
     for (int i = 0; i < 2; i++)
         buf_done(&b->out[i].kept);
-    buf_done(&b->input);
     free(b);
 }
 
@@ -51,25 +47,9 @@ static void on_gone(struct http_request *req)
     http_abort(req);
 }
 
-/* In pieces, as the process takes them: there is one copy of it, and it counts against the budget
- * of what clients have us hold. */
-static void give_input(void *data)
+static void on_started(void *data)
 {
-    struct buffered *b = data;
-
-    while (b->given < b->input.len) {
-        size_t left = b->input.len - b->given, n = left < EXEC_IO_CHUNK ? left : EXEC_IO_CHUNK;
-        const char *piece = b->input.data + b->given;
-
-        b->given += n;
-        if (!exec_io_write(b->io, piece, n))
-            return; /* and again when it has gone */
-    }
-    if (b->has_input)
-        exec_io_end_input(b->io);
-    b->has_input = false;
-    buf_done(&b->input);
-    b->given = 0;
+    (void)data;
 }
 
 /* What there is no room for is read all the same: the process must not wait for ever. */
@@ -153,11 +133,8 @@ static void on_failed(void *data, const struct err *err, int exit_code)
     exec_reply_failed(req, err);
 }
 
-static const struct exec_io_ops buffered_ops = {.started = give_input,
-                                                .failed = on_failed,
-                                                .output = on_output,
-                                                .writable = give_input,
-                                                .ended = on_ended};
+static const struct exec_io_ops buffered_ops = {
+    .started = on_started, .failed = on_failed, .output = on_output, .ended = on_ended};
 
 static int output_max(const struct sandbox *s, const struct exec_body *body, size_t *ret,
                       struct err *err)
@@ -176,6 +153,7 @@ static int output_max(const struct sandbox *s, const struct exec_body *body, siz
 int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec_body *body,
                   struct err *err)
 {
+    auto_buf struct buf input = BUF_INIT(0);
     struct exec_options o;
     struct buffered *b;
     size_t max = 0;
@@ -187,16 +165,13 @@ int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec
     b = calloc(1, sizeof(*b));
     if (b == NULL)
         return err_errno(err, -ENOMEM, "exec");
-    *b = (struct buffered){.req = req, .began = uv_hrtime(), .has_input = body->input != NULL};
+    *b = (struct buffered){.req = req, .began = uv_hrtime()};
     b->out[0].kept.max = b->out[1].kept.max = max;
-    b->input.max = SIZE_MAX / 2;
-    b->out[0].kept.budget = b->out[1].kept.budget = b->input.budget = req->body.budget;
-    buf_done(&req->body); /* it has been decoded */
-    r = body->input != NULL ? buf_append(&b->input, body->input, body->input_len) : 0;
+    b->out[0].kept.budget = b->out[1].kept.budget = req->body.budget;
+    r = exec_body_input(body, req, &input, err);
     if (r < 0) {
         buffered_end(b);
-        return r == -EAGAIN ? err_set(err, r, "limit maxBufferedBytes: no room for this stdin now")
-                            : err_errno(err, r, "exec");
+        return r;
     }
     exec_body_options(body, &o);
     r = exec_io_start(s, &o, &buffered_ops, b, &b->io, err);
@@ -204,6 +179,8 @@ int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec
         buffered_end(b);
         return r;
     }
+    if (body->input != NULL)
+        exec_io_give(b->io, &input);
     req->data = b;
     req->on_gone = on_gone;
     return 0;

@@ -33,8 +33,6 @@ struct events_form {
     struct sse *sse; /* NULL until it runs */
     struct carry carry[2];
     uint64_t began;
-    char *input; /* owned, until it has been given */
-    size_t input_len;
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
@@ -45,7 +43,6 @@ static void release(struct events_form *f)
     exec_io_close(f->io);
     if (f->sse != NULL)
         sse_close(f->sse);
-    free(f->input);
     free(f);
 }
 
@@ -126,16 +123,8 @@ static void on_started(void *data)
         return;
     }
     r = send_json(f, "start", exec_encode(exec_io_exec(f->io)));
-    if (r < 0 && r != -EPIPE) {
+    if (r < 0 && r != -EPIPE)
         release(f);
-        return;
-    }
-    if (f->input == NULL)
-        return;
-    (void)exec_io_write(f->io, f->input, f->input_len);
-    exec_io_end_input(f->io);
-    free(f->input);
-    f->input = NULL;
 }
 
 static void on_failed(void *data, const struct err *err, int exit_code)
@@ -186,28 +175,28 @@ static void take_over(struct events_form *f)
 int exec_events(struct http_request *req, struct sandbox *s, const struct exec_body *body,
                 struct err *err)
 {
+    auto_buf struct buf input = BUF_INIT(0);
     struct events_form *f = form_new(req);
     struct exec_options o;
     int r;
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "exec");
-    if (body->input != NULL) {
-        f->input = malloc(body->input_len + 1);
-        if (f->input == NULL) {
-            release(f);
-            return err_errno(err, -ENOMEM, "exec");
-        }
-        (void)memcpy(f->input, body->input, body->input_len);
-        f->input_len = body->input_len;
+    r = exec_body_input(body, req, &input, err);
+    if (r < 0) {
+        release(f);
+        return r;
     }
     exec_body_options(body, &o);
     r = exec_io_start(s, &o, &events_ops, f, &f->io, err);
-    if (r < 0)
+    if (r < 0) {
         release(f);
-    else
-        take_over(f);
-    return r;
+        return r;
+    }
+    if (body->input != NULL)
+        exec_io_give(f->io, &input);
+    take_over(f);
+    return 0;
 }
 
 int exec_attach_events(struct http_request *req, struct exec *e, struct err *err)

@@ -271,6 +271,13 @@ void exec_io_end_input(struct exec_io *io)
         input_done(io);
 }
 
+void exec_io_give(struct exec_io *io, struct buf *input)
+{
+    io->input = *input;
+    *input = (struct buf){.max = 0};
+    io->input_ending = true;
+}
+
 /* ---- the loop calls ---- */
 
 static void on_poll(uv_poll_t *h, int status, int events)
@@ -316,6 +323,8 @@ static void on_started(void *data, struct exec *e)
         return;
     }
     io->ops->started(io->data);
+    if (!io->closing && io->input_ending)
+        flush_input(io);
     if (!io->closing)
         watch_all(io);
 }

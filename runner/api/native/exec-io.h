@@ -17,6 +17,7 @@
 #include "core/exec.h"
 
 struct err;
+struct buf;
 struct exec_io;
 struct sandbox;
 
@@ -53,5 +54,7 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len);
 /* The process sees the end of its input behind what was written; a terminal gets an end-of-file
  * character. */
 void exec_io_end_input(struct exec_io *io);
+/* Before it has started: all of its stdin, which is taken, and the end of it. */
+void exec_io_give(struct exec_io *io, struct buf *input);
 /* Lets go: an exec that is not kept is killed with all of its leaf. No callback comes any more. */
 void exec_io_close(struct exec_io *io);
