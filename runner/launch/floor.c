@@ -11,6 +11,20 @@
 
 #include "policy/bpf-graph.h"
 
+enum {
+    X32_BIT = 0x40000000,
+    IOCTL_I386 = 54,
+    SOCKET_I386 = 359,
+    SOCKETPAIR_I386 = 360,
+    SOCKETCALL_I386 = 102,
+    TIOCSTI_CMD = 0x5412,   /* types into a terminal */
+    TIOCLINUX_CMD = 0x541c, /* selects and pastes on a console */
+    /* Families that know no network namespace: the kernel's cryptography, and the way out of a
+     * virtual machine that is the host. */
+    FAMILY_ALG = 38,
+    FAMILY_VSOCK = 40,
+};
+
 /* Refused with EPERM. Kernel-wide effects, other sandboxes' memory or keys, or large attack surface
  * without a use inside a user namespace. */
 static const uint16_t denied_x86_64[] = {
@@ -55,19 +69,52 @@ static const uint16_t denied_x86_64[] = {
 };
 
 /* The same by the i386 table (arch/x86/entry/syscalls/syscall_32.tbl), and vm86, vm86old, stime,
- * clock_settime64, clock_adjtime64. */
+ * clock_settime64, clock_adjtime64; and socketcall, whose family is in memory where no filter sees
+ * it: libcs have used the calls of their own since 2015. */
 static const uint16_t denied_i386[] = {
-    283, 128, 350, 129, 88,  87,  115, 110, 101, 51,  79,  264, 124, 343,
-    103, 342, 336, 357, 131, 443, 286, 287, 288, 253, 374, 425, 426, 427,
-    111, 169, 127, 167, 130, 86,  149, 317, 294, 166, 113, 25,  404, 405,
-};
-
-enum {
-    X32_BIT = 0x40000000,
-    IOCTL_X86_64 = SYS_ioctl,
-    IOCTL_I386 = 54,
-    TIOCSTI_CMD = 0x5412,   /* types into a terminal */
-    TIOCLINUX_CMD = 0x541c, /* selects and pastes on a console */
+    283,
+    128,
+    350,
+    129,
+    88,
+    87,
+    115,
+    110,
+    101,
+    51,
+    79,
+    264,
+    124,
+    343,
+    103,
+    342,
+    336,
+    357,
+    131,
+    443,
+    286,
+    287,
+    288,
+    253,
+    374,
+    425,
+    426,
+    427,
+    111,
+    169,
+    127,
+    167,
+    130,
+    86,
+    149,
+    317,
+    294,
+    166,
+    113,
+    25,
+    404,
+    405,
+    SOCKETCALL_I386,
 };
 
 enum { NUMBERS = 1024, NODES_MAX = 512 };
@@ -76,23 +123,33 @@ enum { NUMBERS = 1024, NODES_MAX = 512 };
 #define LOAD         (BPF_LD | BPF_W | BPF_ABS)
 #define NO(error)    (SECCOMP_RET_ERRNO | (uint32_t)(error))
 
-/* What one table's numbers lead to. ioctl looks at the low half of its command (the kernel ignores
- * the high one). Numbers from `unknown` on do not exist. */
-static int table(struct bpf_graph *g, const uint16_t *denied, size_t count, uint32_t ioctl_nr,
-                 uint32_t unknown)
+/* Numbers of one table whose arguments are looked at. */
+struct looked_at {
+    uint32_t ioctl, socket, socketpair;
+};
+
+/*
+ * What one table's numbers lead to. Arguments are looked at in their low half: the kernel ignores
+ * the high one. Numbers from `unknown` on do not exist.
+ */
+static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
+                 const struct looked_at *calls, uint32_t unknown)
 {
     const int allow = bpf_return(g, SECCOMP_RET_ALLOW), deny = bpf_return(g, NO(EPERM));
     struct bpf_span spans[NUMBERS + 2];
-    int nodes[NUMBERS], command;
+    int nodes[NUMBERS], command, family;
     size_t n = 0;
 
     command = bpf_test(g, BPF_JEQ, TIOCLINUX_CMD, deny, allow);
     command = bpf_test(g, BPF_JEQ, TIOCSTI_CMD, deny, command);
+    family = bpf_test(g, BPF_JEQ, FAMILY_ALG, deny, allow);
+    family = bpf_test(g, BPF_JEQ, FAMILY_VSOCK, deny, family);
     for (size_t i = 0; i < NUMBERS; i++)
         nodes[i] = allow;
     for (size_t i = 0; i < count; i++)
         nodes[denied[i]] = deny;
-    nodes[ioctl_nr] = bpf_step(g, LOAD, FIELD(args[1]), command);
+    nodes[calls->ioctl] = bpf_step(g, LOAD, FIELD(args[1]), command);
+    nodes[calls->socket] = nodes[calls->socketpair] = bpf_step(g, LOAD, FIELD(args[0]), family);
 
     for (uint32_t i = 0; i < NUMBERS; i++)
         n = bpf_span_add(spans, n, i, nodes[i]);
@@ -104,6 +161,8 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count, uint
 
 size_t floor_build(struct sock_filter out[FLOOR_MAX])
 {
+    static const struct looked_at calls_x86_64 = {SYS_ioctl, SYS_socket, SYS_socketpair};
+    static const struct looked_at calls_i386 = {IOCTL_I386, SOCKET_I386, SOCKETPAIR_I386};
     struct bpf_node nodes[NODES_MAX];
     struct bpf_graph g;
     int root, r;
@@ -112,10 +171,10 @@ size_t floor_build(struct sock_filter out[FLOOR_MAX])
     root = bpf_return(&g, NO(ENOSYS));
     root = bpf_test(
         &g, BPF_JEQ, AUDIT_ARCH_I386,
-        table(&g, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), IOCTL_I386, 0), root);
+        table(&g, denied_i386, sizeof(denied_i386) / sizeof(denied_i386[0]), &calls_i386, 0), root);
     root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64,
                     table(&g, denied_x86_64, sizeof(denied_x86_64) / sizeof(denied_x86_64[0]),
-                          IOCTL_X86_64, X32_BIT),
+                          &calls_x86_64, X32_BIT),
                     root);
     r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
     assert(r > 0); /* always the same program: it fits, or never did */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "policy/tables.h"
 
 struct record {
     uint16_t tag, flags;
@@ -263,6 +264,8 @@ static int dec_rlimit(const struct record *r, struct launch_request *q)
     (void)memcpy(&l, r->data, sizeof(l));
     if (l.resource >= 16 || l.soft > l.hard)
         return -ERANGE;
+    if (!rlimit_grantable(l.resource, l.hard))
+        return -EPERM;
     if (q->rlimit_count == LAUNCH_RLIMITS_MAX)
         return -E2BIG;
     q->rlimits[q->rlimit_count++] = l;

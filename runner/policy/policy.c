@@ -169,6 +169,9 @@ static int take_rlimits(struct policy *p, const struct raw_policy *raw, struct e
                                  strtab_name(rlimit_names, v.resource));
         if (v.soft > v.hard)
             return json_fail(err, -ERANGE, &here, "soft must not be above hard");
+        if (!rlimit_grantable((uint64_t)v.resource, v.hard))
+            return json_fail(err, -EPERM, &here, "%s: a sandbox gets no priority above others'",
+                             strtab_name(rlimit_names, v.resource));
         p->rlimits[p->rlimit_count++] = v;
     }
     return 0;

@@ -103,3 +103,12 @@ int rlimit_by_option(const char *name)
     }
     return strtab_value(rlimit_names, full);
 }
+
+bool rlimit_grantable(uint64_t resource, uint64_t hard)
+{
+    enum { NICE_ZERO = 20 }; /* setrlimit(2): 20 less the nice value */
+
+    if (resource == RLIMIT_RTPRIO)
+        return hard == 0;
+    return resource != RLIMIT_NICE || hard <= NICE_ZERO;
+}

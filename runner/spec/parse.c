@@ -208,6 +208,9 @@ int parse_ulimit(const char *text, struct rlimit_value *ret, struct err *err)
     if (v.soft > v.hard)
         return err_set(err, -ERANGE, "ulimit \"%.*s\": SOFT must not be above HARD", QUOTE_MAX,
                        text);
+    if (!rlimit_grantable((uint64_t)v.resource, v.hard))
+        return err_set(err, -EPERM, "ulimit \"%.*s\": a sandbox gets no priority above others'",
+                       QUOTE_MAX, text);
     *ret = v;
     return 0;
 }

@@ -54,60 +54,36 @@ static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int e
 
 /* ---- the request ---- */
 
-/* Points list[0..count) at consecutive strings; returns what follows them, or NULL when they pass
- * the end. */
-static char *take_strings(char *at, const char *end, char **list, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        char *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
-
-        if (nul == NULL)
-            return NULL;
-        list[i] = at;
-        at = nul + 1;
-    }
-    return at;
-}
-
 static int step_request(struct exec *e)
 {
+    struct exec_strings strings;
     struct stat st;
-    uint32_t fixed;
-    char *base, *at, *tail[2];
-    char **list;
+    char *base, **list;
+    int r;
 
     if (fstat(e->start->request_fd, &st) < 0)
         return errno;
+    if (st.st_size <= 0 || st.st_size > EXEC_SIZE_MAX)
+        return EPROTO;
     base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, e->start->request_fd,
                 0);
     if (base == MAP_FAILED)
         return errno;
-    e->header = (const struct exec_header *)(void *)base;
-    if (e->header->magic != EXEC_MAGIC || e->header->size != (uint32_t)st.st_size ||
-        e->header->rlimit_count > PLAN_RLIMITS_MAX || e->header->argc < 1 ||
-        e->header->argc > EXEC_STRINGS_MAX || e->header->envc > EXEC_STRINGS_MAX)
-        return EPROTO;
-    fixed = (uint32_t)(sizeof(*e->header) + e->header->rlimit_count * sizeof(struct plan_rlimit));
-    if (fixed > e->header->size)
-        return EPROTO;
+    r = exec_request_header(base, (size_t)st.st_size, &e->header);
+    if (r < 0)
+        return -r;
     e->rlimits = (const struct plan_rlimit *)(void *)(base + sizeof(*e->header));
-
-    /* argv NULL envp (room for HOME) NULL */
-    list = mmap(NULL, ((size_t)e->header->argc + e->header->envc + 3) * sizeof(char *),
-                PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    list = mmap(NULL, EXEC_LIST(e->header) * sizeof(char *), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (list == MAP_FAILED)
         return errno;
-    e->argv = list;
-    e->envp = list + e->header->argc + 1;
-    at = take_strings(base + fixed, base + e->header->size, e->argv, e->header->argc);
-    if (at != NULL)
-        at = take_strings(at, base + e->header->size, e->envp, e->header->envc);
-    if (at != NULL)
-        at = take_strings(at, base + e->header->size, tail, 2);
-    if (at != base + e->header->size)
-        return EPROTO;
-    e->user = tail[0];
-    e->cwd = tail[1];
+    r = exec_request_strings(base, e->header, list, &strings);
+    if (r < 0)
+        return -r;
+    e->argv = strings.argv;
+    e->envp = strings.envp;
+    e->user = strings.user;
+    e->cwd = strings.cwd;
     return 0;
 }
 
@@ -261,7 +237,7 @@ static int step_rlimit(struct exec *e)
     return r != 0 ? r : set_rlimits(e->rlimits, e->header->rlimit_count);
 }
 
-static int set_caps(uint64_t permitted, uint64_t effective)
+int exec_set_caps(uint64_t permitted, uint64_t effective)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2] = {
@@ -299,7 +275,7 @@ static int step_capabilities(struct exec *e)
     uint64_t keep = e->who.uid == 0 ? e->plan->header->capabilities : 0;
     uint64_t extra = (e->plan->header->flags & PLAN_NO_NEW_PRIVS) ? 0 : admin;
 
-    return set_caps(keep | extra, keep | extra);
+    return exec_set_caps(keep | extra, keep | extra);
 }
 
 /* ---- where it runs ---- */
@@ -480,6 +456,9 @@ void exec_child(const struct plan *plan, const struct exec_start *start)
 {
     static struct exec e;
 
+    /* Processes inside, whatever their capabilities there, neither trace this one nor write to its
+     * memory: that takes rights in the user namespace in which init was executed. */
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     e.plan = plan;
     e.start = start;
     e.status_fd = start->status_fd;

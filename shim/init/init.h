@@ -98,6 +98,22 @@ struct exec_failure {
     uint32_t step;
     int32_t error;
 };
+/* exec-parse.c */
+/* The header of a request of `size` bytes (aligned to 8), once every field of it is checked; 0 or
+ * -EPROTO. */
+int exec_request_header(const void *data, size_t size, const struct exec_header **ret);
+struct exec_strings {
+    char **argv, **envp; /* NULL-terminated; envp has room for one more */
+    const char *user, *cwd;
+};
+/* Its strings; list has room for EXEC_LIST(h) pointers. Whatever there is besides is -EPROTO. */
+#define EXEC_LIST(h) ((size_t)(h)->argc + (h)->envc + 3)
+int exec_request_strings(char *data, const struct exec_header *h, char **list,
+                         struct exec_strings *ret);
+
+/* init's rights as far as capset(2) goes, of this process. 0 or a positive errno. */
+int exec_set_caps(uint64_t permitted, uint64_t effective);
+
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
  * may do, so it trusts neither files nor strings. */
 _Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);

@@ -5,9 +5,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +89,41 @@ static int enter_lock(const struct plan *plan, const struct leader *init)
     return plan_drop_capabilities(plan);
 }
 
+/*
+ * All that the reaper may still do. Processes inside may be root and write to its memory, and it
+ * has not got the policy's filter, which may not let it reap: so it has one of its own, under which
+ * there is nothing to be had by being it.
+ */
+static int confine_reaper(void)
+{
+#ifdef __x86_64__
+    enum { ARCH = AUDIT_ARCH_X86_64 };
+#else
+    enum { ARCH = AUDIT_ARCH_AARCH64 };
+#endif
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 0, 6),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_wait4, 5, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigtimedwait, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_restart_syscall, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog prog = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+    int r;
+
+    r = exec_set_caps(0, 0);
+    if (r != 0)
+        return -r;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -errno;
+    return sys_seccomp_filter(0, &prog);
+}
+
 /* Reaps orphans until init ends the namespace. */
 static _Noreturn void reap(void)
 {
@@ -104,6 +144,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
     struct inner_wire msg;
     int fds[5], fd_count, proc, r;
 
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as exec_child */
     /* Should init die before we are reachable by anybody, we go too: our pid namespace is a child
      * of its. */
     proc = make_proc();
@@ -127,6 +168,8 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
         } else if (msg.type == INNER_REAP) {
             /* Also 0 to 2, which are the host's null device. */
             (void)sys_close_range(0, ~0U, 0);
+            if (confine_reaper() < 0)
+                _exit(1);
             reap();
         } else if (msg.type == INNER_RUN && fd_count == 5) {
             struct exec_start start = {.request_fd = fds[0],

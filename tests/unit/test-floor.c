@@ -31,8 +31,14 @@ static const uint32_t numbers[] = {
     __NR_migrate_pages,   __NR_vm86,
     __NR_vm86old,         __NR_stime,
     __NR_clock_settime64, __NR_clock_adjtime64,
+    __NR_socketcall,
 };
-enum { IOCTL_32 = __NR_ioctl, GETPID_32 = __NR_getpid };
+enum {
+    IOCTL_32 = __NR_ioctl,
+    GETPID_32 = __NR_getpid,
+    SOCKET_32 = __NR_socket,
+    SOCKETPAIR_32 = __NR_socketpair
+};
 /* clang-format on */
 
 #include <errno.h>
@@ -69,7 +75,7 @@ static const char *const both[] = {
     "query_module", "get_kernel_syms", "uselib", "_sysctl", "move_pages", "migrate_pages",
 };
 static const char *const only_64[] = {"kexec_file_load"};
-static const char *const only_32[] = {"vm86", "vm86old", "stime", "clock_settime64", "clock_adjtime64"};
+static const char *const only_32[] = {"vm86", "vm86old", "stime", "clock_settime64", "clock_adjtime64", "socketcall"};
 
 /* What no program can do without, whatever its libc and age. */
 static const char *const needed[] = {
@@ -177,6 +183,32 @@ TEST(ioctl)
     /* The same number in the other table is another call. */
     CHECK_INT(ask(AUDIT_ARCH_X86_64, IOCTL_32, STI), SECCOMP_RET_ALLOW);
     CHECK_INT(ask(AUDIT_ARCH_I386, 16, STI), SECCOMP_RET_ALLOW);
+}
+
+static uint32_t ask_family(uint32_t arch, uint32_t nr, uint64_t family)
+{
+    struct seccomp_data d = {.nr = (int)nr, .arch = arch, .args = {family, 1}};
+
+    return sim_run(filter, count, &d);
+}
+
+/* Neither AF_ALG nor AF_VSOCK, whatever stands in the half that the kernel does not look at. */
+TEST(socket_families)
+{
+    static const struct {
+        uint32_t arch, nr;
+    } calls[] = {{AUDIT_ARCH_X86_64, 41},
+                 {AUDIT_ARCH_X86_64, 53},
+                 {AUDIT_ARCH_I386, SOCKET_32},
+                 {AUDIT_ARCH_I386, SOCKETPAIR_32}};
+    static const uint64_t high[] = {0, 1ULL << 32, 0xffffffffULL << 32};
+
+    (void)ask(0, 0, 0);
+    for (size_t i = 0; i < N(calls); i++)
+        for (uint64_t family = 0; family < 64; family++)
+            for (size_t h = 0; h < N(high); h++)
+                CHECK_INT(ask_family(calls[i].arch, calls[i].nr, family | high[h]),
+                          family == 38 || family == 40 ? DENIED : SECCOMP_RET_ALLOW);
 }
 
 TEST(what_programs_need)

@@ -210,6 +210,8 @@ static const struct refused {
     {TAG_RLIMIT, 0, B("\20\0\0\0\0\0\0\0" ZERO8 ZERO8), -ERANGE, "record rlimit"},
     {TAG_RLIMIT, 0, B(FF8 ZERO8 ZERO8), -ERANGE, "record rlimit"},
     {TAG_RLIMIT, 0, B(ZERO8 "\1\0\0\0\0\0\0\0" ZERO8), -ERANGE, "record rlimit"},
+    {TAG_RLIMIT, 0, B("\16\0\0\0\0\0\0\0" ZERO8 "\1\0\0\0\0\0\0\0"), -EPERM, "record rlimit"},
+    {TAG_RLIMIT, 0, B("\15\0\0\0\0\0\0\0" ZERO8 "\25\0\0\0\0\0\0\0"), -EPERM, "record rlimit"},
     {TAG_COUNTER, 0, B(ZERO8 "max_nothing\0"), -EINVAL, "record counter"},
     {TAG_COUNTER, 0, B(ZERO8 "../../kernel/core_pattern\0"), -EINVAL, "record counter"},
     {TAG_COUNTER, 0, B(ZERO8 "max_user_namespaces"), -EPROTO, "record counter"},

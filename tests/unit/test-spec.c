@@ -103,6 +103,8 @@ static const struct refusal refusals[] = {
     {spec_add_ulimit, "nofile=9223372036854775808", -EINVAL, "ulimit \"nofile=9223372036854775808\": SOFT and HARD must be numbers, or unlimited"},
     {spec_add_ulimit, "nofile=2:1", -ERANGE, "ulimit \"nofile=2:1\": SOFT must not be above HARD"},
     {spec_add_ulimit, "core=unlimited:0", -ERANGE, "ulimit \"core=unlimited:0\": SOFT must not be above HARD"},
+    {spec_add_ulimit, "rtprio=1", -EPERM, "ulimit \"rtprio=1\": a sandbox gets no priority above others'"},
+    {spec_add_ulimit, "nice=20:21", -EPERM, "ulimit \"nice=20:21\": a sandbox gets no priority above others'"},
     {spec_set_timeout, "0", -ERANGE, "timeout \"0\": must be between 1ms and 8784h"},
     {spec_set_timeout, "0.5ms", -EINVAL, "timeout \"0.5ms\": " TIME_RULE},
     {spec_set_timeout, "8785h", -ERANGE, "timeout \"8785h\": must be between 1ms and 8784h"},
