@@ -107,6 +107,13 @@ static struct limits_text limits_of(const struct settings *s)
     return t;
 }
 
+/* What is answered in one piece is queued in one piece: two streams, in JSON at most two and a half
+ * times as long, and what is around them. */
+static uint64_t largest_answer(const struct supervisor_limits *l)
+{
+    return (64 << 10) + 5 * (l->output_bytes > l->log_bytes ? l->output_bytes : l->log_bytes);
+}
+
 /* What the HTTP front is told of them. */
 static void apply_http(struct settings *s)
 {
@@ -122,7 +129,7 @@ static void apply_http(struct settings *s)
     h->max_body = l->body_bytes;
     h->max_large_body = l->exec_body_bytes;
     h->max_buffered = l->buffered_bytes;
-    h->queue_max = l->queue_bytes;
+    h->queue_max = largest_answer(l) > l->queue_bytes ? largest_answer(l) : l->queue_bytes;
     h->idle_ms = l->idle_ms;
     h->head_ms = l->head_ms;
     h->body_ms = l->body_ms;

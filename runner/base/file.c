@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -70,6 +71,20 @@ int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *re
 
     int r = file_read_fd(fd, max, ret, ret_len, err);
     return r < 0 ? err_wrap(err, r, "%s", path) : 0;
+}
+
+int file_open_trusted(int dirfd, const char *path, int flags, struct err *err)
+{
+    auto_close int fd =
+        openat(dirfd, path,
+               flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (dirfd == AT_FDCWD ? 0 : O_NOFOLLOW));
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, -errno, "%s", path);
+    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return err_set(err, -EPERM, "%s: must be root's, and writable by nobody else", path);
+    return take_fd(&fd);
 }
 
 int write_all(int fd, const void *data, size_t len)

@@ -18,6 +18,13 @@ int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *re
  */
 int file_read_fd(int fd, size_t max, char **ret, size_t *ret_len, struct err *err);
 
+/*
+ * Opens what only root or we ourselves can have put there: owned by one of the two, writable by
+ * nobody else, no symbolic link where dirfd is one. flags: of open(2); O_CLOEXEC, O_NONBLOCK and
+ * O_NOCTTY are added. Returns the fd; -EPERM.
+ */
+int file_open_trusted(int dirfd, const char *path, int flags, struct err *err);
+
 /* Writes all of data, retrying EINTR and short writes. Negative errno. */
 int write_all(int fd, const void *data, size_t len);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -94,26 +95,9 @@ static int read_text(const char *name, bool from_files, char **ret, size_t *ret_
     return r < 0 ? err_wrap(err, r, "policy '%s'", name) : 0;
 }
 
-static int fill(struct ready_policy *p, int state_fd, bool from_files, struct err *err)
-{
-    auto_free char *text = NULL;
-    size_t len = 0;
-    int r;
-
-    r = read_text(p->name, from_files, &text, &len, err);
-    if (r == 0)
-        r = policy_cached(state_fd, p->name, text, len, &p->policy, &p->filter, err);
-    if (r < 0)
-        return r;
-    assert(p->policy != NULL);
-    r = expand(p->policy->masked, &p->masked);
-    if (r == 0)
-        r = expand(p->policy->read_only, &p->read_only);
-    return r < 0 ? err_errno(err, r, "policy '%s': its paths", p->name) : 0;
-}
-
-int policy_make_ready(int state_fd, const char *name, bool from_files, struct ready_policy **ret,
-                      struct err *err)
+/* Makes *ret of a policy's text. */
+static int make_ready(int state_fd, const char *name, const char *text, size_t len,
+                      struct ready_policy **ret, struct err *err)
 {
     struct ready_policy *p = calloc(1, sizeof(*p));
     int r;
@@ -122,7 +106,15 @@ int policy_make_ready(int state_fd, const char *name, bool from_files, struct re
         free(p);
         return err_errno(err, -ENOMEM, "policy");
     }
-    r = fill(p, state_fd, from_files, err);
+    r = policy_cached(state_fd, name, text, len, &p->policy, &p->filter, err);
+    if (r == 0) {
+        assert(p->policy != NULL);
+        r = expand(p->policy->masked, &p->masked);
+        if (r == 0)
+            r = expand(p->policy->read_only, &p->read_only);
+        if (r < 0)
+            (void)err_errno(err, r, "policy '%s': its paths", name);
+    }
     if (r < 0) {
         ready_policy_free(p);
         return r;
@@ -131,51 +123,87 @@ int policy_make_ready(int state_fd, const char *name, bool from_files, struct re
     return 0;
 }
 
-static int load_one(int state_fd, const char *path, const char *name, struct ready_policy **list,
-                    struct err *err)
+int policy_make_ready(int state_fd, const char *name, bool from_files, struct ready_policy **ret,
+                      struct err *err)
 {
-    struct ready_policy *p;
-    int r = policy_make_ready(state_fd, path, true, &p, err);
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r = read_text(name, from_files, &text, &len, err);
 
-    if (r < 0)
-        return r;
-    if (name != NULL) {
-        free(p->name);
-        p->name = strdup(name);
-        if (p->name == NULL) {
-            ready_policy_free(p);
-            return err_errno(err, -ENOMEM, "policy");
-        }
-    }
-    p->next = *list;
-    *list = p;
-    return 0;
+    return r < 0 ? r : make_ready(state_fd, name, text, len, ret, err);
 }
 
-static int load_dir(int state_fd, const char *dir, struct ready_policy **list, struct err *err)
-{
-    DIR *d = opendir(dir);
-    int r = 0;
+/* ---- those that the daemon offers ---- */
 
-    if (d == NULL)
-        return errno == ENOENT ? 0 : err_errno(err, -errno, "policies in %s", dir);
+static void add(struct ready_policy **list, struct ready_policy *p)
+{
+    p->next = *list;
+    *list = p;
+}
+
+/* NAME of NAME.json; false for what is no policy's file. */
+static bool file_name(const char *file, char name[POLICY_NAME_MAX + 1])
+{
+    static const char end[] = ".json";
+    size_t len = strlen(file), tail = sizeof(end) - 1;
+
+    if (file[0] == '.' || len <= tail || len - tail > POLICY_NAME_MAX ||
+        strcmp(file + len - tail, end) != 0)
+        return false;
+    (void)memcpy(name, file, len - tail);
+    name[len - tail] = '\0';
+    /* What clients may ask has its own place, which may be this directory. */
+    return policy_name_ok(name) && strcmp(name, "client") != 0;
+}
+
+/* What somebody else than root could change is refused, and the daemon with it: a policy that is
+ * silently left out would be missed later. */
+static int load_file(int state_fd, int dir_fd, const char *file, const char *name,
+                     struct ready_policy **list, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    auto_free char *text = NULL;
+    struct ready_policy *p;
+    size_t len = 0;
+    int r;
+
+    if (policies_find(*list, name) != NULL)
+        return err_set(err, -EEXIST, "%s: a shipped policy has this name", file);
+    fd = file_open_trusted(dir_fd, file, O_RDONLY, err);
+    if (fd < 0)
+        return fd;
+    r = file_read_fd(fd, POLICY_TEXT_MAX, &text, &len, err);
+    if (r < 0)
+        return err_wrap(err, r, "%s", file);
+    r = make_ready(state_fd, name, text, len, &p, err);
+    if (r == 0)
+        add(list, p);
+    return r;
+}
+
+static int load_dir(int state_fd, const char *path, struct ready_policy **list, struct err *err)
+{
+    int fd = file_open_trusted(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, err), r = 0;
+    DIR *d;
+
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    d = fdopendir(fd);
+    if (d == NULL) {
+        (void)close(fd);
+        return err_errno(err, -ENOMEM, "%s", path);
+    }
     while (r == 0) {
         const struct dirent *e = readdir(d);
-        char path[4096], name[POLICY_NAME_MAX + 1];
-        size_t len;
+        char name[POLICY_NAME_MAX + 1];
 
         if (e == NULL)
             break;
-        len = strlen(e->d_name);
-        if (len <= 5 || len - 5 > POLICY_NAME_MAX || strcmp(e->d_name + len - 5, ".json") != 0 ||
-            strcmp(e->d_name, "client.json") == 0)
-            continue;
-        (void)snprintf(name, sizeof(name), "%.*s", (int)(len - 5), e->d_name);
-        (void)snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-        r = load_one(state_fd, path, name, list, err);
+        if (file_name(e->d_name, name))
+            r = load_file(state_fd, fd, e->d_name, name, list, err);
     }
     (void)closedir(d);
-    return r;
+    return r < 0 ? err_wrap(err, r, "policies in %s", path) : 0;
 }
 
 int policies_load(int state_fd, const char *dir, struct ready_policy **ret, struct err *err)
@@ -183,8 +211,13 @@ int policies_load(int state_fd, const char *dir, struct ready_policy **ret, stru
     struct ready_policy *list = NULL;
     int r = 0;
 
-    for (const char *const *name = policy_builtin_names(); r == 0 && *name != NULL; name++)
-        r = load_one(state_fd, *name, NULL, &list, err);
+    for (const char *const *name = policy_builtin_names(); r == 0 && *name != NULL; name++) {
+        struct ready_policy *p;
+
+        r = policy_make_ready(state_fd, *name, false, &p, err);
+        if (r == 0)
+            add(&list, p);
+    }
     if (r == 0 && dir != NULL)
         r = load_dir(state_fd, dir, &list, err);
     if (r < 0) {

@@ -41,3 +41,13 @@ const char *const *policy_builtin_names(void)
 {
     return names;
 }
+
+bool policy_name_ok(const char *name)
+{
+    static const char rest[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                               "0123456789_.-";
+    size_t len = strlen(name);
+
+    return len >= 1 && len <= POLICY_NAME_MAX && name[0] != '.' && name[0] != '-' &&
+           strspn(name, rest) == len;
+}

@@ -89,3 +89,6 @@ DEFINE_AUTO(struct policy, policy_free);
 const char *policy_builtin(const char *name, size_t *ret_len);
 /* Names of the shipped policies, NULL-terminated. */
 const char *const *policy_builtin_names(void);
+/* Whether a policy can be called so: 1 to POLICY_NAME_MAX letters, digits, _ . - and neither a dot
+ * nor a hyphen first. A path cannot. */
+bool policy_name_ok(const char *name);

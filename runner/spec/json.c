@@ -50,7 +50,7 @@ static const struct text_key {
     bool number;
 } text_keys[] = {
     {"name", spec_set_name, false},
-    {"policy", spec_set_policy, false},
+    {"policy", spec_set_policy_name, false},
     {"cwd", spec_set_workdir, false},
     {"user", spec_set_user, false},
     {"hostname", spec_set_hostname, false},

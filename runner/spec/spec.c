@@ -121,6 +121,14 @@ int spec_set_hostname(struct spec *s, const char *text, struct err *err)
     return replace(&s->hostname, text, err);
 }
 
+int spec_set_policy_name(struct spec *s, const char *text, struct err *err)
+{
+    if (!policy_name_ok(text))
+        return err_set(err, -EINVAL, "policy \"%.*s\": must be the name of a policy", QUOTE_MAX,
+                       text);
+    return replace(&s->policy, text, err);
+}
+
 int spec_set_policy(struct spec *s, const char *text, struct err *err)
 {
     const char *const *names = policy_builtin_names();

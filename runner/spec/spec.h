@@ -101,6 +101,9 @@ int spec_set_name(struct spec *s, const char *text, struct err *err);
 int spec_set_rootfs(struct spec *s, const char *text,
                     struct err *err); /* relative to the process's cwd */
 int spec_set_policy(struct spec *s, const char *text, struct err *err);
+/* As a client of a daemon writes it: a name, of which only the daemon knows whether there is one.
+ */
+int spec_set_policy_name(struct spec *s, const char *text, struct err *err);
 int spec_set_hostname(struct spec *s, const char *text, struct err *err);
 int spec_set_workdir(struct spec *s, const char *text, struct err *err);
 int spec_set_user(struct spec *s, const char *text, struct err *err);

@@ -51,7 +51,7 @@ static const struct {
 } asked[] = {
     {"{}", NULL},
     {"{\"policy\":\"container\"}", "policy: \"container\": the client policy does not allow it"},
-    {"{\"policy\":\"/tmp/mine.json\"}", "policy: \"/tmp/mine.json\": the client policy does not allow it"},
+    {"{\"policy\":\"mine\"}", "policy: \"mine\": the client policy does not allow it"},
     {"{\"network\":\"none\"}", NULL},
     {"{\"network\":\"internet\"}", "network: \"internet\": the client policy does not allow it"},
     {"{\"rootfs\":\"/roots/a\"}", NULL},
