@@ -54,6 +54,11 @@ static void ask_groups(struct http_conn *c)
     c->peer.group_count = len / sizeof(gid_t);
 }
 
+int http_peer_fd(const struct http_request *req)
+{
+    return req->conn->fd;
+}
+
 const struct http_peer *http_peer(struct http_request *req)
 {
     struct http_conn *c = req->conn;

@@ -179,6 +179,8 @@ const char *http_header(const struct http_request *req, const char *name);
 const char *http_param(const struct http_request *req, const char *name);
 /* The peer; asks the kernel once for each connection. Groups that cannot be read are none. */
 const struct http_peer *http_peer(struct http_request *req);
+/* The connection itself, as a proof of who that is; borrowed, -1 when it is gone. */
+int http_peer_fd(const struct http_request *req);
 uv_loop_t *http_loop(const struct http_request *req);
 
 /* ---- replies ---- */

@@ -468,6 +468,8 @@ int serve_run(const struct serve_config *config, struct err *err)
         r = settings_load(&s.settings, config->config_file, err);
     if (r == 0)
         r = open_all(&s, err);
+    if (r == 0)
+        r = launcher_serve_clients_of(s.launcher, s.listen_fd, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, -errno, "launcher socket");
     if (r < 0) {

@@ -1,6 +1,7 @@
 #include "core/launcher-client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 struct pending {
     int request; /* owned; its memfd, until it has been sent */
+    int client;  /* owned until then; the connection of whom it is for, or -1 */
     launch_cb cb;
     void *data;
     struct pending *next;
@@ -31,6 +33,14 @@ struct launcher_client {
     bool gone, closing;
 };
 
+static void pending_close(struct pending *p)
+{
+    if (p->request >= 0)
+        (void)close(take_fd(&p->request));
+    if (p->client >= 0)
+        (void)close(take_fd(&p->client));
+}
+
 static void answer(struct launcher_client *c, int r, const struct launch_reply *reply, int fds[2],
                    const struct err *err)
 {
@@ -42,8 +52,7 @@ static void answer(struct launcher_client *c, int r, const struct launch_reply *
     c->count--;
     if (c->unsent == p) /* when all are answered for a launcher that is gone */
         c->unsent = p->next;
-    if (p->request >= 0)
-        (void)close(p->request);
+    pending_close(p);
     p->cb(p->data, r, reply, fds, err);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
@@ -133,7 +142,7 @@ static void read_all(struct launcher_client *c)
     }
 }
 
-static int send_fd(int sock, int fd);
+static int send_request(int sock, const struct pending *p);
 static void on_event(uv_poll_t *h, int status, int events);
 
 static void watch(struct launcher_client *c)
@@ -146,11 +155,11 @@ static void watch(struct launcher_client *c)
 static int flush(struct launcher_client *c)
 {
     while (c->unsent != NULL) {
-        int r = send_fd(c->sock, c->unsent->request);
+        int r = send_request(c->sock, c->unsent);
 
         if (r < 0)
             return r;
-        (void)close(take_fd(&c->unsent->request));
+        pending_close(c->unsent);
         c->unsent = c->unsent->next;
     }
     return 0;
@@ -209,10 +218,12 @@ void launcher_client_close(struct launcher_client *c)
     uv_close((uv_handle_t *)&c->poll, on_closed);
 }
 
-static int send_fd(int sock, int fd)
+static int send_request(int sock, const struct pending *p)
 {
+    const int fds[] = {p->request, p->client};
+    const size_t count = p->client >= 0 ? 2 : 1;
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int) * 2)];
         struct cmsghdr align;
     } control = {.bytes = {0}};
     char byte = 1;
@@ -220,18 +231,24 @@ static int send_fd(int sock, int fd)
     struct msghdr hdr = {.msg_iov = &iov,
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
+                         .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&hdr);
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    (void)memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
     return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err)
+{
+    return launcher_client_send_for(c, request, FD_NONE, cb, data, err);
+}
+
+int launcher_client_send_for(struct launcher_client *c, const struct buf *request, int client_fd,
+                             launch_cb cb, void *data, struct err *err)
 {
     struct pending *p;
     bool waits;
@@ -245,17 +262,18 @@ int launcher_client_send(struct launcher_client *c, const struct buf *request, l
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "launcher request");
-    *p = (struct pending){.cb = cb, .data = data};
+    *p = (struct pending){.client = FD_NONE, .cb = cb, .data = data};
     p->request = memfd_sealed("rind-request", request->data, request->len);
     r = p->request;
-    waits = c->unsent != NULL; /* behind others */
+    if (r >= 0 && client_fd >= 0) /* its connection may be closed before the request is sent */
+        r = p->client = fcntl(client_fd, F_DUPFD_CLOEXEC, 3);
+    waits = r >= 0 && c->unsent != NULL; /* behind others */
     if (r >= 0 && !waits) {
-        r = send_fd(c->sock, p->request);
+        r = send_request(c->sock, p);
         waits = r == -EAGAIN;
     }
-    if (p->request < 0 || (r < 0 && !waits)) {
-        if (p->request >= 0)
-            (void)close(p->request);
+    if (r < 0 && !waits) {
+        pending_close(p);
         free(p);
         return err_errno(err, r, "send to the launcher");
     }
@@ -263,7 +281,7 @@ int launcher_client_send(struct launcher_client *c, const struct buf *request, l
     c->last = &p->next;
     c->count++;
     if (!waits)
-        (void)close(take_fd(&p->request));
+        pending_close(p);
     else if (c->unsent == NULL)
         c->unsent = p;
     if (waits)

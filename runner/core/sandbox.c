@@ -407,7 +407,7 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE, LAUNCH_KEEP, err);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_start_reply, s, err);
+        r = launcher_client_send_for(s->sup->launcher, &b, s->client_fd, on_start_reply, s, err);
     if (r < 0)
         return r;
     s->launching = true;
@@ -738,6 +738,11 @@ const char *sandbox_name(const struct sandbox *s)
 const struct spec *sandbox_spec(const struct sandbox *s)
 {
     return s->spec;
+}
+
+int64_t sandbox_made_by(const struct sandbox *s)
+{
+    return s->creator;
 }
 
 enum sandbox_state sandbox_get_state(const struct sandbox *s)

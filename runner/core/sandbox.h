@@ -36,6 +36,8 @@ typedef void (*sandbox_cb)(void *data, int r, const struct err *err);
 struct sandbox_creator {
     uid_t uid;
     bool limited; /* maxSandboxesPerUser counts: not the owner of the daemon */
+    int fd; /* borrowed; the connection that proves it to the launcher, or -1: then no volume can be
+               opened */
 };
 
 /*
@@ -82,6 +84,8 @@ void sandbox_touch(struct sandbox *s);
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_name(const struct sandbox *s);
 const struct spec *sandbox_spec(const struct sandbox *s);
+/* Whose it is: the uid of who made it, or -1 where an older daemon has not written it down. */
+int64_t sandbox_made_by(const struct sandbox *s);
 enum sandbox_state sandbox_get_state(const struct sandbox *s);
 const char *sandbox_state_name(enum sandbox_state state);
 struct supervisor *sandbox_supervisor(const struct sandbox *s);

@@ -72,6 +72,7 @@ struct sandbox {
     bool oom_killed;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
+    int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };
 

@@ -23,7 +23,8 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
     if (s == NULL)
         return NULL;
-    *s = (struct sandbox){.sup = sup, .spec = spec, .refs = 1, .state = SANDBOX_CREATING};
+    *s = (struct sandbox){
+        .sup = sup, .spec = spec, .refs = 1, .state = SANDBOX_CREATING, .client_fd = FD_NONE};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
@@ -166,7 +167,9 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     s->creator = creator->uid;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
+    s->client_fd = creator->fd; /* the request to the launcher is sent at once */
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
+    s->client_fd = FD_NONE;
     if (r < 0) {
         s->spec = NULL; /* the caller keeps it */
         (void)store_remove(sup->store, id, NULL);

@@ -203,6 +203,11 @@ void launcher_free(struct launcher *l)
     free(l);
 }
 
+int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err)
+{
+    return creator_socket_of(listen_fd, &l->clients, err);
+}
+
 int launcher_state_fd(const struct launcher *l)
 {
     return l->state_fd;
@@ -246,8 +251,16 @@ static int add_mount(struct start *st, int fd)
     return st->count++ - FIRST_OP;
 }
 
-/* A kept sandbox that exists is started again in its own files, with its own ids; everything else
- * is new. */
+/* For whom a new one is made. */
+static int step_creator(struct start *st, struct err *err)
+{
+    if (st->l->clients.len == 0)
+        return 0; /* we ask ourselves: the owner */
+    return creator_ask(st->q->client_fd, &st->l->clients, &st->s->creator, err);
+}
+
+/* A kept sandbox that exists is started again in its own files, with its own ids, for who made it;
+ * everything else is new. */
 static int step_reopen(struct start *st, struct err *err)
 {
     auto_free char *owner = NULL;
@@ -442,8 +455,9 @@ static int step_room(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room, step_reopen, step_ids,     step_dir,  step_cgroup,  step_clone, step_rlimits,
-    step_maps, step_oom,    step_execute, step_root, step_volumes, step_plan,  step_go,
+    step_room,    step_creator, step_reopen,  step_ids,  step_dir,
+    step_cgroup,  step_clone,   step_rlimits, step_maps, step_oom,
+    step_execute, step_root,    step_volumes, step_plan, step_go,
 };
 
 static void start_close(struct start *st)

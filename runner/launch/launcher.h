@@ -40,6 +40,13 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
 /* Closes; what runs goes on running. */
 void launcher_free(struct launcher *l);
 
+/*
+ * From now on requests are made for clients who have connected to this listening socket: a start
+ * needs one to open volumes or a root directory, and opens them with that one's rights. Without it
+ * everything is asked by the owner of the process.
+ */
+int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err);
+
 /* O_DIRECTORY fd of the state directory. Borrowed. */
 int launcher_state_fd(const struct launcher *l);
 
@@ -97,9 +104,9 @@ unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
 int launcher_sweep(struct launcher *l);
 
 /*
- * The same by messages: one request in a sealed memfd a SEQPACKET message, one struct launch_reply
- * each, with pidfd and control socket for LAUNCH_START. Returns 0 when the peer has closed (every
- * sandbox goes on).
+ * The same by messages: one request in a sealed memfd a SEQPACKET message, with LAUNCH_START the
+ * connection of the client for whom it is behind it; one struct launch_reply each, with pidfd and
+ * control socket for LAUNCH_START. Returns 0 when the peer has closed (every sandbox goes on).
  */
 struct launch_reply {
     int code; /* 0 or a negative errno */

@@ -406,7 +406,7 @@ static int check_whole(const struct launch_request *q, struct err *err)
 
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
-    struct launch_request q = {.memory = -1, .pids = -1, .cpu = -1, .shm = -1};
+    struct launch_request q = {.memory = -1, .pids = -1, .cpu = -1, .shm = -1, .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);

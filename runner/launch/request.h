@@ -138,7 +138,8 @@ struct launch_request {
     size_t counter_count;
     const void *filter;
     size_t filter_count;
-    int family; /* 0 = not given */
+    int family;    /* 0 = not given */
+    int client_fd; /* borrowed; the connection of who asks, which came beside the message; -1 */
 };
 
 /* Checks and decodes; -EPROTO for what no honest supervisor sends, -EINVAL/-ERANGE/-E2BIG for the

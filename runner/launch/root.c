@@ -20,9 +20,10 @@
 
 enum { NOBODY = 65534 };
 
-/* A path of the client's, beneath one of the owner's prefixes, through no symbolic link. Returns an
- * O_PATH fd. */
-static int open_allowed(const struct launcher *l, const char *path, struct err *err)
+/* A path of the client's, beneath one of the owner's prefixes, through no symbolic link, and with
+ * the rights of who asked. Returns an O_PATH fd. */
+static int open_allowed(const struct launcher *l, const struct creator *creator, const char *path,
+                        bool write, struct err *err)
 {
     for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
         auto_close int root = FD_NONE;
@@ -38,11 +39,12 @@ static int open_allowed(const struct launcher *l, const char *path, struct err *
         if (root < 0)
             continue;
         rest = path + len + strspn(path + len, "/");
-        fd = sys_openat2(root, *rest != '\0' ? rest : ".", O_PATH | O_CLOEXEC, 0,
-                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-        if (fd < 0)
-            return err_errno(err, fd, "'%s'", path);
-        return fd;
+        fd = creator_open(creator, root, *rest != '\0' ? rest : ".", write);
+        if (fd < 0 && creator->kind == CREATOR_NONE)
+            return err_set(err, fd, "'%s': nobody was named as whom it is to be opened", path);
+        return fd < 0 ? err_errno(err, fd, "'%s'%s", path,
+                                  creator->kind == CREATOR_CLIENT ? ", opened as you" : "")
+                      : fd;
     }
     return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
 }
@@ -98,13 +100,14 @@ static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const ch
     return 0;
 }
 
-static int gather_lowers(struct launcher *l, const struct launch_request *q, int userns_fd,
-                         struct root_sources *s, struct err *err)
+static int gather_lowers(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, struct root_sources *s,
+                         struct err *err)
 {
     int r;
 
     if (q->root_dir != NULL) {
-        auto_close int dir = open_allowed(l, q->root_dir, err);
+        auto_close int dir = open_allowed(l, creator, q->root_dir, false, err);
         struct stat st;
 
         if (dir < 0)
@@ -226,7 +229,7 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     int fd, r;
 
     sources->is_volatile = !s->kept;
-    r = gather_lowers(l, q, userns_fd, sources, err);
+    r = gather_lowers(l, &s->creator, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
@@ -250,24 +253,49 @@ static uint32_t map_source(uint32_t host_id)
     return host_id == 0 ? NOBODY : host_id;
 }
 
+/*
+ * Whose files in it are the sandbox user's own. The owner of the daemon shares what belongs to the
+ * source's owner; a client what belongs to the client: they could not act as anybody else there.
+ * What belongs to others has no owner inside, and what has none the kernel lets nobody write.
+ */
+struct mapped {
+    uid_t uid;
+    gid_t gid;
+};
+
+static struct mapped mapped_of(const struct creator *c, const struct stat *st)
+{
+    if (c->kind != CREATOR_CLIENT)
+        return (struct mapped){st->st_uid, st->st_gid};
+    return (struct mapped){c->uid, creator_in_group(c, st->st_gid) ? st->st_gid : c->gid};
+}
+
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct err *err)
 {
     auto_close int source = FD_NONE;
     auto_close int userns = FD_NONE;
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    struct mapped who;
     struct stat st;
     int fd;
 
-    source = open_allowed(l, v->source, err);
+    source = open_allowed(l, &s->creator, v->source, !v->read_only, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
     if (fstat(source, &st) < 0)
         return err_errno(err, -errno, "volume '%s'", v->source);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
+    if (s->creator.kind == CREATOR_CLIENT && !v->read_only &&
+        (st.st_uid != s->creator.uid || !creator_in_group(&s->creator, st.st_gid)))
+        return err_set(err, -EPERM,
+                       "volume '%s' is not yours, or of a group that you are not in: it can be "
+                       "shown read-only",
+                       v->source);
 
-    userns = idmap_single(map_source(st.st_uid), s->ids.base + v->uid, map_source(st.st_gid),
+    who = mapped_of(&s->creator, &st);
+    userns = idmap_single(map_source(who.uid), s->ids.base + v->uid, map_source(who.gid),
                           s->ids.base + v->gid, err);
     if (userns < 0)
         return userns;

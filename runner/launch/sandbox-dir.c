@@ -31,6 +31,8 @@ static int lock_file(int dir_fd)
 
 static int fill(const struct sandbox *s, int dir_fd)
 {
+    int r;
+
     /* The root directory's own attributes come from upper: it is the sandbox's root's. Whoever
      * starts us has a umask that is theirs alone. */
     if (mkdirat(dir_fd, "upper", 0755) < 0 || fchmodat(dir_fd, "upper", 0755, 0) < 0 ||
@@ -39,9 +41,12 @@ static int fill(const struct sandbox *s, int dir_fd)
     if (fchownat(dir_fd, "upper", s->ids.base, s->ids.base, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     /* Last, as it goes first: what has it is whole, and everything else is the sweep's. */
-    if (s->kept && mknodat(dir_fd, KEEP_FILE, S_IFREG | 0600, 0) < 0)
-        return -errno;
-    return 0;
+    if (!s->kept)
+        return 0;
+    r = creator_save(dir_fd, KEEP_FILE ".new", &s->creator, NULL);
+    if (r < 0)
+        return r;
+    return renameat(dir_fd, KEEP_FILE ".new", dir_fd, KEEP_FILE) < 0 ? -errno : 0;
 }
 
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
@@ -115,6 +120,8 @@ int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
     }
     if (r == -EWOULDBLOCK)
         return err_set(err, -EBUSY, "sandbox %s is running", s->id);
+    if (r == 0)
+        r = creator_load(s->dir_fd, KEEP_FILE, &s->creator, NULL);
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
 }
 

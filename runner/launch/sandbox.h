@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/creator.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
 #include "proto/init-msg.h"
@@ -23,9 +24,10 @@ struct sandbox {
     int dir_fd;  /* owned; sandboxes/<id> */
     int lock_fd; /* owned; its lock, which init holds too: free = nobody lives */
     struct idrange ids;
-    struct cgroup *cgroup; /* owned */
-    bool kept;             /* files and ids outlive init */
-    int pidfd;             /* owned; init's */
+    struct cgroup *cgroup;  /* owned */
+    bool kept;              /* files and ids outlive init */
+    struct creator creator; /* for whom it is made */
+    int pidfd;              /* owned; init's */
     pid_t pid;
     struct sandbox *next;
 };
@@ -37,6 +39,7 @@ struct launcher {
     size_t avoid_count;
     const char *const *bind_prefixes; /* borrowed from the configuration */
     char *state_dir;                  /* owned; the path, for reservations */
+    struct creator_socket clients;    /* where those who ask connect */
     int init_exe;                     /* owned; sealed memfd of init */
     int null_fd;                      /* owned; /dev/null */
     struct sandbox *sandboxes;        /* owned */
@@ -59,7 +62,7 @@ char *sandbox_owner(const struct launcher *l, const char *id);
 /* sandbox-dir.c: makes sandboxes/<id> with upper (owned by base) and work, locked. */
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
 /* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
- * set from its upper. */
+ * set from its upper, s->creator from what sandbox_dir_make has written down. */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
 /* As it is, without the lock, which its init holds. */
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);

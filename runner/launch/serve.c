@@ -15,16 +15,20 @@
 #include "launch/launcher.h"
 #include "launch/request.h"
 
-enum { SERVE_FDS_MAX = 4, REPLY_FDS_MAX = 2 };
+enum {
+    SERVE_FDS_MAX = 4,
+    REQUEST_FDS_MAX = 2, /* the memfd, and a client's connection */
+    REPLY_FDS_MAX = 2
+};
 
 union control {
     char bytes[CMSG_SPACE(sizeof(int) * SERVE_FDS_MAX)];
     struct cmsghdr align;
 };
 
-/* One message; exactly one descriptor is wanted: with more of them none counts. Returns 1, 0 at the
- * end, or negative. */
-static int receive(int sock, int *ret_fd, unsigned *ret_count)
+/* One message, and the first of the descriptors that came with it; *ret_count says how many those
+ * were. Returns 1, 0 at the end, or negative. */
+static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count)
 {
     union control control;
     char byte[8];
@@ -35,7 +39,7 @@ static int receive(int sock, int *ret_fd, unsigned *ret_count)
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
 
-    *ret_fd = FD_NONE;
+    fds[0] = fds[1] = FD_NONE;
     *ret_count = 0;
     do
         n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC);
@@ -49,14 +53,16 @@ static int receive(int sock, int *ret_fd, unsigned *ret_count)
             int fd;
 
             (void)memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if ((*ret_count)++ == 0)
-                *ret_fd = fd;
+            if (*ret_count < REQUEST_FDS_MAX)
+                fds[*ret_count] = fd;
             else
                 (void)close(fd);
+            (*ret_count)++;
         }
     }
     /* The kernel has closed those that found no room. */
-    *ret_count += (hdr.msg_flags & MSG_CTRUNC) != 0;
+    if ((hdr.msg_flags & MSG_CTRUNC) != 0)
+        *ret_count = REQUEST_FDS_MAX + 1;
     return n > 0;
 }
 
@@ -211,7 +217,8 @@ static int answer(int sock, const struct answer *a)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void handle(struct launcher *l, int fd, unsigned fd_count, struct answer *a)
+static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count,
+                   struct answer *a)
 {
     auto_free char *data = NULL;
     struct launch_request q;
@@ -219,12 +226,16 @@ static void handle(struct launcher *l, int fd, unsigned fd_count, struct answer 
     size_t len = 0;
     int r;
 
-    if (fd_count > 1)
-        r = err_set(&err, -EPROTO, "request: more than one descriptor came with it");
+    if (fd_count > REQUEST_FDS_MAX)
+        r = err_set(&err, -EPROTO, "request: too many descriptors came with it");
     else
-        r = read_request(fd, &data, &len, &err);
+        r = read_request(fds[0], &data, &len, &err);
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
+    if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START)
+        r = err_set(&err, -EPROTO, "request: more than one descriptor came with it");
+    if (r == 0)
+        q.client_fd = fds[1];
     if (r == 0)
         r = verbs[q.verb](l, &q, a, &err); /* launch_decode has checked the verb */
     a->reply.code = r;
@@ -236,18 +247,17 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
     for (;;) {
         struct answer a = {.fd_count = 0};
+        int fds[REQUEST_FDS_MAX], r;
         unsigned fd_count;
-        int fd, r;
 
-        r = receive(sock, &fd, &fd_count);
-        if (r <= 0) {
-            if (fd >= 0)
-                (void)close(fd);
+        r = receive(sock, fds, &fd_count);
+        if (r > 0)
+            handle(l, fds, fd_count, &a);
+        for (int i = 0; i < REQUEST_FDS_MAX; i++)
+            if (fds[i] >= 0)
+                (void)close(fds[i]);
+        if (r <= 0)
             return r < 0 ? err_errno(err, r, "launcher socket") : 0;
-        }
-        handle(l, fd, fd_count, &a);
-        if (fd >= 0)
-            (void)close(fd);
         r = answer(sock, &a);
         for (int i = 0; i < a.fd_count; i++)
             (void)close(a.fds[i]);

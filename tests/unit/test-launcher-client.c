@@ -12,7 +12,7 @@
 #include "launch/request.h"
 #include "tap.h"
 
-enum { MANY = 1000 };
+enum { PENDING_MAX = 8192, MANY = 1000 };
 
 struct world {
     uv_loop_t loop;
@@ -37,7 +37,7 @@ static void world_open(struct world *w)
     CHECK_INT(uv_loop_init(&w->loop), 0);
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     w->launcher = pair[1];
-    CHECK_INT(launcher_client_new(&w->loop, pair[0], on_gone, w, &w->client), 0);
+    CHECK_INT(launcher_client_new(&w->loop, pair[0], PENDING_MAX, on_gone, w, &w->client), 0);
 }
 
 static void world_close(struct world *w)
@@ -142,7 +142,7 @@ TEST(bounded)
     world_open(&w);
     do
         r = ask(&w);
-    while (r == 0 && ++n < 2 * LAUNCHER_PENDING_MAX);
+    while (r == 0 && ++n < 2 * PENDING_MAX);
     CHECK(r == -EAGAIN || r == -EMFILE);
     world_close(&w);
     CHECK_INT(w.canceled, n);

@@ -194,7 +194,7 @@ static struct spec *spec_of(const char *name, char *const argv[])
 
 static struct sandbox *make(struct answer *a, const char *name, char *const argv[], bool start)
 {
-    static const struct sandbox_creator owner = {.uid = 0};
+    static const struct sandbox_creator owner = {.uid = 0, .fd = -1};
     struct spec *spec = spec_of(name, argv);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;

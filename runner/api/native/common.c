@@ -66,11 +66,18 @@ int native_check_spec(struct http_request *req, const struct spec *spec, struct 
 /* A broken one has no spec, and only its owner can tell what it was. */
 static int check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
+    int r;
+
     if (native_is_owner(req))
         return 0;
     if (sandbox_spec(s) == NULL)
         return err_set(err, -EPERM, "its files cannot be read: only the owner may use it");
-    return native_check_spec(req, sandbox_spec(s), err);
+    r = native_check_spec(req, sandbox_spec(s), err);
+    /* What is in it was opened with its maker's rights, which are not everybody's. */
+    if (r == 0 && (sandbox_spec(s)->volume_count > 0 || sandbox_spec(s)->rootfs != NULL) &&
+        sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
+        r = err_set(err, -EPERM, "it shows directories of the host with the rights of who made it");
+    return r;
 }
 
 bool native_may_use(struct http_request *req, const struct sandbox *s)

@@ -81,7 +81,8 @@ static void on_created(void *data, int r, const struct err *err)
 static void create_sandbox(struct http_request *req)
 {
     auto_ptr(spec_free) struct spec *spec = NULL;
-    struct sandbox_creator creator = {.uid = http_peer(req)->uid, .limited = !native_is_owner(req)};
+    struct sandbox_creator creator = {
+        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;

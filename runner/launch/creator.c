@@ -1,0 +1,215 @@
+#include "launch/creator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "proto/syscalls.h"
+
+enum { TEXT_MAX = 16 << 10 /* 1024 groups of 10 digits, and what is before them */ };
+
+/* ---- who it is ---- */
+
+int creator_socket_of(int listen_fd, struct creator_socket *ret, struct err *err)
+{
+    struct creator_socket s = {.len = sizeof(s.name)};
+
+    if (getsockname(listen_fd, (struct sockaddr *)&s.name, &s.len) < 0)
+        return err_errno(err, -errno, "the name of the socket");
+    /* Without a name of its own any other could be taken for it. */
+    if (s.name.sun_family != AF_UNIX || s.len <= offsetof(struct sockaddr_un, sun_path) + 1 ||
+        s.len > sizeof(s.name))
+        return err_set(err, -EINVAL, "the socket is no unix socket with a name");
+    *ret = s;
+    return 0;
+}
+
+static bool is_connection(int fd, const struct creator_socket *expected)
+{
+    struct creator_socket s = {.len = sizeof(s.name)};
+    int listens = 1;
+    socklen_t len = sizeof(listens);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens == 0 &&
+           getsockname(fd, (struct sockaddr *)&s.name, &s.len) == 0 && s.len == expected->len &&
+           memcmp(&s.name, &expected->name, s.len) == 0;
+}
+
+int creator_ask(int fd, const struct creator_socket *expected, struct creator *ret, struct err *err)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred), groups = sizeof(ret->groups);
+
+    *ret = (struct creator){.kind = CREATOR_NONE};
+    if (fd < 0)
+        return 0;
+    if (expected->len == 0 || !is_connection(fd, expected))
+        return err_set(err, -EPROTO,
+                       "request: what came as a client is no connection to our socket");
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred))
+        return err_errno(err, -errno, "the client's credentials");
+    if (cred.uid == 0 || cred.uid == geteuid()) {
+        ret->kind = CREATOR_OWNER;
+        return 0;
+    }
+    /* All of them or none: a group can also be what forbids. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &groups) < 0)
+        return err_errno(err, -errno, "the client's groups");
+    ret->kind = CREATOR_CLIENT;
+    ret->uid = cred.uid;
+    ret->gid = cred.gid;
+    ret->group_count = groups / sizeof(gid_t);
+    return 0;
+}
+
+/* ---- written down ---- */
+
+int creator_save(int dir_fd, const char *name, const struct creator *c, struct err *err)
+{
+    auto_buf struct buf text = BUF_INIT(TEXT_MAX);
+    auto_close int fd =
+        openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int r;
+
+    if (fd < 0)
+        return err_errno(err, -errno, "write down the creator");
+    if (c->kind == CREATOR_CLIENT)
+        r = buf_printf(&text, "client %u %u", (unsigned)c->uid, (unsigned)c->gid);
+    else
+        r = buf_append_str(&text, c->kind == CREATOR_OWNER ? "owner" : "none");
+    for (size_t i = 0; r == 0 && i < c->group_count; i++)
+        r = buf_printf(&text, " %u", (unsigned)c->groups[i]);
+    if (r == 0)
+        r = buf_append(&text, "\n", 1);
+    if (r == 0)
+        r = write_all(fd, text.data, text.len);
+    return r < 0 ? err_errno(err, r, "write down the creator") : 0;
+}
+
+/* The next number of the line, which our own hand has written. */
+static bool number(const char **at, unsigned *ret)
+{
+    char *end;
+    unsigned long n;
+
+    if (**at != ' ' || (*at)[1] < '0' || (*at)[1] > '9')
+        return false;
+    errno = 0;
+    n = strtoul(*at + 1, &end, 10);
+    if (errno != 0 || n > UINT32_MAX)
+        return false;
+    *at = end;
+    *ret = (unsigned)n;
+    return true;
+}
+
+static int parse_client(const char *at, struct creator *ret)
+{
+    struct creator c = {.kind = CREATOR_CLIENT};
+    unsigned n;
+
+    if (!number(&at, &c.uid) || !number(&at, &c.gid))
+        return -EUCLEAN;
+    while (number(&at, &n)) {
+        if (c.group_count == CREATOR_GROUPS_MAX)
+            return -EUCLEAN;
+        c.groups[c.group_count++] = n;
+    }
+    if (strcmp(at, "\n") != 0)
+        return -EUCLEAN;
+    *ret = c;
+    return 0;
+}
+
+int creator_load(int dir_fd, const char *name, struct creator *ret, struct err *err)
+{
+    static const char client[] = "client";
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    r = file_read_at(dir_fd, name, TEXT_MAX, &text, &len, err);
+    if (r < 0)
+        return r;
+    *ret = (struct creator){.kind = CREATOR_NONE};
+    if (len == 0 || strcmp(text, "owner\n") == 0)
+        ret->kind = CREATOR_OWNER;
+    else if (strncmp(text, client, sizeof(client) - 1) == 0)
+        r = parse_client(text + sizeof(client) - 1, ret);
+    else if (strcmp(text, "none\n") != 0)
+        r = -EUCLEAN;
+    return r < 0 ? err_errno(err, r, "who made the sandbox") : 0;
+}
+
+bool creator_in_group(const struct creator *c, gid_t gid)
+{
+    for (size_t i = 0; i < c->group_count; i++)
+        if (c->groups[i] == gid)
+            return true;
+    return c->gid == gid;
+}
+
+/* ---- with their rights ---- */
+
+/* Sets what file accesses are checked with; setfsuid(2) tells of a failure only when asked again.
+ * With the user the kernel takes and gives back the capabilities that override permissions. */
+static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
+{
+    if (setgroups(count, groups) < 0)
+        return -errno;
+    (void)setfsgid(gid);
+    (void)setfsuid(uid);
+    return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid ? 0 : -EPERM;
+}
+
+/* What is there, and whether they may read (enter, write) it. */
+static int open_checked(int dir_fd, const char *path, bool write)
+{
+    auto_close int fd = sys_openat2(dir_fd, path, O_PATH | O_CLOEXEC, 0,
+                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    int mode = R_OK | (write ? W_OK : 0);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (S_ISDIR(st.st_mode))
+        mode |= X_OK;
+    if (syscall(SYS_faccessat2, fd, "", mode, AT_EMPTY_PATH | AT_EACCESS) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+int creator_open(const struct creator *c, int dir_fd, const char *path, bool write)
+{
+    gid_t own[CREATOR_GROUPS_MAX];
+    int own_count, fd;
+
+    if (c->kind == CREATOR_NONE)
+        return -EPERM;
+    if (c->kind == CREATOR_OWNER)
+        return sys_openat2(dir_fd, path, O_PATH | O_CLOEXEC, 0,
+                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+    own_count = getgroups(CREATOR_GROUPS_MAX, own);
+    if (own_count < 0)
+        return -errno;
+    fd = set_rights(c->uid, c->gid, c->groups, c->group_count);
+    if (fd == 0)
+        fd = open_checked(dir_fd, path, write);
+    /* With anything but our own rights the launcher is of no use, and a danger. */
+    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
+        abort();
+    return fd;
+}
