@@ -14,11 +14,8 @@
 #include "launch/request.h"
 #include "policy/policy.h"
 #include "policy/seccomp.h"
-#include "proto/syscalls.h"
 #include "proto/userdb.h"
 #include "spec/spec.h"
-
-enum { USERDB_FILE_MAX = 1 << 20 };
 
 /* ---- limits and counters ---- */
 
@@ -94,42 +91,26 @@ static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
 
 /* ---- volumes ---- */
 
-/* Text of a file of the root file system, resolved beneath it; empty when there is none. */
-static void read_beneath(int root, const char *path, struct buf *ret)
+/* Who the command will be: by numbers where the client has said both, else the launcher looks it up
+ * in the image. Init looks the user up again, inside. */
+static int put_user(struct buf *b, const struct spec *spec, uint32_t *ret_uid, uint32_t *ret_gid,
+                    struct err *err)
 {
-    auto_close int fd = sys_openat2(root, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
-                                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    char chunk[4096];
-    ssize_t n;
-
-    while (fd >= 0 && (n = read(fd, chunk, sizeof(chunk))) > 0)
-        if (buf_append(ret, chunk, (size_t)n) < 0)
-            break;
-}
-
-/* Who the command will be, as far as a volume's owner must be known before the start. Init looks
- * the user up again, inside. */
-static int resolve_user(const struct spec *spec, int root, uint32_t *ret_uid, uint32_t *ret_gid,
-                        struct err *err)
-{
-    auto_buf struct buf passwd = BUF_INIT(USERDB_FILE_MAX);
-    auto_buf struct buf group = BUF_INIT(USERDB_FILE_MAX);
-    struct userdb_identity who;
     struct userdb_spec user;
     const char *why = "";
     int r;
 
-    r = userdb_parse(spec->user != NULL ? spec->user : "", &user, &why);
+    if (spec->user == NULL || strcmp(spec->user, "root") == 0)
+        return 0;
+    r = userdb_parse(spec->user, &user, &why);
     if (r < 0)
         return err_set(err, r, "user '%s': %s", spec->user, why);
-    read_beneath(root, "etc/passwd", &passwd);
-    read_beneath(root, "etc/group", &group);
-    r = userdb_resolve(&user, passwd.data != NULL ? passwd.data : "", passwd.len,
-                       group.data != NULL ? group.data : "", group.len, &who, &why);
-    if (r < 0)
-        return err_set(err, r, "user '%s': %s", spec->user, why);
-    *ret_uid = who.uid;
-    *ret_gid = who.gid;
+    if (user.user[0] == '\0' && user.group[0] == '\0' && user.has_group) {
+        *ret_uid = user.uid;
+        *ret_gid = user.gid;
+    } else {
+        launch_put_string(b, TAG_USER, spec->user);
+    }
     return 0;
 }
 
@@ -154,7 +135,7 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
 
     if (spec->volume_count == 0)
         return 0;
-    r = resolve_user(spec, root_fd, &uid, &gid, err);
+    r = put_user(b, spec, &uid, &gid, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->volume_count; i++) {

@@ -387,9 +387,25 @@ static int step_root(struct start *st, struct err *err)
 
 static int step_volumes(struct start *st, struct err *err)
 {
+    uint32_t uid = 0, gid = 0;
+
+    if (st->q->volume_count > 0 && st->q->user != NULL) {
+        int r =
+            volume_user(st->s, st->fds[FIRST_OP + st->mounts.root], st->q->user, &uid, &gid, err);
+
+        if (r < 0)
+            return r;
+    }
     for (size_t i = 0; i < st->q->volume_count; i++) {
+        struct launch_volume v = st->q->volumes[i];
         struct stat sb;
-        int fd = volume_mount(st->l, st->s, &st->q->volumes[i], err);
+        int fd;
+
+        if (st->q->user != NULL) {
+            v.uid = uid;
+            v.gid = gid;
+        }
+        fd = volume_mount(st->l, st->s, &v, err);
 
         if (fd < 0)
             return fd;

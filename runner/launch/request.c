@@ -306,6 +306,11 @@ static int dec_filter(const struct record *r, struct launch_request *q)
     return 0;
 }
 
+static int dec_user(const struct record *r, struct launch_request *q)
+{
+    return get_string(r, LAUNCH_USER_MAX, &q->user);
+}
+
 static int dec_family(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
@@ -343,6 +348,7 @@ static const struct {
     [TAG_COUNTER]      = {"counter",      dec_counter,      true},
     [TAG_FILTER]       = {"filter",       dec_filter,       false},
     [TAG_FAMILY]       = {"family",       dec_family,       false},
+    [TAG_USER]         = {"user",         dec_user,         false},
 };
 /* clang-format on */
 

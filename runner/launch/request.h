@@ -33,6 +33,7 @@ enum {
     LAUNCH_RLIMITS_MAX = 16,
     LAUNCH_PATH_MAX = 4095,
     LAUNCH_HOSTNAME_MAX = 63,
+    LAUNCH_USER_MAX = 511, /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
 };
 
@@ -74,6 +75,8 @@ enum launch_tag {
     TAG_COUNTER,  /* u64 limit, then the name of a user.max_* counter */
     TAG_FILTER,   /* struct sock_filter[] */
     TAG_FAMILY,   /* u64: 4 or 6, for LAUNCH_CONNECT */
+    TAG_USER, /* string: whom volumes' owners are mapped to instead of their numbers, looked up in
+                 the image */
     TAG_MAX
 };
 
@@ -119,6 +122,7 @@ struct launch_request {
     enum launch_verb verb;
     const char *id;
     const char *hostname;
+    const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
     int64_t memory, pids, cpu, shm; /* -1 = not given */
     const char *root_dir;

@@ -102,6 +102,13 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct err *err);
 
+/*
+ * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
+ * system `root`. -ENOENT, -ERANGE.
+ */
+int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
+                uint32_t *ret_gid, struct err *err);
+
 /* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
  */
 int dev_mount(uid_t base, struct err *err);

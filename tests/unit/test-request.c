@@ -223,6 +223,9 @@ static const struct refused {
     {TAG_FAMILY, 0, B("\5\0\0\0\0\0\0\0"), -EINVAL, "record family"},
     {TAG_FAMILY, 0, B("\7\0\0\0\0\0\0\0"), -ERANGE, "record family"},
     {TAG_FAMILY, 0, B("\4\0\0\0\0\0\0\0"), -EINVAL, "a family, and nothing to connect"},
+    {TAG_USER, 0, B("app"), -EPROTO, "record user"},
+    {TAG_USER, 0, B("\0"), -EPROTO, "record user"},
+    {TAG_USER, 0, B("a\0b\0"), -EPROTO, "record user"},
 };
 /* clang-format on */
 
@@ -366,7 +369,7 @@ TEST(records_that_lie)
     honest_begin(&b, "x", layers, 0);
     launch_put_number(&b, TAG_MAX, 1);
     CHECK_INT(launch_end(&b), 0);
-    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 19");
+    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 20");
     buf_done(&b);
 
     honest_begin(&b, "x", layers, 0);

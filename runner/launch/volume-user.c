@@ -1,0 +1,163 @@
+/*
+ * Who a sandbox's user is, by number, before there is a sandbox: the owner that its volumes are
+ * mapped to. Names are looked up in files of the image, whose text is hostile: it is read here, as
+ * bytes, and understood in a process of its own that has nothing, may do nothing but write its
+ * answer, and is not waited for longer than a moment. Init looks the user up again, inside.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+#include "proto/userdb.h"
+
+enum {
+    FILE_MAX = 1 << 20, /* bytes of passwd and of group, as in init */
+    ANSWER_MS = 2000,   /* for a megabyte, which takes a millisecond */
+    INSIDE_MAX = 65535, /* a sandbox's ids end here */
+};
+
+struct answer {
+    int32_t error; /* negative errno */
+    uint32_t uid, gid;
+};
+
+struct text {
+    char *data; /* owned; may be NULL */
+    size_t len;
+};
+
+static void text_done(struct text *t)
+{
+    free(t->data);
+}
+
+/* A file of the image, resolved inside of it. A missing one is empty. */
+static int read_inside(int root, const char *path, struct text *ret, struct err *err)
+{
+    auto_close int fd = sys_openat2(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
+                                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    struct stat st;
+
+    if (fd == -ENOENT || fd == -ENOTDIR)
+        return 0;
+    if (fd < 0)
+        return err_errno(err, fd, "user: /%s of the sandbox", path);
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(err, -EINVAL, "user: /%s of the sandbox is not a regular file", path);
+    return file_read_fd(fd, FILE_MAX, &ret->data, &ret->len, err);
+}
+
+static void look_up(const char *user, const struct text *passwd, const struct text *group,
+                    struct answer *ret)
+{
+    struct userdb_identity who;
+    struct userdb_spec spec;
+
+    ret->error = userdb_parse(user, &spec, NULL);
+    if (ret->error == 0)
+        ret->error = userdb_resolve(&spec, passwd->data != NULL ? passwd->data : "", passwd->len,
+                                    group->data != NULL ? group->data : "", group->len, &who, NULL);
+    if (ret->error != 0)
+        return;
+    ret->uid = who.uid;
+    ret->gid = who.gid;
+}
+
+/* Nothing of the host's is in reach: no descriptor, no right, no system call but write and exit. */
+static _Noreturn void child(int out, uid_t nobody, const char *user, const struct text *passwd,
+                            const struct text *group)
+{
+    struct answer a = {.error = -EPERM};
+
+    if (dup2(out, 0) == 0 && sys_close_range(1, ~0U, 0) == 0 &&
+        syscall(SYS_setgroups, 0, NULL) == 0 &&
+        syscall(SYS_setresgid, nobody, nobody, nobody) == 0 &&
+        syscall(SYS_setresuid, nobody, nobody, nobody) == 0 &&
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0) {
+        look_up(user, passwd, group, &a);
+        (void)!write(0, &a, sizeof(a));
+    }
+    for (;;)
+        (void)syscall(SYS_exit, 0);
+}
+
+static int ask(int in, struct answer *ret)
+{
+    struct pollfd p = {.fd = in, .events = POLLIN};
+    int r;
+
+    do
+        r = poll(&p, 1, ANSWER_MS);
+    while (r < 0 && errno == EINTR);
+    if (r <= 0)
+        return r < 0 ? -errno : -ETIMEDOUT;
+    return read(in, ret, sizeof(*ret)) == (ssize_t)sizeof(*ret) ? 0 : -EBADMSG;
+}
+
+static int in_a_child(uid_t nobody, const char *user, const struct text *passwd,
+                      const struct text *group, struct answer *ret)
+{
+    auto_close int in = FD_NONE, out = FD_NONE;
+    int pair[2], r;
+    pid_t pid;
+
+    if (pipe2(pair, O_CLOEXEC) < 0)
+        return -errno;
+    in = pair[0];
+    out = pair[1];
+    pid = fork();
+    if (pid < 0)
+        return -errno;
+    if (pid == 0)
+        child(out, nobody, user, passwd, group);
+    (void)close(take_fd(&out));
+    r = ask(in, ret);
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return r;
+}
+
+int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
+                uint32_t *ret_gid, struct err *err)
+{
+    struct text passwd __attribute__((cleanup(text_done))) = {.data = NULL};
+    struct text group __attribute__((cleanup(text_done))) = {.data = NULL};
+    struct answer a;
+    int r;
+
+    r = read_inside(root, "etc/passwd", &passwd, err);
+    if (r == 0)
+        r = read_inside(root, "etc/group", &group, err);
+    if (r < 0)
+        return r;
+    r = in_a_child(s->ids.base, user, &passwd, &group, &a);
+    if (r < 0)
+        return err_errno(err, r, "user '%s': look it up", user);
+    if (a.error == -ENOENT)
+        return err_set(err, -ENOENT,
+                       "user '%s': no such user or group in the sandbox's /etc/passwd and "
+                       "/etc/group",
+                       user);
+    if (a.error < 0)
+        return err_errno(err, a.error > -4096 ? a.error : -EBADMSG, "user '%s'", user);
+    if (a.uid > INSIDE_MAX || a.gid > INSIDE_MAX)
+        return err_set(err, -ERANGE, "user '%s': a sandbox has the ids 0 to 65535", user);
+    *ret_uid = a.uid;
+    *ret_gid = a.gid;
+    return 0;
+}
