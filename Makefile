@@ -230,7 +230,7 @@ fuzz: deps
 
 ## make bench      figures beside the floor and the peers, build/bench.json
 bench:
-	@scripts/deps build test bench
+	@scripts/deps build test bench docker
 	@$(MAKE) --no-print-directory -j$$(nproc) all build/payload
 	@tests/bench/run
 
@@ -248,4 +248,4 @@ install: all
 clean:
 	rm -rf build
 
--include $(shell [ -d build ] && find build -name '*.d')
+-include $(shell [ -d build ] && find build -type f -name '*.d')

@@ -10,6 +10,7 @@ machine disturbs all alike, and then makes rows of medians. Reach is declared wi
 against.
 """
 import glob
+import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import tempfile
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 HERE = os.path.join(TOP, "tests", "bench")
+CASES = os.path.join(HERE, "cases")
 OUT = os.path.join(TOP, "build", "bench")
 RIND = os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind"))
 
@@ -27,6 +29,14 @@ CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "
 # musl has none of the kernel's headers.
 MUSL = ["-static", "-idirafter", "/usr/include", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
 LIBS = ["-l:libuv_a.a", "-l:libjansson.a", "-l:libseccomp.a", "-l:libcap.a", "-lpthread", "-ldl", "-lm"]
+
+
+def load_case(name):
+    """The module of tests/bench/cases/NAME, whose names are not Python's."""
+    spec = importlib.util.spec_from_file_location(name[:-3].replace("-", "_"), os.path.join(CASES, name))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Skip(Exception):
@@ -95,6 +105,8 @@ class Context:
 
     def __init__(self, quick):
         self.quick = quick
+        self.engines = {}  # daemons of this run, by class (engines.py)
+        self.cleanups = []  # what cases leave, called at the end
         os.makedirs(OUT, exist_ok=True)
         # Beside rind's own state, because the file system of the writable layer is part of what is measured.
         os.makedirs("/var/lib/rind", mode=0o700, exist_ok=True)
@@ -106,6 +118,8 @@ class Context:
         self.rind = [RIND, "--state", os.path.join(self.state, "rind")]
 
     def close(self):
+        for call in [e.stop for e in self.engines.values()] + self.cleanups:
+            call()
         shutil.rmtree(self.state, ignore_errors=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -114,6 +128,7 @@ class Context:
         for d in ("bin", "proc", "sys", "dev", "tmp", "etc"):
             os.mkdir(os.path.join(self.root, d))
         shutil.copy(self.build("true", ["payload-true.c"], musl=True), os.path.join(self.root, "bin", "true"))
+        shutil.copy(os.path.join(TOP, "build", "payload"), os.path.join(self.root, "bin", "payload"))
 
     def build(self, name, sources, musl=False, runner=False):
         """Compiles OUT/name from sources in tests/bench; runner: with rind's own modules."""
@@ -143,11 +158,11 @@ class Context:
         lists = self.samples([self.program("spawn"), str(rounds)] + words)
         return {name: [ns / 1e3 for ns in ns_list] for name, ns_list in zip(commands, lists)}
 
-    def program(self, name):
+    def program(self, name, sources=None):
         """A helper program of more than one case, built once a run."""
         made = self.__dict__.setdefault("_made", {})
         if name not in made:
-            made[name] = self.build(name, [name + ".c"])
+            made[name] = self.build(name, sources or [name + ".c"])
         return made[name]
 
 

@@ -3,9 +3,9 @@
  * /dev/null. Commands take turns, one start each a round, so that what disturbs the machine
  * disturbs all alike.
  *
- * usage: spawn ROUNDS ARG… [';' ARG…]…       one after another
- *        spawn -p COUNT ARG…                 COUNT at the same time, the time of the whole
- * prints {"samples":[[ns,…],…]}, one list a command.
+ * usage: spawn ROUNDS ARG… [";" ARG…]…       one after another; a command may have steps: ARG… ","
+ * ARG… spawn -p COUNT ARG…                 COUNT at the same time, the time of the whole prints
+ * {"samples":[[ns,…],…]}, one list a command.
  */
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-enum { COMMANDS_MAX = 16, COUNT_MAX = 100000 };
+enum { COMMANDS_MAX = 16, STEP_WORDS_MAX = 64, COUNT_MAX = 100000 };
 
 static int64_t now(void)
 {
@@ -87,6 +87,27 @@ static void print(int64_t *const lists[], int count, long n)
     printf("]}\n");
 }
 
+/* All steps of a command. */
+static void run(char **words)
+{
+    char *step[STEP_WORDS_MAX + 1];
+    int n = 0;
+
+    for (;; words++) {
+        if (*words != NULL && strcmp(*words, ",") != 0) {
+            if (n == STEP_WORDS_MAX)
+                exit(2);
+            step[n++] = *words;
+            continue;
+        }
+        step[n] = NULL;
+        finish(start(step), step[0]);
+        n = 0;
+        if (*words == NULL)
+            return;
+    }
+}
+
 static void take_turns(char **words, long rounds)
 {
     char **commands[COMMANDS_MAX];
@@ -99,7 +120,7 @@ static void take_turns(char **words, long rounds)
     for (long i = 0; i < rounds; i++)
         for (int c = 0; c < count; c++) {
             int64_t t = now();
-            finish(start(commands[c]), commands[c][0]);
+            run(commands[c]);
             lists[c][i] = now() - t;
         }
     print(lists, count, rounds);

@@ -17,15 +17,15 @@ READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tri
 NO_EXEC = ["nosuid", "noexec", "nodev"]
 
 
-def runc_bundle(ctx):
+def runc_bundle(ctx, name, args):
     """A bundle as close to a sandbox of rind as runc goes by itself."""
-    bundle = os.path.join(ctx.state, "bundle")
+    bundle = os.path.join(ctx.state, name)
     os.mkdir(bundle)
     ids = [{"containerID": 0, "hostID": RUNC_BASE, "size": 65536}]
     caps = ["CAP_CHOWN", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"]
     config = {
         "ociVersion": "1.0.2",
-        "process": {"user": {"uid": 0, "gid": 0}, "args": ["/bin/true"], "env": ["PATH=/bin"], "cwd": "/",
+        "process": {"user": {"uid": 0, "gid": 0}, "args": args, "env": ["PATH=/bin"], "cwd": "/",
                     "noNewPrivileges": True,
                     "capabilities": {k: caps for k in ("bounding", "effective", "permitted")}},
         "root": {"path": ctx.root, "readonly": False},
@@ -41,7 +41,7 @@ def runc_bundle(ctx):
         ],
         "linux": {
             "uidMappings": ids, "gidMappings": ids,
-            "cgroupsPath": "/" + RUNC_ID,
+            "cgroupsPath": f"/{RUNC_ID}-{name}",
             "resources": {"memory": {"limit": 2 << 30}, "pids": {"limit": 1024}, "cpu": {"quota": 200000, "period": 100000}},
             "namespaces": [{"type": t} for t in ("pid", "network", "ipc", "uts", "mount", "cgroup", "user")],
             "maskedPaths": MASKED, "readonlyPaths": READ_ONLY,
@@ -64,7 +64,7 @@ def commands(ctx):
                                      "--cgroup", "--fork", "--root", ctx.root, "--mount-proc", "/bin/true"],
     }
     if shutil.which("runc"):
-        every["runc run"] = ["runc", "--root", os.path.join(ctx.state, "runc"), "run", "--bundle", runc_bundle(ctx), RUNC_ID]
+        every["runc run"] = ["runc", "--root", os.path.join(ctx.state, "runc"), "run", "--bundle", runc_bundle(ctx, "bundle", ["/bin/true"]), RUNC_ID]
     return {name: argv for name, argv in every.items() if shutil.which(argv[0]) or os.path.exists(argv[0])}
 
 
