@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -17,6 +18,9 @@
 enum {
     NAME_LEN = 16,    /* a decimal uid and its NUL */
     LOCK_TRIES = 100, /* how often a file may be swapped under us before we call the slot busy */
+    RETAKE_TRIES =
+        200, /* for a range that is ours: another rind's sweep looks at it for a moment */
+    RETAKE_PAUSE_NSEC = 1000000,
 };
 
 static_assert(IDRANGE_FIRST % IDRANGE_SIZE == 0, "ranges start at multiples of their size");
@@ -139,6 +143,20 @@ static int check_owner(int fd, const char *owner)
     return 0;
 }
 
+/* With patience where nobody but a sweep can hold it for long. */
+static int lock_own_file(int registry_fd, const char *name, bool patient, struct stat *ret_st,
+                         struct err *err)
+{
+    const struct timespec pause = {.tv_nsec = RETAKE_PAUSE_NSEC};
+    int fd = lock_file(registry_fd, name, ret_st, err);
+
+    for (int i = 0; fd == -EBUSY && patient && i < RETAKE_TRIES; i++) {
+        (void)nanosleep(&pause, NULL);
+        fd = lock_file(registry_fd, name, ret_st, err);
+    }
+    return fd;
+}
+
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
                    struct err *err)
 {
@@ -152,7 +170,7 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
         return err_set(err, -EINVAL, "%u does not start an id range", (unsigned)base);
 
     slot_name(base, name);
-    fd = lock_file(registry_fd, name, &st, err);
+    fd = lock_own_file(registry_fd, name, owner != NULL, &st, err);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "id range %s is in use", name);
     if (fd < 0)

@@ -48,8 +48,9 @@ struct idrange_avoid {
 };
 int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
                  struct idrange *ret, struct err *err);
-/* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it, -EPERM
- * when its content names another owner, -EINVAL when no range starts at base. No content is no
+/* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it (with an
+ * owner only after 0.2 s, because every rind's sweep locks each range for a moment), -EPERM when
+ * its content names another owner, -EINVAL when no range starts at base. No content is no
  * objection; owner NULL takes a range without content only. */
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
                    struct err *err);

@@ -424,6 +424,31 @@ TEST(sweep)
     idrange_done(&held);
 }
 
+/* Another rind's sweep locks each file for a moment: what is ours can be had all the same. */
+TEST(retake_beside_sweeps)
+{
+    enum { RETAKES = 300 };
+    struct idrange r = IDRANGE_NONE;
+    struct err err = ERR_NONE;
+    int fd = registry_open(), failed = 0;
+    pid_t pid;
+
+    CHECK_INT(idrange_retake(fd, base_of(2), OWNER, &r, &err), 0);
+    CHECK_INT(idrange_reserve(fd, &r, OWNER, &err), 0);
+    idrange_done(&r);
+    pid = fork();
+    if (pid == 0)
+        for (;;)
+            (void)idrange_sweep(fd, "/elsewhere", keep_abc, &failed, NULL);
+    for (int i = 0; i < RETAKES; i++) {
+        failed += idrange_retake(fd, base_of(2), OWNER, &r, &err) < 0;
+        idrange_done(&r);
+    }
+    kill_and_reap(pid);
+    CHECK_INT(failed, 0);
+    CHECK_INT(registry_close(fd), 1);
+}
+
 struct subid_row {
     const char *text;
     int code;
