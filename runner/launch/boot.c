@@ -58,23 +58,40 @@ static int child_receive(void)
 
 struct child {
     int control, null_fd;
+    unsigned above;              /* the first descriptor that it does not need */
     int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
     int tasks_count;
 };
 
+/* Nobody is left to tell when that fails: the end of the socket says it. */
+static void child_say(int control, uint16_t type, uint32_t step, int error)
+{
+    const struct imsg msg = {
+        .magic = IMSG_MAGIC, .version = IMSG_VERSION, .type = type, .step = step, .error = error};
+
+    (void)send(control, &msg, sizeof(msg), MSG_NOSIGNAL);
+}
+
+/*
+ * A launcher of many sandboxes has thousands of descriptors, and a table with copies of them costs
+ * milliseconds to make and to empty. So ours is shared until here, and nothing of it is copied but
+ * its beginning.
+ */
+static void child_own_table(const struct child *c)
+{
+    if (sys_close_range(c->above, ~0U, CLOSE_RANGE_UNSHARE) < 0)
+        _exit(1);
+    child_say(c->control, IMSG_STAGE, INIT_STAGE_CGROUP_ENTER, 0);
+}
+
 /* Before init unshares its cgroup namespace, so that these are the roots it sees. */
 static void child_enter_cgroups(const struct child *c)
 {
-    struct imsg msg = {.magic = IMSG_MAGIC,
-                       .version = IMSG_VERSION,
-                       .type = IMSG_FAIL,
-                       .step = INIT_STAGE_CGROUP_ENTER};
     int r = cgroup_enter(c->tasks, c->tasks_count);
 
     if (r == 0)
         return;
-    msg.error = -r;
-    (void)send(c->control, &msg, sizeof(msg), MSG_NOSIGNAL); /* nobody left to tell: EOF says it */
+    child_say(c->control, IMSG_FAIL, INIT_STAGE_CGROUP_ENTER, -r);
     _exit(1);
 }
 
@@ -87,6 +104,7 @@ static _Noreturn void child_main(const struct child *c)
     char *envp[] = {NULL};
     int program;
 
+    child_own_table(c);
     child_enter_cgroups(c);
     if (dup2(c->null_fd, 0) < 0 || dup2(c->null_fd, 1) < 0 || dup2(c->null_fd, 2) < 0 ||
         dup2(c->control, PLAN_CONTROL_FD) < 0 || fcntl(PLAN_CONTROL_FD, F_SETFD, 0) < 0)
@@ -144,40 +162,87 @@ static int clone_child(const struct sandbox *s, struct clone_args *args, const s
     return pid;
 }
 
+int boot_open(struct launcher *l, struct err *err)
+{
+    for (size_t i = 0; i < BOOT_SLOTS; i++) {
+        l->boot_slots[i] = fcntl(l->null_fd, F_DUPFD_CLOEXEC, 3);
+        if (l->boot_slots[i] < 0)
+            return err_errno(err, -errno, "descriptors for a start");
+    }
+    return 0;
+}
+
+void boot_clear(struct launcher *l)
+{
+    for (size_t i = 0; i < BOOT_SLOTS; i++)
+        (void)dup3(l->null_fd, l->boot_slots[i], O_CLOEXEC); /* cannot fail: it is open */
+}
+
+/* Moves *fd into a slot, and says which. */
+static int into_slot(const struct launcher *l, size_t slot, int *fd)
+{
+    int r = dup3(*fd, l->boot_slots[slot], O_CLOEXEC) < 0 ? -errno : 0;
+
+    (void)close(*fd);
+    *fd = l->boot_slots[slot];
+    return r;
+}
+
+/* The launcher's end of the socket, or negative; all of the child's ends are in slots. */
+static int child_prepare(struct launcher *l, const struct sandbox *s, struct child *c,
+                         struct err *err)
+{
+    auto_close int ours = FD_NONE;
+    int pair[2], r;
+
+    r = cgroup_open_tasks(s->cgroup, c->tasks, &c->tasks_count, err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < c->tasks_count && r == 0; i++)
+        r = into_slot(l, 1 + (size_t)i, &c->tasks[i]);
+    if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        r = -errno;
+    if (r < 0)
+        return err_errno(err, r, "control socket");
+    ours = pair[0];
+    c->control = pair[1];
+    r = into_slot(l, 0, &c->control);
+    if (r < 0)
+        return err_errno(err, r, "control socket");
+    c->null_fd = l->null_fd;
+    c->above = (unsigned)l->null_fd;
+    for (size_t i = 0; i < BOOT_SLOTS; i++)
+        if ((unsigned)l->boot_slots[i] > c->above)
+            c->above = (unsigned)l->boot_slots[i];
+    c->above++;
+    return take_fd(&ours);
+}
+
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err)
 {
     /* The other namespaces init makes itself, while we make its root. */
-    struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD,
+    struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD |
+                                       CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    struct child child = {.null_fd = l->null_fd};
-    int pair[2], pid, cgroup_fd, r;
+    struct child child = {.tasks_count = 0};
+    int cgroup_fd = cgroup_exec_fd(s->cgroup);
+    int control = child_prepare(l, s, &child, err);
+    int pid;
 
-    r = cgroup_open_tasks(s->cgroup, child.tasks, &child.tasks_count, err);
-    if (r < 0)
-        return r;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
-        pid = err_errno(err, -errno, "control socket");
-    } else {
-        child.control = pair[1];
-        cgroup_fd = cgroup_exec_fd(s->cgroup);
-        if (cgroup_fd >= 0) {
-            args.flags |= CLONE_INTO_CGROUP;
-            args.cgroup = (uint64_t)(unsigned)cgroup_fd;
-        }
-        pid = clone_child(s, &args, &child);
-        (void)close(pair[1]);
-        if (pid < 0) {
-            (void)close(pair[0]);
-            (void)err_errno(err, pid, "clone the sandbox's namespaces");
-        }
+    if (control < 0)
+        return control;
+    if (cgroup_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)(unsigned)cgroup_fd;
     }
-    for (int i = 0; i < child.tasks_count; i++)
-        (void)close(child.tasks[i]);
-    if (pid < 0)
-        return pid;
+    pid = clone_child(s, &args, &child);
+    if (pid < 0) {
+        (void)close(control);
+        return err_errno(err, pid, "clone the sandbox's namespaces");
+    }
     s->pid = pid;
-    *ret_control = pair[0];
+    *ret_control = control;
     return 0;
 }
 
@@ -235,20 +300,22 @@ static int died(const struct sandbox *s, const struct boot *b, struct err *err)
         info.si_status == SIGKILL ? " (is the memory limit too low to start a process?)" : "");
 }
 
-/* Its length, 0 at the end, or negative. Longer messages come cut, with their real length;
- * descriptors are not taken. */
-static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
+/* Its length, 0 at the end (or at the death of `pidfd`, if that is not FD_NONE), or negative.
+ * Longer messages come cut, with their real length; descriptors are not taken. */
+static ssize_t receive(int control, int pidfd, struct imsg *msg, int64_t deadline)
 {
-    struct pollfd p = {.fd = control, .events = POLLIN};
+    struct pollfd p[] = {{.fd = control, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
     int64_t left = deadline - clock_mono_ms();
     ssize_t n;
     int r;
 
     do
-        r = poll(&p, 1, left > 0 ? (int)left : 0);
+        r = poll(p, 2, left > 0 ? (int)left : 0);
     while (r < 0 && errno == EINTR);
     if (r == 0)
         return -ETIMEDOUT;
+    if (p[0].revents == 0)
+        return 0;
     /* ECONNRESET: it ended without having read all that we said. What it said itself is behind
      * that.
      */
@@ -262,6 +329,23 @@ static ssize_t receive(int control, struct imsg *msg, int64_t deadline)
     return n;
 }
 
+int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err)
+{
+    struct boot b = BOOT_INIT(FD_NONE);
+    struct imsg msg;
+    /* The other end is open here, too, so that its end alone would not tell of a death. */
+    ssize_t n = receive(control, s->pidfd, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
+    int r;
+
+    if (n == 0)
+        return died(s, &b, err);
+    if (n < 0)
+        return err_errno(err, (int)n, "start sandbox: waiting for its process");
+    r = boot_feed(&b, &msg, (size_t)n, err);
+    boot_clear(l);
+    return r < 0 ? r : 0;
+}
+
 int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + BOOT_TIMEOUT_MS;
@@ -269,7 +353,7 @@ int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *e
     struct imsg msg;
 
     for (;;) {
-        ssize_t n = receive(control, &msg, deadline);
+        ssize_t n = receive(control, FD_NONE, &msg, deadline);
         int r;
 
         if (n == 0)

@@ -104,6 +104,8 @@ static struct launcher *launcher_alloc(void)
     if (l != NULL)
         l->state_fd = l->layers_fd = l->sandboxes_fd = l->ids_fd = l->init_exe = l->null_fd =
             FD_NONE;
+    for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
+        l->boot_slots[i] = FD_NONE;
     return l;
 }
 
@@ -151,6 +153,9 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (l->null_fd < 0)
         return err_errno(err, -errno, "/dev/null");
+    r = boot_open(l, err);
+    if (r < 0)
+        return r;
     *ret = take(l);
     return 0;
 }
@@ -197,6 +202,9 @@ void launcher_free(struct launcher *l)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
+    for (size_t i = 0; i < BOOT_SLOTS; i++)
+        if (l->boot_slots[i] >= 0)
+            (void)close(l->boot_slots[i]);
     cgroup_host_free(l->cgroups);
     free(l->avoid);
     free(l->state_dir);
@@ -368,7 +376,9 @@ static int step_oom(struct start *st, struct err *err)
 /* It starts, and makes its namespaces, while we make its root. */
 static int step_execute(struct start *st, struct err *err)
 {
-    return boot_go(st->control, &st->l->init_exe, 1, err);
+    int r = boot_await(st->l, st->s, st->control, err);
+
+    return r < 0 ? r : boot_go(st->control, &st->l->init_exe, 1, err);
 }
 
 static int step_root(struct start *st, struct err *err)
@@ -478,6 +488,7 @@ static int (*const start_steps[])(struct start *, struct err *) = {
 
 static void start_close(struct start *st)
 {
+    boot_clear(st->l);
     root_sources_close(&st->sources);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);

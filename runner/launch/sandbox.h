@@ -6,13 +6,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "launch/cgroup.h"
 #include "launch/creator.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
 #include "proto/init-msg.h"
 
-struct cgroup;
-struct cgroup_host;
 struct err;
 struct launcher;
 
@@ -32,6 +31,10 @@ struct sandbox {
     struct sandbox *next;
 };
 
+/* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, and
+ * the v1 cgroups' files. */
+enum { BOOT_SLOTS = 1 + CGROUP_TASKS_MAX };
+
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
     struct cgroup_host *cgroups;                   /* owned */
@@ -42,6 +45,7 @@ struct launcher {
     struct creator_socket clients;    /* where those who ask connect */
     int init_exe;                     /* owned; sealed memfd of init */
     int null_fd;                      /* owned; /dev/null */
+    int boot_slots[BOOT_SLOTS];       /* owned; /dev/null while no start is under way */
     struct sandbox *sandboxes;        /* owned */
 };
 
@@ -151,8 +155,14 @@ int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
 /* In words; "an unknown step" for what is none. */
 const char *boot_stage_name(uint32_t stage);
 
-/* boot.c: clones what becomes init, waiting for boot_go. */
+/* boot.c: opens boot_slots, early, while low numbers are free. */
+int boot_open(struct launcher *l, struct err *err);
+/* Clones what becomes init. It shares our descriptors until boot_await has returned. */
 int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err);
+/* Waits for it to have descriptors of its own; it waits for boot_go then. */
+int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
+/* Lets go of what boot_clone has put into boot_slots; after a failure, without boot_await. */
+void boot_clear(struct launcher *l);
 /*
  * Lets it go on: the first time to execute fds[0], the second time with its plan: fds[0] arrives at
  * PLAN_FD, and so on. A process that has ended meanwhile is no failure yet, but boot_follow's.
