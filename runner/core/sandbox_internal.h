@@ -21,9 +21,14 @@ struct waiter {
     struct waiter *next;
 };
 
+/* A place in a list of the table. */
+struct sandbox_link {
+    struct sandbox *next, **at; /* at: what points to us */
+};
+
 struct sandbox {
     struct supervisor *sup; /* borrowed */
-    struct sandbox *next;
+    struct sandbox_link all, by_id, by_name;
     char id[SANDBOX_ID_LEN + 1];
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;

@@ -37,6 +37,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .on_ready = config->on_ready,
                              .on_gone = config->on_gone,
                              .data = config->data};
+    s->sandboxes_end = &s->sandboxes;
     s->events = events_new();
     s->log_watch = log_watch_new(s->loop);
     if (s->events == NULL || s->log_watch == NULL) {
@@ -66,7 +67,7 @@ void supervisor_close(struct supervisor *s)
     launcher_client_close(s->launcher);
     leftovers_close(s);
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
-        next = sb->next;
+        next = sb->all.next;
         sandbox_ref(sb);
         exec_forget_all(sb);
         channel_close(sb->channel);

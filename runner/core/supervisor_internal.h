@@ -8,6 +8,8 @@ struct log_watch;
 struct sandbox;
 struct store;
 
+enum { SANDBOX_BUCKETS = 1024 }; /* of each index; a power of two */
+
 struct supervisor {
     uv_loop_t *loop; /* borrowed */
     struct launcher_client *launcher;
@@ -16,7 +18,8 @@ struct supervisor {
     struct log_watch *log_watch;
     struct ready_policy *policies;
     struct supervisor_limits limits;
-    struct sandbox *sandboxes;
+    struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */
+    struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];
     struct leftover *leftovers; /* owned */
     unsigned count;
     int dir_fd, shim_fd; /* owned */

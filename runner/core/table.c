@@ -1,6 +1,7 @@
 /* The table of sandboxes: making them, finding them, forgetting them; and what is computed from a
  * spec for each process. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +17,71 @@
 
 enum { ID_PREFIX_MIN = 4 };
 
+/* ---- lists and indices ---- */
+
+static uint64_t hash(const char *text, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return h;
+}
+
+static struct sandbox **bucket(struct sandbox **index, const char *key)
+{
+    return &index[hash(key, strlen(key)) & (SANDBOX_BUCKETS - 1)];
+}
+
+/* `off`: which link of a sandbox. */
+static struct sandbox_link *link_of(struct sandbox *s, size_t off)
+{
+    return (struct sandbox_link *)(void *)((char *)s + off);
+}
+
+static void link_in(struct sandbox **at, struct sandbox *s, size_t off)
+{
+    struct sandbox_link *l = link_of(s, off);
+
+    *l = (struct sandbox_link){.next = *at, .at = at};
+    if (*at != NULL)
+        link_of(*at, off)->at = &l->next;
+    *at = s;
+}
+
+static void link_out(struct sandbox *s, size_t off)
+{
+    const struct sandbox_link *l = link_of(s, off);
+
+    *l->at = l->next;
+    if (l->next != NULL)
+        link_of(l->next, off)->at = l->at;
+}
+
+static void table_add(struct supervisor *sup, struct sandbox *s)
+{
+    link_in(sup->sandboxes_end, s, offsetof(struct sandbox, all));
+    sup->sandboxes_end = &s->all.next;
+    link_in(bucket(sup->by_id, s->id), s, offsetof(struct sandbox, by_id));
+    link_in(bucket(sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
+    sup->count++;
+}
+
+static void table_drop(struct sandbox *s)
+{
+    if (s->sup->sandboxes_end == &s->all.next)
+        s->sup->sandboxes_end = s->all.at;
+    link_out(s, offsetof(struct sandbox, all));
+    link_out(s, offsetof(struct sandbox, by_id));
+    link_out(s, offsetof(struct sandbox, by_name));
+    s->sup->count--;
+    s->gone = true;
+}
+
+/* `spec` has its name, if it has one: what it is found by. */
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec)
 {
     struct sandbox *s = calloc(1, sizeof(*s));
-    struct sandbox **at = &sup->sandboxes;
 
     if (s == NULL)
         return NULL;
@@ -31,24 +93,15 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
     s->timer.data = s->idle.data = s;
     s->timers_open = true;
     s->handles = 2;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = s;
-    sup->count++;
+    table_add(sup, s);
     return s;
 }
 
 void sandbox_forget(struct sandbox *s)
 {
-    struct sandbox **at = &s->sup->sandboxes;
-
-    while (*at != NULL && *at != s)
-        at = &(*at)->next;
-    if (*at != s)
+    if (s->gone)
         return;
-    *at = s->next;
-    s->sup->count--;
-    s->gone = true;
+    table_drop(s);
     /* These hold execs, and execs hold the sandbox. */
     process_free_all(s);
     exec_unref(take(s->main));
@@ -115,7 +168,7 @@ static unsigned count_of(const struct supervisor *sup, uid_t uid)
 {
     unsigned n = 0;
 
-    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->next)
+    for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
         n += s->creator == (int64_t)uid;
     return n;
 }
@@ -184,21 +237,35 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
 /* ---- finding ---- */
 
+/* The only one whose id begins so. */
+static struct sandbox *find_prefix(struct supervisor *sup, const char *text, size_t len)
+{
+    struct sandbox *found = NULL;
+
+    for (struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
+        if (strncmp(s->id, text, len) != 0)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = s;
+    }
+    return found;
+}
+
 struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
 {
     size_t len = strlen(id_or_name);
-    struct sandbox *prefix = NULL;
-    unsigned matches = 0;
 
-    for (struct sandbox *s = sup->sandboxes; s != NULL; s = s->next) {
-        if (strcmp(s->id, id_or_name) == 0 || strcmp(sandbox_name(s), id_or_name) == 0)
+    for (struct sandbox *s = *bucket(sup->by_id, id_or_name); s != NULL; s = s->by_id.next)
+        if (strcmp(s->id, id_or_name) == 0)
             return s;
-        if (len >= ID_PREFIX_MIN && strncmp(s->id, id_or_name, len) == 0) {
-            prefix = s;
-            matches++;
-        }
-    }
-    return matches == 1 ? prefix : NULL;
+    for (struct sandbox *s = *bucket(sup->by_name, id_or_name); s != NULL; s = s->by_name.next)
+        if (strcmp(sandbox_name(s), id_or_name) == 0)
+            return s;
+    if (len < ID_PREFIX_MIN || len >= SANDBOX_ID_LEN ||
+        strspn(id_or_name, "0123456789abcdef") != len)
+        return NULL;
+    return find_prefix(sup, id_or_name, len);
 }
 
 struct sandbox *sandbox_first(struct supervisor *sup)
@@ -208,7 +275,7 @@ struct sandbox *sandbox_first(struct supervisor *sup)
 
 struct sandbox *sandbox_next(struct sandbox *s)
 {
-    return s->next;
+    return s->all.next;
 }
 
 /* ---- for each process ---- */
@@ -242,11 +309,8 @@ struct names {
 static bool names_add(struct names *n, const char *entry)
 {
     size_t len = strcspn(entry, "=");
-    uint64_t h = 0xcbf29ce484222325u;
 
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)entry[i]) * 0x100000001b3u;
-    for (size_t at = h & n->mask;; at = (at + 1) & n->mask) {
+    for (size_t at = hash(entry, len) & n->mask;; at = (at + 1) & n->mask) {
         if (n->slots[at] == NULL) {
             n->slots[at] = entry;
             return true;
