@@ -7,9 +7,9 @@ static const struct slot empty = {.status_fd = -1, .ends = {-1, -1, -1}, .log = 
 
 void table_init(struct table *t, struct init *init)
 {
+    /* Free slots stay as they are, zero: pages that nobody writes cost nothing, neither here nor at
+     * each fork. */
     t->init = init;
-    for (unsigned i = 0; i < INIT_EXECS_MAX; i++)
-        t->slots[i] = empty;
 }
 
 struct slot *table_find(struct table *t, uint64_t id)
