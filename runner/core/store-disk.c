@@ -17,7 +17,14 @@
 
 enum { PURGE_DEPTH_MAX = 4 /* <id>.<n>/processes/<name>.json, and one to spare */ };
 
-static void start(struct store_disk *d);
+enum {
+    /* From a change to its sync: those of a sandbox that lives for a moment are synced together, or
+     * not at all. */
+    DELAY_MS = 50,
+};
+
+static void soon(struct store_disk *d);
+static void finish(struct store_disk *d);
 
 /* ---- the worker ---- */
 
@@ -104,6 +111,11 @@ static void work(uv_work_t *req)
 
 /* ---- the loop's side ---- */
 
+static bool is_marked(const struct store_disk *d)
+{
+    return d->next.count > 0 || d->next.all || d->next.purge;
+}
+
 static void after_work(uv_work_t *req, int status)
 {
     struct store_disk *d = req->data;
@@ -112,14 +124,15 @@ static void after_work(uv_work_t *req, int status)
     free(d->running.paths);
     d->running = (struct disk_batch){0};
     d->busy = false;
-    start(d);
-    if (!d->busy && d->on_idle != NULL)
-        d->on_idle(d->data);
+    if (d->closed)
+        finish(d);
+    else if (is_marked(d))
+        soon(d);
 }
 
 static void start(struct store_disk *d)
 {
-    if (d->busy || (d->next.count == 0 && !d->next.all && !d->next.purge))
+    if (d->busy || !is_marked(d))
         return;
     d->running = d->next;
     d->next = (struct disk_batch){0};
@@ -127,6 +140,32 @@ static void start(struct store_disk *d)
     d->busy = true;
     if (uv_queue_work(d->loop, &d->work, work, after_work) < 0)
         abort(); /* only for a work function that is NULL */
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    start(t->data);
+}
+
+static void soon(struct store_disk *d)
+{
+    if (!d->busy && !d->closed && !uv_is_active((uv_handle_t *)&d->timer))
+        (void)uv_timer_start(&d->timer, on_timer, DELAY_MS, 0);
+}
+
+/* The last batch, and then the end. */
+static void finish(struct store_disk *d)
+{
+    start(d);
+    if (!d->busy)
+        d->on_idle(d->data);
+}
+
+void disk_open(struct store_disk *d, uv_loop_t *loop)
+{
+    d->loop = loop;
+    (void)uv_timer_init(loop, &d->timer);
+    d->timer.data = d;
 }
 
 void disk_mark(struct store_disk *d, const char *path)
@@ -142,21 +181,27 @@ void disk_mark(struct store_disk *d, const char *path)
         b->all = true;
     else
         (void)snprintf(b->paths[b->count++], STORE_PATH_MAX, "%s", path);
-    start(d);
+    soon(d);
 }
 
 void disk_purge(struct store_disk *d)
 {
     d->next.purge = true;
-    start(d);
+    soon(d);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct store_disk *d = h->data;
+
+    d->closed = true;
+    if (!d->busy)
+        finish(d); /* else after_work does */
 }
 
 void disk_close(struct store_disk *d, void (*on_idle)(void *data), void *data)
 {
-    if (!d->busy) {
-        on_idle(data);
-        return;
-    }
     d->on_idle = on_idle;
     d->data = data;
+    uv_close((uv_handle_t *)&d->timer, on_timer_closed);
 }

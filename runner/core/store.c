@@ -70,7 +70,7 @@ int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
     s = calloc(1, sizeof(*s));
     if (s == NULL)
         return err_errno(err, -ENOMEM, "store");
-    s->disk.loop = loop;
+    disk_open(&s->disk, loop);
     s->disk.sandboxes_fd = take_fd(&sandboxes);
     s->disk.gone_fd = take_fd(&gone);
     disk_purge(&s->disk); /* of a supervisor that was killed between the two steps of a removal */

@@ -24,15 +24,19 @@ struct store_disk {
     uv_loop_t *loop;           /* borrowed */
     int sandboxes_fd, gone_fd; /* owned */
     struct disk_batch next, running;
+    uv_timer_t timer;
     uv_work_t work;
-    bool busy;
-    void (*on_idle)(void *data); /* called once, when the disk is closing and nothing runs */
+    bool busy;                   /* a batch is in the pool */
+    bool closed;                 /* the timer is, and so the rest of the store soon */
+    void (*on_idle)(void *data); /* called once, when the disk is closed and nothing runs */
     void *data;
 };
 
-/* A saved file, and its directories, are to be synced. */
+/* loop: borrowed. The fds are set. */
+void disk_open(struct store_disk *d, uv_loop_t *loop);
+/* A saved file, and its directories, are to be synced: a moment later, in the thread pool. */
 void disk_mark(struct store_disk *d, const char *path);
 /* gone/ is to be emptied. */
 void disk_purge(struct store_disk *d);
-/* on_idle follows: at once when nothing runs. What is marked is still done. */
+/* on_idle follows, never at once. What is marked is still done. */
 void disk_close(struct store_disk *d, void (*on_idle)(void *data), void *data);
