@@ -262,8 +262,13 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
     (void)fds;
     if (r < 0 && r != -ENOENT)
         log_warn("sandbox", "id=%s kill: %s", s->id, err->msg);
-    if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &again) < 0)
+    if (s->state == SANDBOX_REMOVING && r == 0) {
+        /* Its files and ids need not be kept for a start that never comes. */
         s->ending = false;
+        sandbox_begin_removal(s);
+    } else if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &again) < 0) {
+        s->ending = false;
+    }
     sandbox_unref(s);
 }
 

@@ -192,13 +192,14 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
     return pidfd;
 }
 
-/* Most sandboxes that nobody keeps end with nothing in their upper layer: whether all of it could
- * be removed without a walk. What is left makes the walk. */
+/* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without a
+ * walk. What is left makes the walk. */
 static bool remove_empty(struct launcher *l, int dir, const char *id)
 {
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
         unlinkat(dir, "upper", AT_REMOVEDIR) < 0)
         return false;
+    (void)unlinkat(dir, SOCKET_FILE, 0);
     /* Overlay's own, whose mount is gone; the mark of a volatile one is in it. */
     (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
     (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
