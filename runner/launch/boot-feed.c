@@ -65,6 +65,14 @@ static int unexpected(const struct boot *b, unsigned type, struct err *err)
                    boot_stage_name(b->stage));
 }
 
+int boot_stage(struct boot *b, uint32_t stage, struct err *err)
+{
+    if (stage <= INIT_STAGE_INVALID || stage >= INIT_STAGE_MAX)
+        return unexpected(b, IMSG_STAGE, err);
+    b->stage = stage;
+    return BOOT_MORE;
+}
+
 int boot_feed(struct boot *b, const void *data, size_t len, struct err *err)
 {
     struct imsg msg;
@@ -82,10 +90,7 @@ int boot_feed(struct boot *b, const void *data, size_t len, struct err *err)
 
     switch (msg.type) {
     case IMSG_STAGE:
-        if (msg.step <= INIT_STAGE_INVALID || msg.step >= INIT_STAGE_MAX)
-            return unexpected(b, msg.type, err);
-        b->stage = msg.step;
-        return BOOT_MORE;
+        return boot_stage(b, msg.step, err);
     case IMSG_FAIL:
         return failed(b, &msg, err);
     case IMSG_READY:

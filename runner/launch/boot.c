@@ -57,7 +57,7 @@ static int child_receive(void)
 }
 
 struct child {
-    int control, null_fd;
+    int control, stages, null_fd;
     unsigned above;              /* the first descriptor that it does not need */
     int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
     int tasks_count;
@@ -107,9 +107,9 @@ static _Noreturn void child_main(const struct child *c)
     child_own_table(c);
     child_enter_cgroups(c);
     if (dup2(c->null_fd, 0) < 0 || dup2(c->null_fd, 1) < 0 || dup2(c->null_fd, 2) < 0 ||
-        dup2(c->control, PLAN_CONTROL_FD) < 0 || fcntl(PLAN_CONTROL_FD, F_SETFD, 0) < 0)
+        dup2(c->control, PLAN_CONTROL_FD) < 0 || dup2(c->stages, PLAN_STAGE_FD) < 0)
         _exit(1);
-    if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0)
+    if (sys_close_range(PLAN_STAGE_FD + 1, ~0U, 0) < 0)
         _exit(1);
     program = child_receive();
     if (program < 0)
@@ -165,7 +165,8 @@ static int clone_child(const struct sandbox *s, struct clone_args *args, const s
 int boot_open(struct launcher *l, struct err *err)
 {
     for (size_t i = 0; i < BOOT_SLOTS; i++) {
-        l->boot_slots[i] = fcntl(l->null_fd, F_DUPFD_CLOEXEC, 3);
+        /* Past the numbers that the child moves them to. */
+        l->boot_slots[i] = fcntl(l->null_fd, F_DUPFD_CLOEXEC, PLAN_STAGE_FD + 1);
         if (l->boot_slots[i] < 0)
             return err_errno(err, -errno, "descriptors for a start");
     }
@@ -188,25 +189,47 @@ static int into_slot(const struct launcher *l, size_t slot, int *fd)
     return r;
 }
 
-/* The launcher's end of the socket, or negative; all of the child's ends are in slots. */
-static int child_prepare(struct launcher *l, const struct sandbox *s, struct child *c,
-                         struct err *err)
+enum { SLOT_CONTROL, SLOT_STAGES, SLOT_TASKS };
+
+/* Both connections: our ends, and the child's in their slots. */
+static int connect_child(struct launcher *l, struct child *c, struct boot_ends *ret)
 {
-    auto_close int ours = FD_NONE;
+    auto_close int control = FD_NONE;
+    auto_close int stages = FD_NONE;
     int pair[2], r;
 
-    r = cgroup_open_tasks(s->cgroup, c->tasks, &c->tasks_count, err);
-    if (r < 0)
-        return r;
-    for (int i = 0; i < c->tasks_count && r == 0; i++)
-        r = into_slot(l, 1 + (size_t)i, &c->tasks[i]);
-    if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    control = pair[0];
+    c->control = pair[1];
+    r = into_slot(l, SLOT_CONTROL, &c->control);
+    if (r == 0 && pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         r = -errno;
     if (r < 0)
-        return err_errno(err, r, "control socket");
-    ours = pair[0];
-    c->control = pair[1];
-    r = into_slot(l, 0, &c->control);
+        return r;
+    stages = pair[0];
+    c->stages = pair[1];
+    r = into_slot(l, SLOT_STAGES, &c->stages);
+    if (r < 0)
+        return r;
+    *ret = (struct boot_ends){.control = take_fd(&control), .stages = take_fd(&stages)};
+    return 0;
+}
+
+static int child_prepare(struct launcher *l, const struct sandbox *s, struct child *c,
+                         struct boot_ends *ret, struct err *err)
+{
+    int r = cgroup_open_tasks(s->cgroup, c->tasks, &c->tasks_count, err);
+
+    if (r < 0)
+        return r;
+    for (int i = 0; i < c->tasks_count; i++) {
+        int one = into_slot(l, SLOT_TASKS + (size_t)i, &c->tasks[i]);
+
+        r = r < 0 ? r : one;
+    }
+    if (r == 0)
+        r = connect_child(l, c, ret);
     if (r < 0)
         return err_errno(err, r, "control socket");
     c->null_fd = l->null_fd;
@@ -215,10 +238,10 @@ static int child_prepare(struct launcher *l, const struct sandbox *s, struct chi
         if ((unsigned)l->boot_slots[i] > c->above)
             c->above = (unsigned)l->boot_slots[i];
     c->above++;
-    return take_fd(&ours);
+    return 0;
 }
 
-int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err)
+int boot_clone(struct launcher *l, struct sandbox *s, struct boot_ends *ret, struct err *err)
 {
     /* The other namespaces init makes itself, while we make its root. */
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD |
@@ -227,22 +250,24 @@ int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct e
                               .exit_signal = SIGCHLD};
     struct child child = {.tasks_count = 0};
     int cgroup_fd = cgroup_exec_fd(s->cgroup);
-    int control = child_prepare(l, s, &child, err);
+    struct boot_ends ends = {.control = FD_NONE, .stages = FD_NONE};
     int pid;
 
-    if (control < 0)
-        return control;
+    pid = child_prepare(l, s, &child, &ends, err);
+    if (pid < 0)
+        return pid;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)(unsigned)cgroup_fd;
     }
     pid = clone_child(s, &args, &child);
     if (pid < 0) {
-        (void)close(control);
+        (void)close(ends.control);
+        (void)close(ends.stages);
         return err_errno(err, pid, "clone the sandbox's namespaces");
     }
     s->pid = pid;
-    *ret_control = control;
+    *ret = ends;
     return 0;
 }
 
@@ -346,16 +371,33 @@ int boot_await(struct launcher *l, const struct sandbox *s, int control, struct 
     return r < 0 ? r : 0;
 }
 
-int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err)
+/* The last stage that it has told. More words than a start has are its own loss: the last of them
+ * count for nothing. */
+static int read_stages(struct boot *b, int fd, struct err *err)
+{
+    uint32_t words[2 * INIT_STAGE_MAX];
+    ssize_t n = fd < 0 ? 0 : read(fd, words, sizeof(words));
+    int r = 0;
+
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return err_errno(err, -errno, "start sandbox: read the stages");
+    for (ssize_t i = 0; r == 0 && i < n / (ssize_t)sizeof(words[0]); i++)
+        r = boot_stage(b, words[i], err);
+    return r;
+}
+
+int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_fd, struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + BOOT_TIMEOUT_MS;
     struct boot b = BOOT_INIT(plan_fd);
     struct imsg msg;
 
     for (;;) {
-        ssize_t n = receive(control, FD_NONE, &msg, deadline);
-        int r;
+        ssize_t n = receive(ends->control, FD_NONE, &msg, deadline);
+        int r = read_stages(&b, ends->stages, err);
 
+        if (r < 0)
+            return r;
         if (n == 0)
             return died(s, &b, err);
         if (n < 0)

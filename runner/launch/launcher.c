@@ -246,9 +246,10 @@ struct start {
     struct plan_mounts mounts;
     int fds[START_FDS_MAX]; /* owned from FIRST_OP on; what init gets, at PLAN_FD and up */
     int count;              /* of fds in use; the program that init executes comes last of all */
-    int control, userns_fd, plan_fd; /* owned */
-    struct root_sources sources;     /* owned; until init has its descriptors */
-    bool reopened; /* its files were there before: they stay when the start fails */
+    struct boot_ends ends;  /* owned; the stages' only by this start */
+    int userns_fd, plan_fd; /* owned */
+    struct root_sources sources; /* owned; until init has its descriptors */
+    bool reopened;               /* its files were there before: they stay when the start fails */
 };
 
 static int add_mount(struct start *st, int fd)
@@ -321,7 +322,7 @@ static int step_cgroup(struct start *st, struct err *err)
 
 static int step_clone(struct start *st, struct err *err)
 {
-    return boot_clone(st->l, st->s, &st->control, err);
+    return boot_clone(st->l, st->s, &st->ends, err);
 }
 
 static int step_maps(struct start *st, struct err *err)
@@ -376,9 +377,9 @@ static int step_oom(struct start *st, struct err *err)
 /* It starts, and makes its namespaces, while we make its root. */
 static int step_execute(struct start *st, struct err *err)
 {
-    int r = boot_await(st->l, st->s, st->control, err);
+    int r = boot_await(st->l, st->s, st->ends.control, err);
 
-    return r < 0 ? r : boot_go(st->control, &st->l->init_exe, 1, err);
+    return r < 0 ? r : boot_go(st->ends.control, &st->l->init_exe, 1, err);
 }
 
 static int step_root(struct start *st, struct err *err)
@@ -457,9 +458,9 @@ static int step_go(struct start *st, struct err *err)
 {
     int r;
 
-    r = boot_go(st->control, st->fds, st->count, err);
+    r = boot_go(st->ends.control, st->fds, st->count, err);
     root_sources_close(&st->sources);
-    return r < 0 ? r : boot_follow(st->s, st->control, st->plan_fd, err);
+    return r < 0 ? r : boot_follow(st->s, &st->ends, st->plan_fd, err);
 }
 
 /* Descriptors that may be missing half way are missing before anything is made: enough to undo it
@@ -496,6 +497,8 @@ static void start_close(struct start *st)
         (void)close(st->userns_fd);
     if (st->plan_fd >= 0)
         (void)close(st->plan_fd);
+    if (st->ends.stages >= 0)
+        (void)close(st->ends.stages);
 }
 
 static int wait_gone(const struct sandbox *s, struct err *err)
@@ -570,7 +573,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     struct start st = {.l = l,
                        .q = q,
                        .count = FIRST_OP,
-                       .control = FD_NONE,
+                       .ends = {.control = FD_NONE, .stages = FD_NONE},
                        .userns_fd = FD_NONE,
                        .plan_fd = FD_NONE,
                        .sources = {.own = FD_NONE}};
@@ -590,8 +593,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         r = err_errno(err, -errno, "start sandbox");
     start_close(&st);
     if (r < 0) {
-        if (st.control >= 0)
-            (void)close(st.control);
+        if (st.ends.control >= 0)
+            (void)close(st.ends.control);
         start_undo(&st);
         sandbox_free(st.s);
         return r;
@@ -599,7 +602,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     st.s->next = l->sandboxes;
     l->sandboxes = st.s;
     *ret = (struct launch_result){
-        .pidfd = pidfd, .control = st.control, .pid = st.s->pid, .base = st.s->ids.base};
+        .pidfd = pidfd, .control = st.ends.control, .pid = st.s->pid, .base = st.s->ids.base};
     return 0;
 }
 

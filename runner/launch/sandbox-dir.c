@@ -192,8 +192,8 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
     return pidfd;
 }
 
-/* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without a
- * walk. What is left makes the walk. */
+/* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without
+ * a walk. What is left makes the walk. */
 static bool remove_empty(struct launcher *l, int dir, const char *id)
 {
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||

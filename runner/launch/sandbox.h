@@ -31,9 +31,9 @@ struct sandbox {
     struct sandbox *next;
 };
 
-/* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, and
- * the v1 cgroups' files. */
-enum { BOOT_SLOTS = 1 + CGROUP_TASKS_MAX };
+/* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
+ * pipe, and the v1 cgroups' files. */
+enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
@@ -152,13 +152,19 @@ enum boot_want {
 };
 /* One message (never of length 0: that is the end). Returns enum boot_want or a negative errno. */
 int boot_feed(struct boot *b, const void *data, size_t len, struct err *err);
+/* One word of the pipe: 0, or -EPROTO for what is no stage. */
+int boot_stage(struct boot *b, uint32_t stage, struct err *err);
 /* In words; "an unknown step" for what is none. */
 const char *boot_stage_name(uint32_t stage);
 
 /* boot.c: opens boot_slots, early, while low numbers are free. */
 int boot_open(struct launcher *l, struct err *err);
+/* The launcher's ends of what connects it with a starting init. */
+struct boot_ends {
+    int control, stages; /* owned */
+};
 /* Clones what becomes init. It shares our descriptors until boot_await has returned. */
-int boot_clone(struct launcher *l, struct sandbox *s, int *ret_control, struct err *err);
+int boot_clone(struct launcher *l, struct sandbox *s, struct boot_ends *ret, struct err *err);
 /* Waits for it to have descriptors of its own; it waits for boot_go then. */
 int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
 /* Lets go of what boot_clone has put into boot_slots; after a failure, without boot_await. */
@@ -168,6 +174,7 @@ void boot_clear(struct launcher *l);
  * PLAN_FD, and so on. A process that has ended meanwhile is no failure yet, but boot_follow's.
  */
 int boot_go(int control, const int *fds, int count, struct err *err);
-/* Follows its start to READY. On failure err names the stage; init is still to be killed and
- * reaped. */
-int boot_follow(const struct sandbox *s, int control, int plan_fd, struct err *err);
+/* Follows its start to READY; stages: FD_NONE = none are told. On failure err names the stage; init
+ * is still to be killed and reaped. */
+int boot_follow(const struct sandbox *s, const struct boot_ends *ends, int plan_fd,
+                struct err *err);

@@ -17,12 +17,13 @@ static void default_signals(void)
         (void)sys_signal_default(sig); /* KILL and STOP refuse */
 }
 
-/* Besides 0 to 2 nothing is inherited but the socket: what the launcher forgot to close must not
- * get in. */
+/* Besides 0 to 2 nothing is inherited but the socket and the pipe for stages: what the launcher
+ * forgot to close must not get in. */
 static void adopt_descriptors(void)
 {
-    if (sys_close_range(PLAN_CONTROL_FD + 1, ~0U, 0) < 0 ||
-        fcntl(PLAN_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0)
+    if (sys_close_range(PLAN_STAGE_FD + 1, ~0U, 0) < 0 ||
+        fcntl(PLAN_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+        fcntl(PLAN_STAGE_FD, F_SETFD, FD_CLOEXEC) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 }
 

@@ -6,8 +6,10 @@
  * While it starts (with the launcher):
  *
  *   init                                        launcher
+ *   STAGE(CGROUP_ENTER) its descriptors are its own ->
  *                                           <-  GO and init's program, which it executes
- *   STAGE(n)     about to do stage n        ->  remember n
+ *   n, by the pipe at PLAN_STAGE_FD: about to do stage n -> read when it has ended, one way or
+ * other
  *                                           <-  GO with the plan and its descriptors
  *   FAIL(n,op,e) stage n, operation op failed -> "step: strerror(e)", kill, reap
  *   READY        namespaces locked, listening -> hand the socket to the supervisor
@@ -94,7 +96,8 @@ enum imsg_flags {
     IMSG_UNSURE = 1 << 14,    /* SLOT: STARTED or EXEC_FAILED is still to come */
 };
 
-/* Stages of the start, for STAGE and FAIL; names in boot.c of the launcher. */
+/* Stages of the start, for the pipe (a uint32_t each) and FAIL; names in boot.c of the launcher. A
+ * message each would wake the launcher ten times for what it only needs when init dies silently. */
 enum init_stage {
     INIT_STAGE_INVALID = 0,
     INIT_STAGE_PLAN,      /* read and check the plan */

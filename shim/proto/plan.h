@@ -24,10 +24,11 @@ enum {
     PLAN_FDS_MAX = 256,
 
     PLAN_CONTROL_FD = 3, /* SEQPACKET to the launcher, afterwards to the supervisor */
-    PLAN_FD = 4,
-    PLAN_LEASE_FD = 5,  /* holds the id range's and the state directory's locks; never used */
-    PLAN_CGROUP_FD = 6, /* the delegated cgroup directory; /dev/null where there is none */
-    PLAN_FD_OPS = 7,
+    PLAN_STAGE_FD = 4,   /* a pipe to the launcher for the stages; until READY */
+    PLAN_FD = 5,
+    PLAN_LEASE_FD = 6,  /* holds the id range's and the state directory's locks; never used */
+    PLAN_CGROUP_FD = 7, /* the delegated cgroup directory; /dev/null where there is none */
+    PLAN_FD_OPS = 8,
 };
 
 enum plan_flags {

@@ -166,7 +166,7 @@ static pid_t stranger(int how, struct sandbox *s)
     return pid;
 }
 
-static int follow(int how, const void *data, size_t len, struct err *err)
+static int follow_with(int how, int stages, const void *data, size_t len, struct err *err)
 {
     struct sandbox s;
     int pair[2], r;
@@ -178,12 +178,56 @@ static int follow(int how, const void *data, size_t len, struct err *err)
     if (data != NULL && send(pair[1], data, len, MSG_NOSIGNAL) < 0)
         abort();
     (void)close(pair[1]);
-    r = boot_follow(&s, pair[0], -1, err);
+    r = boot_follow(&s, &(struct boot_ends){.control = pair[0], .stages = stages}, -1, err);
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
     (void)close(pair[0]);
     (void)close(s.pidfd);
     return r;
+}
+
+static int follow(int how, const void *data, size_t len, struct err *err)
+{
+    return follow_with(how, -1, data, len, err);
+}
+
+/* What comes by the pipe before it ends. */
+static int follow_stages(const uint32_t *words, size_t count, const struct imsg *msg,
+                         struct err *err)
+{
+    int ends[2], r;
+
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        abort();
+    for (size_t i = 0; i < count; i++)
+        (void)!write(ends[1], &words[i], sizeof(words[i]));
+    r = follow_with(DIES, ends[0], msg, msg != NULL ? sizeof(*msg) : 0, err);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return r;
+}
+
+TEST(stages)
+{
+    static const uint32_t usual[] = {INIT_STAGE_PRIVATE, INIT_STAGE_MOUNTS, INIT_STAGE_PROC},
+                          whole[] = {INIT_STAGE_LOCK, INIT_STAGE_INNER_LOCK},
+                          bad[] = {INIT_STAGE_MOUNTS, INIT_STAGE_MAX}, zero[] = {0};
+    static uint32_t flood[20000];
+    struct imsg ready = say(IMSG_READY, INIT_STAGE_LOOP, 0, 0);
+    struct err err = ERR_NONE;
+
+    CHECK_INT(follow_stages(usual, 3, NULL, &err), -ECHILD);
+    CHECK_STR(err.msg, "start sandbox: died during 'mount /proc' with exit status 7");
+    CHECK_INT(follow_stages(NULL, 0, NULL, &err), -ECHILD);
+    CHECK_STR(err.msg, "start sandbox: died during 'read the set-up plan' with exit status 7");
+    CHECK_INT(follow_stages(whole, 2, &ready, &err), 0);
+    CHECK_INT(follow_stages(usual, 3, &ready, &err), -EPROTO); /* not before its last stage */
+    CHECK_INT(follow_stages(bad, 2, NULL, &err), -EPROTO);
+    CHECK_STR(err.msg, "start sandbox: unexpected message 64 after 'mount'");
+    CHECK_INT(follow_stages(zero, 1, &ready, &err), -EPROTO);
+    for (size_t i = 0; i < sizeof(flood) / sizeof(flood[0]); i++)
+        flood[i] = i < 1000 ? INIT_STAGE_MOUNTS : INIT_STAGE_INNER_LOCK;
+    CHECK_INT(follow_stages(flood, sizeof(flood) / sizeof(flood[0]), &ready, &err), -EPROTO);
 }
 
 TEST(how_it_ended)
