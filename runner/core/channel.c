@@ -254,6 +254,11 @@ void channel_close(struct channel *c)
         uv_close((uv_handle_t *)&c->death, on_closed);
 }
 
+int channel_pidfd(const struct channel *c)
+{
+    return c->pidfd;
+}
+
 void channel_add(struct channel *c, struct channel_exec *e)
 {
     e->next = c->execs;

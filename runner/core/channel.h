@@ -32,6 +32,9 @@ int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_o
 /* Closes; freed by the loop. Added execs are forgotten without a word. */
 void channel_close(struct channel *c);
 
+/* Init's, borrowed until the channel is closed. */
+int channel_pidfd(const struct channel *c);
+
 void channel_add(struct channel *c, struct channel_exec *e);
 void channel_remove(struct channel *c, struct channel_exec *e);
 

@@ -36,6 +36,7 @@ enum {
     RESTART_LONGEST_MS = 60000,
     RESTART_HEALTHY_MS = 10000, /* a run of this length ends the back-off */
     KILL_AFTER_MS = 5000,       /* SIGKILL was sent and the main process is still there */
+    DEATH_LIMIT_MS = 10000,     /* init was killed; then it is said, and not waited for any more */
     ID_PREFIX_MIN = 4,
     STRAGGLERS_MS =
         1000, /* processes that did not end with the main one in this time are ended with init */
@@ -252,44 +253,91 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     sandbox_unref(s);
 }
 
+static void after_death(struct sandbox *s, bool dead)
+{
+    struct err err = ERR_NONE;
+
+    if (s->state == SANDBOX_REMOVING && dead) {
+        /* Its files and ids need not be kept for a start that never comes. */
+        s->ending = false;
+        sandbox_begin_removal(s);
+    } else if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &err) < 0) {
+        s->ending = false;
+    }
+}
+
 static void on_kill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
     struct sandbox *s = data;
-    struct err again = ERR_NONE;
 
     (void)reply;
     (void)fds;
     if (r < 0 && r != -ENOENT)
         log_warn("sandbox", "id=%s kill: %s", s->id, err->msg);
-    if (s->state == SANDBOX_REMOVING && r == 0) {
-        /* Its files and ids need not be kept for a start that never comes. */
-        s->ending = false;
-        sandbox_begin_removal(s);
-    } else if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &again) < 0) {
-        s->ending = false;
-    }
+    after_death(s, r == 0);
     sandbox_unref(s);
 }
 
-/* Ends init and with it all that is left; on_stop_reply follows. */
+static void on_end_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    (void)fds;
+    if (r < 0 && r != -ENOENT && r != -ECANCELED)
+        log_warn("sandbox", "id=%s end: %s", s->id, err->msg);
+    sandbox_unref(s); /* what follows, follows the death */
+}
+
+static void on_dead(void *data, bool late)
+{
+    struct sandbox *s = data;
+
+    s->death = NULL;
+    if (late)
+        log_warn("sandbox", "id=%s: its processes do not go away", s->id);
+    after_death(s, !late);
+    sandbox_unref(s);
+}
+
+/*
+ * We wait for the death, not the launcher: the last one out of a sandbox syncs the file system
+ * below its writable layer, and nothing else could be started or ended meanwhile.
+ */
+static int send_end(struct sandbox *s, int pidfd, struct err *err)
+{
+    int r;
+
+    if (pidfd < 0 || death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->death) < 0)
+        return sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
+    r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
+    if (r < 0)
+        death_close(take(s->death));
+    else
+        sandbox_ref(s); /* the watch's */
+    return r;
+}
+
+/* Ends init and with it all that is left; on_stop_reply follows, or the removal. */
 void sandbox_end_init(struct sandbox *s)
 {
     struct err err = ERR_NONE;
+    struct channel *c;
 
     if (s->ending)
         return;
     s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
-    if (s->channel != NULL) {
+    if (s->channel != NULL)
         exec_all_lost(s);
-        channel_close(s->channel);
-        s->channel = NULL;
-    }
-    if (sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, &err) < 0) {
+    c = take(s->channel);
+    if (send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err) < 0) {
         s->ending = false;
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);
     }
+    channel_close(c);
 }
 
 static void on_init_gone(void *data)

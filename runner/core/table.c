@@ -102,6 +102,10 @@ void sandbox_forget(struct sandbox *s)
     if (s->gone)
         return;
     table_drop(s);
+    if (s->death != NULL) {
+        death_close(take(s->death));
+        sandbox_unref(s);
+    }
     /* These hold execs, and execs hold the sandbox. */
     process_free_all(s);
     exec_unref(take(s->main));

@@ -518,7 +518,7 @@ static int wait_gone(const struct sandbox *s, struct err *err)
 }
 
 /* Init's death ends both pid namespaces, and with them everything that runs inside. */
-static int end_processes(struct sandbox *s, struct err *err)
+static int kill_processes(struct sandbox *s, struct err *err)
 {
     int r;
 
@@ -529,7 +529,14 @@ static int end_processes(struct sandbox *s, struct err *err)
         return err_errno(err, r, "kill sandbox %s", s->id);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
-    return wait_gone(s, err);
+    return 0;
+}
+
+static int end_processes(struct sandbox *s, struct err *err)
+{
+    int r = kill_processes(s, err);
+
+    return r < 0 || s->pidfd < 0 ? r : wait_gone(s, err);
 }
 
 /* Without `cgroups`: those of this name are another state directory's, or another process's. */
@@ -604,6 +611,13 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     *ret = (struct launch_result){
         .pidfd = pidfd, .control = st.ends.control, .pid = st.s->pid, .base = st.s->ids.base};
     return 0;
+}
+
+int launcher_end(struct launcher *l, const char *id, struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+
+    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : kill_processes(s, err);
 }
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)

@@ -58,7 +58,10 @@ int launcher_state_fd(const struct launcher *l);
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
                    struct err *err);
 
-/* Ends every process of the sandbox and waits until they are gone. -ENOENT: no such sandbox. */
+/* Ends every process of the sandbox, without waiting for it: init's pidfd says when it is so.
+ * -ENOENT: no such sandbox. */
+int launcher_end(struct launcher *l, const char *id, struct err *err);
+/* The same, and waits until they are gone. */
 int launcher_kill(struct launcher *l, const char *id, struct err *err);
 
 /* Removes what an ended sandbox leaves: cgroups, files, id range. -EBUSY while init runs. */

@@ -40,7 +40,7 @@ enum {
 enum launch_verb {
     LAUNCH_VERB_INVALID = 0,
     LAUNCH_START,   /* makes and starts a sandbox: replies with its pidfd and control socket */
-    LAUNCH_KILL,    /* ends every process of a sandbox */
+    LAUNCH_KILL,    /* ends every process of a sandbox, and waits for that */
     LAUNCH_RELEASE, /* removes what is left of an ended sandbox: cgroups, files, id range */
     LAUNCH_STOP, /* of an ended, kept sandbox: removes the cgroups; files and id range stay its own
                   */
@@ -52,6 +52,7 @@ enum launch_verb {
     LAUNCH_LIST,    /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
     LAUNCH_CONNECT, /* replies with a TCP socket of its net namespace, not connected, non-blocking
                      */
+    LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
     LAUNCH_VERB_MAX
 };
 

@@ -138,6 +138,13 @@ static int do_kill(struct launcher *l, const struct launch_request *q, struct an
     return launcher_kill(l, q->id, err);
 }
 
+static int do_end(struct launcher *l, const struct launch_request *q, struct answer *a,
+                  struct err *err)
+{
+    (void)a;
+    return launcher_end(l, q->id, err);
+}
+
 static int do_release(struct launcher *l, const struct launch_request *q, struct answer *a,
                       struct err *err)
 {
@@ -194,7 +201,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_START] = do_start,     [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
     [LAUNCH_STOP] = do_stop,       [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,     [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
-    [LAUNCH_CONNECT] = do_connect,
+    [LAUNCH_CONNECT] = do_connect, [LAUNCH_END] = do_end,
 };
 
 static int answer(int sock, const struct answer *a)

@@ -764,8 +764,8 @@ TEST(filters_that_are_none)
 
 TEST(verbs_out_of_order)
 {
-    static const enum launch_verb all[] = {LAUNCH_KILL,  LAUNCH_STOP,  LAUNCH_FREEZE, LAUNCH_THAW,
-                                           LAUNCH_STATS, LAUNCH_ADOPT, LAUNCH_RELEASE};
+    static const enum launch_verb all[] = {LAUNCH_KILL,  LAUNCH_STOP,  LAUNCH_FREEZE,  LAUNCH_THAW,
+                                           LAUNCH_STATS, LAUNCH_ADOPT, LAUNCH_RELEASE, LAUNCH_END};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct lab_answer a, second;
 
@@ -788,8 +788,10 @@ TEST(verbs_out_of_order)
     shell(&a, "", "echo alive"); /* all of that did it no harm */
     CHECK_STR(run.output, "alive\n");
     lab_answer_done(&a);
-    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, "");
+    LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
+    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* waits for it */
     LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* dead already */
+    LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, -ENOENT, lab.id);
     lab_check(&lab);

@@ -1,0 +1,83 @@
+#include "core/death.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+
+struct death {
+    int pidfd; /* owned */
+    uv_poll_t poll;
+    uv_timer_t limit;
+    unsigned handles; /* that are not closed yet */
+    bool closing;
+    death_cb cb;
+    void *data;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+    struct death *d = h->data;
+
+    if (--d->handles > 0)
+        return;
+    (void)close(d->pidfd);
+    free(d);
+}
+
+void death_close(struct death *d)
+{
+    if (d == NULL || d->closing)
+        return;
+    d->closing = true;
+    uv_close((uv_handle_t *)&d->poll, on_closed);
+    uv_close((uv_handle_t *)&d->limit, on_closed);
+}
+
+static void over(struct death *d, bool late)
+{
+    death_close(d);
+    d->cb(d->data, late);
+}
+
+static void on_end(uv_poll_t *h, int status, int events)
+{
+    (void)status; /* an error is an end: nothing better can be waited for */
+    (void)events;
+    over(h->data, false);
+}
+
+static void on_limit(uv_timer_t *h)
+{
+    over(h->data, true);
+}
+
+int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void *data,
+                struct death **ret)
+{
+    auto_close int fd = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
+    auto_free struct death *d = calloc(1, sizeof(*d));
+    int r;
+
+    if (fd < 0 || d == NULL)
+        return fd < 0 ? -errno : -ENOMEM;
+    r = uv_poll_init(loop, &d->poll, fd);
+    if (r < 0)
+        return r;
+    (void)uv_timer_init(loop, &d->limit);
+    d->poll.data = d->limit.data = d;
+    d->pidfd = take_fd(&fd);
+    d->handles = 2;
+    d->cb = cb;
+    d->data = data;
+    (void)uv_timer_start(&d->limit, on_limit, limit_ms, 0);
+    r = uv_poll_start(&d->poll, UV_READABLE, on_end);
+    if (r < 0) {
+        death_close(take(d));
+        return r;
+    }
+    *ret = take(d);
+    return 0;
+}
