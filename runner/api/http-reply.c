@@ -65,11 +65,12 @@ static int add_headers(struct http_request *req, struct buf *b, const struct htt
 
 static int add_first_line(struct http_request *req, struct buf *b, int status)
 {
-    char line[128];
+    char line[160];
     int n;
 
-    n = snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\nDate: %s\r\n", status, error_reason(status),
-                 date_now(req->conn->server));
+    n = snprintf(line, sizeof(line),
+                 "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: rind/" RIND_VERSION "\r\n", status,
+                 error_reason(status), date_now(req->conn->server));
     return buf_append(b, line, (size_t)n);
 }
 

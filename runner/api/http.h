@@ -186,9 +186,9 @@ uv_loop_t *http_loop(const struct http_request *req);
 /* ---- replies ---- */
 
 /*
- * A whole reply. `headers` (may be NULL) ends with {0}; the front itself adds Date, Connection,
- * Content-Length and Transfer-Encoding. `type` may be NULL (no body, or in headers). The body is
- * copied as far as it must wait.
+ * A whole reply. `headers` (may be NULL) ends with {0}; the front itself adds Date, Server,
+ * Connection, Content-Length and Transfer-Encoding. `type` may be NULL (no body, or in headers).
+ * The body is copied as far as it must wait.
  */
 void http_reply(struct http_request *req, int status, const struct http_header *headers,
                 const char *type, const void *body, size_t len);

@@ -26,7 +26,11 @@ const struct opt global_options[] = {
     {0},
 };
 
-const struct verb *const verbs[] = { &verb_run, &verb_serve, &verb_doctor, &verb_version, &verb_help, NULL };
+const struct verb *const verbs[] = {
+    &verb_run,   &verb_start,  &verb_stop,    &verb_restart, &verb_kill,   &verb_pause, &verb_resume,
+    &verb_wait,  &verb_rm,     &verb_ls,      &verb_ps,      &verb_inspect,
+    &verb_serve, &verb_doctor, &verb_version, &verb_help,    NULL,
+};
 /* clang-format on */
 
 struct top_args {
@@ -165,7 +169,8 @@ enum verb_step verb_begin(const struct verb *v, void *args, char **argv, struct 
     int r;
 
     groups_of(v->groups, groups);
-    r = opts_parse(groups, args, argv, ret, &err);
+    r = v->takes_command ? opts_parse(groups, args, argv, ret, &err)
+                         : opts_parse_anywhere(groups, args, argv, ret, &err);
     if (r < 0) {
         *ret_status = cli_fail(&err);
         return VERB_DONE;

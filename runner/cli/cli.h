@@ -42,11 +42,15 @@ struct verb {
     const char *const *details;     /* paragraphs for help and manual, NULL-terminated */
     const struct opt_group *groups; /* without global_options; ends with {0} */
     const struct example *examples; /* ends with {0} */
+    bool takes_command; /* the first operand ends the options: what follows is a command's own */
+    bool command_exit;  /* ends with a command's exit status, which help explains */
     /* argv: what follows the verb, NULL-terminated. Returns the exit status. */
     int (*main)(const struct verb *v, const struct globals *g, char **argv);
 };
 
 extern const struct verb verb_run, verb_serve, verb_doctor, verb_version, verb_help;
+extern const struct verb verb_start, verb_stop, verb_restart, verb_kill, verb_pause, verb_resume,
+    verb_wait, verb_rm, verb_ls, verb_ps, verb_inspect;
 extern const struct verb *const verbs[]; /* NULL-terminated, in the order of help */
 
 /* NULL when there is no such verb. */

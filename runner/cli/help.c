@@ -105,7 +105,7 @@ void help_verb(FILE *f, const struct verb *v)
     for (const struct opt_group *g = v->groups; g != NULL && g->rows != NULL; g++)
         print_group(f, g->title, g->rows);
     print_group(f, "Global options", global_options);
-    if (v == &verb_run)
+    if (v->command_exit)
         print_exit_statuses(f);
     if (v->examples != NULL)
         (void)fprintf(f, "\nExamples:\n");

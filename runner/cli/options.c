@@ -232,3 +232,28 @@ int opts_parse(const struct opt_group *groups, void *target, char **argv, struct
     *ret = rest;
     return 0;
 }
+
+/* Options, with their values, are parsed run by run; the operands between the runs are kept at the
+ * front, in their order. */
+int opts_parse_anywhere(const struct opt_group *groups, void *target, char **argv,
+                        struct opt_rest *ret, struct err *err)
+{
+    struct opt_rest rest = {.operands = argv};
+    size_t kept = 0;
+    int r;
+
+    do {
+        r = opts_parse(groups, target, rest.operands, &rest, err);
+        if (r < 0)
+            return r;
+        if (rest.dashes || rest.stop != NULL || rest.operands[0] == NULL)
+            break;
+        argv[kept++] = *rest.operands++;
+    } while (true);
+    while (*rest.operands != NULL)
+        argv[kept++] = *rest.operands++;
+    argv[kept] = NULL;
+    rest.operands = argv;
+    *ret = rest;
+    return 0;
+}

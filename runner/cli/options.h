@@ -49,6 +49,10 @@ struct opt_rest {
 /* Parses argv (NULL-terminated, without the program's name). *ret is set on success only. */
 int opts_parse(const struct opt_group *groups, void *target, char **argv, struct opt_rest *ret,
                struct err *err);
+/* The same where options may also stand between and behind the operands (`rind rm NAME -f`): argv
+ * is put in order, operands last. What stands behind `--` is an operand. */
+int opts_parse_anywhere(const struct opt_group *groups, void *target, char **argv,
+                        struct opt_rest *ret, struct err *err);
 
 /* Handlers for common members of the target: bool = true; const char * = text (borrowed). */
 opt_handler opt_flag, opt_text;

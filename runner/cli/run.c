@@ -96,5 +96,7 @@ const struct verb verb_run = {
     .details = details,
     .groups = groups,
     .examples = examples,
+    .takes_command = true,
+    .command_exit = true,
     .main = run_main,
 };

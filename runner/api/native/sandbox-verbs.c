@@ -38,17 +38,17 @@ static void plain(struct http_request *req, plain_verb *verb)
         native_call_fail(call, &err);
 }
 
-void verb_start(struct http_request *req)
+void sandbox_post_start(struct http_request *req)
 {
     plain(req, sandbox_start);
 }
 
-void verb_pause(struct http_request *req)
+void sandbox_post_pause(struct http_request *req)
 {
     plain(req, sandbox_pause);
 }
 
-void verb_resume(struct http_request *req)
+void sandbox_post_resume(struct http_request *req)
 {
     plain(req, sandbox_resume);
 }
@@ -90,12 +90,12 @@ static void timed(struct http_request *req, timed_verb *verb)
         native_call_fail(call, &err);
 }
 
-void verb_stop(struct http_request *req)
+void sandbox_post_stop(struct http_request *req)
 {
     timed(req, sandbox_stop);
 }
 
-void verb_restart(struct http_request *req)
+void sandbox_post_restart(struct http_request *req)
 {
     timed(req, sandbox_restart);
 }
@@ -132,7 +132,7 @@ static const struct jfield signal_fields[] = {
     {0},
 };
 
-void verb_signal(struct http_request *req)
+void sandbox_post_signal(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
     struct signal_body body = {0};
@@ -169,7 +169,7 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
     native_call_free(call);
 }
 
-void verb_stats(struct http_request *req)
+void sandbox_get_stats(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
     struct native_call *call;

@@ -4,5 +4,5 @@
 
 #include "api/route.h"
 
-http_handler_fn verb_start, verb_stop, verb_restart, verb_pause, verb_resume, verb_signal,
-    verb_wait, verb_stats;
+http_handler_fn sandbox_post_start, sandbox_post_stop, sandbox_post_restart, sandbox_post_pause,
+    sandbox_post_resume, sandbox_post_signal, sandbox_get_wait, sandbox_get_stats;

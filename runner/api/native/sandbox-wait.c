@@ -107,7 +107,7 @@ static void begin(struct http_request *req, struct sandbox *s, int64_t timeout_m
         (void)uv_timer_start(&w->deadline, on_deadline, (uint64_t)timeout_ms, 0);
 }
 
-void verb_wait(struct http_request *req)
+void sandbox_get_wait(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
     struct wait_query q = {.timeout_ms = LIMIT_UNSET};

@@ -1,0 +1,57 @@
+/* rind inspect: all that the daemon knows of sandboxes, as JSON. */
+
+#include <errno.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/remote.h"
+#include "json/parse.h"
+
+static const struct opt_group groups[] = {{.title = "Options", .rows = socket_options}, {0}};
+
+static const char *const details[] = {
+    "Prints one JSON array with an object for each sandbox: its state, the times and the exit code "
+    "of its last run, and under \"spec\" what it was created with.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind inspect web | jq -r '.[0].state'", "the state alone"},
+    {0},
+};
+
+static int inspect_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    auto_client struct client *c = NULL;
+    struct remote args = {.globals = *g};
+    json_t *all;
+    struct err err = ERR_NONE;
+    char **names;
+    int status = 0;
+
+    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "sandbox", &names, &status) == VERB_DONE)
+        return status;
+    if (remote_open(&args, &c, &err) < 0)
+        return cli_fail(&err);
+    all = json_array();
+    for (status = 0; *names != NULL; names++) {
+        json_t *one = NULL;
+
+        if (remote_get(c, "/v1/sandboxes/%s", *names, &one, &err) < 0)
+            status = cli_fail(&err);
+        else if (json_array_append_new(all, one) < 0)
+            status = cli_failf("inspect: out of memory");
+    }
+    print_json(all);
+    return cli_flush(status);
+}
+
+const struct verb verb_inspect = {
+    .name = "inspect",
+    .operands = "NAME...",
+    .summary = "Show all about sandboxes as JSON",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = inspect_main,
+};

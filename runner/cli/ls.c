@@ -1,0 +1,181 @@
+/* rind ls: the sandboxes. */
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/human.h"
+#include "cli/listing.h"
+#include "cli/table.h"
+#include "cli/url.h"
+#include "json/parse.h"
+
+static int add_filter(struct list_filter *f, const char *key, const char *value, struct err *err)
+{
+    int r = buf_append_str(&f->query, f->query.len == 0 ? "?" : "&");
+
+    if (r == 0)
+        r = buf_append_str(&f->query, key);
+    if (r == 0)
+        r = url_add(&f->query, value);
+    return r < 0 ? err_errno(err, r, "%s%.64s", key, value) : 0;
+}
+
+int list_state(struct list_filter *f, const char *state, struct err *err)
+{
+    return add_filter(f, "state=", state, err);
+}
+
+int list_label(struct list_filter *f, const char *label, struct err *err)
+{
+    return add_filter(f, "label=", label, err);
+}
+
+int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *list;
+    int r = buf_append_str(&url, "/v1/sandboxes");
+
+    if (r == 0 && f->query.len > 0)
+        r = buf_append_str(&url, f->query.data);
+    if (r < 0)
+        return err_errno(err, r, "filters");
+    r = client_json(c, "GET", url.data, NULL, &root, err);
+    if (r < 0)
+        return r;
+    list = json_object_get(root, "sandboxes");
+    if (!json_is_array(list))
+        return err_set(err, -EPROTO, "the daemon's list of sandboxes is none");
+    *ret = json_incref(list);
+    return 0;
+}
+
+/* "running 5 min", "stopped (137) 2 h": the state with what matters about it. */
+static void add_status(struct table *t, const json_t *s, int64_t now)
+{
+    const char *state = member(s, "state");
+    json_t *code = json_object_get(s, "exitCode");
+    char ago[HUMAN_MAX];
+
+    if (json_is_string(json_object_get(s, "error")) && member(s, "error")[0] != '\0')
+        table_addf(t, "%s: %s", state, member(s, "error"));
+    else if (json_is_integer(code))
+        table_addf(t, "%s (%d%s)", state, (int)json_integer_value(code),
+                   json_is_true(json_object_get(s, "oomKilled")) ? ", out of memory" : "");
+    else if (json_is_string(json_object_get(s, "startedAt")))
+        table_addf(t, "%s %s", state, human_ago(member(s, "startedAt"), now, ago));
+    else
+        table_add(t, state);
+}
+
+int list_print(const json_t *list)
+{
+    static const char *const titles[] = {"ID", "NAME", "STATUS", "CREATED", "RESTARTS", NULL};
+    auto_table struct table *t = table_new(titles);
+    int64_t now = human_now_ms();
+    char ago[HUMAN_MAX];
+    json_t *s;
+    size_t i;
+
+    if (t == NULL)
+        return -ENOMEM;
+    json_array_foreach(list, i, s) {
+        table_add(t, member(s, "id"));
+        table_add(t, member(s, "name"));
+        add_status(t, s, now);
+        table_addf(t, "%s ago", human_ago(member(s, "createdAt"), now, ago));
+        table_addf(t, "%d", (int)json_integer_value(json_object_get(s, "restarts")));
+    }
+    return table_print(t, stdout);
+}
+
+int list_show(const struct remote *r, const struct list_filter *f)
+{
+    auto_client struct client *c = NULL;
+    auto_ptr(json_decref) json_t *list = NULL;
+    struct err err = ERR_NONE;
+    json_t *s;
+    size_t i;
+
+    if (remote_open(r, &c, &err) < 0 || list_get(c, f, &list, &err) < 0)
+        return cli_fail(&err);
+    if (r->json)
+        print_json(json_incref(list));
+    else if (f->quiet)
+        json_array_foreach(list, i, s)
+            (void)printf("%s\n", member(s, "id"));
+    else if (list_print(list) < 0)
+        return cli_failf("out of memory");
+    return cli_flush(0);
+}
+
+/* ---- the verb ---- */
+
+static int on_state(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)o;
+    return list_state(&((struct list_args *)target)->filter, text, err);
+}
+
+static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)o;
+    return list_label(&((struct list_args *)target)->filter, text, err);
+}
+
+static const struct opt list_options[] = {
+    {.name = "status",
+     .arg = "STATE",
+     .set = on_state,
+     .flags = OPT_REPEAT,
+     .help = "Only those in this state: created, running, paused, stopped"},
+    {.name = "label",
+     .arg = "KEY[=VALUE]",
+     .set = on_label,
+     .flags = OPT_REPEAT,
+     .help = "Only those with this label"},
+    {.name = "quiet",
+     .letter = 'q',
+     .set = opt_flag,
+     .off = offsetof(struct list_args, filter.quiet),
+     .help = "Print ids alone"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = list_options}, REMOTE_GROUP, {0}};
+
+static const char *const details[] = {
+    "Lists sandboxes, stopped ones included; rind ps lists those that run.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind ls --status stopped --quiet | xargs -r rind rm", "remove all that have stopped"},
+    {0},
+};
+
+static int ls_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct list_args args = {.remote.globals = *g, .filter.query = BUF_INIT(URL_MAX)};
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 0, 0, "", &names, &status) == VERB_GO)
+        status = list_show(&args.remote, &args.filter);
+    buf_done(&args.filter.query);
+    return status;
+}
+
+const struct verb verb_ls = {
+    .name = "ls",
+    .operands = "",
+    .summary = "List sandboxes",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = ls_main,
+};

@@ -1,0 +1,152 @@
+#include "cli/remote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/url.h"
+#include "core/paths.h"
+#include "json/parse.h"
+
+/* clang-format off */
+#define SOCKET_ROW                                                                                 \
+    { .name = "socket", .arg = "PATH", .set = opt_text, .off = offsetof(struct remote, socket),    \
+      .help = "The daemon's socket; default $RIND_SOCKET, else rind.sock in the runtime "          \
+              "directory" }
+
+const struct opt socket_options[] = {SOCKET_ROW, {0}};
+const struct opt remote_options[] = {
+    SOCKET_ROW,
+    { .name = "json", .set = opt_flag, .off = offsetof(struct remote, json),
+      .help = "Print JSON for programs" },
+    {0},
+};
+/* clang-format on */
+
+int remote_socket(const struct remote *r, char ret[REMOTE_PATH_MAX], bool *ret_named,
+                  struct err *err)
+{
+    const char *named = r->socket != NULL ? r->socket : getenv("RIND_SOCKET");
+    struct cli_dirs dirs;
+    int n;
+
+    *ret_named = named != NULL && named[0] != '\0';
+    if (*ret_named) {
+        (void)snprintf(ret, REMOTE_PATH_MAX, "%s", named);
+        return 0;
+    }
+    n = cli_dirs(&r->globals, &dirs, err);
+    if (n < 0)
+        return n;
+    (void)snprintf(ret, REMOTE_PATH_MAX, "%s/rind.sock", dirs.runtime);
+    if (r->globals.runtime == NULL && geteuid() != 0 && access(ret, F_OK) < 0 &&
+        access(CORE_RUNTIME_DIR "/rind.sock", F_OK) == 0)
+        (void)snprintf(ret, REMOTE_PATH_MAX, "%s", CORE_RUNTIME_DIR "/rind.sock");
+    return 0;
+}
+
+int remote_open(const struct remote *r, struct client **ret, struct err *err)
+{
+    char path[REMOTE_PATH_MAX];
+    bool named;
+    int n = remote_socket(r, path, &named, err);
+
+    return n < 0 ? n : client_open(path, ret, err);
+}
+
+enum verb_step remote_begin(const struct verb *v, void *args, char **argv, size_t min, size_t max,
+                            const char *what, char ***ret_operands, int *ret_status)
+{
+    struct opt_rest rest;
+    size_t n = 0;
+
+    if (verb_begin(v, args, argv, &rest, ret_status) == VERB_DONE)
+        return VERB_DONE;
+    while (rest.operands[n] != NULL && n <= max)
+        n++;
+    if (n >= min && n <= max) {
+        *ret_operands = rest.operands;
+        return VERB_GO;
+    }
+    if (n > max)
+        *ret_status = cli_failf("%.64s: one operand too many; rind %s --help shows how it is used",
+                                rest.operands[max], v->name);
+    else
+        *ret_status = cli_failf("no %s; write it behind the options: rind %s [OPTIONS] %s", what,
+                                v->name, v->operands);
+    return VERB_DONE;
+}
+
+int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
+{
+    auto_client struct client *c = NULL;
+    struct err err = ERR_NONE;
+    int status = 0;
+
+    if (remote_open(r, &c, &err) < 0)
+        return cli_fail(&err);
+    for (; *names != NULL; names++) {
+        json_t *root = NULL;
+
+        if (fn(c, *names, args, &root, &err) < 0)
+            status = cli_fail(&err);
+        else if (!r->json)
+            (void)printf("%s\n", *names);
+        else
+            print_json_line(root != NULL ? root : json_pack("{s:s}", "name", *names));
+    }
+    return cli_flush(status);
+}
+
+int remote_post(struct client *c, const char *name, const char *verb, json_t *body, json_t **ret,
+                struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, "/v1/sandboxes/%s/%s", name, verb);
+
+    if (r < 0) {
+        json_decref(body);
+        return err_errno(err, r, "sandbox '%.64s'", name);
+    }
+    return client_json(c, "POST", url.data, body, ret, err);
+}
+
+int remote_get(struct client *c, const char *format, const char *name, json_t **ret,
+               struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, format, name);
+
+    if (r < 0)
+        return err_errno(err, r, "sandbox '%.64s'", name);
+    return client_json(c, "GET", url.data, NULL, ret, err);
+}
+
+/* cli_flush sees what could not be written. */
+void print_json(json_t *root)
+{
+    if (root != NULL)
+        (void)json_dumpf(root, stdout, JSON_INDENT(2));
+    (void)putchar('\n');
+    json_decref(root);
+}
+
+void print_json_line(json_t *root)
+{
+    if (root != NULL)
+        (void)json_dumpf(root, stdout, JSON_COMPACT);
+    (void)putchar('\n');
+    json_decref(root);
+}
+
+const char *member(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "-";
+}

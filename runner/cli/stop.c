@@ -1,0 +1,93 @@
+/* rind stop, rind restart: a stop signal, a deadline, SIGKILL; and a new start. */
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "cli/remote.h"
+#include "spec/parse.h"
+
+struct stop_args {
+    struct remote remote; /* first */
+    const char *verb;
+    int64_t timeout_ms; /* -1: the sandbox's own */
+};
+
+/* As --timeout of rind run; 0 kills at once. */
+static int on_timeout(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    struct stop_args *args = target;
+
+    (void)o;
+    if (text[0] == '0' && text[1] == '\0') {
+        args->timeout_ms = 0;
+        return 0;
+    }
+    return parse_duration("timeout", text, &args->timeout_ms, err);
+}
+
+static const struct opt stop_options[] = {
+    {.name = "timeout",
+     .letter = 't',
+     .arg = "TIME",
+     .set = on_timeout,
+     .help = "From the stop signal to SIGKILL: seconds, or a number with ms, s, m, or h; 0 kills "
+             "at once. Default: what the sandbox was created with (10 s)"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = stop_options}, REMOTE_GROUP, {0}};
+
+static const char *const stop_details[] = {
+    "Sends each sandbox's main process its stop signal (SIGTERM unless it was created with "
+    "another) "
+    "and kills what is left when the time is over. Files are kept, for rind start, until rind rm. "
+    "Ends when nothing of it runs any more.",
+    NULL,
+};
+static const char *const restart_details[] = {
+    "As rind stop and rind start.",
+    NULL,
+};
+
+static int stop_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
+{
+    const struct stop_args *args = data;
+    json_t *body = NULL;
+
+    if (args->timeout_ms >= 0) {
+        body = json_pack("{s:I}", "timeoutMs", (json_int_t)args->timeout_ms);
+        if (body == NULL)
+            return err_errno(err, -ENOMEM, "stop");
+    }
+    return remote_post(c, name, args->verb, body, ret, err);
+}
+
+static int stop_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct stop_args args = {.remote.globals = *g, .verb = v->name, .timeout_ms = -1};
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "sandbox", &names, &status) == VERB_DONE)
+        return status;
+    return remote_each(&args.remote, names, stop_one, &args);
+}
+
+const struct verb verb_stop = {
+    .name = "stop",
+    .operands = "NAME...",
+    .summary = "Stop sandboxes",
+    .details = stop_details,
+    .groups = groups,
+    .main = stop_main,
+};
+
+const struct verb verb_restart = {
+    .name = "restart",
+    .operands = "NAME...",
+    .summary = "Stop sandboxes and start them again",
+    .details = restart_details,
+    .groups = groups,
+    .main = stop_main,
+};
