@@ -605,6 +605,11 @@ int conn_start(struct http_conn *c)
     return 0;
 }
 
+bool http_closing(const struct http_request *req)
+{
+    return req->conn->server->closing;
+}
+
 uv_loop_t *http_loop(const struct http_request *req)
 {
     return req->conn->server->loop;

@@ -173,6 +173,8 @@ struct http_request {
     bool body_done, body_paused, end_told, gone_told, want_drain;
 };
 
+/* The server is being closed: a client that is gone now did not leave of its own will. */
+bool http_closing(const struct http_request *req);
 /* A header's value by its name in any case; the first one; NULL when there is none. */
 const char *http_header(const struct http_request *req, const char *name);
 /* A part of the path by its name in the pattern, decoded. The name must be in the pattern. */

@@ -27,7 +27,7 @@ const struct opt global_options[] = {
 };
 
 const struct verb *const verbs[] = {
-    &verb_run,   &verb_start,  &verb_stop,    &verb_restart, &verb_kill,   &verb_pause, &verb_resume,
+    &verb_run, &verb_exec,   &verb_start,  &verb_stop,    &verb_restart, &verb_kill,   &verb_pause, &verb_resume,
     &verb_wait,  &verb_rm,     &verb_ls,      &verb_ps,      &verb_inspect,
     &verb_serve, &verb_doctor, &verb_version, &verb_help,    NULL,
 };

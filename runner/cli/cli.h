@@ -49,8 +49,8 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_serve, verb_doctor, verb_version, verb_help;
-extern const struct verb verb_start, verb_stop, verb_restart, verb_kill, verb_pause, verb_resume,
-    verb_wait, verb_rm, verb_ls, verb_ps, verb_inspect;
+extern const struct verb verb_exec, verb_start, verb_stop, verb_restart, verb_kill, verb_pause,
+    verb_resume, verb_wait, verb_rm, verb_ls, verb_ps, verb_inspect;
 extern const struct verb *const verbs[]; /* NULL-terminated, in the order of help */
 
 /* NULL when there is no such verb. */

@@ -53,7 +53,7 @@ static void adopt_exec(struct sandbox *s, const struct imsg *msg)
     if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->main != NULL)
         return;
     s->main = exec_ref(e);
-    exec_listen(e, &sandbox_main_events, s);
+    exec_own(e, &sandbox_main_events, s);
 }
 
 /* The main process runs; whether its start was written down before is another matter. */

@@ -45,7 +45,9 @@ struct exec {
     int ends[3]; /* owned, until taken */
     int master;  /* owned: a terminal's, for its size while somebody else has the end; -1 */
     int status;  /* of wait(2) */
-    struct exec_events events;
+    struct exec_events owner; /* the sandbox's, of its main process */
+    void *owner_data;
+    struct exec_events events; /* of whoever is attached */
     void *data;
     uv_timer_t timeout;
     bool timer_open;
@@ -137,6 +139,12 @@ void exec_listen(struct exec *e, const struct exec_events *events, void *data)
     e->data = data;
 }
 
+void exec_own(struct exec *e, const struct exec_events *events, void *data)
+{
+    e->owner = *events;
+    e->owner_data = data;
+}
+
 void exec_silence(struct exec *e)
 {
     e->events = (struct exec_events){.started = NULL};
@@ -184,12 +192,23 @@ static void tell_failed(struct exec *e, const struct err *err, int code)
         events.failed(data, e, err, code);
 }
 
+/* The same, and its owner, too. */
+static void tell_all_failed(struct exec *e, const struct err *err, int code)
+{
+    struct exec_events owner = e->owner;
+
+    e->owner = (struct exec_events){.started = NULL};
+    if (owner.failed != NULL)
+        owner.failed(e->owner_data, e, err, code);
+    tell_failed(e, err, code);
+}
+
 /* It never ran, or will not have by the time anybody looks. */
 static void end_failed(struct exec *e, const struct err *err, int code)
 {
     e->state = EXEC_FAILED;
     stop_timer(e);
-    tell_failed(e, err, code);
+    tell_all_failed(e, err, code);
     exec_unref(e);
 }
 
@@ -308,6 +327,8 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
         e->state = EXEC_RUNNING;
         emit(e, "exec", "");
     }
+    if (first && e->owner.started != NULL)
+        e->owner.started(e->owner_data, e);
     if (e->events.started != NULL)
         e->events.started(e->data, e);
     /* Attached to after its end: who listens since hears of that, too. */
@@ -337,6 +358,8 @@ static void on_exited(struct exec *e, int status)
     stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
     emit(e, "exec_exit", more);
+    if (e->owner.exited != NULL)
+        e->owner.exited(e->owner_data, e);
     /* Who is attaching hears of it when the ends are there: started comes first. */
     if (e->events.exited != NULL && !e->attaching)
         e->events.exited(e->data, e);
@@ -400,6 +423,7 @@ void exec_forget_all(struct sandbox *s)
         bool own = alive(e) || e->keep;
 
         exec_silence(e);
+        e->owner = (struct exec_events){.started = NULL};
         leave_list(e);
         stop_timer(e);
         e->state = EXEC_FAILED;
@@ -558,8 +582,12 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     e->state = EXEC_STARTING;
     e->flags = flags_of(o);
     e->keep = o->keep;
-    e->events = *events;
-    e->data = data;
+    if (o->main) {
+        exec_own(e, events, data);
+    } else {
+        e->events = *events;
+        e->data = data;
+    }
     (void)snprintf(e->command, sizeof(e->command), "%s", o->argv[0]);
     r = arm_timeout(e, o->timeout_ms);
     if (r < 0)
@@ -748,6 +776,12 @@ void exec_stdin_closed(struct exec *e)
 {
     if (e->flags & IMSG_PARK)
         (void)post(e, IMSG_STDIN_CLOSE, 0, 0); /* init gone: so is the process */
+}
+
+void exec_output_closed(struct exec *e, int stream)
+{
+    if (e->flags & IMSG_PARK)
+        (void)post(e, IMSG_OUTPUT_CLOSE, stream, 0);
 }
 
 int exec_signal(struct exec *e, int signo, bool whole_leaf)

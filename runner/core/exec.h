@@ -69,6 +69,8 @@ struct exec *exec_ref(struct exec *e);
 void exec_unref(struct exec *e);
 /* Nobody listens any more (the data is going away); the reference stays. */
 void exec_silence(struct exec *e);
+/* Listens to one that runs and that nobody listens to; its ends are to be taken. */
+void exec_listen(struct exec *e, const struct exec_events *events, void *data);
 /* Listens again, to an exec that was kept: fails with -EBUSY when somebody does. The started event
  * follows with new ends. */
 int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err);
@@ -102,6 +104,8 @@ int exec_term_signal(const struct exec *e); /* 0 = it exited */
 void exec_take_ends(struct exec *e, int fds[3]);
 /* After the holder of stdin has closed it: init's parked duplicate goes too. */
 void exec_stdin_closed(struct exec *e);
+/* The same of stdout (1) or stderr (2): the process then sees that nobody reads any more. */
+void exec_output_closed(struct exec *e, int stream);
 int exec_signal(struct exec *e, int signo, bool whole_leaf);
 /* To its process group; SIGKILL to everything in its leaf. */
 int exec_signal_group(struct exec *e, int signo);

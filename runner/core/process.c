@@ -216,6 +216,8 @@ static void process_drop(struct process *p)
 
 void process_free_all(struct sandbox *s)
 {
+    if (s->main_log != NULL)
+        process_drop(take(s->main_log));
     while (s->processes != NULL) {
         struct process *next = s->processes->next;
 
@@ -501,6 +503,63 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .timed_out = p->timed_out,
                                   .started_ms = p->started_ms,
                                   .finished_ms = p->finished_ms};
+}
+
+/* ---- the main process, for who reads its log ---- */
+
+/* What the sandbox knows of its last run. */
+static void refresh_main(struct process *p)
+{
+    const struct sandbox *s = p->sandbox;
+
+    p->pid = s->main != NULL ? exec_pid(s->main) : 0;
+    p->exit_code = s->has_exit ? s->exit_code : -1;
+    p->started_ms = s->started_ms;
+    p->finished_ms = s->finished_ms;
+    p->timed_out = s->timed_out;
+    if (s->main != NULL && exec_get_state(s->main) == EXEC_RUNNING)
+        p->state = PROCESS_RUNNING;
+    else if (s->has_exit)
+        p->state = s->exit_code > 128 && s->exit_code <= 128 + 64 ? PROCESS_KILLED : PROCESS_EXITED;
+    else
+        p->state = PROCESS_STARTING;
+}
+
+int process_main(struct sandbox *s, struct process **ret, struct err *err)
+{
+    struct process *p = s->main_log;
+    int r;
+
+    if (s->spec == NULL || s->spec->argv[0] == NULL)
+        return err_set(err, -ENOENT, "sandbox %s has no main process", sandbox_name(s));
+    if (sandbox_is_attachable(s))
+        return err_set(err, -EINVAL,
+                       "the output of sandbox %s goes to who is attached to it, not to a log",
+                       sandbox_name(s));
+    if (p == NULL) {
+        p = process_alloc(s, "main");
+        if (p == NULL || (p->argv = argv_copy(s->spec->argv)) == NULL) {
+            free(p);
+            return err_errno(err, -ENOMEM, "process");
+        }
+        r = logs_open(s, "main", false, p->segments, err);
+        if (r < 0) {
+            process_free(p);
+            return r;
+        }
+        s->main_log = p;
+    }
+    refresh_main(p);
+    *ret = p;
+    return 0;
+}
+
+void process_main_ended(struct sandbox *s)
+{
+    if (s->main_log == NULL)
+        return;
+    refresh_main(s->main_log);
+    tell(s->main_log);
 }
 
 /* ---- taken up again ---- */

@@ -39,6 +39,9 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
  * set. To be called right after process_start. -ENOMEM: the process is killed. */
 int process_give_input(struct process *p, const void *data, size_t len, struct err *err);
 struct process *process_find(struct sandbox *s, const char *id);
+/* The main process as one whose log can be read and waited for; borrowed, and neither listed nor
+ * deleted as others are. -ENOENT: the sandbox has none. -EINVAL: it has no log. */
+int process_main(struct sandbox *s, struct process **ret, struct err *err);
 struct process *process_first(struct sandbox *s);
 struct process *process_next(struct process *p);
 struct sandbox *process_sandbox(const struct process *p);

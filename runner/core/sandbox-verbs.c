@@ -245,6 +245,66 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data)
     return waiters_forget(&s->on_exit, data);
 }
 
+/* Somebody who waits for all of it to be over; goes on from stopped to removed. */
+struct over {
+    struct sandbox *s;
+    sandbox_cb cb;
+    void *data;
+};
+
+static void over_done(struct over *o)
+{
+    sandbox_cb cb = o->cb;
+    void *data = o->data;
+    struct sandbox *s = o->s;
+
+    free(o);
+    if (cb != NULL)
+        cb(data, 0, NULL);
+    sandbox_unref(s);
+}
+
+static void on_over_removed(void *data, int r, const struct err *err)
+{
+    (void)r;
+    (void)err; /* it has been logged; the command's end is told all the same */
+    over_done(data);
+}
+
+static void on_over_stopped(void *data, int r, const struct err *err)
+{
+    struct over *o = data;
+    bool removing = o->s->spec != NULL && o->s->spec->auto_remove &&
+                    o->s->spec->restart == RESTART_NO && !o->s->sup->stopping;
+
+    (void)err;
+    if (r < 0 || o->s->gone || !removing ||
+        sandbox_remove(o->s, true, on_over_removed, o, NULL) < 0)
+        over_done(o);
+}
+
+int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    struct over *o = calloc(1, sizeof(*o));
+    int r;
+
+    if (o == NULL)
+        return err_errno(err, -ENOMEM, "sandbox");
+    *o = (struct over){.s = s, .cb = cb, .data = data};
+    if (s->gone || (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING))
+        r = sandbox_answer_soon(s, 0, on_over_removed, o, err);
+    else if (s->state == SANDBOX_REMOVING)
+        r = waiters_add(&s->on_removed, on_over_removed, o, err);
+    else
+        r = waiters_add(&s->on_stopped, on_over_stopped, o, err);
+    if (r < 0) {
+        free(o);
+        return r;
+    }
+    sandbox_ref(s);
+    return 0;
+}
+
 int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r;

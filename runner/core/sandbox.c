@@ -475,6 +475,7 @@ static void on_hard_timeout(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
+    s->timed_out = true;
     sandbox_emit(s, "timeout", NULL);
     (void)sandbox_stop(s, 0, NULL, NULL, &err);
 }
@@ -530,7 +531,7 @@ static void on_main_started(void *data, struct exec *e)
 
     (void)e;
     s->started_ms = clock_wall_ms();
-    s->has_exit = false;
+    s->has_exit = s->timed_out = s->oom_killed = false;
     s->error[0] = '\0';
     if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_RUNNING);
@@ -580,8 +581,13 @@ void sandbox_start_main(struct sandbox *s)
     o.main = true;
     o.keep = true;
     o.timeout_ms = s->spec->timeout_ms;
-    r = logs_open(s, "main", true, logs, &err);
-    if (r == 0) {
+    if (sandbox_is_attachable(s)) {
+        o.tty = s->spec->tty;
+        o.with_stdin = s->spec->interactive;
+        o.rows = s->rows;
+        o.cols = s->cols;
+        r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
+    } else if ((r = logs_open(s, "main", true, logs, &err)) == 0) {
         o.log_fds = logs;
         o.log_size = (uint32_t)(s->sup->limits.log_bytes / 2);
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
@@ -614,6 +620,7 @@ static void on_main_exited(void *data, struct exec *e)
         s->user_stopped = true; /* by its init, perhaps while nobody else was there */
         sandbox_emit(s, "timeout", NULL);
     }
+    s->timed_out |= exec_timed_out(e);
     if (s->finished_ms - s->started_ms >= RESTART_HEALTHY_MS)
         s->failures_in_row = 0;
     (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit_code);
@@ -623,6 +630,7 @@ static void on_main_exited(void *data, struct exec *e)
     if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_save_state(s);
+    process_main_ended(s);
     waiters_answer(&s->on_exit, s->exit_code, NULL);
     exec_unref(e);
     /* With its PID 1 the inner namespace has ended; init tells of the others before it is ended,
@@ -798,6 +806,24 @@ int64_t sandbox_made_by(const struct sandbox *s)
     return s->creator;
 }
 
+struct exec *sandbox_main(const struct sandbox *s)
+{
+    return s->main;
+}
+
+bool sandbox_is_attachable(const struct sandbox *s)
+{
+    return s->spec != NULL && (s->spec->attach || s->spec->tty || s->spec->interactive);
+}
+
+void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
+{
+    s->rows = rows;
+    s->cols = cols;
+    if (s->main != NULL)
+        (void)exec_resize(s->main, rows, cols);
+}
+
 enum sandbox_state sandbox_get_state(const struct sandbox *s)
 {
     return s->state;
@@ -815,6 +841,7 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
                                   .finished_ms = s->finished_ms,
                                   .exit_code = s->has_exit ? s->exit_code : -1,
                                   .oom_killed = s->oom_killed,
+                                  .timed_out = s->timed_out,
                                   .pid = s->main != NULL ? exec_pid(s->main) : 0,
                                   .restarts = s->restarts,
                                   .error = s->error};

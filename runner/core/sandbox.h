@@ -49,6 +49,12 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
 /* By id, unique id prefix of at least four characters, or name. Borrowed; NULL. */
 struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name);
+/* The same, with the reason: -ENOENT, or -ENOTUNIQ for a prefix of several ids. */
+int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
+                   struct err *err);
+/* Counted: for who still needs to look at one that may be removed meanwhile. */
+void sandbox_ref(struct sandbox *s);
+void sandbox_unref(struct sandbox *s);
 struct sandbox *sandbox_first(struct supervisor *sup);
 struct sandbox *sandbox_next(struct sandbox *s);
 
@@ -73,6 +79,15 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data);
 /* Sees to it that init runs, also in a stopped sandbox (a helper init, which ends after it was
  * idle). cb may follow at once from the loop. */
 int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* Once nothing runs in it any more, or at once when that is so; with auto-remove, and nothing to
+ * restart it, once it is removed. For who has seen its main process end. */
+int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* The size of the main process's terminal, now and at its next start; 0 = 24 x 80. */
+void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols);
+/* The main process, while there is one; borrowed. */
+struct exec *sandbox_main(const struct sandbox *s);
+/* Whether the main process talks to who is attached, rather than to a log. */
+bool sandbox_is_attachable(const struct sandbox *s);
 /* The launcher's counters; cb2 gets the reply. */
 int sandbox_stats(struct sandbox *s,
                   void (*cb)(void *data, int r, const struct launch_reply *reply,
@@ -95,7 +110,8 @@ struct sandbox_facts {
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
     int exit_code;                               /* of the last run; -1 = none yet */
     bool oom_killed;
-    pid_t pid; /* of the main process, on the host; 0 */
+    bool timed_out; /* the last run was ended by the hard timeout */
+    pid_t pid;      /* of the main process, on the host; 0 */
     unsigned restarts;
     const char *error; /* why the last start failed, or "" */
 };

@@ -52,6 +52,8 @@ struct sandbox {
     uint64_t last_exec_id;
     struct process *processes; /* owned */
     unsigned process_count;
+    struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
+    uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
     unsigned file_ops;          /* that run (files.c) */
     struct file_op *file_queue; /* that wait for their turn; each holds a reference */
@@ -76,15 +78,13 @@ struct sandbox {
     int start_failure; /* negative errno of a start, until it is stopped; error says why */
     bool has_exit;
     int exit_code;
-    bool oom_killed;
+    bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
     int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };
 
-void sandbox_ref(struct sandbox *s);
-void sandbox_unref(struct sandbox *s);
 /* Exec ids are never used twice in a sandbox, also not by a later supervisor. */
 uint64_t sandbox_next_exec_id(struct sandbox *s);
 /* The environment of a process: the sandbox's, with `extra` replacing same names. Caller frees the
@@ -157,8 +157,8 @@ void logs_remove(struct sandbox *s, const char *name);
 /* exec.c */
 void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
-/* Puts listeners on an exec that has none. */
-void exec_listen(struct exec *e, const struct exec_events *events, void *data);
+/* Puts the sandbox itself on a main process, beside whoever is attached to it: it is told first. */
+void exec_own(struct exec *e, const struct exec_events *events, void *data);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
  * one that has ended and that nobody keeps. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
@@ -169,6 +169,8 @@ bool exec_is_helper(const struct exec *e);
 bool exec_is_logged(const struct exec *e);
 
 /* process.c */
+/* The main process has ended. */
+void process_main_ended(struct sandbox *s);
 /* Takes up the records on disk after an adoption; those that init does not know are lost. */
 void process_load_all(struct sandbox *s);
 void process_free_all(struct sandbox *s);

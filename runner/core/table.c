@@ -241,22 +241,23 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
 /* ---- finding ---- */
 
-/* The only one whose id begins so. */
-static struct sandbox *find_prefix(struct supervisor *sup, const char *text, size_t len)
+/* The first whose id begins so, and how many there are. */
+static struct sandbox *find_prefix(struct supervisor *sup, const char *text, size_t len,
+                                   unsigned *ret_matches)
 {
     struct sandbox *found = NULL;
 
     for (struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next) {
         if (strncmp(s->id, text, len) != 0)
             continue;
-        if (found != NULL)
-            return NULL;
-        found = s;
+        if ((*ret_matches)++ == 0)
+            found = s;
     }
     return found;
 }
 
-struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
+/* *ret_matches: how many there are of this prefix, where none is of this id or name. */
+static struct sandbox *find(struct supervisor *sup, const char *id_or_name, unsigned *ret_matches)
 {
     size_t len = strlen(id_or_name);
 
@@ -269,7 +270,33 @@ struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
     if (len < ID_PREFIX_MIN || len >= SANDBOX_ID_LEN ||
         strspn(id_or_name, "0123456789abcdef") != len)
         return NULL;
-    return find_prefix(sup, id_or_name, len);
+
+    struct sandbox *first = find_prefix(sup, id_or_name, len, ret_matches);
+
+    return *ret_matches == 1 ? first : NULL;
+}
+
+struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
+{
+    unsigned matches = 0;
+
+    return find(sup, id_or_name, &matches);
+}
+
+int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
+                   struct err *err)
+{
+    unsigned matches = 0;
+    struct sandbox *s = find(sup, id_or_name, &matches);
+
+    if (s == NULL && matches > 1)
+        return err_set(err, -ENOTUNIQ, "sandbox '%.63s': %u ids begin so; write more of it",
+                       id_or_name, matches);
+    if (s == NULL)
+        return err_set(err, -ENOENT, "sandbox '%.63s': there is none of this name or id",
+                       id_or_name);
+    *ret = s;
+    return 0;
 }
 
 struct sandbox *sandbox_first(struct supervisor *sup)

@@ -558,6 +558,7 @@ static const struct jfield spec_fields[] = {
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},
     {.name = "stdin",      .decode = d_bool,       .nullable = true, .off = SPEC(interactive)},
+    {.name = "attach",     .decode = d_bool,       .nullable = true, .off = SPEC(attach)},
     {.name = "restart",    .decode = d_restart,    .nullable = true},
     {.name = "stopSignal", .decode = d_text,       .nullable = true},
     {.name = "stopTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(stop_timeout_ms),

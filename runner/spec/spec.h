@@ -65,6 +65,7 @@ struct spec {
     size_t rlimit_count;
     enum net_mode network; /* NET_INVALID = the policy's */
     bool read_only, tty, interactive, init;
+    bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
     /* Of kept sandboxes. */
     char **labels; /* owned, NULL-terminated "K=V" */

@@ -359,6 +359,17 @@ static void on_stdin_close(struct loop *l, const struct imsg *msg)
     s->ends[0] = -1;
 }
 
+static void on_output_close(struct loop *l, const struct imsg *msg)
+{
+    struct slot *s = table_find(&l->table, msg->id);
+
+    if (s == NULL || (s->flags & IMSG_TTY) || (msg->value != 1 && msg->value != 2) ||
+        s->ends[msg->value] < 0)
+        return;
+    (void)close(s->ends[msg->value]);
+    s->ends[msg->value] = -1;
+}
+
 static void on_message(struct loop *l, const struct imsg *msg, const int *fds, int count)
 {
     switch (msg->type) {
@@ -376,6 +387,9 @@ static void on_message(struct loop *l, const struct imsg *msg, const int *fds, i
         break;
     case IMSG_STDIN_CLOSE:
         on_stdin_close(l, msg);
+        break;
+    case IMSG_OUTPUT_CLOSE:
+        on_output_close(l, msg);
         break;
     case IMSG_LIST:
         l->list_at = 0;

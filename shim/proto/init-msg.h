@@ -34,6 +34,8 @@
  *   <- ATTACHED(id, pid) + the parked ends
  *   STDIN_CLOSE(id)                         ->      the parked end of stdin is dropped, so that the
  * process sees its end
+ *   OUTPUT_CLOSE(id, 1 or 2)                ->      the parked end of stdout or stderr is, so that
+ * the process sees that nobody reads any more
  *
  * With LOGGED no ends come back: init itself moves what the process says to the log files that came
  * with EXEC, two a stream (struct log_header).
@@ -61,6 +63,7 @@ enum imsg_type {
     IMSG_LIST,
     IMSG_ATTACH,
     IMSG_STDIN_CLOSE,
+    IMSG_OUTPUT_CLOSE, /* value: 1 or 2; an init that does not know this keeps the end */
     /* init to launcher or supervisor */
     IMSG_STAGE = 64,
     IMSG_FAIL,

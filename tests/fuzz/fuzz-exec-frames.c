@@ -45,8 +45,24 @@ static void on_signal(void *data, int signo)
     other(data, 3 + (uint64_t)signo);
 }
 
-static const struct exec_frame_ops ops = {
-    .input = on_input, .input_end = on_input_end, .resize = on_resize, .signal = on_signal};
+static void on_detach(void *data)
+{
+    other(data, 200);
+}
+
+static void on_output_close(void *data, int stream)
+{
+    if (stream != 1 && stream != 2)
+        abort();
+    other(data, 300 + (uint64_t)stream);
+}
+
+static const struct exec_frame_ops ops = {.input = on_input,
+                                          .input_end = on_input_end,
+                                          .resize = on_resize,
+                                          .signal = on_signal,
+                                          .detach = on_detach,
+                                          .output_close = on_output_close};
 
 static int feed(const uint8_t *data, size_t size, size_t piece, struct heard *h)
 {

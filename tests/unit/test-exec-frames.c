@@ -43,8 +43,24 @@ static void on_signal(void *data, int signo)
     note(data, text, (size_t)snprintf(text, sizeof(text), "<sig%d>", signo));
 }
 
-static const struct exec_frame_ops ops = {
-    .input = on_input, .input_end = on_input_end, .resize = on_resize, .signal = on_signal};
+static void on_detach(void *data)
+{
+    note(data, "<detach>", 8);
+}
+
+static void on_output_close(void *data, int stream)
+{
+    char text[32];
+
+    note(data, text, (size_t)snprintf(text, sizeof(text), "<close%d>", stream));
+}
+
+static const struct exec_frame_ops ops = {.input = on_input,
+                                          .input_end = on_input_end,
+                                          .resize = on_resize,
+                                          .signal = on_signal,
+                                          .detach = on_detach,
+                                          .output_close = on_output_close};
 
 /* However the bytes are cut, the same is heard. */
 TEST(feeding)
@@ -56,7 +72,9 @@ TEST(feeding)
                                 "\7\0\0\0\0\0\0\1"
                                 "9"
                                 "\0\0\0\0\0\0\0\1x"
-                                "\5\0\0\0\0\0\0\0";
+                                "\11\0\0\0\0\0\0\1\2"
+                                "\5\0\0\0\0\0\0\0"
+                                "\10\0\0\0\0\0\0\0";
 
     for (size_t piece = 1; piece < sizeof(bytes); piece++) {
         struct exec_frames f = {.head_len = 0};
@@ -69,7 +87,7 @@ TEST(feeding)
             CHECK_INT(exec_frames_feed(&f, bytes + at, n, &ops, &h, &err), 0);
         }
         CHECK_STR(err.msg, "");
-        CHECK_STR(h.text, "abc<258x80><sig15><sig9>x<end>");
+        CHECK_STR(h.text, "abc<258x80><sig15><sig9>x<close2><end><detach>");
         CHECK_INT(f.head_len, 0);
     }
 }
@@ -84,7 +102,9 @@ TEST(refused)
     } rows[] = {
         {"\1\0\0\0\0\0\0\0", 8, -EPROTO, "frame: type 1 is none that a client sends"},
         {"\3\0\0\0\0\0\0\0", 8, -EPROTO, "frame: type 3 is none that a client sends"},
-        {"\10\0\0\0\0\0\0\0", 8, -EPROTO, "frame: type 8 is none that a client sends"},
+        {"\12\0\0\0\0\0\0\0", 8, -EPROTO, "frame: type 10 is none that a client sends"},
+        {"\10\0\0\0\0\0\0\1", 8, -EPROTO, "frame: 1 bytes of type 8, not 0 to 0"},
+        {"\11\0\0\0\0\0\0\1\3", 9, -EPROTO, "frame: stream 3 has no output"},
         {"\377\0\0\0\0\0\0\0", 8, -EPROTO, "frame: type 255 is none that a client sends"},
         {"\0\0\0\1\0\0\0\0", 8, -EPROTO, "frame: the three bytes behind the type must be zero"},
         {"\0\0\0\0\1\0\0\1", 8, -EPROTO, "frame: 16777217 bytes of type 0, not 0 to 16777216"},

@@ -93,10 +93,8 @@ struct sandbox *native_sandbox(struct http_request *req)
 
     if (!native_admit(req))
         return NULL;
-    s = sandbox_find(native_supervisor(req), id);
-    if (s == NULL) {
-        reply_errorf(req, -ENOENT, "sandbox '%.*s': there is none of this name or id",
-                     NATIVE_ID_MAX, id);
+    if (sandbox_lookup(native_supervisor(req), id, &s, &err) < 0) {
+        reply_error(req, &err);
         return NULL;
     }
     /* Whoever may not make such a sandbox may not work in one that somebody else made: what it may

@@ -164,6 +164,7 @@ static const struct jfield exec_fields[] = {
     {.name = "rows",           .decode = j_int64, OFF(rows), .min = 1, .max = EXEC_SIDE_MAX},
     {.name = "cols",           .decode = j_int64, OFF(cols), .min = 1, .max = EXEC_SIDE_MAX},
     {.name = "keep",           .decode = j_bool,  OFF(keep)},
+    {.name = "own",            .decode = j_bool,  OFF(own)},
     {.name = "detach",         .decode = j_bool,  OFF(detach)},
     {.name = "maxOutputBytes", .decode = j_int64, OFF(max_output), .min = 0, .max = INT64_MAX, .nullable = true},
     {0},
@@ -200,6 +201,8 @@ static int check(const struct exec_body *b, struct err *err)
         return err_set(err, -EINVAL, "combined: a terminal has one output anyway");
     if (!b->tty && (b->rows != 0 || b->cols != 0))
         return err_set(err, -EINVAL, "%s: only with tty", b->rows != 0 ? "rows" : "cols");
+    if (b->detach && b->own)
+        return err_set(err, -EINVAL, "own: a detached exec has no client");
     if (b->detach && b->mode != EXEC_MODE_AUTO)
         return err_set(err, -EINVAL, "mode: a detached exec answers at once");
     if (b->detach && b->input != NULL)
@@ -241,7 +244,7 @@ void exec_body_options(const struct exec_body *b, struct exec_options *ret)
     ret->cols = (uint16_t)b->cols;
     ret->with_stdin = b->input != NULL;
     ret->combined = b->combined;
-    ret->keep = b->keep || b->detach;
+    ret->keep = b->keep || b->own || b->detach;
     ret->timeout_ms = b->timeout_ms;
 }
 

@@ -130,7 +130,7 @@ static void on_failed(void *data, const struct err *err, int exit_code)
         return;
     }
     buffered_end(b);
-    exec_reply_failed(req, err);
+    exec_reply_failed(req, err, exit_code);
 }
 
 static const struct exec_io_ops buffered_ops = {
@@ -222,9 +222,8 @@ static void on_detached_failed(void *data, const struct err *err, int exit_code)
     struct detached *d = data;
     struct http_request *req = d->req;
 
-    (void)exit_code;
     detached_end(d);
-    exec_reply_failed(req, err);
+    exec_reply_failed(req, err, exit_code);
 }
 
 static bool on_detached_output(void *data, int stream, const char *bytes, size_t len)

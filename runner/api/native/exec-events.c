@@ -138,7 +138,7 @@ static void on_failed(void *data, const struct err *err, int exit_code)
         return;
     }
     release(f);
-    exec_reply_failed(req, err);
+    exec_reply_failed(req, err, exit_code);
 }
 
 static void on_ended(void *data)

@@ -24,10 +24,21 @@ int exec_detached(struct http_request *req, struct sandbox *s, const struct exec
                   struct err *err);
 /* The same for one that was kept. */
 int exec_attach_events(struct http_request *req, struct exec *e, struct err *err);
-int exec_attach_stream(struct http_request *req, struct exec *e, struct err *err);
+/* own: the exec is killed when its client leaves without a DETACH. */
+int exec_attach_stream(struct http_request *req, struct exec *e, bool own, struct err *err);
 
-/* Answers a start that failed: 400 for what is the caller's mistake, whatever the errno. */
-void exec_reply_failed(struct http_request *req, const struct err *err);
+/*
+ * A sandbox's main process as a stream. It ends with the sandbox's stop, or removal where that
+ * follows, and its last frame also says whether memory ran out. own: the sandbox is removed when
+ * its client leaves without a DETACH. Takes the request over, or fails as above.
+ */
+int exec_main_attach(struct http_request *req, struct sandbox *s, bool own, struct err *err);
+/* The same for one that is being started: from within the callback that says that it runs. */
+int exec_main_take(struct http_request *req, struct sandbox *s, bool own, struct err *err);
+
+/* Answers a start that failed: 400 for what is the caller's mistake, whatever the errno. exit_code:
+ * 126 and 127 are told. */
+void exec_reply_failed(struct http_request *req, const struct err *err, int exit_code);
 /* Milliseconds since `began` (uv_hrtime). */
 int64_t exec_duration(uint64_t began);
 
@@ -46,11 +57,13 @@ enum exec_frame {
     EXEC_FRAME_STDIN = 0,  /* to the process; any bytes */
     EXEC_FRAME_STDOUT = 1, /* from it; of a terminal all output */
     EXEC_FRAME_STDERR = 2,
-    EXEC_FRAME_EXIT = 3,        /* JSON; the last frame */
-    EXEC_FRAME_ERROR = 4,       /* JSON; the last frame */
-    EXEC_FRAME_STDIN_CLOSE = 5, /* empty; a terminal gets an end-of-file character */
-    EXEC_FRAME_RESIZE = 6,      /* rows and columns, two bytes each, big-endian */
-    EXEC_FRAME_SIGNAL = 7,      /* a signal's name or number, as text */
+    EXEC_FRAME_EXIT = 3,         /* JSON; the last frame */
+    EXEC_FRAME_ERROR = 4,        /* JSON; the last frame */
+    EXEC_FRAME_STDIN_CLOSE = 5,  /* empty; a terminal gets an end-of-file character */
+    EXEC_FRAME_RESIZE = 6,       /* rows and columns, two bytes each, big-endian */
+    EXEC_FRAME_SIGNAL = 7,       /* a signal's name or number, as text */
+    EXEC_FRAME_DETACH = 8,       /* empty; the client leaves, and what it owns goes on */
+    EXEC_FRAME_OUTPUT_CLOSE = 9, /* one byte, 1 or 2: nobody reads stdout or stderr any more */
 };
 
 enum {
@@ -73,6 +86,8 @@ struct exec_frame_ops {
     void (*input_end)(void *data);
     void (*resize)(void *data, uint16_t rows, uint16_t cols);
     void (*signal)(void *data, int signo);
+    void (*detach)(void *data); /* may be the end: nothing of f is used after it */
+    void (*output_close)(void *data, int stream);
 };
 
 /* Takes bytes as they come. -EPROTO for what is no frame of a client's; -EINVAL for a signal that

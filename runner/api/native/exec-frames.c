@@ -22,7 +22,9 @@ static int check_head(struct exec_frames *f, struct err *err)
     } sizes[] = {[EXEC_FRAME_STDIN] = {0, EXEC_FRAME_MAX, true},
                  [EXEC_FRAME_STDIN_CLOSE] = {0, 0, true},
                  [EXEC_FRAME_RESIZE] = {4, 4, true},
-                 [EXEC_FRAME_SIGNAL] = {1, EXEC_FRAME_SMALL, true}};
+                 [EXEC_FRAME_SIGNAL] = {1, EXEC_FRAME_SMALL, true},
+                 [EXEC_FRAME_DETACH] = {0, 0, true},
+                 [EXEC_FRAME_OUTPUT_CLOSE] = {1, 1, true}};
     const unsigned char *h = f->head;
 
     f->left = (uint32_t)h[4] << 24 | (uint32_t)h[5] << 16 | (uint32_t)h[6] << 8 | h[7];
@@ -60,6 +62,14 @@ static int end_frame(struct exec_frames *f, const struct exec_frame_ops *ops, vo
         if (r < 0)
             return r;
         ops->signal(data, signo);
+        break;
+    case EXEC_FRAME_DETACH:
+        ops->detach(data);
+        break;
+    case EXEC_FRAME_OUTPUT_CLOSE:
+        if (p[0] != 1 && p[0] != 2)
+            return err_set(err, -EPROTO, "frame: stream %u has no output", p[0]);
+        ops->output_close(data, p[0]);
         break;
     default:
         break; /* stdin has gone piece by piece */

@@ -33,6 +33,7 @@ struct exec_io {
     uv_timer_t later;      /* goes on reading after the exit, from the loop */
     unsigned handles;
     bool tty, paused, exited, told, closing, input_ending;
+    bool deaf;         /* of a terminal: what it says is dropped */
     size_t left[ENDS]; /* after the exit: bytes that are still to be delivered */
     struct buf input;  /* what the process has not taken yet */
 };
@@ -122,6 +123,8 @@ static int read_once(struct exec_io *io, int i, size_t max)
         return -1;
     if (io->exited)
         io->left[i] -= (size_t)n;
+    if (io->deaf)
+        return 1;
     if (!io->ops->output(io->data, i == 2 ? 2 : 1, chunk, (size_t)n) && !io->closing)
         io->paused = true;
     return 1;
@@ -302,9 +305,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
         watch(io, i);
 }
 
-static void on_started(void *data, struct exec *e)
+static int open_ends(struct exec_io *io, struct exec *e, struct err *err)
 {
-    struct exec_io *io = data;
     int fds[ENDS], r = 0;
 
     io->tty = exec_is_tty(e);
@@ -314,11 +316,17 @@ static void on_started(void *data, struct exec *e)
             r = open_end(io, i, fds[i]);
         else if (fds[i] >= 0)
             (void)close(fds[i]);
-    if (r < 0) {
-        struct err err = ERR_NONE;
-
-        (void)err_errno(&err, r, "exec: watch its output");
+    if (r < 0)
         (void)exec_signal(e, SIGKILL, true);
+    return r < 0 ? err_errno(err, r, "exec: watch its output") : 0;
+}
+
+static void on_started(void *data, struct exec *e)
+{
+    struct exec_io *io = data;
+    struct err err = ERR_NONE;
+
+    if (open_ends(io, e, &err) < 0) {
         io->ops->failed(io->data, &err, -1);
         return;
     }
@@ -392,6 +400,36 @@ int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, st
     io->exec = exec_ref(e);
     *ret = io;
     return 0;
+}
+
+int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
+                 struct err *err)
+{
+    struct exec_io *io = io_new(supervisor_loop(sandbox_supervisor(exec_sandbox(e))), ops, data);
+    int r;
+
+    if (io == NULL)
+        return err_errno(err, -ENOMEM, "exec");
+    exec_listen(e, &exec_events, io);
+    io->exec = exec_ref(e);
+    r = open_ends(io, e, err);
+    if (r < 0) {
+        exec_io_close(io);
+        return r;
+    }
+    watch_all(io);
+    *ret = io;
+    return 0;
+}
+
+void exec_io_close_output(struct exec_io *io, int stream)
+{
+    if (io->tty) {
+        io->deaf = true;
+        return;
+    }
+    close_end(io, stream);
+    exec_output_closed(io->exec, stream);
 }
 
 struct exec *exec_io_exec(const struct exec_io *io)

@@ -45,6 +45,12 @@ int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct 
                   void *data, struct exec_io **ret, struct err *err);
 int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
                    struct err *err);
+/*
+ * Takes one that runs, that nobody is attached to, and whose ends nobody has taken: from within its
+ * owner's `started`, so that nothing of a short life is missed. `started` is not called.
+ */
+int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
+                 struct err *err);
 /* Borrowed; valid until exec_io_close. */
 struct exec *exec_io_exec(const struct exec_io *io);
 void exec_io_resume(struct exec_io *io);
@@ -56,5 +62,8 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len);
 void exec_io_end_input(struct exec_io *io);
 /* Before it has started: all of its stdin, which is taken, and the end of it. */
 void exec_io_give(struct exec_io *io, struct buf *input);
+/* Nothing of stdout (1) or stderr (2) is wanted any more: the process sees it, as of a pipe whose
+ * reader has gone. Of a terminal it is read, and dropped. */
+void exec_io_close_output(struct exec_io *io, int stream);
 /* Lets go: an exec that is not kept is killed with all of its leaf. No callback comes any more. */
 void exec_io_close(struct exec_io *io);

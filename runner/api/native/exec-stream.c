@@ -18,14 +18,19 @@
 #include "api/reply.h"
 #include "base/auto.h"
 #include "core/exec.h"
+#include "core/sandbox.h"
 
 static const char protocol[] = "rind-exec";
 
 struct stream_form {
-    struct http_request *req;
+    struct http_request *req; /* NULL: the client has gone while the sandbox was being stopped */
     struct exec_io *io;
     struct exec_frames frames;
     uint64_t began;
+    bool main;     /* of a sandbox, rather than an exec */
+    bool own;      /* what runs is its client's: ended when that leaves */
+    bool detached; /* by a frame: then it is not */
+    bool over;     /* on_over is on its way */
 };
 
 static void release(struct stream_form *f)
@@ -34,10 +39,30 @@ static void release(struct stream_form *f)
     free(f);
 }
 
+/* What the client owned goes with it. */
+static void end_owned(struct stream_form *f)
+{
+    struct exec *e = exec_io_exec(f->io);
+
+    /* A rind that ends takes nobody's work with it: the client comes back to the next. */
+    if (!f->own || f->detached || http_closing(f->req))
+        return;
+    if (!f->main)
+        exec_discard(e);
+    else /* one that is being removed already is removed */
+        (void)sandbox_remove(exec_sandbox(e), true, NULL, NULL, NULL);
+}
+
 static void on_gone(struct http_request *req)
 {
-    release(req->data);
+    struct stream_form *f = req->data;
+
+    end_owned(f);
     http_abort(req);
+    if (f->over)
+        f->req = NULL;
+    else
+        release(f);
 }
 
 static void on_drain(struct http_request *req)
@@ -95,23 +120,52 @@ static void on_resize(void *data, uint16_t rows, uint16_t cols)
     (void)exec_resize(exec_io_exec(((struct stream_form *)data)->io), rows, cols);
 }
 
+/* A main process alone, as `rind run` without a daemon: what it has started is its own affair. */
 static void on_signal(void *data, int signo)
 {
-    (void)exec_signal_group(exec_io_exec(((struct stream_form *)data)->io), signo);
+    struct stream_form *f = data;
+    struct exec *e = exec_io_exec(f->io);
+
+    if (f->main)
+        (void)exec_signal(e, signo, false);
+    else
+        (void)exec_signal_group(e, signo);
 }
 
-static const struct exec_frame_ops frame_ops = {
-    .input = on_input, .input_end = on_input_end, .resize = on_resize, .signal = on_signal};
+/* Its input ends here; what it does is its own affair now. */
+static void on_detach(void *data)
+{
+    ((struct stream_form *)data)->detached = true;
+}
+
+static void on_output_close(void *data, int stream)
+{
+    exec_io_close_output(((struct stream_form *)data)->io, stream);
+}
+
+static const struct exec_frame_ops frame_ops = {.input = on_input,
+                                                .input_end = on_input_end,
+                                                .resize = on_resize,
+                                                .signal = on_signal,
+                                                .detach = on_detach,
+                                                .output_close = on_output_close};
 
 static void on_body(struct http_request *req, const char *bytes, size_t len)
 {
     struct stream_form *f = req->data;
     struct err err = ERR_NONE;
 
-    if (bytes == NULL)
+    if (bytes == NULL || f->over) {
         exec_io_end_input(f->io);
-    else if (exec_frames_feed(&f->frames, bytes, len, &frame_ops, f, &err) < 0)
+        return;
+    }
+    if (exec_frames_feed(&f->frames, bytes, len, &frame_ops, f, &err) < 0) {
+        end_owned(f);
         end_with(f, EXEC_FRAME_ERROR, exec_encode_error(&err, 0));
+    } else if (f->detached) {
+        release(f);
+        http_end(req);
+    }
 }
 
 /* ---- from the process ---- */
@@ -119,11 +173,16 @@ static void on_body(struct http_request *req, const char *bytes, size_t len)
 static void on_started(void *data)
 {
     struct stream_form *f = data;
+    struct exec *e = exec_io_exec(f->io);
     char id[24];
-    const struct http_header headers[] = {
-        {"Rind-Exec-Id", id}, {"Content-Type", "application/vnd.rind.exec-stream"}, {NULL, NULL}};
+    const struct http_header headers[] = {{f->main ? "Rind-Sandbox-Id" : "Rind-Exec-Id", id},
+                                          {"Content-Type", "application/vnd.rind.exec-stream"},
+                                          {NULL, NULL}};
 
-    (void)snprintf(id, sizeof(id), "%" PRIu64, exec_id(exec_io_exec(f->io)));
+    if (f->main)
+        (void)snprintf(id, sizeof(id), "%s", sandbox_id(exec_sandbox(e)));
+    else
+        (void)snprintf(id, sizeof(id), "%" PRIu64, exec_id(e));
     f->req->on_drain = on_drain;
     http_upgrade(f->req, f->req->upgrade ? protocol : NULL, headers, on_body);
 }
@@ -138,7 +197,7 @@ static void on_failed(void *data, const struct err *err, int exit_code)
         return;
     }
     release(f);
-    exec_reply_failed(req, err);
+    exec_reply_failed(req, err, exit_code);
 }
 
 static bool on_output(void *data, int stream, const char *bytes, size_t len)
@@ -151,14 +210,48 @@ static void on_writable(void *data)
     http_body_resume(((struct stream_form *)data)->req);
 }
 
+static json_t *encode_end(const struct stream_form *f)
+{
+    struct exec *e = exec_io_exec(f->io);
+    json_t *root = exec_encode_end(e);
+    struct sandbox_facts facts;
+
+    if (root == NULL)
+        return NULL;
+    (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(f->began)));
+    if (!f->main)
+        return root;
+    sandbox_get_facts(exec_sandbox(e), &facts);
+    (void)json_object_set_new(root, "oomKilled", json_boolean(facts.oom_killed));
+    if (facts.timed_out) {
+        (void)json_object_set_new(root, "timedOut", json_true());
+        (void)json_object_set_new(root, "reason", json_string("timeout"));
+    }
+    return root;
+}
+
+/* Nothing of the sandbox runs any more, or is there, as the case may be. */
+static void on_over(void *data, int r, const struct err *err)
+{
+    struct stream_form *f = data;
+
+    (void)r;
+    (void)err;
+    f->over = false;
+    if (f->req == NULL)
+        release(f);
+    else
+        end_with(f, EXEC_FRAME_EXIT, encode_end(f));
+}
+
 static void on_ended(void *data)
 {
     struct stream_form *f = data;
-    json_t *root = exec_encode_end(exec_io_exec(f->io));
 
-    if (root != NULL)
-        (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(f->began)));
-    end_with(f, EXEC_FRAME_EXIT, root);
+    if (f->main && sandbox_when_over(exec_sandbox(exec_io_exec(f->io)), on_over, f, NULL) == 0)
+        f->over = true;
+    else
+        end_with(f, EXEC_FRAME_EXIT, encode_end(f));
 }
 
 static const struct exec_io_ops stream_ops = {.started = on_started,
@@ -169,12 +262,10 @@ static const struct exec_io_ops stream_ops = {.started = on_started,
 
 /* ---- beginning ---- */
 
-static int begin(struct http_request *req, struct sandbox *s, const struct exec_options *o,
-                 struct exec *e, struct err *err)
+static int form_new(struct http_request *req, struct stream_form **ret, struct err *err)
 {
     const char *asked = http_header(req, "upgrade");
     struct stream_form *f;
-    int r;
 
     if (req->upgrade && asked != NULL && strcmp(asked, protocol) != 0)
         return err_set(err, -EINVAL, "Upgrade: an exec's stream is '%s'", protocol);
@@ -183,30 +274,96 @@ static int begin(struct http_request *req, struct sandbox *s, const struct exec_
         return err_errno(err, -ENOMEM, "exec");
     f->req = req;
     f->began = uv_hrtime();
-    r = e != NULL ? exec_io_attach(e, &stream_ops, f, &f->io, err)
-                  : exec_io_start(s, o, &stream_ops, f, &f->io, err);
+    *ret = f;
+    return 0;
+}
+
+/* Takes the request over with the form, or frees that. */
+static int form_begun(struct stream_form *f, int r)
+{
     if (r < 0) {
         free(f);
         return r;
     }
-    req->data = f;
-    req->on_gone = on_gone;
+    f->req->data = f;
+    f->req->on_gone = on_gone;
     return 0;
 }
 
 int exec_stream(struct http_request *req, struct sandbox *s, const struct exec_body *body,
                 struct err *err)
 {
+    struct stream_form *f = NULL;
     struct exec_options o;
+    int r;
 
     if (body->input != NULL)
         return err_set(err, -EINVAL, "stdin: in the stream form it is sent as frames");
+    r = form_new(req, &f, err);
+    if (r < 0)
+        return r;
     exec_body_options(body, &o);
     o.with_stdin = true;
-    return begin(req, s, &o, NULL, err);
+    f->own = body->own;
+    return form_begun(f, exec_io_start(s, &o, &stream_ops, f, &f->io, err));
 }
 
-int exec_attach_stream(struct http_request *req, struct exec *e, struct err *err)
+int exec_attach_stream(struct http_request *req, struct exec *e, bool own, struct err *err)
 {
-    return begin(req, NULL, NULL, e, err);
+    struct stream_form *f = NULL;
+    int r = form_new(req, &f, err);
+
+    if (r < 0)
+        return r;
+    f->own = own;
+    return form_begun(f, exec_io_attach(e, &stream_ops, f, &f->io, err));
+}
+
+/* ---- main processes ---- */
+
+static int main_form(struct http_request *req, struct sandbox *s, bool own,
+                     struct stream_form **ret, struct err *err)
+{
+    int r;
+
+    if (!sandbox_is_attachable(s))
+        return err_set(err, -EINVAL,
+                       "sandbox %s: its output goes to its log; attach, tty or stdin in its spec "
+                       "would make it one to attach to",
+                       sandbox_name(s));
+    if (sandbox_main(s) == NULL)
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(sandbox_get_state(s)));
+    if (exec_is_attached(sandbox_main(s)))
+        return err_set(err, -EBUSY, "sandbox %s: somebody is attached already", sandbox_name(s));
+    r = form_new(req, ret, err);
+    if (r < 0)
+        return r;
+    (*ret)->main = true;
+    (*ret)->own = own;
+    return 0;
+}
+
+int exec_main_attach(struct http_request *req, struct sandbox *s, bool own, struct err *err)
+{
+    struct stream_form *f = NULL;
+    int r = main_form(req, s, own, &f, err);
+
+    return r < 0 ? r : form_begun(f, exec_io_attach(sandbox_main(s), &stream_ops, f, &f->io, err));
+}
+
+int exec_main_take(struct http_request *req, struct sandbox *s, bool own, struct err *err)
+{
+    struct stream_form *f = NULL;
+    int r = main_form(req, s, own, &f, err);
+
+    if (r == 0)
+        r = form_begun(f, exec_io_take(sandbox_main(s), &stream_ops, f, &f->io, err));
+    if (r < 0)
+        return r;
+    if (req->gone)
+        on_gone(req);
+    else
+        on_started(f);
+    return 0;
 }

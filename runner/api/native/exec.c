@@ -31,14 +31,14 @@ int64_t exec_duration(uint64_t began)
     return (int64_t)((uv_hrtime() - began) / 1000000);
 }
 
-void exec_reply_failed(struct http_request *req, const struct err *err)
+void exec_reply_failed(struct http_request *req, const struct err *err, int exit_code)
 {
     int status = error_status(err->code);
 
     /* 404 would be read as "no such sandbox", 403 as "you may not", and a file that is no program
      * is no fault of ours. */
     if ((status >= 401 && status <= 404) || err->code == -ENOEXEC || err->code == -ELIBBAD)
-        reply_failure(req, 400, error_name(err->code), err->msg, NULL);
+        reply_json(req, 400, json_pack("{s:o}", "error", exec_encode_error(err, exit_code)));
     else
         reply_error(req, err);
 }
@@ -81,6 +81,8 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
         return r;
     if (body->detach)
         return exec_detached(req, s, body, err);
+    if (body->own && (body->keep || mode != EXEC_MODE_STREAM))
+        return err_set(err, -EINVAL, "own: only of the stream form, and not with keep");
     if (body->max_output >= 0 && mode != EXEC_MODE_BUFFERED)
         return err_set(err, -EINVAL, "maxOutputBytes: only of the buffered form");
     if (mode == EXEC_MODE_STREAM)
@@ -158,6 +160,7 @@ static void get_exec(struct http_request *req)
 
 struct attach_json {
     int mode;
+    bool own;
 };
 
 static const struct strtab attach_modes[] = {
@@ -168,6 +171,7 @@ static const struct jfield attach_fields[] = {
      .decode = j_enum,
      .off = offsetof(struct attach_json, mode),
      .names = attach_modes},
+    {.name = "own", .decode = j_bool, .off = offsetof(struct attach_json, own)},
     {0},
 };
 
@@ -181,9 +185,12 @@ static void attach(struct http_request *req)
     if (e == NULL)
         return;
     r = json_body(req, attach_fields, &body, &err);
+    if (r == 0 && body.own && mode_of(req, body.mode) == EXEC_MODE_EVENTS)
+        r = err_set(&err, -EINVAL, "own: only of the stream form");
     if (r == 0)
-        r = mode_of(req, body.mode) == EXEC_MODE_EVENTS ? exec_attach_events(req, e, &err)
-                                                        : exec_attach_stream(req, e, &err);
+        r = mode_of(req, body.mode) == EXEC_MODE_EVENTS
+                ? exec_attach_events(req, e, &err)
+                : exec_attach_stream(req, e, body.own, &err);
     if (r < 0)
         reply_error(req, &err);
 }

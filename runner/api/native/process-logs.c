@@ -362,7 +362,7 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
 
 void process_get_logs(struct http_request *req)
 {
-    struct process *p = process_requested(req);
+    struct process *p = process_requested_or_main(req);
     const char *accept = http_header(req, "accept");
     struct logs_query q = {.stream = STREAM_BOTH, .limit = -1};
     struct err err = ERR_NONE;

@@ -308,7 +308,7 @@ static void begin(struct http_request *req, struct process *p, struct port_json 
 
 void process_wait_port(struct http_request *req)
 {
-    struct process *p = process_requested(req);
+    struct process *p = process_requested_or_main(req);
     struct port_json body = {.timeout_ms = PROCESS_WAIT_ANY,
                              .interval_ms = PORT_INTERVAL,
                              .status_min = 200,

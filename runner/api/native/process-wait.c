@@ -160,7 +160,7 @@ static const struct process_waiter_ops exit_ops = {.changed = exit_changed,
 
 void process_wait_exit(struct http_request *req)
 {
-    struct process *p = process_requested(req);
+    struct process *p = process_requested_or_main(req);
     struct exit_json body = {.timeout_ms = PROCESS_WAIT_ANY};
     struct process_waiter *w;
     struct err err = ERR_NONE;
@@ -372,7 +372,7 @@ static void begin_log(struct http_request *req, struct process *p, const struct 
 
 void process_wait_log(struct http_request *req)
 {
-    struct process *p = process_requested(req);
+    struct process *p = process_requested_or_main(req);
     struct log_json body = {.stream = STREAM_BOTH, .timeout_ms = PROCESS_WAIT_ANY};
     struct match *match = NULL;
     struct err err = ERR_NONE;

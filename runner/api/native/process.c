@@ -87,6 +87,19 @@ struct process *process_requested(struct http_request *req)
     return s == NULL ? NULL : find(req, s);
 }
 
+struct process *process_requested_or_main(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct process *p = NULL;
+    struct err err = ERR_NONE;
+
+    if (s == NULL || strcmp(http_param(req, "process"), "main") != 0)
+        return s == NULL ? NULL : find(req, s);
+    if (process_main(s, &p, &err) < 0)
+        reply_error(req, &err);
+    return p;
+}
+
 static void list_processes(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
@@ -128,7 +141,7 @@ static void on_started(void *data, int r, const struct err *err)
 
     native_call_free(st->call);
     if (r < 0)
-        exec_reply_failed(req, err);
+        exec_reply_failed(req, err, 0);
     else if (p == NULL)
         reply_errorf(req, -ECANCELED, "process '%s': it was deleted meanwhile", st->id);
     else

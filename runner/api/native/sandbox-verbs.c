@@ -6,6 +6,7 @@
 
 #include "api/json-body.h"
 #include "api/native/common.h"
+#include "api/native/sandbox-attach.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
@@ -40,7 +41,12 @@ static void plain(struct http_request *req, plain_verb *verb)
 
 void sandbox_post_start(struct http_request *req)
 {
-    plain(req, sandbox_start);
+    struct sandbox *s = req->upgrade ? native_sandbox(req) : NULL;
+
+    if (s != NULL)
+        attach_start(req, s);
+    else if (!req->upgrade)
+        plain(req, sandbox_start);
 }
 
 void sandbox_post_pause(struct http_request *req)

@@ -8,6 +8,7 @@
 
 #include "api/json-body.h"
 #include "api/native/common.h"
+#include "api/native/sandbox-attach.h"
 #include "api/native/sandbox-json.h"
 #include "api/native/sandbox-verbs.h"
 #include "api/reply.h"
@@ -37,7 +38,7 @@ static int take_start(json_t *root, bool *ret, struct err *err)
 }
 
 static int decode_create(struct http_request *req, struct spec **ret, bool *ret_start,
-                         struct err *err)
+                         struct attach_options *ret_attach, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
@@ -46,6 +47,12 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
     r = json_body_tree(req, &root, err);
     if (r == 0)
         r = take_start(root, ret_start, err);
+    if (r == 0)
+        r = attach_options_take(root, ret_attach, err);
+    if (r == 0 && req->upgrade && !*ret_start)
+        r = err_set(err, -EINVAL, "start: must be true for who wants to be attached");
+    if (r == 0 && !req->upgrade && ret_attach->given)
+        r = err_set(err, -EINVAL, "own, rows, cols: only with `Upgrade: rind-exec`");
     if (r == 0)
         r = spec_from_json(root, &spec, err);
     if (r == 0)
@@ -86,12 +93,22 @@ static void create_sandbox(struct http_request *req)
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;
+    struct attach_options attach;
     bool start = false;
 
     if (!native_admit(req))
         return;
-    if (decode_create(req, &spec, &start, &err) < 0) {
+    if (decode_create(req, &spec, &start, &attach, &err) < 0) {
         reply_error(req, &err);
+        return;
+    }
+    if (req->upgrade) {
+        int r = attach_create(req, spec, &creator, &attach, &err);
+
+        if (r == 0)
+            (void)take(spec);
+        else if (r < 0)
+            reply_error(req, &err);
         return;
     }
     call = native_call_new(req, NULL);
@@ -226,10 +243,11 @@ static void delete_sandbox(struct http_request *req)
 /* clang-format off */
 const struct route native_sandbox_routes[] = {
     {"GET",    "/v1/sandboxes",              list_sandboxes,  0, 0},
-    {"POST",   "/v1/sandboxes",              create_sandbox,  ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes",              create_sandbox,  ROUTE_BODY | ROUTE_LARGE | ROUTE_UPGRADE, 0},
     {"GET",    "/v1/sandboxes/{id}",         inspect_sandbox, 0, 0},
     {"DELETE", "/v1/sandboxes/{id}",         delete_sandbox,  0, 0},
-    {"POST",   "/v1/sandboxes/{id}/start",   sandbox_post_start,      ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/start",   sandbox_post_start,      ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST",   "/v1/sandboxes/{id}/attach",  sandbox_post_attach, ROUTE_BODY | ROUTE_UPGRADE, 0},
     {"POST",   "/v1/sandboxes/{id}/stop",    sandbox_post_stop,       ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/restart", sandbox_post_restart,    ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/pause",   sandbox_post_pause,      ROUTE_BODY, 0},

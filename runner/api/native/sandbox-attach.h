@@ -1,0 +1,34 @@
+#pragma once
+
+/* Attaching to main processes: for sandboxes.c and sandbox-verbs.c. */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/route.h"
+
+struct err;
+struct http_request;
+struct sandbox;
+struct sandbox_creator;
+struct spec;
+
+struct attach_options {
+    bool own;           /* the sandbox is removed when its client leaves without a DETACH */
+    int64_t rows, cols; /* of its terminal; 0 = the default */
+    bool given;         /* any of them was */
+};
+
+/* Takes the keys of struct attach_options out of root. -EINVAL, -ERANGE. */
+int attach_options_take(json_t *root, struct attach_options *ret, struct err *err);
+
+/* POST /v1/sandboxes/{id}/attach */
+http_handler_fn sandbox_post_attach;
+/* Starts s for a request that asks for an upgrade, and takes that over. */
+void attach_start(struct http_request *req, struct sandbox *s);
+/* Makes and starts a sandbox of spec (taken with 0) for a request that asks for an upgrade. 0, or
+ * 1: the request has been answered; negative: it has not. */
+int attach_create(struct http_request *req, struct spec *spec,
+                  const struct sandbox_creator *creator, const struct attach_options *o,
+                  struct err *err);

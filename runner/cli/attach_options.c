@@ -1,0 +1,16 @@
+#include "cli/attach_options.h"
+
+#include <stdio.h>
+
+void attached_explain(const struct attached_end *end, const char *name)
+{
+    if (end->detached)
+        (void)fprintf(stderr, "rind: left %s, which goes on; rind attach comes back to it\n", name);
+    else if (end->timed_out)
+        (void)fprintf(stderr, "rind: timed out: killed\n");
+    else if (end->oom_killed)
+        (void)fprintf(stderr, "rind: out of memory: the kernel killed processes for the sandbox's "
+                              "limit (--memory)\n");
+    else if (end->sandbox_ended)
+        (void)fprintf(stderr, "rind: the sandbox has ended, and the command with it\n");
+}

@@ -1,0 +1,20 @@
+#pragma once
+
+/* What exec, attach, start and run share when a command is attached to. */
+
+#include <stdbool.h>
+
+#include "cli/attached.h"
+#include "cli/options.h"
+
+struct client;
+struct err;
+
+/* The keys that detach, where nobody has named others. */
+#define DETACH_KEYS "ctrl-p,ctrl-q"
+#define DETACH_HELP                                                                                \
+    "Keys that leave a terminal and let the command go on: letters and ctrl-letters with commas "  \
+    "between, or none (\"\"). Default: " DETACH_KEYS
+
+/* Says what ended the command beside itself, and that it was left: one line each on stderr. */
+void attached_explain(const struct attached_end *end, const char *name);

@@ -1,0 +1,616 @@
+#include "cli/attached.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/cli.h"
+#include "cli/frames.h"
+#include "json/parse.h"
+#include "spec/signals.h"
+
+enum {
+    PIECE = 64 << 10,       /* bytes of one direction that are under way here */
+    SAFE_WRITE = 4096,      /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
+    HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
+    DETACH_MS = 2000,       /* for the daemon to take note of a DETACH */
+    AGAIN_MS = 30000,       /* for a daemon that has gone to come back */
+    AGAIN_PAUSE_MS = 50,
+    CTRL_C = 3,
+};
+
+/* Everything that somebody may want to say to the command, as `rind run` without a daemon does it.
+ */
+static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
+                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
+
+/* One of our output streams. */
+struct sink {
+    int fd;
+    bool whole;  /* a regular file: never waits */
+    bool closed; /* nobody reads it: what comes is dropped */
+    size_t at, len;
+    char data[PIECE];
+};
+
+struct attached {
+    struct attached_options options;
+    struct terminal terminal;
+    struct keys keys;
+    sigset_t before; /* the signal mask */
+    int signal_fd;
+    struct client *client; /* borrowed */
+    int sock;              /* the client's */
+    struct frames frames;
+    size_t in_at, in_len; /* from the daemon, not decoded yet */
+    char in[PIECE];
+    size_t up_at, up_len; /* to the daemon: one frame, or a few small ones */
+    char up[EXEC_FRAME_HEAD + PIECE + KEYS_MAX];
+    struct sink sinks[3]; /* 1, 2 */
+    /* What is to be told as soon as there is room; of each kind the last counts. */
+    uint64_t signals; /* by number */
+    bool resize, input_ended, detach, output_closed[3];
+    bool input_open, input_sent, detached, hung_up;
+    int64_t deadline; /* of the hang-up, or of the detaching; 0 = none */
+};
+
+static int64_t monotonic_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- making ---- */
+
+static int block_signals(struct attached *a)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
+        (void)sigaddset(&set, forwarded[i]);
+    if (a->options.tty)
+        (void)sigaddset(&set, SIGTSTP); /* the terminal is put back first */
+    if (sigprocmask(SIG_BLOCK, &set, &a->before) < 0)
+        return -errno;
+    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->signal_fd < 0)
+        return -errno;
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error of a write */
+    return 0;
+}
+
+static void sink_open(struct sink *s, int fd)
+{
+    struct stat st;
+
+    s->fd = fd;
+    s->whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int attached_new(const struct attached_options *o, struct attached **ret, struct err *err)
+{
+    struct attached *a = calloc(1, sizeof(*a));
+    int r;
+
+    if (a == NULL)
+        return err_errno(err, -ENOMEM, "attach");
+    a->options = *o;
+    a->keys = o->detach;
+    a->terminal.fd = a->signal_fd = FD_NONE;
+    a->input_open = o->input;
+    sink_open(&a->sinks[1], STDOUT_FILENO);
+    sink_open(&a->sinks[2], STDERR_FILENO);
+    r = block_signals(a);
+    if (r < 0) {
+        free(a);
+        return err_errno(err, r, "signals");
+    }
+    *ret = a;
+    return 0;
+}
+
+void attached_free(struct attached *a)
+{
+    if (a == NULL)
+        return;
+    terminal_end(&a->terminal);
+    (void)close(a->signal_fd);
+    (void)sigprocmask(SIG_SETMASK, &a->before, NULL);
+    frames_done(&a->frames);
+    free(a);
+}
+
+/* ---- to the daemon ---- */
+
+static void put_frame(struct attached *a, enum exec_frame type, const void *data, size_t len)
+{
+    exec_frame_head((unsigned char *)a->up + a->up_len, type, len);
+    a->up_len += EXEC_FRAME_HEAD;
+    if (len > 0)
+        (void)memcpy(a->up + a->up_len, data, len);
+    a->up_len += len;
+}
+
+static void put_size(struct attached *a)
+{
+    uint16_t rows, cols;
+
+    terminal_size(&rows, &cols);
+
+    const unsigned char size[] = {(unsigned char)(rows >> 8), (unsigned char)rows,
+                                  (unsigned char)(cols >> 8), (unsigned char)cols};
+
+    put_frame(a, EXEC_FRAME_RESIZE, size, sizeof(size));
+}
+
+static void put_signals(struct attached *a)
+{
+    for (int signo = 1; a->signals != 0; signo++, a->signals >>= 1) {
+        char text[SIGNAL_TEXT_MAX];
+
+        if ((a->signals & 1) == 0)
+            continue;
+        signal_format(signo, text);
+        put_frame(a, EXEC_FRAME_SIGNAL, text, strlen(text));
+    }
+}
+
+/* What is small goes together, in front of the next input. It has room: up is empty. */
+static void put_pending(struct attached *a)
+{
+    a->up_at = a->up_len = 0;
+    if (a->resize)
+        put_size(a);
+    put_signals(a);
+    for (unsigned char i = 1; i <= 2; i++)
+        if (a->output_closed[i])
+            put_frame(a, EXEC_FRAME_OUTPUT_CLOSE, &i, 1);
+    if (a->input_ended)
+        put_frame(a, EXEC_FRAME_STDIN_CLOSE, NULL, 0);
+    if (a->detach)
+        put_frame(a, EXEC_FRAME_DETACH, NULL, 0);
+    a->detached |= a->detach;
+    a->resize = a->input_ended = a->detach = a->output_closed[1] = a->output_closed[2] = false;
+}
+
+static void want_signal(struct attached *a, int signo)
+{
+    if (signo >= 1 && signo <= 64)
+        a->signals |= UINT64_C(1) << (signo - 1);
+}
+
+/*
+ * Our own terminal has hung up: nobody is there any more. The command gets the SIGHUP and a moment,
+ * as a shell's session does.
+ */
+static void check_hangup(struct attached *a)
+{
+    if (!a->options.tty || a->hung_up || !terminal_has_hung_up())
+        return;
+    a->hung_up = true;
+    want_signal(a, SIGHUP);
+    a->deadline = monotonic_ms() + HANGUP_GRACE_MS;
+}
+
+static void end_input(struct attached *a)
+{
+    check_hangup(a);
+    a->input_open = false;
+    if (!a->hung_up)
+        a->input_ended = true;
+}
+
+/* up is empty: one frame of input goes into it. */
+static void read_input(struct attached *a)
+{
+    char bytes[PIECE];
+    size_t len = 0;
+    ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    a->up_at = 0;
+    if (n <= 0) {
+        if (a->keys.matched > 0)
+            put_frame(a, EXEC_FRAME_STDIN, a->keys.keys, a->keys.matched);
+        a->keys.matched = 0;
+        end_input(a);
+        return;
+    }
+    if (keys_filter(&a->keys, bytes, (size_t)n, a->up + EXEC_FRAME_HEAD, &len)) {
+        a->detach = true;
+        a->input_open = false;
+        a->deadline = monotonic_ms() + DETACH_MS;
+    }
+    if (len == 0)
+        return;
+    exec_frame_head((unsigned char *)a->up, EXEC_FRAME_STDIN, len);
+    a->up_len = EXEC_FRAME_HEAD + len;
+    a->input_sent = true;
+}
+
+static void send_up(struct attached *a)
+{
+    ssize_t n = send(a->sock, a->up + a->up_at, a->up_len - a->up_at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    if (n > 0)
+        a->up_at += (size_t)n;
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        a->up_at = a->up_len; /* the reading side tells what it is */
+    if (a->up_at == a->up_len)
+        a->up_at = a->up_len = 0;
+}
+
+/* ---- from the daemon ---- */
+
+static size_t on_output(void *data, int stream, const char *bytes, size_t len)
+{
+    struct sink *s = &((struct attached *)data)->sinks[stream];
+    size_t n = sizeof(s->data) - s->len;
+
+    if (s->closed)
+        return len;
+    if (s->at == s->len) {
+        s->at = s->len = 0;
+        n = sizeof(s->data);
+    }
+    n = n < len ? n : len;
+    (void)memcpy(s->data + s->len, bytes, n);
+    s->len += n;
+    return n;
+}
+
+static bool is_writable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, 0) > 0;
+}
+
+/* Nobody reads it any more: the command learns it as it would from any pipe. */
+static void sink_lost(struct attached *a, int i)
+{
+    a->sinks[i].closed = true;
+    a->sinks[i].at = a->sinks[i].len = 0;
+    check_hangup(a);
+    a->output_closed[i] = !a->options.tty;
+}
+
+/* Our descriptors may be shared with others, and so stay blocking: no more than fits. */
+static void write_sink(struct attached *a, int i)
+{
+    struct sink *s = &a->sinks[i];
+
+    while (s->at < s->len && (s->whole || is_writable(s->fd))) {
+        size_t len = s->len - s->at;
+        ssize_t n = write(s->fd, s->data + s->at, s->whole || len < SAFE_WRITE ? len : SAFE_WRITE);
+
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            return;
+        if (n < 0) {
+            sink_lost(a, i);
+            return;
+        }
+        s->at += (size_t)n;
+    }
+}
+
+static bool sinks_empty(const struct attached *a)
+{
+    return a->sinks[1].at == a->sinks[1].len && a->sinks[2].at == a->sinks[2].len;
+}
+
+/* Decodes as far as the sinks take it: afterwards either all is decoded, or a sink is waited for.
+ */
+static int decode(struct attached *a, struct err *err)
+{
+    size_t used;
+    int r;
+
+    do {
+        r = frames_feed(&a->frames, a->in + a->in_at, a->in_len - a->in_at, on_output, a, &used,
+                        err);
+        a->in_at += used;
+        write_sink(a, 1);
+        write_sink(a, 2);
+    } while (r == 0 && a->in_at < a->in_len && a->frames.end_type == 0 &&
+             (used > 0 || sinks_empty(a)));
+    if (a->in_at == a->in_len || a->frames.end_type != 0)
+        a->in_at = a->in_len = 0;
+    return r;
+}
+
+/* -ECONNRESET: the connection is gone. */
+static int receive(struct attached *a, struct err *err)
+{
+    ssize_t n = recv(a->sock, a->in, sizeof(a->in), MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return -ECONNRESET;
+    a->in_at = 0;
+    a->in_len = (size_t)n;
+    return decode(a, err);
+}
+
+/* ---- signals ---- */
+
+/* Job control is our caller's: its terminal is put back while we are stopped. */
+static void stop_ourselves(struct attached *a)
+{
+    terminal_end(&a->terminal);
+    (void)kill(getpid(), SIGSTOP);
+    terminal_begin(&a->terminal, a->options.input);
+    a->resize = true;
+}
+
+static void take_signals(struct attached *a)
+{
+    struct signalfd_siginfo info;
+
+    while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int signo = (int)info.ssi_signo;
+
+        if (signo == SIGTSTP) {
+            stop_ourselves(a);
+            continue;
+        }
+        if (signo == SIGWINCH && a->options.tty)
+            a->resize = true;
+        else
+            want_signal(a, signo);
+        if (signo == SIGHUP)
+            check_hangup(a);
+    }
+}
+
+/* ---- the loop ---- */
+
+enum { AT_SOCK, AT_SIGNALS, AT_INPUT, AT_OUT, AT_ERR, AT_COUNT };
+
+static void prepare(struct attached *a, struct pollfd p[AT_COUNT])
+{
+    bool room = a->in_len == 0 && a->frames.end_type == 0;
+
+    if (a->up_len == 0)
+        put_pending(a);
+    p[AT_SOCK] = (struct pollfd){.fd = a->frames.end_type == 0 ? a->sock : -1};
+    if (room)
+        p[AT_SOCK].events |= POLLIN;
+    if (a->up_len > 0)
+        p[AT_SOCK].events |= POLLOUT;
+    if (p[AT_SOCK].events == 0)
+        p[AT_SOCK].fd = -1; /* a hang-up would be told without end */
+    p[AT_SIGNALS] = (struct pollfd){.fd = a->signal_fd, .events = POLLIN};
+    p[AT_INPUT] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (a->input_open && a->up_len == 0 && a->frames.end_type == 0)
+        p[AT_INPUT].fd = STDIN_FILENO;
+    for (int i = 1; i <= 2; i++)
+        p[AT_OUT + i - 1] = (struct pollfd){
+            .fd = a->sinks[i].at < a->sinks[i].len ? a->sinks[i].fd : -1, .events = POLLOUT};
+}
+
+static int timeout_of(const struct attached *a)
+{
+    int64_t left = a->deadline - monotonic_ms();
+
+    if (a->deadline == 0)
+        return -1;
+    return left < 0 ? 0 : (int)left;
+}
+
+static void check_deadline(struct attached *a)
+{
+    if (a->deadline == 0 || monotonic_ms() < a->deadline || !a->hung_up)
+        return;
+    a->deadline = 0;
+    want_signal(a, SIGKILL);
+}
+
+/* One turn. 1: all is done. -ECONNRESET: the connection is gone. */
+static int turn(struct attached *a, struct err *err)
+{
+    struct pollfd p[AT_COUNT];
+    int r = 0;
+
+    if (a->in_len > 0)
+        r = decode(a, err);
+    if (r < 0)
+        return r;
+    if (a->frames.end_type != 0 && sinks_empty(a))
+        return 1;
+    prepare(a, p);
+    if (poll(p, AT_COUNT, timeout_of(a)) < 0)
+        return errno == EINTR ? 0 : err_errno(err, -errno, "poll");
+    check_deadline(a);
+    if (p[AT_SIGNALS].revents != 0)
+        take_signals(a);
+    for (int i = 1; i <= 2; i++)
+        if (p[AT_OUT + i - 1].revents != 0)
+            write_sink(a, i);
+    if (p[AT_INPUT].revents != 0)
+        read_input(a);
+    if (p[AT_SOCK].fd >= 0 && a->up_len > 0)
+        send_up(a);
+    if ((p[AT_SOCK].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && a->in_len == 0)
+        r = receive(a, err);
+    if (a->detached && (r == -ECONNRESET || (a->deadline != 0 && monotonic_ms() >= a->deadline)))
+        return 1;
+    return r;
+}
+
+static int move(struct attached *a, struct err *err)
+{
+    int r;
+
+    do
+        r = turn(a, err);
+    while (r == 0);
+    return r < 0 ? r : 0;
+}
+
+/* ---- a daemon that has gone ---- */
+
+static int begin(struct attached *a, struct err *err)
+{
+    const char *bytes;
+    size_t len;
+
+    a->sock = client_upgraded(a->client, &bytes, &len, err);
+    if (a->sock < 0)
+        return a->sock;
+    (void)memcpy(a->in, bytes, len);
+    a->in_at = 0;
+    a->in_len = len;
+    return 0;
+}
+
+static int ask_again(struct attached *a, const char *again, bool own, struct err *err)
+{
+    const struct client_request request = {.method = "POST",
+                                           .target = again,
+                                           .json = json_pack("{s:b}", "own", own),
+                                           .flags = CLIENT_UPGRADE};
+    int r;
+
+    if (request.json == NULL)
+        return err_errno(err, -ENOMEM, "attach");
+    r = client_send(a->client, &request, err);
+    if (r == 0)
+        r = client_head(a->client, err);
+    return r < 0 ? r : begin(a, err);
+}
+
+/* Whether somebody does not want to wait: a signal, or ^C where that is a key. */
+static bool is_impatient(struct attached *a)
+{
+    struct pollfd p[] = {
+        {.fd = a->signal_fd, .events = POLLIN},
+        {.fd = a->terminal.fd >= 0 && a->options.input ? STDIN_FILENO : -1, .events = POLLIN}};
+    char keys[64];
+    ssize_t n;
+
+    if (poll(p, 2, AGAIN_PAUSE_MS) <= 0)
+        return false;
+    if (p[1].revents != 0) {
+        n = read(STDIN_FILENO, keys, sizeof(keys));
+        return n <= 0 || memchr(keys, CTRL_C, (size_t)n) != NULL;
+    }
+    take_signals(a);
+    return (a->signals & ~(UINT64_C(1) << (SIGWINCH - 1) | UINT64_C(1) << (SIGCONT - 1))) != 0;
+}
+
+static bool is_worth_trying(int code)
+{
+    return client_is_lost(code) || code == -ENOENT || code == -ECONNREFUSED || code == -EBUSY ||
+           code == -EAGAIN;
+}
+
+/* What was under way is lost with the connection; what stands in our buffers is not. */
+static void forget_connection(struct attached *a)
+{
+    if (a->up_at > 0)
+        a->up_at = a->up_len = 0; /* a part of it has gone: the rest alone is no frame */
+    frames_done(&a->frames);
+    a->frames = (struct frames){.head_len = 0};
+    a->in_at = a->in_len = 0;
+    a->resize = a->options.tty;
+}
+
+static int come_back(struct attached *a, const char *again, bool own, struct err *err)
+{
+    int64_t end = monotonic_ms() + AGAIN_MS;
+    struct err why = ERR_NONE;
+    int r;
+
+    forget_connection(a);
+    do {
+        r = ask_again(a, again, own, &why);
+        if (r == 0 || !is_worth_trying(r))
+            break;
+    } while (monotonic_ms() < end && !is_impatient(a));
+    if (r < 0)
+        return err_set(err, r, "the connection to the daemon was lost, and not found again: %s",
+                       why.msg);
+    /* Bytes of a pipe that the old daemon had taken and not handed on would be a hole. */
+    if (a->input_sent && !a->options.tty)
+        return err_set(err, -ECONNRESET,
+                       "the connection to the daemon was lost while input was under way: ended, "
+                       "because some of it may be missing");
+    (void)fprintf(stderr,
+                  "rind: the daemon was restarted, attached again; output of that moment "
+                  "may be missing\n%s",
+                  a->terminal.fd >= 0 ? "\r" : "");
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static int read_end(struct attached *a, struct attached_end *ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    const char *reason;
+    json_t *code;
+    int r = json_parse(a->frames.end, a->frames.end_len, FRAME_END_MAX, &root, err);
+
+    if (r < 0)
+        return err_wrap(err, r, "the daemon's last frame");
+    code = json_object_get(root, "exitCode");
+    reason = json_string_value(json_object_get(root, "reason"));
+    if (json_is_integer(code))
+        ret->status = (int)json_integer_value(code);
+    ret->timed_out = json_is_true(json_object_get(root, "timedOut"));
+    ret->oom_killed = json_is_true(json_object_get(root, "oomKilled"));
+    ret->sandbox_ended = reason != NULL && strcmp(reason, "sandboxEnded") == 0;
+    if (a->frames.end_type == EXEC_FRAME_EXIT && json_is_integer(code))
+        return 0;
+    reason = json_string_value(json_object_get(root, "message"));
+    r = (int)json_integer_value(json_object_get(root, "errno"));
+    return err_set(err, r > 0 && r < 4096 ? -r : -EPROTO, "%s",
+                   reason != NULL ? reason : "the daemon's last frame says nothing");
+}
+
+int attached_run(struct attached *a, struct client *c, const char *again, bool own,
+                 struct attached_end *ret, struct err *err)
+{
+    int r;
+
+    *ret = (struct attached_end){.status = EXIT_RIND};
+    a->client = c;
+    r = begin(a, err);
+    if (r < 0)
+        return r;
+    if (a->options.tty)
+        terminal_begin(&a->terminal, a->options.input);
+    a->resize = a->options.tty; /* it may have changed since the request */
+    while ((r = move(a, err)) == -ECONNRESET) {
+        r = come_back(a, again, own, err);
+        if (r < 0)
+            break;
+    }
+    terminal_end(&a->terminal);
+    if (r < 0)
+        return r;
+    if (a->frames.end_type == 0) {
+        ret->detached = true;
+        ret->status = 0;
+        return 0;
+    }
+    return read_end(a, ret, err);
+}
