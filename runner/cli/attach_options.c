@@ -2,15 +2,17 @@
 
 #include <stdio.h>
 
-void attached_explain(const struct attached_end *end, const char *name)
+void attached_explain(const struct attached_end *end, const char *name, long long timeout_ms)
 {
     if (end->detached)
         (void)fprintf(stderr, "rind: left %s, which goes on; rind attach comes back to it\n", name);
+    else if (end->timed_out && timeout_ms > 0)
+        (void)fprintf(stderr, "rind: timed out after %lld ms: killed\n", timeout_ms);
     else if (end->timed_out)
         (void)fprintf(stderr, "rind: timed out: killed\n");
     else if (end->oom_killed)
         (void)fprintf(stderr, "rind: out of memory: the kernel killed processes for the sandbox's "
                               "limit (--memory)\n");
     else if (end->sandbox_ended)
-        (void)fprintf(stderr, "rind: the sandbox has ended, and the command with it\n");
+        (void)fprintf(stderr, "rind: the sandbox's init was killed, and the command with it\n");
 }

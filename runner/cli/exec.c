@@ -220,7 +220,7 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
         (void)cli_fail(&err);
     if (!end.detached)
         forget(c, one.data);
-    attached_explain(&end, id);
+    attached_explain(&end, id, args->timeout_ms);
     return end.status;
 }
 

@@ -7,15 +7,43 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "cli/attach_options.h"
 #include "cli/cli.h"
+#include "cli/run_remote.h"
 #include "cli/spec_options.h"
 #include "spec/spec.h"
+
+static int on_keys(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)o;
+    return keys_parse(text, &((struct sandbox_args *)target)->attached.detach) < 0
+               ? err_set(err, -EINVAL, "\"%.64s\": write it as ctrl-p,ctrl-q", text)
+               : 0;
+}
+
+/* clang-format off */
+static const struct opt daemon_options[] = {
+    { .name = "alone",  .set = opt_flag, .off = offsetof(struct sandbox_args, alone),
+      .help = "Do without the daemon, also where there is one" },
+    { .name = "socket", .arg = "PATH", .set = opt_text,
+      .off = offsetof(struct sandbox_args, remote.socket),
+      .help = "Run by the daemon that has this socket; without it by the one of $RIND_SOCKET or of "
+              "the runtime directory, if it is there" },
+    { .name = "detach", .letter = 'd', .set = opt_flag, .off = offsetof(struct sandbox_args, detach),
+      .help = "Print the sandbox's id as soon as the command runs, and let it go on; needs the "
+              "daemon" },
+    { .name = "detach-keys", .arg = "KEYS", .set = on_keys, .help = DETACH_HELP },
+    {0},
+};
+/* clang-format on */
 
 static const struct opt_group groups[] = {
     {.title = "The command", .rows = command_options},
     {.title = "Files", .rows = root_options},
     {.title = "Limits", .rows = limit_options},
     {.title = "Isolation", .rows = isolation_options},
+    {.title = "Daemon", .rows = daemon_options},
+    {.title = "Kept by the daemon (--detach)", .rows = kept_options},
     {0},
 };
 
@@ -24,7 +52,11 @@ static const char *const details[] = {
     "pid, network, uts, ipc, and cgroup namespaces, its own range of user ids, a system call "
     "filter, and the limits of its policy. When the command ends, or rind is killed, nothing of it "
     "stays behind.",
-    "No daemon is needed. The first word that is not an option ends the options; `--` in front of "
+    "No daemon is needed. Where one answers, it runs the command, and everything else is the same: "
+    "its output, its exit status, its signals, and that nothing stays behind. A daemon that is "
+    "restarted meanwhile does not disturb it, and in a terminal the keys ctrl-p ctrl-q leave it. "
+    "With --alone, with --state, or with a policy file, rind runs it itself.",
+    "The first word that is not an option ends the options; `--` in front of "
     "the command makes that explicit, and scripts should write it: without `--` and --rootfs, the "
     "first word will name an image once rind stores images.",
     NULL,
@@ -38,7 +70,7 @@ static const struct example examples[] = {
     {0},
 };
 
-static_assert(offsetof(struct sandbox_args, globals) == 0, "globals come first");
+static_assert(offsetof(struct sandbox_args, remote.globals) == 0, "globals come first");
 
 static int run_spec(const struct globals *g, const struct spec *spec, int *ret_status,
                     struct err *err)
@@ -55,23 +87,37 @@ static int run_spec(const struct globals *g, const struct spec *spec, int *ret_s
     return core_run(&cfg, spec, ret_status, err);
 }
 
+static int check_choice(const struct sandbox_args *args, struct err *err)
+{
+    if (args->alone && args->remote.socket != NULL)
+        return err_set(err, -EINVAL, "--alone: not with --socket; either says where it runs");
+    if (args->alone && args->detach)
+        return err_set(err, -EINVAL, "--alone: not with --detach, which needs the daemon");
+    return 0;
+}
+
 static int run_with(const struct verb *v, const struct globals *g, char **argv, struct spec *spec)
 {
-    struct sandbox_args args = {.globals = *g, .spec = spec};
+    struct sandbox_args args = {.remote.globals = *g, .spec = spec};
     struct opt_rest rest;
     struct err err = ERR_NONE;
     /* core_run says 126 or 127 here when the command's own execve failed, 137 when the whole
      * sandbox was killed, and why in err. */
     int r, status = EXIT_RIND;
 
+    (void)keys_parse(DETACH_KEYS, &args.attached.detach);
     if (verb_begin(v, &args, argv, &rest, &status) == VERB_DONE)
         return status;
 
-    r = spec_operands(spec, &rest, &err);
+    r = check_choice(&args, &err);
+    if (r == 0)
+        r = spec_operands(spec, rest.operands, &err);
     if (r == 0)
         r = spec_validate(spec, &err);
-    if (r == 0)
-        r = run_spec(&args.globals, spec, &status, &err);
+    if (r == 0 && !args.alone)
+        r = run_remote(&args, &status, &err);
+    if (r == RUN_ALONE || (r == 0 && args.alone))
+        r = run_spec(&args.remote.globals, spec, &status, &err);
     if (r < 0)
         (void)cli_fail(&err);
     return status;

@@ -1,8 +1,12 @@
 #include "cli/spec_options.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
+#include "base/auto.h"
 #include "base/err.h"
+#include "json/parse.h"
+#include "spec/json.h"
 #include "spec/spec.h"
 
 /* The parsers of spec/ as option handlers: the same words refuse the same text in CLI and API. */
@@ -33,6 +37,11 @@ SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
 SPEC_HANDLER(spec_set_timeout);
+SPEC_HANDLER(spec_add_label);
+SPEC_HANDLER(spec_set_restart);
+SPEC_HANDLER(spec_set_stop_signal);
+SPEC_HANDLER(spec_set_stop_timeout);
+SPEC_HANDLER(spec_set_inactivity);
 
 /* A bool of the spec; off is in struct spec. */
 static int spec_flag(void *target, const struct opt *o, const char *text, struct err *err)
@@ -89,8 +98,24 @@ const struct opt command_options[] = {
     { .name = "name",        .arg = "NAME", .set = on_spec_set_name,
       .help = "Name the sandbox; by default it is called by its id" },
     { .name = "rm",          .set = opt_flag, .off = offsetof(struct sandbox_args, remove),
-      .help = "Remove the sandbox and its files when the command ends. Without a daemon this is "
-              "always so" },
+      .help = "Remove the sandbox and its files when the command ends. rind run does so always, "
+              "but with --detach" },
+    {0},
+};
+
+const struct opt kept_options[] = {
+    { .name = "label",   .letter = 'l', .arg = "KEY[=VALUE]", .set = on_spec_add_label,
+      .flags = OPT_REPEAT,
+      .help = "Put a label on the sandbox, for rind ls --label" },
+    { .name = "restart", .arg = "POLICY", .set = on_spec_set_restart,
+      .help = "When the main process has ended by itself, start it again: no (default), "
+              "on-failure[:TIMES], always, or unless-stopped" },
+    { .name = "stop-signal",  .arg = "SIGNAL", .set = on_spec_set_stop_signal,
+      .help = "What rind stop sends first (default TERM)" },
+    { .name = "stop-timeout", .arg = "TIME", .set = on_spec_set_stop_timeout,
+      .help = "From that to SIGKILL (default 10s)" },
+    { .name = "inactivity-timeout", .arg = "TIME", .set = on_spec_set_inactivity,
+      .help = "Stop the sandbox when nobody has used it for so long" },
     {0},
 };
 
@@ -118,10 +143,44 @@ const struct opt isolation_options[] = {
 };
 /* clang-format on */
 
-int spec_operands(struct spec *spec, const struct opt_rest *rest, struct err *err)
+int spec_operands(struct spec *spec, char **operands, struct err *err)
 {
-    if (rest->operands[0] == NULL)
+    if (operands[0] == NULL)
         return err_set(err, -EINVAL,
                        "no command; write it behind the options: rind run [OPTIONS] -- CMD");
-    return spec_set_command(spec, rest->operands, err);
+    return spec_set_command(spec, operands, err);
+}
+
+/* ---- for the daemon ---- */
+
+/* The daemon follows no links: what one of the caller's means is for the caller to say. */
+static int resolve(json_t *object, const char *key, const char *what, struct err *err)
+{
+    const char *path = json_string_value(json_object_get(object, key));
+    auto_free char *real = path != NULL ? realpath(path, NULL) : NULL;
+
+    if (path == NULL)
+        return 0;
+    if (real == NULL)
+        return err_errno(err, -errno, "%s '%s'", what, path);
+    return json_object_set_new(object, key, json_string(real)) < 0
+               ? err_set(err, -EILSEQ, "%s '%s': is not UTF-8", what, real)
+               : 0;
+}
+
+int spec_request(const struct spec *spec, json_t **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *volume;
+    size_t i;
+    int r = spec_to_json(spec, &root, err);
+
+    if (r == 0)
+        r = resolve(root, "rootfs", "root file system", err);
+    json_array_foreach(json_object_get(root, "volumes"), i, volume)
+        if (r == 0)
+            r = resolve(volume, "source", "volume", err);
+    if (r == 0)
+        *ret = take(root);
+    return r;
 }

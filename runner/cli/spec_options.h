@@ -2,21 +2,33 @@
 
 /* The options that describe a new sandbox: for every verb that makes one. */
 
-#include "cli/cli.h"
+#include <jansson.h>
 
+#include "cli/attached.h"
+#include "cli/remote.h"
+
+struct err;
 struct spec;
 
 struct sandbox_args {
-    struct globals globals;
-    struct spec *spec; /* borrowed; filled by the options */
-    bool remove;       /* --rm */
+    struct remote remote;             /* first */
+    struct spec *spec;                /* borrowed; filled by the options */
+    struct attached_options attached; /* detach alone: the keys */
+    bool remove;                      /* --rm */
+    bool alone, detach;               /* of run: --alone, --detach */
 };
 
 extern const struct opt root_options[], command_options[], limit_options[], isolation_options[];
+/* What only a sandbox that the daemon keeps has. */
+extern const struct opt kept_options[];
+
+/* What the daemon is asked to make: host paths made absolute, links in them resolved by who asks.
+ * -EILSEQ: something is no text that JSON can hold. */
+int spec_request(const struct spec *spec, json_t **ret, struct err *err);
 
 /*
  * What stands behind the options. With `--rootfs`, or behind `--`, all of it is the command.
  * (Images will be named by the first operand, as docker users expect, when neither is there.)
  * Refuses an empty command.
  */
-int spec_operands(struct spec *spec, const struct opt_rest *rest, struct err *err);
+int spec_operands(struct spec *spec, char **operands, struct err *err);

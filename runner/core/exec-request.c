@@ -190,3 +190,32 @@ const char *exec_step_name(uint32_t step)
 
     return step > EXEC_STEP_INVALID && step < EXEC_STEP_MAX ? names[step] : "do something unknown";
 }
+
+int exec_failure(const struct imsg *msg, const char *command, const char *user, const char *cwd,
+                 struct err *err)
+{
+    enum { STATUS_RIND = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
+    int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
+
+    if (msg->step == EXEC_STEP_EXECVE && error == ENOENT) {
+        (void)err_set(err, -error,
+                      "'%s': not found in the sandbox (the file, or the interpreter that it names)",
+                      command);
+        return STATUS_NOT_FOUND;
+    }
+    if (msg->step == EXEC_STEP_EXECVE) {
+        (void)err_errno(err, -error, "'%s': cannot be executed", command);
+        return STATUS_CANNOT_EXECUTE;
+    }
+    if (msg->step == EXEC_STEP_USER && error == ENOENT)
+        (void)err_set(
+            err, -error,
+            "user '%s': no such user or group in the sandbox's /etc/passwd and /etc/group", user);
+    else if (msg->step == EXEC_STEP_USER && error == ERANGE)
+        (void)err_set(err, -error, "user '%s': a sandbox has the ids 0 to 65535", user);
+    else if (msg->step == EXEC_STEP_CWD)
+        (void)err_errno(err, -error, "working directory '%s'", cwd != NULL ? cwd : "/");
+    else
+        (void)err_errno(err, -error, "start '%s': %s", command, exec_step_name(msg->step));
+    return STATUS_RIND;
+}

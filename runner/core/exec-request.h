@@ -35,5 +35,10 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
  * master for O_RDWR. */
 int channel_fd_ok(int fd, int access);
 
+/* What EXEC_FAILED of a main process says, in words: err, and what a shell would end with (125,
+ * 126, 127). user and cwd as asked for; may be NULL. */
+int exec_failure(const struct imsg *msg, const char *command, const char *user, const char *cwd,
+                 struct err *err);
+
 /* "step" of EXEC_FAILED in words. */
 const char *exec_step_name(uint32_t step);

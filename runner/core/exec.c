@@ -156,7 +156,12 @@ void exec_silence(struct exec *e)
 static void explain(const struct exec *e, const struct imsg *msg, struct err *err, int *ret_code)
 {
     int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
+    const struct spec *spec = e->sandbox->spec;
 
+    if (e->flags & IMSG_MAIN) {
+        *ret_code = exec_failure(msg, e->command, spec->user, spec->cwd, err);
+        return;
+    }
     *ret_code = STATUS_RIND;
     if (msg->step == EXEC_STEP_EXECVE && error == ENOENT) {
         *ret_code = STATUS_NOT_FOUND;
@@ -327,9 +332,10 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
         e->state = EXEC_RUNNING;
         emit(e, "exec", "");
     }
+    /* Who begins to listen from within its owner's news has heard them. */
     if (first && e->owner.started != NULL)
         e->owner.started(e->owner_data, e);
-    if (e->events.started != NULL)
+    else if (e->events.started != NULL)
         e->events.started(e->data, e);
     /* Attached to after its end: who listens since hears of that, too. */
     if (!first && e->state == EXEC_ENDED && e->events.exited != NULL)
@@ -406,7 +412,7 @@ void exec_all_lost(struct sandbox *s)
 
         leave_list(e);
         e->keep = false; /* nothing of it waits in init any more */
-        e->lost = true;
+        e->lost = alive(e);
         if (own)
             e->refs--; /* the one that settle() kept for its status */
         on_no_slot(e);

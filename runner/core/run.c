@@ -39,8 +39,6 @@
 
 enum {
     STATUS_RIND = 125,
-    STATUS_CANNOT_EXECUTE = 126,
-    STATUS_NOT_FOUND = 127,
     MAIN_ID = 1,
     HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
     ID_BYTES = 8,
@@ -255,34 +253,9 @@ static int take_stdio(struct run *r, int *fds, int count)
 
 static void on_exec_failed(struct run *r, const struct imsg *msg)
 {
-    int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
-    const char *command = r->spec->argv[0];
+    int status = exec_failure(msg, r->spec->argv[0], r->spec->user, r->spec->cwd, r->err);
 
-    if (msg->step == EXEC_STEP_EXECVE && error == ENOENT) {
-        (void)err_set(r->err, -error,
-                      "'%s': not found in the sandbox (the file, or the interpreter that it names)",
-                      command);
-        fail_run(r, -error, STATUS_NOT_FOUND);
-    } else if (msg->step == EXEC_STEP_EXECVE) {
-        (void)err_errno(r->err, -error, "'%s': cannot be executed", command);
-        fail_run(r, -error, STATUS_CANNOT_EXECUTE);
-    } else if (msg->step == EXEC_STEP_USER && error == ENOENT) {
-        (void)err_set(
-            r->err, -error,
-            "user '%s': no such user or group in the sandbox's /etc/passwd and /etc/group",
-            r->spec->user);
-        fail_run(r, -error, STATUS_RIND);
-    } else if (msg->step == EXEC_STEP_USER && error == ERANGE) {
-        (void)err_set(r->err, -error, "user '%s': a sandbox has the ids 0 to 65535", r->spec->user);
-        fail_run(r, -error, STATUS_RIND);
-    } else if (msg->step == EXEC_STEP_CWD) {
-        (void)err_errno(r->err, -error, "working directory '%s'",
-                        r->spec->cwd != NULL ? r->spec->cwd : "/");
-        fail_run(r, -error, STATUS_RIND);
-    } else {
-        (void)err_errno(r->err, -error, "start '%s': %s", command, exec_step_name(msg->step));
-        fail_run(r, -error, STATUS_RIND);
-    }
+    fail_run(r, r->err->code, status);
 }
 
 static void on_started(struct run *r, int *fds, int count)

@@ -756,9 +756,11 @@ void sandbox_begin_removal(struct sandbox *s)
 
 int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err)
 {
+    /* Its main process has ended, and that has been told: the rest ends by itself. */
+    bool over = s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit;
     int r;
 
-    r = sandbox_check(s, force ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
+    r = sandbox_check(s, force || over ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
     if (r == 0)
         r = waiters_add(&s->on_removed, cb, data, err);
     if (r < 0)

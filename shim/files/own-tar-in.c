@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "files/own.h"
-#include "files/tar.h"
 #include "proto/syscalls.h"
+#include "proto/tar.h"
 
 enum {
     READ_BYTES = 128 << 10,

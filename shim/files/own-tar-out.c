@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "files/own.h"
-#include "files/tar.h"
+#include "proto/tar.h"
 
 enum { COPY_BYTES = 128 << 10, XATTR_NAMES_MAX = 65536 };
 

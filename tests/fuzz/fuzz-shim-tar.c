@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/tar.h"
+#include "proto/tar.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "files/tar.h"
+#include "proto/tar.h"
 #include "tap.h"
 
 enum { ARCHIVE_MAX = 1 << 20 };

@@ -1,4 +1,4 @@
-#include "files/tar.h"
+#include "proto/tar.h"
 
 #include <errno.h>
 #include <string.h>

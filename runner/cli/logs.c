@@ -1,0 +1,93 @@
+/* rind logs: what a main process or a background process has said. */
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/log_print.h"
+#include "cli/remote.h"
+
+struct logs_args {
+    struct remote remote; /* first */
+    struct log_reader reader;
+    bool follow;
+};
+
+static int on_offset(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    if (text[0] == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
+        return err_set(err, -EINVAL, "\"%.64s\" is no number of bytes", text);
+    *(const char **)(void *)((char *)target + o->off) = text;
+    return 0;
+}
+
+static const struct opt logs_options[] = {
+    {.name = "follow",
+     .letter = 'f',
+     .set = opt_flag,
+     .off = offsetof(struct logs_args, follow),
+     .help = "Go on with what follows, until the process has ended"},
+    {.name = "stdout",
+     .set = opt_flag,
+     .off = offsetof(struct logs_args, reader.out),
+     .help = "Only standard output"},
+    {.name = "stderr",
+     .set = opt_flag,
+     .off = offsetof(struct logs_args, reader.errors),
+     .help = "Only standard error"},
+    {.name = "stdout-offset",
+     .arg = "BYTES",
+     .set = on_offset,
+     .off = offsetof(struct logs_args, reader.out_offset),
+     .help = "Leave out so many bytes from the beginning of standard output"},
+    {.name = "stderr-offset",
+     .arg = "BYTES",
+     .set = on_offset,
+     .off = offsetof(struct logs_args, reader.errors_offset),
+     .help = "The same of standard error"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = logs_options}, REMOTE_GROUP, {0}};
+
+static const char *const details[] = {
+    "Prints what the main process of a sandbox has said, or the background process PROCESS: its "
+    "standard output on standard output, its standard error on standard error. The daemon keeps "
+    "the "
+    "last megabyte of each; what was lost before is told.",
+    "With --follow it goes on over a restart of the daemon, with no gap and nothing twice.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind logs -f web", "follow what a server says"},
+    {0},
+};
+
+static int logs_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct logs_args args = {.remote.globals = *g};
+    struct err err = ERR_NONE;
+    char **names;
+    int status, r;
+
+    if (remote_begin(v, &args, argv, 1, 2, "sandbox", &names, &status) == VERB_DONE)
+        return status;
+    args.reader.remote = &args.remote;
+    if (!args.reader.out && !args.reader.errors)
+        args.reader.out = args.reader.errors = true;
+    r = (args.follow ? log_print_follow : log_print_kept)(
+        &args.reader, names[0], names[1] != NULL ? names[1] : "main", &err);
+    return cli_flush(r < 0 ? cli_fail(&err) : 0);
+}
+
+const struct verb verb_logs = {
+    .name = "logs",
+    .operands = "NAME [PROCESS]",
+    .summary = "Show what a sandbox's main process has said",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = logs_main,
+};

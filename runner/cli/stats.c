@@ -1,0 +1,229 @@
+/* rind stats: what sandboxes use, as a table that goes on. */
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "cli/human.h"
+#include "cli/listing.h"
+#include "cli/table.h"
+#include "json/parse.h"
+
+enum {
+    INTERVAL_MS = 1000, /* between two tables */
+    FIRST_MS = 200,     /* between the two looks that the first one's CPU share needs */
+};
+
+struct stats_args {
+    struct remote remote; /* first */
+    bool no_stream;
+};
+
+static const struct opt stats_options[] = {
+    {.name = "no-stream",
+     .set = opt_flag,
+     .off = offsetof(struct stats_args, no_stream),
+     .help = "Print once and end; what is not a terminal gets this, too, but for --json"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = stats_options}, REMOTE_GROUP, {0}};
+
+static const char *const details[] = {
+    "Shows processor time, memory and processes of the sandboxes that run, or of those that are "
+    "named, once a second until it is ended. CPU % is of one processor, since the line before.",
+    "With --json each look is one line: an array with an object for each sandbox.",
+    NULL,
+};
+
+/* ---- one look ---- */
+
+/* {"id","name", …what the daemon says} of one sandbox. */
+static int look_at(struct client *c, const json_t *box, json_t *all, struct err *err)
+{
+    json_t *one = NULL;
+    int r = remote_get(c, "/v1/sandboxes/%s/stats", member(box, "id"), &one, err);
+
+    if (r == -EBUSY || r == -ENOENT)
+        return 0; /* it has stopped meanwhile */
+    if (r < 0)
+        return r;
+    (void)json_object_set(one, "id", json_object_get(box, "id"));
+    (void)json_object_set(one, "name", json_object_get(box, "name"));
+    return json_array_append_new(all, one) < 0 ? err_errno(err, -ENOMEM, "stats") : 0;
+}
+
+static int look_running(struct client *c, json_t *all, struct err *err)
+{
+    struct list_filter filter = {.query = BUF_INIT(4096)};
+    auto_ptr(json_decref) json_t *list = NULL;
+    json_t *box;
+    size_t i;
+    int r = list_state(&filter, "running", err);
+
+    if (r == 0)
+        r = list_state(&filter, "paused", err);
+    if (r == 0)
+        r = list_get(c, &filter, &list, err);
+    buf_done(&filter.query);
+    json_array_foreach(list, i, box)
+        if (r == 0)
+            r = look_at(c, box, all, err);
+    return r;
+}
+
+static int look(struct client *c, char **names, json_t **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *all = json_array();
+    int r = 0;
+
+    if (names[0] == NULL)
+        r = look_running(c, all, err);
+    for (; r == 0 && *names != NULL; names++) {
+        auto_ptr(json_decref) json_t *box = NULL;
+
+        r = remote_get(c, "/v1/sandboxes/%s", *names, &box, err);
+        if (r == 0)
+            r = look_at(c, box, all, err);
+    }
+    if (r == 0)
+        *ret = take(all);
+    return r;
+}
+
+/* ---- the share of a processor ---- */
+
+static const json_t *find(const json_t *all, const char *id)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(all, i, one)
+        if (strcmp(member(one, "id"), id) == 0)
+            return one;
+    return NULL;
+}
+
+static json_int_t number(const json_t *one, const char *key)
+{
+    return json_integer_value(json_object_get(one, key));
+}
+
+/* Adds "cpuPercent" to each that was there before, too. */
+static void add_shares(json_t *all, const json_t *before)
+{
+    json_t *one;
+    size_t i;
+
+    json_array_foreach(all, i, one) {
+        const json_t *old = find(before, member(one, "id"));
+        int64_t ms = human_parse_time(member(one, "time")) -
+                     (old != NULL ? human_parse_time(member(old, "time")) : 0);
+
+        if (old == NULL || ms <= 0 || number(one, "cpuMicros") < number(old, "cpuMicros"))
+            continue;
+        (void)json_object_set_new(
+            one, "cpuPercent",
+            json_real((double)(number(one, "cpuMicros") - number(old, "cpuMicros")) / 10 /
+                      (double)ms));
+    }
+}
+
+/* ---- output ---- */
+
+static int print_table(const json_t *all)
+{
+    static const char *const titles[] = {"ID",   "NAME", "CPU %",     "MEMORY",
+                                         "PEAK", "PIDS", "OOM KILLS", NULL};
+    auto_table struct table *t = table_new(titles);
+    char size[HUMAN_MAX];
+    json_t *one;
+    size_t i;
+
+    if (t == NULL)
+        return -ENOMEM;
+    json_array_foreach(all, i, one) {
+        json_t *share = json_object_get(one, "cpuPercent");
+
+        table_add(t, member(one, "id"));
+        table_add(t, member(one, "name"));
+        if (share != NULL)
+            table_addf(t, "%.1f", json_real_value(share));
+        else
+            table_add(t, NULL);
+        table_add(t, human_bytes((uint64_t)number(one, "memoryBytes"), size));
+        table_add(t, human_bytes((uint64_t)number(one, "memoryPeakBytes"), size));
+        table_addf(t, "%lld", (long long)number(one, "pids"));
+        table_addf(t, "%lld", (long long)number(one, "oomKills"));
+    }
+    return table_print(t, stdout);
+}
+
+static int show(const struct stats_args *args, json_t *all, bool live)
+{
+    if (args->remote.json) {
+        print_json_line(json_incref(all));
+    } else {
+        if (live)
+            (void)fputs("\033[H\033[J", stdout); /* home, and clear below */
+        if (print_table(all) < 0)
+            return -ENOMEM;
+    }
+    return fflush(stdout) == 0 ? 0 : -errno;
+}
+
+static int run(const struct stats_args *args, char **names, struct err *err)
+{
+    bool live = !args->no_stream && !args->remote.json && isatty(STDOUT_FILENO) != 0;
+    bool once = args->no_stream || (!live && !args->remote.json);
+    auto_client struct client *c = NULL;
+    auto_ptr(json_decref) json_t *before = NULL;
+    int r = remote_open(&args->remote, &c, err), wait = FIRST_MS;
+
+    if (r == 0)
+        r = look(c, names, &before, err);
+    while (r == 0) {
+        json_t *now = NULL;
+
+        (void)poll(NULL, 0, wait);
+        r = look(c, names, &now, err);
+        if (r < 0)
+            break;
+        add_shares(now, before);
+        json_decref(before);
+        before = now;
+        r = show(args, now, live);
+        if (r < 0)
+            return err_errno(err, r, "standard output");
+        if (once)
+            break;
+        wait = INTERVAL_MS;
+    }
+    return r;
+}
+
+static int stats_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct stats_args args = {.remote.globals = *g};
+    struct err err = ERR_NONE;
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 0, REMOTE_ANY, "", &names, &status) == VERB_DONE)
+        return status;
+    return cli_flush(run(&args, names, &err) < 0 ? cli_fail(&err) : 0);
+}
+
+const struct verb verb_stats = {
+    .name = "stats",
+    .operands = "[NAME...]",
+    .summary = "Show what sandboxes use",
+    .details = details,
+    .groups = groups,
+    .main = stats_main,
+};
