@@ -110,7 +110,8 @@ int attached_new(const struct attached_options *o, struct attached **ret, struct
     if (a == NULL)
         return err_errno(err, -ENOMEM, "attach");
     a->options = *o;
-    a->keys = o->detach;
+    if (o->tty && o->input)
+        a->keys = o->detach;
     a->terminal.fd = a->signal_fd = FD_NONE;
     a->input_open = o->input;
     sink_open(&a->sinks[1], STDOUT_FILENO);

@@ -17,6 +17,7 @@ that the list of mounts is exact whatever else the machine does, and mounts that
 """
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -39,6 +40,7 @@ TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 RIND = os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind"))
 PAYLOAD = os.path.join(TOP, "build", "payload")
 MUST_WORK = bool(os.environ.get("RIND_MUST_WORK"))
+THROUGH_DAEMON = bool(os.environ.get("RIND_TEST_DAEMON"))  # `rind run` of all tests is a daemon's client
 START_LIMIT = 30  # seconds for one `rind run` of something that ends by itself; far above what it takes
 PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"
 GROUP = "root:x:0:\napp:x:1000:\nextra:x:1234:app\nten:x:10:app\n"
@@ -215,7 +217,7 @@ class Test:
 
     def __init__(self, name):
         self.name, self.problems, self.processes, self.cleanups, self.roots = name, [], [], [], {}
-        self.dir = tempfile.mkdtemp(prefix="rind-test-")
+        self.dir, self.daemon = tempfile.mkdtemp(prefix="rind-test-"), None
         self.state, self.runtime = os.path.join(self.dir, "state"), os.path.join(self.dir, "run")
 
     # ---- checks: they record and go on, so that one run shows every failure --------------------------------------
@@ -292,7 +294,16 @@ class Test:
             root = self.path("root") if os.path.isdir(self.path("root")) else self.root()
         rootfs = [] if root == "default" else ["--rootfs", self.remember(root)]
         program = list(cmd) if cmd and "/" in cmd[0] else ["/bin/payload", *cmd]
-        return [RIND, "--state", self.state, "--runtime", self.runtime, "run", *rootfs, *opts, "--", *program]
+        return [RIND, "--state", self.state, "--runtime", self.runtime, "run", *self.place_options(opts), *rootfs, *opts, "--", *program]
+
+    def place_options(self, opts):
+        """Where `rind run` runs it: by itself, or (RIND_TEST_DAEMON) by a daemon of the test's own. A policy file is for the former."""
+        if not THROUGH_DAEMON or any("/" in o for o in opts if isinstance(o, str) and o.endswith(".json")):
+            return []
+        if self.daemon is None:
+            from serve import Daemon  # pylint: disable=import-outside-toplevel,cyclic-import
+            self.daemon = Daemon(self)
+        return ["--socket", self.daemon.socket]
 
     def start(self, *cmd, opts=(), root=None, env=None, pty_size=None, stdin=True):
         """Starts `rind run` and returns the Process; it is ended with the test."""
@@ -340,15 +351,33 @@ class Test:
         self.equal(r.out, b"", f"{what}: stdout")
 
     def sweep(self):
-        """Waits until what rind left running after a kill -9 has ended by itself; the next start then clears the rest."""
+        """Waits until what rind left running after a kill -9 has ended by itself; the next start then clears the rest. A daemon
+        removes what its client has left."""
+        if self.daemon is not None:
+            self.check(wait_for(self.is_idle, 10), f"sandboxes whose rind run was killed: {self.daemon.get('/v1/sandboxes').json}")
+            return
         self.check(wait_for(audit.gone, 5), f"alive after kill -9: {audit.descendants()}")
         r = self.run("true")
         self.check(r.code == 0, f"the start that sweeps: {r}")
+
+    def is_idle(self):
+        return not self.daemon.get("/v1/sandboxes").json["sandboxes"]
+
+    def end_daemon(self):
+        """Every sandbox of `rind run` goes with its client, however that ended."""
+        d = self.daemon
+        if self.check(d.proc.poll() is None, f"the daemon has ended; log: {d.text()[-800:]}"):
+            self.check(wait_for(self.is_idle, 10), f"sandboxes whose rind run has ended: {d.get('/v1/sandboxes').json}")
+        d.__exit__()
+        for p in self.processes:
+            p.killed = False  # nothing to sweep
 
     # ---- the end -------------------------------------------------------------------------------------------------
     def finish(self, before):
         for p in self.processes:
             p.close()
+        if self.daemon is not None:
+            self.end_daemon()
         for fn in reversed(self.cleanups):
             fn()
         for self.state, self.runtime in sorted({p.place for p in self.processes if p.killed}):
@@ -363,6 +392,16 @@ class Test:
         audit.kill_strays()
         for line in audit.clear(self.dir):
             self.fail(line)
+
+
+def alone(fn):
+    """A test of `rind run` without a daemon only: it says nothing, or something else, about one that a daemon runs."""
+    @functools.wraps(fn)
+    def either(t):
+        if THROUGH_DAEMON:
+            t.skip("without a daemon only")
+        fn(t)
+    return either
 
 
 def tree(top):

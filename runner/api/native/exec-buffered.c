@@ -18,8 +18,6 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 
-enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
-
 /* One side of the output. */
 struct output {
     struct buf kept;

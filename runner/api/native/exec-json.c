@@ -18,8 +18,6 @@ enum {
     CONTROL_SHARE = 8,   /* and one in so many */
 };
 
-enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
-
 /*
  * Whether it is mostly what JSON would write in six bytes each: no text, by any reader's measure,
  * and an answer of six times the size that took a tenth of a second to write.

@@ -9,6 +9,9 @@
 struct err;
 struct exec;
 
+/* What a shell ends with for a program that is none, or is not there. */
+enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
+
 /*
  * Bytes as text when they are UTF-8, else as base64. Returns the string; *ret_base64 says which.
  * NULL on OOM.

@@ -37,7 +37,8 @@ void exec_reply_failed(struct http_request *req, const struct err *err, int exit
 
     /* 404 would be read as "no such sandbox", 403 as "you may not", and a file that is no program
      * is no fault of ours. */
-    if ((status >= 401 && status <= 404) || err->code == -ENOEXEC || err->code == -ELIBBAD)
+    if ((status >= 401 && status <= 404) || exit_code == STATUS_CANNOT_EXECUTE ||
+        exit_code == STATUS_NOT_FOUND || err->code == -ENOEXEC || err->code == -ELIBBAD)
         reply_json(req, 400, json_pack("{s:o}", "error", exec_encode_error(err, exit_code)));
     else
         reply_error(req, err);
