@@ -62,7 +62,7 @@ struct attached {
     /* What is to be told as soon as there is room; of each kind the last counts. */
     uint64_t signals; /* by number */
     bool resize, input_ended, detach, output_closed[3];
-    bool input_open, input_sent, detached, hung_up;
+    bool input_open, input_over, input_sent, detached, hung_up;
     int64_t deadline; /* of the hang-up, or of the detaching; 0 = none */
 };
 
@@ -114,6 +114,7 @@ int attached_new(const struct attached_options *o, struct attached **ret, struct
         a->keys = o->detach;
     a->terminal.fd = a->signal_fd = FD_NONE;
     a->input_open = o->input;
+    a->input_over = a->input_ended = o->no_input;
     sink_open(&a->sinks[1], STDOUT_FILENO);
     sink_open(&a->sinks[2], STDERR_FILENO);
     r = block_signals(a);
@@ -213,7 +214,7 @@ static void end_input(struct attached *a)
     check_hangup(a);
     a->input_open = false;
     if (!a->hung_up)
-        a->input_ended = true;
+        a->input_over = a->input_ended = true;
 }
 
 /* up is empty: one frame of input goes into it. */
@@ -532,6 +533,7 @@ static void forget_connection(struct attached *a)
     a->frames = (struct frames){.head_len = 0};
     a->in_at = a->in_len = 0;
     a->resize = a->options.tty;
+    a->input_ended = a->input_over && !a->options.tty; /* it may not have been told */
 }
 
 static int come_back(struct attached *a, const char *again, bool own, struct err *err)

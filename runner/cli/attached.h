@@ -24,6 +24,7 @@ struct err;
 struct attached_options {
     bool tty;           /* the command has a terminal: ours hands keys on */
     bool input;         /* our stdin is passed on */
+    bool no_input;      /* it is not, and the command is to read end of file */
     struct keys detach; /* with tty and input */
 };
 

@@ -198,7 +198,11 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
     struct attached_end end = {.status = EXIT_RIND};
     struct err err = ERR_NONE;
     const char *id;
-    int r = attached_new(&args->attached, &a, &err);
+    struct attached_options options = args->attached;
+    int r;
+
+    options.no_input = !options.input && !options.tty;
+    r = attached_new(&options, &a, &err);
 
     if (r < 0)
         json_decref(body);

@@ -39,30 +39,39 @@ static void release(struct stream_form *f)
     free(f);
 }
 
-/* What the client owned goes with it. */
-static void end_owned(struct stream_form *f)
+/* What is to go with the client: a reference, or NULL. */
+static struct exec *take_owned(const struct stream_form *f)
 {
-    struct exec *e = exec_io_exec(f->io);
-
     /* A rind that ends takes nobody's work with it: the client comes back to the next. */
     if (!f->own || f->detached || http_closing(f->req))
+        return NULL;
+    return exec_ref(exec_io_exec(f->io));
+}
+
+/* Once the form is released: what ends here has nobody to tell. */
+static void end_owned(struct exec *e, bool main)
+{
+    if (e == NULL)
         return;
-    if (!f->main)
+    if (!main)
         exec_discard(e);
     else /* one that is being removed already is removed */
         (void)sandbox_remove(exec_sandbox(e), true, NULL, NULL, NULL);
+    exec_unref(e);
 }
 
 static void on_gone(struct http_request *req)
 {
     struct stream_form *f = req->data;
+    struct exec *owned = take_owned(f);
+    bool main = f->main;
 
-    end_owned(f);
     http_abort(req);
     if (f->over)
         f->req = NULL;
     else
         release(f);
+    end_owned(owned, main);
 }
 
 static void on_drain(struct http_request *req)
@@ -160,8 +169,11 @@ static void on_body(struct http_request *req, const char *bytes, size_t len)
         return;
     }
     if (exec_frames_feed(&f->frames, bytes, len, &frame_ops, f, &err) < 0) {
-        end_owned(f);
+        struct exec *owned = take_owned(f);
+        bool main = f->main;
+
         end_with(f, EXEC_FRAME_ERROR, exec_encode_error(&err, 0));
+        end_owned(owned, main);
     } else if (f->detached) {
         release(f);
         http_end(req);
