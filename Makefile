@@ -88,7 +88,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
 .PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format
-all: $O/rind build/rind build/rind.1
+all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -102,6 +102,10 @@ build/rind: $O/rind
 # The manual page is made from the option tables, by the program that has them.
 build/rind.1: $O/rind
 	$O/rind help --man >$@.tmp && mv $@.tmp $@
+
+# So is the completion.
+build/rind.bash: $O/rind
+	$O/rind help --bash-completion >$@.tmp && mv $@.tmp $@
 
 $O/rind: $O/obj/runner/main.o $(LIBRUNNER) $(EMBED_OBJ)
 	$(Q)$(CC) $(LDFLAGS) $(RIND_LDFLAGS_$(FLAVOUR)) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)

@@ -88,6 +88,8 @@ void help_top(FILE *f);
 void help_verb(FILE *f, const struct verb *v);
 /* manual.c: the manual page as roff. */
 void manual_print(FILE *f);
+/* completion.c: the completion for bash. */
+void completion_print(FILE *f);
 /* Exit statuses as text, for the manual and `rind help`. */
 struct exit_text {
     const char *status, *what;

@@ -115,7 +115,7 @@ void help_verb(FILE *f, const struct verb *v)
 
 struct help_args {
     struct globals globals;
-    bool man;
+    bool man, completion;
 };
 
 static const struct opt help_options[] = {
@@ -123,6 +123,10 @@ static const struct opt help_options[] = {
      .set = opt_flag,
      .off = offsetof(struct help_args, man),
      .help = "Print the manual page as roff, for man -l -"},
+    {.name = "bash-completion",
+     .set = opt_flag,
+     .off = offsetof(struct help_args, completion),
+     .help = "Print the completion for bash, to be sourced"},
     {0},
 };
 static const struct opt_group groups[] = {{.title = "Options", .rows = help_options}, {0}};
@@ -140,6 +144,8 @@ static int help_main(const struct verb *v, const struct globals *g, char **argv)
         return cli_failf("%.64s: help takes one command at most", rest.operands[1]);
     if (args.man) {
         manual_print(stdout);
+    } else if (args.completion) {
+        completion_print(stdout);
     } else if (rest.operands[0] == NULL) {
         help_top(stdout);
     } else {
