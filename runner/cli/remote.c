@@ -91,14 +91,14 @@ int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
     if (remote_open(r, &c, &err) < 0)
         return cli_fail(&err);
     for (; *names != NULL; names++) {
-        json_t *root = NULL;
+        auto_ptr(json_decref) json_t *root = NULL;
 
         if (fn(c, *names, args, &root, &err) < 0)
             status = cli_fail(&err);
         else if (!r->json)
             (void)printf("%s\n", *names);
         else
-            print_json_line(root != NULL ? root : json_pack("{s:s}", "name", *names));
+            print_json_line(root != NULL ? take(root) : json_pack("{s:s}", "name", *names));
     }
     return cli_flush(status);
 }
