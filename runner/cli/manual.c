@@ -18,6 +18,8 @@ static const char *const description[] = {
     "sandbox and no user of the host has, a system call filter, a bounded set of capabilities, "
     "limits on memory, processes, and processor time, and a root file system whose changes are "
     "thrown away.",
+    "`rind run` needs no daemon. What is kept for longer is the daemon's (`rind serve`), and the "
+    "other commands ask it.",
     "What a sandbox may do is said by a policy. Where this host cannot give what the policy asks "
     "for, the start fails and names what is missing; `rind doctor` says it beforehand. Nothing "
     "is weakened silently.",
@@ -33,6 +35,7 @@ static const char *const diagnostics[] = {
 };
 
 static const char *const environment[] = {
+    "RIND_SOCKET is the daemon's socket, for every command that asks it; --socket goes before it.",
     "XDG_DATA_HOME and XDG_RUNTIME_DIR say where a user other than root keeps sandboxes and "
     "sockets. Nothing of rind's own environment reaches a sandbox, but what --env names.",
     NULL,
@@ -40,7 +43,7 @@ static const char *const environment[] = {
 
 static const char *const files[] = {
     "/var/lib/rind holds images and sandboxes, /run/rind sockets and locks; --state and --runtime "
-    "name others. Both are made when needed.",
+    "name others. Both are made when needed. The daemon's socket is rind.sock in the latter.",
     NULL,
 };
 

@@ -36,6 +36,7 @@ enum {
     LIST_WAIT_MS = 10000, /* for init to tell of its execs */
     RETRY_MS = 25,        /* of an adoption whose init does not listen yet, or is about to end */
     RETRIES_MAX = 400,
+    COME_BACK_MS = 10000, /* for the client of a main process that ended while no supervisor ran */
 };
 
 /* ---- what init says ---- */
@@ -111,6 +112,14 @@ static void broken(struct sandbox *s, const char *why)
     answered(s);
 }
 
+static void on_not_missed(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+
+    if (s->main != NULL)
+        exec_tell_owner(s->main);
+}
+
 static void list_done(struct sandbox *s)
 {
     take_up_state(s);
@@ -118,10 +127,16 @@ static void list_done(struct sandbox *s)
     end_unkept(s);
     events_emit(s->sup->events, "adopt", s->id, sandbox_name(s), NULL);
     answered(s);
-    if (s->main != NULL && exec_get_state(s->main) == EXEC_ENDED)
-        sandbox_main_events.exited(s, s->main); /* while nobody listened: init has kept how */
-    else
+    if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
         sandbox_goes_on(s);
+        return;
+    }
+    /* It ended while nobody listened: init has kept how, and what it said last. Whoever was
+     * attached has a moment to come back for that. */
+    if (sandbox_is_attachable(s) && !s->stop_again)
+        (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
+    else
+        exec_tell_owner(s->main);
 }
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)

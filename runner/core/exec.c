@@ -40,6 +40,7 @@ struct exec {
     enum exec_state state;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     bool keep, in_list, timed_out, lost, attaching;
+    bool owner_told;   /* of its end */
     char command[128]; /* argv[0], for messages */
     pid_t pid;
     int ends[3]; /* owned, until taken */
@@ -338,8 +339,19 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
     else if (e->events.started != NULL)
         e->events.started(e->data, e);
     /* Attached to after its end: who listens since hears of that, too. */
-    if (!first && e->state == EXEC_ENDED && e->events.exited != NULL)
-        e->events.exited(e->data, e);
+    if (!first && e->state == EXEC_ENDED) {
+        exec_tell_owner(e);
+        if (e->events.exited != NULL)
+            e->events.exited(e->data, e);
+    }
+}
+
+void exec_tell_owner(struct exec *e)
+{
+    if (e->state != EXEC_ENDED || e->owner_told || e->owner.exited == NULL)
+        return;
+    e->owner_told = true;
+    e->owner.exited(e->owner_data, e);
 }
 
 static void on_exited(struct exec *e, int status)
@@ -364,8 +376,7 @@ static void on_exited(struct exec *e, int status)
     stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
     emit(e, "exec_exit", more);
-    if (e->owner.exited != NULL)
-        e->owner.exited(e->owner_data, e);
+    exec_tell_owner(e);
     /* Who is attaching hears of it when the ends are there: started comes first. */
     if (e->events.exited != NULL && !e->attaching)
         e->events.exited(e->data, e);
@@ -416,6 +427,7 @@ void exec_all_lost(struct sandbox *s)
         if (own)
             e->refs--; /* the one that settle() kept for its status */
         on_no_slot(e);
+        exec_tell_owner(e);
         on_exited(e, SIGKILL);
         exec_unref(e);
     }

@@ -78,6 +78,9 @@ const char *sandbox_state_name(enum sandbox_state state)
 
 int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err)
 {
+    /* One whose end waits for its client to come back is not waited for by others. */
+    if (s->main != NULL && req != REQ_INIT)
+        exec_tell_owner(s->main);
     if (s->gone)
         return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
     if (allowed[req] & (1U << s->state))

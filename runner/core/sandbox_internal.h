@@ -159,6 +159,8 @@ void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
 /* Puts the sandbox itself on a main process, beside whoever is attached to it: it is told first. */
 void exec_own(struct exec *e, const struct exec_events *events, void *data);
+/* Tells the sandbox that it has ended, if it has, once. */
+void exec_tell_owner(struct exec *e);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
  * one that has ended and that nobody keeps. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);

@@ -145,6 +145,11 @@ class Process:
                     self.errfd = None
         return bool(ready)
 
+    def pump(self):
+        """Reads what there is of both streams, for who looks at the buffers; None."""
+        while self._pump(0):
+            pass
+
     def until(self, pattern, seconds=10):
         """Reads stdout until the regular expression matches, and returns the match. An exception after the deadline."""
         end = time.monotonic() + seconds
