@@ -550,6 +550,8 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
         first = sandbox_dir_forget(s, err);
     if (first < 0)
         return first;
+    if (removal_start(l, s))
+        return 0;
     if (s->dir_fd >= 0) {
         r = sandbox_dir_remove(l, s->id, err);
         if (r < 0)

@@ -35,18 +35,22 @@ struct sandbox {
  * pipe, and the v1 cgroups' files. */
 enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
+enum { LAUNCH_REMOVALS_MAX = 8 };
+
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
     struct cgroup_host *cgroups;                   /* owned */
     struct idrange_avoid *avoid;                   /* owned */
     size_t avoid_count;
-    const char *const *bind_prefixes; /* borrowed from the configuration */
-    char *state_dir;                  /* owned; the path, for reservations */
-    struct creator_socket clients;    /* where those who ask connect */
-    int init_exe;                     /* owned; sealed memfd of init */
-    int null_fd;                      /* owned; /dev/null */
-    int boot_slots[BOOT_SLOTS];       /* owned; /dev/null while no start is under way */
-    struct sandbox *sandboxes;        /* owned */
+    const char *const *bind_prefixes;    /* borrowed from the configuration */
+    char *state_dir;                     /* owned; the path, for reservations */
+    struct creator_socket clients;       /* where those who ask connect */
+    int init_exe;                        /* owned; sealed memfd of init */
+    int null_fd;                         /* owned; /dev/null */
+    int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
+    struct sandbox *sandboxes;           /* owned */
+    pid_t removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
+    size_t removal_count;
 };
 
 /* launcher.c: the table; and what else manage.c needs of it. */
@@ -82,6 +86,14 @@ int sandbox_socket_connect(const struct sandbox *s, struct err *err);
 int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
 /* Removes the directory and everything in it. */
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
+
+/*
+ * removal.c: has the files of an ended sandbox, which is locked, removed by a process of its own,
+ * and its id range given back; false: they are few, or it cannot be, and the caller does it.
+ */
+bool removal_start(struct launcher *l, struct sandbox *s);
+/* Reaps those that have ended. */
+void removal_reap(struct launcher *l);
 
 /*
  * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "launch/sandbox.h"
 
 enum {
     SERVE_FDS_MAX = 4,
@@ -258,6 +259,7 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
         unsigned fd_count;
 
         r = receive(sock, fds, &fd_count);
+        removal_reap(l);
         if (r > 0)
             handle(l, fds, fd_count, &a);
         for (int i = 0; i < REQUEST_FDS_MAX; i++)

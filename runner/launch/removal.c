@@ -1,0 +1,119 @@
+/*
+ * Removing the files of a sandbox that has many: in a process of its own, because the launcher has
+ * one thread, and whoever waits for a start would wait for the end of somebody else's million
+ * files.
+ *
+ * The caller has made the sandbox one that nobody keeps (sandbox_dir_forget): should the process,
+ * or the host, die in the middle, the next start removes the rest. It holds the sandbox's lock and
+ * that of its id range, so that neither is anybody else's while a file carries those ids.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum {
+    SMALL_ENTRIES = 512, /* removed at once: some milliseconds */
+    SMALL_DEPTH = 16,
+    NICE = 10,
+    OUT_OF_THE_WAY = 100, /* a number above those that are used below */
+};
+
+/* Whether it is known, without looking at all of it, that there is little. */
+static bool is_small(int at, const char *name, int depth, unsigned *left)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    bool small = true;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return true; /* what cannot be read is not walked here either */
+    }
+    while (small && (e = readdir(d)) != NULL) {
+        if (e->d_name[0] == '.' &&
+            (e->d_name[1] == '\0' || (e->d_name[1] == '.' && e->d_name[2] == '\0')))
+            continue;
+        small = --*left > 0;
+        if (small && e->d_type == DT_DIR)
+            small = depth > 0 && is_small(dirfd(d), e->d_name, depth - 1, left);
+    }
+    (void)closedir(d);
+    return small;
+}
+
+void removal_reap(struct launcher *l)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < l->removal_count; i++)
+        if (waitpid(l->removals[i], NULL, WNOHANG) == 0)
+            l->removals[kept++] = l->removals[i];
+    l->removal_count = kept;
+}
+
+/* Of all descriptors only these four stay: locks of other sandboxes must not be held by us. */
+static int keep_only(int fds[4])
+{
+    for (int i = 0; i < 4; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD, OUT_OF_THE_WAY);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < 4; i++)
+        if (dup2(fds[i], i) < 0)
+            return -errno;
+    return sys_close_range(4, ~0U, 0);
+}
+
+static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
+{
+    int fds[4] = {l->sandboxes_fd, l->ids_fd, s->lock_fd, s->ids.lock_fd};
+    struct launcher own = *l;
+    struct idrange ids = {.base = s->ids.base, .lock_fd = 3};
+
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-remove");
+    (void)!nice(NICE);
+    if (keep_only(fds) < 0)
+        _exit(1);
+    own.sandboxes_fd = 0;
+    own.ids_fd = 1;
+    if (sandbox_dir_remove(&own, s->id, NULL) < 0)
+        _exit(1);
+    idrange_release(own.ids_fd, &ids);
+    _exit(0);
+}
+
+bool removal_start(struct launcher *l, struct sandbox *s)
+{
+    unsigned left = SMALL_ENTRIES;
+    pid_t pid;
+
+    if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
+        return false; /* nobody else waits for us */
+    removal_reap(l);
+    if (l->removal_count == LAUNCH_REMOVALS_MAX || is_small(s->dir_fd, "upper", SMALL_DEPTH, &left))
+        return false;
+    if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
+        return false;
+    pid = fork();
+    if (pid == 0)
+        child(l, s);
+    if (pid < 0)
+        return false;
+    l->removals[l->removal_count++] = pid;
+    return true;
+}
