@@ -22,9 +22,8 @@
 #include "proto/syscalls.h"
 
 enum {
-    SMALL_ENTRIES = 512, /* removed at once: some milliseconds */
+    SMALL_ENTRIES = 2048, /* removed at once: some milliseconds */
     SMALL_DEPTH = 16,
-    NICE = 10,
     OUT_OF_THE_WAY = 100, /* a number above those that are used below */
 };
 
@@ -86,7 +85,6 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-remove");
-    (void)!nice(NICE);
     if (keep_only(fds) < 0)
         _exit(1);
     own.sandboxes_fd = 0;

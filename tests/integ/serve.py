@@ -337,3 +337,7 @@ class Daemon:
         for s in self.get("/v1/sandboxes").json["sandboxes"]:
             r = self.delete(f"/v1/sandboxes/{s['id']}?force=true")
             self.t.check(r.status in (204, 404), f"remove {s['name']} ({s['state']}): {r}")
+        # The files of large ones are removed beside the launcher.
+        files, end = os.path.join(self.t.state, "sandboxes"), time.monotonic() + 60
+        while os.path.isdir(files) and os.listdir(files) and time.monotonic() < end:
+            time.sleep(0.02)
