@@ -83,7 +83,7 @@ class Engine:
 
     def __init__(self, ctx):
         self.ctx = ctx
-        self.dir = os.path.join(ctx.state, self.name)
+        self.dir = os.path.join(ctx.state, "daemon-" + self.name)
         self.socket = os.path.join(self.dir, "sock")
         self.root = ctx.root
         self.procs = []
