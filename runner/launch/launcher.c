@@ -122,6 +122,7 @@ static int open_dirs(struct launcher *l, const struct launcher_config *config, s
     l->sandboxes_fd = open_own_dir(l->state_fd, "sandboxes", err);
     if (l->sandboxes_fd < 0)
         return l->sandboxes_fd;
+    sandbox_dirs_spread(l->sandboxes_fd);
     l->ids_fd = open_own_dir(AT_FDCWD, config->ids_dir, err);
     return l->ids_fd < 0 ? l->ids_fd : 0;
 }

@@ -1,8 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -47,6 +49,16 @@ static int fill(const struct sandbox *s, int dir_fd)
     if (r < 0)
         return r;
     return renameat(dir_fd, KEEP_FILE ".new", dir_fd, KEEP_FILE) < 0 ? -errno : 0;
+}
+
+void sandbox_dirs_spread(int dir_fd)
+{
+    int flags = 0;
+
+    if (ioctl(dir_fd, FS_IOC_GETFLAGS, &flags) < 0 || (flags & FS_TOPDIR_FL) != 0)
+        return;
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* a hint: who does not know it does without */
 }
 
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)

@@ -1,6 +1,8 @@
 /* What a sweep takes and what it leaves: by hand-made leftovers, and against starts that go on. */
 
+#include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include "launch/cgroup.h"
@@ -42,6 +44,26 @@ static struct sandbox *make(const char *id, bool kept)
 static bool there(const char *id)
 {
     return faccessat(l->sandboxes_fd, id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The hint for ext4, where it is known. */
+TEST(spread)
+{
+    int flags = 0;
+
+    if (ioctl(l->sandboxes_fd, FS_IOC_GETFLAGS, &flags) < 0)
+        SKIP("the file system has no such flags");
+    flags &= ~FS_TOPDIR_FL;
+    if (ioctl(l->sandboxes_fd, FS_IOC_SETFLAGS, &flags) < 0)
+        SKIP("the file system's flags cannot be set");
+    flags |= FS_TOPDIR_FL;
+    if (ioctl(l->sandboxes_fd, FS_IOC_SETFLAGS, &flags) < 0)
+        SKIP("the file system knows no such hint");
+    flags &= ~FS_TOPDIR_FL;
+    CHECK_INT(ioctl(l->sandboxes_fd, FS_IOC_SETFLAGS, &flags), 0);
+    sandbox_dirs_spread(l->sandboxes_fd);
+    CHECK_INT(ioctl(l->sandboxes_fd, FS_IOC_GETFLAGS, &flags), 0);
+    CHECK((flags & FS_TOPDIR_FL) != 0);
 }
 
 TEST(made_and_removed)
