@@ -505,16 +505,13 @@ void sandbox_touch(struct sandbox *s)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
 
-/* Of what is left of its time, which the wall clock tells of a start before this supervisor's: init
- * keeps the exact one, and only a paused sandbox needs somebody to thaw it. */
+/* Init keeps the exact time, over this supervisor's death, too; only one that is paused needs
+ * somebody to thaw it. So for one that was taken up it begins again: a wall clock does not tell how
+ * much was left. */
 static void arm_hard_timeout(struct sandbox *s)
 {
-    int64_t left = s->started_ms + s->spec->timeout_ms - clock_wall_ms();
-
-    if (s->spec->timeout_ms == LIMIT_UNSET)
-        return;
-    left = left < 0 ? 0 : left > s->spec->timeout_ms ? s->spec->timeout_ms : left;
-    (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)left, 0);
+    if (s->spec->timeout_ms != LIMIT_UNSET)
+        (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)s->spec->timeout_ms, 0);
 }
 
 void sandbox_goes_on(struct sandbox *s)

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/events.h"
+#include "core/leftovers.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -148,8 +149,12 @@ static void on_undone(void *data, int r, const struct err *err)
 {
     struct creation *c = data;
 
-    (void)r;
     (void)err; /* the first failure is what matters */
+    /* What cannot be undone now is nobody's sandbox all the same. */
+    if (r < 0 && r != -ECANCELED && r != -EPIPE && !c->s->gone) {
+        leftovers_add(c->s->sup, c->s->id, NULL);
+        sandbox_forget(c->s);
+    }
     creation_done(c, c->r, &c->err);
 }
 

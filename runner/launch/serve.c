@@ -28,8 +28,8 @@ union control {
 };
 
 /* One message, and the first of the descriptors that came with it; *ret_count says how many those
- * were. Returns 1, 0 at the end, or negative. */
-static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count)
+ * were. Returns 1, 0 at the end, or negative. *ret_full: some came, and we had no room for them. */
+static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count, bool *ret_full)
 {
     union control control;
     char byte[8];
@@ -61,8 +61,10 @@ static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count)
             (*ret_count)++;
         }
     }
-    /* The kernel has closed those that found no room. */
-    if ((hdr.msg_flags & MSG_CTRUNC) != 0)
+    /* The kernel has closed those that found no room: behind others because there are too many,
+     * else because our own table is full. */
+    *ret_full = (hdr.msg_flags & MSG_CTRUNC) != 0 && *ret_count < REQUEST_FDS_MAX;
+    if ((hdr.msg_flags & MSG_CTRUNC) != 0 && !*ret_full)
         *ret_count = REQUEST_FDS_MAX + 1;
     return n > 0;
 }
@@ -225,7 +227,7 @@ static int answer(int sock, const struct answer *a)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count,
+static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned fd_count, bool full,
                    struct answer *a)
 {
     auto_free char *data = NULL;
@@ -234,7 +236,11 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
     size_t len = 0;
     int r;
 
-    if (fd_count > REQUEST_FDS_MAX)
+    if (full)
+        r = err_set(
+            &err, -EMFILE,
+            "request: the launcher has no descriptors left (raise the limit of open files)");
+    else if (fd_count > REQUEST_FDS_MAX)
         r = err_set(&err, -EPROTO, "request: too many descriptors came with it");
     else
         r = read_request(fds[0], &data, &len, &err);
@@ -257,11 +263,12 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
         struct answer a = {.fd_count = 0};
         int fds[REQUEST_FDS_MAX], r;
         unsigned fd_count;
+        bool full = false;
 
-        r = receive(sock, fds, &fd_count);
+        r = receive(sock, fds, &fd_count, &full);
         removal_reap(l);
         if (r > 0)
-            handle(l, fds, fd_count, &a);
+            handle(l, fds, fd_count, full, &a);
         for (int i = 0; i < REQUEST_FDS_MAX; i++)
             if (fds[i] >= 0)
                 (void)close(fds[i]);

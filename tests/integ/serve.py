@@ -219,8 +219,9 @@ class _Template:
 class Daemon:
     """A running `rind serve` in the test's own directories."""
 
-    def __init__(self, t, *options, start=True):
-        self.t, self.options, self.proc = t, list(options), None
+    def __init__(self, t, *options, start=True, within=()):
+        """within: a command line that executes the rest of its own (prlimit, setpriv …)."""
+        self.t, self.options, self.within, self.proc = t, list(options), list(within), None
         self.socket = t.path("rind.sock")
         self.log = t.path("serve.log")
         if start:
@@ -257,7 +258,7 @@ class Daemon:
 
     def _begin(self, log, env):
         self.proc = subprocess.Popen(
-            [RIND, "--state", self.t.state, "--runtime", self.t.runtime, "serve", "--socket", self.socket, *self.options],
+            [*self.within, RIND, "--state", self.t.state, "--runtime", self.t.runtime, "serve", "--socket", self.socket, *self.options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True)
         audit.started.add(self.proc.pid)
         self.t.cleanups.append(self.kill)
