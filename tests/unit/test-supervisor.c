@@ -9,7 +9,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -27,7 +29,19 @@
 #include "proto/rmtree.h"
 #include "tap.h"
 
-enum { DEADLINE_MS = 20000 };
+enum { DEADLINE_MS = 20000, YEAR = 366 * 24 * 3600 };
+
+/* What somebody has set the wall clock to. Every other clock is the kernel's. */
+static time_t wall_offset;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    long r = syscall(SYS_clock_gettime, id, t);
+
+    if (r == 0 && id == CLOCK_REALTIME)
+        t->tv_sec += wall_offset;
+    return (int)r;
+}
 
 struct world {
     char dir[64];
@@ -586,6 +600,93 @@ TEST(a_successor_takes_up)
     CHECK_INT(exec_code(&w, s, "echo again", out, sizeof(out)), 0);
     CHECK_STR(out, "again\n");
     drop(&a, s);
+    world_close(&w);
+    world_end(&w);
+}
+
+static uint64_t start_kept(struct world *w, struct sandbox *s, const char *script, int64_t timeout)
+{
+    struct watched x = {.w = w};
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    char sh[] = "/bin/sh", c[] = "-c";
+    char *copy = strdup(script);
+    char *argv[] = {sh, c, copy, NULL};
+    struct err err = ERR_NONE;
+    struct exec *e = NULL;
+    uint64_t id;
+
+    o.argv = argv;
+    o.keep = true;
+    o.timeout_ms = timeout;
+    CHECK_INT(exec_start(s, &o, &watch_events, &x, &e, &err), 0);
+    CHECK_STR(err.msg, "");
+    for (int i = 0; i < 1000 && !x.started; i++)
+        (void)uv_run(&w->loop, UV_RUN_ONCE);
+    CHECK(x.started);
+    id = exec_id(e);
+    exec_silence(e);
+    exec_unref(e);
+    free(copy);
+    return id;
+}
+
+static struct sandbox *again(struct world *w, const char *name)
+{
+    struct sandbox *s;
+
+    world_close(w);
+    world_open(w);
+    s = sandbox_find(w->sup, name);
+    CHECK(s != NULL);
+    if (s != NULL)
+        CHECK_STR(sandbox_state_name(sandbox_get_state(s)), "running");
+    return s;
+}
+
+/* Whoever sets the clock, whatever to: deadlines hold, ids go on, and what is written down can be
+ * read. */
+TEST(a_clock_that_is_set)
+{
+    static const time_t offsets[] = {-YEAR, -100 * (time_t)YEAR, 10 * (time_t)YEAR, 0};
+    struct world w = {.dir = ""};
+    struct answer a = {.w = &w};
+    struct sandbox_facts facts;
+    struct err err = ERR_NONE;
+    struct sandbox *s = NULL;
+    struct spec *spec;
+    uint64_t last = 0;
+    char out[64];
+
+    if (geteuid() != 0)
+        SKIP("needs root");
+    world_open(&w);
+    spec = spec_of("clock", sleep_argv);
+    CHECK_INT(spec_set_timeout(spec, "600", &err), 0);
+    CHECK_INT(sandbox_create(w.sup, spec, true, on_answer, &a, &s, &err), 0);
+    CHECK_INT(await(&a), 0);
+    for (size_t i = 0; s != NULL && i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        uint64_t id = start_kept(&w, s, "sleep 100", 60000);
+        const struct exec *e;
+
+        CHECK(id > last);
+        last = id;
+        wall_offset = offsets[i];
+        s = again(&w, "clock");
+        if (s == NULL)
+            break;
+        e = exec_find(s, id);
+        CHECK(e != NULL && exec_get_state(e) == EXEC_RUNNING);
+        sandbox_get_facts(s, &facts);
+        CHECK(facts.created_ms >= 0 && facts.started_ms >= 0);
+        CHECK_INT(exec_code(&w, s, "sleep 0.1; exit 9", out, sizeof(out)), 9);
+        CHECK_INT(sandbox_pause(s, on_answer, &a, &err), 0); /* written down, with this clock */
+        CHECK_INT(await(&a), 0);
+        CHECK_INT(sandbox_resume(s, on_answer, &a, &err), 0);
+        CHECK_INT(await(&a), 0);
+    }
+    wall_offset = 0;
+    if (s != NULL)
+        drop(&a, s);
     world_close(&w);
     world_end(&w);
 }
