@@ -176,6 +176,10 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
         (void)err_errno(err, error == ENOENT ? -EINVAL : -error, "user: look it up in the sandbox");
     } else if (msg->step == EXEC_STEP_CWD) {
         (void)err_errno(err, -error, "cwd: working directory");
+    } else if (msg->step == EXEC_STEP_FORK && error == ENOMEM) {
+        /* The kernel says the same of both. */
+        (void)err_set(err, -error, "'%s': fork: there is no memory, or the sandbox is about to end",
+                      e->command);
     } else {
         (void)err_errno(err, -error, "'%s': %s", e->command, exec_step_name(msg->step));
     }
