@@ -82,6 +82,17 @@ static int take_fds(struct msghdr *hdr, int fds[2])
     return count;
 }
 
+/* It was done, but what came of it found no room here: whoever asked must undo it. */
+static void no_room(struct launch_reply *reply, int fds[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            (void)close(take_fd(&fds[i]));
+    reply->code = -EMFILE;
+    (void)snprintf(reply->message, sizeof(reply->message),
+                   "the daemon has no descriptors left (raise its limit of open files)");
+}
+
 /* 1, 0 at the end, -EAGAIN, or another negative errno. */
 static int receive(struct launcher_client *c, struct launch_reply *reply, int fds[2])
 {
@@ -106,6 +117,8 @@ static int receive(struct launcher_client *c, struct launch_reply *reply, int fd
     if (n == 0)
         return 0;
     reply->message[sizeof(reply->message) - 1] = '\0';
+    if ((hdr.msg_flags & MSG_CTRUNC) != 0 && n == (ssize_t)sizeof(*reply))
+        no_room(reply, fds);
     return n == (ssize_t)sizeof(*reply) ? 1 : -EPROTO;
 }
 

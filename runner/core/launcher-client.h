@@ -11,7 +11,8 @@ struct launch_reply;
 struct launcher_client;
 
 /*
- * Called exactly once a request. r: 0, the launcher's negative errno, or -EPIPE when it is gone;
+ * Called exactly once a request. r: 0, the launcher's negative errno, -EMFILE also when the
+ * launcher has done it and its descriptors found no room here, or -EPIPE when it is gone;
  * err explains. fds: what came with the answer, -1 where nothing did; the callee takes one by
  * putting -1 in its place, the rest is closed.
  */

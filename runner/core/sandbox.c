@@ -431,6 +431,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
             sandbox_end_init(s); /* it runs, but nobody could use it, or find it after us */
     }
     if (r < 0) {
+        if (r == -EMFILE)
+            sandbox_end_init(s); /* perhaps it runs, and only its descriptors found no room */
         if (s->state == SANDBOX_REMOVING)
             sandbox_begin_removal(s);
         else if (r != -ECANCELED)
