@@ -270,18 +270,30 @@ struct daemon {
     struct route_set sets[NATIVE_SETS_MAX + 1];
     int listen_fd, notify_fd;
     bool stop_sandboxes, closing, lost;
+    bool served; /* no client is there any more */
 };
 
 static void stop(struct daemon *d);
+
+static void close_supervisor(void *data)
+{
+    struct daemon *d = data;
+
+    if (uv_is_closing((uv_handle_t *)&d->term))
+        return; /* told to stop twice */
+    supervisor_close(d->supervisor);
+    uv_close((uv_handle_t *)&d->term, NULL);
+    uv_close((uv_handle_t *)&d->interrupt, NULL);
+}
 
 static void on_server_closed(void *data)
 {
     struct daemon *d = data;
 
     native_done(&d->native);
-    supervisor_close(d->supervisor);
-    uv_close((uv_handle_t *)&d->term, NULL);
-    uv_close((uv_handle_t *)&d->interrupt, NULL);
+    d->served = true;
+    if (!d->stop_sandboxes || !supervisor_end_sandboxes(d->supervisor, close_supervisor, d))
+        close_supervisor(d);
 }
 
 static void close_server(struct daemon *d)
@@ -291,11 +303,14 @@ static void close_server(struct daemon *d)
 
 static void stop(struct daemon *d)
 {
+    if (d->closing && d->served)
+        close_supervisor(d); /* once more: without waiting for sandboxes */
     if (d->closing)
         return;
     d->closing = true;
     log_info("serve", "stops");
-    service_tell(d->notify_fd, "STOPPING=1\nSTATUS=stopping; sandboxes go on");
+    service_tell(d->notify_fd, d->stop_sandboxes ? "STOPPING=1\nSTATUS=stopping with all sandboxes"
+                                                 : "STOPPING=1\nSTATUS=stopping; sandboxes go on");
     close_server(d);
 }
 

@@ -81,7 +81,8 @@ static void take_up_state(struct sandbox *s)
         s->stop_again = stopping; /* somebody asked for it */
         return;
     }
-    s->state = s->has_exit ? SANDBOX_STOPPED : SANDBOX_CREATED;
+    /* One that was stopped has an init for its files, or for a start that was cut off. */
+    s->state = s->has_exit || s->state == SANDBOX_STOPPED ? SANDBOX_STOPPED : SANDBOX_CREATED;
     s->stop_again = stopping;
 }
 

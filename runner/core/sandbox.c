@@ -687,7 +687,7 @@ void sandbox_maybe_restart(struct sandbox *s)
     default:
         break;
     }
-    if (s->user_stopped || !s->has_exit || !wanted || s->sup->stopping) {
+    if (s->user_stopped || !s->has_exit || !wanted || s->sup->stopping || s->sup->ending) {
         if (s->spec->auto_remove && s->has_exit && !s->sup->stopping)
             (void)sandbox_remove(s, true, NULL, NULL, NULL);
         return;

@@ -59,6 +59,53 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     return r;
 }
 
+static void on_one_ended(void *data, int r, const struct err *err)
+{
+    struct supervisor *s = data;
+
+    (void)r;
+    (void)err; /* what cannot be stopped is taken up by the next supervisor */
+    if (--s->to_end == 0 && !s->stopping)
+        s->on_ended(s->ended_data);
+}
+
+/* Whether on_one_ended follows. */
+static bool end_one(struct supervisor *s, struct sandbox *sb)
+{
+    bool asked = sb->user_stopped;
+    int r;
+
+    if (sb->state == SANDBOX_CREATING)
+        return sandbox_remove(sb, true, on_one_ended, s, NULL) == 0;
+    if (sb->state == SANDBOX_STOPPED) { /* its init is for files; a restart that is due is not */
+        (void)uv_timer_stop(&sb->timer);
+        if (sb->channel == NULL || waiters_add(&sb->on_stopped, on_one_ended, s, NULL) < 0)
+            return false;
+        sandbox_end_init(sb);
+        return true;
+    }
+    r = sandbox_stop(sb, LIMIT_UNSET, on_one_ended, s, NULL);
+    if (r == 0 && !asked) {
+        sb->user_stopped = false;
+        sandbox_save_state(sb);
+    }
+    return r == 0;
+}
+
+bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data)
+{
+    if (s->stopping || s->adopting > 0)
+        return false;
+    s->ending = true;
+    s->on_ended = on_ended;
+    s->ended_data = data;
+    for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
+        next = sb->next;
+        s->to_end += end_one(s, sb);
+    }
+    return s->to_end > 0;
+}
+
 void supervisor_close(struct supervisor *s)
 {
     if (s == NULL || s->stopping)

@@ -2,6 +2,7 @@
 
 /* What all sandboxes share. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -40,6 +41,12 @@ struct supervisor_config {
 /* Makes it and begins to take up what is there. */
 int supervisor_new(const struct supervisor_config *config, struct supervisor **ret,
                    struct err *err);
+/*
+ * Stops every sandbox, each with its own signal and time, for a daemon that ends with them. None of
+ * them counts as stopped by a client: restart policies start them again with the next supervisor.
+ * True: on_ended follows from the loop. False: nothing runs, or not everything is taken up yet.
+ */
+bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data);
 /* Lets go of everything; sandboxes go on. The loop has to run until its handles are closed, then
  * supervisor_free. */
 void supervisor_close(struct supervisor *s);

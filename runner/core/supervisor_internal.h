@@ -26,6 +26,10 @@ struct supervisor {
     const char *tree;    /* borrowed */
     unsigned adopting;   /* answers of LAUNCH_ADOPT that are awaited at the start */
     bool stopping;
+    bool ending;     /* supervisor_end_sandboxes has been called: nothing is started again */
+    unsigned to_end; /* sandboxes that it waits for */
+    void (*on_ended)(void *data);
+    void *ended_data;
     void (*on_ready)(void *data); /* when every sandbox has been taken up */
     void (*on_gone)(void *data);  /* the launcher is gone */
     void *data;
