@@ -466,7 +466,8 @@ static void on_timeout(uv_timer_t *h)
     (void)exec_signal(e, SIGKILL, true);
 }
 
-/* Init does it, too, and also when we are not there; an init of an earlier rind does not. */
+/* For an init of an earlier rind, which does not know of it. This one's is first, and says that it
+ * was the time. */
 static int arm_timeout(struct exec *e, int64_t ms)
 {
     int r;
@@ -478,7 +479,7 @@ static int arm_timeout(struct exec *e, int64_t ms)
         return r;
     e->timeout.data = e;
     e->timer_open = true;
-    return uv_timer_start(&e->timeout, on_timeout, (uint64_t)ms, 0);
+    return uv_timer_start(&e->timeout, on_timeout, (uint64_t)ms + EXEC_TIMEOUT_SPARE_MS, 0);
 }
 
 static uint32_t flags_of(const struct exec_options *o)

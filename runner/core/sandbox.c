@@ -513,7 +513,8 @@ void sandbox_touch(struct sandbox *s)
 static void arm_hard_timeout(struct sandbox *s)
 {
     if (s->spec->timeout_ms != LIMIT_UNSET)
-        (void)uv_timer_start(&s->timer, on_hard_timeout, (uint64_t)s->spec->timeout_ms, 0);
+        (void)uv_timer_start(&s->timer, on_hard_timeout,
+                             (uint64_t)s->spec->timeout_ms + EXEC_TIMEOUT_SPARE_MS, 0);
 }
 
 void sandbox_goes_on(struct sandbox *s)

@@ -15,6 +15,8 @@
 
 enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
+enum { EXEC_TIMEOUT_SPARE_MS = 500 /* init has for an exec's end before we see to it */ };
+
 /* Somebody who waits for something to happen to a sandbox. */
 struct waiter {
     sandbox_cb cb;

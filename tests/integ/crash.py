@@ -19,6 +19,8 @@ from harness import wait_for
 from serve import Daemon
 
 MAIN = ["/bin/sh", "-c", "trap 'exit 33' TERM; while :; do sleep 0.05; done"]
+# Once the main process catches TERM (signal 15): before, a process 1 ignores it.
+ARMED = "while ! grep -q '^SigCgt:.*[4567cdef]...$' /proc/1/status; do sleep 0.01; done; exit 1"
 COUNTER = "i=0; while [ ! -e /stop ]; do i=$((i+1)); echo $i; echo e$i >&2; [ $((i % 20)) = 0 ] && sleep 0.02; done; exit 42"
 STABLE = ("created", "running", "paused", "stopped")
 CONTROL_WAIT = 15  # seconds for what a crash has interrupted to be carried on
@@ -140,13 +142,21 @@ class Worker(Client):
         if r.json["state"] != "running":
             self.wrong(f"started: {r}")
 
+    def armed(self):
+        r = self.want((200,), self.ask("POST", f"{self.path}/exec", {"cmd": ARMED}), "exec")
+        if r.json["exitCode"] != 1:
+            self.wrong(f"exec: {r}")
+
     def stop(self):
         before = self.settled()
+        if before["state"] == "running":
+            self.armed()
         r = self.want((200,), self.ask("POST", f"{self.path}/stop"), "stop")
         if before["state"] in ("running", "paused") and (r.json["state"], r.json["exitCode"]) != ("stopped", 33):
             self.wrong(f"stopped, exit code 33 wanted: {r}")
 
     def pause(self):
+        self.armed()
         self.want((200,), self.ask("POST", f"{self.path}/pause"), "pause")
 
     def resume(self):

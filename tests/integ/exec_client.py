@@ -90,6 +90,14 @@ class Upgraded:
         self.conn.close()
 
 
+def caught(d, path, number):
+    """Returns once the main process catches the signal: before, a process 1 ignores it."""
+    digit = "".join(f"{v:x}" for v in range(16) if v >> (number - 1) % 4 & 1)
+    behind = "." * ((number - 1) // 4)
+    script = f"while ! grep -q '^SigCgt:.*[{digit}]{behind}$' /proc/1/status; do sleep 0.01; done; exit 1"
+    return d.request("POST", f"{path}/exec", {"cmd": script, "timeoutMs": 1000 * LIMIT}, seconds=2 * LIMIT)
+
+
 def supervisor(d):
     """The pid of the daemon's confined half."""
     for pid in audit.descendants(d.proc.pid):
