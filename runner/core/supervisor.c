@@ -100,7 +100,7 @@ bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data)
     s->on_ended = on_ended;
     s->ended_data = data;
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
-        next = sb->next;
+        next = sb->all.next;
         s->to_end += end_one(s, sb);
     }
     return s->to_end > 0;

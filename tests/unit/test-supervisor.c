@@ -206,9 +206,10 @@ static struct spec *spec_of(const char *name, char *const argv[])
     return s;
 }
 
+static const struct sandbox_creator owner = {.uid = 0, .fd = -1};
+
 static struct sandbox *make(struct answer *a, const char *name, char *const argv[], bool start)
 {
-    static const struct sandbox_creator owner = {.uid = 0, .fd = -1};
     struct spec *spec = spec_of(name, argv);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
@@ -662,7 +663,7 @@ TEST(a_clock_that_is_set)
     world_open(&w);
     spec = spec_of("clock", sleep_argv);
     CHECK_INT(spec_set_timeout(spec, "600", &err), 0);
-    CHECK_INT(sandbox_create(w.sup, spec, true, on_answer, &a, &s, &err), 0);
+    CHECK_INT(sandbox_create(w.sup, spec, &owner, true, on_answer, &a, &s, &err), 0);
     CHECK_INT(await(&a), 0);
     for (size_t i = 0; s != NULL && i < sizeof(offsets) / sizeof(offsets[0]); i++) {
         uint64_t id = start_kept(&w, s, "sleep 100", 60000);
