@@ -22,20 +22,16 @@ struct attach_args {
     bool no_stdin;
 };
 
-static int on_keys(void *target, const struct opt *o, const char *text, struct err *err)
-{
-    (void)o;
-    return keys_parse(text, &((struct attach_args *)target)->attached.detach) < 0
-               ? err_set(err, -EINVAL, "\"%.64s\": write it as ctrl-p,ctrl-q", text)
-               : 0;
-}
-
 static const struct opt attach_rows[] = {
     {.name = "no-stdin",
      .set = opt_flag,
      .off = offsetof(struct attach_args, no_stdin),
      .help = "Do not pass standard input on"},
-    {.name = "detach-keys", .arg = "KEYS", .set = on_keys, .help = DETACH_HELP},
+    {.name = "detach-keys",
+     .arg = "KEYS",
+     .set = opt_detach_keys,
+     .off = offsetof(struct attach_args, attached.detach),
+     .help = DETACH_HELP},
     {0},
 };
 static const struct opt_group groups[] = {

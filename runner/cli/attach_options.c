@@ -1,6 +1,18 @@
 #include "cli/attach_options.h"
 
+#include <errno.h>
 #include <stdio.h>
+
+#include "base/err.h"
+
+int opt_detach_keys(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    struct keys *keys = (struct keys *)(void *)((char *)target + o->off);
+
+    return keys_parse(text, keys) < 0
+               ? err_set(err, -EINVAL, "\"%.64s\": write it as " DETACH_KEYS, text)
+               : 0;
+}
 
 void attached_explain(const struct attached_end *end, const char *name, long long timeout_ms)
 {

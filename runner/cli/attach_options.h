@@ -16,6 +16,9 @@ struct err;
     "Keys that leave a terminal and let the command go on: letters and ctrl-letters with commas "  \
     "between, or none (\"\"). Default: " DETACH_KEYS
 
+/* Puts such keys into the struct keys at the row's offset. */
+opt_handler opt_detach_keys;
+
 /* Says what ended the command beside itself, or that it was left: one line on stderr. timeout_ms:
  * the one it had, or 0. */
 void attached_explain(const struct attached_end *end, const char *name, long long timeout_ms);

@@ -11,10 +11,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/frames.h"
@@ -65,14 +65,6 @@ struct attached {
     bool input_open, input_over, input_sent, detached, hung_up;
     int64_t deadline; /* of the hang-up, or of the detaching; 0 = none */
 };
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* ---- making ---- */
 
@@ -206,7 +198,7 @@ static void check_hangup(struct attached *a)
         return;
     a->hung_up = true;
     want_signal(a, SIGHUP);
-    a->deadline = monotonic_ms() + HANGUP_GRACE_MS;
+    a->deadline = clock_mono_ms() + HANGUP_GRACE_MS;
 }
 
 static void end_input(struct attached *a)
@@ -237,7 +229,7 @@ static void read_input(struct attached *a)
     if (keys_filter(&a->keys, bytes, (size_t)n, a->up + EXEC_FRAME_HEAD, &len)) {
         a->detach = true;
         a->input_open = false;
-        a->deadline = monotonic_ms() + DETACH_MS;
+        a->deadline = clock_mono_ms() + DETACH_MS;
     }
     if (len == 0)
         return;
@@ -410,7 +402,7 @@ static void prepare(struct attached *a, struct pollfd p[AT_COUNT])
 
 static int timeout_of(const struct attached *a)
 {
-    int64_t left = a->deadline - monotonic_ms();
+    int64_t left = a->deadline - clock_mono_ms();
 
     if (a->deadline == 0)
         return -1;
@@ -419,7 +411,7 @@ static int timeout_of(const struct attached *a)
 
 static void check_deadline(struct attached *a)
 {
-    if (a->deadline == 0 || monotonic_ms() < a->deadline || !a->hung_up)
+    if (a->deadline == 0 || clock_mono_ms() < a->deadline || !a->hung_up)
         return;
     a->deadline = 0;
     want_signal(a, SIGKILL);
@@ -452,7 +444,7 @@ static int turn(struct attached *a, struct err *err)
         send_up(a);
     if ((p[AT_SOCK].revents & (POLLIN | POLLHUP | POLLERR)) != 0 && a->in_len == 0)
         r = receive(a, err);
-    if (a->detached && (r == -ECONNRESET || (a->deadline != 0 && monotonic_ms() >= a->deadline)))
+    if (a->detached && (r == -ECONNRESET || (a->deadline != 0 && clock_mono_ms() >= a->deadline)))
         return 1;
     return r;
 }
@@ -538,7 +530,7 @@ static void forget_connection(struct attached *a)
 
 static int come_back(struct attached *a, const char *again, bool own, struct err *err)
 {
-    int64_t end = monotonic_ms() + AGAIN_MS;
+    int64_t end = clock_mono_ms() + AGAIN_MS;
     struct err why = ERR_NONE;
     int r;
 
@@ -547,7 +539,7 @@ static int come_back(struct attached *a, const char *again, bool own, struct err
         r = ask_again(a, again, own, &why);
         if (r == 0 || !is_worth_trying(r))
             break;
-    } while (monotonic_ms() < end && !is_impatient(a));
+    } while (clock_mono_ms() < end && !is_impatient(a));
     if (r < 0)
         return err_set(err, r, "the connection to the daemon was lost, and not found again: %s",
                        why.msg);

@@ -10,7 +10,7 @@
  *
  *     attached_new(&options, &a, err);        from here on signals are ours to pass on
  *     client_send(…CLIENT_UPGRADE…), client_head(…)
- *     attached_run(a, &c, again, &end, err);
+ *     attached_run(a, c, again, own, &end, err);
  */
 
 #include <stdbool.h>
@@ -48,8 +48,8 @@ static inline void attached_free_auto_(struct attached **a)
 /*
  * After client_head of an upgrade: moves everything until the command has ended and all its output
  * is written. again: the target to attach to it again with ({"own":…} by `own`), when the
- * connection is lost; *c is then another client. 0 and *ret; negative: ret->status is what to exit
- * with all the same (126, 127, 125).
+ * connection is lost. 0 and *ret; negative: ret->status is what to exit with all the same (126,
+ * 127, 125).
  */
 int attached_run(struct attached *a, struct client *c, const char *again, bool own,
                  struct attached_end *ret, struct err *err);

@@ -47,14 +47,6 @@ static int on_timeout(void *target, const struct opt *o, const char *text, struc
     return parse_duration("timeout", text, &((struct exec_args *)target)->timeout_ms, err);
 }
 
-static int on_keys(void *target, const struct opt *o, const char *text, struct err *err)
-{
-    (void)o;
-    return keys_parse(text, &((struct exec_args *)target)->attached.detach) < 0
-               ? err_set(err, -EINVAL, "\"%.64s\": write it as ctrl-p,ctrl-q", text)
-               : 0;
-}
-
 /* clang-format off */
 static const struct opt exec_options[] = {
     { .name = "interactive", .letter = 'i', .set = opt_flag,
@@ -75,9 +67,12 @@ static const struct opt exec_options[] = {
       .help = "Run the command as USER (default: as the sandbox's own)" },
     { .name = "timeout",     .arg = "TIME", .set = on_timeout,
       .help = "Kill the command, and all that it has started, after TIME" },
-    { .name = "detach",      .letter = 'd', .set = opt_flag, .off = offsetof(struct exec_args, detach),
-      .help = "Print the command's id as soon as it runs, and let it go on; rind attach takes it up" },
-    { .name = "detach-keys", .arg = "KEYS", .set = on_keys, .help = DETACH_HELP },
+    { .name = "detach",      .letter = 'd', .set = opt_flag,
+      .off = offsetof(struct exec_args, detach),
+      .help = "Print the command's id as soon as it runs, and let it go on; rind attach takes it "
+              "up" },
+    { .name = "detach-keys", .arg = "KEYS", .set = opt_detach_keys,
+      .off = offsetof(struct exec_args, attached.detach), .help = DETACH_HELP },
     {0},
 };
 /* clang-format on */

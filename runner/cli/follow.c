@@ -2,21 +2,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/client.h"
 #include "cli/remote.h"
 
 enum { AGAIN_MS = 30000, AGAIN_PAUSE_MS = 50 };
-
-static int64_t monotonic_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* One connection, to its end. *ret_any: something came. */
 static int follow_once(const struct remote *r, const char *target, struct event_stream *s,
@@ -64,11 +56,11 @@ int follow(const struct remote *r, const char *target, const char *last_id, even
         code = follow_once(r, target, &s, fn, data, &any, err);
         began |= any;
         if (any)
-            end = monotonic_ms() + AGAIN_MS;
+            end = clock_mono_ms() + AGAIN_MS;
         if (code == FOLLOW_END)
             code = 0;
         /* A daemon that was never there is no daemon that is being restarted. */
-        if (code == 0 || !began || monotonic_ms() >= end ||
+        if (code == 0 || !began || clock_mono_ms() >= end ||
             (!client_is_lost(code) && code != -ENOENT && code != -ECONNREFUSED) ||
             (code == -ENOENT && any))
             break;

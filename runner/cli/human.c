@@ -65,11 +65,3 @@ const char *human_ago(const char *time, int64_t now_ms, char buf[HUMAN_MAX])
     }
     return human_seconds((now_ms - then) / 1000, buf);
 }
-
-int64_t human_now_ms(void)
-{
-    struct timespec t;
-
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}

@@ -15,4 +15,3 @@ const char *human_seconds(int64_t seconds, char buf[HUMAN_MAX]);
 const char *human_ago(const char *time, int64_t now_ms, char buf[HUMAN_MAX]);
 /* "2006-01-02T15:04:05.678Z" in milliseconds since 1970; -1. */
 int64_t human_parse_time(const char *time);
-int64_t human_now_ms(void);

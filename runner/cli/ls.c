@@ -5,6 +5,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
 #include "cli/listing.h"
@@ -76,7 +77,7 @@ int list_print(const json_t *list)
 {
     static const char *const titles[] = {"ID", "NAME", "STATUS", "CREATED", "RESTARTS", NULL};
     auto_table struct table *t = table_new(titles);
-    int64_t now = human_now_ms();
+    int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX];
     json_t *s;
     size_t i;

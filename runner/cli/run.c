@@ -13,14 +13,6 @@
 #include "cli/spec_options.h"
 #include "spec/spec.h"
 
-static int on_keys(void *target, const struct opt *o, const char *text, struct err *err)
-{
-    (void)o;
-    return keys_parse(text, &((struct sandbox_args *)target)->attached.detach) < 0
-               ? err_set(err, -EINVAL, "\"%.64s\": write it as ctrl-p,ctrl-q", text)
-               : 0;
-}
-
 /* clang-format off */
 static const struct opt daemon_options[] = {
     { .name = "alone",  .set = opt_flag, .off = offsetof(struct sandbox_args, alone),
@@ -29,10 +21,12 @@ static const struct opt daemon_options[] = {
       .off = offsetof(struct sandbox_args, remote.socket),
       .help = "Run by the daemon that has this socket; without it by the one of $RIND_SOCKET or of "
               "the runtime directory, if it is there" },
-    { .name = "detach", .letter = 'd', .set = opt_flag, .off = offsetof(struct sandbox_args, detach),
+    { .name = "detach", .letter = 'd', .set = opt_flag,
+      .off = offsetof(struct sandbox_args, detach),
       .help = "Print the sandbox's id as soon as the command runs, and let it go on; needs the "
               "daemon" },
-    { .name = "detach-keys", .arg = "KEYS", .set = on_keys, .help = DETACH_HELP },
+    { .name = "detach-keys", .arg = "KEYS", .set = opt_detach_keys,
+      .off = offsetof(struct sandbox_args, attached.detach), .help = DETACH_HELP },
     {0},
 };
 /* clang-format on */
