@@ -47,6 +47,7 @@ TEST(lookup)
     struct supervisor sup = {.loop = &loop};
     struct sandbox *all[4];
 
+    sup.sandboxes_end = &sup.sandboxes;
     CHECK_INT(uv_loop_init(&loop), 0);
     all[0] = make(&sup, "abcd000000000001", "abcd000000000001");
     all[1] = make(&sup, "abcd000000000002", "web");
