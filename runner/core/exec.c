@@ -243,6 +243,7 @@ static void on_no_slot(struct exec *e)
     e->attaching = false;
     (void)err_set(&err, -ESTALE, "exec: the sandbox's init keeps nothing of it any more");
     tell_failed(e, &err, STATUS_RIND);
+    exec_tell_owner(e);
 }
 
 /* One that was not taken from an earlier attachment makes room. */
@@ -316,6 +317,8 @@ static void on_wrong_ends(struct exec *e, bool first, int count)
         end_failed(e, &err, STATUS_RIND);
     else
         tell_failed(e, &err, STATUS_RIND);
+    if (!first)
+        exec_tell_owner(e);
 }
 
 static void on_started(struct exec *e, const struct imsg *msg, int *fds, int count)
@@ -380,8 +383,10 @@ static void on_exited(struct exec *e, int status)
     stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
     emit(e, "exec_exit", more);
-    exec_tell_owner(e);
-    /* Who is attaching hears of it when the ends are there: started comes first. */
+    /* Who is attaching, and its owner, who ends init, hear of it when the ends are there: started
+     * comes first. */
+    if (!e->attaching)
+        exec_tell_owner(e);
     if (e->events.exited != NULL && !e->attaching)
         e->events.exited(e->data, e);
     sandbox_exec_ended(e->sandbox);
