@@ -250,6 +250,6 @@ install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 clean:
-	rm -rf build
+	rm -rf build clients/node/dist clients/node/node_modules clients/node/src/api-types.ts
 
 -include $(shell [ -d build ] && find build -type f -name '*.d')

@@ -1,0 +1,111 @@
+// Starting `rind serve` where none runs.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, openSync, closeSync, readFileSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RindConnectionError } from './errors';
+
+export interface StartOptions {
+  /** The program; `rind` of PATH when absent. */
+  rind?: string;
+  /** Its state and runtime directories; its own defaults when absent. */
+  stateDir?: string;
+  runtimeDir?: string;
+  /** Its configuration file. */
+  config?: string;
+  /** More arguments of `rind serve`. */
+  args?: readonly string[];
+  /** How long it may take; the first start unpacks its root file system. 30 s when absent. */
+  timeoutMs?: number;
+  /** Its log, appended to; a file in a temporary directory when absent. */
+  log?: string;
+}
+
+/** A daemon that this program has started. It outlives the program unless `stop()` is called. */
+export interface StartedDaemon {
+  readonly pid: number;
+  readonly log: string;
+  /** SIGTERM, and waits for its end. Sandboxes go on running. */
+  stop(): Promise<number | null>;
+}
+
+const POLL_MS = 20;
+
+/** Whether somebody listens. */
+export function listens(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const conn = connect(socket);
+    conn.on('connect', () => {
+      conn.destroy();
+      resolve(true);
+    });
+    conn.on('error', () => resolve(false));
+  });
+}
+
+function lastLines(log: string): string {
+  try {
+    return readFileSync(log, 'utf8').trim().split('\n').slice(-3).join('; ');
+  } catch {
+    return '';
+  }
+}
+
+function ended(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
+  return new Promise((resolve) => child.once('exit', resolve));
+}
+
+/**
+ * Starts it and waits until it listens. Where another program starts one at the same time, this one's refuses to run; then the
+ * other's is waited for, and the answer is null.
+ */
+export async function startDaemon(socket: string, options: StartOptions): Promise<StartedDaemon | null> {
+  const program = options.rind ?? 'rind';
+  const scratch = options.log === undefined ? mkdtempSync(join(tmpdir(), 'rind-serve-')) : undefined;
+  const log = options.log ?? join(scratch!, 'log');
+  const out = openSync(log, 'a', 0o600);
+  const args = [
+    ...(options.stateDir ? ['--state', options.stateDir] : []),
+    ...(options.runtimeDir ? ['--runtime', options.runtimeDir] : []),
+    'serve',
+    '--socket',
+    socket,
+    ...(options.config ? ['--config', options.config] : []),
+    ...(options.args ?? []),
+  ];
+  const child = spawn(program, args, { stdio: ['ignore', out, out], detached: true });
+  closeSync(out);
+  let failed: NodeJS.ErrnoException | undefined;
+  child.on('error', (error) => (failed = error));
+  child.unref();
+
+  const deadline = Date.now() + (options.timeoutMs ?? 30_000);
+  while (!(await listens(socket))) {
+    const gone = failed !== undefined || child.exitCode !== null || child.signalCode !== null;
+    if (gone && !/in use|already|another/.test(lastLines(log))) {
+      const why = failed ? `${program}: ${failed.code === 'ENOENT' ? 'there is no such program; install rind, or name it in `start.rind`' : failed.message}` : lastLines(log);
+      if (scratch) rmSync(scratch, { recursive: true, force: true });
+      throw new RindConnectionError(failed?.code ?? 'ECHILD', `could not start the rind daemon: ${why}`, socket);
+    }
+    if (Date.now() > deadline) {
+      if (!gone) child.kill('SIGTERM');
+      throw new RindConnectionError('ETIMEDOUT', `the rind daemon does not listen at ${socket} after ${options.timeoutMs ?? 30_000} ms; its log is ${log}`, socket);
+    }
+    await sleep(POLL_MS);
+  }
+  if (child.exitCode !== null) return null;
+  return {
+    pid: child.pid!,
+    log,
+    async stop() {
+      child.ref();
+      child.kill('SIGTERM');
+      const code = await ended(child);
+      if (scratch) rmSync(scratch, { recursive: true, force: true });
+      return code;
+    },
+  };
+}

@@ -1,0 +1,186 @@
+// HTTP/1.1 over the daemon's unix socket. Short requests share a few connections; streams have one each, which ends with them.
+import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import type { Socket } from 'node:net';
+import type { ReadableStream } from 'node:stream/web';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connectionError, replyError } from './errors';
+import { bodyBytes, bodyStream, pump } from './streams';
+
+export type QueryValue = string | number | boolean | Uint8Array | readonly string[] | undefined | null;
+
+export interface Call {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  path: string;
+  query?: Record<string, QueryValue> | undefined;
+  headers?: Record<string, string> | undefined;
+  /** Sent as JSON. */
+  json?: unknown;
+  /** Sent as it is; a stream is asked for by the daemon (100 Continue) before it is read. */
+  body?: Uint8Array | ReadableStream<Uint8Array | string> | undefined;
+  signal?: AbortSignal | undefined;
+  /** A connection of its own: for replies without an end. */
+  stream?: boolean | undefined;
+}
+
+export interface Reply {
+  status: number;
+  headers: IncomingMessage['headers'];
+  body: ReadableStream<Uint8Array>;
+  /** Closes the connection, whoever reads the body. */
+  close: () => void;
+}
+
+export interface Upgraded {
+  socket: Socket;
+  head: Buffer;
+  headers: IncomingMessage['headers'];
+}
+
+const MAX_SOCKETS = 64; // connections that short requests share; the daemon serves 1024, 768 to one user
+const FREE_MS = 20_000; // after which an idle one is closed: well below the daemon's own limit, so that the two never cross
+const REPLY_MAX = 256 << 20; // bytes of a JSON reply
+const CONNECT_TRIES = 40; // while the daemon's queue of connections is full (EAGAIN), each up to 50 ms apart
+
+/** Percent-encodes text as UTF-8, or bytes as they are. */
+export function encode(value: string | Uint8Array): string {
+  if (typeof value === 'string') return encodeURIComponent(value);
+  return Array.from(value, (b) => `%${b.toString(16).padStart(2, '0')}`).join('');
+}
+
+/** By its shape: a stream of another realm is one, too. */
+export function isStream(value: unknown): value is ReadableStream<Uint8Array | string> {
+  return typeof (value as { getReader?: unknown } | null | undefined)?.getReader === 'function';
+}
+
+function target(call: Call): string {
+  const pairs: string[] = [];
+  for (const [name, value] of Object.entries(call.query ?? {})) {
+    if (value === undefined || value === null) continue;
+    const all = Array.isArray(value) ? (value as readonly string[]) : [value as string | number | boolean | Uint8Array];
+    for (const one of all) pairs.push(`${name}=${one instanceof Uint8Array ? encode(one) : encode(String(one))}`);
+  }
+  return pairs.length > 0 ? `${call.path}?${pairs.join('&')}` : call.path;
+}
+
+export class Transport {
+  private readonly agent = new Agent({ keepAlive: true, maxSockets: MAX_SOCKETS, timeout: FREE_MS });
+
+  constructor(readonly socketPath: string) {}
+
+  /** Closes idle connections; requests that are under way go on. */
+  close(): void {
+    this.agent.destroy();
+  }
+
+  private fail(error: unknown, call: Call, connected: boolean): Error {
+    if (call.signal?.aborted) return call.signal.reason instanceof Error ? call.signal.reason : new Error(String(call.signal.reason));
+    return connectionError(error, this.socketPath, connected);
+  }
+
+  private open(call: Call, extra: Record<string, string>): ClientRequest {
+    const headers: Record<string, string | number> = { Host: 'rind', ...extra, ...call.headers };
+    let body: Uint8Array | undefined;
+    if (call.json !== undefined) {
+      body = Buffer.from(JSON.stringify(call.json));
+      headers['Content-Type'] = 'application/json';
+    } else if (call.body instanceof Uint8Array) {
+      body = call.body;
+      headers['Content-Type'] ??= 'application/octet-stream';
+    } else if (call.body) {
+      headers['Content-Type'] ??= 'application/octet-stream';
+      headers['Expect'] = '100-continue';
+    }
+    if (body) headers['Content-Length'] = body.byteLength;
+    const own = call.stream || isStream(call.body);
+    const options: RequestOptions = { socketPath: this.socketPath, method: call.method, path: target(call), headers };
+    options.agent = own ? false : this.agent;
+    if (call.signal) options.signal = call.signal;
+    const req = httpRequest(options);
+    if (body) req.end(body);
+    else if (isStream(call.body)) this.send(req, call.body);
+    else req.end();
+    return req;
+  }
+
+  /** Sends a stream once it is asked for; an answer that comes before cancels it. */
+  private send(req: ClientRequest, source: ReadableStream<Uint8Array | string>): void {
+    let begun = false;
+    const refuse = () => {
+      if (begun) return;
+      begun = true;
+      void source.cancel(new Error('it was not asked for')).catch(() => undefined);
+    };
+    req.on('continue', () => {
+      begun = true;
+      pump(source, req).catch((error: unknown) => req.destroy(error as Error));
+    });
+    req.on('response', refuse).on('error', refuse);
+    req.flushHeaders();
+  }
+
+  private once(call: Call, extra: Record<string, string>): Promise<{ res: IncomingMessage; socket?: Socket; head?: Buffer }> {
+    return new Promise((resolve, reject) => {
+      if (call.signal?.aborted) {
+        reject(this.fail(undefined, call, false));
+        return;
+      }
+      const req = this.open(call, extra);
+      let connected = false;
+      req.on('socket', (socket) => {
+        if (!socket.connecting) connected = true;
+        else socket.once('connect', () => (connected = true));
+      });
+      req.on('response', (res) => resolve({ res }));
+      req.on('upgrade', (res, socket, head) => resolve({ res, socket: socket as Socket, head }));
+      req.on('error', (error) => reject(Object.assign(this.fail(error, call, connected), { reused: req.reusedSocket })));
+    });
+  }
+
+  /** The reply's head. A connection that the daemon's restart had closed is not held against a request without effects. */
+  private async head(call: Call, extra: Record<string, string> = {}): ReturnType<Transport['once']> {
+    for (let tries = 0; ; tries++) {
+      try {
+        return await this.once(call, extra);
+      } catch (error) {
+        const e = error as { code?: string; reused?: boolean };
+        const stale = e.reused === true && call.method === 'GET' && (e.code === 'ECONNRESET' || e.code === 'EPIPE');
+        const full = e.code === 'EAGAIN' && !(isStream(call.body));
+        if (!(stale || full) || tries >= CONNECT_TRIES) throw error;
+        await sleep(Math.random() * 50, undefined, { signal: call.signal });
+      }
+    }
+  }
+
+  private reply(res: IncomingMessage, call: Call): Reply {
+    const body = bodyStream(res, (error) => this.fail(error, call, true));
+    return { status: res.statusCode ?? 0, headers: res.headers, body, close: () => res.destroy() };
+  }
+
+  /** Any reply below 400; others are thrown as RindError. */
+  async request(call: Call): Promise<Reply> {
+    const { res } = await this.head(call);
+    const reply = this.reply(res, call);
+    if (reply.status >= 400) throw replyError(reply.status, await this.text(reply));
+    return reply;
+  }
+
+  private async text(reply: Reply): Promise<string> {
+    return Buffer.from(await bodyBytes(reply.body, REPLY_MAX)).toString('utf8');
+  }
+
+  /** The JSON of a reply; undefined of one without a body. */
+  async json<T>(call: Call): Promise<T> {
+    const reply = await this.request(call);
+    const text = await this.text(reply);
+    return (text === '' ? undefined : JSON.parse(text)) as T;
+  }
+
+  /** The connection that an upgrade leaves. */
+  async upgrade(call: Call, protocol: string): Promise<Upgraded> {
+    const { res, socket, head } = await this.head({ ...call, stream: true }, { Connection: 'Upgrade', Upgrade: protocol });
+    if (socket && head) return { socket, head, headers: res.headers };
+    const reply = this.reply(res, call);
+    const text = await this.text(reply);
+    throw replyError(reply.status, text);
+  }
+}
