@@ -1,0 +1,220 @@
+// One sandbox by its name: found or made, started, and made anew when it has gone.
+import { createHash, randomBytes } from 'node:crypto';
+import type * as api from '../api-types';
+import { RindError } from '../errors';
+import type { Rind } from '../rind';
+import { ProviderMismatchError, SandboxSecurityError } from './errors';
+import type { SandboxOptions } from './types';
+
+export const WORKSPACE = '/workspace';
+export const LABEL_PROVIDER = 'rind.provider';
+export const LABEL_ID = 'rind.sandbox';
+const RESERVED = ['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers'];
+const TRIES = 5;
+const GONE_MS = 30_000; // for one that is being removed to be gone
+
+/** An id that the SDK would take. */
+export function checkId(id: string): string {
+  if (typeof id !== 'string' || id.length < 1 || id.length > 63)
+    throw new SandboxSecurityError('Sandbox ID must be 1-63 characters long.', 'INVALID_SANDBOX_ID_LENGTH');
+  if (id.startsWith('-') || id.endsWith('-'))
+    throw new SandboxSecurityError('Sandbox ID cannot start or end with hyphens (DNS requirement).', 'INVALID_SANDBOX_ID_HYPHENS');
+  if (RESERVED.includes(id.toLowerCase())) throw new SandboxSecurityError(`Reserved sandbox ID '${id}' is not allowed.`, 'RESERVED_SANDBOX_ID');
+  return id;
+}
+
+/**
+ * The sandbox's name for an id: the same where it can be. Other characters (upper case…), what could be the beginning of an id of
+ * rind's, and anything with two hyphens become `x--` and a digest; so two ids never have one name.
+ */
+export function boxName(id: string): string {
+  const same = /^[a-z0-9][a-z0-9_-]*$/.test(id) && !id.includes('--') && !/^[0-9a-f]{4,}$/.test(id);
+  return same ? id : `x--${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
+}
+
+/** `30s`, `10m`, `1h` or seconds, as milliseconds. */
+export function sleepMs(value: string | number): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(String(value).trim());
+  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[match?.[2] ?? 's'];
+  const ms = match && unit ? Math.round(Number(match[1]) * unit) : 0;
+  if (ms < 1) throw new TypeError(`sleepAfter: ${JSON.stringify(value)} is neither seconds nor text such as 30s, 10m or 1h`);
+  return ms;
+}
+
+export interface BoxSettings {
+  rind: Rind;
+  /** Who makes sandboxes here; those of others are refused. */
+  provider: string;
+  /** What each sandbox is made with: root file system, policy, limits, user, volumes… */
+  spec: Omit<api.SandboxCreate, 'name' | 'start' | 'command'>;
+}
+
+export class Box {
+  readonly name: string;
+  /** Distinguishes this client from others of the same sandbox. */
+  readonly client = randomBytes(6).toString('hex');
+  /** Of setEnvVars: for sessions that are made later, and for commands without one. */
+  env: Record<string, string> = {};
+  options: SandboxOptions;
+
+  private current: Promise<string> | undefined;
+  private readonly onGone: Array<() => void> = [];
+
+  constructor(readonly id: string, readonly settings: BoxSettings, options: SandboxOptions) {
+    this.name = boxName(id);
+    this.options = options;
+  }
+
+  get rind(): Rind {
+    return this.settings.rind;
+  }
+
+  /** Called whenever the sandbox is found to be gone or stopped: what was in it is lost. */
+  whenGone(forget: () => void): void {
+    this.onGone.push(forget);
+  }
+
+  forget(): void {
+    this.current = undefined;
+    for (const forget of this.onGone) forget();
+  }
+
+  /** The running sandbox's id in rind. */
+  ensure(): Promise<string> {
+    if (!this.current) {
+      const found = this.open();
+      this.current = found;
+      found.catch(() => {
+        if (this.current === found) this.current = undefined;
+      });
+    }
+    return this.current;
+  }
+
+  /** Does something in the sandbox; where that has gone or stopped meanwhile, in one that is made or started anew. */
+  async use<T>(what: (id: string) => Promise<T>): Promise<T> {
+    const id = await this.ensure();
+    try {
+      return await what(id);
+    } catch (error) {
+      if (!(await this.hasGone(error, id))) throw error;
+      this.forget();
+      return what(await this.ensure());
+    }
+  }
+
+  /** Whether an error was that the sandbox is not there or does not run. Then what failed had no effect. */
+  private async hasGone(error: unknown, id: string): Promise<boolean> {
+    if (!(error instanceof RindError) || (error.status !== 404 && error.status !== 409 && error.status !== 410)) return false;
+    const now = await this.inspect(id);
+    return now === undefined || now.state !== 'running';
+  }
+
+  /** The sandbox of exactly this name or id: the API would also take a prefix of an id. */
+  async inspect(nameOrId: string): Promise<api.Sandbox | undefined> {
+    try {
+      const box = await this.rind.inspectSandbox(nameOrId);
+      return box.name === nameOrId || box.id === nameOrId ? box : undefined;
+    } catch (error) {
+      if (error instanceof RindError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  private async open(): Promise<string> {
+    for (let tries = 1; ; tries++) {
+      const box = (await this.inspect(this.name)) ?? (await this.create());
+      if (box) {
+        this.check(box);
+        const running = await this.run(box);
+        if (running) return box.id;
+      }
+      if (tries === TRIES) throw new RindError({ code: 'EAGAIN', message: `sandbox '${this.id}' comes and goes: ${box?.state ?? 'gone'} (${box?.error ?? 'no error'})` }, 503);
+    }
+  }
+
+  private check(box: api.Sandbox): void {
+    const provider = box.labels[LABEL_PROVIDER] ?? null;
+    if (provider !== this.settings.provider || box.labels[LABEL_ID] !== this.id) throw new ProviderMismatchError(this.id, provider, this.settings.provider);
+  }
+
+  /** Brings it to run; false where it has gone instead. */
+  private async run(box: api.Sandbox): Promise<boolean> {
+    switch (box.state) {
+      case 'running':
+        return true;
+      case 'paused':
+        return (await this.rind.resumeSandbox(box.id)) !== undefined;
+      case 'removing':
+        await this.removed(box.id);
+        return false;
+      case 'broken':
+        throw new RindError({ code: 'EIO', message: `sandbox '${this.id}' is broken: its files cannot be read; destroy() it to have a new one` }, 500);
+      default:
+        return this.start(box.id);
+    }
+  }
+
+  private async start(id: string): Promise<boolean> {
+    try {
+      await this.rind.makeDirectory(id, WORKSPACE, { recursive: true });
+      return (await this.rind.startSandbox(id)) !== undefined;
+    } catch (error) {
+      // Another client has started or removed it.
+      if (error instanceof RindError && (error.status === 404 || error.status === 409)) return (await this.inspect(id))?.state === 'running';
+      throw error;
+    }
+  }
+
+  private async removed(id: string): Promise<void> {
+    const deadline = Date.now() + GONE_MS;
+    while ((await this.inspect(id))?.state === 'removing') {
+      if (Date.now() > deadline) throw new RindError({ code: 'EBUSY', message: `sandbox '${this.id}' is being removed, and is not gone after ${GONE_MS} ms` }, 409);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** Undefined where another client was faster. */
+  private async create(): Promise<api.Sandbox | undefined> {
+    const { spec, provider } = this.settings;
+    const { keepAlive, sleepAfter, labels } = this.options;
+    try {
+      return await this.rind.createSandbox({
+        init: true,
+        cwd: WORKSPACE,
+        ...spec,
+        name: this.name,
+        command: ['/bin/sh', '-c', 'while :; do sleep 86400; done'],
+        env: { LANG: 'C.UTF-8', ...(spec.env as Record<string, string> | undefined) },
+        labels: { ...spec.labels, ...labels, [LABEL_PROVIDER]: provider, [LABEL_ID]: this.id },
+        inactivityTimeoutMs: keepAlive ? null : sleepMs(sleepAfter ?? '10m'),
+      });
+    } catch (error) {
+      if (error instanceof RindError && error.code === 'EEXIST') return undefined;
+      throw error;
+    }
+  }
+
+  /** Removes it with everything in it. That of another provider is refused. */
+  async destroy(): Promise<void> {
+    const box = await this.inspect(this.name);
+    if (box) {
+      this.check(box);
+      try {
+        await this.rind.deleteSandbox(box.id, { force: true });
+      } catch (error) {
+        if (!(error instanceof RindError && error.status === 404)) throw error;
+      }
+    }
+    this.forget();
+  }
+
+  async stop(): Promise<void> {
+    const box = await this.inspect(this.name);
+    if (box) {
+      this.check(box);
+      if (box.state !== 'stopped') await this.rind.stopSandbox(box.id);
+    }
+    this.forget();
+  }
+}

@@ -1,0 +1,49 @@
+// getSandbox(): which sandboxes there are, and with what they are made.
+import { Rind } from '../rind';
+import { checkId, type BoxSettings } from './box';
+import { Sandbox } from './sandbox';
+import type { SandboxOptions } from './types';
+
+export interface NamespaceOptions {
+  /** The daemon; that of RIND_SOCKET, or the user's, or the system's when absent. */
+  rind?: Rind;
+  /** Who makes sandboxes: those of others are refused. `rind` when absent. */
+  provider?: string;
+  /** What each sandbox is made with: `rootfs`, `policy`, `limits`, `env`, `user`, `volumes`… */
+  spec?: BoxSettings['spec'];
+}
+
+/** What stands where a Worker has its binding: `env.Sandbox`. */
+export class SandboxNamespace {
+  private readonly settings: BoxSettings;
+  private readonly sandboxes = new Map<string, Sandbox>();
+
+  constructor(options: NamespaceOptions = {}) {
+    this.settings = { rind: options.rind ?? new Rind(), provider: options.provider ?? 'rind', spec: options.spec ?? {} };
+  }
+
+  get rind(): Rind {
+    return this.settings.rind;
+  }
+
+  /** The sandbox of an id. The same object for the same id, so that its sessions are one. */
+  get(id: string, options: SandboxOptions = {}): Sandbox {
+    const effective = options.normalizeId ? checkId(id).toLowerCase() : checkId(id);
+    const known = this.sandboxes.get(effective);
+    if (known) return known.configure(options);
+    const made = new Sandbox(effective, this.settings, options);
+    this.sandboxes.set(effective, made);
+    return made;
+  }
+}
+
+let usual: SandboxNamespace | undefined;
+
+/** `getSandbox('name')`, or with a namespace as in a Worker: `getSandbox(env.Sandbox, 'name')`. */
+export function getSandbox(id: string, options?: SandboxOptions): Sandbox;
+export function getSandbox(namespace: SandboxNamespace, id: string, options?: SandboxOptions): Sandbox;
+export function getSandbox(first: string | SandboxNamespace, second?: string | SandboxOptions, third?: SandboxOptions): Sandbox {
+  if (typeof first === 'string') return (usual ??= new SandboxNamespace()).get(first, second as SandboxOptions | undefined);
+  if (!(first instanceof SandboxNamespace)) throw new TypeError('getSandbox: the namespace must be a SandboxNamespace of this package');
+  return first.get(second as string, third);
+}

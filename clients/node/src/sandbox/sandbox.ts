@@ -1,0 +1,309 @@
+// The sandbox and its sessions, with the methods of the 0.x SDK.
+import type { ReadableStream } from 'node:stream/web';
+import { Box, type BoxSettings } from './box';
+import { events, execute, notBegun } from './collect';
+import { NotSupportedError, SandboxError } from './errors';
+import { Files } from './files';
+import { gitCheckout } from './git';
+import { Processes } from './processes';
+import { Session, checkVariable, quote, runAlone, variables, type Command, type Running, type SessionSettings } from './session';
+import { eventStream } from './sse';
+import type * as t from './types';
+
+const HEARTBEAT_MS = 30_000;
+
+const LATER = 'it is not there yet';
+const never = (method: string, why: string): Promise<never> => Promise.reject(new NotSupportedError(method, why));
+
+/** What a session and a sandbox have in common: commands, processes and files. */
+abstract class Commands {
+  protected readonly files: Files;
+  protected readonly processes: Processes;
+
+  constructor(protected readonly box: Box) {
+    this.files = new Files(box);
+    this.processes = new Processes(box);
+  }
+
+  /** The session of a call; undefined where each command has a shell of its own. */
+  protected abstract session(id?: string): Session | undefined;
+
+  async exec(command: string, options: t.ExecOptions = {}): Promise<t.ExecResult> {
+    return this.execIn(this.session(), command, options);
+  }
+
+  protected execIn(session: Session | undefined, command: string, options: t.ExecOptions): Promise<t.ExecResult> {
+    const start = (c: Command): Promise<Running> => (session ? session.run(c) : runAlone(this.box, c));
+    return execute(start, command, options, session?.id);
+  }
+
+  /** Server-sent events for parseSSEStream: start, stdout and stderr as they come, then complete or error. Runs beside other commands. */
+  async execStream(command: string, options: t.StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const session = this.session(options.sessionId);
+    const start = (): Promise<Running> => (session ? session.runBeside({ ...options, command }) : runAlone(this.box, { ...options, command }));
+    let running = await start().catch((error: unknown) => (notBegun(error) ? start() : Promise.reject(error)));
+    return eventStream(events(running, command, session?.id), () => running.cancel());
+  }
+
+  async startProcess(command: string, options: t.ProcessOptions = {}): Promise<t.Process> {
+    return this.processes.start(command, options, this.session(options.sessionId));
+  }
+
+  async listProcesses(sessionId?: string): Promise<t.Process[]> {
+    return this.processes.list(sessionId ?? this.session()?.id);
+  }
+
+  async getProcess(id: string, sessionId?: string): Promise<t.Process | null> {
+    return this.processes.get(id, sessionId ?? this.session()?.id);
+  }
+
+  async killProcess(id: string, signal?: string): Promise<void> {
+    return this.processes.kill(id, signal);
+  }
+
+  async killAllProcesses(): Promise<number> {
+    return this.processes.killAll();
+  }
+
+  async cleanupCompletedProcesses(): Promise<number> {
+    return this.processes.cleanup();
+  }
+
+  async getProcessLogs(id: string): Promise<{ stdout: string; stderr: string; processId: string }> {
+    return this.processes.getLogs(id);
+  }
+
+  async streamProcessLogs(id: string, options?: { signal?: AbortSignal }): Promise<ReadableStream<Uint8Array>> {
+    return this.processes.streamLogs(id, options);
+  }
+
+  async writeFile(path: string, content: string | ReadableStream<Uint8Array>, options?: { encoding?: string; sessionId?: string }): Promise<t.WriteFileResult> {
+    return this.files.writeFile(path, content, options);
+  }
+
+  readFile(path: string, options: { encoding: 'none'; sessionId?: string }): Promise<t.ReadFileStreamResult>;
+  readFile(path: string, options?: { encoding?: Exclude<t.FileEncoding, 'none'>; sessionId?: string }): Promise<t.ReadFileResult>;
+  async readFile(path: string, options: { encoding?: t.FileEncoding; sessionId?: string } = {}): Promise<t.ReadFileStreamResult | t.ReadFileResult> {
+    if (options.encoding === 'none') return this.files.readFile(path, { encoding: 'none' });
+    return this.files.readFile(path, { encoding: options.encoding });
+  }
+
+  async readFileStream(path: string, _options?: { sessionId?: string }): Promise<ReadableStream<Uint8Array>> {
+    return this.files.readFileStream(path);
+  }
+
+  async mkdir(path: string, options?: { recursive?: boolean; sessionId?: string }): Promise<t.MkdirResult> {
+    return this.files.mkdir(path, options);
+  }
+
+  async deleteFile(path: string, _sessionId?: string): Promise<t.DeleteFileResult> {
+    return this.files.deleteFile(path);
+  }
+
+  async renameFile(oldPath: string, newPath: string, _sessionId?: string): Promise<t.RenameFileResult> {
+    return this.files.renameFile(oldPath, newPath);
+  }
+
+  async moveFile(sourcePath: string, destinationPath: string, _sessionId?: string): Promise<t.MoveFileResult> {
+    return this.files.moveFile(sourcePath, destinationPath);
+  }
+
+  async listFiles(path: string, options?: t.ListFilesOptions): Promise<t.ListFilesResult> {
+    return this.files.listFiles(path, options);
+  }
+
+  async exists(path: string, _sessionId?: string): Promise<t.FileExistsResult> {
+    return this.files.exists(path);
+  }
+
+  async watch(path: string, options?: t.WatchOptions): Promise<ReadableStream<Uint8Array>> {
+    return this.files.watch(path, options);
+  }
+
+  async checkChanges(path: string, options?: t.CheckChangesOptions): Promise<t.CheckChangesResult> {
+    return this.files.checkChanges(path, options);
+  }
+
+  async gitCheckout(repoUrl: string, options: t.GitCheckoutOptions = {}): Promise<t.GitCheckoutResult> {
+    return gitCheckout((command, o) => this.execIn(this.session(options.sessionId), command, o), repoUrl, options);
+  }
+
+  /** Sets variables of the session for what follows; undefined unsets. */
+  async setEnvVars(envVars: Record<string, string | undefined>): Promise<void> {
+    const session = this.session();
+    const lines = Object.entries(envVars).map(([name, value]) => {
+      checkVariable(name);
+      return value === undefined || value === null ? `unset ${name}` : `export ${name}=${quote(String(value))}`;
+    });
+    if (!session || lines.length === 0) return;
+    const result = await this.execIn(session, lines.join('\n'), { origin: 'internal' });
+    if (!result.success) throw new SandboxError({ code: 'COMMAND_EXECUTION_ERROR', message: `variables could not be set: ${result.stderr.trim()}`, context: {}, httpStatus: 500 });
+  }
+
+  createCodeContext(_options?: unknown): Promise<never> {
+    return never('createCodeContext', LATER);
+  }
+  runCode(_code: string, _options?: unknown): Promise<never> {
+    return never('runCode', LATER);
+  }
+  runCodeStream(_code: string, _options?: unknown): Promise<never> {
+    return never('runCodeStream', LATER);
+  }
+  listCodeContexts(): Promise<never> {
+    return never('listCodeContexts', LATER);
+  }
+  deleteCodeContext(_contextId: string): Promise<never> {
+    return never('deleteCodeContext', LATER);
+  }
+  mountBucket(_bucket: string, _mountPath: string, _options: unknown): Promise<never> {
+    return never('mountBucket', LATER);
+  }
+  unmountBucket(_mountPath: string): Promise<never> {
+    return never('unmountBucket', LATER);
+  }
+  createBackup(_options: unknown): Promise<never> {
+    return never('createBackup', LATER);
+  }
+  restoreBackup(_backup: unknown): Promise<never> {
+    return never('restoreBackup', LATER);
+  }
+}
+
+/** A session of a sandbox: a shell of its own. */
+export class ExecutionSession extends Commands {
+  readonly id: string;
+
+  constructor(box: Box, private readonly own: Session) {
+    super(box);
+    this.id = own.id;
+  }
+
+  protected override session(): Session {
+    return this.own;
+  }
+}
+
+/** A sandbox by its id. Made with the first call that needs it. */
+export class Sandbox extends Commands {
+  readonly id: string;
+  private readonly sessions = new Map<string, Session>();
+  private readonly defaultId: string;
+  private heartbeat: NodeJS.Timeout | undefined;
+
+  constructor(id: string, settings: BoxSettings, private options: t.SandboxOptions) {
+    super(new Box(id, settings, options));
+    this.id = id;
+    this.defaultId = `sandbox-${id}`;
+    if (options.keepAlive) this.beat(true);
+  }
+
+  /** What later calls of getSandbox ask for. */
+  configure(options: t.SandboxOptions): this {
+    this.options = { ...this.options, ...options };
+    this.box.options = this.options;
+    if (options.keepAlive !== undefined) this.beat(options.keepAlive);
+    return this;
+  }
+
+  protected override session(id?: string): Session | undefined {
+    if (id === undefined && this.options.enableDefaultSession === false) return undefined;
+    return this.known(id ?? this.defaultId);
+  }
+
+  private known(id: string, settings: SessionSettings = {}): Session {
+    let session = this.sessions.get(id);
+    if (!session) this.sessions.set(id, (session = new Session(this.box, id, settings)));
+    return session;
+  }
+
+  /** The sandbox's id in rind, which the native client takes; starts it if need be. */
+  rindId(): Promise<string> {
+    return this.box.ensure();
+  }
+
+  override async setEnvVars(envVars: Record<string, string | undefined>): Promise<void> {
+    await super.setEnvVars(envVars);
+    const kept = { ...this.box.env, ...variables(envVars) };
+    for (const [name, value] of Object.entries(envVars)) if (value === undefined) delete kept[name];
+    this.box.env = kept;
+  }
+
+  async createSession(options: t.SessionOptions = {}): Promise<ExecutionSession> {
+    const id = options.id ?? `session-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`;
+    const exists = new SandboxError({ code: 'SESSION_ALREADY_EXISTS', message: `session '${id}' is there already`, context: { sessionId: id }, httpStatus: 409 });
+    if (id === '' || id.length > 255) throw new SandboxError({ code: 'VALIDATION_FAILED', message: 'a session id has 1 to 255 characters', context: {}, httpStatus: 400 });
+    if (this.sessions.get(id)?.begun) throw exists;
+    this.sessions.delete(id);
+    const session = this.known(id, { cwd: options.cwd, env: variables(options.env), commandTimeoutMs: options.commandTimeoutMs });
+    try {
+      if (await session.exists()) throw exists;
+      await session.start();
+    } catch (error) {
+      this.sessions.delete(id);
+      throw error;
+    }
+    return new ExecutionSession(this.box, session);
+  }
+
+  /** One that is not there begins with its first command. */
+  async getSession(sessionId: string): Promise<ExecutionSession> {
+    return new ExecutionSession(this.box, this.known(sessionId));
+  }
+
+  /** Ends its shell with everything that was started in it, except processes. */
+  async deleteSession(sessionId: string): Promise<t.SessionDeleteResult> {
+    if (sessionId === this.defaultId || sessionId === 'default')
+      throw new SandboxError({ code: 'VALIDATION_FAILED', message: `Cannot delete default session '${sessionId}'. Use sandbox.destroy() to terminate the sandbox.`, context: { sessionId }, httpStatus: 400 });
+    const session = this.known(sessionId);
+    this.sessions.delete(sessionId);
+    await session.end();
+    return { success: true, sessionId, timestamp: new Date().toISOString() };
+  }
+
+  /** Removes the sandbox with everything in it. The next call makes a new one. */
+  async destroy(): Promise<void> {
+    this.beat(false);
+    await this.box.destroy();
+    this.sessions.clear();
+    this.box.env = {};
+  }
+
+  /** Ends everything that runs in it; its files stay. The next call starts it. */
+  async stop(_signal?: string | number): Promise<void> {
+    await this.box.stop();
+  }
+
+  /** True: as long as this program runs, it is not stopped for being unused. */
+  async setKeepAlive(keepAlive: boolean): Promise<void> {
+    this.configure({ keepAlive });
+  }
+
+  /** Counts for the sandbox when it is next made. */
+  async setSleepAfter(sleepAfter: string | number): Promise<void> {
+    this.configure({ sleepAfter });
+  }
+
+  async setLabels(labels: Record<string, string>): Promise<void> {
+    this.configure({ labels });
+  }
+
+  async setContainerTimeouts(_timeouts: NonNullable<t.SandboxOptions['containerTimeouts']>): Promise<void> {
+    // A sandbox starts within milliseconds, or says why it does not.
+  }
+
+  async setTransport(_transport: NonNullable<t.SandboxOptions['transport']>): Promise<void> {
+    // There is one.
+  }
+
+  /** There is no placement of a local sandbox. */
+  async getContainerPlacementId(): Promise<string | null | undefined> {
+    return null;
+  }
+
+  private beat(on: boolean): void {
+    clearInterval(this.heartbeat);
+    this.heartbeat = undefined;
+    if (!on) return;
+    this.heartbeat = setInterval(() => void this.box.inspect(this.box.name).catch(() => undefined), HEARTBEAT_MS).unref();
+  }
+}

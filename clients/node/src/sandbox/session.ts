@@ -1,0 +1,344 @@
+// Sessions: a shell that stays in the sandbox, so that `cd` and variables hold from one command to the next. How it is done inside
+// stands in session-scripts.ts; here is who starts it, who waits, and what a time-out or an abort does.
+import { createHash } from 'node:crypto';
+import type { ReadableStream } from 'node:stream/web';
+import { RindError } from '../errors';
+import type { ExecConnection, ExecExit } from '../exec-connection';
+import { WORKSPACE, type Box } from './box';
+import { CommandTimeoutError, SandboxError, SessionTerminatedError } from './errors';
+import { INTERRUPT, OPEN, READY, RUN, SERVER, START } from './session-scripts';
+
+export type Input = string | Uint8Array | ReadableStream<Uint8Array>;
+
+export interface Command {
+  command: string;
+  cwd?: string | undefined;
+  env?: Record<string, string | undefined> | undefined;
+  timeout?: number | undefined;
+  stdin?: Input | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** A command that runs. `exit` is rejected with what stopped it: a time-out, an abort, the end of the shell. */
+export interface Running {
+  stdout: ReadableStream<Uint8Array>;
+  stderr: ReadableStream<Uint8Array>;
+  exit: Promise<ExecExit>;
+  /** Ends it and what it has started. */
+  cancel(): void;
+}
+
+export interface SessionSettings {
+  cwd?: string | undefined;
+  env?: Record<string, string> | undefined;
+  commandTimeoutMs?: number | undefined;
+}
+
+const ARGUMENT_MAX = 100_000; // bytes: the kernel takes 128 KiB in one argument; what is longer goes as a file
+const WATCH_MS = 2_000; // between two looks at a shell that has not answered: it may have been killed
+
+/** Text as one word of the shell. */
+export function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Variables without those that are undefined. A name that no shell could set is refused. */
+export function variables(env: Record<string, string | undefined> | undefined): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env ?? {})) {
+    checkVariable(name);
+    if (value !== undefined && value !== null) found[name] = String(value);
+  }
+  return found;
+}
+
+export function checkVariable(name: string): void {
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+    throw new SandboxError({ code: 'VALIDATION_FAILED', message: `${JSON.stringify(name)} is no name of a variable`, context: { name }, httpStatus: 400 });
+}
+
+/** What a command's own variables and directory need before it, and after it to be as they were. */
+function wrapped(command: Command): { before: string; after: string } {
+  const before: string[] = [];
+  const after: string[] = [];
+  for (const [name, value] of Object.entries(variables(command.env))) {
+    before.push(`unset __rind_o_${name}; [ ! "\${${name}+x}" ] || __rind_o_${name}=$${name}; export ${name}=${quote(value)}`);
+    after.push(`if [ "\${__rind_o_${name}+x}" ]; then ${name}=$__rind_o_${name}; unset __rind_o_${name}; else unset ${name}; fi`);
+  }
+  if (command.cwd !== undefined) {
+    before.push(`__rind_o=$PWD; cd -- ${quote(command.cwd)} || return`);
+    after.push('[ ! "${__rind_o+x}" ] || cd -- "$__rind_o"; unset __rind_o');
+  }
+  return { before: before.length > 0 ? `${before.join('\n')}\n` : '', after: after.join('\n') };
+}
+
+async function feed(run: ExecConnection, stdin: Input | undefined): Promise<void> {
+  try {
+    if (stdin !== undefined && typeof stdin !== 'string' && !(stdin instanceof Uint8Array)) {
+      await stdin.pipeTo(run.stdin);
+      return;
+    }
+    const writer = run.stdin.getWriter();
+    if (stdin !== undefined && stdin.length > 0) await writer.write(stdin);
+    await writer.close();
+  } catch {
+    // A command need not read its input; how it ended is what counts.
+  }
+}
+
+function timedOut(command: Command, timeout: number): CommandTimeoutError {
+  return new CommandTimeoutError({ command: command.command, timeout, stdout: '', stderr: '' });
+}
+
+/** Commands without a session: a shell each. */
+export async function runAlone(box: Box, command: Command): Promise<Running> {
+  const env = { ...box.env, ...variables(command.env) };
+  const argv = ['/bin/sh', '-c', 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$1"', 'rind', command.command];
+  const timeoutMs = command.timeout ?? null;
+  const run = await box.use((id) => box.rind.execStream(id, { argv, env, cwd: command.cwd ?? WORKSPACE, timeoutMs }, { signal: command.signal }));
+  void feed(run, command.stdin);
+  const exit = run.exit.then((end) => {
+    if (end.timedOut) throw timedOut(command, timeoutMs!);
+    return end;
+  });
+  exit.catch(() => undefined);
+  return { stdout: run.stdout, stderr: run.stderr, exit, cancel: () => run.close() };
+}
+
+export class Session {
+  private readonly dir: string;
+  private shell: Promise<string> | undefined; // its exec
+  private number = 0;
+  private tail: Promise<unknown> = Promise.resolve(); // of the commands in the foreground
+  private dead = false;
+
+  constructor(readonly box: Box, readonly id: string, readonly settings: SessionSettings) {
+    this.dir = `/dev/shm/.rind/${createHash('sha256').update(id).digest('hex').slice(0, 24)}`;
+    box.whenGone(() => (this.shell = undefined));
+  }
+
+  /** Whether its shell has been used, by this client. */
+  get begun(): boolean {
+    return this.shell !== undefined;
+  }
+
+  private async script(sandbox: string, text: string, args: string[], signal?: AbortSignal): Promise<string> {
+    const result = await this.box.rind.exec(sandbox, { argv: ['/bin/sh', '-c', text, 'rind', ...args] }, { signal });
+    if (result.exitCode !== 0) throw new SandboxError({ code: 'INTERNAL_ERROR', message: `session '${this.id}': ${result.stderr.trim() || `status ${result.exitCode}`}`, context: {}, httpStatus: 500 });
+    return result.stdout.trim();
+  }
+
+  /** The shell's exec; starts it where there is none. */
+  private open(sandbox: string): Promise<string> {
+    this.shell ??= this.begin(sandbox).catch((error: unknown) => {
+      this.shell = undefined;
+      throw error;
+    });
+    return this.shell;
+  }
+
+  private async begin(sandbox: string): Promise<string> {
+    const found = await this.script(sandbox, OPEN, [this.dir, this.box.client, SERVER]);
+    if (found !== 'new') return found;
+    try {
+      const env = { ...this.box.env, ...this.settings.env };
+      const argv = ['/bin/sh', '-c', START, 'rind', this.dir];
+      const exec = await this.box.rind.execDetached(sandbox, { argv, env, cwd: this.settings.cwd ?? WORKSPACE, keep: true });
+      await this.script(sandbox, READY, [this.dir, exec.execId]);
+      return exec.execId;
+    } catch (error) {
+      await this.box.rind.removeFile(sandbox, this.dir, { recursive: true, force: true }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Starts the shell, if none runs: what createSession answers only then. */
+  start(): Promise<unknown> {
+    return this.box.use((sandbox) => this.open(sandbox));
+  }
+
+  /** Whether a shell of this session runs, whoever has started it. */
+  async exists(): Promise<boolean> {
+    return this.box.use((sandbox) => this.box.rind.fileExists(sandbox, `${this.dir}/exec`));
+  }
+
+  /**
+   * Runs a command in the shell; one at a time. Resolves when it runs.
+   */
+  async run(command: Command): Promise<Running> {
+    const turn = this.tail.catch(() => undefined);
+    let done!: () => void;
+    this.tail = Promise.all([turn, new Promise<void>((resolve) => (done = resolve))]);
+    try {
+      await this.turn(turn, command.signal);
+      const running = await this.enter(command, 'fore');
+      running.exit.then(done, done);
+      return running;
+    } catch (error) {
+      done();
+      throw error;
+    }
+  }
+
+  /** Runs a command in a copy of the shell, beside others: nothing of what it sets stays. */
+  runBeside(command: Command): Promise<Running> {
+    return this.enter(command, 'back');
+  }
+
+  /** Waits for those before, unless aborted. */
+  private async turn(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
+    if (!signal) return void (await before);
+    signal.throwIfAborted();
+    let abort!: () => void;
+    const aborted = new Promise<never>((_, reject) => (abort = () => reject(signal.reason as Error)));
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      await Promise.race([before, aborted]);
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  private async enter(command: Command, mode: 'fore' | 'back'): Promise<Running> {
+    if (this.dead) throw new SandboxError({ code: 'SESSION_DESTROYED', message: `session '${this.id}' has been deleted`, context: { sessionId: this.id }, httpStatus: 410 });
+    return this.box.use(async (sandbox) => {
+      const shell = await this.open(sandbox);
+      const run = new SessionRun(this, sandbox, shell, command, mode, ++this.number);
+      return run.start(this.dir);
+    });
+  }
+
+  /** What ended: the next command starts afresh. */
+  lost(shell: string): void {
+    void this.shell?.then(
+      (current) => {
+        if (current === shell) this.shell = undefined;
+      },
+      () => undefined
+    );
+  }
+
+  /** Ends what a command of this client runs. */
+  interrupt(sandbox: string, client: string, number: number, mode: string): Promise<unknown> {
+    return this.script(sandbox, INTERRUPT, [this.dir, client, String(number), mode]);
+  }
+
+  /** Ends its shell and everything that was started in it. */
+  async end(): Promise<void> {
+    this.dead = true;
+    const sandbox = await this.box.ensure();
+    const shell = this.shell ? await this.shell.catch(() => undefined) : await this.found(sandbox);
+    // Without the directory, the shell does not start itself again.
+    await this.box.rind.removeFile(sandbox, this.dir, { recursive: true, force: true });
+    if (shell === undefined) return;
+    try {
+      await this.box.rind.deleteExec(sandbox, shell, { force: true });
+    } catch (error) {
+      if (!(error instanceof RindError && error.status === 404)) throw error;
+    }
+  }
+
+  private async found(sandbox: string): Promise<string | undefined> {
+    try {
+      const text = (await (await this.box.rind.readFile(sandbox, `${this.dir}/exec`)).text(64)).trim();
+      return /^\d+$/.test(text) ? text : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** One command in a session. */
+class SessionRun {
+  private readonly client: string;
+  private exec!: ExecConnection;
+  private watch: NodeJS.Timeout | undefined;
+  private stopped: Error | undefined;
+
+  constructor(
+    private readonly session: Session,
+    private readonly sandbox: string,
+    private readonly shell: string,
+    private readonly command: Command,
+    private readonly mode: 'fore' | 'back',
+    private readonly number: number
+  ) {
+    this.client = mode === 'fore' ? session.box.client : `${session.box.client}.${number}`;
+  }
+
+  private get timeout(): number | undefined {
+    return this.command.timeout ?? this.session.settings.commandTimeoutMs;
+  }
+
+  async start(dir: string): Promise<Running> {
+    const { before, after } = wrapped(this.command);
+    const text = before + this.command.command;
+    const asFile = Buffer.byteLength(text) > ARGUMENT_MAX;
+    const { rind } = this.session.box;
+    if (asFile) await rind.writeFile(this.sandbox, `${dir}/cmd.${this.client}`, `${text}\n`, { signal: this.command.signal });
+    const argv = ['/bin/sh', '-c', RUN, 'rind', dir, this.client, String(this.number), this.mode, asFile ? '-' : '+', asFile ? '' : text, after];
+    this.command.signal?.throwIfAborted();
+    this.exec = await rind.execStream(this.sandbox, { argv, cwd: '/', timeoutMs: this.timeout ?? null });
+    this.command.signal?.addEventListener('abort', this.abort, { once: true });
+    if (this.command.signal?.aborted) this.abort();
+    this.watch = setInterval(() => void this.look(), WATCH_MS).unref();
+    void feed(this.exec, this.command.stdin);
+    const exit = this.exec.exit.then((end) => this.ended(end), (error: unknown) => this.broken(error)).finally(() => this.release());
+    exit.catch(() => undefined);
+    return { stdout: this.exec.stdout, stderr: this.exec.stderr, exit, cancel: () => this.stop(new Error('cancelled')) };
+  }
+
+  private release(): void {
+    clearInterval(this.watch);
+    this.command.signal?.removeEventListener('abort', this.abort);
+  }
+
+  private readonly abort = () => {
+    const { reason } = this.command.signal!;
+    this.stop(reason instanceof Error ? reason : new Error(String(reason)));
+  };
+
+  private stop(why: Error): void {
+    this.stopped ??= why;
+    this.exec.close();
+  }
+
+  /** A shell that was killed cannot say so. */
+  private async look(): Promise<void> {
+    try {
+      const { state } = await this.session.box.rind.getExec(this.sandbox, this.shell);
+      if (state !== 'ended' && state !== 'failed') return;
+    } catch (error) {
+      if (!(error instanceof RindError && error.status === 404)) return;
+    }
+    this.session.lost(this.shell);
+    this.stop(await this.terminated());
+  }
+
+  private async broken(error: unknown): Promise<never> {
+    if (!this.stopped) throw error;
+    await this.interrupt();
+    throw this.stopped;
+  }
+
+  private interrupt(): Promise<unknown> {
+    return this.session.interrupt(this.sandbox, this.client, this.number, this.mode).catch(() => undefined);
+  }
+
+  private async terminated(begun = true): Promise<Error> {
+    const exec = await this.session.box.rind.getExec(this.sandbox, this.shell).catch(() => undefined);
+    return new SessionTerminatedError(this.session.id, exec?.exitCode ?? null, begun);
+  }
+
+  private async ended(end: ExecExit): Promise<ExecExit> {
+    if (end.timedOut) {
+      await this.interrupt();
+      throw timedOut(this.command, this.timeout!);
+    }
+    if (end.signal === 'SIGUSR1' || end.signal === 'SIGUSR2') {
+      this.session.lost(this.shell);
+      throw await this.terminated(end.signal === 'SIGUSR2');
+    }
+    return end;
+  }
+}
