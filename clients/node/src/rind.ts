@@ -1,4 +1,5 @@
 // The client: each call of the native API (docs/openapi.json), by its operation's name.
+import type { Duplex } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type * as api from './api-types';
 import { startDaemon, type StartOptions, type StartedDaemon } from './daemon';
@@ -7,7 +8,7 @@ import { ExecConnection, type ExecExit } from './exec-connection';
 import { findSocket, socketPath } from './socket';
 import { serverEvents, type ServerEvent } from './sse';
 import { bodyBytes, streamOf } from './streams';
-import { Transport, encode, type Call, type Reply } from './transport';
+import { Transport, encode, type Call, type Reply, type Upgraded } from './transport';
 
 export const API_VERSION = 'v1';
 
@@ -60,6 +61,36 @@ export type WatchEvent = api.FileEvent & {
 };
 
 export type DaemonEvent = api.Event | { type: 'gap'; after: number; next: number } | { type: 'dropped' };
+
+/** A port with a preview URL. */
+export interface Exposure {
+  port: number;
+  url: string;
+  token: string;
+  name: string | null;
+}
+
+export interface ExposeRequest {
+  port: number;
+  hostname?: string;
+  token?: string;
+  name?: string;
+}
+
+export interface PortRequest {
+  method: string;
+  /** With the query, as it is sent. */
+  path: string;
+  headers?: Record<string, string>;
+  body?: Uint8Array | ReadableStream<Uint8Array>;
+  signal?: AbortSignal;
+}
+
+export interface PortReply {
+  status: number;
+  headers: Array<[string, string]>;
+  body: ReadableStream<Uint8Array>;
+}
 
 const FILE_MAX = 512 << 20; // bytes that `bytes()` and `text()` of a file take unless told otherwise
 
@@ -503,5 +534,52 @@ export class Rind {
   private async file<T>(id: string, method: 'GET' | 'POST', verb: string, paths: Record<string, Path>, options: FileOptions): Promise<T> {
     const { signal, ...query } = options;
     return this.call<T>({ method, path: `${this.box(id)}/files/${verb}`, query: { ...paths, ...query }, signal });
+  }
+
+  // ---- ports -------------------------------------------------------------------------------------------------------
+
+  async listExposures(id: string, options: { hostname?: string } & CallOptions = {}): Promise<Exposure[]> {
+    const { signal, ...query } = options;
+    return (await this.call<{ exposures: Exposure[] }>({ method: 'GET', path: `${this.box(id)}/exposures`, query, signal })).exposures;
+  }
+
+  /** Makes a preview URL. Again: what is not said stays as it was. */
+  async exposePort(id: string, request: ExposeRequest, options: CallOptions = {}): Promise<Exposure> {
+    return this.call({ method: 'POST', path: `${this.box(id)}/exposures`, json: request, ...options });
+  }
+
+  async getExposure(id: string, port: number, options: CallOptions = {}): Promise<Exposure> {
+    return this.call({ method: 'GET', path: `${this.box(id)}/exposures/${port}`, ...options });
+  }
+
+  async unexposePort(id: string, port: number, options: CallOptions = {}): Promise<void> {
+    await this.call({ method: 'DELETE', path: `${this.box(id)}/exposures/${port}`, ...options });
+  }
+
+  /** HTTP to a server in the sandbox: whatever it answers, or what rind says where it cannot be reached (502, 503, 504). */
+  async fetchPort(id: string, port: number, request: PortRequest): Promise<PortReply> {
+    await this.ready({ signal: request.signal });
+    const { path, ...rest } = request;
+    const reply = await this.transport.raw({ ...rest, path: this.portPath(id, port, path), stream: true, expect: false });
+    return { status: reply.status, headers: reply.lines, body: reply.body };
+  }
+
+  /** The raw connection that an upgrade of a server in the sandbox leaves. */
+  async upgradePort(id: string, port: number, request: { path: string; protocol: string } & Pick<PortRequest, 'headers' | 'signal'>): Promise<Upgraded> {
+    await this.ready({ signal: request.signal });
+    return this.transport.upgrade({ method: 'GET', path: this.portPath(id, port, request.path), headers: request.headers, signal: request.signal }, request.protocol);
+  }
+
+  /** A raw TCP connection to a port of the sandbox's own loopback. */
+  async connectPort(id: string, port: number, options: CallOptions = {}): Promise<Duplex> {
+    await this.ready(options);
+    const { socket, head } = await this.transport.upgrade({ method: 'POST', path: `${this.box(id)}/ports/${port}/connect`, ...options }, 'tcp');
+    if (head.length > 0) socket.unshift(head);
+    return socket;
+  }
+
+  private portPath(id: string, port: number, path: string): string {
+    if (!path.startsWith('/')) throw new TypeError(`a path begins with a slash: ${JSON.stringify(path)}`);
+    return `${this.box(id)}/http/${port}${path}`;
   }
 }

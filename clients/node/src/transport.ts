@@ -9,7 +9,7 @@ import { bodyBytes, bodyStream, pump } from './streams';
 export type QueryValue = string | number | boolean | Uint8Array | readonly string[] | undefined | null;
 
 export interface Call {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: string;
   path: string;
   query?: Record<string, QueryValue> | undefined;
   headers?: Record<string, string> | undefined;
@@ -20,11 +20,15 @@ export interface Call {
   signal?: AbortSignal | undefined;
   /** A connection of its own: for replies without an end. */
   stream?: boolean | undefined;
+  /** False: a stream is sent without being asked for. */
+  expect?: boolean | undefined;
 }
 
 export interface Reply {
   status: number;
   headers: IncomingMessage['headers'];
+  /** Each header line as it came. */
+  lines: Array<[string, string]>;
   body: ReadableStream<Uint8Array>;
   /** Closes the connection, whoever reads the body. */
   close: () => void;
@@ -88,7 +92,7 @@ export class Transport {
       headers['Content-Type'] ??= 'application/octet-stream';
     } else if (call.body) {
       headers['Content-Type'] ??= 'application/octet-stream';
-      headers['Expect'] = '100-continue';
+      if (call.expect !== false) headers['Expect'] = '100-continue';
     }
     if (body) headers['Content-Length'] = body.byteLength;
     const own = call.stream || isStream(call.body);
@@ -97,24 +101,26 @@ export class Transport {
     if (call.signal) options.signal = call.signal;
     const req = httpRequest(options);
     if (body) req.end(body);
-    else if (isStream(call.body)) this.send(req, call.body);
+    else if (isStream(call.body)) this.send(req, call.body, call.expect !== false);
     else req.end();
     return req;
   }
 
   /** Sends a stream once it is asked for; an answer that comes before cancels it. */
-  private send(req: ClientRequest, source: ReadableStream<Uint8Array | string>): void {
-    let begun = false;
+  private send(req: ClientRequest, source: ReadableStream<Uint8Array | string>, asked: boolean): void {
+    let begun = !asked;
     const refuse = () => {
       if (begun) return;
       begun = true;
       void source.cancel(new Error('it was not asked for')).catch(() => undefined);
     };
-    req.on('continue', () => {
+    const begin = () => {
       begun = true;
       pump(source, req).catch((error: unknown) => req.destroy(error as Error));
-    });
+    };
     req.on('response', refuse).on('error', refuse);
+    if (!asked) return begin();
+    req.on('continue', begin);
     req.flushHeaders();
   }
 
@@ -153,7 +159,15 @@ export class Transport {
 
   private reply(res: IncomingMessage, call: Call): Reply {
     const body = bodyStream(res, (error) => this.fail(error, call, true));
-    return { status: res.statusCode ?? 0, headers: res.headers, body, close: () => res.destroy() };
+    const lines: Array<[string, string]> = [];
+    for (let i = 0; i + 1 < res.rawHeaders.length; i += 2) lines.push([res.rawHeaders[i]!, res.rawHeaders[i + 1]!]);
+    return { status: res.statusCode ?? 0, headers: res.headers, lines, body, close: () => res.destroy() };
+  }
+
+  /** Whatever is answered. */
+  async raw(call: Call): Promise<Reply> {
+    const { res } = await this.head(call);
+    return this.reply(res, call);
   }
 
   /** Any reply below 400; others are thrown as RindError. */

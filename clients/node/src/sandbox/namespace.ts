@@ -1,7 +1,8 @@
 // getSandbox(): which sandboxes there are, and with what they are made.
 import { Rind } from '../rind';
 import { checkId, type BoxSettings } from './box';
-import { Sandbox } from './sandbox';
+import { Sandbox, proxyPreview } from './sandbox';
+import type { PtyOptions } from './types';
 import type { SandboxOptions } from './types';
 
 export interface NamespaceOptions {
@@ -15,7 +16,8 @@ export interface NamespaceOptions {
 
 /** What stands where a Worker has its binding: `env.Sandbox`. */
 export class SandboxNamespace {
-  private readonly settings: BoxSettings;
+  /** Of the sandboxes that are made here. */
+  readonly settings: BoxSettings;
   private readonly sandboxes = new Map<string, Sandbox>();
 
   constructor(options: NamespaceOptions = {}) {
@@ -46,4 +48,17 @@ export function getSandbox(first: string | SandboxNamespace, second?: string | S
   if (typeof first === 'string') return (usual ??= new SandboxNamespace()).get(first, second as SandboxOptions | undefined);
   if (!(first instanceof SandboxNamespace)) throw new TypeError('getSandbox: the namespace must be a SandboxNamespace of this package');
   return first.get(second as string, third);
+}
+
+/**
+ * Answers a request to a preview URL, as in a Worker: `(await proxyToSandbox(request, env)) ?? next()`. The token is checked; a
+ * WebSocket's answer is for upgradeWebSocket().
+ */
+export async function proxyToSandbox(request: Request, env: { Sandbox: SandboxNamespace }): Promise<Response | null> {
+  return proxyPreview(request, env.Sandbox.settings);
+}
+
+/** sandbox.terminal() by another name; the session's id counts for nothing, as each terminal is a shell of its own. */
+export async function proxyTerminal(sandbox: Sandbox, _sessionId: string, request: Request, options?: PtyOptions): Promise<Response> {
+  return sandbox.terminal(request, options);
 }

@@ -1,13 +1,15 @@
 // The sandbox and its sessions, with the methods of the 0.x SDK.
 import type { ReadableStream } from 'node:stream/web';
-import { Box, type BoxSettings } from './box';
+import { Box, LABEL_ID, LABEL_PROVIDER, type BoxSettings } from './box';
 import { events, execute, notBegun } from './collect';
 import { NotSupportedError, SandboxError } from './errors';
 import { Files } from './files';
 import { gitCheckout } from './git';
+import { Ports, fetchPort, sameToken, type ExposeOptions } from './ports';
 import { Processes } from './processes';
 import { Session, checkVariable, quote, runAlone, variables, type Command, type Running, type SessionSettings } from './session';
 import { eventStream } from './sse';
+import { openTerminal } from './terminal';
 import type * as t from './types';
 
 const HEARTBEAT_MS = 30_000;
@@ -140,6 +142,11 @@ abstract class Commands {
     if (!result.success) throw new SandboxError({ code: 'COMMAND_EXECUTION_ERROR', message: `variables could not be set: ${result.stderr.trim()}`, context: {}, httpStatus: 500 });
   }
 
+  /** A shell on a terminal of its own: a response with status 101 and a `webSocket`; upgradeWebSocket() joins it with a client. */
+  async terminal(request: Request, options?: t.PtyOptions): Promise<Response> {
+    return openTerminal(this.box, request, options);
+  }
+
   createCodeContext(_options?: unknown): Promise<never> {
     return never('createCodeContext', LATER);
   }
@@ -188,12 +195,14 @@ export class Sandbox extends Commands {
   readonly id: string;
   private readonly sessions = new Map<string, Session>();
   private readonly defaultId: string;
+  private readonly ports: Ports;
   private heartbeat: NodeJS.Timeout | undefined;
 
   constructor(id: string, settings: BoxSettings, private options: t.SandboxOptions) {
     super(new Box(id, settings, options));
     this.id = id;
     this.defaultId = `sandbox-${id}`;
+    this.ports = new Ports(this.box);
     if (options.keepAlive) this.beat(true);
   }
 
@@ -260,6 +269,38 @@ export class Sandbox extends Commands {
     return { success: true, sessionId, timestamp: new Date().toISOString() };
   }
 
+  async exposePort(port: number, options: ExposeOptions): Promise<{ url: string; port: number; name: string | undefined }> {
+    return this.ports.expose(port, options);
+  }
+
+  async unexposePort(port: number): Promise<void> {
+    return this.ports.unexpose(port);
+  }
+
+  async getExposedPorts(hostname: string): Promise<Array<{ url: string; port: number; status: 'active' }>> {
+    return this.ports.list(hostname);
+  }
+
+  async isPortExposed(port: number): Promise<boolean> {
+    return this.ports.isExposed(port);
+  }
+
+  async validatePortToken(port: number, token: string): Promise<boolean> {
+    return this.ports.validate(port, token);
+  }
+
+  /** An HTTP request to a server in the sandbox, at its port 8080 unless said otherwise. */
+  async containerFetch(requestOrUrl: Request | string | URL, portOrInit?: number | RequestInit, portParam?: number): Promise<Response> {
+    const port = typeof portOrInit === 'number' ? portOrInit : (portParam ?? 8080);
+    const init = typeof portOrInit === 'object' ? portOrInit : undefined;
+    return this.ports.fetch(requestOrUrl instanceof Request && !init ? requestOrUrl : new Request(requestOrUrl, init), port);
+  }
+
+  /** A WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
+  async wsConnect(request: Request, port: number): Promise<Response> {
+    return this.ports.wsConnect(request, port);
+  }
+
   /** Removes the sandbox with everything in it. The next call makes a new one. */
   async destroy(): Promise<void> {
     this.beat(false);
@@ -306,4 +347,31 @@ export class Sandbox extends Commands {
     if (!on) return;
     this.heartbeat = setInterval(() => void this.box.inspect(this.box.name).catch(() => undefined), HEARTBEAT_MS).unref();
   }
+}
+
+interface Preview {
+  port: number;
+  name: string;
+  token: string;
+}
+
+/** Port, name and token of a preview URL's host name; null of any other. */
+export function previewOf(hostname: string): Preview | null {
+  const label = hostname.slice(0, Math.max(0, hostname.indexOf('.')));
+  const match = /^(\d{4,5})-([a-z0-9](?:[a-z0-9_-]*[a-z0-9_])?)-([a-z0-9_]{1,16})$/.exec(label);
+  const port = Number(match?.[1]);
+  return match && port >= 1024 && port <= 65535 ? { port, name: match[2]!, token: match[3]! } : null;
+}
+
+const denied = () => Response.json({ error: 'Access denied: Invalid token or port not exposed', code: 'INVALID_TOKEN' }, { status: 404 });
+
+/** Answers a request to a preview URL of a sandbox of these settings; null where the host name is none. */
+export async function proxyPreview(request: Request, { rind, provider }: BoxSettings): Promise<Response | null> {
+  const preview = previewOf(new URL(request.url).hostname);
+  if (!preview) return null;
+  const [box] = await rind.listSandboxes({ label: [LABEL_ID, `${LABEL_PROVIDER}=${provider}`] }).then((all) => all.filter((b) => b.name === preview.name));
+  if (!box || box.state !== 'running') return denied();
+  const exposed = (await rind.listExposures(box.id)).find((e) => e.port === preview.port);
+  if (!exposed || !sameToken(exposed.token, preview.token)) return denied();
+  return fetchPort(rind, box.id, preview.port, request);
 }
