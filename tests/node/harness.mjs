@@ -130,3 +130,18 @@ export async function digest(source) {
   else for await (const part of source) hash.update(part);
   return hash.digest('hex');
 }
+
+/** A web stream of what an iterable yields (ReadableStream.from is not everywhere yet). */
+export function streamFrom(iterable) {
+  const source = iterable[Symbol.asyncIterator]?.() ?? iterable[Symbol.iterator]();
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await source.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await source.return?.();
+    },
+  });
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { before, test } from 'node:test';
 import { RindConnectionError, RindError, outputBytes } from '../../clients/node/dist/index.mjs';
-import { collect, daemon, digest, textOf, until } from './harness.mjs';
+import { collect, daemon, digest, streamFrom, textOf, until } from './harness.mjs';
 
 const MIB = 1 << 20;
 const d = await daemon();
@@ -254,7 +254,7 @@ test('100 MB go in and out by streams, whole', async () => {
   const parts = async function* () {
     for (let i = 0; i < 100; i++) yield block.subarray(i);
   };
-  await rind.writeFile(box, '/workspace/big', ReadableStream.from(parts()));
+  await rind.writeFile(box, '/workspace/big', streamFrom(parts()));
   assert.equal(await digest((await rind.readFile(box, '/workspace/big')).body), await digest(parts()));
   await rind.removeFile(box, '/workspace/big');
 });

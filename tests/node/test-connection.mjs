@@ -28,7 +28,10 @@ async function refusal(promise) {
 async function server(t, name, handler) {
   const http = createServer(handler);
   await new Promise((resolve) => http.listen(path(name), resolve));
-  t.after(() => http.close().closeAllConnections());
+  t.after(() => {
+    http.close();
+    http.closeAllConnections();
+  });
   return path(name);
 }
 

@@ -6,7 +6,7 @@ import {
   NotSupportedError, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, ProviderMismatchError, RindError, SandboxError,
   SandboxNamespace, collectFile, getSandbox, parseSSEStream, streamFile,
 } from '../../clients/node/dist/index.mjs';
-import { collect, daemon, digest, textOf, until } from './harness.mjs';
+import { collect, daemon, digest, streamFrom, textOf, until } from './harness.mjs';
 
 const d = await daemon();
 const rind = d.client();
@@ -113,7 +113,7 @@ test('files as streams: 100 MB, events of text and of bytes', async () => {
   const parts = async function* () {
     for (let i = 0; i < 100; i++) yield block.subarray(i);
   };
-  await box.writeFile('/workspace/big', ReadableStream.from(parts()));
+  await box.writeFile('/workspace/big', streamFrom(parts()));
   const big = await box.readFile('/workspace/big', { encoding: 'none' });
   assert.equal(await digest(big.content), await digest(parts()));
   await box.deleteFile('/workspace/big');

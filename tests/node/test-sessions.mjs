@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CommandTimeoutError, SandboxNamespace, SessionTerminatedError, parseSSEStream } from '../../clients/node/dist/index.mjs';
-import { collect, daemon, until } from './harness.mjs';
+import { collect, daemon, streamFrom, until } from './harness.mjs';
 
 const d = await daemon();
 const rind = d.client();
@@ -90,7 +90,7 @@ test('stdin is the command’s own, and ends', async () => {
   assert.equal(await out('echo "${a-} ${b-}"'), '1 2\n', 'read sets variables of the shell');
   const many = new Uint8Array(3_000_000).fill(65);
   assert.equal(await out('wc -c', { stdin: many }), '3000000\n');
-  assert.equal(await out('wc -c', { stdin: ReadableStream.from([many, many]) }), '6000000\n');
+  assert.equal(await out('wc -c', { stdin: streamFrom([many, many]) }), '6000000\n');
   assert.equal((await box.exec('exit 2', { stdin: many })).exitCode, 2, 'which is not read');
 });
 

@@ -10,8 +10,14 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const openapi = JSON.parse(readFileSync(join(root, '../../docs/openapi.json'), 'utf8'));
 
 writeFileSync(join(root, 'src/api-types.ts'), apiTypes(openapi));
-const tsc = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', root], { stdio: 'inherit' });
-if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+function tsc(project) {
+  const { status } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, project)], { stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+tsc('tsconfig.json');
 mkdirSync(join(root, 'dist'), { recursive: true });
 writeFileSync(join(root, 'dist/index.mjs'), "export * from './index.js';\n");
 writeFileSync(join(root, 'dist/index.d.mts'), "export * from './index.js';\n");
+// The examples are programs of their own, which use the package by its name.
+tsc('tsconfig.examples.json');

@@ -71,6 +71,7 @@ rm -f "$d/post.$c"
 exec 8<>"$d/st.$c" 9<"$d/st.$c" || exit 1
 echo "$$ $c $q $m" >&7
 while IFS=' ' read -r w n s <&9 && [ "$w $n" != "run $q" ]; do :; done
+trap '' USR1
 exec 8>&- 7>&-
 while IFS=' ' read -r w n s <&9; do
 [ "$w $n" != "end $q" ] || exit "$s"

@@ -312,7 +312,9 @@ class SessionRun {
       if (!(error instanceof RindError && error.status === 404)) return;
     }
     this.session.lost(this.shell);
-    this.stop(await this.terminated());
+    // It ends by the first where its command had not begun, and by the second where it had: then it ignores the first.
+    await this.exec.signal('SIGUSR1');
+    await this.exec.signal('SIGUSR2');
   }
 
   private async broken(error: unknown): Promise<never> {
