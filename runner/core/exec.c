@@ -509,6 +509,8 @@ static uint32_t flags_of(const struct exec_options *o)
         flags |= IMSG_HELPER;
     if (o->timeout_ms != LIMIT_UNSET)
         flags |= IMSG_TIMEOUT;
+    if (o->idle)
+        flags |= IMSG_IDLE;
     return flags;
 }
 
@@ -724,6 +726,14 @@ bool exec_any_alive(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs; e != NULL; e = e->next)
         if (alive(e))
+            return true;
+    return false;
+}
+
+bool exec_any_counts(const struct sandbox *s)
+{
+    for (const struct exec *e = s->execs; e != NULL; e = e->next)
+        if (alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
             return true;
     return false;
 }

@@ -38,6 +38,7 @@ struct exec_options {
     bool keep;   /* goes on when the last client lets go, and over a supervisor's death; its output
                     and status wait */
     bool helper; /* works while the sandbox is paused; not shown to anybody */
+    bool idle;   /* that it runs does not count as activity of the sandbox */
     int program_fd;     /* executed instead of argv[0], or -1; borrowed */
     int64_t timeout_ms; /* LIMIT_UNSET = none: then its whole cgroup leaf is killed */
     const int *log_fds; /* four segments (init-msg.h) that init writes to instead of handing out

@@ -490,8 +490,7 @@ static void on_inactive(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (s->exec_count > (s->main != NULL ? 1U : 0U) ||
-        (s->main != NULL && exec_is_attached(s->main))) {
+    if (exec_any_counts(s) || (s->main != NULL && exec_is_attached(s->main))) {
         sandbox_touch(s); /* something runs in it: that is activity */
         return;
     }

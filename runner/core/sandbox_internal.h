@@ -163,6 +163,8 @@ bool exec_any_alive(const struct sandbox *s);
 void exec_own(struct exec *e, const struct exec_events *events, void *data);
 /* Tells the sandbox that it has ended, if it has, once. */
 void exec_tell_owner(struct exec *e);
+/* Whether one runs that counts as activity: not the main process, nor what said so itself. */
+bool exec_any_counts(const struct sandbox *s);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
  * one that has ended and that nobody keeps. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);

@@ -97,6 +97,8 @@ enum imsg_flags {
                                know this leaves it to the supervisor */
     IMSG_TIMED_OUT = 1 << 13, /* EXITED, SLOT: it was killed because its time was over */
     IMSG_UNSURE = 1 << 14,    /* SLOT: STARTED or EXEC_FAILED is still to come */
+    IMSG_IDLE = 1 << 15,      /* EXEC: no activity of the sandbox; for the supervisor alone, which
+                                 finds it in SLOT again */
 };
 
 /* Stages of the start, for the pipe (a uint32_t each) and FAIL; names in boot.c of the launcher. A

@@ -299,6 +299,16 @@ test('what it is made with, and until when', async () => {
   await kept.setKeepAlive(false);
 });
 
+test('an unused sandbox is stopped, though its shell waits; one with a process is not', async () => {
+  const [idle, busy] = ['idle', 'busy'].map((id) => sandboxes.get(id, { sleepAfter: '300ms' }));
+  await Promise.all([idle.exec('cd /usr'), busy.exec('true'), busy.startProcess('sleep 1000')]);
+  const state = async (name) => (await rind.listSandboxes()).find((b) => b.name === name).state;
+  await until(async () => (await state('idle')) === 'stopped', 'that nobody uses it');
+  assert.equal(await state('busy'), 'running');
+  assert.equal((await idle.exec('pwd')).stdout, '/workspace\n', 'it wakes when it is used');
+  await busy.destroy();
+});
+
 test('processes and files outlive the client and the daemon', async () => {
   const s = sandboxes.get('lives');
   const p = await s.startProcess('i=0; while :; do echo $((i += 1)); sleep 0.02; done', { processId: 'count' });

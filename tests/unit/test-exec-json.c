@@ -88,7 +88,7 @@ TEST(whole_bodies)
     CHECK_STR(o.argv[1], "-c");
     CHECK_STR(o.argv[2], "a b");
     CHECK(o.argv[3] == NULL && o.cwd == NULL && o.user == NULL && o.envp[0] == NULL);
-    CHECK(!o.with_stdin && !o.tty && !o.keep && !o.combined && !o.main && !o.helper);
+    CHECK(!o.with_stdin && !o.tty && !o.keep && !o.combined && !o.main && !o.helper && !o.idle);
     CHECK_INT(o.timeout_ms, LIMIT_UNSET);
     CHECK_INT(b.max_output, -1);
     exec_body_done(&b);
@@ -103,7 +103,7 @@ TEST(whole_bodies)
     exec_body_done(&b);
     CHECK_INT(read_body("{\"argv\":[\"x\",\"\"],\"env\":{\"A\":\"\",\"B\":\"=\"},\"cwd\":\"/b\","
                         "\"user\":\"7:8\",\"timeoutMs\":5,\"tty\":true,\"rows\":3,\"cols\":65535,"
-                        "\"detach\":true}",
+                        "\"detach\":true,\"idle\":true}",
                         EXEC_BODY_EXEC, &b, &err),
               0);
     exec_body_options(&b, &o);
@@ -112,7 +112,7 @@ TEST(whole_bodies)
     CHECK_STR(o.envp[1], "B==");
     CHECK_STR(o.cwd, "/b");
     CHECK_STR(o.user, "7:8");
-    CHECK(o.tty && o.keep && !o.with_stdin);
+    CHECK(o.tty && o.keep && o.idle && !o.with_stdin);
     CHECK_INT(o.rows, 3);
     CHECK_INT(o.cols, 65535);
     CHECK_INT(o.timeout_ms, 5);

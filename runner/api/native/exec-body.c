@@ -166,6 +166,7 @@ static const struct jfield exec_fields[] = {
     {.name = "keep",           .decode = j_bool,  OFF(keep)},
     {.name = "own",            .decode = j_bool,  OFF(own)},
     {.name = "detach",         .decode = j_bool,  OFF(detach)},
+    {.name = "idle",           .decode = j_bool,  OFF(idle)},
     {.name = "maxOutputBytes", .decode = j_int64, OFF(max_output), .min = 0, .max = INT64_MAX, .nullable = true},
     {0},
 };
@@ -245,6 +246,7 @@ void exec_body_options(const struct exec_body *b, struct exec_options *ret)
     ret->with_stdin = b->input != NULL;
     ret->combined = b->combined;
     ret->keep = b->keep || b->own || b->detach;
+    ret->idle = b->idle;
     ret->timeout_ms = b->timeout_ms;
 }
 

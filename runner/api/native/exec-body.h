@@ -45,7 +45,7 @@ struct exec_body {
     int64_t timeout_ms; /* LIMIT_UNSET = none */
     int64_t max_output; /* bytes of each stream; -1 = the supervisor's */
     int64_t rows, cols; /* 0 = the default size */
-    bool tty, combined, keep, own, detach, has_command;
+    bool tty, combined, keep, own, detach, idle, has_command;
 };
 
 /* Its stdin as what exec_io_give takes; the request's own body, which has been decoded, makes room

@@ -143,7 +143,7 @@ export class Session {
     try {
       const env = { ...this.box.env, ...this.settings.env };
       const argv = ['/bin/sh', '-c', START, 'rind', this.dir];
-      const exec = await this.box.rind.execDetached(sandbox, { argv, env, cwd: this.settings.cwd ?? WORKSPACE, keep: true });
+      const exec = await this.box.rind.execDetached(sandbox, { argv, env, cwd: this.settings.cwd ?? WORKSPACE, keep: true, idle: true });
       await this.script(sandbox, READY, [this.dir, exec.execId]);
       return exec.execId;
     } catch (error) {
