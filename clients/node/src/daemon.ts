@@ -1,7 +1,7 @@
 // Starting `rind serve` where none runs.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, openSync, closeSync, readFileSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,16 +33,24 @@ export interface StartedDaemon {
 
 const POLL_MS = 20;
 
-/** Whether somebody listens. */
-export function listens(socket: string): Promise<boolean> {
+/** Whether somebody answers: then the daemon is whole. */
+function answers(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const conn = connect(socket);
-    conn.on('connect', () => {
-      conn.destroy();
+    const req = get({ socketPath: socket, path: '/v1/version', agent: false }, (res) => {
+      res.resume();
       resolve(true);
     });
-    conn.on('error', () => resolve(false));
+    req.on('error', () => resolve(false));
   });
+}
+
+/** Whether a process of ours has become the daemon: it has a supervisor, which one that waits for the other's end has not. */
+function isDaemon(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim() !== '';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT' || existsSync(`/proc/${pid}`);
+  }
 }
 
 function lastLines(log: string): string {
@@ -83,7 +91,7 @@ export async function startDaemon(socket: string, options: StartOptions): Promis
   child.unref();
 
   const deadline = Date.now() + (options.timeoutMs ?? 30_000);
-  while (!(await listens(socket))) {
+  while (!(await answers(socket))) {
     const gone = failed !== undefined || child.exitCode !== null || child.signalCode !== null;
     if (gone && !/in use|already|another/.test(lastLines(log))) {
       const why = failed ? `${program}: ${failed.code === 'ENOENT' ? 'there is no such program; install rind, or name it in `start.rind`' : failed.message}` : lastLines(log);
@@ -92,11 +100,15 @@ export async function startDaemon(socket: string, options: StartOptions): Promis
     }
     if (Date.now() > deadline) {
       if (!gone) child.kill('SIGTERM');
-      throw new RindConnectionError('ETIMEDOUT', `the rind daemon does not listen at ${socket} after ${options.timeoutMs ?? 30_000} ms; its log is ${log}`, socket);
+      throw new RindConnectionError('ETIMEDOUT', `the rind daemon does not answer at ${socket} after ${options.timeoutMs ?? 30_000} ms; its log is ${log}`, socket);
     }
     await sleep(POLL_MS);
   }
-  if (child.exitCode !== null) return null;
+  if (child.exitCode !== null || !isDaemon(child.pid!)) {
+    child.kill('SIGTERM'); // it waits for the other's end, and would take its place
+    if (scratch) rmSync(scratch, { recursive: true, force: true });
+    return null;
+  }
   return {
     pid: child.pid!,
     log,
