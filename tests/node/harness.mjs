@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, openSync, closeSync, readFileSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after } from 'node:test';
@@ -29,12 +29,14 @@ export async function until(condition, what, ms = 20_000) {
   }
 }
 
-function listens(socket) {
+/** Whether a daemon answers. */
+function answers(socket) {
   return new Promise((resolve) => {
-    const conn = connect(socket, () => {
-      conn.destroy();
-      resolve(true);
-    }).on('error', () => resolve(false));
+    const req = get({ socketPath: socket, path: '/v1/health', agent: false }, (res) => {
+      res.resume();
+      res.on('end', () => resolve(res.statusCode === 200)).on('error', () => resolve(false));
+    });
+    req.on('error', () => resolve(false));
   });
 }
 
@@ -61,7 +63,7 @@ export class Daemon {
     void this.exited.then((status) => (gone = status));
     await until(async () => {
       assert.equal(gone, undefined, `the daemon ended with ${gone}: ${this.text()}`);
-      return listens(this.socket);
+      return answers(this.socket);
     }, `a daemon that listens; its log: ${this.text()}`, READY_MS);
     return this;
   }
@@ -85,17 +87,24 @@ export class Daemon {
     assert.equal(status, 0, `how the daemon ended; its log: ${this.text()}`);
   }
 
+  /** SIGKILL. Its supervisor ends a moment later, and must not be taken for the next one's. */
   async kill() {
     this.child.kill('SIGKILL');
     await this.exited;
+    await until(async () => !(await answers(this.socket)), 'the end of the supervisor');
   }
 
   /** Removes every sandbox, stops, and removes the directories. */
   async end() {
     const client = new Rind({ socket: this.socket });
-    for (const box of await client.listSandboxes()) await client.deleteSandbox(box.id, { force: true });
-    for (const one of [...this.clients, client]) one.close();
-    await this.stop();
+    const signal = AbortSignal.timeout(STOP_MS);
+    try {
+      for (const box of await client.listSandboxes({ signal })) await client.deleteSandbox(box.id, { force: true, signal });
+      for (const one of [...this.clients, client]) one.close();
+      await this.stop();
+    } finally {
+      this.child.kill('SIGKILL'); // so that no failure leaves one behind, and the tests waiting for it
+    }
     assert.ok(!this.text().includes('handles are left open'), this.text());
     rmSync(this.dir, { recursive: true, force: true });
   }
