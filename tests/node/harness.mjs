@@ -53,18 +53,26 @@ export class Daemon {
   /** Starts it (again) and waits until it listens. */
   async start(...options) {
     const log = openSync(this.log, 'a');
-    this.child = spawn(RIND, ['--state', this.state, '--runtime', this.runtime, 'serve', '--socket', this.socket, ...options], {
-      stdio: ['ignore', log, log],
-      env: { PATH: process.env.PATH, RIND_CANARY: 'of-the-host' },
-    });
+    this.child = spawn(
+      RIND,
+      ['--state', this.state, '--runtime', this.runtime, 'serve', '--socket', this.socket, ...options],
+      {
+        stdio: ['ignore', log, log],
+        env: { PATH: process.env.PATH, RIND_CANARY: 'of-the-host' },
+      },
+    );
     closeSync(log);
     this.exited = new Promise((resolve) => this.child.once('exit', (code, signal) => resolve(signal ?? code)));
     let gone;
     void this.exited.then((status) => (gone = status));
-    await until(async () => {
-      assert.equal(gone, undefined, `the daemon ended with ${gone}: ${this.text()}`);
-      return answers(this.socket);
-    }, `a daemon that listens; its log: ${this.text()}`, READY_MS);
+    await until(
+      async () => {
+        assert.equal(gone, undefined, `the daemon ended with ${gone}: ${this.text()}`);
+        return answers(this.socket);
+      },
+      `a daemon that listens; its log: ${this.text()}`,
+      READY_MS,
+    );
     return this;
   }
 
@@ -99,7 +107,8 @@ export class Daemon {
     const client = new Rind({ socket: this.socket });
     const signal = AbortSignal.timeout(STOP_MS);
     try {
-      for (const box of await client.listSandboxes({ signal })) await client.deleteSandbox(box.id, { force: true, signal });
+      for (const box of await client.listSandboxes({ signal }))
+        await client.deleteSandbox(box.id, { force: true, signal });
       for (const one of [...this.clients, client]) one.close();
       await this.stop();
     } finally {

@@ -11,7 +11,15 @@ const rind = d.client();
 let box;
 
 before(async () => {
-  box = (await rind.createSandbox({ name: 'box', command: ['/bin/sleep', '1000000'], init: true, start: true, env: { BASE: 'box' } })).id;
+  box = (
+    await rind.createSandbox({
+      name: 'box',
+      command: ['/bin/sleep', '1000000'],
+      init: true,
+      start: true,
+      env: { BASE: 'box' },
+    })
+  ).id;
 });
 
 /** That a promise is rejected with this status, code and text. */
@@ -35,9 +43,18 @@ const text = (chunks) => Buffer.concat(chunks).toString('utf8');
 test('each operation of the API has its method', async () => {
   const ours = ['sandboxes', 'exec', 'processes', 'files', 'events', 'system'];
   const { paths } = await rind.getOpenApi();
-  const operations = Object.values(paths).flatMap((p) => Object.entries(p).filter(([m]) => m !== 'parameters').map(([, o]) => o));
-  const missing = operations.filter((o) => o.tags.some((tag) => ours.includes(tag)) && typeof rind[o.operationId] !== 'function');
-  assert.deepEqual(missing.map((o) => o.operationId), []);
+  const operations = Object.values(paths).flatMap((p) =>
+    Object.entries(p)
+      .filter(([m]) => m !== 'parameters')
+      .map(([, o]) => o),
+  );
+  const missing = operations.filter(
+    (o) => o.tags.some((tag) => ours.includes(tag)) && typeof rind[o.operationId] !== 'function',
+  );
+  assert.deepEqual(
+    missing.map((o) => o.operationId),
+    [],
+  );
   assert.ok(operations.length >= 40, `${operations.length} operations`);
 });
 
@@ -50,10 +67,17 @@ test('versions, health, doctor', async () => {
 });
 
 test('a sandbox from its creation to its end', async () => {
-  const made = await rind.createSandbox({ name: 'life', command: ['/bin/sh', '-c', 'trap "exit 9" TERM; echo >>/tmp/up; while :; do sleep 0.1; done'], labels: { kind: 'test' } });
+  const made = await rind.createSandbox({
+    name: 'life',
+    command: ['/bin/sh', '-c', 'trap "exit 9" TERM; echo >>/tmp/up; while :; do sleep 0.1; done'],
+    labels: { kind: 'test' },
+  });
   assert.equal(made.state, 'created');
   assert.equal(made.spec.labels.kind, 'test');
-  assert.deepEqual((await rind.listSandboxes({ label: ['kind=test'] })).map((s) => s.name), ['life']);
+  assert.deepEqual(
+    (await rind.listSandboxes({ label: ['kind=test'] })).map((s) => s.name),
+    ['life'],
+  );
   assert.deepEqual(await rind.listSandboxes({ label: ['kind=test'], state: ['running'] }), []);
   assert.equal((await rind.startSandbox('life')).state, 'running');
   assert.ok((await rind.getStats('life')).memoryBytes > 0);
@@ -61,7 +85,10 @@ test('a sandbox from its creation to its end', async () => {
   assert.equal((await rind.resumeSandbox('life')).state, 'running');
   assert.equal((await rind.restartSandbox('life', { timeoutMs: 100 })).state, 'running');
   const wait = rind.waitSandbox('life');
-  await until(async () => (await rind.exec('life', { cmd: 'wc -l </tmp/up' })).stdout === '2\n', 'a command that takes its signals');
+  await until(
+    async () => (await rind.exec('life', { cmd: 'wc -l </tmp/up' })).stdout === '2\n',
+    'a command that takes its signals',
+  );
   await rind.signalSandbox('life', 'TERM');
   assert.equal((await wait).exitCode, 9);
   assert.equal((await rind.stopSandbox('life')).state, 'stopped');
@@ -80,7 +107,10 @@ test('exec, buffered: status, signal, both streams, options', async () => {
     [{ cmd: 'kill -9 $$' }, { exitCode: 137, signal: 'SIGKILL' }],
     [{ cmd: 'pwd; echo $A-$BASE', cwd: '/usr', env: { A: '1' } }, { stdout: '/usr\n1-box\n' }],
     [{ cmd: 'cat', stdin: 'text' }, { stdout: 'text' }],
-    [{ cmd: 'sleep 100', timeoutMs: 50 }, { timedOut: true, reason: 'timeout', exitCode: 137 }],
+    [
+      { cmd: 'sleep 100', timeoutMs: 50 },
+      { timedOut: true, reason: 'timeout', exitCode: 137 },
+    ],
     [{ cmd: "printf '\\377'" }, { stdoutEncoding: 'base64', stdout: '/w==' }],
     [{ argv: ['/nope'] }, { exitCode: 127 }],
   ];
@@ -97,7 +127,10 @@ test('exec, buffered: status, signal, both streams, options', async () => {
 test('exec, as events: each part arrives while the command runs', async () => {
   const events = await rind.execEvents(box, { cmd: 'echo one; read x; echo two >&2; exit 4', stdin: undefined });
   const all = await collect(events);
-  assert.deepEqual(all.map((e) => e.type), ['start', 'stdout', 'stderr', 'complete']);
+  assert.deepEqual(
+    all.map((e) => e.type),
+    ['start', 'stdout', 'stderr', 'complete'],
+  );
   assert.equal(all.at(-1).exitCode, 4);
 
   const reader = (await rind.execEvents(box, { cmd: 'echo first; exec sleep 1000' })).getReader();
@@ -116,7 +149,12 @@ test('exec, as a stream: all three streams, half-close, size, signal', async () 
   assert.deepEqual(await Promise.all([textOf(cat.stdout), textOf(cat.stderr)]), ['grün\n', 'end\n']);
   assert.equal((await cat.exit).exitCode, 5);
 
-  const tty = await rind.execStream(box, { cmd: 'trap "stty size; exit" WINCH; stty size; while :; do sleep 0.05; done', tty: true, rows: 40, cols: 120 });
+  const tty = await rind.execStream(box, {
+    cmd: 'trap "stty size; exit" WINCH; stty size; while :; do sleep 0.05; done',
+    tty: true,
+    rows: 40,
+    cols: 120,
+  });
   const reader = tty.stdout.getReader();
   let seen = '';
   const saw = async (what) => {
@@ -139,9 +177,14 @@ test('a vi is driven over a terminal', async () => {
   const reader = vi.stdout.getReader();
   const keys = vi.stdin.getWriter();
   // What is typed, and what the screen then says.
-  for (const [typed, shown] of [['', 'old'], ['ddinew text', 'new text'], ['\x1b', '- /workspace'], [':wq\r', '1L, 9C']]) {
+  for (const [typed, shown] of [
+    ['', 'old'],
+    ['ddinew text', 'new text'],
+    ['\x1b', '- /workspace'],
+    [':wq\r', '1L, 9C'],
+  ]) {
     if (typed) await keys.write(typed);
-    for (let screen = ''; !screen.includes(shown); ) screen += text([(await reader.read()).value]);
+    for (let screen = ''; !screen.includes(shown);) screen += text([(await reader.read()).value]);
   }
   void reader.cancel();
   assert.equal((await vi.exit).exitCode, 0);
@@ -155,7 +198,7 @@ test('who reads slowly makes the command wait, and gets every byte', async () =>
   let got = (await reader.read()).value.byteLength;
   const over = run.stderr.getReader().read();
   assert.equal(await Promise.race([over.then(() => 'over'), new Promise((r) => setTimeout(r, 150, 'waits'))]), 'waits');
-  for (let part; !(part = await reader.read()).done; ) got += part.value.byteLength;
+  for (let part; !(part = await reader.read()).done;) got += part.value.byteLength;
   assert.equal(got, size);
   assert.equal((await run.exit).exitCode, 0);
 
@@ -199,11 +242,17 @@ test('kept execs are attached to again', async () => {
 });
 
 test('processes: start, logs, waits, signals, end', async () => {
-  const made = await rind.startProcess(box, { id: 'web', cmd: 'echo ready; echo warn >&2; trap "exit 3" TERM; while :; do sleep 0.05; done' });
+  const made = await rind.startProcess(box, {
+    id: 'web',
+    cmd: 'echo ready; echo warn >&2; trap "exit 3" TERM; while :; do sleep 0.05; done',
+  });
   assert.equal(made.id, 'web');
   assert.equal((await rind.waitProcessLog(box, 'web', { text: 'ready' })).line, 'ready');
   assert.equal((await rind.getProcessLogs(box, 'web', { stream: 'stdout' })).stdout.data, 'ready\n');
-  assert.deepEqual((await rind.listProcesses(box)).map((p) => [p.id, p.state]), [['web', 'running']]);
+  assert.deepEqual(
+    (await rind.listProcesses(box)).map((p) => [p.id, p.state]),
+    [['web', 'running']],
+  );
   const follow = collect(await rind.followProcessLogs(box, 'web'));
   await refused(rind.waitProcessExit(box, 'web', { timeoutMs: 50 }), 504, 'ETIMEDOUT');
   await refused(rind.waitProcessPort(box, 'web', { port: 9, timeoutMs: 50 }), 504, 'ETIMEDOUT');
@@ -231,7 +280,10 @@ test('files: every call, bytes, names that are no text', async () => {
   const part = await rind.readFile(box, odd, { offset: 1, length: 1 });
   assert.deepEqual([...(await part.bytes())], [255]);
   const list = await rind.listFiles(box, at);
-  assert.deepEqual(list.entries.map((e) => e.nameEncoded ?? e.name).sort(), ['%FF%20%2B', 'deep', 'grün & ?#%.txt'].sort());
+  assert.deepEqual(
+    list.entries.map((e) => e.nameEncoded ?? e.name).sort(),
+    ['%FF%20%2B', 'deep', 'grün & ?#%.txt'].sort(),
+  );
   assert.equal((await rind.statFile(box, odd)).size, 3);
   assert.equal(await rind.fileExists(box, `${at}/none`), false);
   await rind.copyFile(box, odd, `${at}/copy`);
@@ -241,7 +293,11 @@ test('files: every call, bytes, names that are no text', async () => {
   const archive = await rind.getArchive(box, at);
   await rind.makeDirectory(box, '/workspace/unpacked');
   await rind.putArchive(box, '/workspace/unpacked', archive);
-  assert.equal((await rind.listFiles(box, '/workspace/unpacked', { recursive: true })).entries.filter((e) => e.type === 'file').length, 2);
+  assert.equal(
+    (await rind.listFiles(box, '/workspace/unpacked', { recursive: true })).entries.filter((e) => e.type === 'file')
+      .length,
+    2,
+  );
   await refused(rind.writeFile(box, odd, 'x', { exclusive: true }), 409, 'EEXIST');
   await refused(rind.removeFile(box, at), 400, 'EISDIR');
   await rind.removeFile(box, at, { recursive: true });
@@ -270,7 +326,10 @@ test('an upload whose source fails, and one that is refused', async () => {
   await assert.rejects(rind.writeFile(box, '/workspace/half', failing, { atomic: true }), /the source failed/);
   await until(async () => !(await rind.fileExists(box, '/workspace/half')), 'that an atomic write leaves nothing');
   let cancelled;
-  const source = new ReadableStream({ pull: (c) => c.enqueue(new Uint8Array(1000)), cancel: () => void (cancelled = true) });
+  const source = new ReadableStream({
+    pull: (c) => c.enqueue(new Uint8Array(1000)),
+    cancel: () => void (cancelled = true),
+  });
   await refused(rind.writeFile(box, '/nowhere/file', source), 404, 'ENOENT');
   assert.equal(cancelled, true, 'the source is let go');
 });
@@ -298,7 +357,9 @@ test('a daemon that ends breaks what is under way, and the same client goes on w
   const run = rind.exec(box, { argv: ['sleep', '3000'] });
   const follow = rind.execEvents(box, { cmd: 'echo x; exec sleep 3000' }).then(collect);
   await until(async () => (await running('sleep 3000')) === 2, 'two commands');
-  const broken = [run, follow].map((p) => assert.rejects(p, (e) => e instanceof RindConnectionError || e instanceof RindError));
+  const broken = [run, follow].map((p) =>
+    assert.rejects(p, (e) => e instanceof RindConnectionError || e instanceof RindError),
+  );
   await d.kill();
   await Promise.all(broken);
   await assert.rejects(rind.getHealth(), (e) => ['ENOENT', 'ECONNREFUSED'].includes(e.code));

@@ -7,7 +7,14 @@ import { createServer as createTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { Rind, RindConnectionError, RindError, RindVersionError, defaultSockets, findSocket } from '../../clients/node/dist/index.mjs';
+import {
+  Rind,
+  RindConnectionError,
+  RindError,
+  RindVersionError,
+  defaultSockets,
+  findSocket,
+} from '../../clients/node/dist/index.mjs';
 import { RIND, ROOT } from './harness.mjs';
 
 const dir = mkdtempSync(join(tmpdir(), 'rind-node-'));
@@ -46,7 +53,11 @@ test('the socket is found by RIND_SOCKET, then the user, then the system', () =>
   ];
   for (const [env, uid, want] of rows) assert.deepEqual(defaultSockets(env, uid), want, JSON.stringify(env));
   assert.throws(() => defaultSockets({ RIND_SOCKET: 'rind.sock' }, 0), /RIND_SOCKET must be an absolute path/);
-  assert.equal(findSocket({ XDG_RUNTIME_DIR: dir }, 7), join(dir, 'rind/rind.sock'), 'the first one when there is none');
+  assert.equal(
+    findSocket({ XDG_RUNTIME_DIR: dir }, 7),
+    join(dir, 'rind/rind.sock'),
+    'the first one when there is none',
+  );
   assert.throws(() => new Rind({ socket: 'relative' }), /socket must be an absolute path/);
 });
 
@@ -68,26 +79,39 @@ test('a missing daemon, a dead socket and a file say what to do', async () => {
   assert.ok(file instanceof RindConnectionError, file.message);
 });
 
-test('a socket without permission names the group', { skip: process.getuid() !== 0 && 'needs root to become another user' }, async (t) => {
-  const socket = await server(t, 'private.sock', (_, res) => res.end());
-  chmodSync(socket, 0o600);
-  chmodSync(dir, 0o755);
-  const script = `
+test(
+  'a socket without permission names the group',
+  { skip: process.getuid() !== 0 && 'needs root to become another user' },
+  async (t) => {
+    const socket = await server(t, 'private.sock', (_, res) => res.end());
+    chmodSync(socket, 0o600);
+    chmodSync(dir, 0o755);
+    const script = `
     const { Rind } = require(${JSON.stringify(join(ROOT, 'clients/node/dist/index.js'))});
     process.setgid(65534);
     process.setuid(65534);
     new Rind({ socket: ${JSON.stringify(socket)} }).getVersion().catch((e) => console.log(e.code + ' ' + e.message));`;
-  const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', timeout: 20_000 });
-  assert.match(child.stdout, /^EACCES no permission to use .*private\.sock.*members of the group rind.*usermod -aG rind/, child.stderr);
-});
+    const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8', timeout: 20_000 });
+    assert.match(
+      child.stdout,
+      /^EACCES no permission to use .*private\.sock.*members of the group rind.*usermod -aG rind/,
+      child.stderr,
+    );
+  },
+);
 
 test('a daemon of another version, and what is no rind, are refused', async (t) => {
-  const other = await server(t, 'other.sock', (_, res) => res.end(JSON.stringify({ version: '9.1.0', apiVersion: 'v2' })));
+  const other = await server(t, 'other.sock', (_, res) =>
+    res.end(JSON.stringify({ version: '9.1.0', apiVersion: 'v2' })),
+  );
   const newer = await refusal(new Rind({ socket: other }).listSandboxes());
   assert.ok(newer instanceof RindVersionError);
   assert.equal(newer.daemonVersion, '9.1.0');
   assert.equal(newer.daemonApi, 'v2');
-  assert.match(newer.message, /is rind 9\.1\.0 with API v2; this client speaks API v1: install the client of the daemon's version/);
+  assert.match(
+    newer.message,
+    /is rind 9\.1\.0 with API v2; this client speaks API v1: install the client of the daemon's version/,
+  );
 
   const strangers = {
     'html.sock': (_, res) => res.end('<html>'),
@@ -122,9 +146,13 @@ test('a server that says nothing can be left by an abort', async (t) => {
   const silent = createTcp(() => undefined);
   await new Promise((resolve) => silent.listen(path('silent.sock'), resolve));
   t.after(() => silent.close());
-  const error = await refusal(new Rind({ socket: path('silent.sock') }).getVersion({ signal: AbortSignal.timeout(50) }));
+  const error = await refusal(
+    new Rind({ socket: path('silent.sock') }).getVersion({ signal: AbortSignal.timeout(50) }),
+  );
   assert.equal(error.name, 'TimeoutError');
-  const already = await refusal(new Rind({ socket: path('silent.sock') }).getVersion({ signal: AbortSignal.abort(new Error('mine')) }));
+  const already = await refusal(
+    new Rind({ socket: path('silent.sock') }).getVersion({ signal: AbortSignal.abort(new Error('mine')) }),
+  );
   assert.equal(already.message, 'mine');
 });
 
@@ -133,7 +161,10 @@ test('it starts a daemon on request, once for many callers, and says why when it
   const socket = path('started.sock');
   const clients = [1, 2, 3].map(() => new Rind({ socket, start }));
   const versions = await Promise.all(clients.map((c) => c.getVersion()));
-  assert.deepEqual(versions.map((v) => v.apiVersion), ['v1', 'v1', 'v1']);
+  assert.deepEqual(
+    versions.map((v) => v.apiVersion),
+    ['v1', 'v1', 'v1'],
+  );
   const owners = clients.filter((c) => c.daemon);
   assert.equal(owners.length, 1, 'one of them has started it');
   assert.equal((await new Rind({ socket }).getHealth()).status, 'ok');

@@ -3,8 +3,17 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import {
-  NotSupportedError, ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, ProviderMismatchError, RindError, SandboxError,
-  SandboxNamespace, collectFile, getSandbox, parseSSEStream, streamFile,
+  NotSupportedError,
+  ProcessExitedBeforeReadyError,
+  ProcessReadyTimeoutError,
+  ProviderMismatchError,
+  RindError,
+  SandboxError,
+  SandboxNamespace,
+  collectFile,
+  getSandbox,
+  parseSSEStream,
+  streamFile,
 } from '../../clients/node/dist/index.mjs';
 import { collect, daemon, digest, streamFrom, textOf, until } from './harness.mjs';
 
@@ -24,11 +33,16 @@ const refused = (promise, code, text = /./) =>
   });
 
 test('ids that the SDK refuses are refused, and no two ids are one sandbox', async () => {
-  for (const id of ['', 'x'.repeat(64), '-a', 'a-', 'www', 'Root', 'cloudflare']) assert.throws(() => sandboxes.get(id), SandboxError, id);
+  for (const id of ['', 'x'.repeat(64), '-a', 'a-', 'www', 'Root', 'cloudflare'])
+    assert.throws(() => sandboxes.get(id), SandboxError, id);
   assert.throws(() => getSandbox({}, 'a'), /must be a SandboxNamespace/);
   const ids = ['two', 'Two', 'tw/o', 'tw--o', 'tw o', 'zwei-ü', 'cafe'];
-  await Promise.all(ids.map((id) => sandboxes.get(id).exec(`echo ${id.length} >/tmp/mine; cd /tmp; export WHO='${id}'`)));
-  const seen = await Promise.all(ids.map(async (id) => (await sandboxes.get(id).exec('echo "$WHO" $(ls /tmp) $(hostname)')).stdout.split(' ')));
+  await Promise.all(
+    ids.map((id) => sandboxes.get(id).exec(`echo ${id.length} >/tmp/mine; cd /tmp; export WHO='${id}'`)),
+  );
+  const seen = await Promise.all(
+    ids.map(async (id) => (await sandboxes.get(id).exec('echo "$WHO" $(ls /tmp) $(hostname)')).stdout.split(' ')),
+  );
   assert.deepEqual(seen.map((s) => s[0]).join(), ids.map((id) => id.split(' ')[0]).join());
   assert.equal(new Set(seen.map((s) => s.at(-1))).size, ids.length, 'each has a host of its own');
   assert.equal(sandboxes.get('Two', { normalizeId: true }), sandboxes.get('two'));
@@ -48,19 +62,41 @@ test('an id is never a prefix of another sandbox’s id', async () => {
 test('nothing of the host’s environment is inside', async () => {
   const { stdout } = await box.exec('env | cut -d= -f1 | sort');
   const allowed = ['HOME', 'HOSTNAME', 'LANG', 'OLDPWD', 'PATH', 'PWD', 'SHLVL', '_'];
-  assert.deepEqual(stdout.trim().split('\n').filter((name) => !allowed.includes(name)), []);
+  assert.deepEqual(
+    stdout
+      .trim()
+      .split('\n')
+      .filter((name) => !allowed.includes(name)),
+    [],
+  );
   assert.equal((await box.exec('grep -az RIND_CANARY /proc/*/environ | wc -l')).stdout, '0\n');
   assert.equal((await box.exec('echo $LANG; pwd')).stdout, 'C.UTF-8\n/workspace\n');
 });
 
 test('exec: the result, callbacks while the command runs', async () => {
   const result = await box.exec('echo out; echo err >&2; exit 3');
-  assert.deepEqual({ ...result, duration: 0, timestamp: '' }, { success: false, exitCode: 3, stdout: 'out\n', stderr: 'err\n', command: 'echo out; echo err >&2; exit 3', duration: 0, timestamp: '', sessionId: 'sandbox-main' });
+  assert.deepEqual(
+    { ...result, duration: 0, timestamp: '' },
+    {
+      success: false,
+      exitCode: 3,
+      stdout: 'out\n',
+      stderr: 'err\n',
+      command: 'echo out; echo err >&2; exit 3',
+      duration: 0,
+      timestamp: '',
+      sessionId: 'sandbox-main',
+    },
+  );
   assert.ok(result.duration >= 0 && Math.abs(Date.parse(result.timestamp) - Date.now()) < 60_000);
   let go;
   const first = new Promise((resolve) => (go = resolve));
   let complete;
-  const running = box.exec('echo first; while [ ! -e /tmp/second ]; do sleep 0.02; done; echo second', { stream: true, onOutput: (s, text) => go([s, text]), onComplete: (r) => (complete = r) });
+  const running = box.exec('echo first; while [ ! -e /tmp/second ]; do sleep 0.02; done; echo second', {
+    stream: true,
+    onOutput: (s, text) => go([s, text]),
+    onComplete: (r) => (complete = r),
+  });
   assert.deepEqual(await first, ['stdout', 'first\n'], 'it is told while the command runs');
   await rind.writeFile('main', '/tmp/second', '');
   assert.equal((await running).stdout, 'first\nsecond\n');
@@ -77,7 +113,10 @@ test('files: every call, and its error', async () => {
   await refused(box.mkdir('/workspace/dir'), 'FILE_EXISTS');
   assert.equal((await box.writeFile(path, 'täxt')).bytesWritten, 5);
   const read = await box.readFile(path);
-  assert.deepEqual([read.content, read.encoding, read.isBinary, read.mimeType, read.size], ['täxt', 'utf-8', false, 'text/plain', 5]);
+  assert.deepEqual(
+    [read.content, read.encoding, read.isBinary, read.mimeType, read.size],
+    ['täxt', 'utf-8', false, 'text/plain', 5],
+  );
   await box.writeFile('dir/relative', 'r');
   assert.equal((await box.readFile('/workspace/dir/relative')).content, 'r');
   const binary = randomBytes(100_000);
@@ -92,10 +131,24 @@ test('files: every call, and its error', async () => {
   await box.writeFile('/workspace/dir/.hidden', '');
   await box.exec('ln -s /nowhere /workspace/dir/link; chmod 640 "/workspace/dir/grün 1.txt"');
   const list = await box.listFiles('/workspace/dir');
-  assert.deepEqual(list.files.map((f) => `${f.type} ${f.name}`).sort(), ['directory deep', 'file grün 1.txt', 'file pic.png', 'file relative', 'symlink link']);
+  assert.deepEqual(list.files.map((f) => `${f.type} ${f.name}`).sort(), [
+    'directory deep',
+    'file grün 1.txt',
+    'file pic.png',
+    'file relative',
+    'symlink link',
+  ]);
   const info = list.files.find((f) => f.name === 'grün 1.txt');
-  assert.deepEqual([info.absolutePath, info.relativePath, info.size, info.mode, info.permissions], [path, 'grün 1.txt', 5, 'rw-r-----', { readable: true, writable: true, executable: false }]);
-  assert.equal((await box.listFiles('/workspace', { recursive: true, includeHidden: true })).files.filter((f) => f.relativePath.startsWith('dir/')).length, 6);
+  assert.deepEqual(
+    [info.absolutePath, info.relativePath, info.size, info.mode, info.permissions],
+    [path, 'grün 1.txt', 5, 'rw-r-----', { readable: true, writable: true, executable: false }],
+  );
+  assert.equal(
+    (await box.listFiles('/workspace', { recursive: true, includeHidden: true })).files.filter((f) =>
+      f.relativePath.startsWith('dir/'),
+    ).length,
+    6,
+  );
   await box.renameFile(path, '/workspace/dir/new');
   await box.moveFile('/workspace/dir/new', '/tmp/moved');
   assert.deepEqual([(await box.exists('/tmp/moved')).exists, (await box.exists(path)).exists], [true, false]);
@@ -121,7 +174,10 @@ test('files as streams: 100 MB, events of text and of bytes', async () => {
   const bytes = randomBytes(200_001);
   await box.writeFile('/workspace/bytes', bytes.toString('base64'), { encoding: 'base64' });
   const collected = await collectFile(await box.readFileStream('/workspace/bytes'));
-  assert.deepEqual([Buffer.from(collected.content).equals(bytes), collected.metadata.isBinary, collected.metadata.size], [true, true, 200_001]);
+  assert.deepEqual(
+    [Buffer.from(collected.content).equals(bytes), collected.metadata.isBinary, collected.metadata.size],
+    [true, true, 200_001],
+  );
   const text = 'ü€𝄞\n'.repeat(30_000);
   await box.writeFile('/workspace/text', text);
   assert.equal((await collect(streamFile(await box.readFileStream('/workspace/text')))).join(''), text);
@@ -131,27 +187,46 @@ test('processes: start, list, logs, every signal, waits, end', async () => {
   const started = [];
   const said = [];
   const ends = [];
-  const web = await box.startProcess('echo ready; echo warn >&2; trap "echo bye; exit 3" TERM; while :; do sleep 0.02; done', {
-    processId: 'web',
-    onStart: (p) => started.push(p.id),
-    onOutput: (stream, text) => said.push([stream, text]),
-    onExit: (code) => ends.push(code),
-  });
+  const web = await box.startProcess(
+    'echo ready; echo warn >&2; trap "echo bye; exit 3" TERM; while :; do sleep 0.02; done',
+    {
+      processId: 'web',
+      onStart: (p) => started.push(p.id),
+      onOutput: (stream, text) => said.push([stream, text]),
+      onExit: (code) => ends.push(code),
+    },
+  );
   assert.deepEqual([web.id, web.status, web.sessionId, started], ['web', 'running', 'sandbox-main', ['web']]);
   assert.ok(web.pid > 0 && web.startTime instanceof Date);
   assert.deepEqual(await web.waitForLog('read'), { line: 'ready' });
   assert.equal((await web.waitForLog(/w(.)rn/)).match[1], 'a');
-  await assert.rejects(web.waitForLog('never', 60), (e) => e instanceof ProcessReadyTimeoutError && e.processId === 'web' && e.condition === '"never"' && e.timeout === 60);
-  await assert.rejects(web.waitForPort(9, { timeout: 60 }), (e) => e instanceof ProcessReadyTimeoutError && e.condition === 'port 9 (HTTP /)');
+  await assert.rejects(
+    web.waitForLog('never', 60),
+    (e) =>
+      e instanceof ProcessReadyTimeoutError && e.processId === 'web' && e.condition === '"never"' && e.timeout === 60,
+  );
+  await assert.rejects(
+    web.waitForPort(9, { timeout: 60 }),
+    (e) => e instanceof ProcessReadyTimeoutError && e.condition === 'port 9 (HTTP /)',
+  );
   await assert.rejects(web.waitForExit(60), ProcessReadyTimeoutError);
   await refused(box.startProcess('true', { processId: 'web' }), 'PROCESS_ERROR');
-  assert.deepEqual((await box.listProcesses()).map((p) => p.id), ['web']);
+  assert.deepEqual(
+    (await box.listProcesses()).map((p) => p.id),
+    ['web'],
+  );
   await web.kill();
   assert.deepEqual(await web.waitForExit(), { exitCode: 3 });
   await until(() => ends.length === 1, 'the callback of its end');
   assert.deepEqual(ends, [3]);
   assert.deepEqual([...new Set(said.map((s) => s[0]))].sort(), ['stderr', 'stdout']);
-  assert.equal(said.filter((s) => s[0] === 'stdout').map((s) => s[1]).join(''), 'ready\nbye\n');
+  assert.equal(
+    said
+      .filter((s) => s[0] === 'stdout')
+      .map((s) => s[1])
+      .join(''),
+    'ready\nbye\n',
+  );
   const ended = await box.getProcess('web');
   assert.deepEqual([ended.status, ended.exitCode, ended.endTime instanceof Date], ['failed', 3, true]);
   assert.match((await box.getProcessLogs('web')).stderr, /^warn\n/);
@@ -164,11 +239,22 @@ test('processes: start, list, logs, every signal, waits, end', async () => {
   await refused(box.killProcess('web', 'SIGNONSENSE'), 'PROCESS_ERROR');
 
   const quick = await box.startProcess('echo only; exit 4');
-  await assert.rejects(quick.waitForLog('never'), (e) => e instanceof ProcessExitedBeforeReadyError && e.exitCode === 4);
+  await assert.rejects(
+    quick.waitForLog('never'),
+    (e) => e instanceof ProcessExitedBeforeReadyError && e.exitCode === 4,
+  );
   await assert.rejects(quick.waitForPort(9), ProcessExitedBeforeReadyError);
   assert.equal((await quick.waitForLog('only')).line, 'only');
 
-  for (const [signal, status] of [['SIGHUP', 129], ['SIGINT', 130], ['SIGQUIT', 131], ['SIGUSR1', 138], ['SIGKILL', 137], ['TERM', 143], ['15', 143]]) {
+  for (const [signal, status] of [
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+    ['SIGQUIT', 131],
+    ['SIGUSR1', 138],
+    ['SIGKILL', 137],
+    ['TERM', 143],
+    ['15', 143],
+  ]) {
     const p = await box.startProcess('exec sleep 1000');
     await p.kill(signal);
     assert.deepEqual([(await p.waitForExit()).exitCode, await p.getStatus()], [status, 'killed'], signal);
@@ -183,10 +269,15 @@ test('processes: start, list, logs, every signal, waits, end', async () => {
 });
 
 test('a server in the sandbox is waited for', async () => {
-  const server = await box.startProcess('mkdir -p /tmp/www && echo page >/tmp/www/index.html && httpd -f -p 127.0.0.1:8080 -h /tmp/www');
+  const server = await box.startProcess(
+    'mkdir -p /tmp/www && echo page >/tmp/www/index.html && httpd -f -p 127.0.0.1:8080 -h /tmp/www',
+  );
   await server.waitForPort(8080, { mode: 'tcp', timeout: 10_000 });
   await server.waitForPort(8080, { path: '/index.html', status: 200, timeout: 10_000, interval: 20 });
-  await assert.rejects(server.waitForPort(8080, { path: '/none', timeout: 100, interval: 20 }), ProcessReadyTimeoutError);
+  await assert.rejects(
+    server.waitForPort(8080, { path: '/none', timeout: 100, interval: 20 }),
+    ProcessReadyTimeoutError,
+  );
   await server.waitForPort(8080, { path: '/none', status: { min: 400, max: 499 }, timeout: 10_000 });
   await server.kill('SIGKILL');
 });
@@ -205,9 +296,19 @@ test('watch tells what happens; checkChanges whether something has', async () =>
   while (!seen.some((e) => e.eventType === 'delete')) seen.push((await stream.next()).value);
   assert.ok(seen.every((e) => !e.path.includes('node_modules')));
   const kinds = seen.map((e) => `${e.eventType} ${e.path}`);
-  for (const want of ['create /workspace/w/file', 'move_from /workspace/w/file', 'move_to /workspace/w/other', 'delete /workspace/w/other']) assert.ok(kinds.includes(want), `${want} in ${kinds}`);
+  for (const want of [
+    'create /workspace/w/file',
+    'move_from /workspace/w/file',
+    'move_to /workspace/w/other',
+    'delete /workspace/w/other',
+  ])
+    assert.ok(kinds.includes(want), `${want} in ${kinds}`);
   await stream.return();
-  assert.equal((await box.checkChanges('/workspace/w', { since: before.version })).status, 'unchanged', 'what is left out does not count');
+  assert.equal(
+    (await box.checkChanges('/workspace/w', { since: before.version })).status,
+    'unchanged',
+    'what is left out does not count',
+  );
   await box.writeFile('/workspace/w/file', 'y');
   assert.equal((await box.checkChanges('/workspace/w', { since: before.version })).status, 'changed');
   assert.equal((await box.checkChanges('/workspace/w', { since: 'old.1' })).status, 'resync');
@@ -219,10 +320,18 @@ test('gitCheckout says what is wrong', async () => {
   await refused(box.gitCheckout('https://example.com/r.git', { depth: 0 }), 'VALIDATION_FAILED');
   await refused(box.gitCheckout('https://example.com/r.git'), 'COMMAND_NOT_FOUND', /no git in the sandbox/);
   // A git of our own, which says what it was asked.
-  await rind.writeFile(await box.rindId(), '/usr/local/bin/git', '#!/bin/sh\ncase "$*" in *rev-parse*) echo main;; *gone*) echo "fatal: repository not found" >&2; exit 128;; *) printf "%s|" "$@" >/tmp/asked;; esac\n', { mode: '755' });
+  await rind.writeFile(
+    await box.rindId(),
+    '/usr/local/bin/git',
+    '#!/bin/sh\ncase "$*" in *rev-parse*) echo main;; *gone*) echo "fatal: repository not found" >&2; exit 128;; *) printf "%s|" "$@" >/tmp/asked;; esac\n',
+    { mode: '755' },
+  );
   const done = await box.gitCheckout('https://example.com/a b/r.git', { depth: 1 });
   assert.deepEqual([done.branch, done.targetDir], ['main', '/workspace/r']);
-  assert.equal((await box.readFile('/tmp/asked')).content, 'clone|--depth|1|--|https://example.com/a b/r.git|/workspace/r|');
+  assert.equal(
+    (await box.readFile('/tmp/asked')).content,
+    'clone|--depth|1|--|https://example.com/a b/r.git|/workspace/r|',
+  );
   assert.equal((await box.gitCheckout('x', { branch: 'b', targetDir: '/tmp/t' })).branch, 'b');
   await refused(box.gitCheckout('https://example.com/gone'), 'GIT_REPOSITORY_NOT_FOUND');
 });
@@ -231,7 +340,8 @@ test('setEnvVars counts for the shell, for processes and for later sessions', as
   await box.setEnvVars({ SHARED: "a'b", TMP_VAR: '1' });
   await box.setEnvVars({ TMP_VAR: undefined });
   const later = await box.createSession({ id: 'later' });
-  for (const where of [box, later]) assert.equal((await where.exec('echo "$SHARED ${TMP_VAR-unset}"')).stdout, "a'b unset\n");
+  for (const where of [box, later])
+    assert.equal((await where.exec('echo "$SHARED ${TMP_VAR-unset}"')).stdout, "a'b unset\n");
   const p = await later.startProcess('echo "$SHARED"');
   await p.waitForExit();
   assert.equal((await p.getLogs()).stdout, "a'b\n");
@@ -239,7 +349,10 @@ test('setEnvVars counts for the shell, for processes and for later sessions', as
 
 test('what is not there says so', async () => {
   for (const call of ['createCodeContext', 'runCode', 'mountBucket', 'createBackup', 'restoreBackup']) {
-    const error = await box[call]('x', 'y', {}).then(() => undefined, (e) => e);
+    const error = await box[call]('x', 'y', {}).then(
+      () => undefined,
+      (e) => e,
+    );
     assert.ok(error instanceof NotSupportedError && error.message.startsWith(`${call} is not there on rind`), call);
   }
 });
@@ -249,7 +362,11 @@ test('a sandbox that stopped is started, one that is gone is made anew', async (
   await s.exec('echo kept >/workspace/file; cd /tmp');
   const id = await s.rindId();
   await rind.stopSandbox(id, { timeoutMs: 0 });
-  assert.equal((await s.exec('pwd; cat /workspace/file')).stdout, '/workspace\nkept\n', 'its files are there, its shell is not');
+  assert.equal(
+    (await s.exec('pwd; cat /workspace/file')).stdout,
+    '/workspace\nkept\n',
+    'its files are there, its shell is not',
+  );
   assert.equal(await s.rindId(), id);
   await rind.deleteSandbox(id, { force: true });
   assert.equal((await s.exists('/workspace/file')).exists, false);
@@ -278,8 +395,18 @@ test('a sandbox of another provider is refused, with both names', async () => {
   const theirs = new SandboxNamespace({ rind, provider: 'theirs' }).get('owned');
   await theirs.exec('echo secret >/workspace/secret');
   const ours = sandboxes.get('owned');
-  for (const attempt of [() => ours.exec('cat /workspace/secret'), () => ours.readFile('/workspace/secret'), () => ours.destroy(), () => ours.stop()]) {
-    await assert.rejects(attempt(), (e) => e instanceof ProviderMismatchError && /'owned' was made by the provider 'theirs', and this is 'rind'/.test(e.message));
+  for (const attempt of [
+    () => ours.exec('cat /workspace/secret'),
+    () => ours.readFile('/workspace/secret'),
+    () => ours.destroy(),
+    () => ours.stop(),
+  ]) {
+    await assert.rejects(
+      attempt(),
+      (e) =>
+        e instanceof ProviderMismatchError &&
+        /'owned' was made by the provider 'theirs', and this is 'rind'/.test(e.message),
+    );
   }
   await rind.createSandbox({ name: 'by-hand' });
   await assert.rejects(sandboxes.get('by-hand').exec('true'), /'by-hand' was made by no provider, and this is 'rind'/);
@@ -287,15 +414,27 @@ test('a sandbox of another provider is refused, with both names', async () => {
 });
 
 test('what it is made with, and until when', async () => {
-  const small = new SandboxNamespace({ rind, spec: { limits: { memory: '64m' }, env: { FROM: 'spec' }, user: '1000:1000', labels: { team: 'x' } } }).get('small', { sleepAfter: '90s', labels: { job: '7' } });
+  const small = new SandboxNamespace({
+    rind,
+    spec: { limits: { memory: '64m' }, env: { FROM: 'spec' }, user: '1000:1000', labels: { team: 'x' } },
+  }).get('small', { sleepAfter: '90s', labels: { job: '7' } });
   assert.equal((await small.exec('id -u; echo $FROM; echo >/tmp/x && echo err >/dev/stderr')).stdout, '1000\nspec\n');
-  assert.equal((await (await small.createSession({ id: 's' })).exec('cat; id -g', { stdin: 'in\n' })).stdout, 'in\n1000\n');
+  assert.equal(
+    (await (await small.createSession({ id: 's' })).exec('cat; id -g', { stdin: 'in\n' })).stdout,
+    'in\n1000\n',
+  );
   const { spec, labels } = await rind.inspectSandbox('small');
-  assert.deepEqual([spec.inactivityTimeoutMs, labels.team, labels.job, labels['rind.sandbox']], [90_000, 'x', '7', 'small']);
+  assert.deepEqual(
+    [spec.inactivityTimeoutMs, labels.team, labels.job, labels['rind.sandbox']],
+    [90_000, 'x', '7', 'small'],
+  );
   const kept = sandboxes.get('kept', { keepAlive: true });
   await kept.exec('true');
   assert.equal((await rind.inspectSandbox('kept')).spec.inactivityTimeoutMs, undefined);
-  await assert.rejects(sandboxes.get('wrong', { sleepAfter: 'soon' }).exec('true'), /sleepAfter: "soon" is neither seconds nor text/);
+  await assert.rejects(
+    sandboxes.get('wrong', { sleepAfter: 'soon' }).exec('true'),
+    /sleepAfter: "soon" is neither seconds nor text/,
+  );
   await kept.setKeepAlive(false);
 });
 
@@ -321,7 +460,11 @@ test('processes and files outlive the client and the daemon', async () => {
   assert.equal(again.status, 'running');
   assert.equal((await next.readFile('/workspace/f')).content, 'here');
   const numbers = (await again.getLogs()).stdout.trim().split('\n').map(Number);
-  assert.deepEqual(numbers, numbers.map((_, i) => i + 1), 'every line is there, once');
+  assert.deepEqual(
+    numbers,
+    numbers.map((_, i) => i + 1),
+    'every line is there, once',
+  );
   await again.kill('SIGKILL');
   assert.equal((await s.exec('echo the same client goes on')).exitCode, 0);
 });

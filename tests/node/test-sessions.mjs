@@ -1,7 +1,12 @@
 // Sessions: what holds from one command to the next, and what does not get out of one command into another.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CommandTimeoutError, SandboxNamespace, SessionTerminatedError, parseSSEStream } from '../../clients/node/dist/index.mjs';
+import {
+  CommandTimeoutError,
+  SandboxNamespace,
+  SessionTerminatedError,
+  parseSSEStream,
+} from '../../clients/node/dist/index.mjs';
 import { collect, daemon, streamFrom, until } from './harness.mjs';
 
 const d = await daemon();
@@ -32,7 +37,7 @@ test('every end of a command has its status', async () => {
     ['exit 7', 7],
     ['sh -c "exit 300"', 44],
     ['sh -c "kill -9 $$"', 137],
-    ['sh -c \'kill -TERM $$\'', 143],
+    ["sh -c 'kill -TERM $$'", 143],
     ['no-such-command', 127],
     ['/etc', 126],
     ['return 5', 5],
@@ -50,7 +55,16 @@ test('every end of a command has its status', async () => {
 
 test('unbalanced quotes and other syntax errors fail that command only', async () => {
   await box.exec('cd /tmp; export KEPT=1');
-  for (const command of ['echo "open', "echo 'open", 'if true', '} ; (', 'echo $(', 'cat <<X\nnever ended', 'case x in', 'for']) {
+  for (const command of [
+    'echo "open',
+    "echo 'open",
+    'if true',
+    '} ; (',
+    'echo $(',
+    'cat <<X\nnever ended',
+    'case x in',
+    'for',
+  ]) {
     const result = await box.exec(command, { timeout: 10_000 });
     if (!command.startsWith('cat')) assert.notEqual(result.exitCode, 0, command);
     assert.equal(await out('pwd; echo $KEPT'), '/tmp\n1\n', `after ${command}`);
@@ -77,7 +91,8 @@ test('outputs of commands never mix, whatever stays in the background', async ()
 });
 
 test('what a command prints cannot be taken for the end of it', async () => {
-  const forged = 'for i in 1 2 3 4 5 6 7 8 9; do echo "end $i 99"; echo "run $i"; done; printf "\\0\\377\\036 end\\n"; exit 6';
+  const forged =
+    'for i in 1 2 3 4 5 6 7 8 9; do echo "end $i 99"; echo "run $i"; done; printf "\\0\\377\\036 end\\n"; exit 6';
   const result = await box.exec(forged);
   assert.equal(result.exitCode, 6);
   assert.equal(result.stdout.split('\n').length, 20);
@@ -97,7 +112,10 @@ test('stdin is the command’s own, and ends', async () => {
 test('variables and directory of one command do not stay', async () => {
   await box.exec('cd /usr; export HELD=old; unset FREE');
   const tricky = `a'b"c$d\n\\e`;
-  assert.equal(await out('printf %s "$HELD|$FREE|$PWD"', { env: { HELD: 'new', FREE: tricky, NONE: undefined }, cwd: '/tmp' }), `new|${tricky}|/tmp`);
+  assert.equal(
+    await out('printf %s "$HELD|$FREE|$PWD"', { env: { HELD: 'new', FREE: tricky, NONE: undefined }, cwd: '/tmp' }),
+    `new|${tricky}|/tmp`,
+  );
   assert.equal(await out('echo "$HELD|${FREE-unset}|$PWD"'), 'old|unset|/usr\n');
   assert.equal((await box.exec('exit 4', { env: { HELD: 'x' }, cwd: '/tmp' })).exitCode, 4);
   assert.equal(await out('echo "$HELD|$PWD"'), 'old|/usr\n', 'not even by an exit');
@@ -109,7 +127,10 @@ test('commands of one session wait for each other; other sessions do not', async
   const [a, b] = await Promise.all([box.exec('X=1; sleep 0.2; X=2'), box.exec('echo $X')]);
   assert.deepEqual([a.exitCode, b.stdout], [0, '2\n']);
   const all = await Promise.all(Array.from({ length: 10 }, (_, i) => box.exec(`echo ${i}`)));
-  assert.deepEqual(all.map((r) => r.stdout), Array.from({ length: 10 }, (_, i) => `${i}\n`));
+  assert.deepEqual(
+    all.map((r) => r.stdout),
+    Array.from({ length: 10 }, (_, i) => `${i}\n`),
+  );
 
   const other = await box.createSession({ id: 'other', cwd: '/tmp', env: { ONLY: 'here', NOT: undefined } });
   const gate = box.exec('while [ ! -e /tmp/gate ]; do sleep 0.02; done; pwd');
@@ -120,11 +141,23 @@ test('commands of one session wait for each other; other sessions do not', async
 
 test('a time-out ends the command and what it started, and keeps the session', async () => {
   await box.exec('cd /usr; export T=1; sleep 4321 &');
-  for (const command of ['sleep 1234', 'sh -c "sleep 1234; :"; echo next', 'while :; do :; done', 'sleep 1234 & sleep 1234', 'cat /dev/zero | sleep 1234']) {
-    const error = await box.exec(`echo said; ${command}`, { timeout: 150 }).then(() => undefined, (e) => e);
+  for (const command of [
+    'sleep 1234',
+    'sh -c "sleep 1234; :"; echo next',
+    'while :; do :; done',
+    'sleep 1234 & sleep 1234',
+    'cat /dev/zero | sleep 1234',
+  ]) {
+    const error = await box.exec(`echo said; ${command}`, { timeout: 150 }).then(
+      () => undefined,
+      (e) => e,
+    );
     assert.ok(error instanceof CommandTimeoutError, `${command}: ${error}`);
     assert.match(error.message, /Command timed out after 150ms/);
-    assert.deepEqual([error.code, error.context.stdout, error.context.timeout], ['COMMAND_EXECUTION_ERROR', 'said\n', 150]);
+    assert.deepEqual(
+      [error.code, error.context.stdout, error.context.timeout],
+      ['COMMAND_EXECUTION_ERROR', 'said\n', 150],
+    );
     assert.equal(await out('pwd; echo $T', { timeout: 20_000 }), '/usr\n1\n', `the session after ${command}`);
     await until(async () => !(await processes()).includes('sleep 1234'), `the end of ${command}`);
   }
@@ -145,9 +178,15 @@ test('an abort ends the command, in its turn or before', async () => {
 });
 
 test('a shell that is killed or replaced is said, and the next command starts afresh', async () => {
-  for (const [command, code] of [['kill -9 $$', 137], ['exec sh -c "echo last; exit 5"', 5]]) {
+  for (const [command, code] of [
+    ['kill -9 $$', 137],
+    ['exec sh -c "echo last; exit 5"', 5],
+  ]) {
     await box.exec('cd /usr');
-    const error = await box.exec(command).then((r) => assert.fail(JSON.stringify(r)), (e) => e);
+    const error = await box.exec(command).then(
+      (r) => assert.fail(JSON.stringify(r)),
+      (e) => e,
+    );
     assert.ok(error instanceof SessionTerminatedError, `${command}: ${error}`);
     assert.deepEqual([error.code, error.sessionId, error.exitCode], ['SESSION_TERMINATED', 'sandbox-sessions', code]);
     assert.equal(await out('pwd'), '/workspace\n');
@@ -160,12 +199,26 @@ test('a shell that is killed or replaced is said, and the next command starts af
 
 test('execStream runs beside other commands, with the state of the session', async () => {
   await box.exec('cd /usr; S=state; rm -f /tmp/go');
-  const stream = await box.execStream('echo $S; pwd; S=changed; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo err >&2; exit 3');
+  const stream = await box.execStream(
+    'echo $S; pwd; S=changed; while [ ! -e /tmp/go ]; do sleep 0.02; done; echo err >&2; exit 3',
+  );
   assert.equal(await out('touch /tmp/go; echo $S'), 'state\n');
   const events = await collect(parseSSEStream(stream));
   assert.equal(events[0].type, 'start');
-  assert.equal(events.filter((e) => e.type === 'stdout').map((e) => e.data).join(''), 'state\n/usr\n');
-  assert.equal(events.filter((e) => e.type === 'stderr').map((e) => e.data).join(''), 'err\n');
+  assert.equal(
+    events
+      .filter((e) => e.type === 'stdout')
+      .map((e) => e.data)
+      .join(''),
+    'state\n/usr\n',
+  );
+  assert.equal(
+    events
+      .filter((e) => e.type === 'stderr')
+      .map((e) => e.data)
+      .join(''),
+    'err\n',
+  );
   assert.deepEqual([events.at(-1).type, events.at(-1).exitCode], ['complete', 3]);
 
   const late = await collect(parseSSEStream(await box.execStream('echo x; sleep 3456', { timeout: 150 })));
@@ -180,7 +233,9 @@ test('execStream runs beside other commands, with the state of the session', asy
 test('long commands, big outputs, all bytes', async () => {
   const long = `: ${'x'.repeat(300_000)}; echo long`;
   assert.equal(await out(long), 'long\n');
-  const { stdout, stderr } = await box.exec('head -c 5000000 /dev/zero | tr "\\0" a; head -c 3000000 /dev/zero | tr "\\0" b >&2');
+  const { stdout, stderr } = await box.exec(
+    'head -c 5000000 /dev/zero | tr "\\0" a; head -c 3000000 /dev/zero | tr "\\0" b >&2',
+  );
   assert.deepEqual([stdout.length, stderr.length], [5_000_000, 3_000_000]);
   const grün = 'ü€𝄞'.repeat(50_000);
   assert.equal(await out('cat', { stdin: grün }), grün);
@@ -191,7 +246,11 @@ test('sessions: made once, found again, ended with what they started', async () 
   assert.equal(one.id, 'one');
   await assert.rejects(box.createSession({ id: 'one' }), { code: 'SESSION_ALREADY_EXISTS' });
   await assert.rejects(one.exec('sleep 100'), CommandTimeoutError);
-  assert.equal((await one.exec('sleep 0.3; echo ok', { timeout: 10_000 })).stdout, 'ok\n', 'a call’s own time goes first');
+  assert.equal(
+    (await one.exec('sleep 0.3; echo ok', { timeout: 10_000 })).stdout,
+    'ok\n',
+    'a call’s own time goes first',
+  );
   await one.exec('cd /usr; V=1; sleep 5678 &');
   assert.equal((await (await box.getSession('one')).exec('pwd; echo $V')).stdout, '/usr\n1\n');
   await one.setEnvVars({ SET: 'it', HOME: undefined });

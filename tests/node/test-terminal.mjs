@@ -35,7 +35,9 @@ class Client {
     client.messages = [];
     client.socket.on('data', (chunk) => client.take(chunk)).on('error', () => undefined);
     client.ended = new Promise((resolve) => client.socket.on('close', resolve));
-    client.socket.write(`GET /x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${extra}\r\n`);
+    client.socket.write(
+      `GET /x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${extra}\r\n`,
+    );
     await until(() => client.head, 'an answer');
     return client;
   }
@@ -63,7 +65,10 @@ class Client {
   send(first, data) {
     const payload = Buffer.from(data);
     const key = randomBytes(4);
-    const head = payload.length < 126 ? Buffer.from([first, 128 | payload.length]) : Buffer.from([first, 254, payload.length >> 8, payload.length & 255]);
+    const head =
+      payload.length < 126
+        ? Buffer.from([first, 128 | payload.length])
+        : Buffer.from([first, 254, payload.length >> 8, payload.length & 255]);
     this.socket.write(Buffer.concat([head, key, payload.map((byte, i) => byte ^ key[i & 3])]));
   }
 
@@ -86,7 +91,10 @@ test('a terminal: handshake, size, keys, resize, end', async () => {
   await until(() => client.texts.length > 0, 'the first message');
   assert.deepEqual(client.texts, [{ type: 'ready' }]);
   client.type('stty size; tty; pwd; echo $TERM\r');
-  await until(() => /30 100\r\n\/dev\/pts\/\d+\r\n\/workspace\r\nxterm-256color/.test(client.screen), 'size and terminal');
+  await until(
+    () => /30 100\r\n\/dev\/pts\/\d+\r\n\/workspace\r\nxterm-256color/.test(client.screen),
+    'size and terminal',
+  );
   client.control({ type: 'resize', cols: 132, rows: 50 });
   client.type('stty size\r');
   await until(() => client.screen.includes('50 132'), 'the new size');
@@ -95,7 +103,10 @@ test('a terminal: handshake, size, keys, resize, end', async () => {
   client.control({ type: 'nonsense' });
   client.send(0x81, 'no json');
   client.send(0x89, 'ping');
-  await until(() => client.messages.some(([op, data]) => op === 10 && data.toString() === 'ping'), 'the answer to a ping');
+  await until(
+    () => client.messages.some(([op, data]) => op === 10 && data.toString() === 'ping'),
+    'the answer to a ping',
+  );
   client.type('exit 7\r');
   await until(() => client.closed, 'the end');
   assert.deepEqual(client.texts.at(-1), { type: 'exit', code: 7 });
@@ -120,7 +131,10 @@ test('a full-screen program, and what is pasted in parts', async () => {
 });
 
 test('a client that goes takes its shell with it', async () => {
-  const shells = async () => (await d.clients[0].exec(await box.rindId(), { cmd: 'ps -o args' })).stdout.split('\n').filter((l) => l.trim() === '/bin/sh -i').length;
+  const shells = async () =>
+    (await d.clients[0].exec(await box.rindId(), { cmd: 'ps -o args' })).stdout
+      .split('\n')
+      .filter((l) => l.trim() === '/bin/sh -i').length;
   await until(async () => (await shells()) === 0, 'no shell of an earlier client');
   const gone = await Client.open();
   await until(async () => (await shells()) === 1, 'its shell');
@@ -130,7 +144,8 @@ test('a client that goes takes its shell with it', async () => {
 
 test('what breaks the protocol is closed with its code', async () => {
   const key = Buffer.alloc(4);
-  const masked = (first, second, ...rest) => Buffer.concat([Buffer.from([first, 128 | second]), key, Buffer.from(rest)]);
+  const masked = (first, second, ...rest) =>
+    Buffer.concat([Buffer.from([first, 128 | second]), key, Buffer.from(rest)]);
   const rows = [
     ['a frame without a mask', Buffer.from([0x82, 1, 97]), 1002],
     ['a reserved bit', masked(0xc2, 1, 97), 1002],

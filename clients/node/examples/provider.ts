@@ -1,6 +1,17 @@
 // A sandbox provider on rind: what a Workers runtime needs to run `@cloudflare/sandbox` code on this machine. Its state is one
 // JSON value that can be stored and connected to again, by this program or another one, after any restart.
-import { Rind, SandboxNamespace, getSandbox, proxyToSandbox, type ExecOptions, type ExecResult, type NamespaceOptions, type Process, type ProcessOptions, type Sandbox } from 'rind-client';
+import {
+  Rind,
+  SandboxNamespace,
+  getSandbox,
+  proxyToSandbox,
+  type ExecOptions,
+  type ExecResult,
+  type NamespaceOptions,
+  type Process,
+  type ProcessOptions,
+  type Sandbox,
+} from 'rind-client';
 
 export const PROVIDER = 'rind';
 
@@ -24,7 +35,11 @@ export class RindProvider {
   private readonly namespace: SandboxNamespace;
 
   constructor(private readonly options: ProviderOptions) {
-    this.namespace = new SandboxNamespace({ rind: options.rind ?? new Rind({ start: true }), provider: PROVIDER, spec: options.spec });
+    this.namespace = new SandboxNamespace({
+      rind: options.rind ?? new Rind({ start: true }),
+      provider: PROVIDER,
+      spec: options.spec,
+    });
   }
 
   /** The sandbox of an id: found, or made. */
@@ -36,7 +51,8 @@ export class RindProvider {
 
   /** A sandbox of which the state was stored. One that has gone is made anew; another provider's is refused. */
   async connect(state: SandboxState): Promise<ProviderSandbox> {
-    if (state.provider !== PROVIDER) throw new Error(`sandbox '${state.id}' was made by the provider '${state.provider}'; this is '${PROVIDER}'`);
+    if (state.provider !== PROVIDER)
+      throw new Error(`sandbox '${state.id}' was made by the provider '${state.provider}'; this is '${PROVIDER}'`);
     return this.create(state.id);
   }
 
@@ -47,7 +63,10 @@ export class RindProvider {
 }
 
 export class ProviderSandbox {
-  constructor(readonly sandbox: Sandbox, private readonly hostname: string) {}
+  constructor(
+    readonly sandbox: Sandbox,
+    private readonly hostname: string,
+  ) {}
 
   get state(): SandboxState {
     return { provider: PROVIDER, id: this.sandbox.id };

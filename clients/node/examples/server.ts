@@ -12,7 +12,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import { SandboxError, SandboxNamespace, getSandbox, proxyToSandbox, upgradeWebSocket, type NamespaceOptions, type Sandbox } from 'rind-client';
+import {
+  SandboxError,
+  SandboxNamespace,
+  getSandbox,
+  proxyToSandbox,
+  upgradeWebSocket,
+  type NamespaceOptions,
+  type Sandbox,
+} from 'rind-client';
 
 const BODY_MAX = 1 << 20;
 
@@ -28,11 +36,18 @@ type Handler = (context: Context) => Promise<Response>;
 
 async function body<T>(request: Request): Promise<T> {
   const text = await request.text();
-  if (text.length > BODY_MAX) throw new SandboxError({ code: 'VALIDATION_FAILED', message: 'the body is too long', context: {}, httpStatus: 413 });
+  if (text.length > BODY_MAX)
+    throw new SandboxError({
+      code: 'VALIDATION_FAILED',
+      message: 'the body is too long',
+      context: {},
+      httpStatus: 413,
+    });
   return JSON.parse(text || '{}') as T;
 }
 
-const events = (stream: ReadableStream<Uint8Array>) => new Response(stream as never, { headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' } });
+const events = (stream: ReadableStream<Uint8Array>) =>
+  new Response(stream as never, { headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' } });
 
 interface Command {
   command: string;
@@ -51,7 +66,13 @@ const routes: Record<string, Handler> = {
   },
   'POST stream': async ({ sandbox, request }) => {
     const { command, session, ...options } = await body<Command>(request);
-    return events(await sandbox.execStream(command, { ...options, ...(session === undefined ? {} : { sessionId: session }), signal: request.signal }));
+    return events(
+      await sandbox.execStream(command, {
+        ...options,
+        ...(session === undefined ? {} : { sessionId: session }),
+        signal: request.signal,
+      }),
+    );
   },
   'GET files': async ({ sandbox, rest }) => {
     try {
@@ -62,7 +83,8 @@ const routes: Record<string, Handler> = {
       return Response.json(await sandbox.listFiles(`/${rest}`));
     }
   },
-  'PUT files': async ({ sandbox, rest, request }) => Response.json(await sandbox.writeFile(`/${rest}`, (request.body ?? '') as never)),
+  'PUT files': async ({ sandbox, rest, request }) =>
+    Response.json(await sandbox.writeFile(`/${rest}`, (request.body ?? '') as never)),
   'DELETE files': async ({ sandbox, rest }) => Response.json(await sandbox.deleteFile(`/${rest}`)),
   'GET watch': async ({ sandbox, rest }) => events(await sandbox.watch(`/${rest}`)),
   'GET processes': async ({ sandbox, rest }) => {
@@ -94,12 +116,14 @@ async function answer(request: Request, Sandbox: SandboxNamespace): Promise<Resp
     const preview = await proxyToSandbox(request, { Sandbox });
     if (preview) return preview;
     const url = new URL(request.url);
-    const [, name, verb, rest] = /^\/sandboxes\/([^/]+)(?:\/([a-z]+)(?:\/(.*))?)?$/.exec(decodeURIComponent(url.pathname)) ?? [];
+    const [, name, verb, rest] =
+      /^\/sandboxes\/([^/]+)(?:\/([a-z]+)(?:\/(.*))?)?$/.exec(decodeURIComponent(url.pathname)) ?? [];
     const handler = routes[`${request.method} ${verb ?? ''}`];
     if (name === undefined || !handler) return Response.json({ error: 'no such path' }, { status: 404 });
     return await handler({ sandbox: getSandbox(Sandbox, name), rest: rest ?? '', url, request });
   } catch (error) {
-    if (error instanceof SandboxError) return Response.json({ error: error.message, code: error.code }, { status: error.httpStatus });
+    if (error instanceof SandboxError)
+      return Response.json({ error: error.message, code: error.code }, { status: error.httpStatus });
     if (error instanceof SyntaxError) return Response.json({ error: 'the body is no JSON' }, { status: 400 });
     return Response.json({ error: (error as Error).message }, { status: 500 });
   }
@@ -109,7 +133,12 @@ function toRequest(req: IncomingMessage, gone: AbortSignal): Request {
   const headers = new Headers();
   for (let i = 0; i + 1 < req.rawHeaders.length; i += 2) headers.append(req.rawHeaders[i]!, req.rawHeaders[i + 1]!);
   const bare = req.method === 'GET' || req.method === 'HEAD';
-  const init = { method: req.method, headers, signal: gone, ...(bare ? {} : { body: Readable.toWeb(req), duplex: 'half' }) };
+  const init = {
+    method: req.method,
+    headers,
+    signal: gone,
+    ...(bare ? {} : { body: Readable.toWeb(req), duplex: 'half' }),
+  };
   return new Request(`http://${req.headers.host ?? 'localhost'}${req.url}`, init as never);
 }
 
@@ -129,11 +158,15 @@ export function sandboxServer(options: NamespaceOptions = {}): Server {
   const server = createServer((req, res) => {
     const gone = new AbortController();
     res.on('close', () => gone.abort(new Error('the client has gone')));
-    answer(toRequest(req, gone.signal), namespace).then((response) => reply(response, res)).catch(() => res.destroy());
+    answer(toRequest(req, gone.signal), namespace)
+      .then((response) => reply(response, res))
+      .catch(() => res.destroy());
   });
   server.on('upgrade', (req, socket, head) => {
     const gone = new AbortController();
-    answer(toRequest(req, gone.signal), namespace).then((response) => upgradeWebSocket(response, req, socket, head)).catch(() => socket.destroy());
+    answer(toRequest(req, gone.signal), namespace)
+      .then((response) => upgradeWebSocket(response, req, socket, head))
+      .catch(() => socket.destroy());
   });
   return server;
 }

@@ -7,7 +7,8 @@ function object(schema, indent) {
   const required = new Set(schema.required ?? []);
   const inner = `${indent}  `;
   const lines = Object.entries(schema.properties ?? {}).map(
-    ([name, s]) => `${comment(s.description, inner)}${inner}${quoted(name)}${required.has(name) ? '' : '?'}: ${type(s, inner)};\n`
+    ([name, s]) =>
+      `${comment(s.description, inner)}${inner}${quoted(name)}${required.has(name) ? '' : '?'}: ${type(s, inner)};\n`,
   );
   if (lines.length === 0) {
     const any = schema.additionalProperties;
@@ -44,7 +45,10 @@ function type(schema, indent = '') {
   const choice = schema.oneOf ?? schema.anyOf;
   if (choice) return choice.map((s) => type(s, indent)).join(' | ');
   if (schema.type === undefined) return 'unknown';
-  return [schema.type].flat().map((name) => named(name, schema, indent)).join(' | ');
+  return [schema.type]
+    .flat()
+    .map((name) => named(name, schema, indent))
+    .join(' | ');
 }
 
 export function apiTypes(openapi) {

@@ -11,7 +11,11 @@ const openapi = JSON.parse(readFileSync(join(root, '../../docs/openapi.json'), '
 
 writeFileSync(join(root, 'src/api-types.ts'), apiTypes(openapi));
 function tsc(project) {
-  const { status } = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, project)], { stdio: 'inherit' });
+  const { status } = spawnSync(
+    process.execPath,
+    [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, project)],
+    { stdio: 'inherit' },
+  );
   if (status !== 0) process.exit(status ?? 1);
 }
 

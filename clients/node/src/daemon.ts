@@ -94,13 +94,19 @@ export async function startDaemon(socket: string, options: StartOptions): Promis
   while (!(await answers(socket))) {
     const gone = failed !== undefined || child.exitCode !== null || child.signalCode !== null;
     if (gone && !/in use|already|another/.test(lastLines(log))) {
-      const why = failed ? `${program}: ${failed.code === 'ENOENT' ? 'there is no such program; install rind, or name it in `start.rind`' : failed.message}` : lastLines(log);
+      const why = failed
+        ? `${program}: ${failed.code === 'ENOENT' ? 'there is no such program; install rind, or name it in `start.rind`' : failed.message}`
+        : lastLines(log);
       if (scratch) rmSync(scratch, { recursive: true, force: true });
       throw new RindConnectionError(failed?.code ?? 'ECHILD', `could not start the rind daemon: ${why}`, socket);
     }
     if (Date.now() > deadline) {
       if (!gone) child.kill('SIGTERM');
-      throw new RindConnectionError('ETIMEDOUT', `the rind daemon does not answer at ${socket} after ${options.timeoutMs ?? 30_000} ms; its log is ${log}`, socket);
+      throw new RindConnectionError(
+        'ETIMEDOUT',
+        `the rind daemon does not answer at ${socket} after ${options.timeoutMs ?? 30_000} ms; its log is ${log}`,
+        socket,
+      );
     }
     await sleep(POLL_MS);
   }

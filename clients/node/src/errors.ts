@@ -82,7 +82,9 @@ function advice(code: string, socket: string): string {
 export function connectionError(error: unknown, socket: string, connected: boolean): RindConnectionError {
   const e = error as ErrnoLike;
   const code = e?.code ?? 'EIO';
-  const message = connected ? `lost the connection to the rind daemon at ${socket}: ${e?.message ?? code}` : advice(code, socket);
+  const message = connected
+    ? `lost the connection to the rind daemon at ${socket}: ${e?.message ?? code}`
+    : advice(code, socket);
   return new RindConnectionError(code, message, socket, { cause: error });
 }
 
@@ -90,7 +92,8 @@ export function connectionError(error: unknown, socket: string, connected: boole
 export function replyError(status: number, text: string): RindError {
   try {
     const body = (JSON.parse(text) as { error?: Partial<ErrorBody> }).error;
-    if (body && typeof body.code === 'string' && typeof body.message === 'string') return new RindError(body as ErrorBody, status);
+    if (body && typeof body.code === 'string' && typeof body.message === 'string')
+      return new RindError(body as ErrorBody, status);
   } catch {
     // Not JSON: said below.
   }

@@ -1,6 +1,12 @@
 // The stream form of an exec: stdin, stdout and stderr as web streams over one upgraded connection.
 import type { Socket } from 'node:net';
-import { ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableStream, WritableStream, type ReadableStreamDefaultController } from 'node:stream/web';
+import {
+  ByteLengthQueuingStrategy,
+  CountQueuingStrategy,
+  ReadableStream,
+  WritableStream,
+  type ReadableStreamDefaultController,
+} from 'node:stream/web';
 import { RindError, connectionError, type ErrorBody } from './errors';
 import { Frame, FrameReader, STDIN_PART, frame, type FrameSink } from './frames';
 import { HIGH_WATER, bytes, drained } from './streams';
@@ -36,7 +42,11 @@ export class ExecConnection implements FrameSink {
   private settle!: { resolve: (exit: ExecExit) => void; reject: (error: Error) => void };
   private over = false;
 
-  constructor(upgraded: Upgraded, private readonly where: string, private readonly signalFrom?: AbortSignal) {
+  constructor(
+    upgraded: Upgraded,
+    private readonly where: string,
+    private readonly signalFrom?: AbortSignal,
+  ) {
     this.id = String(upgraded.headers['rind-exec-id'] ?? '');
     this.socket = upgraded.socket;
     this.exit = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
@@ -59,13 +69,18 @@ export class ExecConnection implements FrameSink {
     this.signalFrom?.addEventListener('abort', this.aborted, { once: true });
     this.socket.on('data', feed);
     this.socket.on('error', (error) => this.broken(error));
-    this.socket.on('close', () => this.broken(Object.assign(new Error('it was closed before the exec ended'), { code: 'ECONNRESET' })));
+    this.socket.on('close', () =>
+      this.broken(Object.assign(new Error('it was closed before the exec ended'), { code: 'ECONNRESET' })),
+    );
     if (this.signalFrom?.aborted) this.aborted();
     if (head.length > 0) feed(head);
     this.socket.resume();
   }
 
-  private readonly aborted = () => this.finish(this.signalFrom!.reason instanceof Error ? this.signalFrom!.reason : new Error(String(this.signalFrom!.reason)));
+  private readonly aborted = () =>
+    this.finish(
+      this.signalFrom!.reason instanceof Error ? this.signalFrom!.reason : new Error(String(this.signalFrom!.reason)),
+    );
 
   private readable(which: Output): ReadableStream<Uint8Array> {
     return new ReadableStream<Uint8Array>(
@@ -77,7 +92,7 @@ export class ExecConnection implements FrameSink {
           this.wants(which);
         },
       },
-      new ByteLengthQueuingStrategy({ highWaterMark: HIGH_WATER })
+      new ByteLengthQueuingStrategy({ highWaterMark: HIGH_WATER }),
     );
   }
 
@@ -92,18 +107,20 @@ export class ExecConnection implements FrameSink {
       {
         write: async (chunk) => {
           const data = typeof chunk === 'string' ? encoder.encode(chunk) : chunk;
-          for (let at = 0; at < data.byteLength; at += STDIN_PART) await this.send(Frame.stdin, data.subarray(at, at + STDIN_PART));
+          for (let at = 0; at < data.byteLength; at += STDIN_PART)
+            await this.send(Frame.stdin, data.subarray(at, at + STDIN_PART));
         },
         close: () => this.send(Frame.stdinEnd),
         abort: () => this.send(Frame.stdinEnd),
       },
-      new CountQueuingStrategy({ highWaterMark: 1 })
+      new CountQueuingStrategy({ highWaterMark: 1 }),
     );
   }
 
   private async send(type: Frame, payload?: Uint8Array): Promise<void> {
     if (this.over || this.socket.destroyed) {
-      if (type === Frame.stdin) throw connectionError(Object.assign(new Error('the exec has ended'), { code: 'EPIPE' }), this.where, true);
+      if (type === Frame.stdin)
+        throw connectionError(Object.assign(new Error('the exec has ended'), { code: 'EPIPE' }), this.where, true);
       return;
     }
     if (!this.socket.write(frame(type, payload))) await drained(this.socket);

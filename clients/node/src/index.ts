@@ -9,6 +9,12 @@ export * from './sandbox/types';
 export { ExecutionSession, Sandbox } from './sandbox/sandbox';
 export { CustomDomainRequiredError } from './sandbox/ports';
 export { WebSocketResponse, WorkerSocket, upgradeWebSocket } from './ws/socket';
-export { SandboxNamespace, getSandbox, proxyTerminal, proxyToSandbox, type NamespaceOptions } from './sandbox/namespace';
+export {
+  SandboxNamespace,
+  getSandbox,
+  proxyTerminal,
+  proxyToSandbox,
+  type NamespaceOptions,
+} from './sandbox/namespace';
 export { asyncIterableToSSEStream, parseSSEStream, responseToAsyncIterable } from './sandbox/sse';
 export { collectFile, streamFile } from './sandbox/files';

@@ -57,7 +57,8 @@ export type LogEvents =
   | { type: 'deleted' };
 
 export type WatchEvent = api.FileEvent & {
-  type: 'ready' | 'create' | 'modify' | 'close' | 'attributes' | 'delete' | 'movedFrom' | 'movedTo' | 'overflow' | 'gone';
+  type:
+    'ready' | 'create' | 'modify' | 'close' | 'attributes' | 'delete' | 'movedFrom' | 'movedTo' | 'overflow' | 'gone';
 };
 
 export type DaemonEvent = api.Event | { type: 'gap'; after: number; next: number } | { type: 'dropped' };
@@ -105,7 +106,10 @@ export function outputBytes(chunk: { data: string; encoding?: 'utf8' | 'base64' 
 }
 
 function failed(event: ServerEvent): RindError {
-  const body = JSON.parse(event.data) as { error?: { code: string; message: string } } & { code: string; message: string };
+  const body = JSON.parse(event.data) as { error?: { code: string; message: string } } & {
+    code: string;
+    message: string;
+  };
   return new RindError(body.error ?? body, 500);
 }
 
@@ -114,7 +118,8 @@ async function* execEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Exe
     if (event.event === 'error') throw failed(event);
     const value = JSON.parse(event.data) as unknown;
     if (event.event === 'start') yield { type: 'start', exec: value as api.Exec };
-    else if (event.event === 'stdout' || event.event === 'stderr') yield { type: event.event, data: outputBytes(value as Chunk) };
+    else if (event.event === 'stdout' || event.event === 'stderr')
+      yield { type: event.event, data: outputBytes(value as Chunk) };
     else if (event.event === 'complete') {
       yield { type: 'complete', ...(value as ExecExit) };
       return;
@@ -125,10 +130,15 @@ async function* execEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Exe
 
 async function* logEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<LogEvents> {
   for await (const event of serverEvents(body)) {
-    const value = JSON.parse(event.data || '{}') as Chunk & { offset: number } & api.Process & { stream: 'stdout' | 'stderr'; bytes: number; reason: 'rotated' | 'noSpace' };
+    const value = JSON.parse(event.data || '{}') as Chunk & { offset: number } & api.Process & {
+        stream: 'stdout' | 'stderr';
+        bytes: number;
+        reason: 'rotated' | 'noSpace';
+      };
     if (event.event === 'stdout' || event.event === 'stderr')
       yield { type: event.event, data: outputBytes(value), offset: value.offset, id: event.id };
-    else if (event.event === 'lost') yield { type: 'lost', stream: value.stream, bytes: value.bytes, reason: value.reason };
+    else if (event.event === 'lost')
+      yield { type: 'lost', stream: value.stream, bytes: value.bytes, reason: value.reason };
     else if (event.event === 'exit') yield { type: 'exit', process: value };
     else if (event.event === 'deleted') yield { type: 'deleted' };
     else if (event.event === 'error') throw failed(event);
@@ -143,7 +153,8 @@ async function* watchEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Wa
 }
 
 async function* daemonEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<DaemonEvent> {
-  for await (const event of serverEvents(body)) yield { type: event.event, ...(JSON.parse(event.data || '{}') as object) } as DaemonEvent;
+  for await (const event of serverEvents(body))
+    yield { type: event.event, ...(JSON.parse(event.data || '{}') as object) } as DaemonEvent;
 }
 
 function fileBody(reply: Reply): FileBody {
@@ -207,14 +218,16 @@ export class Rind {
     } catch (error) {
       const other = error instanceof SyntaxError || (error instanceof RindError && error.status >= 400);
       if (!other) throw error;
-      throw new RindVersionError(`what listens at ${this.socket} does not speak rind's API: ${(error as Error).message}; RIND_SOCKET names the daemon's socket`);
+      throw new RindVersionError(
+        `what listens at ${this.socket} does not speak rind's API: ${(error as Error).message}; RIND_SOCKET names the daemon's socket`,
+      );
     }
     if (version?.apiVersion === API_VERSION) return;
     throw new RindVersionError(
       `the daemon at ${this.socket} is rind ${version?.version} with API ${version?.apiVersion}; this client speaks API ${API_VERSION}: ` +
         `install the client of the daemon's version, or restart the daemon with that of the client`,
       version?.version,
-      version?.apiVersion
+      version?.apiVersion,
     );
   }
 
@@ -252,7 +265,9 @@ export class Rind {
   }
 
   /** A stream without end; cancel it, or abort. */
-  async getEvents(options: { since?: number; sandbox?: string; type?: readonly string[] } & CallOptions = {}): Promise<ReadableStream<DaemonEvent>> {
+  async getEvents(
+    options: { since?: number; sandbox?: string; type?: readonly string[] } & CallOptions = {},
+  ): Promise<ReadableStream<DaemonEvent>> {
     const { signal, ...query } = options;
     const reply = await this.reply({ method: 'GET', path: '/v1/events', query, signal, stream: true });
     return streamOf(daemonEvents(reply.body), reply.close);
@@ -260,9 +275,13 @@ export class Rind {
 
   // ---- sandboxes ---------------------------------------------------------------------------------------------------
 
-  async listSandboxes(options: { label?: readonly string[]; state?: readonly api.State[] } & CallOptions = {}): Promise<api.SandboxSummary[]> {
+  async listSandboxes(
+    options: { label?: readonly string[]; state?: readonly api.State[] } & CallOptions = {},
+  ): Promise<api.SandboxSummary[]> {
     const { signal, ...query } = options;
-    return (await this.call<{ sandboxes: api.SandboxSummary[] }>({ method: 'GET', path: '/v1/sandboxes', query, signal })).sandboxes;
+    return (
+      await this.call<{ sandboxes: api.SandboxSummary[] }>({ method: 'GET', path: '/v1/sandboxes', query, signal })
+    ).sandboxes;
   }
 
   /** Undefined of a sandbox with `autoRemove` whose command had ended by the time of the answer. */
@@ -315,7 +334,8 @@ export class Rind {
   }
 
   private box(id: string): string {
-    if (id === '' || id === '.' || id === '..') throw new TypeError(`no sandbox can have the name ${JSON.stringify(id)}`);
+    if (id === '' || id === '.' || id === '..')
+      throw new TypeError(`no sandbox can have the name ${JSON.stringify(id)}`);
     return `/v1/sandboxes/${encode(id)}`;
   }
 
@@ -327,19 +347,36 @@ export class Rind {
 
   /** Runs a command and returns what it has said, up to `maxOutputBytes` of each stream. Aborting kills it. */
   async exec(id: string, request: ExecRequest, options: CallOptions = {}): Promise<api.ExecResult> {
-    return this.call({ method: 'POST', path: `${this.box(id)}/exec`, json: { ...request, mode: 'buffered' }, stream: true, ...options });
+    return this.call({
+      method: 'POST',
+      path: `${this.box(id)}/exec`,
+      json: { ...request, mode: 'buffered' },
+      stream: true,
+      ...options,
+    });
   }
 
   /** Runs a command; what it says comes as it says it. Cancelling kills it, unless `keep`. */
   async execEvents(id: string, request: ExecRequest, options: CallOptions = {}): Promise<ReadableStream<ExecEvents>> {
-    const call: Call = { method: 'POST', path: `${this.box(id)}/exec`, json: { ...request, mode: 'events' }, stream: true, ...options };
+    const call: Call = {
+      method: 'POST',
+      path: `${this.box(id)}/exec`,
+      json: { ...request, mode: 'events' },
+      stream: true,
+      ...options,
+    };
     const reply = await this.reply(call);
     return streamOf(execEvents(reply.body), reply.close);
   }
 
   /** Runs a command with all three streams open, on a terminal where `tty`. */
   async execStream(id: string, request: ExecRequest, options: CallOptions = {}): Promise<ExecConnection> {
-    return this.upgraded({ method: 'POST', path: `${this.box(id)}/exec`, json: { ...request, mode: 'stream' }, ...options });
+    return this.upgraded({
+      method: 'POST',
+      path: `${this.box(id)}/exec`,
+      json: { ...request, mode: 'stream' },
+      ...options,
+    });
   }
 
   /** Starts a command that goes on by itself and can be attached to. */
@@ -356,15 +393,31 @@ export class Rind {
   }
 
   async deleteExec(id: string, exec: string, options: { force?: boolean } & CallOptions = {}): Promise<void> {
-    await this.call({ method: 'DELETE', path: this.execPath(id, exec), query: { force: options.force }, signal: options.signal });
+    await this.call({
+      method: 'DELETE',
+      path: this.execPath(id, exec),
+      query: { force: options.force },
+      signal: options.signal,
+    });
   }
 
   async attachExec(id: string, exec: string, options: CallOptions = {}): Promise<ExecConnection> {
-    return this.upgraded({ method: 'POST', path: `${this.execPath(id, exec)}/attach`, json: { mode: 'stream' }, ...options });
+    return this.upgraded({
+      method: 'POST',
+      path: `${this.execPath(id, exec)}/attach`,
+      json: { mode: 'stream' },
+      ...options,
+    });
   }
 
   async attachExecEvents(id: string, exec: string, options: CallOptions = {}): Promise<ReadableStream<ExecEvents>> {
-    const call: Call = { method: 'POST', path: `${this.execPath(id, exec)}/attach`, json: { mode: 'events' }, stream: true, ...options };
+    const call: Call = {
+      method: 'POST',
+      path: `${this.execPath(id, exec)}/attach`,
+      json: { mode: 'events' },
+      stream: true,
+      ...options,
+    };
     const reply = await this.reply(call);
     return streamOf(execEvents(reply.body), reply.close);
   }
@@ -388,7 +441,9 @@ export class Rind {
   }
 
   async listProcesses(id: string, options: CallOptions = {}): Promise<api.Process[]> {
-    return (await this.call<{ processes: api.Process[] }>({ method: 'GET', path: `${this.box(id)}/processes`, ...options })).processes;
+    return (
+      await this.call<{ processes: api.Process[] }>({ method: 'GET', path: `${this.box(id)}/processes`, ...options })
+    ).processes;
   }
 
   async getProcess(id: string, process: string, options: CallOptions = {}): Promise<api.Process> {
@@ -396,12 +451,18 @@ export class Rind {
   }
 
   async deleteProcess(id: string, process: string, options: { force?: boolean } & CallOptions = {}): Promise<void> {
-    await this.call({ method: 'DELETE', path: this.processPath(id, process), query: { force: options.force }, signal: options.signal });
+    await this.call({
+      method: 'DELETE',
+      path: this.processPath(id, process),
+      query: { force: options.force },
+      signal: options.signal,
+    });
   }
 
   /** Forgets all that have ended, and says how many. */
   async deleteProcesses(id: string, options: CallOptions = {}): Promise<number> {
-    return (await this.call<{ deleted: number }>({ method: 'DELETE', path: `${this.box(id)}/processes`, ...options })).deleted;
+    return (await this.call<{ deleted: number }>({ method: 'DELETE', path: `${this.box(id)}/processes`, ...options }))
+      .deleted;
   }
 
   async killProcess(id: string, process: string, request: api.SignalTo = {}, options: CallOptions = {}): Promise<void> {
@@ -409,13 +470,25 @@ export class Rind {
   }
 
   async killProcesses(id: string, request: api.SignalTo = {}, options: CallOptions = {}): Promise<number> {
-    return (await this.call<{ killed: number }>({ method: 'POST', path: `${this.box(id)}/processes/kill`, json: request, ...options })).killed;
+    return (
+      await this.call<{ killed: number }>({
+        method: 'POST',
+        path: `${this.box(id)}/processes/kill`,
+        json: request,
+        ...options,
+      })
+    ).killed;
   }
 
   getProcessLogs(
     id: string,
     process: string,
-    options: { stream?: 'stdout' | 'stderr' | 'both'; stdoutOffset?: number; stderrOffset?: number; limit?: number } & CallOptions = {}
+    options: {
+      stream?: 'stdout' | 'stderr' | 'both';
+      stdoutOffset?: number;
+      stderrOffset?: number;
+      limit?: number;
+    } & CallOptions = {},
   ): Promise<api.Logs> {
     const { signal, ...query } = options;
     return this.call({ method: 'GET', path: `${this.processPath(id, process)}/logs`, query, signal });
@@ -425,56 +498,106 @@ export class Rind {
   async followProcessLogs(
     id: string,
     process: string,
-    options: { stream?: 'stdout' | 'stderr' | 'both'; stdoutOffset?: number; stderrOffset?: number; lastEventId?: string } & CallOptions = {}
+    options: {
+      stream?: 'stdout' | 'stderr' | 'both';
+      stdoutOffset?: number;
+      stderrOffset?: number;
+      lastEventId?: string;
+    } & CallOptions = {},
   ): Promise<ReadableStream<LogEvents>> {
     const { signal, lastEventId, ...query } = options;
     const headers = lastEventId === undefined ? undefined : { 'Last-Event-ID': lastEventId };
-    const call: Call = { method: 'GET', path: `${this.processPath(id, process)}/logs`, query: { ...query, follow: true }, headers, signal, stream: true };
+    const call: Call = {
+      method: 'GET',
+      path: `${this.processPath(id, process)}/logs`,
+      query: { ...query, follow: true },
+      headers,
+      signal,
+      stream: true,
+    };
     const reply = await this.reply(call);
     return streamOf(logEvents(reply.body), reply.close);
   }
 
-  async waitProcessExit(id: string, process: string, request: api.WaitExit = {}, options: CallOptions = {}): Promise<api.Process> {
+  async waitProcessExit(
+    id: string,
+    process: string,
+    request: api.WaitExit = {},
+    options: CallOptions = {},
+  ): Promise<api.Process> {
     return this.waitFor(id, process, 'exit', request, options);
   }
 
-  async waitProcessLog(id: string, process: string, request: api.WaitLog, options: CallOptions = {}): Promise<api.LogLine> {
+  async waitProcessLog(
+    id: string,
+    process: string,
+    request: api.WaitLog,
+    options: CallOptions = {},
+  ): Promise<api.LogLine> {
     return this.waitFor(id, process, 'log', request, options);
   }
 
-  async waitProcessPort(id: string, process: string, request: api.WaitPort, options: CallOptions = {}): Promise<api.PortReady> {
+  async waitProcessPort(
+    id: string,
+    process: string,
+    request: api.WaitPort,
+    options: CallOptions = {},
+  ): Promise<api.PortReady> {
     return this.waitFor(id, process, 'port', request, options);
   }
 
   private processPath(id: string, process: string): string {
-    if (process === '' || process === '.' || process === '..') throw new TypeError(`no process can have the id ${JSON.stringify(process)}`);
+    if (process === '' || process === '.' || process === '..')
+      throw new TypeError(`no process can have the id ${JSON.stringify(process)}`);
     return `${this.box(id)}/processes/${encode(process)}`;
   }
 
   private async waitFor<T>(id: string, process: string, what: string, json: unknown, options: CallOptions): Promise<T> {
-    return this.call({ method: 'POST', path: `${this.processPath(id, process)}/wait/${what}`, json, stream: true, ...options });
+    return this.call({
+      method: 'POST',
+      path: `${this.processPath(id, process)}/wait/${what}`,
+      json,
+      stream: true,
+      ...options,
+    });
   }
 
   // ---- files -------------------------------------------------------------------------------------------------------
 
   /** Streams a file, or `length` bytes of it from `offset`. */
-  async readFile(id: string, path: Path, options: { offset?: number; length?: number } & FileOptions = {}): Promise<FileBody> {
+  async readFile(
+    id: string,
+    path: Path,
+    options: { offset?: number; length?: number } & FileOptions = {},
+  ): Promise<FileBody> {
     const { signal, ...query } = options;
-    return fileBody(await this.reply({ method: 'GET', path: `${this.box(id)}/files`, query: { path, ...query }, signal, stream: true }));
+    return fileBody(
+      await this.reply({
+        method: 'GET',
+        path: `${this.box(id)}/files`,
+        query: { path, ...query },
+        signal,
+        stream: true,
+      }),
+    );
   }
 
   async writeFile(
     id: string,
     path: Path,
     content: string | Uint8Array | ReadableStream<Uint8Array | string>,
-    options: { mode?: string; atomic?: boolean; append?: boolean; exclusive?: boolean } & FileOptions = {}
+    options: { mode?: string; atomic?: boolean; append?: boolean; exclusive?: boolean } & FileOptions = {},
   ): Promise<void> {
     const { signal, ...query } = options;
     const body = typeof content === 'string' ? Buffer.from(content) : content;
     await this.call({ method: 'PUT', path: `${this.box(id)}/files`, query: { path, ...query }, body, signal });
   }
 
-  async removeFile(id: string, path: Path, options: { recursive?: boolean; force?: boolean } & FileOptions = {}): Promise<void> {
+  async removeFile(
+    id: string,
+    path: Path,
+    options: { recursive?: boolean; force?: boolean } & FileOptions = {},
+  ): Promise<void> {
     const { signal, ...query } = options;
     await this.call({ method: 'DELETE', path: `${this.box(id)}/files`, query: { path, ...query }, signal });
   }
@@ -490,15 +613,25 @@ export class Rind {
   listFiles(
     id: string,
     path: Path,
-    options: { recursive?: boolean; depth?: number; hidden?: boolean; maxEntries?: number } & FileOptions = {}
+    options: { recursive?: boolean; depth?: number; hidden?: boolean; maxEntries?: number } & FileOptions = {},
   ): Promise<api.FileList> {
     return this.file(id, 'GET', 'list', { path }, options);
   }
 
   /** Changes as they happen; the first event, `ready`, says that nothing is missed from there on. */
-  async watchFiles(id: string, path: Path, options: { recursive?: boolean } & FileOptions = {}): Promise<ReadableStream<WatchEvent>> {
+  async watchFiles(
+    id: string,
+    path: Path,
+    options: { recursive?: boolean } & FileOptions = {},
+  ): Promise<ReadableStream<WatchEvent>> {
     const { signal, ...query } = options;
-    const reply = await this.reply({ method: 'GET', path: `${this.box(id)}/files/watch`, query: { path, ...query }, signal, stream: true });
+    const reply = await this.reply({
+      method: 'GET',
+      path: `${this.box(id)}/files/watch`,
+      query: { path, ...query },
+      signal,
+      stream: true,
+    });
     return streamOf(watchEvents(reply.body), reply.close);
   }
 
@@ -519,19 +652,49 @@ export class Rind {
   }
 
   /** A file or a tree as a tar archive. */
-  async getArchive(id: string, path: Path, options: { name?: string; follow?: boolean } & FileOptions = {}): Promise<ReadableStream<Uint8Array>> {
+  async getArchive(
+    id: string,
+    path: Path,
+    options: { name?: string; follow?: boolean } & FileOptions = {},
+  ): Promise<ReadableStream<Uint8Array>> {
     const { signal, ...query } = options;
-    return (await this.reply({ method: 'GET', path: `${this.box(id)}/files/archive`, query: { path, ...query }, signal, stream: true })).body;
+    return (
+      await this.reply({
+        method: 'GET',
+        path: `${this.box(id)}/files/archive`,
+        query: { path, ...query },
+        signal,
+        stream: true,
+      })
+    ).body;
   }
 
   /** Unpacks a tar archive beneath a directory. */
-  async putArchive(id: string, path: Path, archive: Uint8Array | ReadableStream<Uint8Array>, options: { owners?: boolean } & FileOptions = {}): Promise<void> {
+  async putArchive(
+    id: string,
+    path: Path,
+    archive: Uint8Array | ReadableStream<Uint8Array>,
+    options: { owners?: boolean } & FileOptions = {},
+  ): Promise<void> {
     const { signal, ...query } = options;
     const headers = { 'Content-Type': 'application/x-tar' };
-    await this.call({ method: 'PUT', path: `${this.box(id)}/files/archive`, query: { path, ...query }, headers, body: archive, signal });
+    await this.call({
+      method: 'PUT',
+      path: `${this.box(id)}/files/archive`,
+      query: { path, ...query },
+      headers,
+      body: archive,
+      signal,
+    });
   }
 
-  private async file<T>(id: string, method: 'GET' | 'POST', verb: string, paths: Record<string, Path>, options: FileOptions): Promise<T> {
+  private async file<T>(
+    id: string,
+    method: 'GET' | 'POST',
+    verb: string,
+    paths: Record<string, Path>,
+    options: FileOptions,
+  ): Promise<T> {
     const { signal, ...query } = options;
     return this.call<T>({ method, path: `${this.box(id)}/files/${verb}`, query: { ...paths, ...query }, signal });
   }
@@ -540,7 +703,9 @@ export class Rind {
 
   async listExposures(id: string, options: { hostname?: string } & CallOptions = {}): Promise<Exposure[]> {
     const { signal, ...query } = options;
-    return (await this.call<{ exposures: Exposure[] }>({ method: 'GET', path: `${this.box(id)}/exposures`, query, signal })).exposures;
+    return (
+      await this.call<{ exposures: Exposure[] }>({ method: 'GET', path: `${this.box(id)}/exposures`, query, signal })
+    ).exposures;
   }
 
   /** Makes a preview URL. Again: what is not said stays as it was. */
@@ -560,20 +725,35 @@ export class Rind {
   async fetchPort(id: string, port: number, request: PortRequest): Promise<PortReply> {
     await this.ready({ signal: request.signal });
     const { path, ...rest } = request;
-    const reply = await this.transport.raw({ ...rest, path: this.portPath(id, port, path), stream: true, expect: false });
+    const reply = await this.transport.raw({
+      ...rest,
+      path: this.portPath(id, port, path),
+      stream: true,
+      expect: false,
+    });
     return { status: reply.status, headers: reply.lines, body: reply.body };
   }
 
   /** The raw connection that an upgrade of a server in the sandbox leaves. */
-  async upgradePort(id: string, port: number, request: { path: string; protocol: string } & Pick<PortRequest, 'headers' | 'signal'>): Promise<Upgraded> {
+  async upgradePort(
+    id: string,
+    port: number,
+    request: { path: string; protocol: string } & Pick<PortRequest, 'headers' | 'signal'>,
+  ): Promise<Upgraded> {
     await this.ready({ signal: request.signal });
-    return this.transport.upgrade({ method: 'GET', path: this.portPath(id, port, request.path), headers: request.headers, signal: request.signal }, request.protocol);
+    return this.transport.upgrade(
+      { method: 'GET', path: this.portPath(id, port, request.path), headers: request.headers, signal: request.signal },
+      request.protocol,
+    );
   }
 
   /** A raw TCP connection to a port of the sandbox's own loopback. */
   async connectPort(id: string, port: number, options: CallOptions = {}): Promise<Duplex> {
     await this.ready(options);
-    const { socket, head } = await this.transport.upgrade({ method: 'POST', path: `${this.box(id)}/ports/${port}/connect`, ...options }, 'tcp');
+    const { socket, head } = await this.transport.upgrade(
+      { method: 'POST', path: `${this.box(id)}/ports/${port}/connect`, ...options },
+      'tcp',
+    );
     if (head.length > 0) socket.unshift(head);
     return socket;
   }

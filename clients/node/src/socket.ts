@@ -7,7 +7,8 @@ export const SYSTEM_SOCKET = '/run/rind/rind.sock';
 /** A path, or a `unix://` URL, as an absolute path. */
 export function socketPath(text: string, what: string): string {
   const path = text.startsWith('unix://') ? text.slice('unix://'.length) : text;
-  if (!isAbsolute(path)) throw new TypeError(`${what} must be an absolute path or unix:// with one, not ${JSON.stringify(text)}`);
+  if (!isAbsolute(path))
+    throw new TypeError(`${what} must be an absolute path or unix:// with one, not ${JSON.stringify(text)}`);
   return path;
 }
 

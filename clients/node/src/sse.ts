@@ -31,7 +31,8 @@ export class EventParser {
 
   private line(line: string): ServerEvent | undefined {
     if (line === '') {
-      const whole = this.data.length > 0 ? { event: this.event || 'message', data: this.data.join('\n'), id: this.id } : undefined;
+      const whole =
+        this.data.length > 0 ? { event: this.event || 'message', data: this.data.join('\n'), id: this.id } : undefined;
       this.event = '';
       this.data = [];
       return whole;

@@ -33,7 +33,11 @@ export function bodyStream(res: IncomingMessage, fail: (error: unknown) => Error
         const broken = (error?: unknown) => {
           if (over) return;
           over = true;
-          controller.error(fail(error ?? Object.assign(new Error('the connection was closed within the reply'), { code: 'ECONNRESET' })));
+          controller.error(
+            fail(
+              error ?? Object.assign(new Error('the connection was closed within the reply'), { code: 'ECONNRESET' }),
+            ),
+          );
         };
         res.on('error', broken);
         res.on('close', () => broken());
@@ -46,7 +50,7 @@ export function bodyStream(res: IncomingMessage, fail: (error: unknown) => Error
         res.destroy();
       },
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: HIGH_WATER })
+    new ByteLengthQueuingStrategy({ highWaterMark: HIGH_WATER }),
   );
 }
 
@@ -105,6 +109,6 @@ export function streamOf<T>(source: AsyncGenerator<T>, close: () => void): Reada
         source.return(undefined).catch(() => undefined);
       },
     },
-    { highWaterMark: 0 }
+    { highWaterMark: 0 },
   );
 }

@@ -1,5 +1,11 @@
 // HTTP/1.1 over the daemon's unix socket. Short requests share a few connections; streams have one each, which ends with them.
-import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import {
+  Agent,
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import type { ReadableStream } from 'node:stream/web';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -77,7 +83,8 @@ export class Transport {
   }
 
   private fail(error: unknown, call: Call, connected: boolean): Error {
-    if (call.signal?.aborted) return call.signal.reason instanceof Error ? call.signal.reason : new Error(String(call.signal.reason));
+    if (call.signal?.aborted)
+      return call.signal.reason instanceof Error ? call.signal.reason : new Error(String(call.signal.reason));
     return connectionError(error, this.socketPath, connected);
   }
 
@@ -124,7 +131,10 @@ export class Transport {
     req.flushHeaders();
   }
 
-  private once(call: Call, extra: Record<string, string>): Promise<{ res: IncomingMessage; socket?: Socket; head?: Buffer }> {
+  private once(
+    call: Call,
+    extra: Record<string, string>,
+  ): Promise<{ res: IncomingMessage; socket?: Socket; head?: Buffer }> {
     return new Promise((resolve, reject) => {
       if (call.signal?.aborted) {
         reject(this.fail(undefined, call, false));
@@ -138,7 +148,9 @@ export class Transport {
       });
       req.on('response', (res) => resolve({ res }));
       req.on('upgrade', (res, socket, head) => resolve({ res, socket: socket as Socket, head }));
-      req.on('error', (error) => reject(Object.assign(this.fail(error, call, connected), { reused: req.reusedSocket })));
+      req.on('error', (error) =>
+        reject(Object.assign(this.fail(error, call, connected), { reused: req.reusedSocket })),
+      );
     });
   }
 
@@ -150,7 +162,7 @@ export class Transport {
       } catch (error) {
         const e = error as { code?: string; reused?: boolean };
         const stale = e.reused === true && call.method === 'GET' && (e.code === 'ECONNRESET' || e.code === 'EPIPE');
-        const full = e.code === 'EAGAIN' && !(isStream(call.body));
+        const full = e.code === 'EAGAIN' && !isStream(call.body);
         if (!(stale || full) || tries >= CONNECT_TRIES) throw error;
         await sleep(Math.random() * 50, undefined, { signal: call.signal });
       }
@@ -191,7 +203,10 @@ export class Transport {
 
   /** The connection that an upgrade leaves. */
   async upgrade(call: Call, protocol: string): Promise<Upgraded> {
-    const { res, socket, head } = await this.head({ ...call, stream: true }, { Connection: 'Upgrade', Upgrade: protocol });
+    const { res, socket, head } = await this.head(
+      { ...call, stream: true },
+      { Connection: 'Upgrade', Upgrade: protocol },
+    );
     if (socket && head) return { socket, head, headers: res.headers };
     const reply = this.reply(res, call);
     const text = await this.text(reply);

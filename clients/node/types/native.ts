@@ -11,6 +11,7 @@ export async function use(signal: AbortSignal): Promise<number> {
   await rind.exec(box.id, { command: 'x' });
   // @ts-expect-error a state that there is not
   await rind.listSandboxes({ state: ['nonsense'] });
-  for await (const event of await rind.followProcessLogs(box.id, 'p')) if (event.type === 'exit') return event.process.exitCode ?? 1;
+  for await (const event of await rind.followProcessLogs(box.id, 'p'))
+    if (event.type === 'exit') return event.process.exitCode ?? 1;
   return new RindError({ code: 'x', message: 'y' }, 1).status;
 }

@@ -56,8 +56,14 @@ takes<typeof ours.streamFile, typeof theirs.streamFile>();
 takes<typeof ours.collectFile, typeof theirs.collectFile>();
 
 // What is caught.
-takes<Pick<ours.ProcessReadyTimeoutError, 'processId' | 'command' | 'condition' | 'timeout'>, Pick<theirs.ProcessReadyTimeoutError, 'processId' | 'command' | 'condition' | 'timeout'>>();
-takes<Pick<ours.SessionTerminatedError, 'sessionId' | 'exitCode'>, Pick<theirs.SessionTerminatedError, 'sessionId' | 'exitCode'>>();
+takes<
+  Pick<ours.ProcessReadyTimeoutError, 'processId' | 'command' | 'condition' | 'timeout'>,
+  Pick<theirs.ProcessReadyTimeoutError, 'processId' | 'command' | 'condition' | 'timeout'>
+>();
+takes<
+  Pick<ours.SessionTerminatedError, 'sessionId' | 'exitCode'>,
+  Pick<theirs.SessionTerminatedError, 'sessionId' | 'exitCode'>
+>();
 
 // @ts-expect-error the check itself can fail
 takes<{ success: string }, theirs.ExecResult>();

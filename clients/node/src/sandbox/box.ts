@@ -18,8 +18,12 @@ export function checkId(id: string): string {
   if (typeof id !== 'string' || id.length < 1 || id.length > 63)
     throw new SandboxSecurityError('Sandbox ID must be 1-63 characters long.', 'INVALID_SANDBOX_ID_LENGTH');
   if (id.startsWith('-') || id.endsWith('-'))
-    throw new SandboxSecurityError('Sandbox ID cannot start or end with hyphens (DNS requirement).', 'INVALID_SANDBOX_ID_HYPHENS');
-  if (RESERVED.includes(id.toLowerCase())) throw new SandboxSecurityError(`Reserved sandbox ID '${id}' is not allowed.`, 'RESERVED_SANDBOX_ID');
+    throw new SandboxSecurityError(
+      'Sandbox ID cannot start or end with hyphens (DNS requirement).',
+      'INVALID_SANDBOX_ID_HYPHENS',
+    );
+  if (RESERVED.includes(id.toLowerCase()))
+    throw new SandboxSecurityError(`Reserved sandbox ID '${id}' is not allowed.`, 'RESERVED_SANDBOX_ID');
   return id;
 }
 
@@ -37,7 +41,8 @@ export function sleepMs(value: string | number): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(String(value).trim());
   const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[match?.[2] ?? 's'];
   const ms = match && unit ? Math.round(Number(match[1]) * unit) : 0;
-  if (ms < 1) throw new TypeError(`sleepAfter: ${JSON.stringify(value)} is neither seconds nor text such as 30s, 10m or 1h`);
+  if (ms < 1)
+    throw new TypeError(`sleepAfter: ${JSON.stringify(value)} is neither seconds nor text such as 30s, 10m or 1h`);
   return ms;
 }
 
@@ -60,7 +65,11 @@ export class Box {
   private current: Promise<string> | undefined;
   private readonly onGone: Array<() => void> = [];
 
-  constructor(readonly id: string, readonly settings: BoxSettings, options: SandboxOptions) {
+  constructor(
+    readonly id: string,
+    readonly settings: BoxSettings,
+    options: SandboxOptions,
+  ) {
     this.name = boxName(id);
     this.options = options;
   }
@@ -105,7 +114,8 @@ export class Box {
 
   /** Whether an error was that the sandbox is not there or does not run. Then what failed had no effect. */
   private async hasGone(error: unknown, id: string): Promise<boolean> {
-    if (!(error instanceof RindError) || (error.status !== 404 && error.status !== 409 && error.status !== 410)) return false;
+    if (!(error instanceof RindError) || (error.status !== 404 && error.status !== 409 && error.status !== 410))
+      return false;
     const now = await this.inspect(id);
     return now === undefined || now.state !== 'running';
   }
@@ -129,13 +139,21 @@ export class Box {
         const running = await this.run(box);
         if (running) return box.id;
       }
-      if (tries === TRIES) throw new RindError({ code: 'EAGAIN', message: `sandbox '${this.id}' comes and goes: ${box?.state ?? 'gone'} (${box?.error ?? 'no error'})` }, 503);
+      if (tries === TRIES)
+        throw new RindError(
+          {
+            code: 'EAGAIN',
+            message: `sandbox '${this.id}' comes and goes: ${box?.state ?? 'gone'} (${box?.error ?? 'no error'})`,
+          },
+          503,
+        );
     }
   }
 
   private check(box: api.Sandbox): void {
     const provider = box.labels[LABEL_PROVIDER] ?? null;
-    if (provider !== this.settings.provider || box.labels[LABEL_ID] !== this.id) throw new ProviderMismatchError(this.id, provider, this.settings.provider);
+    if (provider !== this.settings.provider || box.labels[LABEL_ID] !== this.id)
+      throw new ProviderMismatchError(this.id, provider, this.settings.provider);
   }
 
   /** Brings it to run; false where it has gone instead. */
@@ -149,7 +167,13 @@ export class Box {
         await this.removed(box.id);
         return false;
       case 'broken':
-        throw new RindError({ code: 'EIO', message: `sandbox '${this.id}' is broken: its files cannot be read; destroy() it to have a new one` }, 500);
+        throw new RindError(
+          {
+            code: 'EIO',
+            message: `sandbox '${this.id}' is broken: its files cannot be read; destroy() it to have a new one`,
+          },
+          500,
+        );
       default:
         return this.start(box.id);
     }
@@ -161,7 +185,8 @@ export class Box {
       return (await this.rind.startSandbox(id)) !== undefined;
     } catch (error) {
       // Another client has started or removed it.
-      if (error instanceof RindError && (error.status === 404 || error.status === 409)) return (await this.inspect(id))?.state === 'running';
+      if (error instanceof RindError && (error.status === 404 || error.status === 409))
+        return (await this.inspect(id))?.state === 'running';
       throw error;
     }
   }
@@ -169,7 +194,11 @@ export class Box {
   private async removed(id: string): Promise<void> {
     const deadline = Date.now() + GONE_MS;
     while ((await this.inspect(id))?.state === 'removing') {
-      if (Date.now() > deadline) throw new RindError({ code: 'EBUSY', message: `sandbox '${this.id}' is being removed, and is not gone after ${GONE_MS} ms` }, 409);
+      if (Date.now() > deadline)
+        throw new RindError(
+          { code: 'EBUSY', message: `sandbox '${this.id}' is being removed, and is not gone after ${GONE_MS} ms` },
+          409,
+        );
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }

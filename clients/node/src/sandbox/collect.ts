@@ -8,7 +8,11 @@ export const OUTPUT_MAX = 64 << 20; // bytes of each output of an exec that are 
 
 type Heard = (stream: 'stdout' | 'stderr', text: string) => void;
 
-async function text(stream: ReadableStream<Uint8Array>, which: 'stdout' | 'stderr', heard: Heard | undefined): Promise<string> {
+async function text(
+  stream: ReadableStream<Uint8Array>,
+  which: 'stdout' | 'stderr',
+  heard: Heard | undefined,
+): Promise<string> {
   const decoder = new TextDecoder();
   const parts: string[] = [];
   let size = 0;
@@ -20,7 +24,12 @@ async function text(stream: ReadableStream<Uint8Array>, which: 'stdout' | 'stder
   for await (const part of stream) {
     size += part.byteLength;
     if (size > OUTPUT_MAX)
-      throw new SandboxError({ code: 'COMMAND_EXECUTION_ERROR', message: `${which} is more than ${OUTPUT_MAX} bytes: use execStream, or a file`, context: {}, httpStatus: 413 });
+      throw new SandboxError({
+        code: 'COMMAND_EXECUTION_ERROR',
+        message: `${which} is more than ${OUTPUT_MAX} bytes: use execStream, or a file`,
+        context: {},
+        httpStatus: 413,
+      });
     take(decoder.decode(part, { stream: true }));
   }
   take(decoder.decode());
@@ -33,7 +42,12 @@ export function notBegun(error: unknown): boolean {
 }
 
 /** Runs it to its end. A time-out's error holds what it had said. */
-export async function execute(start: (command: Command) => Promise<Running>, command: string, options: ExecOptions, sessionId: string | undefined): Promise<ExecResult> {
+export async function execute(
+  start: (command: Command) => Promise<Running>,
+  command: string,
+  options: ExecOptions,
+  sessionId: string | undefined,
+): Promise<ExecResult> {
   const begun = Date.now();
   const said = { stdout: '', stderr: '' };
   const heard: Heard = (stream, part) => {
@@ -51,9 +65,19 @@ export async function execute(start: (command: Command) => Promise<Running>, com
     return { exitCode, outputs: await outputs };
   };
   try {
-    const { exitCode, outputs } = await attempt().catch((error: unknown) => (notBegun(error) ? attempt() : Promise.reject(error)));
+    const { exitCode, outputs } = await attempt().catch((error: unknown) =>
+      notBegun(error) ? attempt() : Promise.reject(error),
+    );
     const [stdout, stderr] = outputs;
-    const result: ExecResult = { success: exitCode === 0, exitCode, stdout, stderr, command, duration: Date.now() - begun, timestamp: new Date(begun).toISOString() };
+    const result: ExecResult = {
+      success: exitCode === 0,
+      exitCode,
+      stdout,
+      stderr,
+      command,
+      duration: Date.now() - begun,
+      timestamp: new Date(begun).toISOString(),
+    };
     if (sessionId !== undefined) result.sessionId = sessionId;
     options.onComplete?.(result);
     return result;
@@ -65,7 +89,11 @@ export async function execute(start: (command: Command) => Promise<Running>, com
 
 /** The parts of two streams in the order in which they come. */
 async function* merged(running: Running): AsyncGenerator<{ type: 'stdout' | 'stderr'; data: string }> {
-  const sources = (['stdout', 'stderr'] as const).map((type) => ({ type, reader: running[type].getReader(), decoder: new TextDecoder() }));
+  const sources = (['stdout', 'stderr'] as const).map((type) => ({
+    type,
+    reader: running[type].getReader(),
+    decoder: new TextDecoder(),
+  }));
   const next = (s: (typeof sources)[number]) => {
     const part = s.reader.read().then((read) => ({ s, part: read }));
     part.catch(() => undefined); // it may fail while the other one is waited for
@@ -82,7 +110,11 @@ async function* merged(running: Running): AsyncGenerator<{ type: 'stdout' | 'std
 }
 
 /** It as events: start, stdout and stderr as they come, then complete, or error. */
-export async function* events(running: Running, command: string, sessionId: string | undefined): AsyncGenerator<ExecEvent> {
+export async function* events(
+  running: Running,
+  command: string,
+  sessionId: string | undefined,
+): AsyncGenerator<ExecEvent> {
   const begun = Date.now();
   const stamp = () => ({ timestamp: new Date().toISOString(), ...(sessionId === undefined ? {} : { sessionId }) });
   const said = { stdout: '', stderr: '' };
@@ -93,11 +125,21 @@ export async function* events(running: Running, command: string, sessionId: stri
       yield { ...part, ...stamp() };
     }
     const { exitCode } = await running.exit;
-    const result = { success: exitCode === 0, exitCode, ...said, command, duration: Date.now() - begun, timestamp: new Date(begun).toISOString() };
+    const result = {
+      success: exitCode === 0,
+      exitCode,
+      ...said,
+      command,
+      duration: Date.now() - begun,
+      timestamp: new Date(begun).toISOString(),
+    };
     yield { type: 'complete', exitCode, result, ...stamp() };
   } catch (error) {
     // An end of the streams by a time-out or an abort is told by the exit.
-    const why = await running.exit.then(() => error, (e: unknown) => e);
+    const why = await running.exit.then(
+      () => error,
+      (e: unknown) => e,
+    );
     const message = why instanceof Error ? why.message : String(why);
     yield { type: 'error', error: message, data: message, ...stamp() };
   }

@@ -59,7 +59,11 @@ export class SandboxSecurityError extends SandboxError<{ code?: string }> {
 }
 
 /** The sandbox of this name is another provider's. */
-export class ProviderMismatchError extends SandboxError<{ sandboxId: string; provider: string | null; expected: string }> {
+export class ProviderMismatchError extends SandboxError<{
+  sandboxId: string;
+  provider: string | null;
+  expected: string;
+}> {
   override readonly name = 'ProviderMismatchError';
   constructor(sandboxId: string, provider: string | null, expected: string) {
     super({
@@ -75,7 +79,12 @@ export class ProviderMismatchError extends SandboxError<{ sandboxId: string; pro
 export class NotSupportedError extends SandboxError<{ method: string }> {
   override readonly name = 'NotSupportedError';
   constructor(method: string, why: string) {
-    super({ code: 'NOT_SUPPORTED', message: `${method} is not there on rind: ${why}`, context: { method }, httpStatus: 501 });
+    super({
+      code: 'NOT_SUPPORTED',
+      message: `${method} is not there on rind: ${why}`,
+      context: { method },
+      httpStatus: 501,
+    });
   }
 }
 
@@ -90,14 +99,23 @@ export interface CommandTimeoutContext {
 export class CommandTimeoutError extends SandboxError<CommandTimeoutContext> {
   override readonly name = 'CommandTimeoutError';
   constructor(context: CommandTimeoutContext) {
-    super({ code: 'COMMAND_EXECUTION_ERROR', message: `Command timed out after ${context.timeout}ms: ${context.command.slice(0, 200)}`, context, httpStatus: 408 });
+    super({
+      code: 'COMMAND_EXECUTION_ERROR',
+      message: `Command timed out after ${context.timeout}ms: ${context.command.slice(0, 200)}`,
+      context,
+      httpStatus: 408,
+    });
   }
 }
 
 export class SessionTerminatedError extends SandboxError<{ sessionId: string; exitCode: number | null }> {
   override readonly name = 'SessionTerminatedError';
   /** `begun`: whether the command had begun to run. */
-  constructor(sessionId: string, exitCode: number | null, readonly begun = true) {
+  constructor(
+    sessionId: string,
+    exitCode: number | null,
+    readonly begun = true,
+  ) {
     super({
       code: 'SESSION_TERMINATED',
       message: `the shell of session '${sessionId}' ended${exitCode === null ? '' : ` with ${exitCode}`} while a command ran; the next one starts afresh`,
@@ -123,7 +141,16 @@ export class ProcessReadyTimeoutError extends SandboxError<ReadyContext & { time
   override readonly name = 'ProcessReadyTimeoutError';
   constructor(context: ReadyContext & { timeout: number }, options?: { cause?: unknown }) {
     const message = `Process did not become ready within ${context.timeout}ms. Waiting for: ${context.condition}`;
-    super({ code: 'PROCESS_READY_TIMEOUT', message, context, httpStatus: 408, suggestion: 'look at getLogs(), or wait longer' }, options);
+    super(
+      {
+        code: 'PROCESS_READY_TIMEOUT',
+        message,
+        context,
+        httpStatus: 408,
+        suggestion: 'look at getLogs(), or wait longer',
+      },
+      options,
+    );
   }
   get processId(): string {
     return this.context.processId;
@@ -143,7 +170,10 @@ export class ProcessExitedBeforeReadyError extends SandboxError<ReadyContext & {
   override readonly name = 'ProcessExitedBeforeReadyError';
   constructor(context: ReadyContext & { exitCode: number }, options?: { cause?: unknown }) {
     const message = `Process exited with code ${context.exitCode} before becoming ready. Waiting for: ${context.condition}`;
-    super({ code: 'PROCESS_EXITED_BEFORE_READY', message, context, httpStatus: 500, suggestion: 'look at getLogs()' }, options);
+    super(
+      { code: 'PROCESS_EXITED_BEFORE_READY', message, context, httpStatus: 500, suggestion: 'look at getLogs()' },
+      options,
+    );
   }
   get processId(): string {
     return this.context.processId;
@@ -181,11 +211,18 @@ const FILE_CODES: Record<string, string> = {
 export function fileError(error: unknown, operation: string, path: string): unknown {
   if (!(error instanceof RindError) || error.status === 0) return error;
   const code = FILE_CODES[error.code] ?? 'FILESYSTEM_ERROR';
-  return new SandboxError({ code, message: error.message, context: { path, operation }, httpStatus: error.status, operation }, { cause: error });
+  return new SandboxError(
+    { code, message: error.message, context: { path, operation }, httpStatus: error.status, operation },
+    { cause: error },
+  );
 }
 
 export function processError(error: unknown, operation: string, processId: string): unknown {
   if (!(error instanceof RindError) || error.status === 0) return error;
-  const code = error.status === 404 ? 'PROCESS_NOT_FOUND' : error.status === 403 ? 'PROCESS_PERMISSION_DENIED' : 'PROCESS_ERROR';
-  return new SandboxError({ code, message: error.message, context: { processId, operation }, httpStatus: error.status, operation }, { cause: error });
+  const code =
+    error.status === 404 ? 'PROCESS_NOT_FOUND' : error.status === 403 ? 'PROCESS_PERMISSION_DENIED' : 'PROCESS_ERROR';
+  return new SandboxError(
+    { code, message: error.message, context: { processId, operation }, httpStatus: error.status, operation },
+    { cause: error },
+  );
 }

@@ -25,7 +25,13 @@ const now = () => new Date().toISOString();
 
 /** An absolute path; a relative one is one of the workspace's. */
 export function absolute(path: string): string {
-  if (typeof path !== 'string' || path === '') throw new SandboxError({ code: 'VALIDATION_FAILED', message: 'a path must not be empty', context: {}, httpStatus: 400 });
+  if (typeof path !== 'string' || path === '')
+    throw new SandboxError({
+      code: 'VALIDATION_FAILED',
+      message: 'a path must not be empty',
+      context: {},
+      httpStatus: 400,
+    });
   return path.startsWith('/') ? path : posix.join(WORKSPACE, path);
 }
 
@@ -66,7 +72,9 @@ function fileInfo(base: string, entry: api.FileEntry): t.FileInfo {
 
 /** A glob as an expression: `*` within a name, `**` across, `?`. One without a slash is for any part of a path. */
 function glob(pattern: string): RegExp {
-  const body = pattern.replace(/[.+^${}()|[\]\\]/g, '\\$&').replace(/\*\*\/?|\*|\?/g, (m) => (m.startsWith('**') ? '.*' : m === '*' ? '[^/]*' : '[^/]'));
+  const body = pattern
+    .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+    .replace(/\*\*\/?|\*|\?/g, (m) => (m.startsWith('**') ? '.*' : m === '*' ? '[^/]*' : '[^/]'));
   return new RegExp(pattern.includes('/') ? `^${body}(/|$)` : `(^|/)${body}(/|$)`);
 }
 
@@ -96,27 +104,52 @@ export class Files {
     }
   }
 
-  async writeFile(path: string, content: string | ReadableStream<Uint8Array>, options: { encoding?: string } = {}): Promise<t.WriteFileResult> {
+  async writeFile(
+    path: string,
+    content: string | ReadableStream<Uint8Array>,
+    options: { encoding?: string } = {},
+  ): Promise<t.WriteFileResult> {
     const at = absolute(path);
     const { encoding = 'utf-8' } = options;
     let body: Uint8Array | ReadableStream<Uint8Array>;
     if (typeof content !== 'string') body = content;
     else if (encoding === 'base64') body = fromBase64(content);
     else if (encoding === 'utf-8' || encoding === 'utf8') body = Buffer.from(content);
-    else throw new SandboxError({ code: 'VALIDATION_FAILED', message: `encoding ${JSON.stringify(encoding)}: utf-8 or base64`, context: {}, httpStatus: 400 });
+    else
+      throw new SandboxError({
+        code: 'VALIDATION_FAILED',
+        message: `encoding ${JSON.stringify(encoding)}: utf-8 or base64`,
+        context: {},
+        httpStatus: 400,
+      });
     // A stream can be sent once only: the sandbox is there before.
     await this.box.ensure();
     await this.op('file.write', path, (id) => this.box.rind.writeFile(id, at, body));
-    return { success: true, path, timestamp: now(), ...(body instanceof Uint8Array ? { bytesWritten: body.byteLength } : {}) };
+    return {
+      success: true,
+      path,
+      timestamp: now(),
+      ...(body instanceof Uint8Array ? { bytesWritten: body.byteLength } : {}),
+    };
   }
 
   readFile(path: string, options: { encoding: 'none' }): Promise<t.ReadFileStreamResult>;
   readFile(path: string, options?: { encoding?: Exclude<t.FileEncoding, 'none'> }): Promise<t.ReadFileResult>;
-  async readFile(path: string, options: { encoding?: t.FileEncoding } = {}): Promise<t.ReadFileStreamResult | t.ReadFileResult> {
+  async readFile(
+    path: string,
+    options: { encoding?: t.FileEncoding } = {},
+  ): Promise<t.ReadFileStreamResult | t.ReadFileResult> {
     const at = absolute(path);
     const file = await this.op('file.read', path, (id) => this.box.rind.readFile(id, at));
     if (options.encoding === 'none')
-      return { success: true, path, content: file.body, size: file.size ?? 0, mimeType: mimeType(at, false), timestamp: now() };
+      return {
+        success: true,
+        path,
+        content: file.body,
+        size: file.size ?? 0,
+        mimeType: mimeType(at, false),
+        timestamp: now(),
+      };
     const bytes = await this.op('file.read', path, () => file.bytes());
     const text = isText(bytes, true);
     const base64 = options.encoding === 'base64' || (options.encoding === undefined && !text);
@@ -168,8 +201,16 @@ export class Files {
   async listFiles(path: string, options: t.ListFilesOptions = {}): Promise<t.ListFilesResult> {
     const base = absolute(path);
     const { recursive = false, includeHidden = false } = options;
-    const list = await this.op('directory.list', path, (id) => this.box.rind.listFiles(id, base, { recursive, hidden: includeHidden }));
-    if (list.truncated) throw new SandboxError({ code: 'FILE_TOO_LARGE', message: `${path} has more entries than are listed at once`, context: { path }, httpStatus: 413 });
+    const list = await this.op('directory.list', path, (id) =>
+      this.box.rind.listFiles(id, base, { recursive, hidden: includeHidden }),
+    );
+    if (list.truncated)
+      throw new SandboxError({
+        code: 'FILE_TOO_LARGE',
+        message: `${path} has more entries than are listed at once`,
+        context: { path },
+        httpStatus: 413,
+      });
     const files = list.entries.map((entry) => fileInfo(base, entry));
     return { success: true, path, files, count: files.length, timestamp: now() };
   }
@@ -178,7 +219,9 @@ export class Files {
   async watch(path: string, options: t.WatchOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const at = absolute(path);
     const abort = new AbortController();
-    const source = await this.op('file.watch', path, (id) => this.box.rind.watchFiles(id, at, { recursive: options.recursive ?? true, signal: abort.signal }));
+    const source = await this.op('file.watch', path, (id) =>
+      this.box.rind.watchFiles(id, at, { recursive: options.recursive ?? true, signal: abort.signal }),
+    );
     const reader = source.getReader();
     await this.op('file.watch', path, () => reader.read());
     return eventStream(watchEvents(at, reader, wanted(options)), () => abort.abort());
@@ -189,13 +232,24 @@ export class Files {
     const at = absolute(path);
     const { recursive = true } = options;
     const keep = wanted(options);
-    const [run, list] = await this.op('file.stat', path, async (id) => [(await this.box.rind.inspectSandbox(id)).startedAt, await this.box.rind.listFiles(id, at, { recursive, hidden: true })] as const);
-    const facts = list.entries.filter((e) => keep(e.name)).map((e) => [e.nameEncoded ?? e.name, e.type, e.size, e.mode, e.mtimeMs, e.ctimeMs, e.inode].join('\0'));
+    const [run, list] = await this.op(
+      'file.stat',
+      path,
+      async (id) =>
+        [
+          (await this.box.rind.inspectSandbox(id)).startedAt,
+          await this.box.rind.listFiles(id, at, { recursive, hidden: true }),
+        ] as const,
+    );
+    const facts = list.entries
+      .filter((e) => keep(e.name))
+      .map((e) => [e.nameEncoded ?? e.name, e.type, e.size, e.mode, e.mtimeMs, e.ctimeMs, e.inode].join('\0'));
     const digest = createHash('sha256').update(facts.sort().join('\n')).digest('hex');
     const version = `${Buffer.from(run ?? '').toString('base64url')}.${digest.slice(0, 32)}`;
     const same = { success: true as const, version, timestamp: now() };
     if (options.since === undefined || options.since === version) return { ...same, status: 'unchanged' };
-    if (options.since.split('.')[0] !== version.split('.')[0]) return { ...same, status: 'resync', reason: 'restarted' };
+    if (options.since.split('.')[0] !== version.split('.')[0])
+      return { ...same, status: 'resync', reason: 'restarted' };
     return { ...same, status: 'changed' };
   }
 }
@@ -203,12 +257,25 @@ export class Files {
 function fromBase64(content: string): Uint8Array {
   const plain = content.replace(/\s/g, '');
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(plain) || plain.length % 4 === 1)
-    throw new SandboxError({ code: 'VALIDATION_FAILED', message: 'content is no base64', context: {}, httpStatus: 400 });
+    throw new SandboxError({
+      code: 'VALIDATION_FAILED',
+      message: 'content is no base64',
+      context: {},
+      httpStatus: 400,
+    });
   return Buffer.from(plain, 'base64');
 }
 
-async function* watchEvents(at: string, reader: { read(): Promise<{ done: boolean; value?: WatchEvent | undefined }> }, keep: (path: string) => boolean): AsyncGenerator<t.FileWatchSSEEvent> {
-  yield { type: 'watching', path: at, watchId: createHash('sha256').update(`${at}${Date.now()}`).digest('hex').slice(0, 16) };
+async function* watchEvents(
+  at: string,
+  reader: { read(): Promise<{ done: boolean; value?: WatchEvent | undefined }> },
+  keep: (path: string) => boolean,
+): AsyncGenerator<t.FileWatchSSEEvent> {
+  yield {
+    type: 'watching',
+    path: at,
+    watchId: createHash('sha256').update(`${at}${Date.now()}`).digest('hex').slice(0, 16),
+  };
   try {
     for (;;) {
       const { done, value } = await reader.read();
@@ -218,21 +285,38 @@ async function* watchEvents(at: string, reader: { read(): Promise<{ done: boolea
       }
       if (value.type === 'overflow') yield { type: 'error', error: 'events were lost: look at all of it again' };
       const eventType = WATCH_TYPES[value.type];
-      if (eventType && keep(value.name)) yield { type: 'event', eventType, path: posix.join(at, value.name), isDirectory: value.directory, timestamp: now() };
+      if (eventType && keep(value.name))
+        yield {
+          type: 'event',
+          eventType,
+          path: posix.join(at, value.name),
+          isDirectory: value.directory,
+          timestamp: now(),
+        };
     }
   } catch (error) {
     yield { type: 'error', error: (error as Error).message };
   }
 }
 
-async function* fileEvents(path: string, body: ReadableStream<Uint8Array>, size: number): AsyncGenerator<t.FileStreamEvent> {
+async function* fileEvents(
+  path: string,
+  body: ReadableStream<Uint8Array>,
+  size: number,
+): AsyncGenerator<t.FileStreamEvent> {
   let held = Buffer.alloc(0);
   let binary: boolean | undefined;
   const decoder = new TextDecoder();
   let bytesRead = 0;
   const metadata = (whole: boolean): t.FileStreamEvent => {
     binary = !isText(held.subarray(0, SAMPLE), whole && held.length <= SAMPLE);
-    return { type: 'metadata', mimeType: mimeType(path, !binary), size, isBinary: binary, encoding: binary ? 'base64' : 'utf-8' };
+    return {
+      type: 'metadata',
+      mimeType: mimeType(path, !binary),
+      size,
+      isBinary: binary,
+      encoding: binary ? 'base64' : 'utf-8',
+    };
   };
   try {
     for await (const part of body) {
@@ -261,15 +345,19 @@ async function* fileEvents(path: string, body: ReadableStream<Uint8Array>, size:
 export async function* streamFile(stream: ReadableStream<Uint8Array>): AsyncGenerator<t.FileChunk, t.FileMetadata> {
   let metadata: t.FileMetadata | undefined;
   for await (const event of parseSSEStream<t.FileStreamEvent>(stream)) {
-    if (event.type === 'metadata') metadata = { mimeType: event.mimeType, size: event.size, isBinary: event.isBinary, encoding: event.encoding };
-    else if (event.type === 'chunk') yield metadata?.isBinary ? new Uint8Array(Buffer.from(event.data, 'base64')) : event.data;
+    if (event.type === 'metadata')
+      metadata = { mimeType: event.mimeType, size: event.size, isBinary: event.isBinary, encoding: event.encoding };
+    else if (event.type === 'chunk')
+      yield metadata?.isBinary ? new Uint8Array(Buffer.from(event.data, 'base64')) : event.data;
     else if (event.type === 'error') throw new Error(`File streaming error: ${event.error}`);
     else if (metadata) return metadata;
   }
   throw new Error('Stream ended unexpectedly');
 }
 
-export async function collectFile(stream: ReadableStream<Uint8Array>): Promise<{ content: string | Uint8Array; metadata: t.FileMetadata }> {
+export async function collectFile(
+  stream: ReadableStream<Uint8Array>,
+): Promise<{ content: string | Uint8Array; metadata: t.FileMetadata }> {
   const chunks: t.FileChunk[] = [];
   const source = streamFile(stream);
   for (;;) {

@@ -21,7 +21,11 @@ export class SandboxNamespace {
   private readonly sandboxes = new Map<string, Sandbox>();
 
   constructor(options: NamespaceOptions = {}) {
-    this.settings = { rind: options.rind ?? new Rind(), provider: options.provider ?? 'rind', spec: options.spec ?? {} };
+    this.settings = {
+      rind: options.rind ?? new Rind(),
+      provider: options.provider ?? 'rind',
+      spec: options.spec ?? {},
+    };
   }
 
   get rind(): Rind {
@@ -44,9 +48,15 @@ let usual: SandboxNamespace | undefined;
 /** `getSandbox('name')`, or with a namespace as in a Worker: `getSandbox(env.Sandbox, 'name')`. */
 export function getSandbox(id: string, options?: SandboxOptions): Sandbox;
 export function getSandbox(namespace: SandboxNamespace, id: string, options?: SandboxOptions): Sandbox;
-export function getSandbox(first: string | SandboxNamespace, second?: string | SandboxOptions, third?: SandboxOptions): Sandbox {
-  if (typeof first === 'string') return (usual ??= new SandboxNamespace()).get(first, second as SandboxOptions | undefined);
-  if (!(first instanceof SandboxNamespace)) throw new TypeError('getSandbox: the namespace must be a SandboxNamespace of this package');
+export function getSandbox(
+  first: string | SandboxNamespace,
+  second?: string | SandboxOptions,
+  third?: SandboxOptions,
+): Sandbox {
+  if (typeof first === 'string')
+    return (usual ??= new SandboxNamespace()).get(first, second as SandboxOptions | undefined);
+  if (!(first instanceof SandboxNamespace))
+    throw new TypeError('getSandbox: the namespace must be a SandboxNamespace of this package');
   return first.get(second as string, third);
 }
 
@@ -59,6 +69,11 @@ export async function proxyToSandbox(request: Request, env: { Sandbox: SandboxNa
 }
 
 /** sandbox.terminal() by another name; the session's id counts for nothing, as each terminal is a shell of its own. */
-export async function proxyTerminal(sandbox: Sandbox, _sessionId: string, request: Request, options?: PtyOptions): Promise<Response> {
+export async function proxyTerminal(
+  sandbox: Sandbox,
+  _sessionId: string,
+  request: Request,
+  options?: PtyOptions,
+): Promise<Response> {
   return sandbox.terminal(request, options);
 }

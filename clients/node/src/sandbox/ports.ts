@@ -7,22 +7,41 @@ import type { Box } from './box';
 import { SandboxError, SandboxSecurityError } from './errors';
 import { checkUpgrade } from './terminal';
 
-export const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'];
+export const HOP_BY_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+];
 
 /** `*.workers.dev` has no certificates for names below names. */
 export class CustomDomainRequiredError extends SandboxError {
   override readonly name = 'CustomDomainRequiredError';
   constructor(hostname: string) {
-    super({ code: 'CUSTOM_DOMAIN_REQUIRED', message: `Port exposure requires a custom domain: names below ${hostname} lead nowhere`, context: { originalError: hostname }, httpStatus: 400 });
+    super({
+      code: 'CUSTOM_DOMAIN_REQUIRED',
+      message: `Port exposure requires a custom domain: names below ${hostname} lead nowhere`,
+      context: { originalError: hostname },
+      httpStatus: 400,
+    });
   }
 }
 
 export function checkPort(port: number): void {
-  if (!Number.isInteger(port) || port < 1024 || port > 65535) throw new SandboxSecurityError(`Invalid port number: ${port}. Must be 1024-65535.`, 'INVALID_PORT_NUMBER');
+  if (!Number.isInteger(port) || port < 1024 || port > 65535)
+    throw new SandboxSecurityError(`Invalid port number: ${port}. Must be 1024-65535.`, 'INVALID_PORT_NUMBER');
 }
 
 function checkToken(token: string): void {
-  if (!/^[a-z0-9_]{1,16}$/.test(token)) throw new SandboxSecurityError(`Custom token must be 1-16 characters of lowercase letters (a-z), numbers (0-9), and underscores (_): ${JSON.stringify(token)}`);
+  if (!/^[a-z0-9_]{1,16}$/.test(token))
+    throw new SandboxSecurityError(
+      `Custom token must be 1-16 characters of lowercase letters (a-z), numbers (0-9), and underscores (_): ${JSON.stringify(token)}`,
+    );
 }
 
 /** In constant time, whatever the lengths. */
@@ -33,8 +52,16 @@ export function sameToken(a: string, b: string): boolean {
 
 function portError(error: unknown, port: number): unknown {
   if (!(error instanceof RindError) || error.status === 0) return error;
-  const code = error.code === 'EEXIST' ? 'PORT_ALREADY_EXPOSED' : error.status === 400 ? 'VALIDATION_FAILED' : 'PORT_OPERATION_ERROR';
-  return new SandboxError({ code, message: error.message, context: { port }, httpStatus: error.status }, { cause: error });
+  const code =
+    error.code === 'EEXIST'
+      ? 'PORT_ALREADY_EXPOSED'
+      : error.status === 400
+        ? 'VALIDATION_FAILED'
+        : 'PORT_OPERATION_ERROR';
+  return new SandboxError(
+    { code, message: error.message, context: { port }, httpStatus: error.status },
+    { cause: error },
+  );
 }
 
 export interface ExposeOptions {
@@ -49,10 +76,14 @@ export class Ports {
   async expose(port: number, options: ExposeOptions): Promise<{ url: string; port: number; name: string | undefined }> {
     checkPort(port);
     const { hostname, name, token } = options ?? {};
-    if (typeof hostname !== 'string' || hostname === '') throw new SandboxSecurityError('exposePort needs the option hostname');
+    if (typeof hostname !== 'string' || hostname === '')
+      throw new SandboxSecurityError('exposePort needs the option hostname');
     if (hostname.endsWith('.workers.dev')) throw new CustomDomainRequiredError(hostname);
     if (token !== undefined) checkToken(token);
-    if (/[A-Z]/.test(this.box.id)) throw new SandboxSecurityError(`Preview URLs require lowercase sandbox IDs. Your ID "${this.box.id}" contains uppercase letters: use { normalizeId: true }`);
+    if (/[A-Z]/.test(this.box.id))
+      throw new SandboxSecurityError(
+        `Preview URLs require lowercase sandbox IDs. Your ID "${this.box.id}" contains uppercase letters: use { normalizeId: true }`,
+      );
     try {
       const made = await this.box.use((id) => this.box.rind.exposePort(id, { port, hostname, name, token }));
       return { url: made.url, port, name: made.name ?? undefined };
@@ -111,7 +142,8 @@ export class Ports {
 function plainHeaders(request: Request): Record<string, string> {
   const listed = (request.headers.get('connection') ?? '').toLowerCase().split(/\s*,\s*/);
   const headers: Record<string, string> = {};
-  for (const [name, value] of request.headers) if (!HOP_BY_HOP.includes(name) && !listed.includes(name) && name !== 'expect') headers[name] = value;
+  for (const [name, value] of request.headers)
+    if (!HOP_BY_HOP.includes(name) && !listed.includes(name) && name !== 'expect') headers[name] = value;
   return headers;
 }
 
@@ -120,18 +152,35 @@ export async function fetchPort(rind: Rind, id: string, port: number, request: R
   const url = new URL(request.url);
   const headers = { ...plainHeaders(request), host: request.headers.get('host') ?? url.host };
   if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return webSocket(rind, id, port, url, headers);
-  const reply = await rind.fetchPort(id, port, { method: request.method, path: url.pathname + url.search, headers, body: request.body as never, signal: request.signal });
+  const reply = await rind.fetchPort(id, port, {
+    method: request.method,
+    path: url.pathname + url.search,
+    headers,
+    body: request.body as never,
+    signal: request.signal,
+  });
   const out = new Headers();
   for (const [name, value] of reply.headers) if (!HOP_BY_HOP.includes(name.toLowerCase())) out.append(name, value);
   const bare = request.method === 'HEAD' || [204, 205, 304].includes(reply.status);
   return new Response(bare ? null : (reply.body as never), { status: reply.status, headers: out });
 }
 
-async function webSocket(rind: Rind, id: string, port: number, url: URL, headers: Record<string, string>): Promise<Response> {
+async function webSocket(
+  rind: Rind,
+  id: string,
+  port: number,
+  url: URL,
+  headers: Record<string, string>,
+): Promise<Response> {
   const key = randomBytes(16).toString('base64');
-  for (const name of Object.keys(headers)) if (name.startsWith('sec-websocket-') && name !== 'sec-websocket-protocol') delete headers[name];
+  for (const name of Object.keys(headers))
+    if (name.startsWith('sec-websocket-') && name !== 'sec-websocket-protocol') delete headers[name];
   const shaken = { ...headers, 'sec-websocket-version': '13', 'sec-websocket-key': key };
-  const { socket, head, headers: reply } = await rind.upgradePort(id, port, { path: url.pathname + url.search, headers: shaken, protocol: 'websocket' });
+  const {
+    socket,
+    head,
+    headers: reply,
+  } = await rind.upgradePort(id, port, { path: url.pathname + url.search, headers: shaken, protocol: 'websocket' });
   if (reply['sec-websocket-accept'] !== acceptKey(key) || reply['sec-websocket-extensions'] !== undefined) {
     socket.destroy();
     return new Response('what answers at this port is no WebSocket', { status: 502 });
@@ -139,5 +188,8 @@ async function webSocket(rind: Rind, id: string, port: number, url: URL, headers
   const [outer, inner] = socketPair();
   join(inner, socket, head, true);
   const protocol = reply['sec-websocket-protocol'];
-  return new WebSocketResponse(outer, protocol === undefined ? undefined : { 'sec-websocket-protocol': String(protocol) });
+  return new WebSocketResponse(
+    outer,
+    protocol === undefined ? undefined : { 'sec-websocket-protocol': String(protocol) },
+  );
 }

@@ -91,7 +91,9 @@ export class Processes {
 
   /** The command's own variables go behind those of the session. */
   private own(options: t.ProcessOptions): string {
-    return Object.entries(variables(options.env)).map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`).join('');
+    return Object.entries(variables(options.env))
+      .map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`)
+      .join('');
   }
 
   /** Those that have ended make room, where there is none. */
@@ -198,14 +200,26 @@ export class Processes {
     return eventStream(events, () => void source.cancel().catch(() => undefined));
   }
 
-  async waitForLog(id: string, command: string, pattern: string | RegExp, timeout?: number): Promise<t.WaitForLogResult> {
+  async waitForLog(
+    id: string,
+    command: string,
+    pattern: string | RegExp,
+    timeout?: number,
+  ): Promise<t.WaitForLogResult> {
     const condition = typeof pattern === 'string' ? JSON.stringify(pattern) : String(pattern);
     const abort = new AbortController();
-    const timer = timeout === undefined ? undefined : setTimeout(() => abort.abort(new ProcessReadyTimeoutError({ processId: id, command, condition, timeout })), timeout);
+    const timer =
+      timeout === undefined
+        ? undefined
+        : setTimeout(
+            () => abort.abort(new ProcessReadyTimeoutError({ processId: id, command, condition, timeout })),
+            timeout,
+          );
     const said = { stdout: '', stderr: '' };
     try {
       for await (const event of await this.logs(id, abort.signal)) {
-        if (event.type === 'exit') throw new ProcessExitedBeforeReadyError({ processId: id, command, condition, exitCode: event.exitCode ?? 1 });
+        if (event.type === 'exit')
+          throw new ProcessExitedBeforeReadyError({ processId: id, command, condition, exitCode: event.exitCode ?? 1 });
         if (event.type !== 'stdout' && event.type !== 'stderr') continue;
         said[event.type] = (said[event.type] + event.data).slice(-LOG_TAIL);
         const found = match(said[event.type], pattern);
@@ -228,16 +242,28 @@ export class Processes {
   }
 
   async waitForExit(id: string, command: string, timeout?: number): Promise<{ exitCode: number }> {
-    const end = await this.wait(id, command, 'process exit', timeout, (sandbox) => this.box.rind.waitProcessExit(sandbox, id, { timeoutMs: timeout ?? null }));
+    const end = await this.wait(id, command, 'process exit', timeout, (sandbox) =>
+      this.box.rind.waitProcessExit(sandbox, id, { timeoutMs: timeout ?? null }),
+    );
     return { exitCode: end.exitCode ?? 1 };
   }
 
-  private async wait<T>(id: string, command: string, condition: string, timeout: number | undefined, what: (sandbox: string) => Promise<T>): Promise<T> {
+  private async wait<T>(
+    id: string,
+    command: string,
+    condition: string,
+    timeout: number | undefined,
+    what: (sandbox: string) => Promise<T>,
+  ): Promise<T> {
     try {
       return await what(await this.box.ensure());
     } catch (error) {
       const code = error instanceof RindError ? error.code : '';
-      if (code === 'ETIMEDOUT') throw new ProcessReadyTimeoutError({ processId: id, command, condition, timeout: timeout ?? 0 }, { cause: error });
+      if (code === 'ETIMEDOUT')
+        throw new ProcessReadyTimeoutError(
+          { processId: id, command, condition, timeout: timeout ?? 0 },
+          { cause: error },
+        );
       if (code !== 'ECHILD') throw processError(error, 'process.get', id);
       const exitCode = (await this.get(id))?.exitCode ?? 1;
       throw new ProcessExitedBeforeReadyError({ processId: id, command, condition, exitCode }, { cause: error });
@@ -256,7 +282,12 @@ async function* logEvents(processId: string, source: ReadableStream<LogEvents>):
       yield { type: 'error', data: `${event.bytes} bytes of ${event.stream} were lost: ${event.reason}`, ...stamp() };
     } else {
       const exitCode = event.type === 'exit' ? (event.process.exitCode ?? 1) : undefined;
-      yield { type: 'exit', data: exitCode === undefined ? 'deleted' : `Process exited with code ${exitCode}`, ...(exitCode === undefined ? {} : { exitCode }), ...stamp() };
+      yield {
+        type: 'exit',
+        data: exitCode === undefined ? 'deleted' : `Process exited with code ${exitCode}`,
+        ...(exitCode === undefined ? {} : { exitCode }),
+        ...stamp(),
+      };
       return;
     }
   }

@@ -7,7 +7,16 @@ import { Files } from './files';
 import { gitCheckout } from './git';
 import { Ports, fetchPort, sameToken, type ExposeOptions } from './ports';
 import { Processes } from './processes';
-import { Session, checkVariable, quote, runAlone, variables, type Command, type Running, type SessionSettings } from './session';
+import {
+  Session,
+  checkVariable,
+  quote,
+  runAlone,
+  variables,
+  type Command,
+  type Running,
+  type SessionSettings,
+} from './session';
 import { eventStream } from './sse';
 import { openTerminal } from './terminal';
 import type * as t from './types';
@@ -42,7 +51,8 @@ abstract class Commands {
   /** Server-sent events for parseSSEStream: start, stdout and stderr as they come, then complete or error. Runs beside other commands. */
   async execStream(command: string, options: t.StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const session = this.session(options.sessionId);
-    const start = (): Promise<Running> => (session ? session.runBeside({ ...options, command }) : runAlone(this.box, { ...options, command }));
+    const start = (): Promise<Running> =>
+      session ? session.runBeside({ ...options, command }) : runAlone(this.box, { ...options, command });
     let running = await start().catch((error: unknown) => (notBegun(error) ? start() : Promise.reject(error)));
     return eventStream(events(running, command, session?.id), () => running.cancel());
   }
@@ -79,13 +89,23 @@ abstract class Commands {
     return this.processes.streamLogs(id, options);
   }
 
-  async writeFile(path: string, content: string | ReadableStream<Uint8Array>, options?: { encoding?: string; sessionId?: string }): Promise<t.WriteFileResult> {
+  async writeFile(
+    path: string,
+    content: string | ReadableStream<Uint8Array>,
+    options?: { encoding?: string; sessionId?: string },
+  ): Promise<t.WriteFileResult> {
     return this.files.writeFile(path, content, options);
   }
 
   readFile(path: string, options: { encoding: 'none'; sessionId?: string }): Promise<t.ReadFileStreamResult>;
-  readFile(path: string, options?: { encoding?: Exclude<t.FileEncoding, 'none'>; sessionId?: string }): Promise<t.ReadFileResult>;
-  async readFile(path: string, options: { encoding?: t.FileEncoding; sessionId?: string } = {}): Promise<t.ReadFileStreamResult | t.ReadFileResult> {
+  readFile(
+    path: string,
+    options?: { encoding?: Exclude<t.FileEncoding, 'none'>; sessionId?: string },
+  ): Promise<t.ReadFileResult>;
+  async readFile(
+    path: string,
+    options: { encoding?: t.FileEncoding; sessionId?: string } = {},
+  ): Promise<t.ReadFileStreamResult | t.ReadFileResult> {
     if (options.encoding === 'none') return this.files.readFile(path, { encoding: 'none' });
     return this.files.readFile(path, { encoding: options.encoding });
   }
@@ -139,7 +159,13 @@ abstract class Commands {
     });
     if (!session || lines.length === 0) return;
     const result = await this.execIn(session, lines.join('\n'), { origin: 'internal' });
-    if (!result.success) throw new SandboxError({ code: 'COMMAND_EXECUTION_ERROR', message: `variables could not be set: ${result.stderr.trim()}`, context: {}, httpStatus: 500 });
+    if (!result.success)
+      throw new SandboxError({
+        code: 'COMMAND_EXECUTION_ERROR',
+        message: `variables could not be set: ${result.stderr.trim()}`,
+        context: {},
+        httpStatus: 500,
+      });
   }
 
   /** A shell on a terminal of its own: a response with status 101 and a `webSocket`; upgradeWebSocket() joins it with a client. */
@@ -180,7 +206,10 @@ abstract class Commands {
 export class ExecutionSession extends Commands {
   readonly id: string;
 
-  constructor(box: Box, private readonly own: Session) {
+  constructor(
+    box: Box,
+    private readonly own: Session,
+  ) {
     super(box);
     this.id = own.id;
   }
@@ -198,7 +227,11 @@ export class Sandbox extends Commands {
   private readonly ports: Ports;
   private heartbeat: NodeJS.Timeout | undefined;
 
-  constructor(id: string, settings: BoxSettings, private options: t.SandboxOptions) {
+  constructor(
+    id: string,
+    settings: BoxSettings,
+    private options: t.SandboxOptions,
+  ) {
     super(new Box(id, settings, options));
     this.id = id;
     this.defaultId = `sandbox-${id}`;
@@ -239,11 +272,26 @@ export class Sandbox extends Commands {
 
   async createSession(options: t.SessionOptions = {}): Promise<ExecutionSession> {
     const id = options.id ?? `session-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`;
-    const exists = new SandboxError({ code: 'SESSION_ALREADY_EXISTS', message: `session '${id}' is there already`, context: { sessionId: id }, httpStatus: 409 });
-    if (id === '' || id.length > 255) throw new SandboxError({ code: 'VALIDATION_FAILED', message: 'a session id has 1 to 255 characters', context: {}, httpStatus: 400 });
+    const exists = new SandboxError({
+      code: 'SESSION_ALREADY_EXISTS',
+      message: `session '${id}' is there already`,
+      context: { sessionId: id },
+      httpStatus: 409,
+    });
+    if (id === '' || id.length > 255)
+      throw new SandboxError({
+        code: 'VALIDATION_FAILED',
+        message: 'a session id has 1 to 255 characters',
+        context: {},
+        httpStatus: 400,
+      });
     if (this.sessions.get(id)?.begun) throw exists;
     this.sessions.delete(id);
-    const session = this.known(id, { cwd: options.cwd, env: variables(options.env), commandTimeoutMs: options.commandTimeoutMs });
+    const session = this.known(id, {
+      cwd: options.cwd,
+      env: variables(options.env),
+      commandTimeoutMs: options.commandTimeoutMs,
+    });
     try {
       if (await session.exists()) throw exists;
       await session.start();
@@ -262,14 +310,22 @@ export class Sandbox extends Commands {
   /** Ends its shell with everything that was started in it, except processes. */
   async deleteSession(sessionId: string): Promise<t.SessionDeleteResult> {
     if (sessionId === this.defaultId || sessionId === 'default')
-      throw new SandboxError({ code: 'VALIDATION_FAILED', message: `Cannot delete default session '${sessionId}'. Use sandbox.destroy() to terminate the sandbox.`, context: { sessionId }, httpStatus: 400 });
+      throw new SandboxError({
+        code: 'VALIDATION_FAILED',
+        message: `Cannot delete default session '${sessionId}'. Use sandbox.destroy() to terminate the sandbox.`,
+        context: { sessionId },
+        httpStatus: 400,
+      });
     const session = this.known(sessionId);
     this.sessions.delete(sessionId);
     await session.end();
     return { success: true, sessionId, timestamp: new Date().toISOString() };
   }
 
-  async exposePort(port: number, options: ExposeOptions): Promise<{ url: string; port: number; name: string | undefined }> {
+  async exposePort(
+    port: number,
+    options: ExposeOptions,
+  ): Promise<{ url: string; port: number; name: string | undefined }> {
     return this.ports.expose(port, options);
   }
 
@@ -290,10 +346,17 @@ export class Sandbox extends Commands {
   }
 
   /** An HTTP request to a server in the sandbox, at its port 8080 unless said otherwise. */
-  async containerFetch(requestOrUrl: Request | string | URL, portOrInit?: number | RequestInit, portParam?: number): Promise<Response> {
+  async containerFetch(
+    requestOrUrl: Request | string | URL,
+    portOrInit?: number | RequestInit,
+    portParam?: number,
+  ): Promise<Response> {
     const port = typeof portOrInit === 'number' ? portOrInit : (portParam ?? 8080);
     const init = typeof portOrInit === 'object' ? portOrInit : undefined;
-    return this.ports.fetch(requestOrUrl instanceof Request && !init ? requestOrUrl : new Request(requestOrUrl, init), port);
+    return this.ports.fetch(
+      requestOrUrl instanceof Request && !init ? requestOrUrl : new Request(requestOrUrl, init),
+      port,
+    );
   }
 
   /** A WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
@@ -345,7 +408,10 @@ export class Sandbox extends Commands {
     clearInterval(this.heartbeat);
     this.heartbeat = undefined;
     if (!on) return;
-    this.heartbeat = setInterval(() => void this.box.inspect(this.box.name).catch(() => undefined), HEARTBEAT_MS).unref();
+    this.heartbeat = setInterval(
+      () => void this.box.inspect(this.box.name).catch(() => undefined),
+      HEARTBEAT_MS,
+    ).unref();
   }
 }
 
@@ -363,13 +429,16 @@ export function previewOf(hostname: string): Preview | null {
   return match && port >= 1024 && port <= 65535 ? { port, name: match[2]!, token: match[3]! } : null;
 }
 
-const denied = () => Response.json({ error: 'Access denied: Invalid token or port not exposed', code: 'INVALID_TOKEN' }, { status: 404 });
+const denied = () =>
+  Response.json({ error: 'Access denied: Invalid token or port not exposed', code: 'INVALID_TOKEN' }, { status: 404 });
 
 /** Answers a request to a preview URL of a sandbox of these settings; null where the host name is none. */
 export async function proxyPreview(request: Request, { rind, provider }: BoxSettings): Promise<Response | null> {
   const preview = previewOf(new URL(request.url).hostname);
   if (!preview) return null;
-  const [box] = await rind.listSandboxes({ label: [LABEL_ID, `${LABEL_PROVIDER}=${provider}`] }).then((all) => all.filter((b) => b.name === preview.name));
+  const [box] = await rind
+    .listSandboxes({ label: [LABEL_ID, `${LABEL_PROVIDER}=${provider}`] })
+    .then((all) => all.filter((b) => b.name === preview.name));
   if (!box || box.state !== 'running') return denied();
   const exposed = (await rind.listExposures(box.id)).find((e) => e.port === preview.port);
   if (!exposed || !sameToken(exposed.token, preview.token)) return denied();

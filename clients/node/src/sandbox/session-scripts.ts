@@ -66,7 +66,7 @@ read -r p 2>/dev/null <"$d/pid" && [ -p "$d/in" ] && [ -d "/proc/$p" ] || { kill
 exec 3<&0 4>&1 5>&2 7<>"$d/in"
 if [ "$m" = back ]; then mkfifo "$d/st.$c" || exit 1; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
 [ "$5" = - ] || printf '%s\\n' "$6" >"$d/cmd.$c" || exit 1
-rm -f "$d/post.$c"
+[ ! -e "$d/post.$c" ] || rm -f "$d/post.$c"
 [ ! "$7" ] || printf '%s\\n' "$7" >"$d/post.$c" || exit 1
 exec 8<>"$d/st.$c" 9<"$d/st.$c" || exit 1
 echo "$$ $c $q $m" >&7

@@ -54,7 +54,12 @@ export function variables(env: Record<string, string | undefined> | undefined): 
 
 export function checkVariable(name: string): void {
   if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
-    throw new SandboxError({ code: 'VALIDATION_FAILED', message: `${JSON.stringify(name)} is no name of a variable`, context: { name }, httpStatus: 400 });
+    throw new SandboxError({
+      code: 'VALIDATION_FAILED',
+      message: `${JSON.stringify(name)} is no name of a variable`,
+      context: { name },
+      httpStatus: 400,
+    });
 }
 
 /** What a command's own variables and directory need before it, and after it to be as they were. */
@@ -62,8 +67,12 @@ function wrapped(command: Command): { before: string; after: string } {
   const before: string[] = [];
   const after: string[] = [];
   for (const [name, value] of Object.entries(variables(command.env))) {
-    before.push(`unset __rind_o_${name}; [ ! "\${${name}+x}" ] || __rind_o_${name}=$${name}; export ${name}=${quote(value)}`);
-    after.push(`if [ "\${__rind_o_${name}+x}" ]; then ${name}=$__rind_o_${name}; unset __rind_o_${name}; else unset ${name}; fi`);
+    before.push(
+      `unset __rind_o_${name}; [ ! "\${${name}+x}" ] || __rind_o_${name}=$${name}; export ${name}=${quote(value)}`,
+    );
+    after.push(
+      `if [ "\${__rind_o_${name}+x}" ]; then ${name}=$__rind_o_${name}; unset __rind_o_${name}; else unset ${name}; fi`,
+    );
   }
   if (command.cwd !== undefined) {
     before.push(`__rind_o=$PWD; cd -- ${quote(command.cwd)} || return`);
@@ -93,9 +102,17 @@ function timedOut(command: Command, timeout: number): CommandTimeoutError {
 /** Commands without a session: a shell each. */
 export async function runAlone(box: Box, command: Command): Promise<Running> {
   const env = { ...box.env, ...variables(command.env) };
-  const argv = ['/bin/sh', '-c', 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$1"', 'rind', command.command];
+  const argv = [
+    '/bin/sh',
+    '-c',
+    'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$1"',
+    'rind',
+    command.command,
+  ];
   const timeoutMs = command.timeout ?? null;
-  const run = await box.use((id) => box.rind.execStream(id, { argv, env, cwd: command.cwd ?? WORKSPACE, timeoutMs }, { signal: command.signal }));
+  const run = await box.use((id) =>
+    box.rind.execStream(id, { argv, env, cwd: command.cwd ?? WORKSPACE, timeoutMs }, { signal: command.signal }),
+  );
   void feed(run, command.stdin);
   const exit = run.exit.then((end) => {
     if (end.timedOut) throw timedOut(command, timeoutMs!);
@@ -112,7 +129,11 @@ export class Session {
   private tail: Promise<unknown> = Promise.resolve(); // of the commands in the foreground
   private dead = false;
 
-  constructor(readonly box: Box, readonly id: string, readonly settings: SessionSettings) {
+  constructor(
+    readonly box: Box,
+    readonly id: string,
+    readonly settings: SessionSettings,
+  ) {
     this.dir = `/dev/shm/.rind/${createHash('sha256').update(id).digest('hex').slice(0, 24)}`;
     box.whenGone(() => (this.shell = undefined));
   }
@@ -124,7 +145,13 @@ export class Session {
 
   private async script(sandbox: string, text: string, args: string[], signal?: AbortSignal): Promise<string> {
     const result = await this.box.rind.exec(sandbox, { argv: ['/bin/sh', '-c', text, 'rind', ...args] }, { signal });
-    if (result.exitCode !== 0) throw new SandboxError({ code: 'INTERNAL_ERROR', message: `session '${this.id}': ${result.stderr.trim() || `status ${result.exitCode}`}`, context: {}, httpStatus: 500 });
+    if (result.exitCode !== 0)
+      throw new SandboxError({
+        code: 'INTERNAL_ERROR',
+        message: `session '${this.id}': ${result.stderr.trim() || `status ${result.exitCode}`}`,
+        context: {},
+        httpStatus: 500,
+      });
     return result.stdout.trim();
   }
 
@@ -143,7 +170,13 @@ export class Session {
     try {
       const env = { ...this.box.env, ...this.settings.env };
       const argv = ['/bin/sh', '-c', START, 'rind', this.dir];
-      const exec = await this.box.rind.execDetached(sandbox, { argv, env, cwd: this.settings.cwd ?? WORKSPACE, keep: true, idle: true });
+      const exec = await this.box.rind.execDetached(sandbox, {
+        argv,
+        env,
+        cwd: this.settings.cwd ?? WORKSPACE,
+        keep: true,
+        idle: true,
+      });
       await this.script(sandbox, READY, [this.dir, exec.execId]);
       return exec.execId;
     } catch (error) {
@@ -200,7 +233,13 @@ export class Session {
   }
 
   private async enter(command: Command, mode: 'fore' | 'back'): Promise<Running> {
-    if (this.dead) throw new SandboxError({ code: 'SESSION_DESTROYED', message: `session '${this.id}' has been deleted`, context: { sessionId: this.id }, httpStatus: 410 });
+    if (this.dead)
+      throw new SandboxError({
+        code: 'SESSION_DESTROYED',
+        message: `session '${this.id}' has been deleted`,
+        context: { sessionId: this.id },
+        httpStatus: 410,
+      });
     return this.box.use(async (sandbox) => {
       const shell = await this.open(sandbox);
       const run = new SessionRun(this, sandbox, shell, command, mode, ++this.number);
@@ -214,7 +253,7 @@ export class Session {
       (current) => {
         if (current === shell) this.shell = undefined;
       },
-      () => undefined
+      () => undefined,
     );
   }
 
@@ -261,7 +300,7 @@ class SessionRun {
     private readonly shell: string,
     private readonly command: Command,
     private readonly mode: 'fore' | 'back',
-    private readonly number: number
+    private readonly number: number,
   ) {
     this.client = mode === 'fore' ? session.box.client : `${session.box.client}.${number}`;
   }
@@ -275,17 +314,40 @@ class SessionRun {
     const text = before + this.command.command;
     const asFile = Buffer.byteLength(text) > ARGUMENT_MAX;
     const { rind } = this.session.box;
-    if (asFile) await rind.writeFile(this.sandbox, `${dir}/cmd.${this.client}`, `${text}\n`, { signal: this.command.signal });
-    const argv = ['/bin/sh', '-c', RUN, 'rind', dir, this.client, String(this.number), this.mode, asFile ? '-' : '+', asFile ? '' : text, after];
+    if (asFile)
+      await rind.writeFile(this.sandbox, `${dir}/cmd.${this.client}`, `${text}\n`, { signal: this.command.signal });
+    const argv = [
+      '/bin/sh',
+      '-c',
+      RUN,
+      'rind',
+      dir,
+      this.client,
+      String(this.number),
+      this.mode,
+      asFile ? '-' : '+',
+      asFile ? '' : text,
+      after,
+    ];
     this.command.signal?.throwIfAborted();
     this.exec = await rind.execStream(this.sandbox, { argv, cwd: '/', timeoutMs: this.timeout ?? null });
     this.command.signal?.addEventListener('abort', this.abort, { once: true });
     if (this.command.signal?.aborted) this.abort();
     this.watch = setInterval(() => void this.look(), WATCH_MS).unref();
     void feed(this.exec, this.command.stdin);
-    const exit = this.exec.exit.then((end) => this.ended(end), (error: unknown) => this.broken(error)).finally(() => this.release());
+    const exit = this.exec.exit
+      .then(
+        (end) => this.ended(end),
+        (error: unknown) => this.broken(error),
+      )
+      .finally(() => this.release());
     exit.catch(() => undefined);
-    return { stdout: this.exec.stdout, stderr: this.exec.stderr, exit, cancel: () => this.stop(new Error('cancelled')) };
+    return {
+      stdout: this.exec.stdout,
+      stderr: this.exec.stderr,
+      exit,
+      cancel: () => this.stop(new Error('cancelled')),
+    };
   }
 
   private release(): void {

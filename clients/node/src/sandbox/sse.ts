@@ -37,7 +37,11 @@ export async function* responseToAsyncIterable<T>(response: Response, signal?: A
 }
 
 /** The other way round. `close` ends what the events come from. */
-export function eventStream<T>(events: AsyncGenerator<T>, close: () => void, serialize: (event: T) => string = JSON.stringify): ReadableStream<Uint8Array> {
+export function eventStream<T>(
+  events: AsyncGenerator<T>,
+  close: () => void,
+  serialize: (event: T) => string = JSON.stringify,
+): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   return new ReadableStream<Uint8Array>(
     {
@@ -51,13 +55,13 @@ export function eventStream<T>(events: AsyncGenerator<T>, close: () => void, ser
         void events.return(undefined).catch(() => undefined);
       },
     },
-    { highWaterMark: 0 }
+    { highWaterMark: 0 },
   );
 }
 
 export function asyncIterableToSSEStream<T>(
   events: AsyncIterable<T>,
-  options?: { signal?: AbortSignal; serialize?: (event: T) => string }
+  options?: { signal?: AbortSignal; serialize?: (event: T) => string },
 ): ReadableStream<Uint8Array> {
   const generate = async function* () {
     for await (const event of events) {

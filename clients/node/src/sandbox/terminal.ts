@@ -9,10 +9,12 @@ const SHELL = 'for h in "$1" /bin/bash /bin/sh; do [ ! -x "$h" ] || exec "$h" -i
 const SIZE_MAX = 4096;
 
 export function checkUpgrade(request: Request, method: string): void {
-  if (request.headers.get('Upgrade')?.toLowerCase() !== 'websocket') throw new Error(`${method}() requires a WebSocket upgrade request`);
+  if (request.headers.get('Upgrade')?.toLowerCase() !== 'websocket')
+    throw new Error(`${method}() requires a WebSocket upgrade request`);
 }
 
-const size = (value: unknown, otherwise: number) => (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= SIZE_MAX ? (value as number) : otherwise);
+const size = (value: unknown, otherwise: number) =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= SIZE_MAX ? (value as number) : otherwise;
 
 /** Output to the client, which may be slow. */
 async function show(run: ExecConnection, socket: WorkerSocket): Promise<void> {
@@ -32,7 +34,14 @@ function control(run: ExecConnection, text: string): Promise<void> | undefined {
 export async function openTerminal(box: Box, request: Request, options: PtyOptions = {}): Promise<Response> {
   checkUpgrade(request, 'terminal');
   const argv = ['/bin/sh', '-c', SHELL, 'rind', options.shell ?? ''];
-  const spec = { argv, tty: true, rows: size(options.rows, 24), cols: size(options.cols, 80), cwd: WORKSPACE, env: { TERM: 'xterm-256color', ...box.env } };
+  const spec = {
+    argv,
+    tty: true,
+    rows: size(options.rows, 24),
+    cols: size(options.cols, 80),
+    cwd: WORKSPACE,
+    env: { TERM: 'xterm-256color', ...box.env },
+  };
   const run = await box.use((id) => box.rind.execStream(id, spec));
   const [outer, inner] = socketPair();
   const keys = run.stdin.getWriter();
@@ -46,8 +55,9 @@ export async function openTerminal(box: Box, request: Request, options: PtyOptio
   void show(run, inner)
     .then(() => run.exit)
     .then(
-      (end) => inner.send(JSON.stringify({ type: 'exit', code: end.exitCode, ...(end.signal ? { signal: end.signal } : {}) })),
-      (error: unknown) => inner.send(JSON.stringify({ type: 'error', message: (error as Error).message }))
+      (end) =>
+        inner.send(JSON.stringify({ type: 'exit', code: end.exitCode, ...(end.signal ? { signal: end.signal } : {}) })),
+      (error: unknown) => inner.send(JSON.stringify({ type: 'error', message: (error as Error).message })),
     )
     .finally(() => inner.close(1000, 'the shell has ended'));
   return new WebSocketResponse(outer);

@@ -16,7 +16,10 @@ export enum Op {
 /** A breach of the protocol, with the code that the connection is closed with. */
 export class WebSocketError extends Error {
   override readonly name = 'WebSocketError';
-  constructor(readonly closeCode: number, message: string) {
+  constructor(
+    readonly closeCode: number,
+    message: string,
+  ) {
     super(message);
   }
 }
@@ -61,7 +64,7 @@ export class MessageReader {
   feed(chunk: Uint8Array): Message[] {
     this.buffer = this.buffer.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.buffer, chunk]);
     const found: Message[] = [];
-    for (let message; (message = this.next()) !== undefined; ) if (message) found.push(message);
+    for (let message; (message = this.next()) !== undefined;) if (message) found.push(message);
     return found;
   }
 
@@ -72,7 +75,8 @@ export class MessageReader {
     const short = b[1]! & 0x7f;
     const extra = short === 126 ? 2 : short === 127 ? 8 : 0;
     if ((b[0]! & 0x70) !== 0) throw new WebSocketError(1002, 'a reserved bit is set');
-    if (((b[1]! & 0x80) !== 0) !== this.masked) throw new WebSocketError(1002, this.masked ? 'a frame without a mask' : 'a masked frame');
+    if (((b[1]! & 0x80) !== 0) !== this.masked)
+      throw new WebSocketError(1002, this.masked ? 'a frame without a mask' : 'a masked frame');
     if (b.length < 2 + extra) return undefined;
     const length = extra === 0 ? short : extra === 2 ? b.readUInt16BE(2) : Number(b.readBigUInt64BE(2));
     if (length + this.size > MESSAGE_MAX) throw new WebSocketError(1009, `a message of more than ${MESSAGE_MAX} bytes`);
@@ -87,11 +91,13 @@ export class MessageReader {
   private frame(op: number, final: boolean, data: Buffer): Message | null {
     if (op >= Op.close) {
       if (op > Op.pong) throw new WebSocketError(1002, `no such frame: ${op}`);
-      if (!final || data.length > 125) throw new WebSocketError(1002, 'a control frame in parts, or of more than 125 bytes');
+      if (!final || data.length > 125)
+        throw new WebSocketError(1002, 'a control frame in parts, or of more than 125 bytes');
       return { op: op as Message['op'], data };
     }
     if (op > Op.binary) throw new WebSocketError(1002, `no such frame: ${op}`);
-    if ((op === Op.continuation) !== (this.kind !== undefined)) throw new WebSocketError(1002, 'fragments out of order');
+    if ((op === Op.continuation) !== (this.kind !== undefined))
+      throw new WebSocketError(1002, 'fragments out of order');
     this.kind ??= op as Op.text | Op.binary;
     this.parts.push(data);
     this.size += data.length;

@@ -5,7 +5,16 @@ import type { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { drained } from '../streams';
-import { MessageReader, Op, WebSocketError, closePayload, decodeText, encodeFrame, parseClose, type Message } from './frames';
+import {
+  MessageReader,
+  Op,
+  WebSocketError,
+  closePayload,
+  decodeText,
+  encodeFrame,
+  parseClose,
+  type Message,
+} from './frames';
 
 export type Data = string | Uint8Array;
 
@@ -49,7 +58,12 @@ export class WorkerSocket extends EventTarget {
   }
 
   send(data: string | ArrayBuffer | ArrayBufferView): void {
-    const plain = typeof data === 'string' ? data : data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    const plain =
+      typeof data === 'string'
+        ? data
+        : data instanceof ArrayBuffer
+          ? new Uint8Array(data)
+          : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
     void this.pass(plain).catch(() => undefined);
   }
 
@@ -73,7 +87,8 @@ export class WorkerSocket extends EventTarget {
       return;
     }
     if (this.sink) await this.sink(data);
-    else this.dispatchEvent(new MessageEvent('message', { data: typeof data === 'string' ? data : data.slice().buffer }));
+    else
+      this.dispatchEvent(new MessageEvent('message', { data: typeof data === 'string' ? data : data.slice().buffer }));
   }
 
   private end(ending: Ending): void {
@@ -96,13 +111,19 @@ export function socketPair(): [WorkerSocket, WorkerSocket] {
 
 /** A response with status 101, which Node's own cannot have, and the WebSocket that it stands for. */
 export class WebSocketResponse extends Response {
-  constructor(readonly webSocket: WorkerSocket, headers: Record<string, string> = {}) {
+  constructor(
+    readonly webSocket: WorkerSocket,
+    headers: Record<string, string> = {},
+  ) {
     super(null, { headers });
     Object.defineProperties(this, { status: { value: 101 }, ok: { value: false } });
   }
 }
 
-export const acceptKey = (key: string) => createHash('sha1').update(key + GUID).digest('base64');
+export const acceptKey = (key: string) =>
+  createHash('sha1')
+    .update(key + GUID)
+    .digest('base64');
 
 /**
  * Joins an end of a pair with a connection that has been upgraded. `client`: whether ours is the client's side, which masks.
@@ -116,7 +137,11 @@ class Connection {
   private over = false;
   private closing: NodeJS.Timeout | undefined;
 
-  constructor(private readonly end: WorkerSocket, private readonly connection: Duplex, private readonly client: boolean) {
+  constructor(
+    private readonly end: WorkerSocket,
+    private readonly connection: Duplex,
+    private readonly client: boolean,
+  ) {
     this.reader = new MessageReader(!client);
   }
 
@@ -126,7 +151,9 @@ class Connection {
     this.connection.on('close', () => this.lost());
     this.connection.on('end', () => this.lost());
     this.end.addEventListener('close', (event) => this.shut(event as unknown as Ending));
-    void this.end.drainTo((data) => this.send(typeof data === 'string' ? Op.text : Op.binary, Buffer.from(data as string)));
+    void this.end.drainTo((data) =>
+      this.send(typeof data === 'string' ? Op.text : Op.binary, Buffer.from(data as string)),
+    );
     if (head.byteLength > 0) void this.take(head);
     this.connection.resume();
   }
@@ -197,18 +224,35 @@ class Connection {
  * In Node's `upgrade` event: answers with what proxyToSandbox(), wsConnect() or terminal() returned. Any response that is no
  * WebSocket's is sent as it is.
  */
-export async function upgradeWebSocket(response: Response, request: IncomingMessage, connection: Duplex, head: Uint8Array): Promise<void> {
+export async function upgradeWebSocket(
+  response: Response,
+  request: IncomingMessage,
+  connection: Duplex,
+  head: Uint8Array,
+): Promise<void> {
   const key = request.headers['sec-websocket-key'];
-  const fine = request.headers.upgrade?.toLowerCase() === 'websocket' && request.headers['sec-websocket-version'] === '13' && typeof key === 'string';
+  const fine =
+    request.headers.upgrade?.toLowerCase() === 'websocket' &&
+    request.headers['sec-websocket-version'] === '13' &&
+    typeof key === 'string';
   if (!(response instanceof WebSocketResponse) || !fine) {
-    const refused = response instanceof WebSocketResponse ? new Response('not a WebSocket request', { status: 400 }) : response;
+    const refused =
+      response instanceof WebSocketResponse ? new Response('not a WebSocket request', { status: 400 }) : response;
     const body = Buffer.from(await refused.arrayBuffer());
-    connection.end(`HTTP/1.1 ${refused.status} ${refused.statusText || 'Refused'}\r\nConnection: close\r\nContent-Type: ${refused.headers.get('content-type') ?? 'text/plain'}\r\nContent-Length: ${body.length}\r\n\r\n${body.toString('latin1')}`, 'latin1');
+    connection.end(
+      `HTTP/1.1 ${refused.status} ${refused.statusText || 'Refused'}\r\nConnection: close\r\nContent-Type: ${refused.headers.get('content-type') ?? 'text/plain'}\r\nContent-Length: ${body.length}\r\n\r\n${body.toString('latin1')}`,
+      'latin1',
+    );
     if (response instanceof WebSocketResponse) response.webSocket.close(1002, 'not a WebSocket request');
     return;
   }
   const protocol = response.headers.get('sec-websocket-protocol');
-  const lines = ['HTTP/1.1 101 Switching Protocols', 'Upgrade: websocket', 'Connection: Upgrade', `Sec-WebSocket-Accept: ${acceptKey(key)}`];
+  const lines = [
+    'HTTP/1.1 101 Switching Protocols',
+    'Upgrade: websocket',
+    'Connection: Upgrade',
+    `Sec-WebSocket-Accept: ${acceptKey(key)}`,
+  ];
   if (protocol) lines.push(`Sec-WebSocket-Protocol: ${protocol}`);
   connection.write(`${lines.join('\r\n')}\r\n\r\n`);
   join(response.webSocket, connection, head, false);
