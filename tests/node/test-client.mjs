@@ -222,6 +222,31 @@ test('an abort ends what it belongs to', async () => {
   await until(async () => (await running('sleep 2000')) === 0, 'their end');
 });
 
+test('a main process is attached to from its first byte, left, and found again', async () => {
+  await rind.createSandbox({ name: 'main', command: ['/bin/sh', '-c', 'echo first; cat; exit 6'], stdin: true });
+  const run = await rind.startSandboxAttached('main');
+  assert.equal(text([(await run.stdout.getReader().read()).value]), 'first\n');
+  await run.leave();
+  await assert.rejects(run.exit);
+  const again = await until(() => rind.attachSandbox('main').catch(() => undefined), 'that the first one has left');
+  const keys = again.stdin.getWriter();
+  await keys.write('typed');
+  await keys.close();
+  assert.equal(await textOf(again.stdout), 'typed');
+  assert.equal((await again.exit).exitCode, 6);
+  await rind.deleteSandbox('main', { force: true });
+
+  const once = await rind.createSandboxAttached({
+    command: ['/bin/sh', '-c', 'echo once; exit 2'],
+    attach: true,
+    autoRemove: true,
+    start: true,
+  });
+  assert.equal(await textOf(once.stdout), 'once\n');
+  assert.equal((await once.exit).exitCode, 2);
+  await refused(rind.inspectSandbox(once.id), 404, 'ENOENT');
+});
+
 test('kept execs are attached to again', async () => {
   const exec = await rind.execDetached(box, { cmd: 'echo early; read line; echo "got $line"; exit 8', keep: true });
   assert.equal(exec.keep, true);

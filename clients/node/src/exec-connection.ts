@@ -20,6 +20,8 @@ export interface ExecExit {
   timedOut: boolean;
   reason: 'timeout' | 'sandboxEnded' | null;
   durationMs: number;
+  /** Of a sandbox's main process. */
+  oomKilled?: boolean;
 }
 
 type Output = 'stdout' | 'stderr';
@@ -47,7 +49,7 @@ export class ExecConnection implements FrameSink {
     private readonly where: string,
     private readonly signalFrom?: AbortSignal,
   ) {
-    this.id = String(upgraded.headers['rind-exec-id'] ?? '');
+    this.id = String(upgraded.headers['rind-exec-id'] ?? upgraded.headers['rind-sandbox-id'] ?? '');
     this.socket = upgraded.socket;
     this.exit = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
     this.exit.catch(() => undefined); // whoever wants to know looks at it; others need not
@@ -137,6 +139,12 @@ export class ExecConnection implements FrameSink {
   /** Signals its process group: `SIGTERM`, `TERM` or `15`. */
   signal(name: string | number): Promise<void> {
     return this.send(Frame.signal, Buffer.from(String(name)));
+  }
+
+  /** Leaves it, as `close()`, but what this client owns (`own`) goes on. */
+  async leave(): Promise<void> {
+    await this.send(Frame.leave);
+    this.socket.end();
   }
 
   close(): void {

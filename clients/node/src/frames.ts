@@ -9,6 +9,7 @@ export enum Frame {
   stdinEnd = 5,
   size = 6,
   signal = 7,
+  leave = 8,
 }
 
 const HEADER = 8;

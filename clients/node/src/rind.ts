@@ -289,6 +289,11 @@ export class Rind {
     return this.call({ method: 'POST', path: '/v1/sandboxes', json: spec, ...options });
   }
 
+  /** Creates and starts one, attached to its main process from its first byte on; the connection's `id` is the sandbox's. */
+  async createSandboxAttached(spec: api.SandboxCreate, options: CallOptions = {}): Promise<ExecConnection> {
+    return this.upgraded({ method: 'POST', path: '/v1/sandboxes', json: spec, ...options });
+  }
+
   async inspectSandbox(id: string, options: CallOptions = {}): Promise<api.Sandbox> {
     return this.call({ method: 'GET', path: this.box(id), ...options });
   }
@@ -327,6 +332,18 @@ export class Rind {
   /** Waits for the main process to end. */
   async waitSandbox(id: string, options: CallOptions = {}): Promise<api.ExitStatus> {
     return this.call({ method: 'GET', path: `${this.box(id)}/wait`, stream: true, ...options });
+  }
+
+  /** Attaches to the main process, of a sandbox with `attach`, `tty` or `stdin` in its spec. */
+  async attachSandbox(id: string, options: api.AttachMain & CallOptions = {}): Promise<ExecConnection> {
+    const { signal, ...json } = options;
+    return this.upgraded({ method: 'POST', path: `${this.box(id)}/attach`, json, signal });
+  }
+
+  /** Starts the main process, attached from its first byte on. */
+  async startSandboxAttached(id: string, options: api.AttachMain & CallOptions = {}): Promise<ExecConnection> {
+    const { signal, ...json } = options;
+    return this.upgraded({ method: 'POST', path: `${this.box(id)}/start`, json, signal });
   }
 
   async getStats(id: string, options: CallOptions = {}): Promise<api.Stats> {
@@ -401,13 +418,10 @@ export class Rind {
     });
   }
 
-  async attachExec(id: string, exec: string, options: CallOptions = {}): Promise<ExecConnection> {
-    return this.upgraded({
-      method: 'POST',
-      path: `${this.execPath(id, exec)}/attach`,
-      json: { mode: 'stream' },
-      ...options,
-    });
+  async attachExec(id: string, exec: string, options: { own?: boolean } & CallOptions = {}): Promise<ExecConnection> {
+    const { signal, own } = options;
+    const path = `${this.execPath(id, exec)}/attach`;
+    return this.upgraded({ method: 'POST', path, json: { mode: 'stream', own }, signal });
   }
 
   async attachExecEvents(id: string, exec: string, options: CallOptions = {}): Promise<ReadableStream<ExecEvents>> {
