@@ -56,11 +56,13 @@ RIND_LDFLAGS_rel := -static-pie -Wl,--no-warnings
 LLHTTP     ?= /usr/share/llhttp
 LLHTTP_INC ?= /usr/share/include/llhttp
 LLHTTP_CPPFLAGS := -isystem $(LLHTTP_INC) -DLLHTTP_STRICT_MODE=1
-CFLAGS  += $(LLHTTP_CPPFLAGS)
+# Its headers lie in a directory of their own.
+NL_CPPFLAGS := -isystem /usr/include/libnl3
+CFLAGS  += $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 LLHTTP_SRC := $(LLHTTP)/api.c $(LLHTTP)/http.c $(LLHTTP)/llhttp.c
 LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
-LIBS := -l:libuv_a.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+LIBS := -l:libnl-3.a -l:libuv_a.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
 
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
@@ -172,7 +174,7 @@ build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)
 
 # Compiled once for all targets, as an archive, of which each target takes what it needs.
-FUZZ_CC  := clang $(STD) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Irunner -Ishim $(LLHTTP_CPPFLAGS)
+FUZZ_CC  := clang $(STD) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Irunner -Ishim $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC)))
 
 build/fuzz/obj/%.o: %.c

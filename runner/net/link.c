@@ -1,0 +1,246 @@
+#include "net/link.h"
+
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/ip.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "net/netlink.h"
+
+enum {
+    MAC_LEN = 6,
+    FLAGS_UP = IFF_UP | IFF_NOARP,
+    FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST, /* there is nobody to be told */
+    GEN_MODE_NONE = 1,                                  /* IN6_ADDR_GEN_MODE_NONE */
+};
+
+/* Locally administered; the slot makes it one of its kind for who reads a capture. */
+static void make_mac(uint8_t mac[MAC_LEN], uint32_t slot)
+{
+    const uint8_t bytes[MAC_LEN] = {0x02, 'r', 'n', 'd', (uint8_t)(slot >> 8), (uint8_t)slot};
+
+    (void)memcpy(mac, bytes, sizeof(bytes));
+}
+
+static void begin_link(struct nlreq *q, uint16_t type, uint16_t flags, int index, uint32_t set)
+{
+    const struct ifinfomsg link = {.ifi_family = AF_UNSPEC,
+                                   .ifi_index = index,
+                                   .ifi_flags = set,
+                                   .ifi_change = set != 0 ? (unsigned)FLAGS_CHANGED : 0};
+
+    nlreq_add(q, type, flags | NLM_F_ACK, &link, sizeof(link));
+}
+
+static void put_end(struct nlreq *q, const char *name, const uint8_t mac[MAC_LEN], uint32_t mtu)
+{
+    nl_put_string(q, IFLA_IFNAME, name);
+    nl_put(q, IFLA_ADDRESS, mac, MAC_LEN);
+    nl_put_u32(q, IFLA_MTU, mtu);
+}
+
+/* Both ends at once; the peer never was anywhere but in its namespace. */
+static void put_veth(struct nlreq *q, const struct link_config *c, int ns_fd)
+{
+    const struct ifinfomsg none = {.ifi_family = AF_UNSPEC};
+    struct nlattr *info, *data, *peer;
+    uint8_t mac[MAC_LEN];
+
+    make_mac(mac, c->box->slot);
+    begin_link(q, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 0, 0);
+    put_end(q, c->box->link, mac, c->box->mtu);
+    info = nl_nest(q, IFLA_LINKINFO);
+    nl_put_string(q, IFLA_INFO_KIND, "veth");
+    data = nl_nest(q, IFLA_INFO_DATA);
+    peer = nl_nest(q, VETH_INFO_PEER);
+    nl_append(q, &none, sizeof(none));
+    put_end(q, NET_INSIDE, mac, c->box->mtu);
+    nl_put_u32(q, IFLA_NET_NS_FD, (uint32_t)ns_fd);
+    nl_nest_end(q, peer);
+    nl_nest_end(q, data);
+    nl_nest_end(q, info);
+}
+
+/* No addresses of its own making; on the host's side the settings that a router needs. */
+static void put_settings(struct nlreq *q, const char *name, bool host, bool forward)
+{
+    struct nlattr *spec, *family, *conf;
+
+    begin_link(q, RTM_SETLINK, 0, 0, 0);
+    nl_put_string(q, IFLA_IFNAME, name);
+    spec = nl_nest(q, IFLA_AF_SPEC);
+    family = nl_nest(q, AF_INET6);
+    nl_put_u8(q, IFLA_INET6_ADDR_GEN_MODE, GEN_MODE_NONE);
+    nl_nest_end(q, family);
+    if (host) {
+        family = nl_nest(q, AF_INET);
+        conf = nl_nest(q, IFLA_INET_CONF);
+        nl_put_u32(q, IPV4_DEVCONF_FORWARDING, forward);
+        nl_put_u32(q, IPV4_DEVCONF_SEND_REDIRECTS, 0);
+        nl_put_u32(q, IPV4_DEVCONF_ACCEPT_REDIRECTS, 0);
+        nl_put_u32(q, IPV4_DEVCONF_ROUTE_LOCALNET, 0);
+        nl_put_u32(q, IPV4_DEVCONF_PROXY_ARP, 0);
+        nl_nest_end(q, conf);
+        nl_nest_end(q, family);
+    }
+    nl_nest_end(q, spec);
+}
+
+static void put_up(struct nlreq *q, const char *name)
+{
+    begin_link(q, RTM_SETLINK, 0, 0, FLAGS_UP);
+    nl_put_string(q, IFLA_IFNAME, name);
+}
+
+/* One of a pair: /31 (RFC 3021) or /127 (RFC 6164); no duplicate can be there. */
+static void put_address(struct nlreq *q, int index, const struct net_addr *a)
+{
+    const bool v4 = a->family == 4;
+    const struct ifaddrmsg addr = {.ifa_family = v4 ? AF_INET : AF_INET6,
+                                   .ifa_prefixlen = v4 ? 31 : 127,
+                                   .ifa_flags = v4 ? 0 : IFA_F_NODAD,
+                                   .ifa_scope = RT_SCOPE_UNIVERSE,
+                                   .ifa_index = (uint32_t)index};
+
+    nlreq_add(q, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &addr, sizeof(addr));
+    nl_put(q, IFA_LOCAL, a->bytes, v4 ? 4 : 16);
+    if (!v4)
+        nl_put(q, IFA_ADDRESS, a->bytes, 16);
+}
+
+static void put_default_route(struct nlreq *q, int index, const struct net_addr *gateway)
+{
+    const bool v4 = gateway->family == 4;
+    const struct rtmsg route = {.rtm_family = v4 ? AF_INET : AF_INET6,
+                                .rtm_table = RT_TABLE_MAIN,
+                                .rtm_protocol = RTPROT_STATIC,
+                                .rtm_scope = RT_SCOPE_UNIVERSE,
+                                .rtm_type = RTN_UNICAST};
+
+    nlreq_add(q, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &route, sizeof(route));
+    nl_put(q, RTA_GATEWAY, gateway->bytes, v4 ? 4 : 16);
+    nl_put_u32(q, RTA_OIF, (uint32_t)index);
+}
+
+/* ---- indices ---- */
+
+static int on_link(const struct nlmsghdr *h, void *data)
+{
+    const struct ifinfomsg *link = nlmsg_data(h);
+
+    if (h->nlmsg_type != RTM_NEWLINK || !nlmsg_valid_hdr(h, sizeof(*link)))
+        return -EBADMSG;
+    *(int *)data = link->ifi_index;
+    return 0;
+}
+
+static void put_get(struct nlreq *q, const char *name)
+{
+    begin_link(q, RTM_GETLINK, 0, 0, 0);
+    nl_put_string(q, IFLA_IFNAME, name);
+}
+
+int link_index(int sock, const char *name, int *ret, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int index = 0, r;
+
+    nlreq_init(&q);
+    put_get(&q, name);
+    r = nlreq_send(&q, sock, on_link, &index, NULL, err);
+    if (r < 0)
+        return err_wrap(err, r, "interface %s", name);
+    *ret = index;
+    return index > 0 ? 0 : err_set(err, -ENODEV, "interface %s: no index", name);
+}
+
+/* ---- the two sides ---- */
+
+static int make_both(int sock, int ns_fd, const struct link_config *c, int *ret_index,
+                     struct err *err)
+{
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    put_veth(&q, c, ns_fd);
+    put_settings(&q, c->box->link, true, c->forward);
+    put_get(&q, c->box->link);
+    return nlreq_send(&q, sock, on_link, ret_index, NULL, err);
+}
+
+static int set_up_host(int sock, const struct link_config *c, int index, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    put_up(&q, c->box->link);
+    put_address(&q, index, &c->box->gateway4);
+    put_address(&q, index, &c->box->gateway6);
+    return nlreq_send(&q, sock, NULL, NULL, NULL, err);
+}
+
+static int set_up_inside(int inside, const struct link_config *c, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int index = 0, r;
+
+    nlreq_init(&q);
+    put_settings(&q, NET_INSIDE, false, false);
+    put_up(&q, NET_INSIDE);
+    put_get(&q, NET_INSIDE);
+    r = nlreq_send(&q, inside, on_link, &index, NULL, err);
+    if (r < 0)
+        return r;
+    nlreq_done(&q);
+    nlreq_init(&q);
+    put_address(&q, index, &c->box->box4);
+    put_address(&q, index, &c->box->box6);
+    put_default_route(&q, index, &c->box->gateway4);
+    if (c->box->route6)
+        put_default_route(&q, index, &c->box->gateway6);
+    return nlreq_send(&q, inside, NULL, NULL, NULL, err);
+}
+
+int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
+             struct err *err)
+{
+    int index = 0, r;
+
+    r = make_both(sock, ns_fd, c, &index, err);
+    if (r == -EEXIST) {
+        /* Of a sandbox that had the slot before: it has ended, or we would not have the slot. */
+        r = link_delete(sock, c->box->link, err);
+        if (r == 0)
+            r = make_both(sock, ns_fd, c, &index, err);
+    }
+    if (r < 0)
+        return err_wrap(err, r, "make link %s", c->box->link);
+    r = set_up_host(sock, c, index, err);
+    if (r < 0)
+        return err_wrap(err, r, "set up link %s", c->box->link);
+    r = set_up_inside(inside, c, err);
+    if (r < 0)
+        return err_wrap(err, r, "set up " NET_INSIDE " in the sandbox");
+    *ret_index = index;
+    return 0;
+}
+
+int link_delete(int sock, const char *name, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    begin_link(&q, RTM_DELLINK, 0, 0, 0);
+    nl_put_string(&q, IFLA_IFNAME, name);
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    return r == -ENODEV ? 0 : r;
+}

@@ -1,0 +1,35 @@
+#pragma once
+
+/*
+ * The link of a sandbox: a veth whose one end is a routed point-to-point interface of the host's
+ * and whose other end is born inside the sandbox's net namespace. Both ends have the same hardware
+ * address and ask nobody for one (IFF_NOARP): there is no neighbour to be asked, to wait for, or to
+ * be spoofed. It ends with the net namespace; nobody deletes it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/netlink.h"
+#include "net/ruleset.h"
+
+struct err;
+
+#define NET_INSIDE "eth0"
+
+struct link_config {
+    const struct net_box *box;
+    bool forward; /* packets from it may go on to other interfaces */
+};
+
+/* sock: NETLINK_ROUTE of the host's namespace; inside: of the sandbox's; ns_fd: that namespace.
+ * *ret_index: of the host's end. On failure the link may be there half made. */
+int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
+             struct err *err);
+
+/* Deletes a link that an ended sandbox left and the kernel has not got round to: takes some 20 ms.
+ * 0 also when there is none. */
+int link_delete(int sock, const char *name, struct err *err);
+
+/* The index of an interface; -ENODEV. */
+int link_index(int sock, const char *name, int *ret, struct err *err);

@@ -1,0 +1,499 @@
+#include "net/net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "net/forward.h"
+#include "net/link.h"
+#include "net/netlink.h"
+#include "net/pool.h"
+#include "net/resolv.h"
+#include "net/ruleset.h"
+
+enum {
+    ROUTES_MAX = 1 << 20, /* of the host; a full table of the internet has as many */
+    MTU_DEFAULT = 1500,
+    MTU_MIN = 1280, /* of IPv6 */
+    UPLINKS_MAX = 8,
+};
+
+struct net {
+    struct net_config config;
+    int route, nft; /* owned sockets, once needed */
+    bool have_pools;
+    struct net_rule pool4, pool6;
+    unsigned alive; /* networks that this process has made and not removed */
+};
+
+int net_new(const struct net_config *config, struct net **ret, struct err *err)
+{
+    struct net *n = calloc(1, sizeof(*n));
+
+    if (n == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    n->config = *config;
+    n->route = n->nft = FD_NONE;
+    *ret = n;
+    return 0;
+}
+
+void net_free(struct net *n)
+{
+    if (n == NULL)
+        return;
+    if (n->route >= 0)
+        (void)close(n->route);
+    if (n->nft >= 0)
+        (void)close(n->nft);
+    free(n);
+}
+
+static int open_sockets(struct net *n, struct err *err)
+{
+    if (n->route < 0)
+        n->route = nl_open(NETLINK_ROUTE);
+    if (n->route < 0)
+        return err_errno(err, n->route, "network: routing socket");
+    if (n->nft < 0)
+        n->nft = nl_open(NETLINK_NETFILTER);
+    return n->nft < 0 ? err_errno(err, n->nft, "network: firewall socket (is nf_tables there?)")
+                      : 0;
+}
+
+/* Closing it unlocks. */
+static int take_lock(const struct net *n, struct err *err)
+{
+    auto_close int fd = openat(n->config.lock_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "network: lock");
+    while (flock(fd, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "network: lock");
+    return take_fd(&fd);
+}
+
+/* ---- the host's routes ---- */
+
+struct routes {
+    struct route *list; /* owned */
+    size_t count, cap;
+};
+
+/* Host routes and pairs may be those of links of ours, which are in nobody's way. */
+static bool is_ours(const struct route *r)
+{
+    char name[IF_NAMESIZE];
+
+    if (r->to.prefix < (r->to.family == 4 ? 31 : 127) || r->oif == 0)
+        return false;
+    return if_indextoname((unsigned)r->oif, name) != NULL &&
+           strncmp(name, NET_LINK_PREFIX, sizeof(NET_LINK_PREFIX) - 1) == 0;
+}
+
+static int on_route(const struct nlmsghdr *h, void *data)
+{
+    struct routes *all = data;
+    struct route route, *more;
+    int r = route_parse(h, &route);
+
+    if (r <= 0)
+        return r;
+    if (!route.configured || route.to.prefix <= 1 || is_ours(&route))
+        return 0;
+    if (all->count == all->cap) {
+        if (all->cap >= ROUTES_MAX)
+            return -E2BIG;
+        all->cap = all->cap == 0 ? 64 : all->cap * 2;
+        more = reallocarray(all->list, all->cap, sizeof(*more));
+        if (more == NULL)
+            return -ENOMEM;
+        all->list = more;
+    }
+    all->list[all->count++] = route;
+    return 0;
+}
+
+static int read_routes(struct net *n, int family, struct routes *ret, struct err *err)
+{
+    const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6)};
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
+    r = nlreq_send(&q, n->route, on_route, ret, NULL, err);
+    return r < 0 ? err_wrap(err, r, "network: routes") : 0;
+}
+
+static int choose_pools(struct net *n, const struct net_box *servers, struct err *err)
+{
+    struct routes routes = {.count = 0};
+    struct pool_taken taken = {.hosts = servers->dns, .host_count = servers->dns_count};
+    int r;
+
+    if (n->have_pools)
+        return 0;
+    r = read_routes(n, 4, &routes, err);
+    if (r == 0)
+        r = read_routes(n, 6, &routes, err);
+    taken.routes = routes.list;
+    taken.route_count = routes.count;
+    if (r == 0)
+        r = pool_choose(n->config.pools4 != NULL ? n->config.pools4 : pool_defaults4, 4, &taken,
+                        &n->pool4, err);
+    if (r == 0)
+        r = pool_choose(n->config.pools6 != NULL ? n->config.pools6 : pool_defaults6, 6, &taken,
+                        &n->pool6, err);
+    free(routes.list);
+    n->have_pools = r == 0;
+    return r;
+}
+
+/* ---- where packets leave ---- */
+
+struct uplink {
+    int index;
+    uint32_t mtu;
+    char name[NET_LINK_MAX];
+};
+
+static int on_answer(const struct nlmsghdr *h, void *data)
+{
+    struct route route;
+    int r = route_parse(h, &route);
+
+    if (r > 0)
+        *(int *)data = route.oif;
+    return r < 0 ? r : 0;
+}
+
+static int on_mtu(const struct nlmsghdr *h, void *data)
+{
+    struct uplink *u = data;
+    const struct nlattr *mtu, *name;
+
+    if (!nlmsg_valid_hdr(h, sizeof(struct ifinfomsg)))
+        return -EBADMSG;
+    mtu = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_MTU);
+    name = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_IFNAME);
+    if (mtu != NULL && nla_len(mtu) == sizeof(u->mtu))
+        (void)memcpy(&u->mtu, nla_data(mtu), sizeof(u->mtu));
+    if (name != NULL)
+        (void)snprintf(u->name, sizeof(u->name), "%.*s", nla_len(name),
+                       (const char *)nla_data(name));
+    return 0;
+}
+
+/* The interface that leads to an address. -ENOENT: none does. */
+static int find_uplink(struct net *n, const struct net_addr *to, struct uplink *ret)
+{
+    const bool v4 = to->family == 4;
+    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
+                            .rtm_dst_len = v4 ? 32 : 128};
+    const struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
+    struct uplink u = {.mtu = MTU_DEFAULT};
+    auto_nlreq struct nlreq q;
+    struct ifinfomsg get = link;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_GETROUTE, NLM_F_ACK, &m, sizeof(m));
+    nl_put(&q, RTA_DST, to->bytes, v4 ? 4 : 16);
+    r = nlreq_send(&q, n->route, on_answer, &u.index, NULL, NULL);
+    nlreq_done(&q);
+    nlreq_init(&q);
+    if (r < 0 || u.index <= 1) /* loopback: an address of the host's own */
+        return -ENOENT;
+    get.ifi_index = u.index;
+    nlreq_add(&q, RTM_GETLINK, NLM_F_ACK, &get, sizeof(get));
+    r = nlreq_send(&q, n->route, on_mtu, &u, NULL, NULL);
+    if (r < 0)
+        return r;
+    *ret = u;
+    return 0;
+}
+
+/* Any address of the internet: it is looked up, never sent to. */
+static const struct net_addr somewhere4 = {.family = 4, .bytes = {1, 1, 1, 1}};
+static const struct net_addr somewhere6 = {.family = 6, .bytes = {0x26, 0x06, 0x47}};
+
+/* ---- name servers ---- */
+
+static void take_file(struct net_box *box, const char *path, bool *stub)
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    auto_free char *text = NULL;
+    size_t len = 0;
+
+    /* A link, as a rule: the host's, whom we trust. */
+    if (fd >= 0 && file_read_fd(fd, RESOLV_TEXT_MAX, &text, &len, NULL) == 0)
+        *stub = resolv_take(box, text, len);
+}
+
+/* The host's, those behind its stub, or public ones: a sandbox's names are never left to its own
+ * 127.0.0.53. */
+static void find_dns(const struct net *n, struct net_box *box)
+{
+    static const struct net_addr public_servers[] = {{.family = 4, .bytes = {1, 1, 1, 1}},
+                                                     {.family = 4, .bytes = {8, 8, 8, 8}}};
+    bool stub = false;
+
+    if (box->dns_count > 0)
+        return;
+    for (size_t i = 0; i < n->config.dns_count && i < NET_DNS_MAX; i++)
+        box->dns[box->dns_count++] = n->config.dns[i];
+    if (box->dns_count > 0)
+        return;
+    take_file(box, "/etc/resolv.conf", &stub);
+    if (box->dns_count == 0 && stub)
+        take_file(box, "/run/systemd/resolve/resolv.conf", &stub);
+    if (box->dns_count > 0)
+        return;
+    for (size_t i = 0; i < sizeof(public_servers) / sizeof(public_servers[0]); i++)
+        box->dns[box->dns_count++] = public_servers[i];
+}
+
+/* ---- preparing ---- */
+
+static bool can_route6(struct net *n)
+{
+    struct uplink up;
+
+    if (find_uplink(n, &somewhere6, &up) < 0)
+        return false;
+    /* Readable: the kernel has the switch. */
+    return forward_get(up.name, 6) >= 0;
+}
+
+static void derive(const struct net *n, struct net_box *box)
+{
+    const uint32_t first = box->slot * 2;
+
+    (void)memset(box->link, 0, sizeof(box->link));
+    (void)snprintf(box->link, sizeof(box->link), NET_LINK_PREFIX "%u", box->slot);
+    box->gateway4 = pool_address(&n->pool4, first);
+    box->box4 = pool_address(&n->pool4, first + 1);
+    box->gateway6 = pool_address(&n->pool6, first);
+    box->box6 = pool_address(&n->pool6, first + 1);
+}
+
+int net_prepare(struct net *n, struct net_box *box, struct err *err)
+{
+    struct uplink up;
+    int r;
+
+    if (box->slot >= POOL_SLOTS)
+        return err_set(err, -ERANGE, "network: slot %u", box->slot);
+    r = open_sockets(n, err);
+    if (r < 0)
+        return r;
+    box->route6 = can_route6(n);
+    find_dns(n, box);
+    r = choose_pools(n, box, err);
+    if (r < 0)
+        return r;
+    box->mtu = find_uplink(n, &somewhere4, &up) == 0 ? up.mtu : MTU_DEFAULT;
+    if (box->mtu < MTU_MIN)
+        box->mtu = MTU_MIN;
+    if (box->mtu > 65535)
+        box->mtu = 65535;
+    derive(n, box);
+    return 0;
+}
+
+/* ---- forwarding ---- */
+
+static void say(const struct net *n, const char *name, const char *how, int family)
+{
+    char text[128];
+
+    if (n->config.said == NULL)
+        return;
+    (void)snprintf(text, sizeof(text), "forwarding of %s switched %s for IPv%d", name, how, family);
+    n->config.said(text);
+}
+
+/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. */
+static int forward_on(struct net *n, const char *name, int family, struct err *err)
+{
+    int now = forward_get(name, family), r;
+
+    if (now == 1)
+        return 0;
+    r = ruleset_guard(n->nft, name, err);
+    if (r == 0)
+        r = forward_set(name, family, true, err);
+    if (r == 0)
+        say(n, name, "on", family);
+    return r;
+}
+
+static int forward_to(struct net *n, const struct net_addr *to, struct err *err)
+{
+    struct uplink up;
+
+    if (find_uplink(n, to, &up) < 0)
+        return 0; /* there is no way there now: the sandbox finds that out itself */
+    return forward_on(n, up.name, to->family, err);
+}
+
+static int forward_all_of(struct net *n, const struct net_box *box, struct err *err)
+{
+    int r = 0;
+
+    if (box->internet)
+        r = forward_to(n, &somewhere4, err);
+    if (r == 0 && box->internet && box->route6)
+        r = forward_to(n, &somewhere6, err);
+    for (size_t i = 0; r == 0 && i < box->access.rule_count; i++) {
+        const struct net_rule *rule = &box->access.rules[i];
+        struct net_addr to = {.family = rule->family};
+
+        (void)memcpy(to.bytes, rule->bytes, sizeof(to.bytes));
+        if (rule->deny || (rule->family == 6 && !box->route6))
+            continue;
+        if (rule->prefix == 0)
+            to = rule->family == 4 ? somewhere4 : somewhere6;
+        r = forward_to(n, &to, err);
+    }
+    for (size_t i = 0; r == 0 && box->internet && i < box->dns_count; i++)
+        r = forward_to(n, &box->dns[i], err);
+    return r;
+}
+
+struct guards {
+    char names[UPLINKS_MAX][NET_LINK_MAX];
+    unsigned count;
+};
+
+static int on_guard(const char *name, void *data)
+{
+    struct guards *g = data;
+
+    if (g->count < UPLINKS_MAX)
+        (void)snprintf(g->names[g->count++], NET_LINK_MAX, "%s", name);
+    return 0;
+}
+
+static void forward_off(const struct net *n, const struct guards *g)
+{
+    static const int families[] = {4, 6};
+
+    for (unsigned i = 0; i < g->count; i++)
+        for (size_t f = 0; f < 2; f++)
+            /* Whoever has switched it on for all meant this one, too. */
+            if (!forward_all(families[f]) && forward_get(g->names[i], families[f]) == 1 &&
+                forward_set(g->names[i], families[f], false, NULL) == 0)
+                say(n, g->names[i], "off", families[f]);
+}
+
+/* ---- adding and removing ---- */
+
+/* A routing socket inside. The process is there for two system calls. */
+static int inside_socket(int ns_fd, struct err *err)
+{
+    auto_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    int fd;
+
+    if (home < 0)
+        return err_errno(err, -errno, "network: our own namespace");
+    if (setns(ns_fd, CLONE_NEWNET) < 0)
+        return err_errno(err, -errno, "network: enter the sandbox's namespace");
+    fd = nl_open(NETLINK_ROUTE);
+    if (setns(home, CLONE_NEWNET) < 0) {
+        if (fd >= 0)
+            (void)close(fd);
+        return err_set(err, -ENOTRECOVERABLE, "network: cannot leave a sandbox's namespace");
+    }
+    return fd < 0 ? err_errno(err, fd, "network: socket in the sandbox") : fd;
+}
+
+static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+{
+    const struct link_config link = {.box = box, .forward = true};
+    auto_close int inside = inside_socket(ns_fd, err);
+    int index = 0, r;
+
+    if (inside < 0)
+        return inside;
+    r = link_add(n->route, inside, ns_fd, &link, &index, err);
+    if (r == 0)
+        r = forward_all_of(n, box, err);
+    if (r < 0)
+        return r;
+    if (box->route6 && forward_get(box->link, 6) == 0)
+        r = forward_set(box->link, 6, true, err);
+    box->ifindex = index;
+    return r;
+}
+
+static int remove_rules(struct net *n, const struct net_box *box, struct err *err)
+{
+    struct guards g = {.count = 0};
+    int r, gone;
+
+    r = ruleset_remove(n->nft, box, err);
+    if (r < 0)
+        return r;
+    if (n->alive > 0)
+        return 0;
+    (void)ruleset_each_guard(n->nft, on_guard, &g, NULL);
+    gone = ruleset_remove_empty(n->nft, err);
+    if (gone == 1)
+        forward_off(n, &g);
+    return gone < 0 ? gone : 0;
+}
+
+int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+{
+    auto_close int lock = FD_NONE;
+    int r;
+
+    r = open_sockets(n, err);
+    if (r < 0)
+        return r;
+    lock = take_lock(n, err);
+    if (lock < 0)
+        return lock;
+    /* The rules are there before there is anything that they could be late for. */
+    r = ruleset_add(n->nft, box, err);
+    if (r == 0)
+        r = add(n, box, ns_fd, err);
+    if (r < 0) {
+        (void)remove_rules(n, box, NULL);
+        return r;
+    }
+    n->alive++;
+    return 0;
+}
+
+int net_remove(struct net *n, const struct net_box *box, struct err *err)
+{
+    auto_close int lock = FD_NONE;
+    int r;
+
+    r = open_sockets(n, err);
+    if (r < 0)
+        return r;
+    lock = take_lock(n, err);
+    if (lock < 0)
+        return lock;
+    if (n->alive > 0)
+        n->alive--;
+    return remove_rules(n, box, err);
+}

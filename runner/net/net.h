@@ -1,0 +1,45 @@
+#pragma once
+
+/*
+ * Networks of sandboxes: net_prepare says where one will be, net_add makes it, net_remove forgets
+ * it. It works in the net namespace of its caller and keeps nothing that another process could not
+ * find again: the rules are in the kernel, the rest in the net_box, which the caller keeps.
+ *
+ * Several processes (daemons, `rind run`) may do so at the same time; a lock on a directory that
+ * they share makes one change at a time.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "policy/net-box.h"
+
+struct err;
+struct net;
+
+struct net_config {
+    const char *const *pools4, *const *pools6; /* NULL-terminated CIDRs, borrowed; NULL: defaults */
+    const struct net_addr *dns;                /* borrowed; for sandboxes instead of the host's */
+    size_t dns_count;
+    int lock_dir; /* borrowed; a directory of the whole host's */
+    /* Told what was changed of the host, in words; may be NULL. */
+    void (*said)(const char *text);
+};
+
+/* Opens nothing yet: a process without networks pays nothing. */
+int net_new(const struct net_config *config, struct net **ret, struct err *err);
+void net_free(struct net *n);
+
+/* Derives from box->slot, and from what the host has, everything in box that is not asked for.
+ * Makes nothing. -ENOSPC: no address range is free; -EOPNOTSUPP: the host has no route anywhere
+ * and the box wants the internet is no error: it finds that out itself. */
+int net_prepare(struct net *n, struct net_box *box, struct err *err);
+
+/* Rules first, then the link between here and the namespace ns_fd, which has none yet. box->ifindex
+ * is set. On failure nothing is left but, perhaps, the link, which ends with the namespace.
+ * -ENOTRECOVERABLE: the process is left in the wrong namespace and must end. */
+int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
+
+/* Forgets it: the namespace, and with it the link, has ended or is about to. What is gone already
+ * is no error. The last one takes the table along, and what was changed of the host. */
+int net_remove(struct net *n, const struct net_box *box, struct err *err);

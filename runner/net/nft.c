@@ -1,0 +1,380 @@
+#include "net/nft.h"
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <string.h>
+
+#include "base/err.h"
+
+enum {
+    RULE_BYTES = 2048,
+    ELEMENTS_BYTES = 16 << 10,
+};
+
+/* ---- transactions ---- */
+
+static void add_batch(struct nft *n, uint16_t type, uint32_t genid)
+{
+    struct nfgenmsg g = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0};
+
+    g.res_id = (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | NFNL_SUBSYS_NFTABLES >> 8); /* big endian */
+    nlreq_add(&n->req, type, 0, &g, sizeof(g));
+    if (genid != 0)
+        nl_put_be32(&n->req, NFNL_BATCH_GENID, genid);
+}
+
+void nft_begin(struct nft *n, const char *table, uint32_t genid)
+{
+    nlreq_init(&n->req);
+    n->table = table;
+    add_batch(n, NFNL_MSG_BATCH_BEGIN, genid);
+}
+
+int nft_commit(struct nft *n, int sock, struct err *err)
+{
+    int r;
+
+    add_batch(n, NFNL_MSG_BATCH_END, 0);
+    r = nlreq_send(&n->req, sock, NULL, NULL, NULL, err);
+    return r < 0 ? err_wrap(err, r, "firewall") : 0;
+}
+
+void nft_done(struct nft *n)
+{
+    nlreq_done(&n->req);
+}
+
+static void add_sized(struct nlreq *q, int type, int flags, size_t bytes)
+{
+    const struct nfgenmsg g = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+
+    nlreq_add_large(q, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type), (uint16_t)(flags | NLM_F_ACK),
+                    &g, sizeof(g), bytes);
+}
+
+static void add(struct nft *n, int type, int flags)
+{
+    add_sized(&n->req, type, flags, NLMSG_BYTES);
+}
+
+/* ---- objects ---- */
+
+void nft_add_table(struct nft *n)
+{
+    add(n, NFT_MSG_NEWTABLE, NLM_F_CREATE | NLM_F_EXCL);
+    nl_put_string(&n->req, NFTA_TABLE_NAME, n->table);
+}
+
+void nft_delete_table(struct nft *n)
+{
+    add(n, NFT_MSG_DELTABLE, 0);
+    nl_put_string(&n->req, NFTA_TABLE_NAME, n->table);
+}
+
+void nft_add_chain(struct nft *n, const struct nft_chain *c)
+{
+    struct nlattr *hook;
+
+    add(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE | NLM_F_EXCL);
+    nl_put_string(&n->req, NFTA_CHAIN_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_CHAIN_NAME, c->name);
+    if (c->type == NULL)
+        return;
+    nl_put_string(&n->req, NFTA_CHAIN_TYPE, c->type);
+    hook = nl_nest(&n->req, NFTA_CHAIN_HOOK);
+    nl_put_be32(&n->req, NFTA_HOOK_HOOKNUM, c->hook);
+    nl_put_be32(&n->req, NFTA_HOOK_PRIORITY, (uint32_t)c->priority);
+    nl_nest_end(&n->req, hook);
+}
+
+void nft_delete_chain(struct nft *n, const char *name)
+{
+    add(n, NFT_MSG_DELCHAIN, 0);
+    nl_put_string(&n->req, NFTA_CHAIN_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_CHAIN_NAME, name);
+}
+
+void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
+{
+    add(n, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
+    nl_put_string(&n->req, NFTA_SET_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_SET_NAME, s->name);
+    nl_put_be32(&n->req, NFTA_SET_FLAGS, s->flags);
+    nl_put_be32(&n->req, NFTA_SET_KEY_TYPE, s->key_type);
+    nl_put_be32(&n->req, NFTA_SET_KEY_LEN, s->key_len);
+    nl_put_be32(&n->req, NFTA_SET_ID, id);
+    if ((s->flags & NFT_SET_MAP) != 0)
+        nl_put_be32(&n->req, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
+}
+
+void nft_delete_set(struct nft *n, const char *name)
+{
+    add(n, NFT_MSG_DELSET, 0);
+    nl_put_string(&n->req, NFTA_SET_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_SET_NAME, name);
+}
+
+/* ---- rules ---- */
+
+static void put_data(struct nlreq *q, int attr, const void *data, size_t len)
+{
+    struct nlattr *nest = nl_nest(q, attr);
+
+    nl_put(q, NFTA_DATA_VALUE, data, len);
+    nl_nest_end(q, nest);
+}
+
+static void put_verdict(struct nlreq *q, int attr, uint32_t code, const char *chain)
+{
+    struct nlattr *data = nl_nest(q, attr), *verdict = nl_nest(q, NFTA_DATA_VERDICT);
+
+    nl_put_be32(q, NFTA_VERDICT_CODE, code);
+    if (chain != NULL)
+        nl_put_string(q, NFTA_VERDICT_CHAIN, chain);
+    nl_nest_end(q, verdict);
+    nl_nest_end(q, data);
+}
+
+static void x_meta(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_META_KEY, x->key);
+    nl_put_be32(q, NFTA_META_DREG, x->reg);
+}
+
+static void x_payload(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_PAYLOAD_BASE, x->key);
+    nl_put_be32(q, NFTA_PAYLOAD_OFFSET, x->op);
+    nl_put_be32(q, NFTA_PAYLOAD_LEN, x->len);
+    nl_put_be32(q, NFTA_PAYLOAD_DREG, x->reg);
+}
+
+static void x_mask(struct nlreq *q, const struct nft_expr *x)
+{
+    const uint8_t zero[NFT_IFNAME_LEN] = {0};
+
+    nl_put_be32(q, NFTA_BITWISE_SREG, x->reg);
+    nl_put_be32(q, NFTA_BITWISE_DREG, x->reg);
+    nl_put_be32(q, NFTA_BITWISE_LEN, x->len);
+    put_data(q, NFTA_BITWISE_MASK, x->data, x->len);
+    put_data(q, NFTA_BITWISE_XOR, zero, x->len);
+}
+
+static void x_cmp(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_CMP_SREG, x->reg);
+    nl_put_be32(q, NFTA_CMP_OP, x->op);
+    put_data(q, NFTA_CMP_DATA, x->data, x->len);
+}
+
+static void x_lookup(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_string(q, NFTA_LOOKUP_SET, x->text);
+    nl_put_be32(q, NFTA_LOOKUP_SREG, x->reg);
+    if (x->kind == X_LOOKUP)
+        nl_put_be32(q, NFTA_LOOKUP_FLAGS, x->op);
+    else
+        nl_put_be32(q, NFTA_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
+static void x_ct(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_CT_KEY, x->key);
+    nl_put_be32(q, NFTA_CT_DREG, x->reg);
+}
+
+static void x_verdict(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
+    put_verdict(q, NFTA_IMMEDIATE_DATA, x->key, x->text);
+}
+
+static void x_masq(struct nlreq *q, const struct nft_expr *x)
+{
+    (void)q;
+    (void)x;
+}
+
+static void x_reject(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_REJECT_TYPE, x->key);
+    nl_put_u8(q, NFTA_REJECT_ICMP_CODE, (uint8_t)x->op);
+}
+
+static const struct {
+    const char *name;
+    void (*put)(struct nlreq *q, const struct nft_expr *x);
+} kinds[] = {
+    [X_META] = {"meta", x_meta},
+    [X_PAYLOAD] = {"payload", x_payload},
+    [X_MASK] = {"bitwise", x_mask},
+    [X_CMP] = {"cmp", x_cmp},
+    [X_LOOKUP] = {"lookup", x_lookup},
+    [X_VMAP] = {"lookup", x_lookup},
+    [X_CT] = {"ct", x_ct},
+    [X_MASQ] = {"masq", x_masq},
+    [X_VERDICT] = {"immediate", x_verdict},
+    [X_REJECT] = {"reject", x_reject},
+};
+
+void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
+{
+    struct nlattr *list;
+
+    add_sized(&n->req, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, RULE_BYTES);
+    nl_put_string(&n->req, NFTA_RULE_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_RULE_CHAIN, chain);
+    list = nl_nest(&n->req, NFTA_RULE_EXPRESSIONS);
+    for (const struct nft_expr *x = exprs; x->kind != X_END; x++) {
+        struct nlattr *element = nl_nest(&n->req, NFTA_LIST_ELEM), *data;
+
+        nl_put_string(&n->req, NFTA_EXPR_NAME, kinds[x->kind].name);
+        data = nl_nest(&n->req, NFTA_EXPR_DATA);
+        kinds[x->kind].put(&n->req, x);
+        nl_nest_end(&n->req, data);
+        nl_nest_end(&n->req, element);
+    }
+    nl_nest_end(&n->req, list);
+}
+
+/* ---- elements ---- */
+
+static void put_element(struct nlreq *q, const struct nft_element *e)
+{
+    struct nlattr *element = nl_nest(q, NFTA_LIST_ELEM);
+
+    put_data(q, NFTA_SET_ELEM_KEY, e->key, e->key_len);
+    if (e->end)
+        nl_put_be32(q, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
+    if (e->jump != NULL)
+        put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
+    nl_nest_end(q, element);
+}
+
+static void put_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count)
+{
+    struct nlattr *list;
+
+    nl_put_string(&n->req, NFTA_SET_ELEM_LIST_TABLE, n->table);
+    nl_put_string(&n->req, NFTA_SET_ELEM_LIST_SET, set);
+    list = nl_nest(&n->req, NFTA_SET_ELEM_LIST_ELEMENTS);
+    for (size_t i = 0; i < count; i++)
+        put_element(&n->req, &e[i]);
+    nl_nest_end(&n->req, list);
+}
+
+void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count)
+{
+    add_sized(&n->req, NFT_MSG_NEWSETELEM, NLM_F_CREATE, count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
+    put_elements(n, set, e, count);
+}
+
+void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e)
+{
+    add(n, NFT_MSG_DELSETELEM, 0);
+    put_elements(n, set, e, 1);
+}
+
+/* ---- questions ---- */
+
+static int on_generation(const struct nlmsghdr *h, void *data)
+{
+    const struct nlattr *id =
+        nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), NFTA_GEN_ID);
+    uint32_t *ret = data;
+    uint8_t be[4];
+
+    if (id == NULL || nla_len(id) != sizeof(be))
+        return -EBADMSG;
+    (void)memcpy(be, nla_data(id), sizeof(be));
+    *ret = (uint32_t)be[0] << 24 | (uint32_t)be[1] << 16 | (uint32_t)be[2] << 8 | be[3];
+    return 0;
+}
+
+int nft_generation(int sock, uint32_t *ret, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    add_sized(&q, NFT_MSG_GETGEN, 0, NLMSG_BYTES);
+    *ret = 0;
+    r = nlreq_send(&q, sock, on_generation, ret, NULL, err);
+    return r < 0 ? err_wrap(err, r, "firewall: generation") : 0;
+}
+
+int nft_has_table(int sock, const char *table, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    add_sized(&q, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
+    nl_put_string(&q, NFTA_TABLE_NAME, table);
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    if (r == -ENOENT)
+        return 0;
+    return r < 0 ? err_wrap(err, r, "firewall: table") : 1;
+}
+
+/* -EBADMSG for an element without a key. */
+static int feed_element(const struct nlattr *element, nft_key_fn *fn, void *data)
+{
+    const struct nlattr *key, *value;
+
+    key = nla_find(nla_data(element), nla_len(element), NFTA_SET_ELEM_KEY);
+    value = key == NULL ? NULL : nla_find(nla_data(key), nla_len(key), NFTA_DATA_VALUE);
+    if (value == NULL || nla_len(value) > NFT_DATA_MAX)
+        return -EBADMSG;
+    return fn(nla_data(value), (size_t)nla_len(value), data);
+}
+
+int nft_feed_elements(const struct nlmsghdr *h, nft_key_fn *fn, void *data)
+{
+    const struct nlattr *list, *element;
+    int left, r = 0;
+
+    if (!nlmsg_valid_hdr(h, sizeof(struct nfgenmsg)))
+        return -EBADMSG;
+    list = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg),
+                           NFTA_SET_ELEM_LIST_ELEMENTS);
+    if (list == NULL)
+        return 0; /* an empty set */
+    nla_for_each_nested(element, list, left)
+    {
+        r = feed_element(element, fn, data);
+        if (r < 0)
+            break;
+    }
+    return r;
+}
+
+struct each {
+    nft_key_fn *fn;
+    void *data;
+};
+
+static int on_elements(const struct nlmsghdr *h, void *data)
+{
+    const struct each *e = data;
+
+    return nft_feed_elements(h, e->fn, e->data);
+}
+
+int nft_each_element(int sock, const char *table, const char *set, nft_key_fn *fn, void *data,
+                     struct err *err)
+{
+    struct each each = {.fn = fn, .data = data};
+    auto_nlreq struct nlreq q;
+    const struct nfgenmsg g = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+
+    nlreq_init(&q);
+    nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETSETELEM, NLM_F_DUMP, &g, sizeof(g));
+    nl_put_string(&q, NFTA_SET_ELEM_LIST_TABLE, table);
+    nl_put_string(&q, NFTA_SET_ELEM_LIST_SET, set);
+    return nlreq_send(&q, sock, on_elements, &each, NULL, err);
+}

@@ -1,0 +1,99 @@
+#pragma once
+
+/* nf_tables messages: tables, chains, rules, sets and elements of one table, collected in one
+ * transaction, which the kernel takes whole or not at all. */
+
+#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/netlink.h"
+
+struct err;
+
+enum {
+    NFT_DATA_MAX = 64,   /* bytes of a key */
+    NFT_EXPRS_MAX = 16,  /* of one rule, an end mark included */
+    NFT_IFNAME_LEN = 16, /* a key's part that is an interface's name */
+};
+
+/* What a rule is made of, in the kernel's terms (registers and all); tables of these are the
+ * ruleset. */
+enum nft_kind {
+    X_END = 0,
+    X_META,    /* key -> reg */
+    X_PAYLOAD, /* base, offset, len -> reg */
+    X_MASK,    /* reg &= data[len] */
+    X_CMP,     /* op reg data[len] */
+    X_LOOKUP,  /* reg in text; flags NFT_LOOKUP_F_INV */
+    X_VMAP,    /* text[reg] is the verdict */
+    X_CT,      /* key -> reg */
+    X_VERDICT, /* key; to chain text */
+    X_MASQ,
+    X_REJECT, /* key = type, op = code */
+};
+
+struct nft_expr {
+    enum nft_kind kind;
+    uint32_t key; /* a meta or ct key, a payload base, a verdict, a reject type */
+    uint32_t op;  /* a comparison, an offset, flags, a reject code */
+    uint32_t reg;
+    uint32_t len;
+    uint8_t data[NFT_IFNAME_LEN];
+    const char *text;
+};
+
+struct nft_chain {
+    const char *name;
+    const char *type; /* NULL: not a base chain */
+    uint32_t hook;
+    int32_t priority;
+};
+
+struct nft_set {
+    const char *name;
+    uint32_t key_type; /* what nft(8) shows it as */
+    uint32_t key_len;
+    uint32_t flags; /* NFT_SET_INTERVAL; NFT_SET_MAP: of verdicts */
+};
+
+struct nft_element {
+    uint8_t key[NFT_DATA_MAX];
+    uint32_t key_len;
+    bool end;         /* of an interval */
+    const char *jump; /* of a verdict map: the chain */
+};
+
+/* Everything between begin and commit is one transaction on this table. genid: only if the ruleset
+ * of the namespace is still this one (0: whatever it is), else -ERESTART. */
+struct nft {
+    struct nlreq req;
+    const char *table;
+};
+void nft_begin(struct nft *n, const char *table, uint32_t genid);
+int nft_commit(struct nft *n, int sock, struct err *err);
+void nft_done(struct nft *n);
+#define auto_nft __attribute__((cleanup(nft_done)))
+
+void nft_add_table(struct nft *n);                            /* fails with -EEXIST */
+void nft_delete_table(struct nft *n);                         /* and all that is in it */
+void nft_add_chain(struct nft *n, const struct nft_chain *c); /* fails with -EEXIST */
+void nft_delete_chain(struct nft *n, const char *name);
+void nft_delete_set(struct nft *n, const char *name);
+void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id);
+void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
+void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count);
+void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e);
+
+/* The generation of the ruleset. */
+int nft_generation(int sock, uint32_t *ret, struct err *err);
+/* 1, 0, or a negative errno. */
+int nft_has_table(int sock, const char *table, struct err *err);
+/* Calls fn for the key of each element of a set. -ENOENT: no such set. fn's negative errno ends it.
+ */
+typedef int nft_key_fn(const uint8_t *key, size_t len, void *data);
+int nft_each_element(int sock, const char *table, const char *set, nft_key_fn *fn, void *data,
+                     struct err *err);
+/* The keys in one message of the kernel's, pure. */
+int nft_feed_elements(const struct nlmsghdr *h, nft_key_fn *fn, void *data);

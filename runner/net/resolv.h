@@ -1,0 +1,21 @@
+#pragma once
+
+/* The host's resolv.conf as a source for sandboxes': pure. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "policy/net-box.h"
+
+enum { RESOLV_TEXT_MAX = 64 << 10 };
+
+/*
+ * Takes the name servers that a sandbox can ask, and search and options lines, into box. Loopback
+ * addresses are the host's own stub, which a sandbox has not; so are link-local ones, and IPv6
+ * where the sandbox has no route. Returns whether one of the text's was a loopback address: then
+ * the servers behind it are in another file.
+ */
+bool resolv_take(struct net_box *box, const char *text, size_t len);
+
+/* A nameserver line's address, where it is one that can be asked. */
+bool resolv_usable(const struct net_addr *a, bool v6);

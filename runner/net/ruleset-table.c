@@ -1,0 +1,210 @@
+/*
+ * What the table says of all sandboxes, as data.
+ *
+ *   prerouting  -300  a sandbox sends from its own addresses only; nobody else sends from them.
+ *                     In front of connection tracking: what is dropped here leaves no trace.
+ *   input        -10  from a sandbox: named ports of its gateway address; nothing else of the host
+ *   forward      -10  to a sandbox: replies, and members of the same named network
+ *                     from a sandbox: its lists, then the internet when it has it
+ *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
+ *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
+ *
+ * The priorities are in front of the filters that other programs have at 0, so that what they
+ * accept is not accepted for us; what we accept they still see.
+ */
+#include "net/ruleset-table.h"
+
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <string.h>
+
+#include "net/ruleset.h"
+
+/* Types as nft(8) numbers them, to show keys by; a concatenation has six bits for each. */
+enum {
+    TYPE_IPV4 = 7,
+    TYPE_IPV6 = 8,
+    TYPE_PROTO = 12,
+    TYPE_PORT = 13,
+    TYPE_IFNAME = SET_TYPE_IFNAME,
+};
+#define TWO(a, b)        ((uint32_t)(a) << 6 | (b))
+#define THREE(a, b, c)   (TWO(a, b) << 6 | (c))
+#define FOUR(a, b, c, d) (THREE(a, b, c) << 6 | (d))
+
+/* clang-format off */
+static const struct nft_set sets[] = {
+    {SET_SOURCE4,  TWO(TYPE_IFNAME, TYPE_IPV4), 20, 0},
+    {SET_SOURCE6,  TWO(TYPE_IFNAME, TYPE_IPV6), 32, 0},
+    {SET_BOXES4,   TYPE_IPV4, 4, 0},
+    {SET_BOXES6,   TYPE_IPV6, 16, 0},
+    {SET_INTERNET, TYPE_IFNAME, 16, 0},
+    {SET_LISTS,    TYPE_IFNAME, 16, NFT_SET_MAP},
+    {SET_HOST4,    FOUR(TYPE_IFNAME, TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 28, 0},
+    {SET_HOST6,    FOUR(TYPE_IFNAME, TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 40, 0},
+    {SET_DNS4,     THREE(TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 12, 0},
+    {SET_DNS6,     THREE(TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 24, 0},
+    {SET_GROUPS,   TYPE_IFNAME, 16, NFT_SET_MAP},
+    {SET_GUARDED,  TYPE_IFNAME, 16, 0},
+    {"private4",   TYPE_IPV4, 4, NFT_SET_INTERVAL},
+    {"private6",   TYPE_IPV6, 16, NFT_SET_INTERVAL},
+};
+
+static const struct nft_chain chains[] = {
+    {CHAIN_REFUSE,  NULL,     0, 0},
+    {"internet",    NULL,     0, 0},
+    {"prerouting",  "filter", NF_INET_PRE_ROUTING,  NF_IP_PRI_RAW},
+    {"input",       "filter", NF_INET_LOCAL_IN,     NF_IP_PRI_FILTER - 10},
+    {"forward",     "filter", NF_INET_FORWARD,      NF_IP_PRI_FILTER - 10},
+    {"output",      "filter", NF_INET_LOCAL_OUT,    NF_IP_PRI_FILTER - 10},
+    {"postrouting", "nat",    NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC},
+};
+
+#define META(what, to)        {.kind = X_META, .key = (what), .reg = (to)}
+#define CMP(how, from, n, ...) {.kind = X_CMP, .op = (how), .reg = (from), .len = (n), .data = __VA_ARGS__}
+#define OURS(what, how)       META(what, R(0)), CMP(how, R(0), sizeof(NET_LINK_PREFIX) - 1, NET_LINK_PREFIX)
+#define FROM_US  OURS(NFT_META_IIFNAME, NFT_CMP_EQ)
+#define TO_US    OURS(NFT_META_OIFNAME, NFT_CMP_EQ)
+#define NOT_FROM_US OURS(NFT_META_IIFNAME, NFT_CMP_NEQ)
+#define NOT_TO_US OURS(NFT_META_OIFNAME, NFT_CMP_NEQ)
+#define V4       META(NFT_META_NFPROTO, R(0)), CMP(NFT_CMP_EQ, R(0), 1, {NFPROTO_IPV4})
+#define V6       META(NFT_META_NFPROTO, R(0)), CMP(NFT_CMP_EQ, R(0), 1, {NFPROTO_IPV6})
+#define TCP      META(NFT_META_L4PROTO, R(0)), CMP(NFT_CMP_EQ, R(0), 1, {NET_TCP})
+#define NET(at, n, to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_NETWORK_HEADER, .op = (at), .len = (n), .reg = (to)}
+#define SADDR4(to) NET(12, 4, to)
+#define DADDR4(to) NET(16, 4, to)
+#define SADDR6(to) NET(8, 16, to)
+#define DADDR6(to) NET(24, 16, to)
+#define DPORT(to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 2, .len = 2, .reg = (to)}
+#define IN(set, from) {.kind = X_LOOKUP, .text = (set), .reg = (from)}
+#define ACCEPT   {.kind = X_VERDICT, .key = NF_ACCEPT}
+#define DROP     {.kind = X_VERDICT, .key = NF_DROP}
+#define GOTO(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = (c)}
+#define JUMP(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_JUMP, .text = (c)}
+
+/* Bits of struct nf_conn's state, in the host's order, of which only the lowest byte is used. */
+#define STATE_BIT(state) (1 << ((state) + 1))
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define WORD(b) {(uint8_t)((b) & 0xff), (uint8_t)((b) >> 8 & 0xff), 0, 0}
+#else
+#define WORD(b) {0, 0, (uint8_t)((b) >> 8 & 0xff), (uint8_t)((b) & 0xff)}
+#endif
+#define CT_ANY(what, bits) {.kind = X_CT, .key = (what), .reg = R(0)}, \
+                           {.kind = X_MASK, .reg = R(0), .len = 4, .data = WORD(bits)}, \
+                           CMP(NFT_CMP_NEQ, R(0), 4, {0})
+#define CT_NONE(what, bits) {.kind = X_CT, .key = (what), .reg = R(0)}, \
+                           {.kind = X_MASK, .reg = R(0), .len = 4, .data = WORD(bits)}, \
+                           CMP(NFT_CMP_EQ, R(0), 4, {0})
+#define REPLIES CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED) | STATE_BIT(IP_CT_RELATED))
+#define NEW     CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_NEW))
+
+static const struct rule {
+    const char *chain;
+    struct nft_expr exprs[NFT_EXPRS_MAX];
+} rules[] = {
+    {CHAIN_REFUSE, {TCP, {.kind = X_REJECT, .key = NFT_REJECT_TCP_RST}}},
+    {CHAIN_REFUSE, {{.kind = X_REJECT, .key = NFT_REJECT_ICMPX_UNREACH, .op = NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}},
+
+    /* The host's own name servers may be private: asked for names, and for nothing else. */
+    {"internet", {V4, DADDR4(R(0)), META(NFT_META_L4PROTO, R(1)), DPORT(R(2)), IN(SET_DNS4, R(0)), ACCEPT}},
+    {"internet", {V6, DADDR6(R(0)), META(NFT_META_L4PROTO, R(4)), DPORT(R(5)), IN(SET_DNS6, R(0)), ACCEPT}},
+    {"internet", {V4, DADDR4(R(0)), IN("private4", R(0)), GOTO(CHAIN_REFUSE)}},
+    {"internet", {V6, DADDR6(R(0)), IN("private6", R(0)), GOTO(CHAIN_REFUSE)}},
+    {"internet", {ACCEPT}},
+
+    {"prerouting", {FROM_US, V4, META(NFT_META_IIFNAME, R(0)), SADDR4(R(4)), IN(SET_SOURCE4, R(0)), ACCEPT}},
+    {"prerouting", {FROM_US, V6, META(NFT_META_IIFNAME, R(0)), SADDR6(R(4)), IN(SET_SOURCE6, R(0)), ACCEPT}},
+    {"prerouting", {FROM_US, DROP}},
+    {"prerouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), DROP}},
+    {"prerouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), DROP}},
+
+    {"input", {FROM_US, REPLIES, ACCEPT}},
+    {"input", {FROM_US, V4, META(NFT_META_IIFNAME, R(0)), DADDR4(R(4)), META(NFT_META_L4PROTO, R(5)), DPORT(R(6)), IN(SET_HOST4, R(0)), ACCEPT}},
+    {"input", {FROM_US, V6, META(NFT_META_IIFNAME, R(0)), DADDR6(R(4)), META(NFT_META_L4PROTO, R(8)), DPORT(R(9)), IN(SET_HOST6, R(0)), ACCEPT}},
+    {"input", {FROM_US, GOTO(CHAIN_REFUSE)}},
+
+    {"forward", {TO_US, REPLIES, ACCEPT}},
+    {"forward", {TO_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_GROUPS, .reg = R(0)}}},
+    {"forward", {FROM_US, TO_US, GOTO(CHAIN_REFUSE)}},
+    {"forward", {TO_US, DROP}},
+    {"forward", {FROM_US, REPLIES, ACCEPT}},
+    {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_LISTS, .reg = R(0)}}},
+    {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), IN(SET_INTERNET, R(0)), JUMP("internet")}},
+    {"forward", {FROM_US, GOTO(CHAIN_REFUSE)}},
+    {"forward", {META(NFT_META_IIFNAME, R(0)), IN(SET_GUARDED, R(0)), NEW, CT_NONE(NFT_CT_STATUS, IPS_DST_NAT), DROP}},
+
+    {"output", {TO_US, REPLIES, ACCEPT}},
+    {"output", {TO_US, DROP}},
+
+    {"postrouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
+    {"postrouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
+};
+
+/* Everything that is not the internet (IANA's special-purpose registries): first address, and the
+ * first one behind. Where nothing follows, the range reaches to the end. */
+static const struct range {
+    uint8_t first[16], behind[16];
+    bool open;
+} private4[] = {
+    {{0}, {1}, false},                              /* 0.0.0.0/8 */
+    {{10}, {11}, false},                            /* 10.0.0.0/8 */
+    {{100, 64}, {100, 128}, false},                 /* 100.64.0.0/10: carriers; metadata of some clouds */
+    {{127}, {128}, false},                          /* 127.0.0.0/8 */
+    {{168, 63, 129, 16}, {168, 63, 129, 17}, false}, /* a cloud's own services on a public address */
+    {{169, 254}, {169, 255}, false},                /* 169.254.0.0/16: link-local, metadata */
+    {{172, 16}, {172, 32}, false},                  /* 172.16.0.0/12 */
+    {{192, 0, 0}, {192, 0, 1}, false},              /* 192.0.0.0/24 */
+    {{192, 0, 2}, {192, 0, 3}, false},              /* 192.0.2.0/24: documentation */
+    {{192, 88, 99}, {192, 88, 100}, false},         /* 192.88.99.0/24: 6to4 relays */
+    {{192, 168}, {192, 169}, false},                /* 192.168.0.0/16 */
+    {{198, 18}, {198, 20}, false},                  /* 198.18.0.0/15: benchmarks */
+    {{198, 51, 100}, {198, 51, 101}, false},        /* 198.51.100.0/24: documentation */
+    {{203, 0, 113}, {203, 0, 114}, false},          /* 203.0.113.0/24: documentation */
+    {{224}, {0}, true},                             /* 224.0.0.0/4: multicast; 240.0.0.0/4, broadcast */
+}, private6[] = {
+    /* Only 2000::/3 is the internet. That leaves out ::1, IPv4 in IPv6 (::ffff:0:0/96, 64:ff9b::/96 of
+     * NAT64), unique local, link-local and multicast addresses. */
+    {{0}, {0x20}, false},
+    {{0x20, 0x01}, {0x20, 0x01, 0x02}, false},      /* 2001::/23: Teredo and others, which hold IPv4 addresses */
+    {{0x20, 0x01, 0x0d, 0xb8}, {0x20, 0x01, 0x0d, 0xb9}, false}, /* 2001:db8::/32: documentation */
+    {{0x20, 0x02}, {0x20, 0x03}, false},            /* 2002::/16: 6to4, which holds IPv4 addresses */
+    {{0x3f, 0xff}, {0x3f, 0xff, 0x10}, false},      /* 3fff::/20: documentation */
+    {{0x40}, {0}, true},
+};
+/* clang-format on */
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static void add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
+                       uint32_t len)
+{
+    struct nft_element e[2 * COUNT(private4)];
+    size_t used = 0;
+
+    (void)memset(e, 0, sizeof(e));
+    for (size_t i = 0; i < count; i++) {
+        (void)memcpy(e[used].key, ranges[i].first, len);
+        e[used++].key_len = len;
+        if (ranges[i].open)
+            continue;
+        (void)memcpy(e[used].key, ranges[i].behind, len);
+        e[used].key_len = len;
+        e[used++].end = true;
+    }
+    nft_add_elements(n, set, e, used);
+}
+
+void ruleset_table(struct nft *n)
+{
+    nft_add_table(n);
+    for (size_t i = 0; i < COUNT(sets); i++)
+        nft_add_set(n, &sets[i], (uint32_t)i + 1);
+    add_ranges(n, "private4", private4, COUNT(private4), 4);
+    add_ranges(n, "private6", private6, COUNT(private6), 16);
+    for (size_t i = 0; i < COUNT(chains); i++)
+        nft_add_chain(n, &chains[i]);
+    for (size_t i = 0; i < COUNT(rules); i++)
+        nft_add_rule(n, rules[i].chain, rules[i].exprs);
+}

@@ -1,0 +1,478 @@
+#include "net/ruleset.h"
+
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "net/nft.h"
+#include "net/ruleset-table.h"
+
+enum {
+    TRIES = 16,         /* others make or remove the table at the same time */
+    ELEMENTS_MAX = 160, /* of one sandbox */
+    DNS_PORT = 53,
+    NAME_MAX_LEN = 24,
+    GROUP_SET_ID = 100, /* in one transaction; the table has fewer sets */
+};
+
+/* One element of one set. */
+struct entry {
+    const char *set;
+    struct nft_element e;
+    bool shared; /* other sandboxes may have it, too: it stays */
+};
+
+struct entries {
+    struct entry list[ELEMENTS_MAX];
+    size_t count;
+    char chain[NAME_MAX_LEN]; /* of the sandbox's own lists; "" = none */
+    char group[NAME_MAX_LEN]; /* chain and set of its named network; "" = none */
+};
+
+/* ---- keys ---- */
+
+static struct nft_element *put(struct entries *all, const char *set)
+{
+    struct entry *e = &all->list[all->count];
+
+    if (all->count + 1 < ELEMENTS_MAX)
+        all->count++; /* the bounds of net_access keep it below that */
+    (void)memset(e, 0, sizeof(*e));
+    e->set = set;
+    return &e->e;
+}
+
+/* Each part of a concatenation fills whole 32 bit registers. */
+static void key(struct nft_element *e, const void *data, size_t len)
+{
+    (void)memcpy(e->key + e->key_len, data, len);
+    e->key_len += (uint32_t)(len + 3) & ~3u;
+}
+
+static void key_link(struct nft_element *e, const struct net_box *p)
+{
+    key(e, p->link, NFT_IFNAME_LEN); /* NUL-padded */
+}
+
+static void key_addr(struct nft_element *e, const struct net_addr *a)
+{
+    key(e, a->bytes, a->family == 4 ? 4 : 16);
+}
+
+static void key_port(struct nft_element *e, uint8_t proto, uint16_t port)
+{
+    const uint8_t be[2] = {(uint8_t)(port >> 8), (uint8_t)port};
+
+    key(e, &proto, sizeof(proto));
+    key(e, be, sizeof(be));
+}
+
+/* ---- what a sandbox has in the table ---- */
+
+static void put_place(struct entries *all, const struct net_box *p)
+{
+    struct nft_element *e;
+
+    e = put(all, SET_SOURCE4);
+    key_link(e, p);
+    key_addr(e, &p->box4);
+    e = put(all, SET_SOURCE6);
+    key_link(e, p);
+    key_addr(e, &p->box6);
+    key_addr(put(all, SET_BOXES4), &p->box4);
+    key_addr(put(all, SET_BOXES6), &p->box6);
+}
+
+static void put_host_port(struct entries *all, const struct net_box *p, const struct net_port *port)
+{
+    struct nft_element *e = put(all, SET_HOST4);
+
+    key_link(e, p);
+    key_addr(e, &p->gateway4);
+    key_port(e, port->proto, port->port);
+    e = put(all, SET_HOST6);
+    key_link(e, p);
+    key_addr(e, &p->gateway6);
+    key_port(e, port->proto, port->port);
+}
+
+static void put_dns(struct entries *all, const struct net_addr *server)
+{
+    static const uint8_t protos[] = {NET_UDP, NET_TCP};
+
+    for (size_t i = 0; i < sizeof(protos); i++) {
+        struct nft_element *e = put(all, server->family == 4 ? SET_DNS4 : SET_DNS6);
+
+        all->list[all->count - 1].shared = true;
+        key_addr(e, server);
+        key_port(e, protos[i], DNS_PORT);
+    }
+}
+
+static void put_group(struct entries *all, const struct net_box *p)
+{
+    struct nft_element *e = put(all, SET_GROUPS);
+
+    (void)snprintf(all->group, sizeof(all->group), "net-%08x", p->group);
+    key_link(e, p);
+    e->jump = all->group;
+    key_link(put(all, all->group), p);
+}
+
+static void collect(struct entries *all, const struct net_box *p)
+{
+    all->count = 0;
+    all->chain[0] = all->group[0] = '\0';
+    put_place(all, p);
+    if (p->internet)
+        key_link(put(all, SET_INTERNET), p);
+    for (size_t i = 0; p->internet && i < p->dns_count && i < NET_DNS_MAX; i++)
+        put_dns(all, &p->dns[i]);
+    for (size_t i = 0; i < p->access.port_count; i++)
+        put_host_port(all, p, &p->access.ports[i]);
+    if (p->group != NET_GROUP_NONE)
+        put_group(all, p);
+    if (p->access.rule_count > 0) {
+        struct nft_element *e = put(all, SET_LISTS);
+
+        (void)snprintf(all->chain, sizeof(all->chain), "box-%u", p->slot);
+        key_link(e, p);
+        e->jump = all->chain;
+    }
+}
+
+/* ---- the chain of a sandbox's own lists ---- */
+
+static void mask_of(uint8_t mask[16], unsigned prefix)
+{
+    (void)memset(mask, 0, 16);
+    for (unsigned i = 0; i < prefix; i++)
+        mask[i / 8] |= (uint8_t)(0x80u >> (i % 8));
+}
+
+static size_t match_address(struct nft_expr *x, const struct net_rule *r)
+{
+    const uint8_t family = r->family == 4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    const uint32_t len = r->family == 4 ? 4 : 16;
+    size_t n = 0;
+
+    x[n++] = (struct nft_expr){.kind = X_META, .key = NFT_META_NFPROTO, .reg = R(0)};
+    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = 1};
+    x[n++].data[0] = family;
+    if (r->prefix == 0)
+        return n;
+    x[n++] = (struct nft_expr){.kind = X_PAYLOAD,
+                               .key = NFT_PAYLOAD_NETWORK_HEADER,
+                               .op = r->family == 4 ? 16 : 24,
+                               .len = len,
+                               .reg = R(0)};
+    x[n] = (struct nft_expr){.kind = X_MASK, .reg = R(0), .len = len};
+    mask_of(x[n++].data, r->prefix);
+    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = len};
+    (void)memcpy(x[n++].data, r->bytes, len);
+    return n;
+}
+
+static void port_data(struct nft_expr *x, uint32_t op, uint16_t port)
+{
+    *x = (struct nft_expr){.kind = X_CMP, .op = op, .reg = R(0), .len = 2};
+    x->data[0] = (uint8_t)(port >> 8);
+    x->data[1] = (uint8_t)port;
+}
+
+static size_t match_ports(struct nft_expr *x, const struct net_rule *r, uint8_t proto)
+{
+    size_t n = 0;
+
+    if (r->first == 0)
+        return 0;
+    x[n++] = (struct nft_expr){.kind = X_META, .key = NFT_META_L4PROTO, .reg = R(0)};
+    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = 1};
+    x[n++].data[0] = proto;
+    x[n++] = (struct nft_expr){
+        .kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 2, .len = 2, .reg = R(0)};
+    port_data(&x[n++], NFT_CMP_GTE, r->first);
+    port_data(&x[n++], NFT_CMP_LTE, r->last);
+    return n;
+}
+
+static void add_list_rule(struct nft *n, const char *chain, const struct net_rule *r, uint8_t proto)
+{
+    struct nft_expr x[NFT_EXPRS_MAX] = {{.kind = X_END}};
+    size_t count = match_address(x, r);
+
+    count += match_ports(x + count, r, proto);
+    x[count] =
+        r->deny
+            ? (struct nft_expr){.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = CHAIN_REFUSE}
+            : (struct nft_expr){.kind = X_VERDICT, .key = NF_ACCEPT};
+    nft_add_rule(n, chain, x);
+}
+
+/* A port without a protocol is a port of both. */
+static void add_list_rules(struct nft *n, const char *chain, const struct net_rule *r)
+{
+    if (r->proto != 0 || r->first == 0) {
+        add_list_rule(n, chain, r, r->proto);
+        return;
+    }
+    add_list_rule(n, chain, r, NET_TCP);
+    add_list_rule(n, chain, r, NET_UDP);
+}
+
+static void add_chain(struct nft *n, const char *chain, const struct net_access *a)
+{
+    nft_add_chain(n, &(struct nft_chain){.name = chain});
+    for (unsigned deny = 2; deny-- > 0;) /* denied first */
+        for (size_t i = 0; i < a->rule_count; i++)
+            if (a->rules[i].deny == deny)
+                add_list_rules(n, chain, &a->rules[i]);
+}
+
+/* A named network: whoever is in it reaches whoever is in it. */
+static void add_group(struct nft *n, const char *name)
+{
+    const struct nft_set set = {
+        .name = name, .key_type = SET_TYPE_IFNAME, .key_len = NFT_IFNAME_LEN};
+    const struct nft_expr exprs[] = {
+        {.kind = X_META, .key = NFT_META_OIFNAME, .reg = R(0)},
+        {.kind = X_LOOKUP, .reg = R(0), .text = name},
+        {.kind = X_VERDICT, .key = NF_ACCEPT},
+        {.kind = X_END},
+    };
+
+    nft_add_set(n, &set, GROUP_SET_ID);
+    nft_add_chain(n, &(struct nft_chain){.name = name});
+    nft_add_rule(n, name, exprs);
+}
+
+/* ---- adding ---- */
+
+/* What is missing and has to be made along with the elements: nothing, as a rule. */
+enum missing { MISSING_NOTHING = 0, MISSING_GROUP, MISSING_TABLE, MISSING_MAX };
+
+static int try_add(int sock, const struct entries *all, const struct net_access *access,
+                   enum missing missing, struct err *err)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    if (missing == MISSING_TABLE)
+        ruleset_table(&n);
+    if (missing != MISSING_NOTHING && all->group[0] != '\0')
+        add_group(&n, all->group);
+    if (all->chain[0] != '\0')
+        add_chain(&n, all->chain, access);
+    for (size_t i = 0; i < all->count; i++)
+        nft_add_elements(&n, all->list[i].set, &all->list[i].e, 1);
+    return nft_commit(&n, sock, err);
+}
+
+int ruleset_add(int sock, const struct net_box *box, struct err *err)
+{
+    enum missing missing = MISSING_NOTHING;
+    struct entries all;
+    int r = -EAGAIN;
+
+    collect(&all, box);
+    for (int i = 0; i < TRIES; i++) {
+        r = try_add(sock, &all, &box->access, missing, err);
+        if (r == -EINTR || r == -EAGAIN)
+            continue;
+        if (r == -ENOENT && missing + 1 < MISSING_MAX)
+            missing++;
+        else if ((r == -EEXIST || r == -EBUSY) && missing != MISSING_NOTHING)
+            missing = MISSING_NOTHING; /* somebody else was faster */
+        else if (r == -EEXIST || r == -EBUSY)
+            (void)ruleset_remove(sock, box, NULL); /* left by one that had this slot before */
+        else
+            break;
+    }
+    return r;
+}
+
+/* ---- removing ---- */
+
+static void delete_one(struct nft *n, const struct entry *e)
+{
+    struct nft_element key = e->e;
+
+    key.jump = NULL;
+    nft_delete_element(n, e->set, &key);
+}
+
+static int remove_all(int sock, const struct entries *all, struct err *err)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->list[i].shared)
+            delete_one(&n, &all->list[i]);
+    if (all->chain[0] != '\0')
+        nft_delete_chain(&n, all->chain);
+    return nft_commit(&n, sock, err);
+}
+
+/* One transaction each: what one lacks does not keep the others. */
+static int remove_each(int sock, const struct entries *all, struct err *err)
+{
+    int first = 0;
+
+    for (size_t i = 0; i <= all->count; i++) {
+        auto_nft struct nft n;
+        int r;
+
+        nft_begin(&n, NET_TABLE, 0);
+        if (i == all->count && all->chain[0] != '\0')
+            nft_delete_chain(&n, all->chain);
+        else if (i < all->count && !all->list[i].shared)
+            delete_one(&n, &all->list[i]);
+        r = nft_commit(&n, sock, err);
+        if (r < 0 && r != -ENOENT && first == 0)
+            first = r;
+    }
+    return first;
+}
+
+/* Refused while others are in it. */
+static void remove_group(int sock, const char *name)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    nft_delete_chain(&n, name);
+    nft_delete_set(&n, name);
+    (void)nft_commit(&n, sock, NULL);
+}
+
+int ruleset_remove(int sock, const struct net_box *box, struct err *err)
+{
+    struct entries all;
+    int r;
+
+    collect(&all, box);
+    r = remove_all(sock, &all, NULL);
+    if (r < 0)
+        r = remove_each(sock, &all, err);
+    if (r == 0 && all.group[0] != '\0')
+        remove_group(sock, all.group);
+    return r;
+}
+
+static int one_is_enough(const uint8_t *key, size_t len, void *data)
+{
+    (void)key;
+    (void)len;
+    *(bool *)data = true;
+    return -EEXIST;
+}
+
+int ruleset_remove_empty(int sock, struct err *err)
+{
+    int r = -EAGAIN;
+
+    /* Only if nobody has changed anything since we looked. */
+    for (int i = 0; i < TRIES && (r == -ERESTART || r == -EAGAIN || r == -EINTR); i++) {
+        auto_nft struct nft n = {.table = NULL};
+        bool used = false;
+        uint32_t genid = 0;
+
+        nlreq_init(&n.req);
+        r = nft_generation(sock, &genid, err);
+        if (r < 0)
+            return r;
+        r = nft_each_element(sock, NET_TABLE, SET_BOXES4, one_is_enough, &used, err);
+        if (used)
+            return 0;
+        if (r == -ENOENT)
+            return 1;
+        if (r < 0)
+            continue;
+        nft_begin(&n, NET_TABLE, genid);
+        nft_delete_table(&n);
+        r = nft_commit(&n, sock, err);
+    }
+    return r < 0 ? r : 1;
+}
+
+/* ---- guards ---- */
+
+static int guard(int sock, const char *ifname, bool add, struct err *err)
+{
+    struct nft_element e = {.key_len = NFT_IFNAME_LEN};
+    auto_nft struct nft n;
+
+    (void)strncpy((char *)e.key, ifname, NFT_IFNAME_LEN - 1);
+    nft_begin(&n, NET_TABLE, 0);
+    if (add)
+        nft_add_elements(&n, SET_GUARDED, &e, 1);
+    else
+        nft_delete_element(&n, SET_GUARDED, &e);
+    return nft_commit(&n, sock, err);
+}
+
+int ruleset_guard(int sock, const char *ifname, struct err *err)
+{
+    return guard(sock, ifname, true, err);
+}
+
+int ruleset_unguard(int sock, const char *ifname, struct err *err)
+{
+    int r = guard(sock, ifname, false, err);
+
+    return r == -ENOENT ? 0 : r;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    int (*on_guard)(const char *ifname, void *data);
+    int (*on_box)(const char *link, const struct net_addr *box4, void *data);
+    void *data;
+};
+
+static int on_key(const uint8_t *bytes, size_t len, void *data)
+{
+    const struct listing *l = data;
+    char name[NET_LINK_MAX + 1] = "";
+
+    if (len < NFT_IFNAME_LEN)
+        return -EBADMSG;
+    (void)memcpy(name, bytes, NFT_IFNAME_LEN);
+    if (l->on_guard != NULL)
+        return l->on_guard(name, l->data);
+    if (len < NFT_IFNAME_LEN + 4)
+        return -EBADMSG;
+
+    struct net_addr a = {.family = 4};
+
+    (void)memcpy(a.bytes, bytes + NFT_IFNAME_LEN, 4);
+    return l->on_box(name, &a, l->data);
+}
+
+static int each(int sock, const char *set, struct listing *l, struct err *err)
+{
+    int r = nft_each_element(sock, NET_TABLE, set, on_key, l, err);
+
+    return r == -ENOENT ? 0 : r;
+}
+
+int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
+                       struct err *err)
+{
+    struct listing l = {.on_guard = fn, .data = data};
+
+    return each(sock, SET_GUARDED, &l, err);
+}
+
+int ruleset_each(int sock, int (*fn)(const char *link, const struct net_addr *box4, void *data),
+                 void *data, struct err *err)
+{
+    struct listing l = {.on_box = fn, .data = data};
+
+    return each(sock, SET_SOURCE4, &l, err);
+}

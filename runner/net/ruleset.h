@@ -1,0 +1,41 @@
+#pragma once
+
+/*
+ * The firewall: one table of the family inet, the same for every rind of a net namespace. What it
+ * says about one sandbox is elements of hash sets, keyed by the name of its link; only a sandbox
+ * with a list of its own has a chain, too.
+ *
+ * Everything that comes from a link of ours, or goes to one, is refused unless a set lets it
+ * through: a link that no set knows reaches nothing, from the first packet on, and there is no
+ * moment between a link and its rules.
+ */
+
+#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/net-box.h"
+
+struct err;
+
+/* Both change together when the table's layout does: links of the old name keep the old table. */
+#define NET_TABLE       "rind"
+#define NET_LINK_PREFIX "rind-"
+
+/* Makes the table when it is missing, and lets the sandbox do what it may: all or nothing. */
+int ruleset_add(int sock, const struct net_box *box, struct err *err);
+/* Forgets the sandbox. What is not there is no error. */
+int ruleset_remove(int sock, const struct net_box *box, struct err *err);
+/* Takes the table away when no sandbox is left in it. 1: it is gone, or was not there; 0: it is in
+ * use. */
+int ruleset_remove_empty(int sock, struct err *err);
+
+/* An interface whose forwarding rind has switched on: what comes in there and is not for a sandbox
+ * is not forwarded, as before. */
+int ruleset_guard(int sock, const char *ifname, struct err *err);
+int ruleset_unguard(int sock, const char *ifname, struct err *err);
+int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
+                       struct err *err);
+/* Calls fn for each sandbox in the table: its link and its IPv4 address. */
+int ruleset_each(int sock, int (*fn)(const char *link, const struct net_addr *box4, void *data),
+                 void *data, struct err *err);
