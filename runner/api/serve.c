@@ -29,6 +29,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "core/doctor-fork.h"
+#include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/supervisor.h"
@@ -54,6 +55,7 @@ static const char socket_group[] = "rind";
 struct serve {
     const struct serve_config *config;
     struct settings settings; /* owned */
+    struct network network;   /* owned */
     struct launcher *launcher;
     struct ready_policy *policies;
     struct client_policy *clients;
@@ -202,14 +204,23 @@ static int open_socket(struct serve *s, struct err *err)
 
 static int open_all(struct serve *s, struct err *err)
 {
-    const struct launcher_config config = {.state_dir = s->config->state_dir,
-                                           .ids_dir = CORE_IDS_DIR,
-                                           .bind_prefixes =
-                                               (const char *const *)s->settings.bind_prefixes,
-                                           .init_image = embed_init().data,
-                                           .init_size = embed_init().len};
+    struct launcher_config config = {.state_dir = s->config->state_dir,
+                                     .ids_dir = CORE_IDS_DIR,
+                                     .bind_prefixes =
+                                         (const char *const *)s->settings.bind_prefixes,
+                                     .init_image = embed_init().data,
+                                     .init_size = embed_init().len};
     int base = FD_NONE, root = FD_NONE, state, r;
 
+    const struct net_config net = {.pools4 = (const char *const *)s->settings.pools4,
+                                   .pools6 = (const char *const *)s->settings.pools6,
+                                   .dns = s->settings.dns,
+                                   .dns_count = s->settings.dns_count};
+
+    r = network_open(&s->network, &net, err);
+    if (r < 0)
+        return r;
+    config.net = &s->network.ops;
     r = launcher_open(&config, &s->launcher, err);
     if (r < 0)
         return r;
@@ -256,6 +267,7 @@ static void serve_done(struct serve *s)
     policies_free(s->policies);
     client_policy_free(s->clients);
     launcher_free(s->launcher);
+    network_close(&s->network);
     settings_done(&s->settings);
 }
 
@@ -410,6 +422,7 @@ static int supervisor_main(struct serve *s, int sock)
     }
     /* What the launcher holds is not the supervisor's. */
     launcher_free(take(s->launcher));
+    network_close(&s->network);
     if (daemon_open(&d, s, sock, &err) < 0) {
         log_error("serve", "%s", err.msg);
         return 1;
@@ -463,6 +476,7 @@ static int launcher_main(struct serve *s, int sock, pid_t child, struct err *err
 int serve_run(const struct serve_config *config, struct err *err)
 {
     struct serve s = {.config = config,
+                      .network = {.lock_dir = FD_NONE},
                       .tree_fd = FD_NONE,
                       .shim_fd = FD_NONE,
                       .listen_fd = FD_NONE,

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "net/pool.h"
 
 enum { PREFIXES_MAX = 64, PATH_BYTES_MAX = 4095 };
 
@@ -22,9 +23,14 @@ struct limits_text {
     int64_t values[LIMITS_COUNT];
 };
 
+struct network_text {
+    char **pools4, **pools6, **dns;
+};
+
 struct settings_text {
     char *policies_dir, *client_policy;
     char **bind_prefixes;
+    struct network_text network;
     struct limits_text limits;
 };
 
@@ -37,11 +43,19 @@ struct settings_text {
 static const struct jfield limit_fields[] = {SUPERVISOR_LIMITS(LIMIT_ROW){0}};
 
 /* clang-format off */
+static const struct jfield network_fields[] = {
+    {.name = "pool4", .decode = j_strings, .off = offsetof(struct network_text, pools4), .min = 1, .max = POOLS_MAX},
+    {.name = "pool6", .decode = j_strings, .off = offsetof(struct network_text, pools6), .min = 1, .max = POOLS_MAX},
+    {.name = "dns",   .decode = j_strings, .off = offsetof(struct network_text, dns),    .min = 0, .max = NET_DNS_MAX},
+    {0},
+};
+
 static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
     {.name = "bindPrefixes", .decode = j_strings, .off = offsetof(struct settings_text, bind_prefixes), .min = 0, .max = PREFIXES_MAX},
     {.name = "limits",       .decode = j_object,  .off = offsetof(struct settings_text, limits),        .fields = limit_fields},
+    {.name = "network",      .decode = j_object,  .off = offsetof(struct settings_text, network),       .fields = network_fields},
     {0},
 };
 /* clang-format on */
@@ -69,6 +83,8 @@ void settings_done(struct settings *s)
     free(s->policies_dir);
     free(s->client_policy);
     json_strings_free(s->bind_prefixes);
+    json_strings_free(s->pools4);
+    json_strings_free(s->pools6);
     *s = (struct settings){.policies_dir = NULL};
 }
 
@@ -77,6 +93,9 @@ static void text_done(struct settings_text *t)
     free(t->policies_dir);
     free(t->client_policy);
     json_strings_free(t->bind_prefixes);
+    json_strings_free(t->network.pools4);
+    json_strings_free(t->network.pools6);
+    json_strings_free(t->network.dns);
 }
 
 static int check_absolute(const char *key, const char *path, struct err *err)
@@ -84,6 +103,41 @@ static int check_absolute(const char *key, const char *path, struct err *err)
     return path == NULL || path[0] == '/'
                ? 0
                : err_set(err, -EINVAL, "%s: '%s' is not an absolute path", key, path);
+}
+
+static int check_pools(char *const *pools, int family, struct err *err)
+{
+    const struct jpath network = {.key = "network"};
+    const struct jpath list = {.up = &network, .key = family == 4 ? "pool4" : "pool6"};
+
+    for (size_t i = 0; pools != NULL && pools[i] != NULL; i++) {
+        struct jpath here = {.up = &list, .index = i};
+        struct err why = ERR_NONE;
+        struct net_rule pool;
+        int r = pool_parse(pools[i], family, &pool, &why);
+
+        if (r < 0)
+            return json_fail(err, r, &here, "%s", why.msg);
+    }
+    return 0;
+}
+
+static int check_network(const struct network_text *n, struct err *err)
+{
+    const struct jpath network = {.key = "network"}, list = {.up = &network, .key = "dns"};
+    int r;
+
+    r = check_pools(n->pools4, 4, err);
+    if (r == 0)
+        r = check_pools(n->pools6, 6, err);
+    for (size_t i = 0; r == 0 && n->dns != NULL && n->dns[i] != NULL; i++) {
+        struct jpath here = {.up = &list, .index = i};
+        struct net_addr a;
+
+        if (net_addr_parse(n->dns[i], &a) < 0 || !net_addr_ok(&a))
+            r = json_fail(err, -EINVAL, &here, "\"%.64s\" is not an address", n->dns[i]);
+    }
+    return r;
 }
 
 static int check(const struct settings_text *t, struct err *err)
@@ -95,7 +149,7 @@ static int check(const struct settings_text *t, struct err *err)
         r = check_absolute("clientPolicy", t->client_policy, err);
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
         r = check_absolute("bindPrefixes", *p, err);
-    return r;
+    return r < 0 ? r : check_network(&t->network, err);
 }
 
 static struct limits_text limits_of(const struct settings *s)
@@ -136,6 +190,26 @@ static void apply_http(struct settings *s)
     h->write_ms = l->write_ms;
 }
 
+static void replace(char ***list, char ***by)
+{
+    if (*by == NULL)
+        return;
+    json_strings_free(*list);
+    *list = take(*by);
+}
+
+static void apply_network(struct settings *s, struct network_text *t)
+{
+    replace(&s->pools4, &t->pools4);
+    replace(&s->pools6, &t->pools6);
+    if (t->dns == NULL)
+        return;
+    s->dns_count = 0;
+    for (char **p = t->dns; *p != NULL && s->dns_count < NET_DNS_MAX; p++)
+        if (net_addr_parse(*p, &s->dns[s->dns_count]) == 0)
+            s->dns_count++;
+}
+
 static void apply(struct settings *s, struct settings_text *t)
 {
     for (size_t i = 0; i < LIMITS_COUNT; i++)
@@ -149,10 +223,8 @@ static void apply(struct settings *s, struct settings_text *t)
         free(s->client_policy);
         s->client_policy = take(t->client_policy);
     }
-    if (t->bind_prefixes != NULL) {
-        json_strings_free(s->bind_prefixes);
-        s->bind_prefixes = take(t->bind_prefixes);
-    }
+    replace(&s->bind_prefixes, &t->bind_prefixes);
+    apply_network(s, &t->network);
 }
 
 int settings_parse(struct settings *s, const char *text, size_t len, const char *where,

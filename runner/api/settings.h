@@ -7,6 +7,7 @@
 
 #include "api/http.h"
 #include "core/supervisor.h"
+#include "policy/net-rule.h"
 
 struct err;
 
@@ -16,6 +17,9 @@ struct settings {
                              none */
     char **bind_prefixes; /* owned, NULL-terminated; below what host directories may be mounted, by
                              anybody; default "/" */
+    char **pools4, **pools6; /* owned, NULL-terminated CIDRs; NULL: net/pool.h's */
+    struct net_addr dns[NET_DNS_MAX];
+    size_t dns_count;
     struct supervisor_limits limits;
     struct http_config http;
 };

@@ -36,6 +36,10 @@ SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
+SPEC_HANDLER(spec_add_allow_net);
+SPEC_HANDLER(spec_add_deny_net);
+SPEC_HANDLER(spec_add_host_port);
+SPEC_HANDLER(spec_add_dns);
 SPEC_HANDLER(spec_set_timeout);
 SPEC_HANDLER(spec_add_label);
 SPEC_HANDLER(spec_set_restart);
@@ -137,8 +141,20 @@ const struct opt isolation_options[] = {
               "file" },
     { .name = "hostname", .arg = "NAME", .set = on_spec_set_hostname,
       .help = "Set the host name inside; by default it is the sandbox's id" },
-    { .name = "network",  .arg = "MODE", .set = on_spec_set_network,
-      .help = "none: only a loopback device. Default: what the policy says" },
+    { .name = "network",  .arg = "MODE|NAME", .set = on_spec_set_network, .flags = OPT_REPEAT,
+      .help = "none: only a loopback device. internet: connections to public addresses. "
+              "container:NAME: the network of another sandbox. Any other NAME: a network whose "
+              "members reach each other. Default: what the policy says" },
+    { .name = "allow-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_allow_net,
+      .flags = OPT_REPEAT,
+      .help = "Allow connections there, whatever the network is otherwise: 10.1.0.0/16:5432" },
+    { .name = "deny-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_deny_net,
+      .flags = OPT_REPEAT, .help = "Refuse connections there; goes before everything allowed" },
+    { .name = "host-port", .arg = "PORT[/PROTO]", .set = on_spec_add_host_port,
+      .flags = OPT_REPEAT,
+      .help = "Let the sandbox reach this port of the host, as host.rind.internal" },
+    { .name = "dns", .arg = "ADDRESS", .set = on_spec_add_dns, .flags = OPT_REPEAT,
+      .help = "Ask this name server, not the host's" },
     {0},
 };
 /* clang-format on */

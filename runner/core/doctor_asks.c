@@ -26,6 +26,7 @@
 #include "core/paths.h"
 #include "launch/cgroup.h"
 #include "launch/idrange.h"
+#include "net/net.h"
 #include "policy/policy.h"
 #include "sys/users.h"
 
@@ -620,5 +621,24 @@ void ask_forwarding(const struct doctor *d, const struct check *c, struct check_
     if (read_sysctl("/proc/sys/net/ipv4/ip_forward", &value) < 0)
         found(r, CHECK_UNKNOWN, "net.ipv4.ip_forward cannot be read");
     else
-        found(r, value == 0 ? CHECK_MISSING : CHECK_OK, "net.ipv4.ip_forward is %ld", value);
+        found(r, CHECK_OK,
+              value != 0 ? "on"
+                         : "off; rind switches it on for the one interface "
+                           "that leads out, while a sandbox needs it");
+}
+
+void ask_forward_drop(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    char chain[DOCTOR_FOUND_MAX / 2];
+    int n = net_foreign_drop(chain, sizeof(chain), NULL);
+
+    (void)d;
+    (void)c;
+    if (n < 0)
+        found(r, CHECK_UNKNOWN, "the rules of others cannot be read: %s", strerror(-n));
+    else if (n == 1)
+        found(r, CHECK_LIMITED,
+              "the chain \"%s\" drops forwarded packets that no rule of its accepts", chain);
+    else
+        found(r, CHECK_OK, "no other chain drops what is forwarded");
 }

@@ -292,9 +292,15 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
     },
     [CHECK_FORWARDING] = {
         .name = "ipv4-forwarding", .title = "IPv4 forwarding", .group = "network",
-        .ask = ask_forwarding, .required = if_internet,
+        .ask = ask_forwarding,
         .without = "sandboxes reach nothing beyond this host",
         .fix = "sysctl -w net.ipv4.ip_forward=1",
+    },
+    [CHECK_FORWARD_DROP] = {
+        .name = "forward-drop", .title = "other firewalls", .group = "network",
+        .ask = ask_forward_drop,
+        .without = "sandboxes reach nothing beyond this host, unless a rule there lets them",
+        .fix = "docs/network.md, Other firewalls, has a rule for each",
     },
 };
 /* clang-format on */

@@ -38,6 +38,7 @@ struct packed {
     char name[POLICY_NAME_MAX + 1];
     uint8_t no_new_privs;
     uint32_t network;
+    struct net_access access;
     uint64_t capabilities;
     struct limits limits;
     struct rlimit_value rlimits[RLIMITS_MAX];
@@ -54,7 +55,7 @@ static int make_key(struct buf *key, const char *text, size_t len)
 
     if (uname(&u) < 0)
         return -errno;
-    r = buf_printf(key, "rind %s format 4 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
+    r = buf_printf(key, "rind %s format 5 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
                    u.release, u.machine);
     return r < 0 ? r : buf_append(key, text, len);
 }
@@ -115,7 +116,8 @@ static int unpack(const char *body, size_t len, struct policy **ret, struct bpf 
         return -EINVAL;
     (void)memcpy(&h, body, sizeof(h));
     if (h.rlimit_count > RLIMITS_MAX || h.insn_count < 1 || h.insn_count > BPF_COUNT_MAX ||
-        h.network >= NET_MODE_MAX || h.name[POLICY_NAME_MAX] != '\0' ||
+        h.network >= NET_MODE_MAX || h.access.rule_count > NET_RULES_MAX ||
+        h.access.port_count > NET_PORTS_MAX || h.name[POLICY_NAME_MAX] != '\0' ||
         h.strings_size > len - sizeof(h) ||
         len - sizeof(h) - h.strings_size != (size_t)h.insn_count * INSN_SIZE)
         return -EINVAL;
@@ -123,6 +125,7 @@ static int unpack(const char *body, size_t len, struct policy **ret, struct bpf 
     p->capabilities = h.capabilities;
     p->no_new_privs = h.no_new_privs != 0;
     p->network = (enum net_mode)h.network;
+    p->access = h.access;
     p->limits = h.limits;
     (void)memcpy(p->rlimits, h.rlimits, sizeof(p->rlimits));
     p->rlimit_count = h.rlimit_count;
@@ -187,6 +190,7 @@ static int pack(struct buf *b, const struct policy *p, const struct bpf *filter)
     (void)memcpy(h.name, p->name, sizeof(h.name));
     h.no_new_privs = p->no_new_privs;
     h.network = p->network;
+    h.access = p->access;
     h.capabilities = p->capabilities;
     h.limits = p->limits;
     (void)memcpy(h.rlimits, p->rlimits, sizeof(h.rlimits));

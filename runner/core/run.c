@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "core/exec-request.h"
+#include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/pump.h"
@@ -52,6 +53,7 @@ struct run {
     const struct spec *spec; /* borrowed */
     struct err *err;         /* borrowed */
     struct launcher *launcher;
+    struct network network;
     char id[ID_BYTES * 2 + 1];
     struct launch_result box;
     uv_loop_t loop;
@@ -379,6 +381,12 @@ static int open_launcher(struct run *r, const struct core_config *cfg, const cha
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len};
 
+    const struct net_config net = {.pools4 = NULL};
+    int code = network_open(&r->network, &net, r->err);
+
+    if (code < 0)
+        return code;
+    config.net = &r->network.ops;
     return launcher_open(&config, &r->launcher, r->err);
 }
 
@@ -407,6 +415,12 @@ static int start_sandbox(struct run *r)
     size_t n = 0;
     int code;
 
+    if (r->spec->net_container != NULL || r->spec->net_name != NULL)
+        return err_set(r->err, -EOPNOTSUPP,
+                       "network \"%s%s\": sandboxes that share a network need the daemon "
+                       "(rind serve)",
+                       r->spec->net_container != NULL ? "container:" : "",
+                       r->spec->net_container != NULL ? r->spec->net_container : r->spec->net_name);
     code =
         policy_make_ready(launcher_state_fd(r->launcher), r->spec->policy, true, &policy, r->err);
     if (code == 0)
@@ -433,8 +447,8 @@ static int start_sandbox(struct run *r)
         code = make_id(r->id);
         if (code < 0)
             return err_errno(r->err, code, "make an id");
-        code = sandbox_request(&request, r->id, r->spec, policy, layers, root_fd, LAUNCH_ATTACHED,
-                               r->err);
+        code = sandbox_request(&request, r->id, r->spec, policy, layers, root_fd, NULL,
+                               LAUNCH_ATTACHED, r->err);
         /* The same checks as behind the daemon's socket: what is refused there is refused here. */
         if (code == 0)
             code = launch_decode(request.data, request.len, &decoded, r->err);
@@ -639,6 +653,7 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
         (void)remove_sandbox(&r);
     }
     launcher_free(r.launcher);
+    network_close(&r.network);
     if (r.signal_fd >= 0)
         (void)close(r.signal_fd);
     return n;

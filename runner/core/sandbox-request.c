@@ -89,6 +89,69 @@ static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
         launch_put_string(b, tag, *paths);
 }
 
+/* ---- network ---- */
+
+/* What the spec says goes before what the policy says; both lists of what is denied count. */
+static int merge_network(const struct spec *spec, const struct policy *policy, enum net_mode *mode,
+                         struct net_access *access, struct err *err)
+{
+    int r;
+
+    *mode = spec->network != NET_INVALID ? spec->network : policy->network;
+    *access = spec->access;
+    /* Who asks for no network does not get the policy's exceptions, either. */
+    r = net_access_merge(access, &policy->access,
+                         spec->network == NET_INVALID || spec->network == NET_INTERNET);
+    return r < 0
+               ? err_set(err, r, "network: more rules than %d, or ports than %d, with the policy's",
+                         NET_RULES_MAX, NET_PORTS_MAX)
+               : 0;
+}
+
+static bool allows_something(const struct net_access *a)
+{
+    bool any = a->port_count > 0;
+
+    for (size_t i = 0; i < a->rule_count; i++)
+        any |= a->rules[i].deny == 0;
+    return any;
+}
+
+static void put_network_lists(struct buf *b, const struct spec *spec,
+                              const struct net_access *access)
+{
+    for (size_t i = 0; i < access->rule_count; i++)
+        launch_put(b, TAG_NET_RULE, 0, &access->rules[i], sizeof(access->rules[i]));
+    for (size_t i = 0; i < access->port_count; i++)
+        launch_put(b, TAG_NET_PORT, 0, &access->ports[i], sizeof(access->ports[i]));
+    for (size_t i = 0; i < spec->dns_count; i++)
+        launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
+    if (spec->net_name != NULL)
+        launch_put_string(b, TAG_NET_NAME, spec->net_name);
+}
+
+static int put_network(struct buf *b, const struct spec *spec, const struct policy *policy,
+                       const struct network_join *join, struct err *err)
+{
+    struct net_access access;
+    enum net_mode mode;
+    int r;
+
+    if (join != NULL) {
+        launch_put_string(b, TAG_NET_JOIN, join->id);
+        return 0;
+    }
+    r = merge_network(spec, policy, &mode, &access, err);
+    if (r < 0)
+        return r;
+    if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access))
+        return 0;
+    launch_put_number(b, TAG_NET,
+                      LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
+    put_network_lists(b, spec, &access);
+    return 0;
+}
+
 /* ---- volumes ---- */
 
 /* Who the command will be: by numbers where the client has said both, else the launcher looks it up
@@ -171,7 +234,7 @@ static int put_root(struct buf *b, const struct spec *spec, const char *const *l
 
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *ready, const char *const *layers, int root_fd,
-                    unsigned long flags, struct err *err)
+                    const struct network_join *join, unsigned long flags, struct err *err)
 {
     const struct policy *policy = ready->policy;
     struct limits limits = limits_merge(&policy->limits, &spec->limits);
@@ -179,7 +242,10 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
 
     launch_begin(b, LAUNCH_START);
     launch_put_string(b, TAG_ID, id);
-    launch_put_string(b, TAG_HOSTNAME, spec->hostname != NULL ? spec->hostname : id);
+    launch_put_string(b, TAG_HOSTNAME,
+                      join != NULL             ? join->hostname
+                      : spec->hostname != NULL ? spec->hostname
+                                               : id);
     if (policy->no_new_privs)
         flags |= LAUNCH_NO_NEW_PRIVS;
     if (spec->read_only)
@@ -195,6 +261,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     r = put_root(b, spec, layers, root_fd >= 0, err);
     if (r == 0)
         r = put_volumes(b, spec, root_fd, err);
+    if (r == 0)
+        r = put_network(b, spec, policy, join, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->tmpfs_count; i++)

@@ -225,6 +225,7 @@ static void stopped(struct sandbox *s)
     }
     if (s->state == SANDBOX_STOPPED && !s->want_running)
         answer_not_run(s);
+    sandbox_dependent_ended(s);
     waiters_answer(&s->on_stopped, 0, NULL);
     if (s->gone || s->state != SANDBOX_STOPPED)
         return;
@@ -448,8 +449,27 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     sandbox_unref(s);
 }
 
+static int find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
+{
+    const struct sandbox *other;
+
+    if (s->spec->net_container == NULL)
+        return 0;
+    other = sandbox_find(s->sup, s->spec->net_container);
+    if (other == NULL || other == s)
+        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
+                       s->spec->net_container);
+    if (other->channel == NULL)
+        return err_set(err, -EBUSY,
+                       "network: sandbox %s, whose network is to be shared, is %s: start it first",
+                       sandbox_name(other), sandbox_state_name(other->state));
+    *ret = (struct network_join){.id = other->id, .hostname = sandbox_hostname(other)};
+    return 0;
+}
+
 int sandbox_launch(struct sandbox *s, struct err *err)
 {
+    struct network_join join = {.id = NULL};
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     const char *layers[3] = {NULL};
@@ -463,7 +483,10 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (s->spec->rootfs == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
-    r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE, LAUNCH_KEEP, err);
+    r = find_join(s, &join, err);
+    if (r == 0)
+        r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,
+                            join.id != NULL ? &join : NULL, LAUNCH_KEEP, err);
     if (r == 0)
         r = launcher_client_send_for(s->sup->launcher, &b, s->client_fd, on_start_reply, s, err);
     if (r < 0)
@@ -733,9 +756,12 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     }
     (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
     sandbox_emit(s, "destroy", NULL);
+    sandbox_ref(s);
     sandbox_forget(s);
+    sandbox_dependent_ended(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);
+    sandbox_unref(s);
     sandbox_unref(s);
 }
 
@@ -749,6 +775,8 @@ void sandbox_begin_removal(struct sandbox *s)
         sandbox_end_init(s); /* and again, when it has gone */
         return;
     }
+    if (sandbox_end_dependents(s))
+        return; /* and again, when they have gone */
     if (s->unknown)
         leftovers_end_init(s->sup, s->id);
     if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
@@ -764,6 +792,8 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     int r;
 
     r = sandbox_check(s, force || over ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
+    if (r == 0 && !force)
+        r = sandbox_check_dependents(s, err);
     if (r == 0)
         r = waiters_add(&s->on_removed, cb, data, err);
     if (r < 0)

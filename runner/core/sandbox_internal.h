@@ -143,6 +143,15 @@ void sandbox_maybe_restart(struct sandbox *s);
 void sandbox_forget(struct sandbox *s);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
+/* dependents.c: sandboxes in the network of another. */
+const char *sandbox_hostname(const struct sandbox *s);
+/* -EBUSY while one runs. */
+int sandbox_check_dependents(struct sandbox *s, struct err *err);
+/* Ends those that run; whether there are any: then the removal of s goes on with their end. */
+bool sandbox_end_dependents(struct sandbox *s);
+/* s has stopped, or is gone: a removal may have waited for that. */
+void sandbox_dependent_ended(struct sandbox *s);
+
 /* adopt.c: SLOT and LIST_END */
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
 /* Init is gone before LIST_END: what it has said so far, and what is on disk, is all there is. */

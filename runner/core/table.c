@@ -193,6 +193,9 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
                        sup->limits.sandboxes_per_user);
     if (spec->name != NULL && sandbox_find(sup, spec->name) != NULL)
         return err_set(err, -EEXIST, "name: '%s' is taken", spec->name);
+    if (spec->net_container != NULL && sandbox_find(sup, spec->net_container) == NULL)
+        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
+                       spec->net_container);
     if (policies_find(sup->policies, spec->policy) == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
     if (start && spec->argv[0] == NULL)
@@ -390,8 +393,7 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 
     if (all == NULL)
         return NULL;
-    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s",
-                   s->spec->hostname != NULL ? s->spec->hostname : s->id);
+    (void)snprintf(hostname, sizeof(hostname), "HOSTNAME=%s", sandbox_hostname(s));
     all[count++] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     all[count++] = hostname;
     if (tty)

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,8 @@ static int child_receive(void)
 struct child {
     int control, stages, null_fd;
     unsigned above;              /* the first descriptor that it does not need */
+    bool has_net;                /* the net namespace is made: init need not */
+    int net_pidfd;               /* whose it gets, or FD_NONE */
     int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
     int tasks_count;
 };
@@ -100,7 +103,8 @@ static void child_enter_cgroups(const struct child *c)
 static _Noreturn void child_main(const struct child *c)
 {
     static char name[] = "rind-init";
-    char *argv[] = {name, NULL};
+    static char net[] = "net";
+    char *argv[] = {name, c->has_net ? net : NULL, NULL};
     char *envp[] = {NULL};
     int program;
 
@@ -147,6 +151,24 @@ static int clone_as(uid_t owner, struct clone_args *args)
     return pid;
 }
 
+/* In the net namespace of another. The launcher is there for this one call. `home` is not closed in
+ * the child, whose table of descriptors is ours. */
+static int clone_joined(const struct child *c, uid_t owner, struct clone_args *args)
+{
+    int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    int pid;
+
+    if (home < 0)
+        return -errno;
+    pid = setns(c->net_pidfd, CLONE_NEWNET) < 0 ? -errno : clone_as(owner, args);
+    if (pid == 0)
+        return 0;
+    if (setns(home, CLONE_NEWNET) < 0)
+        abort(); /* nothing that follows would be right */
+    (void)close(home);
+    return pid;
+}
+
 /* The child or a negative errno. */
 static int clone_child(const struct sandbox *s, struct clone_args *args, const struct child *c)
 {
@@ -155,7 +177,7 @@ static int clone_child(const struct sandbox *s, struct clone_args *args, const s
 
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &old);
-    pid = clone_as(s->ids.base, args);
+    pid = c->net_pidfd >= 0 ? clone_joined(c, s->ids.base, args) : clone_as(s->ids.base, args);
     if (pid == 0)
         child_main(c);
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
@@ -241,14 +263,15 @@ static int child_prepare(struct launcher *l, const struct sandbox *s, struct chi
     return 0;
 }
 
-int boot_clone(struct launcher *l, struct sandbox *s, struct boot_ends *ret, struct err *err)
+int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
+               struct boot_ends *ret, struct err *err)
 {
     /* The other namespaces init makes itself, while we make its root. */
     struct clone_args args = {.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_PIDFD |
                                        CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    struct child child = {.tasks_count = 0};
+    struct child child = {.has_net = net->now || net->pidfd >= 0, .net_pidfd = net->pidfd};
     int cgroup_fd = cgroup_exec_fd(s->cgroup);
     struct boot_ends ends = {.control = FD_NONE, .stages = FD_NONE};
     int pid;
@@ -256,6 +279,8 @@ int boot_clone(struct launcher *l, struct sandbox *s, struct boot_ends *ret, str
     pid = child_prepare(l, s, &child, &ends, err);
     if (pid < 0)
         return pid;
+    if (net->now && net->pidfd < 0)
+        args.flags |= CLONE_NEWNET;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = (uint64_t)(unsigned)cgroup_fd;

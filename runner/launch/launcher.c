@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
+#include "launch/network.h"
 #include "launch/sandbox.h"
 #include "proto/plan.h"
 #include "proto/syscalls.h"
@@ -135,6 +136,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     if (l == NULL)
         return err_errno(err, -ENOMEM, "launcher");
     l->bind_prefixes = config->bind_prefixes;
+    l->net = config->net;
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");
@@ -167,7 +169,7 @@ struct sandbox *sandbox_new(const char *id)
 
     if (s == NULL)
         return NULL;
-    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = FD_NONE;
+    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = FD_NONE;
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     return s;
 }
@@ -182,8 +184,11 @@ void sandbox_free(struct sandbox *s)
         (void)close(s->lock_fd);
     if (s->pidfd >= 0)
         (void)close(s->pidfd);
+    if (s->hosts_fd >= 0)
+        (void)close(s->hosts_fd);
     idrange_done(&s->ids);
     cgroup_free(s->cgroup);
+    free(s->net);
     free(s);
 }
 
@@ -235,8 +240,9 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, volumes, the lock of the id range, a socket */
-    START_FDS_MAX = FIRST_OP + 2 + LAUNCH_VOLUMES_MAX + 1 + 1,
+    /* Root, /dev, /sys, files of /etc, volumes, the lock of the id range, the hosts file, a socket
+     */
+    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -250,6 +256,8 @@ struct start {
     struct boot_ends ends;  /* owned; the stages' only by this start */
     int userns_fd, plan_fd; /* owned */
     struct root_sources sources; /* owned; until init has its descriptors */
+    int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
+    int etc_dir;                 /* owned; until init has its descriptors */
     bool reopened;               /* its files were there before: they stay when the start fails */
 };
 
@@ -321,9 +329,60 @@ static int step_cgroup(struct start *st, struct err *err)
     return cgroup_create(st->l->cgroups, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 }
 
+static int step_net_choose(struct start *st, struct err *err)
+{
+    return network_choose(st->l, st->s, st->q, &st->net_pidfd, err);
+}
+
 static int step_clone(struct start *st, struct err *err)
 {
-    return boot_clone(st->l, st->s, &st->ends, err);
+    /* A link's other end is born in the namespace: it has to be there. Otherwise init makes it
+     * while we do other things. */
+    const struct boot_net net = {.now = (st->q->net_flags & LAUNCH_NET_LINK) != 0,
+                                 .pidfd = st->net_pidfd};
+
+    return boot_clone(st->l, st->s, &net, &st->ends, err);
+}
+
+static int step_net_make(struct start *st, struct err *err)
+{
+    int fd, r = network_make(st->l, st->s, st->q, err);
+
+    if (r < 0 || st->net_pidfd < 0)
+        return r;
+    fd = sysfs_mount(st->net_pidfd, err);
+    if (fd < 0)
+        return fd;
+    st->mounts.joined = true;
+    st->mounts.sys = add_mount(st, fd);
+    return 0;
+}
+
+static int step_etc(struct start *st, struct err *err)
+{
+    auto_buf struct buf hosts = BUF_INIT(ETC_TEXT_MAX), name = BUF_INIT(ETC_TEXT_MAX),
+                        resolv = BUF_INIT(ETC_TEXT_MAX);
+    int fds[ETC_FILES], r;
+
+    network_hosts(st->l, st->s, &hosts);
+    network_resolv(st->s, &resolv);
+    r = buf_printf(&name, "%s\n", st->s->hostname);
+    if (r < 0)
+        return err_errno(err, r, "make the files of /etc");
+
+    const struct buf texts[ETC_FILES] = {
+        [ETC_HOSTS] = hosts, [ETC_HOSTNAME] = name, [ETC_RESOLV] = resolv};
+
+    const bool grouped = st->s->net != NULL && st->s->net->group != NET_GROUP_NONE;
+
+    r = etc_mounts(st->s->ids.base, texts, fds, &st->etc_dir, grouped ? &st->s->hosts_fd : NULL,
+                   err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < ETC_FILES; i++)
+        st->mounts.etc[i] = add_mount(st, fds[i]);
+    st->mounts.has_etc = true;
+    return 0;
 }
 
 static int step_maps(struct start *st, struct err *err)
@@ -429,6 +488,16 @@ static int step_volumes(struct start *st, struct err *err)
     return 0;
 }
 
+/* So does the hosts file of one in a named network: the next launcher has to find it again. */
+static int lease_hosts(struct start *st, struct err *err)
+{
+    int fd = fcntl(st->s->hosts_fd, F_DUPFD_CLOEXEC, 3);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "hosts file");
+    return network_lease_hosts(st->s, PLAN_FD_OPS + add_mount(st, fd), err);
+}
+
 static int step_plan(struct start *st, struct err *err)
 {
     /* The lock of the id range goes along as a mount that no operation uses: it stays open in init,
@@ -439,6 +508,12 @@ static int step_plan(struct start *st, struct err *err)
     if (ids_lock < 0)
         return err_errno(err, -errno, "id range lock");
     (void)add_mount(st, ids_lock);
+    if (st->s->hosts_fd >= 0) {
+        int r = lease_hosts(st, err);
+
+        if (r < 0)
+            return r;
+    }
     if (st->s->kept) {
         int fd = sandbox_socket_bind(st->s, err);
 
@@ -455,12 +530,20 @@ static int step_plan(struct start *st, struct err *err)
     return 0;
 }
 
+/* The end of a detached mount takes its time (root.c): while init works. */
+static void close_sources(struct start *st)
+{
+    root_sources_close(&st->sources);
+    if (st->etc_dir >= 0)
+        (void)close(take_fd(&st->etc_dir));
+}
+
 static int step_go(struct start *st, struct err *err)
 {
     int r;
 
     r = boot_go(st->ends.control, st->fds, st->count, err);
-    root_sources_close(&st->sources);
+    close_sources(st);
     return r < 0 ? r : boot_follow(st->s, &st->ends, st->plan_fd, err);
 }
 
@@ -483,15 +566,15 @@ static int step_room(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,    step_creator, step_reopen,  step_ids,  step_dir,
-    step_cgroup,  step_clone,   step_rlimits, step_maps, step_oom,
-    step_execute, step_root,    step_volumes, step_plan, step_go,
+    step_room,       step_creator, step_reopen,   step_ids,  step_dir,  step_cgroup,
+    step_net_choose, step_clone,   step_rlimits,  step_maps, step_oom,  step_execute,
+    step_root,       step_volumes, step_net_make, step_etc,  step_plan, step_go,
 };
 
 static void start_close(struct start *st)
 {
     boot_clear(st->l);
-    root_sources_close(&st->sources);
+    close_sources(st);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);
     if (st->userns_fd >= 0)
@@ -571,6 +654,7 @@ static void start_undo(const struct start *st)
     /* What cannot be ended keeps its traces: the lock that it holds tells the sweep when. */
     if (end_processes(s, NULL) < 0)
         return;
+    (void)network_leave(st->l, s, NULL);
     if (!st->reopened)
         (void)remove_traces(st->l, s, s->cgroup != NULL, NULL);
     else if (s->cgroup != NULL)
@@ -586,6 +670,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .ends = {.control = FD_NONE, .stages = FD_NONE},
                        .userns_fd = FD_NONE,
                        .plan_fd = FD_NONE,
+                       .net_pidfd = FD_NONE,
+                       .etc_dir = FD_NONE,
                        .sources = {.own = FD_NONE}};
     int r = 0, pidfd;
 
@@ -611,6 +697,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     }
     st.s->next = l->sandboxes;
     l->sandboxes = st.s;
+    if (st.s->net != NULL && st.s->net->group != NET_GROUP_NONE)
+        network_tell_group(l, st.s->net->group);
     *ret = (struct launch_result){
         .pidfd = pidfd, .control = st.ends.control, .pid = st.s->pid, .base = st.s->ids.base};
     return 0;
@@ -651,6 +739,19 @@ int sandbox_end_leftovers(struct launcher *l, const char *id, struct err *err)
     return r == -EOPNOTSUPP ? 0 : r;
 }
 
+/* Its network is named and addressed by its id range: it has to stay as long as that. */
+static int check_members(struct launcher *l, const struct sandbox *s, struct err *err)
+{
+    const struct sandbox *peer;
+
+    if (strcmp(s->net_owner, s->id) != 0)
+        return 0;
+    peer = network_peer(l, s);
+    return peer == NULL ? 0
+                        : err_set(err, -EBUSY, "sandbox %s is in the network of sandbox %s",
+                                  peer->id, s->id);
+}
+
 /* A kept sandbox that is stopped is in no table: it is on disk. */
 static int release_stopped(struct launcher *l, const char *id, struct err *err)
 {
@@ -664,9 +765,15 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     }
     r = sandbox_dir_open(l, s, err);
     if (r == 0)
+        network_load(s);
+    if (r == 0)
+        r = check_members(l, s, err);
+    if (r == 0)
         r = sandbox_end_leftovers(l, id, err);
     if (r == 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
+    if (r == 0)
+        r = network_leave(l, s, err);
     if (r == 0)
         r = remove_traces(l, s, true, err);
     sandbox_free(s);
@@ -683,7 +790,11 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
         return release_stopped(l, id, err);
     if (!sandbox_ended(s))
         return err_set(err, -EBUSY, "sandbox %s is running", id);
-    r = sandbox_take_ids(l, s, err);
+    r = check_members(l, s, err);
+    if (r == 0)
+        r = sandbox_take_ids(l, s, err);
+    if (r == 0)
+        r = network_leave(l, s, err);
     if (r == 0)
         r = remove_traces(l, s, true, err);
     if (r < 0)

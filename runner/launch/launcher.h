@@ -18,6 +18,7 @@
 
 struct err;
 struct launcher;
+struct launch_net_ops;
 struct launch_request;
 
 struct launcher_config {
@@ -27,6 +28,7 @@ struct launcher_config {
                                          directories may lie; borrowed */
     const void *init_image;           /* the static program that becomes init */
     size_t init_size;
+    const struct launch_net_ops *net; /* borrowed; NULL: no networks */
 };
 
 struct launch_result {

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "launch/cgroup.h"
 #include "launch/launcher.h"
+#include "launch/network.h"
 #include "launch/sandbox.h"
 
 enum { LIST_MAX = 1 << 20 }; /* bytes of the list of ids */
@@ -54,6 +55,8 @@ int launcher_stop(struct launcher *l, const char *id, struct err *err)
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "stop sandbox");
     r = cgroup_remove(l->cgroups, id, err);
+    if (r == 0)
+        r = network_leave(l, s, err);
     if (r == 0)
         r = sandbox_take_ids(l, s, err);
     if (r == 0)
@@ -95,6 +98,8 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
 static void recover(struct launcher *l, struct sandbox *s, const char *owner)
 {
     (void)sandbox_end_leftovers(l, s->id, NULL);
+    network_load(s);
+    (void)network_leave(l, s, NULL);
     (void)cgroup_remove(l->cgroups, s->id, NULL);
     if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
         (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);
@@ -142,6 +147,8 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
     if (r < 0)
         return err_errno(err, r, "sandbox %s: whether it is paused", s->id);
     *ret_frozen = r > 0;
+    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
+    network_load(s);
     pidfd = fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3);
     if (pidfd < 0)
         return err_errno(err, -errno, "sandbox %s", s->id);
@@ -168,6 +175,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
     }
     s->next = l->sandboxes;
     l->sandboxes = s;
+    network_reopen_hosts(l, s);
     return 0;
 }
 

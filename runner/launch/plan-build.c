@@ -62,7 +62,7 @@ static void add_op(struct builder *b, struct op o)
     b->op_count++;
 }
 
-static void add_sysctls(struct builder *b, const struct launch_request *q)
+static void add_counters(struct builder *b, const struct launch_request *q)
 {
     char path[96], text[24];
 
@@ -75,6 +75,11 @@ static void add_sysctls(struct builder *b, const struct launch_request *q)
                               .text = text,
                               .flags = PLAN_OPTIONAL});
     }
+}
+
+/* Not of a network that is another sandbox's, which has them already. */
+static void add_net_sysctls(struct builder *b)
+{
     /*
      * The net namespace belongs to the outer user namespace, so nobody inside has capabilities over
      * it: what Docker's default set grants (low ports, ping) is granted by these two instead.
@@ -100,15 +105,16 @@ static void tmpfs_options(char *buf, size_t cap, long long bytes)
     (void)snprintf(buf, cap, "mode=1777,size=%lld,nr_inodes=%lld", bytes, inodes);
 }
 
-static void add_system(struct builder *b, const struct launch_request *q, int root_index,
-                       int dev_index)
+static void add_system(struct builder *b, const struct launch_request *q,
+                       const struct plan_mounts *mounts)
 {
     const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
     char shm[TMPFS_OPTIONS_MAX];
 
     tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT);
-    add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = root_index});
-    add_op(b, (struct op){.type = PLAN_OP_ATTACH, .fd = dev_index, .path = "dev", .flags = strict});
+    add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
+    add_op(b,
+           (struct op){.type = PLAN_OP_ATTACH, .fd = mounts->dev, .path = "dev", .flags = strict});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
                           .fd = -1,
                           .path = "dev/pts",
@@ -129,12 +135,18 @@ static void add_system(struct builder *b, const struct launch_request *q, int ro
                           .text = "mqueue",
                           .attr = ATTR_KERNEL_FS,
                           .flags = PLAN_STRICT});
-    add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
-                          .fd = -1,
-                          .path = "sys",
-                          .text = "sysfs",
-                          .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
-                          .flags = strict});
+    if (mounts->joined)
+        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                              .fd = mounts->sys,
+                              .path = "sys",
+                              .flags = PLAN_MAKE_DIR | PLAN_STRICT | PLAN_READY});
+    else
+        add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
+                              .fd = -1,
+                              .path = "sys",
+                              .text = "sysfs",
+                              .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
+                              .flags = strict});
     add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
 }
 
@@ -203,9 +215,9 @@ static int append_rlimits(struct buf *b, const struct launch_request *q, uint32_
     return append_aligned(b, list, sizeof(list[0]) * q->rlimit_count, ret_offset);
 }
 
-static uint32_t plan_flags(const struct launch_request *q, bool has_cgroup)
+static uint32_t plan_flags(const struct launch_request *q, bool joined, bool has_cgroup)
 {
-    uint32_t flags = PLAN_LOOPBACK;
+    uint32_t flags = joined ? 0 : PLAN_LOOPBACK;
 
     if (q->flags & LAUNCH_ATTACHED)
         flags |= PLAN_ATTACHED;
@@ -265,13 +277,21 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     int fd;
 
     (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
-    add_system(&b, q, mounts->root, mounts->dev);
-    add_sysctls(&b, q);
+    add_system(&b, q, mounts);
+    add_counters(&b, q);
+    if (!mounts->joined)
+        add_net_sysctls(&b);
     /* A read-only path is a new mount on top of the old: a mask below it must come after it. */
     for (size_t i = 0; i < q->read_only_count; i++)
         add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
     for (size_t i = 0; i < q->masked_count; i++)
         add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = -1, .path = q->masked[i]});
+    /* Before the client's own, which may cover them. */
+    for (int i = 0; mounts->has_etc && i < ETC_FILES; i++)
+        add_op(&b, (struct op){.type = PLAN_OP_ATTACH,
+                               .fd = mounts->etc[i],
+                               .path = etc_path((enum etc_file)i),
+                               .flags = PLAN_MAKE_FILE});
     for (size_t i = 0; i < q->volume_count; i++)
         client[n++] = (struct client_mount){.target = q->volumes[i].target,
                                             .fd_index = mounts->volumes[i],
@@ -283,7 +303,7 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
         add_op(&b, (struct op){.type = PLAN_OP_ROOT_RO, .fd = -1});
 
     h.hostname = add_string(&b, q->hostname);
-    h.flags = plan_flags(q, has_cgroup);
+    h.flags = plan_flags(q, mounts->joined, has_cgroup);
     h.fd_count = (uint32_t)mounts->count;
     fd = assemble(q, &b, &h, err);
     buf_done(&b.ops);

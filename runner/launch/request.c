@@ -323,6 +323,102 @@ static int dec_family(const struct record *r, struct launch_request *q)
     return n;
 }
 
+static int dec_net(const struct record *r, struct launch_request *q)
+{
+    int n = get_number(r, 0, UINT64_MAX, &q->net_flags);
+
+    if (n == 0 && ((q->net_flags & ~(uint64_t)LAUNCH_NET_FLAGS_ALL) != 0 ||
+                   q->net_flags == LAUNCH_NET_INTERNET))
+        n = -EINVAL;
+    return n;
+}
+
+static int dec_net_rule(const struct record *r, struct launch_request *q)
+{
+    struct net_rule rule;
+
+    if (r->len != sizeof(rule))
+        return -EPROTO;
+    (void)memcpy(&rule, r->data, sizeof(rule));
+    if (!net_rule_ok(&rule))
+        return -EINVAL;
+    if (q->net_access.rule_count == NET_RULES_MAX)
+        return -E2BIG;
+    q->net_access.rules[q->net_access.rule_count++] = rule;
+    return 0;
+}
+
+static int dec_net_port(const struct record *r, struct launch_request *q)
+{
+    struct net_port port;
+
+    if (r->len != sizeof(port))
+        return -EPROTO;
+    (void)memcpy(&port, r->data, sizeof(port));
+    if (!net_port_ok(&port))
+        return -EINVAL;
+    if (q->net_access.port_count == NET_PORTS_MAX)
+        return -E2BIG;
+    q->net_access.ports[q->net_access.port_count++] = port;
+    return 0;
+}
+
+static int dec_net_dns(const struct record *r, struct launch_request *q)
+{
+    struct net_addr a;
+
+    if (r->len != sizeof(a))
+        return -EPROTO;
+    (void)memcpy(&a, r->data, sizeof(a));
+    if (!net_addr_ok(&a))
+        return -EINVAL;
+    if (q->net_dns_count == NET_DNS_MAX)
+        return -E2BIG;
+    q->net_dns[q->net_dns_count++] = a;
+    return 0;
+}
+
+static int dec_net_join(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ID_MAX, &q->net_join);
+
+    return n == 0 && !launch_id_ok(q->net_join) ? -EINVAL : n;
+}
+
+static int dec_net_name(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ID_MAX, &q->net_name);
+
+    return n == 0 && !charset(q->net_name, "-_.") ? -EINVAL : n;
+}
+
+static bool host_name_ok(const char *name)
+{
+    for (const char *p = name; *p != '\0'; p++)
+        if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
+              strchr("-_.", *p) != NULL))
+            return false;
+    return name[0] != '\0';
+}
+
+static int dec_net_host(const struct record *r, struct launch_request *q)
+{
+    struct launch_host h = {.name = ""};
+    size_t len = r->len - sizeof(h.addr);
+
+    if (r->len < sizeof(h.addr) + 2 || len > sizeof(h.name) || r->data[r->len - 1] != '\0')
+        return -EPROTO;
+    (void)memcpy(&h.addr, r->data, sizeof(h.addr));
+    (void)memcpy(h.name, r->data + sizeof(h.addr), len);
+    if (strlen(h.name) != len - 1 || !host_name_ok(h.name) ||
+        (h.addr.family != 0 && !net_addr_ok(&h.addr)))
+        return -EINVAL;
+    if (q->host_count == LAUNCH_HOSTS_MAX)
+        return -E2BIG;
+    q->hosts[q->host_count++] = h;
+    return 0;
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -349,6 +445,13 @@ static const struct {
     [TAG_FILTER]       = {"filter",       dec_filter,       false},
     [TAG_FAMILY]       = {"family",       dec_family,       false},
     [TAG_USER]         = {"user",         dec_user,         false},
+    [TAG_NET]          = {"net",          dec_net,          false},
+    [TAG_NET_RULE]     = {"net_rule",     dec_net_rule,     true},
+    [TAG_NET_PORT]     = {"net_port",     dec_net_port,     true},
+    [TAG_NET_DNS]      = {"net_dns",      dec_net_dns,      true},
+    [TAG_NET_JOIN]     = {"net_join",     dec_net_join,     false},
+    [TAG_NET_NAME]     = {"net_name",     dec_net_name,     false},
+    [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
 };
 /* clang-format on */
 
@@ -403,6 +506,10 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: both kept and attached");
     if (q->hostname == NULL)
         return err_set(err, -EINVAL, "request: no hostname");
+    if (q->net_join != NULL && (q->net_flags != 0 || q->net_name != NULL))
+        return err_set(err, -EINVAL, "request: both a network of its own and another's");
+    if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
+        return err_set(err, -EINVAL, "request: a named network, and no link");
     if (q->layer_count == 0 && q->root_dir == NULL)
         return err_set(err, -EINVAL, "request: no root file system");
     if (q->filter == NULL)
@@ -535,6 +642,17 @@ void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t)
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r)
 {
     launch_put(b, TAG_RLIMIT, 0, r, sizeof(*r));
+}
+
+void launch_put_host(struct buf *b, const struct launch_host *h)
+{
+    auto_buf struct buf tmp = BUF_INIT(sizeof(*h));
+
+    if (buf_append(&tmp, &h->addr, sizeof(h->addr)) < 0 ||
+        buf_append(&tmp, h->name, strlen(h->name) + 1) < 0)
+        b->max = 0;
+    else
+        launch_put(b, TAG_NET_HOST, 0, tmp.data, tmp.len);
 }
 
 void launch_put_counter(struct buf *b, const struct launch_counter *c)

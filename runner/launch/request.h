@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "policy/net-rule.h"
 
 struct err;
 
@@ -35,6 +36,7 @@ enum {
     LAUNCH_HOSTNAME_MAX = 63,
     LAUNCH_USER_MAX = 511, /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
+    LAUNCH_HOSTS_MAX = 16, /* further lines of /etc/hosts */
 };
 
 enum launch_verb {
@@ -78,6 +80,13 @@ enum launch_tag {
     TAG_FAMILY,   /* u64: 4 or 6, for LAUNCH_CONNECT */
     TAG_USER, /* string: whom volumes' owners are mapped to instead of their numbers, looked up in
                  the image */
+    TAG_NET,  /* u64: enum launch_net_flags */
+    TAG_NET_RULE, /* struct net_rule */
+    TAG_NET_PORT, /* struct net_port: of the host, reachable by the gateway's address */
+    TAG_NET_DNS,  /* struct net_addr: name servers instead of the host's */
+    TAG_NET_JOIN, /* string: the id of a sandbox whose network it shares */
+    TAG_NET_NAME, /* string: of a network whose members reach each other */
+    TAG_NET_HOST, /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
     TAG_MAX
 };
 
@@ -88,6 +97,12 @@ enum launch_flags {
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
     LAUNCH_KEEP = 1 << 4, /* files and ids stay after its end, init after its supervisor's */
     LAUNCH_FLAGS_ALL = (1 << 5) - 1,
+};
+
+enum launch_net_flags {
+    LAUNCH_NET_LINK = 1 << 0, /* a link to the host: whatever it may reach */
+    LAUNCH_NET_INTERNET = 1 << 1,
+    LAUNCH_NET_FLAGS_ALL = (1 << 2) - 1,
 };
 
 struct launch_wire {
@@ -118,6 +133,11 @@ struct launch_counter {
     uint64_t limit;
 };
 
+struct launch_host {
+    struct net_addr addr; /* family 0: the gateway's */
+    char name[LAUNCH_HOSTNAME_MAX + 1];
+};
+
 /* The decoded request. Strings and the filter point into the message, which must outlive it. */
 struct launch_request {
     enum launch_verb verb;
@@ -145,6 +165,13 @@ struct launch_request {
     size_t filter_count;
     int family;    /* 0 = not given */
     int client_fd; /* borrowed; the connection of who asks, which came beside the message; -1 */
+    uint64_t net_flags;
+    struct net_access net_access;
+    struct net_addr net_dns[NET_DNS_MAX];
+    size_t net_dns_count;
+    const char *net_join, *net_name;
+    struct launch_host hosts[LAUNCH_HOSTS_MAX];
+    size_t host_count;
 };
 
 /* Checks and decodes; -EPROTO for what no honest supervisor sends, -EINVAL/-ERANGE/-E2BIG for the
@@ -163,5 +190,6 @@ void launch_put_number(struct buf *b, enum launch_tag tag, uint64_t value);
 void launch_put_volume(struct buf *b, const struct launch_volume *v);
 void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t);
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r);
+void launch_put_host(struct buf *b, const struct launch_host *h);
 void launch_put_counter(struct buf *b, const struct launch_counter *c);
 int launch_end(struct buf *b);

@@ -217,7 +217,8 @@ static bool remove_empty(struct launcher *l, int dir, const char *id)
     (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
     (void)unlinkat(dir, "work/work/incompat", AT_REMOVEDIR);
     (void)unlinkat(dir, "work/work", AT_REMOVEDIR);
-    return unlinkat(dir, "work", AT_REMOVEDIR) == 0 && unlinkat(dir, "lock", 0) == 0 &&
+    return unlinkat(dir, "work", AT_REMOVEDIR) == 0 &&
+           (unlinkat(dir, "net", 0) == 0 || errno == ENOENT) && unlinkat(dir, "lock", 0) == 0 &&
            unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0;
 }
 

@@ -10,6 +10,7 @@
 #include "launch/creator.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
+#include "policy/net-box.h"
 #include "proto/init-msg.h"
 
 struct err;
@@ -29,6 +30,16 @@ struct sandbox {
     int pidfd;              /* owned; init's */
     pid_t pid;
     struct sandbox *next;
+    char net_owner[LAUNCH_ID_MAX +
+                   1];   /* whose network it has; its own id, as a rule; "": none yet */
+    struct net_box *net; /* owned; of its own network, when it has a link */
+    bool net_made;       /* by this launcher */
+    char hostname[LAUNCH_HOSTNAME_MAX + 1];
+    struct launch_host hosts[LAUNCH_HOSTS_MAX]; /* further lines of its hosts file */
+    uint32_t host_count;
+    int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
+                   */
+    int32_t hosts_lease; /* the number of the same in init, which outlives us */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -42,6 +53,7 @@ struct launcher {
     struct cgroup_host *cgroups;                   /* owned */
     struct idrange_avoid *avoid;                   /* owned */
     size_t avoid_count;
+    const struct launch_net_ops *net;    /* borrowed; may be NULL */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     char *state_dir;                     /* owned; the path, for reservations */
     struct creator_socket clients;       /* where those who ask connect */
@@ -136,6 +148,21 @@ int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *r
  */
 int dev_mount(uid_t base, struct err *err);
 
+/* etc.c */
+enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };
+enum { ETC_TEXT_MAX = 64 << 10 };
+/* Relative to the new root. */
+const char *etc_path(enum etc_file file);
+/*
+ * A mount for each, with these texts. *ret_dir is the detached mount that they are clones of, also
+ * on failure: like root_sources, to be closed while init works. ret_hosts_fd (may be NULL): the
+ * hosts file, open for writing.
+ */
+int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES], int *ret_dir,
+               int *ret_hosts_fd, struct err *err);
+/* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */
+int sysfs_mount(int pidfd, struct err *err);
+
 /* idmap.c */
 /* Writes "0 base 65536" as the uid and gid map of pid. */
 int idmap_write(pid_t pid, uid_t base, struct err *err);
@@ -148,6 +175,10 @@ struct plan_mounts {
     int root, dev;
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
+    bool has_etc;
+    int etc[ETC_FILES];
+    bool joined; /* the net namespace is another's: sys is ready made */
+    int sys;
 };
 int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
                struct err *err);
@@ -182,8 +213,13 @@ int boot_open(struct launcher *l, struct err *err);
 struct boot_ends {
     int control, stages; /* owned */
 };
+struct boot_net {
+    bool now;  /* its net namespace is there from the first moment; else init makes it */
+    int pidfd; /* whose net namespace it gets, or FD_NONE */
+};
 /* Clones what becomes init. It shares our descriptors until boot_await has returned. */
-int boot_clone(struct launcher *l, struct sandbox *s, struct boot_ends *ret, struct err *err);
+int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
+               struct boot_ends *ret, struct err *err);
 /* Waits for it to have descriptors of its own; it waits for boot_go then. */
 int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
 /* Lets go of what boot_clone has put into boot_slots; after a failure, without boot_await. */

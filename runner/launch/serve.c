@@ -2,6 +2,7 @@
  * answered, not fatal. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/launcher.h"
+#include "launch/network.h"
 #include "launch/request.h"
 #include "launch/sandbox.h"
 
@@ -257,6 +259,22 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
 }
 
+/* Until a request is there. Meanwhile somebody may change the host's firewall. */
+static int wait_request(struct launcher *l, int sock)
+{
+    struct pollfd p[2] = {{.fd = sock, .events = POLLIN},
+                          {.fd = network_watch(l), .events = POLLIN}};
+
+    for (;;) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return -errno;
+        if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)
+            network_watched(l);
+        if (p[0].revents != 0)
+            return 0;
+    }
+}
+
 int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
     for (;;) {
@@ -265,6 +283,9 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
         unsigned fd_count;
         bool full = false;
 
+        r = wait_request(l, sock);
+        if (r < 0)
+            return err_errno(err, r, "launcher socket");
         r = receive(sock, fds, &fd_count, &full);
         removal_reap(l);
         if (r > 0)

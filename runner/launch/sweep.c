@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "launch/cgroup.h"
 #include "launch/launcher.h"
+#include "launch/network.h"
 #include "launch/sandbox.h"
 
 enum { SWEEP_KILL_MS = 5000 };
@@ -58,6 +59,19 @@ static int remove_dead(struct launcher *l, const char *id)
     return r < 0 ? r : sandbox_dir_remove(l, id, NULL);
 }
 
+static void leave_network(struct launcher *l, int dir, const char *id)
+{
+    struct sandbox *s = sandbox_new(id);
+
+    if (s == NULL)
+        return;
+    s->dir_fd = dir;
+    network_load(s);
+    (void)network_leave(l, s, NULL);
+    s->dir_fd = FD_NONE; /* borrowed */
+    sandbox_free(s);
+}
+
 static bool sweep_one(struct launcher *l, const char *id)
 {
     auto_close int dir =
@@ -76,6 +90,7 @@ static bool sweep_one(struct launcher *l, const char *id)
     if (lock < 0)
         return false;
     take_ids(l, dir, id, &ids);
+    leave_network(l, dir, id);
     r = remove_dead(l, id);
     /* Only when no file carries them any more. */
     if (r == 0)

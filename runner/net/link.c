@@ -183,7 +183,10 @@ static int set_up_host(int sock, const struct link_config *c, int index, struct 
     nlreq_init(&q);
     put_up(&q, c->box->link);
     put_address(&q, index, &c->box->gateway4);
-    put_address(&q, index, &c->box->gateway6);
+    /* Each IPv6 route of the host makes the next link slower to come up: the kernel walks them all.
+     */
+    if (c->box->route6)
+        put_address(&q, index, &c->box->gateway6);
     return nlreq_send(&q, sock, NULL, NULL, NULL, err);
 }
 
@@ -202,10 +205,11 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
     nlreq_done(&q);
     nlreq_init(&q);
     put_address(&q, index, &c->box->box4);
-    put_address(&q, index, &c->box->box6);
     put_default_route(&q, index, &c->box->gateway4);
-    if (c->box->route6)
+    if (c->box->route6) {
+        put_address(&q, index, &c->box->box6);
         put_default_route(&q, index, &c->box->gateway6);
+    }
     return nlreq_send(&q, inside, NULL, NULL, NULL, err);
 }
 

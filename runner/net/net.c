@@ -20,9 +20,11 @@
 #include "net/forward.h"
 #include "net/link.h"
 #include "net/netlink.h"
+#include "net/nft.h"
 #include "net/pool.h"
 #include "net/resolv.h"
 #include "net/ruleset.h"
+#include "net/watch.h"
 
 enum {
     ROUTES_MAX = 1 << 20, /* of the host; a full table of the internet has as many */
@@ -33,7 +35,9 @@ enum {
 
 struct net {
     struct net_config config;
-    int route, nft; /* owned sockets, once needed */
+    int route, nft;                     /* owned sockets, once needed */
+    int watch;                          /* owned; the same */
+    char on[UPLINKS_MAX][NET_LINK_MAX]; /* whose forwarding this process has switched on */
     bool have_pools;
     struct net_rule pool4, pool6;
     unsigned alive; /* networks that this process has made and not removed */
@@ -46,7 +50,7 @@ int net_new(const struct net_config *config, struct net **ret, struct err *err)
     if (n == NULL)
         return err_errno(err, -ENOMEM, "network");
     n->config = *config;
-    n->route = n->nft = FD_NONE;
+    n->route = n->nft = n->watch = FD_NONE;
     *ret = n;
     return 0;
 }
@@ -59,6 +63,8 @@ void net_free(struct net *n)
         (void)close(n->route);
     if (n->nft >= 0)
         (void)close(n->nft);
+    if (n->watch >= 0)
+        (void)close(n->watch);
     free(n);
 }
 
@@ -328,6 +334,16 @@ static void say(const struct net *n, const char *name, const char *how, int fami
     n->config.said(text);
 }
 
+static void note_on(struct net *n, const char *name)
+{
+    size_t i = 0;
+
+    while (i < UPLINKS_MAX && n->on[i][0] != '\0' && strcmp(n->on[i], name) != 0)
+        i++;
+    if (i < UPLINKS_MAX)
+        (void)snprintf(n->on[i], NET_LINK_MAX, "%s", name);
+}
+
 /* Replies come in at the uplink: they are forwarded, and nothing else that was not before. */
 static int forward_on(struct net *n, const char *name, int family, struct err *err)
 {
@@ -338,8 +354,10 @@ static int forward_on(struct net *n, const char *name, int family, struct err *e
     r = ruleset_guard(n->nft, name, err);
     if (r == 0)
         r = forward_set(name, family, true, err);
-    if (r == 0)
+    if (r == 0) {
+        note_on(n, name);
         say(n, name, "on", family);
+    }
     return r;
 }
 
@@ -496,4 +514,63 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
     if (n->alive > 0)
         n->alive--;
     return remove_rules(n, box, err);
+}
+
+/* ---- others ---- */
+
+int net_watch(struct net *n)
+{
+    if (n->watch < 0)
+        n->watch = watch_open();
+    return n->watch < 0 ? FD_NONE : n->watch;
+}
+
+static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
+{
+    int first = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int r = ruleset_add(n->nft, boxes[i], err);
+
+        if (r < 0 && first == 0)
+            first = r; /* the others get theirs all the same */
+    }
+    for (size_t i = 0; count > 0 && i < UPLINKS_MAX && n->on[i][0] != '\0'; i++)
+        if (forward_get(n->on[i], 4) == 1)
+            (void)ruleset_guard(n->nft, n->on[i], NULL);
+    return first;
+}
+
+int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
+{
+    auto_close int lock = FD_NONE;
+    int r;
+
+    if (!watch_read(n->watch) || count == 0)
+        return 0;
+    r = open_sockets(n, err);
+    if (r < 0)
+        return r;
+    lock = take_lock(n, err);
+    if (lock < 0)
+        return lock;
+    r = nft_has_table(n->nft, NET_TABLE, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = restore(n, boxes, count, err);
+    return r < 0 ? r : 1;
+}
+
+int net_foreign_drop(char *text, size_t size, struct err *err)
+{
+    auto_close int sock = nl_open(NETLINK_NETFILTER);
+    char chain[WATCH_TEXT_MAX];
+    int r;
+
+    if (sock < 0)
+        return err_errno(err, sock, "firewall socket");
+    r = watch_foreign_drop(sock, chain, err);
+    if (r == 1)
+        (void)snprintf(text, size, "%s", chain);
+    return r;
 }

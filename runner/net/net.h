@@ -43,3 +43,13 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
 /* Forgets it: the namespace, and with it the link, has ended or is about to. What is gone already
  * is no error. The last one takes the table along, and what was changed of the host. */
 int net_remove(struct net *n, const struct net_box *box, struct err *err);
+
+/* A descriptor that is readable when the host's firewall has changed (borrowed; -1 when there is
+ * none), and what to do then: puts the rules of these boxes back when somebody has taken our table
+ * away. 1: they have been put back. */
+int net_watch(struct net *n);
+int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
+
+/* For who looks at the host: the chain of another program that drops what rind lets through. As
+ * watch_foreign_drop. */
+int net_foreign_drop(char *text, size_t size, struct err *err);

@@ -98,6 +98,9 @@ void nft_delete_chain(struct nft *n, const char *name)
     nl_put_string(&n->req, NFTA_CHAIN_NAME, name);
 }
 
+static const uint8_t host_order[] = {
+    0, 4, 1, 0, 0, 0}; /* NFTNL_UDATA_SET_KEYBYTEORDER, its length, BYTEORDER_HOST_ENDIAN */
+
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
 {
     add(n, NFT_MSG_NEWSET, NLM_F_CREATE | NLM_F_EXCL);
@@ -109,6 +112,9 @@ void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id)
     nl_put_be32(&n->req, NFTA_SET_ID, id);
     if ((s->flags & NFT_SET_MAP) != 0)
         nl_put_be32(&n->req, NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT);
+    /* Of no use to the kernel: how nft(8) is to read a key that is one word of the host's. */
+    if (s->host_order)
+        nl_put(&n->req, NFTA_SET_USERDATA, host_order, sizeof(host_order));
 }
 
 void nft_delete_set(struct nft *n, const char *name)

@@ -55,7 +55,8 @@ struct nft_set {
     const char *name;
     uint32_t key_type; /* what nft(8) shows it as */
     uint32_t key_len;
-    uint32_t flags; /* NFT_SET_INTERVAL; NFT_SET_MAP: of verdicts */
+    uint32_t flags;  /* NFT_SET_INTERVAL; NFT_SET_MAP: of verdicts */
+    bool host_order; /* for who lists it */
 };
 
 struct nft_element {

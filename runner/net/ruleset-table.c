@@ -36,20 +36,20 @@ enum {
 
 /* clang-format off */
 static const struct nft_set sets[] = {
-    {SET_SOURCE4,  TWO(TYPE_IFNAME, TYPE_IPV4), 20, 0},
-    {SET_SOURCE6,  TWO(TYPE_IFNAME, TYPE_IPV6), 32, 0},
-    {SET_BOXES4,   TYPE_IPV4, 4, 0},
-    {SET_BOXES6,   TYPE_IPV6, 16, 0},
-    {SET_INTERNET, TYPE_IFNAME, 16, 0},
-    {SET_LISTS,    TYPE_IFNAME, 16, NFT_SET_MAP},
-    {SET_HOST4,    FOUR(TYPE_IFNAME, TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 28, 0},
-    {SET_HOST6,    FOUR(TYPE_IFNAME, TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 40, 0},
-    {SET_DNS4,     THREE(TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 12, 0},
-    {SET_DNS6,     THREE(TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 24, 0},
-    {SET_GROUPS,   TYPE_IFNAME, 16, NFT_SET_MAP},
-    {SET_GUARDED,  TYPE_IFNAME, 16, 0},
-    {"private4",   TYPE_IPV4, 4, NFT_SET_INTERVAL},
-    {"private6",   TYPE_IPV6, 16, NFT_SET_INTERVAL},
+    {SET_SOURCE4,  TWO(TYPE_IFNAME, TYPE_IPV4), 20, 0, false},
+    {SET_SOURCE6,  TWO(TYPE_IFNAME, TYPE_IPV6), 32, 0, false},
+    {SET_BOXES4,   TYPE_IPV4, 4, 0, false},
+    {SET_BOXES6,   TYPE_IPV6, 16, 0, false},
+    {SET_INTERNET, TYPE_IFNAME, 16, 0, true},
+    {SET_LISTS,    TYPE_IFNAME, 16, NFT_SET_MAP, true},
+    {SET_HOST4,    FOUR(TYPE_IFNAME, TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 28, 0, false},
+    {SET_HOST6,    FOUR(TYPE_IFNAME, TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 40, 0, false},
+    {SET_DNS4,     THREE(TYPE_IPV4, TYPE_PROTO, TYPE_PORT), 12, 0, false},
+    {SET_DNS6,     THREE(TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 24, 0, false},
+    {SET_GROUPS,   TYPE_IFNAME, 16, NFT_SET_MAP, true},
+    {SET_GUARDED,  TYPE_IFNAME, 16, 0, true},
+    {"private4",   TYPE_IPV4, 4, NFT_SET_INTERVAL, false},
+    {"private6",   TYPE_IPV6, 16, NFT_SET_INTERVAL, false},
 };
 
 static const struct nft_chain chains[] = {

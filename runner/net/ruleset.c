@@ -236,7 +236,7 @@ static void add_chain(struct nft *n, const char *chain, const struct net_access 
 static void add_group(struct nft *n, const char *name)
 {
     const struct nft_set set = {
-        .name = name, .key_type = SET_TYPE_IFNAME, .key_len = NFT_IFNAME_LEN};
+        .name = name, .key_type = SET_TYPE_IFNAME, .key_len = NFT_IFNAME_LEN, .host_order = true};
     const struct nft_expr exprs[] = {
         {.kind = X_META, .key = NFT_META_OIFNAME, .reg = R(0)},
         {.kind = X_LOOKUP, .reg = R(0), .text = name},

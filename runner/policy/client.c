@@ -88,6 +88,33 @@ static int d_networks(json_t *value, const struct jfield *field, void *dst,
     return 0;
 }
 
+/* What may be asked lies within one of these. */
+static int d_access(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct client_policy *p = dst;
+    bool is_port = strcmp(field->name, "hostPorts") == 0;
+    json_t *element;
+    size_t i;
+
+    if (!json_is_array(value))
+        return json_fail(err, -EINVAL, path, "must be an array of strings");
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+        struct err why = ERR_NONE;
+        const char *text = json_string_value(element);
+        int r;
+
+        if (text == NULL)
+            return json_fail(err, -EINVAL, &here, "must be a string");
+        r = is_port ? net_access_add_port(&p->most_access, text, &why)
+                    : net_access_add_rule(&p->most_access, text, false, &why);
+        if (r < 0)
+            return json_fail(err, r, &here, "%s", why.msg);
+    }
+    return 0;
+}
+
 #define MOST(member) offsetof(struct limits, member)
 #define MINE(member) offsetof(struct client_policy, member)
 /* clang-format off */
@@ -103,6 +130,9 @@ static const struct jfield client_fields[] = {
     {.name = "description",          .decode = j_ignore},
     {.name = "policies",             .decode = j_strings,  .off = MINE(policies), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "networks",             .decode = d_networks, .off = MINE(networks), .required = true},
+    {.name = "allowNetworks",        .decode = d_access},
+    {.name = "hostPorts",            .decode = d_access},
+    {.name = "shareNetworks",        .decode = j_bool,     .off = MINE(share_network)},
     {.name = "bindPrefixes",         .decode = d_prefixes, .off = MINE(bind_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "readOnlyBindPrefixes", .decode = d_prefixes, .off = MINE(read_only_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "rootfsPrefixes",       .decode = d_prefixes, .off = MINE(rootfs_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},

@@ -26,9 +26,11 @@ struct client_policy {
     char **read_only_prefixes; /* owned; the same, for volumes that are read-only */
     char **rootfs_prefixes;    /* owned */
     bool networks[NET_MODE_MAX];
-    struct limits most; /* what may be asked at most; LIMIT_UNSET = any */
-    bool ulimits;       /* may set them */
-    bool restart;       /* may ask for another restart policy than "no" */
+    struct net_access most_access; /* what may be allowed, and which ports of the host: at most */
+    bool share_network;            /* networks of other sandboxes, and named ones */
+    struct limits most;            /* what may be asked at most; LIMIT_UNSET = any */
+    bool ulimits;                  /* may set them */
+    bool restart;                  /* may ask for another restart policy than "no" */
 };
 
 /* As policy_parse. */

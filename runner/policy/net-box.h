@@ -29,6 +29,6 @@ struct net_box {
     char link[NET_LINK_MAX]; /* the host's end */
     int32_t ifindex;
     uint32_t mtu;
-    uint8_t route6; /* has a default route for IPv6 */
+    uint8_t route6; /* has IPv6 at all: where the host has a way out for it */
     struct net_addr gateway4, box4, gateway6, box6;
 };

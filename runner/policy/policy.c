@@ -26,7 +26,6 @@ struct raw_policy {
     char **capabilities;
     struct raw_rlimit *rlimits;
     size_t rlimit_count;
-    int network;
     struct policy *p; /* borrowed: the rest is decoded in place */
 };
 
@@ -72,7 +71,7 @@ static const struct jfield policy_fields[] = {
     {.name = "name", .decode = j_string, .off = RAW(name), .min = 1, .max = POLICY_NAME_MAX, .required = true},
     {.name = "description", .decode = j_string, .off = RAW(description), .max = DESCRIPTION_MAX},
     {.name = "noNewPrivileges", .decode = j_in_policy, .required = true},
-    {.name = "network", .decode = j_enum, .off = RAW(network), .names = net_mode_names, .required = true},
+    {.name = "network", .decode = j_in_policy, .required = true},
     {.name = "capabilities", .decode = j_strings, .off = RAW(capabilities), .max = CAPABILITIES_MAX, .required = true},
     {.name = "limits", .decode = j_in_policy},
     {.name = "rlimits", .decode = j_objects, .off = RAW(rlimits), .max = RLIMITS_MAX, .array = &rlimit_array},
@@ -82,9 +81,12 @@ static const struct jfield policy_fields[] = {
     {0},
 };
 
+static jdecode_fn j_network;
+
 #define POLICY(member) offsetof(struct policy, member)
 static const struct jfield in_policy_fields[] = {
     {.name = "noNewPrivileges", .decode = j_bool, .off = POLICY(no_new_privs)},
+    {.name = "network", .decode = j_network},
     {.name = "limits", .decode = j_object, .off = POLICY(limits), .fields = limit_fields},
     {.name = "maskedPaths", .decode = j_strings, .off = POLICY(masked), .max = POLICY_PATHS_MAX},
     {.name = "readonlyPaths", .decode = j_strings, .off = POLICY(read_only), .max = POLICY_PATHS_MAX},
@@ -92,6 +94,76 @@ static const struct jfield in_policy_fields[] = {
     {0},
 };
 /* clang-format on */
+
+/* ---- network: one word, or a mode and exceptions from it ---- */
+
+struct raw_network {
+    int mode;
+    char **allow, **deny, **ports; /* owned */
+};
+
+#define NETWORK(member) offsetof(struct raw_network, member)
+/* clang-format off */
+static const struct jfield network_fields[] = {
+    {.name = "mode",      .decode = j_enum,    .off = NETWORK(mode), .names = net_mode_names, .required = true},
+    {.name = "allow",     .decode = j_strings, .off = NETWORK(allow), .max = NET_RULES_MAX},
+    {.name = "deny",      .decode = j_strings, .off = NETWORK(deny),  .max = NET_RULES_MAX},
+    {.name = "hostPorts", .decode = j_strings, .off = NETWORK(ports), .max = NET_PORTS_MAX},
+    {0},
+};
+/* clang-format on */
+
+static int add_allow(struct net_access *a, const char *text, struct err *err)
+{
+    return net_access_add_rule(a, text, false, err);
+}
+
+static int add_deny(struct net_access *a, const char *text, struct err *err)
+{
+    return net_access_add_rule(a, text, true, err);
+}
+
+static int take_list(struct net_access *a, char *const *list, const char *key,
+                     int (*add)(struct net_access *, const char *, struct err *),
+                     const struct jpath *path, struct err *err)
+{
+    const struct jpath above = {.up = path, .key = key};
+
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        struct jpath here = {.up = &above, .index = i};
+        struct err why = ERR_NONE;
+        int r = add(a, list[i], &why);
+
+        if (r < 0)
+            return json_fail(err, r, &here, "%s", why.msg);
+    }
+    return 0;
+}
+
+static int j_network(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                     struct err *err)
+{
+    struct raw_network raw = {.mode = NET_NONE};
+    struct policy *p = dst;
+    int r;
+
+    (void)field;
+    if (json_is_string(value))
+        r = j_enum(value, &network_fields[0], &raw, path, err);
+    else
+        r = json_decode_at(value, network_fields, &raw, path, err);
+    if (r == 0)
+        r = take_list(&p->access, raw.allow, "allow", add_allow, path, err);
+    if (r == 0)
+        r = take_list(&p->access, raw.deny, "deny", add_deny, path, err);
+    if (r == 0)
+        r = take_list(&p->access, raw.ports, "hostPorts", net_access_add_port, path, err);
+    p->network = (enum net_mode)raw.mode;
+    json_strings_free(raw.allow);
+    json_strings_free(raw.deny);
+    json_strings_free(raw.ports);
+    return r;
+}
 
 /* Rows whose member sits in the result itself. */
 static int j_in_policy(json_t *value, const struct jfield *field, void *dst,
@@ -219,7 +291,6 @@ static int finish(struct policy *p, const struct raw_policy *raw, struct err *er
 {
     int r;
 
-    p->network = (enum net_mode)raw->network;
     r = take_name(p, raw->name, err);
     if (r < 0)
         return r;

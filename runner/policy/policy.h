@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/auto.h"
+#include "policy/net-rule.h"
 
 struct err;
 struct seccomp_profile; /* policy/seccomp.h */
@@ -61,6 +62,7 @@ struct policy {
     uint64_t capabilities; /* bit n = capability n: the bounding set, and what uid 0 has */
     bool no_new_privs;
     enum net_mode network;
+    struct net_access access; /* exceptions from it */
     struct limits limits;
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;

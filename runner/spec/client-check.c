@@ -37,10 +37,44 @@ static int check_policy(const struct client_policy *p, const struct spec *s, str
 
 static int check_network(const struct client_policy *p, const struct spec *s, struct err *err)
 {
-    if (s->network == NET_INVALID || p->networks[s->network])
-        return 0;
-    return err_set(err, -EPERM, "network: \"%s\": the client policy does not allow it",
-                   strtab_name(net_mode_names, (int)s->network));
+    if (s->network != NET_INVALID && !p->networks[s->network])
+        return err_set(err, -EPERM, "network: \"%s\": the client policy does not allow it",
+                       strtab_name(net_mode_names, (int)s->network));
+    if ((s->net_container != NULL || s->net_name != NULL) && !p->share_network)
+        return err_set(err, -EPERM, "network: the client policy allows no shared networks");
+    return 0;
+}
+
+/* Denying is always fine. */
+static int check_access(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    for (size_t i = 0; i < s->access.rule_count; i++) {
+        const struct net_rule *r = &s->access.rules[i];
+        bool covered = r->deny != 0;
+        char text[NET_RULE_TEXT_MAX];
+
+        for (size_t k = 0; !covered && k < p->most_access.rule_count; k++)
+            covered = net_rule_covers(&p->most_access.rules[k], r);
+        if (covered)
+            continue;
+        net_rule_format(r, text);
+        return err_set(err, -EPERM, "network.allow: \"%s\": the client policy does not allow it",
+                       text);
+    }
+    for (size_t i = 0; i < s->access.port_count; i++) {
+        bool covered = false;
+        char text[NET_PORT_TEXT_MAX];
+
+        for (size_t k = 0; !covered && k < p->most_access.port_count; k++)
+            covered = memcmp(&p->most_access.ports[k], &s->access.ports[i],
+                             sizeof(s->access.ports[i])) == 0;
+        if (covered)
+            continue;
+        net_port_format(&s->access.ports[i], text);
+        return err_set(err, -EPERM,
+                       "network.hostPorts: \"%s\": the client policy does not allow it", text);
+    }
+    return 0;
 }
 
 static int check_paths(const struct client_policy *p, const struct spec *s, struct err *err)
@@ -90,8 +124,8 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     static int (*const checks[])(const struct client_policy *p, const struct spec *s,
-                                 struct err *err) = {check_policy, check_network, check_paths,
-                                                     check_limits};
+                                 struct err *err) = {check_policy, check_network, check_access,
+                                                     check_paths, check_limits};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)

@@ -155,6 +155,74 @@ static json_t *restart(const struct spec *s)
     return object;
 }
 
+static json_t *rules(const struct net_access *a, uint8_t deny)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < a->rule_count; i++) {
+        char text[NET_RULE_TEXT_MAX];
+
+        if (a->rules[i].deny != deny)
+            continue;
+        net_rule_format(&a->rules[i], text);
+        append(&array, json_string(text));
+    }
+    return array;
+}
+
+static json_t *host_ports(const struct net_access *a)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < a->port_count; i++) {
+        char text[NET_PORT_TEXT_MAX];
+
+        net_port_format(&a->ports[i], text);
+        append(&array, json_string(text));
+    }
+    return array;
+}
+
+static json_t *name_servers(const struct spec *s)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < s->dns_count; i++) {
+        char text[NET_ADDR_TEXT_MAX];
+
+        net_addr_format(&s->dns[i], text);
+        append(&array, json_string(text));
+    }
+    return array;
+}
+
+/* One word where that says all. */
+static void put_network(struct out *o, const struct spec *s)
+{
+    json_t *object;
+    struct out n;
+
+    if (s->net_container == NULL && s->net_name == NULL && s->access.rule_count == 0 &&
+        s->access.port_count == 0 && s->dns_count == 0) {
+        put_string(o, "network", strtab_name(net_mode_names, (int)s->network));
+        return;
+    }
+    object = json_object();
+    n = (struct out){.root = object};
+    put_string(&n, "mode", strtab_name(net_mode_names, (int)s->network));
+    put_string(&n, "container", s->net_container);
+    put_string(&n, "name", s->net_name);
+    put(&n, "allow", rules(&s->access, 0));
+    put(&n, "deny", rules(&s->access, 1));
+    put(&n, "hostPorts", host_ports(&s->access));
+    put(&n, "dns", name_servers(s));
+    if (n.failed != NULL) {
+        json_decref(object);
+        object = NULL;
+    }
+    put(o, "network", object);
+}
+
 int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = json_object();
@@ -175,7 +243,7 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put(&o, "labels", pairs(s->labels));
     put(&o, "limits", limits(&s->limits));
     put_arrays(&o, s);
-    put_string(&o, "network", strtab_name(net_mode_names, (int)s->network));
+    put_network(&o, s);
     put(&o, "readOnly", json_boolean(s->read_only));
     put(&o, "init", json_boolean(s->init));
     put(&o, "tty", json_boolean(s->tty));

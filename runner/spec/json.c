@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/strtab.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/tables.h"
@@ -49,17 +50,11 @@ static const struct text_key {
     setter *set;
     bool number;
 } text_keys[] = {
-    {"name", spec_set_name, false},
-    {"policy", spec_set_policy_name, false},
-    {"cwd", spec_set_workdir, false},
-    {"user", spec_set_user, false},
-    {"hostname", spec_set_hostname, false},
-    {"network", spec_set_network, false},
-    {"stopSignal", spec_set_stop_signal, true},
-    {"memory", spec_set_memory, true},
-    {"cpus", spec_set_cpus, true},
-    {"pids", spec_set_pids, true},
-    {"shmSize", spec_set_shm_size, true},
+    {"name", spec_set_name, false},         {"policy", spec_set_policy_name, false},
+    {"cwd", spec_set_workdir, false},       {"user", spec_set_user, false},
+    {"hostname", spec_set_hostname, false}, {"stopSignal", spec_set_stop_signal, true},
+    {"memory", spec_set_memory, true},      {"cpus", spec_set_cpus, true},
+    {"pids", spec_set_pids, true},          {"shmSize", spec_set_shm_size, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -480,6 +475,129 @@ static int d_elements(json_t *value, const struct jfield *field, void *dst,
     return 0;
 }
 
+/* ---- network ---- */
+
+/* Arrays of texts that one parser of the command line takes each. `number`: or of numbers. */
+static const struct list_key {
+    const char *name;
+    setter *add;
+    bool number;
+} list_keys[] = {
+    {"allow", spec_add_allow_net, false},
+    {"deny", spec_add_deny_net, false},
+    {"hostPorts", spec_add_host_port, true},
+    {"dns", spec_add_dns, false},
+};
+
+static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                  struct err *err)
+{
+    const struct list_key *k = list_keys;
+    struct decoding *d = dst;
+    json_t *element;
+    size_t i;
+
+    if (!json_is_array(value))
+        return wrong(err, path, "an array");
+    while (strcmp(k->name, field->name) != 0)
+        k++;
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+        char number[NUMBER_TEXT_MAX];
+        const char *text = json_string_value(element);
+        struct err why = ERR_NONE;
+        int r;
+
+        if (text == NULL && k->number && json_is_integer(element)) {
+            number_text(element, number);
+            text = number;
+        }
+        if (text == NULL)
+            return wrong(err, &here, k->number ? "a string or a number" : "a string");
+        r = k->add(d->spec, text, &why);
+        if (r < 0)
+            return refused(err, r, &here, &why);
+    }
+    return 0;
+}
+
+/* Names of networks are told apart from modes by their key. */
+static int d_mode(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                  struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    if (json_is_string(value) && strtab_value(net_mode_names, json_string_value(value)) < 0)
+        return wrong(err, path, "none or internet");
+    if (!json_is_string(value))
+        return wrong(err, path, "a string");
+    return spec_set_network(d->spec, json_string_value(value), err);
+}
+
+static int network_word(json_t *value, struct decoding *d, const char *prefix,
+                        const struct jpath *path, struct err *err)
+{
+    auto_free char *text = NULL;
+    struct err why = ERR_NONE;
+    int r;
+
+    if (!json_is_string(value))
+        return wrong(err, path, "a string");
+    if (*prefix == '\0' && strtab_value(net_mode_names, json_string_value(value)) >= 0)
+        return wrong(err, path, "a name, not none or internet");
+    if (asprintf(&text, "%s%s", prefix, json_string_value(value)) < 0) {
+        text = NULL;
+        return json_fail(err, -ENOMEM, path, "out of memory");
+    }
+    r = spec_set_network(d->spec, text, &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
+static int d_net_container(json_t *value, const struct jfield *field, void *dst,
+                           const struct jpath *path, struct err *err)
+{
+    (void)field;
+    return network_word(value, dst, "container:", path, err);
+}
+
+static int d_net_name(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    (void)field;
+    return network_word(value, dst, "", path, err);
+}
+
+/* clang-format off */
+static const struct jfield network_fields[] = {
+    {.name = "mode",      .decode = d_mode,          .nullable = true},
+    {.name = "container", .decode = d_net_container, .nullable = true},
+    {.name = "name",      .decode = d_net_name,      .nullable = true},
+    {.name = "allow",     .decode = d_list,          .nullable = true},
+    {.name = "deny",      .decode = d_list,          .nullable = true},
+    {.name = "hostPorts", .decode = d_list,          .nullable = true},
+    {.name = "dns",       .decode = d_list,          .nullable = true},
+    {0},
+};
+/* clang-format on */
+
+/* What the command line takes as one word, or all of it. */
+static int d_network(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                     struct err *err)
+{
+    struct decoding *d = dst;
+    struct err why = ERR_NONE;
+    int r;
+
+    (void)field;
+    if (json_is_object(value))
+        return json_decode_at(value, network_fields, dst, path, err);
+    if (!json_is_string(value))
+        return wrong(err, path, "a string or an object");
+    r = spec_set_network(d->spec, json_string_value(value), &why);
+    return r < 0 ? refused(err, r, path, &why) : 0;
+}
+
 /* ---- restarting ---- */
 
 struct restart_json {
@@ -553,7 +671,7 @@ static const struct jfield spec_fields[] = {
     {.name = "ulimits",    .decode = d_elements,   .nullable = true},
     {.name = "volumes",    .decode = d_elements,   .nullable = true},
     {.name = "tmpfs",      .decode = d_elements,   .nullable = true},
-    {.name = "network",    .decode = d_text,       .nullable = true},
+    {.name = "network",    .decode = d_network,    .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

@@ -59,6 +59,8 @@ void spec_free(struct spec *s)
     free(s->policy);
     free(s->cwd);
     free(s->user);
+    free(s->net_container);
+    free(s->net_name);
     free(s);
 }
 
@@ -158,16 +160,6 @@ int spec_set_user(struct spec *s, const char *text, struct err *err)
     if (r < 0)
         return err_set(err, r, "user \"%.*s\": %s", QUOTE_MAX, text, why);
     return replace(&s->user, text, err);
-}
-
-int spec_set_network(struct spec *s, const char *text, struct err *err)
-{
-    int mode = strtab_value(net_mode_names, text);
-
-    if (mode < 0)
-        return err_set(err, -EINVAL, "network \"%.*s\": must be none or internet", QUOTE_MAX, text);
-    s->network = (enum net_mode)mode;
-    return 0;
 }
 
 /* ---- paths ---- */
@@ -461,7 +453,9 @@ int spec_validate_kept(const struct spec *s, struct err *err)
     if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
-    return check_targets(s, err);
+    int r = check_targets(s, err);
+
+    return r < 0 ? r : spec_validate_network(s, err);
 }
 
 int spec_validate(const struct spec *s, struct err *err)

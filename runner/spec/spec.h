@@ -63,7 +63,12 @@ struct spec {
     struct limits limits; /* what was asked for; merged over the policy's by the plan */
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
-    enum net_mode network; /* NET_INVALID = the policy's */
+    enum net_mode network;            /* NET_INVALID = the policy's */
+    char *net_container;              /* owned; whose network it shares: a name or id; NULL */
+    char *net_name;                   /* owned; the named network that it is in; NULL */
+    struct net_access access;         /* beside the mode */
+    struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
+    size_t dns_count;
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
@@ -118,8 +123,15 @@ int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m,
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
-int spec_add_ulimit(struct spec *s, const char *text, struct err *err);  /* nofile=1024[:2048] */
-int spec_set_network(struct spec *s, const char *text, struct err *err); /* none */
+int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
+/* none, internet, container:NAME, or the name of a network */
+int spec_set_network(struct spec *s, const char *text, struct err *err);
+/* CIDR with or without ports: policy/net-rule.h */
+int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
+int spec_add_deny_net(struct spec *s, const char *text, struct err *err);
+int spec_add_host_port(struct spec *s, const char *text, struct err *err); /* 8080, 53/udp */
+int spec_add_dns(struct spec *s, const char *text, struct err *err);
+int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
 

@@ -66,7 +66,7 @@ static inline const char *plan_string(const struct plan *plan, uint32_t offset)
 
 /* Should: enter every namespace that the launcher's clone has not made. Needs no plan, which the
  * launcher is still making. */
-void setup_namespaces(void);
+void setup_namespaces(bool has_net);
 
 /*
  * Should: build the whole mount tree below the new root and make it the root; leave the inner PID 1

@@ -27,11 +27,13 @@ static void adopt_descriptors(void)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 }
 
-int main(void)
+/* An argument says that the net namespace is there already. */
+int main(int argc, char **argv)
 {
     static struct init init = {.inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
     sigset_t all;
 
+    (void)argv;
     default_signals();
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
@@ -43,7 +45,7 @@ int main(void)
 
     (void)umask(022); /* not that of whoever started rind */
     adopt_descriptors();
-    setup_namespaces();
+    setup_namespaces(argc > 1);
     plan_load(&init.plan);
     setup_mounts(&init);
     setup_lock(&init);

@@ -176,7 +176,7 @@ static int op_attach(struct builder *b, const struct plan_op *op)
     int r;
 
     r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
-    if (r == 0 && (op->flags & PLAN_STRICT))
+    if (r == 0 && (op->flags & PLAN_STRICT) && !(op->flags & PLAN_READY))
         r = adopt(&b->dev_device, fd);
     (void)close(fd);
     return r;
@@ -428,7 +428,7 @@ static void run_ops(struct init *init)
         (void)close(b.mask_file);
 }
 
-void setup_namespaces(void)
+void setup_namespaces(bool has_net)
 {
     init_stage(INIT_STAGE_PRIVATE);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -436,8 +436,9 @@ void setup_namespaces(void)
     /* We are in our cgroups: the namespace made now has them as its root. */
     if (unshare(CLONE_NEWCGROUP) < 0)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
-    /* They belong to the user namespace that we are in: the first one. */
-    if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+    /* They belong to the user namespace that we are in: the first one. The net namespace may have
+     * been there before us, or be another sandbox's. */
+    if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | (has_net ? 0 : CLONE_NEWNET)) < 0)
         init_fail(INIT_STAGE_NAMESPACES, 0, errno);
 }
 

@@ -66,7 +66,8 @@ enum plan_op_flags {
     PLAN_MAKE_DIR = 1 << 1,  /* make path a directory when missing, parents too */
     PLAN_MAKE_FILE = 1 << 2, /* make path an empty file when missing, parents too */
     PLAN_OPTIONAL = 1 << 3,
-    PLAN_OP_FLAGS_ALL = (1 << 4) - 1,
+    PLAN_READY = 1 << 4, /* of ATTACH: a file system with a type of its own, not /dev */
+    PLAN_OP_FLAGS_ALL = (1 << 5) - 1,
 };
 
 struct plan_op {

@@ -96,6 +96,11 @@ static inline int sys_pidfd_open(pid_t pid)
     return (int)sys_ret(syscall(SYS_pidfd_open, pid, 0));
 }
 
+static inline int sys_pidfd_getfd(int pidfd, int fd)
+{
+    return (int)sys_ret(syscall(SYS_pidfd_getfd, pidfd, fd, 0));
+}
+
 static inline int sys_pidfd_send_signal(int pidfd, int sig)
 {
     return (int)sys_ret(syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0));

@@ -13,6 +13,7 @@
 #include "tap.h"
 
 #define REST                                                                                       \
+    "\"allowNetworks\":[\"10.1.0.0/16:443/tcp\"],\"hostPorts\":[\"8080\"],"                        \
     "\"networks\":[\"none\"],\"bindPrefixes\":[\"/srv\",\"/data/x\"],\"readOnlyBindPrefixes\":"    \
     "[\"/usr\"],\"rootfsPrefixes\":[\"/roots\"],\"ulimits\":false,\"restart\":false"
 
@@ -34,6 +35,7 @@ static const struct {
     {"{" REST "}", -EINVAL, "c.json: policies: missing"},
     {"{\"policies\":[],\"more\":1," REST "}", -EINVAL, "c.json: more: unknown key"},
     {"{\"policies\":\"x\"," REST "}", -EINVAL, "c.json: policies: must be an array of strings, not a string"},
+    {"{\"policies\":[],\"shareNetworks\":1," REST "}", -EINVAL, "c.json: shareNetworks: must be true or false, not a number"},
     {"{\"policies\":[],\"limits\":{\"pids\":0}," REST "}", -ERANGE, "c.json: limits.pids: must be between 1 and 4194304"},
     {"{\"policies\":[],\"networks\":[\"host\"],\"bindPrefixes\":[],\"readOnlyBindPrefixes\":[],\"rootfsPrefixes\":[],\"ulimits\":false,\"restart\":false}",
      -EINVAL, "c.json: networks[0]: must be none or internet"},
@@ -54,6 +56,13 @@ static const struct {
     {"{\"policy\":\"mine\"}", "policy: \"mine\": the client policy does not allow it"},
     {"{\"network\":\"none\"}", NULL},
     {"{\"network\":\"internet\"}", "network: \"internet\": the client policy does not allow it"},
+    {"{\"network\":{\"deny\":[\"0.0.0.0/0\"]}}", NULL},
+    {"{\"network\":{\"allow\":[\"10.1.2.0/24:443/tcp\"],\"hostPorts\":[8080]}}", NULL},
+    {"{\"network\":{\"allow\":[\"10.1.2.3:443/tcp\",\"10.2.0.0/16:443/tcp\"]}}", "network.allow: \"10.2.0.0/16:443/tcp\": the client policy does not allow it"},
+    {"{\"network\":{\"allow\":[\"10.1.2.3:443\"]}}", "network.allow: \"10.1.2.3/32:443\": the client policy does not allow it"},
+    {"{\"network\":{\"hostPorts\":[\"8080/udp\"]}}", "network.hostPorts: \"8080/udp\": the client policy does not allow it"},
+    {"{\"network\":\"backend\"}", "network: the client policy allows no shared networks"},
+    {"{\"network\":\"container:a\"}", "network: the client policy allows no shared networks"},
     {"{\"rootfs\":\"/roots/a\"}", NULL},
     {"{\"rootfs\":\"/\"}", "rootfs: \"/\": the client policy allows no root file system from there"},
     {"{\"rootfs\":\"/srv\"}", "rootfs: \"/srv\": the client policy allows no root file system from there"},

@@ -345,6 +345,46 @@ TEST(values_arrive)
     CHECK_INT(p->limits.fanotify_marks, LIMIT_UNSET);
 }
 
+TEST(a_network_with_exceptions)
+{
+    static const struct {
+        const char *value, *msg;
+    } wrong[] = {
+        {"{}", "network.mode: missing"},
+        {"{\"mode\":\"host\"}", NULL},
+        {"{\"mode\":\"none\",\"allow\":[\"10.0.0.0/33\"]}", NULL},
+        {"{\"mode\":\"none\",\"deny\":[\"1.2.3.4\",\"10.0.0.1/8\"]}",
+         "network.deny[1]: \"10.0.0.1/8\": has bits set behind its prefix length"},
+        {"{\"mode\":\"none\",\"hostPorts\":[\"0\"]}", NULL},
+        {"{\"mode\":\"none\",\"more\":1}", "network.more: unknown key"},
+        {"7", NULL},
+    };
+    auto_ptr(policy_free) struct policy *p = NULL;
+    char text[NET_RULE_TEXT_MAX];
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct err err = ERR_NONE;
+
+        CHECK(parse_changed("network", wrong[i].value, &p, &err) < 0);
+        CHECK(strncmp(err.msg, "x.json: network", 15) == 0);
+        if (wrong[i].msg != NULL)
+            CHECK_STR(err.msg + 8, wrong[i].msg);
+    }
+    CHECK_INT(parse_changed("network",
+                            "{\"mode\":\"internet\",\"allow\":[\"10.0.0.0/8:53\"],\"deny\":["
+                            "\"fd00::/8\"],\"hostPorts\":[\"53/udp\"]}",
+                            &p, NULL),
+              0);
+    if (p == NULL)
+        return;
+    CHECK_INT(p->network, NET_INTERNET);
+    CHECK_INT(p->access.rule_count, 2);
+    net_rule_format(&p->access.rules[1], text);
+    CHECK_STR(text, "[fd00::]/8");
+    CHECK_INT(p->access.rules[1].deny, 1);
+    CHECK_INT(p->access.ports[0].port, 53);
+}
+
 TEST(limits_merge_by_what_is_set)
 {
     struct limits base = limits_unset(), over = limits_unset(), l;

@@ -369,7 +369,7 @@ TEST(records_that_lie)
     honest_begin(&b, "x", layers, 0);
     launch_put_number(&b, TAG_MAX, 1);
     CHECK_INT(launch_end(&b), 0);
-    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 20");
+    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 27");
     buf_done(&b);
 
     honest_begin(&b, "x", layers, 0);
@@ -477,6 +477,123 @@ TEST(building_too_much)
     launch_put(&b, TAG_FILTER, 0, big, sizeof(big));
     launch_put_string(&b, TAG_MASKED, "/a"); /* after a failure too */
     CHECK_INT(launch_end(&b), -E2BIG);
+}
+
+/* ---- networks ---- */
+
+TEST(a_network_round_trip)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct launch_request q;
+    struct net_rule rule;
+    const struct net_port port = {.port = 5556, .proto = NET_TCP};
+    struct net_addr dns = {.family = 4, .bytes = {9, 9, 9, 9}};
+    struct launch_host host = {.name = "host.docker.internal"};
+
+    CHECK_INT(net_rule_parse("10.0.0.0/8:80", true, &rule, NULL), 0);
+    honest_begin(&b, "x", layers, 0);
+    launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK | LAUNCH_NET_INTERNET);
+    launch_put(&b, TAG_NET_RULE, 0, &rule, sizeof(rule));
+    launch_put(&b, TAG_NET_PORT, 0, &port, sizeof(port));
+    launch_put(&b, TAG_NET_DNS, 0, &dns, sizeof(dns));
+    launch_put_string(&b, TAG_NET_NAME, "back");
+    launch_put_host(&b, &host);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_INT(launch_decode(b.data, b.len, &q, NULL), 0);
+    CHECK_INT(q.net_flags, LAUNCH_NET_LINK | LAUNCH_NET_INTERNET);
+    CHECK_INT(q.net_access.rule_count, 1);
+    CHECK(memcmp(&q.net_access.rules[0], &rule, sizeof(rule)) == 0);
+    CHECK_INT(q.net_access.ports[0].port, 5556);
+    CHECK_INT(q.net_dns_count, 1);
+    CHECK_STR(q.net_name, "back");
+    CHECK_STR(q.hosts[0].name, "host.docker.internal");
+    CHECK_INT(q.hosts[0].addr.family, 0);
+}
+
+TEST(networks_refused)
+{
+    static const struct net_rule bad_rules[] = {
+        {.family = 5, .prefix = 8},
+        {.family = 4, .prefix = 33},
+        {.family = 4, .prefix = 8, .bytes = {10, 1}},
+        {.family = 4, .prefix = 8, .bytes = {10}, .proto = 1},
+        {.family = 4, .prefix = 8, .bytes = {10}, .first = 9, .last = 8},
+        {.family = 4, .prefix = 8, .bytes = {10}, .deny = 2},
+        {.family = 6, .prefix = 128, .bytes = {[10] = 0xff, [11] = 0xff, [15] = 1}},
+    };
+    static const struct net_port bad_ports[] = {{.port = 0, .proto = NET_TCP},
+                                                {.port = 1, .proto = 0},
+                                                {.port = 1, .proto = NET_UDP, .reserved = 1}};
+    static const char *const names[] = {"", "A", "a b", "a/b", NULL};
+
+    for (size_t i = 0; i < sizeof(bad_rules) / sizeof(bad_rules[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+        honest_begin(&b, "x", layers, 0);
+        launch_put(&b, TAG_NET_RULE, 0, &bad_rules[i], sizeof(bad_rules[i]));
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EINVAL, "request: record net_rule: Invalid argument");
+    }
+    for (size_t i = 0; i < sizeof(bad_ports) / sizeof(bad_ports[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+        honest_begin(&b, "x", layers, 0);
+        launch_put(&b, TAG_NET_PORT, 0, &bad_ports[i], sizeof(bad_ports[i]));
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EINVAL, "request: record net_port: Invalid argument");
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct launch_host host = {.addr = {.family = 4}};
+        struct err err = ERR_NONE;
+
+        honest_begin(&b, "x", layers, 0);
+        (void)snprintf(host.name, sizeof(host.name), "%s", i == 1 ? "a\nb" : names[i]);
+        launch_put_host(&b, &host);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK(decode(&b, &err) < 0);
+    }
+}
+
+TEST(networks_that_make_no_sense)
+{
+    static const struct {
+        uint64_t flags;
+        const char *join, *name, *msg;
+    } rows[] = {
+        {LAUNCH_NET_INTERNET, NULL, NULL, "request: record net: Invalid argument"},
+        {4, NULL, NULL, "request: record net: Invalid argument"},
+        {LAUNCH_NET_LINK, "other", NULL, "request: both a network of its own and another's"},
+        {0, "other", "back", "request: both a network of its own and another's"},
+        {0, NULL, "back", "request: a named network, and no link"},
+        {0, "../x", NULL, "request: record net_join: Invalid argument"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+        honest_begin(&b, "x", layers, 0);
+        if (rows[i].flags != 0)
+            launch_put_number(&b, TAG_NET, rows[i].flags);
+        if (rows[i].join != NULL)
+            launch_put_string(&b, TAG_NET_JOIN, rows[i].join);
+        if (rows[i].name != NULL)
+            launch_put_string(&b, TAG_NET_NAME, rows[i].name);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EINVAL, rows[i].msg);
+    }
+}
+
+TEST(too_many_of_a_network)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    const struct net_rule rule = {.family = 4};
+
+    honest_begin(&b, "x", layers, 0);
+    for (int i = 0; i < NET_RULES_MAX + 1; i++)
+        launch_put(&b, TAG_NET_RULE, 0, &rule, sizeof(rule));
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -E2BIG, "request: record net_rule: Argument list too long");
 }
 
 TEST(kept_or_attached)

@@ -21,6 +21,14 @@ TEST(refused)
          "x.json: limits.maxSandboxes: must be between 1 and 100000", -ERANGE},
         {"{\"policiesDir\":\"policies\"}",
          "x.json: policiesDir: 'policies' is not an absolute path", -EINVAL},
+        {"{\"network\":{\"pool4\":[\"10.0.0.0/8\",\"10.0.0.0/24\"]}}",
+         "x.json: network.pool4[1]: \"10.0.0.0/24\": must have room for 8192 addresses: /19 or "
+         "shorter",
+         -ERANGE},
+        {"{\"network\":{\"pool6\":[\"10.0.0.0/8\"]}}",
+         "x.json: network.pool6[0]: \"10.0.0.0/8\": must be an IPv6 CIDR", -EINVAL},
+        {"{\"network\":{\"dns\":[\"localhost\"]}}",
+         "x.json: network.dns[0]: \"localhost\" is not an address", -EINVAL},
         {"{\"bindPrefixes\":[\"home\"]}", "x.json: bindPrefixes: 'home' is not an absolute path",
          -EINVAL},
     };

@@ -60,7 +60,20 @@ bool native_admit(struct http_request *req)
 
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
 {
-    return native_is_owner(req) ? 0 : client_check_spec(native_of(req)->config.clients, spec, err);
+    const struct sandbox *other;
+    int r;
+
+    if (native_is_owner(req))
+        return 0;
+    r = client_check_spec(native_of(req)->config.clients, spec, err);
+    if (r < 0 || spec->net_container == NULL)
+        return r;
+    /* Whose network is shared could have been made by somebody who may more. */
+    other = sandbox_find(native_supervisor(req), spec->net_container);
+    if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
+        return 0; /* there is no network to be shared */
+    r = client_check_spec(native_of(req)->config.clients, sandbox_spec(other), err);
+    return r < 0 ? err_wrap(err, r, "network: sandbox %s", sandbox_name(other)) : 0;
 }
 
 /* A broken one has no spec, and only its owner can tell what it was. */

@@ -1,0 +1,91 @@
+#include "core/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/paths.h"
+
+static int prepare(void *data, struct net_box *box, struct err *err)
+{
+    return net_prepare(data, box, err);
+}
+
+static int add(void *data, struct net_box *box, int ns_fd, struct err *err)
+{
+    return net_add(data, box, ns_fd, err);
+}
+
+static int forget(void *data, const struct net_box *box, struct err *err)
+{
+    return net_remove(data, box, err);
+}
+
+static int watch(void *data)
+{
+    return net_watch(data);
+}
+
+static int restore(void *data, const struct net_box *const *boxes, size_t count, struct err *err)
+{
+    struct err why = ERR_NONE;
+    int r = net_restore(data, boxes, count, &why);
+
+    if (r == 1)
+        log_warn("network",
+                 "somebody has removed the firewall table of rind: put back for %zu "
+                 "sandboxes",
+                 count);
+    else if (r < 0)
+        log_error("network", "the firewall table of rind is gone: %s", why.msg);
+    if (r < 0 && err != NULL)
+        *err = why;
+    return r;
+}
+
+static void said(const char *text)
+{
+    log_warn("network", "%s", text); /* something of the host's has been changed */
+}
+
+int network_open(struct network *n, const struct net_config *config, struct err *err)
+{
+    struct net_config own = *config;
+    int r;
+
+    *n = (struct network){.net = NULL, .lock_dir = FD_NONE};
+    /* The launcher makes it, too, when it is opened. */
+    n->lock_dir = open(CORE_IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (n->lock_dir < 0 && errno == ENOENT) {
+        (void)mkdir(CORE_STATE_DIR, 0700);
+        (void)mkdir(CORE_IDS_DIR, 0700);
+        n->lock_dir = open(CORE_IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (n->lock_dir < 0)
+        return err_errno(err, -errno, "directory %s", CORE_IDS_DIR);
+    own.lock_dir = n->lock_dir;
+    own.said = said;
+    r = net_new(&own, &n->net, err);
+    if (r < 0) {
+        network_close(n);
+        return r;
+    }
+    n->ops = (struct launch_net_ops){.data = n->net,
+                                     .prepare = prepare,
+                                     .add = add,
+                                     .remove = forget,
+                                     .watch = watch,
+                                     .restore = restore};
+    return 0;
+}
+
+void network_close(struct network *n)
+{
+    net_free(take(n->net));
+    if (n->lock_dir >= 0)
+        (void)close(take_fd(&n->lock_dir));
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+/* Puts net/ behind the launcher's table of network operations: only core/ knows both. */
+
+#include "launch/net-ops.h"
+#include "net/net.h"
+
+struct err;
+
+struct network {
+    struct net *net; /* owned */
+    int lock_dir;    /* owned */
+    struct launch_net_ops ops;
+};
+
+/* config's lock_dir is not looked at: it is the id registry's, which is the host's. The struct must
+ * stay where it is. */
+int network_open(struct network *n, const struct net_config *config, struct err *err);
+void network_close(struct network *n);

@@ -1,0 +1,29 @@
+#pragma once
+
+/*
+ * What the launcher needs done to the host's network. launch/ and net/ do not know each other:
+ * core/ fills this table with net/'s functions (core/network.h) and gives it to launcher_open.
+ * Without a table the launcher makes sandboxes with no network but their own loopback, and refuses
+ * others.
+ */
+
+#include <stddef.h>
+
+#include "policy/net-box.h"
+
+struct err;
+
+struct launch_net_ops {
+    void *data;
+    /* Derives the rest of box; makes nothing. */
+    int (*prepare)(void *data, struct net_box *box, struct err *err);
+    /* Makes it, up to the other end in the namespace ns_fd. Nothing is left on failure but what
+     * ends with that namespace. -ENOTRECOVERABLE: the process must end. */
+    int (*add)(void *data, struct net_box *box, int ns_fd, struct err *err);
+    /* Forgets it; what is gone already is no error. */
+    int (*remove)(void *data, const struct net_box *box, struct err *err);
+    /* A descriptor to be polled, or -1; and what to do when it is readable, with the boxes of all
+     * that live: others have changed the host's firewall. */
+    int (*watch)(void *data);
+    int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
+};

@@ -1,0 +1,382 @@
+#include "launch/network.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/net-ops.h"
+#include "launch/sandbox.h"
+#include "proto/plan.h"
+#include "proto/syscalls.h"
+
+static const char net_file[] = "net";
+
+enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */ };
+
+struct net_record {
+    uint32_t magic, size;
+    char owner[LAUNCH_ID_MAX + 1];
+    char hostname[LAUNCH_HOSTNAME_MAX + 1];
+    uint32_t has_box;
+    int32_t hosts_lease;
+    uint32_t host_count;
+    struct launch_host hosts[LAUNCH_HOSTS_MAX];
+    struct net_box box;
+};
+
+/* ---- the file ---- */
+
+static int save(const struct sandbox *s, struct err *err)
+{
+    auto_free struct net_record *rec = calloc(1, sizeof(*rec));
+    auto_close int fd = FD_NONE;
+    int r;
+
+    if (rec == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    rec->magic = NET_MAGIC;
+    rec->size = sizeof(*rec);
+    (void)memcpy(rec->owner, s->net_owner, sizeof(rec->owner));
+    (void)memcpy(rec->hostname, s->hostname, sizeof(rec->hostname));
+    rec->hosts_lease = s->hosts_lease;
+    rec->host_count = s->host_count;
+    (void)memcpy(rec->hosts, s->hosts, sizeof(rec->hosts));
+    rec->has_box = s->net != NULL;
+    if (s->net != NULL)
+        rec->box = *s->net;
+    fd = openat(s->dir_fd, net_file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    r = fd < 0 ? -errno : write_all(fd, rec, sizeof(*rec));
+    return r < 0 ? err_errno(err, r, "network: the sandbox's record") : 0;
+}
+
+/* Written by us, where nobody else writes: a cut one is what a crash left. */
+static bool load(int dir_fd, struct net_record *ret)
+{
+    auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0 || read(fd, ret, sizeof(*ret)) != (ssize_t)sizeof(*ret) || ret->magic != NET_MAGIC ||
+        ret->size != sizeof(*ret))
+        return false;
+    ret->owner[LAUNCH_ID_MAX] = ret->hostname[LAUNCH_HOSTNAME_MAX] = '\0';
+    return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
+}
+
+void network_load(struct sandbox *s)
+{
+    auto_free struct net_record *rec = malloc(sizeof(*rec));
+
+    if (rec == NULL || s->dir_fd < 0 || !load(s->dir_fd, rec))
+        return;
+    (void)memcpy(s->net_owner, rec->owner, sizeof(s->net_owner));
+    (void)memcpy(s->hostname, rec->hostname, sizeof(s->hostname));
+    s->hosts_lease = rec->hosts_lease;
+    s->host_count = rec->host_count;
+    (void)memcpy(s->hosts, rec->hosts, sizeof(s->hosts));
+    if (!rec->has_box)
+        return;
+    free(s->net);
+    s->net = malloc(sizeof(*s->net));
+    if (s->net != NULL)
+        *s->net = rec->box;
+}
+
+/* ---- whose ---- */
+
+struct sandbox *network_peer(struct launcher *l, const struct sandbox *s)
+{
+    for (struct sandbox *p = l->sandboxes; p != NULL; p = p->next)
+        if (p != s && strcmp(p->net_owner, s->net_owner) == 0 && !sandbox_ended(p))
+            return p;
+    return NULL;
+}
+
+static struct sandbox *live_sandbox(struct launcher *l, const char *id)
+{
+    struct sandbox *s = *launcher_find(l, id);
+
+    return s != NULL && !sandbox_ended(s) ? s : NULL;
+}
+
+/* Its own copy: the owner may be gone from the table before it. */
+static int share(struct sandbox *s, const struct sandbox *member, int *ret_pidfd, struct err *err)
+{
+    *ret_pidfd = member->pidfd;
+    if (member->net == NULL)
+        return 0;
+    s->net = malloc(sizeof(*s->net));
+    if (s->net == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    *s->net = *member->net;
+    return 0;
+}
+
+int network_choose(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+                   int *ret_pidfd, struct err *err)
+{
+    const struct sandbox *member;
+
+    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
+    if (q->net_join == NULL) {
+        /* Those that joined us have gone on without us: it is still ours. */
+        member = network_peer(l, s);
+        if (member != NULL && (q->net_flags & LAUNCH_NET_LINK) != 0)
+            network_load(s);
+    } else {
+        member = live_sandbox(l, q->net_join);
+        if (member == NULL)
+            return err_set(err, -EBUSY,
+                           "network: sandbox %s, whose network is to be joined, does not run",
+                           q->net_join);
+        (void)memcpy(s->net_owner, member->net_owner, sizeof(s->net_owner));
+        return share(s, member, ret_pidfd, err);
+    }
+    if (member != NULL)
+        *ret_pidfd = member->pidfd;
+    return 0;
+}
+
+/* ---- making ---- */
+
+/* A named network is one of this state directory: two daemons do not share them. */
+static uint32_t group_of(const struct launcher *l, const char *name)
+{
+    const char *const parts[] = {l->state_dir, "\n", name};
+    uint32_t h = 0x811c9dc5u;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (const char *p = parts[i]; *p != '\0'; p++)
+            h = (h ^ (unsigned char)*p) * 0x01000193u;
+    return h != NET_GROUP_NONE ? h : 1;
+}
+
+static struct net_box *box_of(const struct launcher *l, const struct sandbox *s,
+                              const struct launch_request *q)
+{
+    struct net_box *box = calloc(1, sizeof(*box));
+
+    if (box == NULL)
+        return NULL;
+    box->slot = (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
+    box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
+    box->access = q->net_access;
+    box->dns_count = (uint32_t)q->net_dns_count;
+    (void)memcpy(box->dns, q->net_dns, sizeof(box->dns));
+    if (q->net_name != NULL)
+        box->group = group_of(l, q->net_name);
+    return box;
+}
+
+static int make_link(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    auto_close int ns = FD_NONE;
+    char path[64];
+    int r;
+
+    r = l->net->prepare(l->net->data, s->net, err);
+    if (r == 0)
+        r = save(s, err); /* first: what is made is then known to whoever sweeps */
+    if (r < 0)
+        return r;
+    /* Our child, which nobody has waited for: its pid is nobody else's. */
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)s->pid);
+    ns = open(path, O_RDONLY | O_CLOEXEC);
+    if (ns < 0)
+        return err_errno(err, -errno, "network: the sandbox's namespace");
+    r = l->net->add(l->net->data, s->net, ns, err);
+    s->net_made = r == 0;
+    return r == 0 ? save(s, err) : r;
+}
+
+int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+                 struct err *err)
+{
+    (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
+    s->host_count = (uint32_t)q->host_count;
+    (void)memcpy(s->hosts, q->hosts, sizeof(s->hosts));
+    if (q->net_join != NULL || s->net != NULL)
+        return save(s, err);
+    if ((q->net_flags & LAUNCH_NET_LINK) == 0)
+        return 0;
+    if (l->net == NULL)
+        return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
+    s->net = box_of(l, s, q);
+    if (s->net == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    return make_link(l, s, err);
+}
+
+/* ---- the end ---- */
+
+/* The owner's record is in the owner's directory, whoever leaves last. */
+static int forget(struct launcher *l, const char *owner, struct err *err)
+{
+    auto_free struct net_record *rec = malloc(sizeof(*rec));
+    auto_close int dir =
+        openat(l->sandboxes_fd, owner, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = 0;
+
+    if (rec == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    if (dir < 0 || !load(dir, rec))
+        return 0;
+    if (rec->has_box && l->net != NULL)
+        r = l->net->remove(l->net->data, &rec->box, err);
+    if (r == 0)
+        (void)unlinkat(dir, net_file, 0);
+    return r;
+}
+
+int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
+{
+    uint32_t group = s->net != NULL ? s->net->group : NET_GROUP_NONE;
+    int r = 0;
+
+    if (s->net_owner[0] == '\0')
+        return 0;
+    if (strcmp(s->net_owner, s->id) != 0 && s->dir_fd >= 0)
+        (void)unlinkat(s->dir_fd, net_file, 0);
+    if (network_peer(l, s) == NULL)
+        r = forget(l, s->net_owner, err);
+    s->net_owner[0] = '\0';
+    if (group != NET_GROUP_NONE)
+        network_tell_group(l, group);
+    return r;
+}
+
+/* ---- others ---- */
+
+int network_watch(const struct launcher *l)
+{
+    return l->net != NULL && l->net->watch != NULL ? l->net->watch(l->net->data) : FD_NONE;
+}
+
+static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t slot)
+{
+    for (size_t i = 0; i < count; i++)
+        if (boxes[i]->slot == slot)
+            return true;
+    return false;
+}
+
+/* Every network that lives, once. */
+void network_watched(struct launcher *l)
+{
+    const struct net_box **boxes;
+    size_t count = 0;
+
+    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->next)
+        count++;
+    boxes = calloc(count + 1, sizeof(*boxes));
+    count = 0;
+    for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->next)
+        if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))
+            boxes[count++] = s->net;
+    if (boxes != NULL)
+        (void)l->net->restore(l->net->data, boxes, count, NULL); /* core/ tells of it */
+    free(boxes);
+}
+
+/* ---- files ---- */
+
+static void put_host(struct buf *b, const struct net_addr *a, const char *name)
+{
+    char text[NET_ADDR_TEXT_MAX];
+
+    net_addr_format(a, text);
+    (void)buf_printf(b, "%s\t%s\n", text, name);
+}
+
+void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret)
+{
+    const struct net_box *box = s->net;
+
+    (void)buf_append_str(ret, "127.0.0.1\tlocalhost\n"
+                              "::1\tlocalhost ip6-localhost ip6-loopback\n");
+    if (box == NULL) {
+        (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
+        return;
+    }
+    put_host(ret, &box->box4, s->hostname);
+    if (box->access.port_count > 0)
+        put_host(ret, &box->gateway4, "host.rind.internal");
+    for (uint32_t i = 0; i < s->host_count; i++)
+        put_host(ret, s->hosts[i].addr.family != 0 ? &s->hosts[i].addr : &box->gateway4,
+                 s->hosts[i].name);
+    for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
+         p = p->next)
+        if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
+            p->net->slot != box->slot)
+            put_host(ret, &p->net->box4, p->hostname);
+}
+
+void network_resolv(const struct sandbox *s, struct buf *ret)
+{
+    const struct net_box *box = s->net;
+
+    if (box == NULL) {
+        (void)buf_append_str(ret, "# no network\n");
+        return;
+    }
+    for (uint32_t i = 0; i < box->dns_count; i++) {
+        char text[NET_ADDR_TEXT_MAX];
+
+        net_addr_format(&box->dns[i], text);
+        (void)buf_printf(ret, "nameserver %s\n", text);
+    }
+    (void)buf_append_str(ret, box->search);
+}
+
+/* In place, because the sandbox has the file itself and not its name. */
+static void rewrite(const struct launcher *l, const struct sandbox *s)
+{
+    auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
+
+    if (s->hosts_fd < 0)
+        return;
+    network_hosts(l, s, &text);
+    if (text.len > 0 && pwrite(s->hosts_fd, text.data, text.len, 0) == (ssize_t)text.len)
+        (void)!ftruncate(s->hosts_fd, (off_t)text.len);
+}
+
+int network_lease_hosts(struct sandbox *s, int number, struct err *err)
+{
+    s->hosts_lease = number;
+    return save(s, err);
+}
+
+/* What init hands out may be anything that it has: only a file in memory is written to, which can
+ * neither block us nor be anybody else's. */
+void network_reopen_hosts(struct launcher *l, struct sandbox *s)
+{
+    auto_close int fd = FD_NONE;
+    struct statfs fs;
+    struct stat st;
+
+    if (s->net == NULL || s->net->group == NET_GROUP_NONE || s->hosts_lease <= PLAN_FD)
+        return;
+    fd = sys_pidfd_getfd(s->pidfd, s->hosts_lease);
+    if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || !S_ISREG(st.st_mode) ||
+        fs.f_type != TMPFS_MAGIC || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+        return;
+    if (s->hosts_fd >= 0)
+        (void)close(s->hosts_fd);
+    s->hosts_fd = take_fd(&fd);
+    network_tell_group(l, s->net->group);
+}
+
+void network_tell_group(struct launcher *l, uint32_t group)
+{
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->next) {
+        if (s->net != NULL && s->net->group == group)
+            rewrite(l, s);
+    }
+}

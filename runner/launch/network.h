@@ -1,0 +1,48 @@
+#pragma once
+
+/*
+ * The network of a sandbox from the launcher's side: whose it is, when it is made, and when it is
+ * forgotten. Private to launch/.
+ *
+ * A network belongs to the sandbox that it was made for (its owner), and lives as long as the net
+ * namespace: until the last of its members, the owner and those that joined it, has ended. The file
+ * sandboxes/<id>/net says so, so that who comes after a crash can account for it.
+ */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "policy/net-box.h"
+
+struct err;
+struct launch_request;
+struct launcher;
+struct sandbox;
+
+/* Before init is cloned. *ret_pidfd: a process whose net namespace the new sandbox gets, borrowed,
+ * or FD_NONE for one of its own. -EBUSY: whom it would join does not run. */
+int network_choose(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+                   int *ret_pidfd, struct err *err);
+/* While init waits: makes the network, or joins it, and writes the file. */
+int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
+                 struct err *err);
+/* A member has ended, or a start has failed: forgets the network when it was the last one. */
+int network_leave(struct launcher *l, struct sandbox *s, struct err *err);
+/* Another live member, or NULL. */
+struct sandbox *network_peer(struct launcher *l, const struct sandbox *s);
+/* What the file says, for a sandbox that was not started by this launcher. */
+void network_load(struct sandbox *s);
+
+/* To be polled beside requests, or -1; and what is to be done when it is readable. */
+int network_watch(const struct launcher *l);
+void network_watched(struct launcher *l);
+
+/* The number that init has the hosts file at, for the next launcher; and getting it from there. */
+int network_lease_hosts(struct sandbox *s, int number, struct err *err);
+void network_reopen_hosts(struct launcher *l, struct sandbox *s);
+
+/* The texts of the sandbox's own files. */
+void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret);
+void network_resolv(const struct sandbox *s, struct buf *ret);
+/* Members of a named network have changed: writes every member's hosts file again. */
+void network_tell_group(struct launcher *l, uint32_t group);

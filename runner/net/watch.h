@@ -1,0 +1,27 @@
+#pragma once
+
+/*
+ * What others do to the host's firewall: that they have taken our table away, which opens what it
+ * closes, and that they drop what it lets through.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct nlmsghdr;
+
+/* A socket that becomes readable when something of the ruleset of this namespace has changed. */
+int watch_open(void);
+/* Reads what has come. Whether our table may have been deleted. */
+bool watch_read(int fd);
+/* Whether a message tells that a table of this name is gone. Pure. */
+bool watch_is_deletion(const struct nlmsghdr *h, const char *table);
+
+enum { WATCH_TEXT_MAX = 128 };
+/* The first chain of somebody else's that drops forwarded packets which no rule of its accepts:
+ * 1 and its name, 0, or a negative errno. */
+int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err);
+/* One chain's message, pure: whether it is such a chain, and its name. */
+bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX]);

@@ -1,0 +1,119 @@
+/* The network of a spec: options' texts and the JSON of the same. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/strtab.h"
+#include "policy/tables.h"
+#include "spec/parse.h"
+#include "spec/spec.h"
+
+static const char words[] = "must be none, internet, container:NAME, or the name of a network";
+
+static int replace(char **member, const char *text, struct err *err)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL)
+        return err_errno(err, -ENOMEM, "network");
+    free(*member);
+    *member = copy;
+    return 0;
+}
+
+static bool is_name(const char *text)
+{
+    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t len = strlen(text);
+
+    return len > 0 && len <= SPEC_NAME_MAX && strspn(text, accepted) == len &&
+           strchr("_.-", text[0]) == NULL;
+}
+
+/* Words that mean something elsewhere must not become names by accident. */
+static int check_reserved(const char *text, struct err *err)
+{
+    if (strcmp(text, "host") == 0)
+        return err_set(err, -EPERM, "network \"host\": no sandbox has the host's network");
+    if (strcmp(text, "bridge") == 0 || strcmp(text, "default") == 0)
+        return err_set(err, -EINVAL, "network \"%s\": %s; what others call so is internet here",
+                       text, words);
+    return 0;
+}
+
+int spec_set_network(struct spec *s, const char *text, struct err *err)
+{
+    static const char container[] = "container:";
+    int mode = strtab_value(net_mode_names, text), r;
+
+    if (mode >= 0) {
+        s->network = (enum net_mode)mode;
+        return 0;
+    }
+    if (strncmp(text, container, sizeof(container) - 1) == 0) {
+        const char *name = text + sizeof(container) - 1;
+
+        if (!is_name(name))
+            return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
+        return replace(&s->net_container, name, err);
+    }
+    r = check_reserved(text, err);
+    if (r < 0)
+        return r;
+    if (!is_name(text))
+        return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
+    return replace(&s->net_name, text, err);
+}
+
+int spec_add_allow_net(struct spec *s, const char *text, struct err *err)
+{
+    int r = net_access_add_rule(&s->access, text, false, err);
+
+    return r < 0 ? err_wrap(err, r, "allow-net") : 0;
+}
+
+int spec_add_deny_net(struct spec *s, const char *text, struct err *err)
+{
+    int r = net_access_add_rule(&s->access, text, true, err);
+
+    return r < 0 ? err_wrap(err, r, "deny-net") : 0;
+}
+
+int spec_add_host_port(struct spec *s, const char *text, struct err *err)
+{
+    int r = net_access_add_port(&s->access, text, err);
+
+    return r < 0 ? err_wrap(err, r, "host-port") : 0;
+}
+
+int spec_add_dns(struct spec *s, const char *text, struct err *err)
+{
+    struct net_addr a;
+
+    if (net_addr_parse(text, &a) < 0 || !net_addr_ok(&a))
+        return err_set(err, -EINVAL, "dns \"%.*s\": must be an IPv4 or IPv6 address", QUOTE_MAX,
+                       text);
+    if (s->dns_count == NET_DNS_MAX)
+        return err_set(err, -E2BIG, "dns \"%.*s\": more than %d name servers", QUOTE_MAX, text,
+                       NET_DNS_MAX);
+    s->dns[s->dns_count++] = a;
+    return 0;
+}
+
+int spec_validate_network(const struct spec *s, struct err *err)
+{
+    if (s->net_container == NULL)
+        return 0;
+    if (s->network != NET_INVALID || s->net_name != NULL || s->access.rule_count > 0 ||
+        s->access.port_count > 0 || s->dns_count > 0)
+        return err_set(err, -EINVAL,
+                       "network \"container:%s\": has all of the other's network, and nothing "
+                       "beside it",
+                       s->net_container);
+    if (s->hostname != NULL)
+        return err_set(err, -EINVAL,
+                       "hostname: a sandbox in the network of another has the other's");
+    return 0;
+}
