@@ -53,6 +53,7 @@ extern const struct route *const native_tables[];
 extern const struct route native_sandbox_routes[]; /* sandboxes.c, sandbox-verbs.c */
 extern const struct route native_system_routes[];  /* system.c: version, health, doctor, openapi */
 extern const struct route native_file_routes[];    /* files.c and file-*.c */
+extern const struct route native_port_routes[];    /* ports.c */
 extern const struct route native_event_routes[];   /* events.c */
 extern const struct route native_exec_routes[];    /* exec.c */
 extern const struct route native_process_routes[]; /* process.c */
