@@ -230,6 +230,7 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
     s->launching = false;
     if (r == 0) {
         s->frozen = reply->frozen != 0;
+        s->net = reply->net;
         r = listen_to_init(s, fds);
     }
     if (!s->adopting || r == -ECANCELED || r == -EPIPE)

@@ -414,7 +414,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    (void)reply;
+    if (reply != NULL && r == 0)
+        s->net = reply->net;
     s->launching = false;
     if (r == 0 && (s->state == SANDBOX_REMOVING || s->sup->stopping)) {
         sandbox_end_init(s); /* it is to go all the same */
@@ -879,5 +880,7 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
                                   .timed_out = s->timed_out,
                                   .pid = s->main != NULL ? exec_pid(s->main) : 0,
                                   .restarts = s->restarts,
-                                  .error = s->error};
+                                  .error = s->error,
+                                  .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net
+                                                                                       : NULL};
 }

@@ -113,6 +113,7 @@ struct sandbox_facts {
     bool timed_out; /* the last run was ended by the hard timeout */
     pid_t pid;      /* of the main process, on the host; 0 */
     unsigned restarts;
-    const char *error; /* why the last start failed, or "" */
+    const char *error;           /* why the last start failed, or "" */
+    const struct net_place *net; /* NULL: it has no addresses, or does not run */
 };
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);

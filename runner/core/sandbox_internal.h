@@ -12,6 +12,7 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "launch/request.h"
+#include "policy/net-box.h"
 
 enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
@@ -77,7 +78,8 @@ struct sandbox {
     bool user_stopped; /* a client asked: restart policies leave it alone */
     bool unknown;      /* broken: its init, if there is one, was never taken up */
     unsigned restarts, failures_in_row;
-    int start_failure; /* negative errno of a start, until it is stopped; error says why */
+    int start_failure;    /* negative errno of a start, until it is stopped; error says why */
+    struct net_place net; /* while an init runs */
     bool has_exit;
     int exit_code;
     bool oom_killed, timed_out;

@@ -699,8 +699,11 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     l->sandboxes = st.s;
     if (st.s->net != NULL && st.s->net->group != NET_GROUP_NONE)
         network_tell_group(l, st.s->net->group);
-    *ret = (struct launch_result){
-        .pidfd = pidfd, .control = st.ends.control, .pid = st.s->pid, .base = st.s->ids.base};
+    *ret = (struct launch_result){.pidfd = pidfd,
+                                  .control = st.ends.control,
+                                  .pid = st.s->pid,
+                                  .base = st.s->ids.base,
+                                  .net = network_place(st.s)};
     return 0;
 }
 

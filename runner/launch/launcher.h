@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "policy/net-box.h"
+
 struct err;
 struct launcher;
 struct launch_net_ops;
@@ -36,6 +38,7 @@ struct launch_result {
     int control; /* owned; SEQPACKET to init, which is ready */
     pid_t pid;   /* of init, on the host */
     uid_t base;  /* the host's id of the sandbox's uid 0 */
+    struct net_place net;
 };
 
 int launcher_open(const struct launcher_config *config, struct launcher **ret, struct err *err);
@@ -120,6 +123,7 @@ struct launch_reply {
     int frozen; /* LAUNCH_ADOPT: whether its processes are paused */
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
+    struct net_place net;                                     /* LAUNCH_START, LAUNCH_ADOPT */
     char message[480];                                        /* NUL-terminated */
 };
 int launcher_serve(struct launcher *l, int sock, struct err *err);

@@ -152,8 +152,11 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
     pidfd = fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3);
     if (pidfd < 0)
         return err_errno(err, -errno, "sandbox %s", s->id);
-    *ret = (struct launch_result){
-        .pidfd = take_fd(&pidfd), .control = take_fd(&control), .pid = s->pid, .base = s->ids.base};
+    *ret = (struct launch_result){.pidfd = take_fd(&pidfd),
+                                  .control = take_fd(&control),
+                                  .pid = s->pid,
+                                  .base = s->ids.base,
+                                  .net = network_place(s)};
     return 0;
 }
 

@@ -252,6 +252,21 @@ int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
     return r;
 }
 
+struct net_place network_place(const struct sandbox *s)
+{
+    struct net_place p = {.box4 = {.family = 0}};
+
+    if (s->net == NULL)
+        return p;
+    p.gateway4 = s->net->gateway4;
+    p.box4 = s->net->box4;
+    if (s->net->route6) {
+        p.gateway6 = s->net->gateway6;
+        p.box6 = s->net->box6;
+    }
+    return p;
+}
+
 /* ---- others ---- */
 
 int network_watch(const struct launcher *l)

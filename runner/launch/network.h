@@ -33,6 +33,9 @@ struct sandbox *network_peer(struct launcher *l, const struct sandbox *s);
 /* What the file says, for a sandbox that was not started by this launcher. */
 void network_load(struct sandbox *s);
 
+/* Where it is. */
+struct net_place network_place(const struct sandbox *s);
+
 /* To be polled beside requests, or -1; and what is to be done when it is readable. */
 int network_watch(const struct launcher *l);
 void network_watched(struct launcher *l);

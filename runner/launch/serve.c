@@ -108,6 +108,7 @@ static void take_result(struct answer *a, const struct launch_result *res)
 {
     a->reply.pid = res->pid;
     a->reply.base = res->base;
+    a->reply.net = res->net;
     a->fds[a->fd_count++] = res->pidfd;
     a->fds[a->fd_count++] = res->control;
 }

@@ -14,6 +14,11 @@ enum {
     NET_GROUP_NONE = 0,
 };
 
+/* Where it is, for who wants to show it. Family 0: it has none. */
+struct net_place {
+    struct net_addr gateway4, box4, gateway6, box6;
+};
+
 struct net_box {
     /* asked for */
     uint32_t slot;  /* one of its kind on this host */

@@ -4,6 +4,7 @@
 
 #include "api/native/common.h"
 #include "core/sandbox.h"
+#include "policy/net-box.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -28,6 +29,29 @@ static json_t *number_or_null(int64_t n, bool is)
     return is ? json_integer(n) : json_null();
 }
 
+static void put_address(json_t *object, const char *key, const struct net_addr *a)
+{
+    char text[NET_ADDR_TEXT_MAX];
+
+    if (a->family == 0)
+        return;
+    net_addr_format(a, text);
+    (void)json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *addresses(const struct net_place *p)
+{
+    json_t *object = p != NULL ? json_object() : json_null();
+
+    if (p == NULL || object == NULL)
+        return object;
+    put_address(object, "ipv4", &p->box4);
+    put_address(object, "ipv4Gateway", &p->gateway4);
+    put_address(object, "ipv6", &p->box6);
+    put_address(object, "ipv6Gateway", &p->gateway6);
+    return object;
+}
+
 json_t *sandbox_encode(const struct sandbox *s, bool whole)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -36,13 +60,13 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
 
     sandbox_get_facts(s, &f);
     root = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o}", "id", sandbox_id(s), "name",
-        sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)), "createdAt",
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "id", sandbox_id(s),
+        "name", sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)), "createdAt",
         native_time(f.created_ms), "startedAt", native_time(f.started_ms), "finishedAt",
         native_time(f.finished_ms), "exitCode", number_or_null(f.exit_code, f.exit_code >= 0),
         "oomKilled", f.oom_killed, "pid", number_or_null(f.pid, f.pid > 0), "restarts",
         (json_int_t)f.restarts, "error", f.error[0] != '\0' ? json_string(f.error) : json_null(),
-        "labels", labels(spec));
+        "addresses", addresses(f.net), "labels", labels(spec));
     if (root == NULL || !whole || spec == NULL)
         return root;
     if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {
