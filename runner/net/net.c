@@ -105,6 +105,8 @@ static bool is_ours(const struct route *r)
 {
     char name[IF_NAMESIZE];
 
+    if (r->ours)
+        return true;
     if (r->to.prefix < (r->to.family == 4 ? 31 : 127) || r->oif == 0)
         return false;
     return if_indextoname((unsigned)r->oif, name) != NULL &&
@@ -420,6 +422,72 @@ static void forward_off(const struct net *n, const struct guards *g)
                 say(n, g->names[i], "off", families[f]);
 }
 
+/* ---- black holes ---- */
+
+/*
+ * What comes for a sandbox that has just ended, such as a reply to the last thing that it asked,
+ * finds no link any more: it ends here, and does not go out by the host's default route.
+ */
+static int put_hole(struct net *n, uint16_t type, uint16_t flags, const struct net_rule *pool)
+{
+    const bool v4 = pool->family == 4;
+    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
+                            .rtm_dst_len = pool->prefix,
+                            .rtm_table = RT_TABLE_MAIN,
+                            .rtm_protocol = ROUTE_PROTOCOL,
+                            .rtm_scope = RT_SCOPE_UNIVERSE,
+                            .rtm_type = RTN_BLACKHOLE};
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, type, flags | NLM_F_ACK, &m, sizeof(m));
+    nl_put(&q, RTA_DST, pool->bytes, v4 ? 4 : 16);
+    r = nlreq_send(&q, n->route, NULL, NULL, NULL, NULL);
+    return r == -EEXIST || r == -ESRCH ? 0 : r;
+}
+
+static int make_holes(struct net *n, const struct net_box *box, struct err *err)
+{
+    int r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
+
+    if (r == 0 && box->route6)
+        r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
+    return r < 0 ? err_errno(err, r, "network: black hole for ended sandboxes") : 0;
+}
+
+struct holes {
+    struct net_rule list[POOLS_MAX];
+    unsigned count;
+};
+
+static int on_hole(const struct nlmsghdr *h, void *data)
+{
+    struct holes *holes = data;
+    struct route route;
+    int r = route_parse(h, &route);
+
+    if (r > 0 && route.ours && holes->count < POOLS_MAX)
+        holes->list[holes->count++] = route.to;
+    return r < 0 ? r : 0;
+}
+
+static void fill_holes(struct net *n)
+{
+    struct holes holes = {.count = 0};
+
+    for (int family = 4; family <= 6; family += 2) {
+        const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6)};
+        auto_nlreq struct nlreq q;
+
+        nlreq_init(&q);
+        nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
+        (void)nlreq_send(&q, n->route, on_hole, &holes, NULL, NULL);
+    }
+    for (unsigned i = 0; i < holes.count; i++)
+        (void)put_hole(n, RTM_DELROUTE, 0, &holes.list[i]);
+}
+
 /* ---- adding and removing ---- */
 
 /* A routing socket inside. The process is there for two system calls. */
@@ -449,7 +517,9 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 
     if (inside < 0)
         return inside;
-    r = link_add(n->route, inside, ns_fd, &link, &index, err);
+    r = make_holes(n, box, err);
+    if (r == 0)
+        r = link_add(n->route, inside, ns_fd, &link, &index, err);
     if (r == 0)
         r = forward_all_of(n, box, err);
     if (r < 0)
@@ -472,8 +542,10 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
         return 0;
     (void)ruleset_each_guard(n->nft, on_guard, &g, NULL);
     gone = ruleset_remove_empty(n->nft, err);
-    if (gone == 1)
+    if (gone == 1) {
         forward_off(n, &g);
+        fill_holes(n);
+    }
     return gone < 0 ? gone : 0;
 }
 

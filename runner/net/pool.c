@@ -96,6 +96,7 @@ int route_parse(const struct nlmsghdr *h, struct route *ret)
     r.to.prefix = m.rtm_dst_len;
     if (!take_attrs(h, &r))
         return -EBADMSG;
+    r.ours = m.rtm_protocol == ROUTE_PROTOCOL && m.rtm_type == RTN_BLACKHOLE;
     r.configured =
         (m.rtm_flags & RTM_F_CLONED) == 0 && m.rtm_type != RTN_MULTICAST && !is_everywhere(&r.to);
     *ret = r;

@@ -21,6 +21,7 @@ enum {
     POOL_PREFIX6 = 115, /* as many */
     POOLS_MAX = 8,
     ROUTES_TEXT_MAX = 200,
+    ROUTE_PROTOCOL = 114, /* marks routes of ours; nobody else's in rt_protos(5) */
 };
 
 /* CIDRs, NULL-terminated, in the order in which they are tried. */
@@ -38,6 +39,7 @@ struct net_addr pool_address(const struct net_rule *pool, uint32_t n);
 struct route {
     struct net_rule to; /* prefix 0: the default route */
     int oif;
+    bool ours;       /* a pool's black hole, see net.c */
     bool configured; /* no answer to a question, and not a route that every interface has */
 };
 /* One RTM_NEWROUTE, pure: 1 and *ret, 0 when it is something else, -EBADMSG. */

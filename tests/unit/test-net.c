@@ -259,7 +259,7 @@ TEST(routes_of_the_host)
     net_rule_format(&r.to, text);
     CHECK_STR(text, "10.1.0.0/16");
     CHECK_INT(r.oif, 7);
-    CHECK(r.configured);
+    CHECK(r.configured && !r.ours);
     nlmsg_hdr(m)->nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)) - 1;
     CHECK_INT(route_parse(nlmsg_hdr(m), &r), -EBADMSG);
     nlmsg_free(m);
