@@ -1,0 +1,456 @@
+#include "gateway/relay.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+
+enum {
+    COPY_SIZE = 64 << 10,  /* one read; what a new pipe holds for certain */
+    BULK_FROM = 32 << 10,  /* a read of this size says that there is much: splice from now on */
+    SPLICE_SIZE = 1 << 20, /* asked of one splice; the pipe decides */
+    TURN_BYTES = 4 << 20,  /* moved in a direction before others get their turn */
+    PIPES_KEPT = 64,       /* empty pipes that are kept for the next */
+};
+
+struct pipe_pair {
+    int fds[2]; /* read, write */
+    struct pipe_pair *next;
+};
+
+struct relay_hub {
+    struct poller *poller; /* borrowed */
+    struct relay_config config;
+    struct relay *first;
+    unsigned count, pipes; /* pipes: in use */
+    struct pipe_pair *spare;
+    unsigned spare_count;
+    char scratch[COPY_SIZE];
+};
+
+/* One of the two sockets. */
+struct side {
+    struct watch watch; /* first */
+    struct relay *relay;
+    int fd; /* owned */
+    bool readable, writable;
+    bool eof;  /* all of its input has been read */
+    bool shut; /* its output has been shut */
+    /* What was read of it and did not fit into the other one. */
+    struct pipe_pair *pipe; /* owned; NULL when nothing is held */
+    size_t held;
+    bool bulk;
+    uint64_t sent;
+};
+
+struct relay {
+    struct relay_hub *hub;
+    struct relay *next, **link;
+    struct side sides[2];
+    struct deadline idle;
+    relay_fn *on_end;
+    void *data;
+};
+
+/* ---- pipes ---- */
+
+static struct pipe_pair *pipe_make(void)
+{
+    struct pipe_pair *p = malloc(sizeof(*p));
+
+    if (p == NULL)
+        return NULL;
+    if (pipe2(p->fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        free(p);
+        return NULL;
+    }
+    /* Who has many pipes gets small ones (pipe-user-pages-soft): a whole read must fit. */
+    if (fcntl(p->fds[1], F_GETPIPE_SZ) < COPY_SIZE) {
+        (void)close(p->fds[0]);
+        (void)close(p->fds[1]);
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void pipe_free(struct pipe_pair *p)
+{
+    (void)close(p->fds[0]);
+    (void)close(p->fds[1]);
+    free(p);
+}
+
+/* Whether the next pipe_take works for certain. */
+static bool pipe_ready(struct relay_hub *hub)
+{
+    if (hub->pipes >= hub->config.pipes)
+        return false;
+    if (hub->spare == NULL && (hub->spare = pipe_make()) != NULL) {
+        hub->spare->next = NULL;
+        hub->spare_count = 1;
+    }
+    return hub->spare != NULL;
+}
+
+static struct pipe_pair *pipe_take(struct relay_hub *hub)
+{
+    struct pipe_pair *p = hub->spare;
+
+    hub->spare = p->next;
+    hub->spare_count--;
+    hub->pipes++;
+    return p;
+}
+
+/* An empty one goes to the next who needs one. */
+static void pipe_give(struct relay_hub *hub, struct pipe_pair *p, bool empty)
+{
+    if (p == NULL)
+        return;
+    hub->pipes--;
+    if (!empty || hub->spare_count >= PIPES_KEPT) {
+        pipe_free(p);
+        return;
+    }
+    p->next = hub->spare;
+    hub->spare = p;
+    hub->spare_count++;
+}
+
+/* ---- the end ---- */
+
+static void reset_on_close(int fd)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+static void end(struct relay *r, enum relay_end how)
+{
+    struct relay_result result = {.end = how};
+    relay_fn *on_end = r->on_end;
+    void *data = r->data;
+
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &r->sides[i];
+
+        result.bytes[i] = s->sent;
+        watch_remove(&s->watch);
+        pipe_give(r->hub, take(s->pipe), s->held == 0);
+        if (how != RELAY_FINISHED)
+            reset_on_close(s->fd);
+        (void)close(take_fd(&s->fd));
+    }
+    deadline_clear(&r->idle);
+    *r->link = r->next;
+    if (r->next != NULL)
+        r->next->link = r->link;
+    r->hub->count--;
+    free(r);
+    if (on_end != NULL)
+        on_end(data, &result);
+}
+
+void relay_stop(struct relay *r)
+{
+    end(r, RELAY_CLOSED);
+}
+
+static void on_idle(struct deadline *d)
+{
+    end((struct relay *)(void *)((char *)d - offsetof(struct relay, idle)), RELAY_IDLE);
+}
+
+/* ---- moving ---- */
+
+/*
+ * One step of the direction from s to t. Bytes moved (1 for something else that changed), 0 when
+ * there is nothing to do until an event comes, or a negative errno: one of the two has been reset.
+ */
+
+/* EAGAIN is not an error; everything else is the end of the connection. */
+static ssize_t blocked(bool *ready)
+{
+    if (errno == EINTR)
+        return 1;
+    if (errno != EAGAIN)
+        return -errno;
+    *ready = false;
+    return 0;
+}
+
+static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
+{
+    ssize_t n;
+
+    if (!t->writable)
+        return 0;
+    n = splice(s->pipe->fds[0], NULL, t->fd, NULL, s->held, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        return n == 0 ? -EPIPE : blocked(&t->writable);
+    s->held -= (size_t)n;
+    s->sent += (uint64_t)n;
+    if (s->held == 0 && !s->bulk)
+        pipe_give(hub, take(s->pipe), true);
+    return n;
+}
+
+static ssize_t step_end(struct side *s, struct side *t)
+{
+    (void)s;
+    if (t->shut)
+        return 0;
+    t->shut = true;
+    (void)shutdown(t->fd, SHUT_WR); /* ENOTCONN: it has been reset, and reading will tell */
+    return 1;
+}
+
+static ssize_t ended(struct side *s)
+{
+    s->eof = true;
+    return 1;
+}
+
+static ssize_t step_splice(struct relay_hub *hub, struct side *s)
+{
+    ssize_t n;
+
+    if (s->pipe == NULL)
+        s->pipe = pipe_take(hub);
+    n = splice(s->fd, NULL, s->pipe->fds[1], NULL, SPLICE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (n > 0) {
+        s->held = (size_t)n;
+        return n;
+    }
+    /* Nothing more for now: the pipe goes back, and what comes next may be little. */
+    s->bulk = false;
+    pipe_give(hub, take(s->pipe), true);
+    return n == 0 ? ended(s) : blocked(&s->readable);
+}
+
+/* Without a pipe for what may not fit, bytes are only looked at until they have been sent. */
+static ssize_t step_copy(struct relay_hub *hub, struct side *s, struct side *t)
+{
+    bool hold = pipe_ready(hub);
+    ssize_t n, m;
+
+    n = recv(s->fd, hub->scratch, sizeof(hub->scratch), MSG_DONTWAIT | (hold ? 0 : MSG_PEEK));
+    if (n <= 0)
+        return n == 0 ? ended(s) : blocked(&s->readable);
+    m = send(t->fd, hub->scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (m < 0) {
+        m = blocked(&t->writable);
+        if (m < 0)
+            return m;
+        m = 0;
+    }
+    s->sent += (uint64_t)m;
+    if (!hold)
+        return m == 0 ? 0 : recv(s->fd, hub->scratch, (size_t)m, MSG_DONTWAIT) == m ? m : -EPROTO;
+    if (m < n) {
+        s->pipe = pipe_take(hub);
+        s->held = (size_t)(n - m);
+        if (write(s->pipe->fds[1], hub->scratch + m, s->held) != (ssize_t)s->held)
+            return -EIO; /* cannot be: it holds COPY_SIZE */
+    } else if (n >= BULK_FROM) {
+        s->bulk = true;
+    }
+    return n;
+}
+
+static ssize_t step(struct relay_hub *hub, struct side *s, struct side *t)
+{
+    if (s->held > 0)
+        return step_held(hub, s, t);
+    if (s->eof)
+        return step_end(s, t);
+    if (!s->readable || !t->writable) {
+        pipe_give(hub, take(s->pipe), true);
+        return 0;
+    }
+    if (s->bulk && (s->pipe != NULL || pipe_ready(hub)))
+        return step_splice(hub, s);
+    return step_copy(hub, s, t);
+}
+
+/* Everything that can be done now, within a turn's bounds. */
+static int move(struct relay *r, struct side *s, struct side *t, bool *ret_moved)
+{
+    size_t moved = 0;
+    ssize_t n;
+
+    while ((n = step(r->hub, s, t)) > 0) {
+        *ret_moved = true;
+        moved += (size_t)n;
+        if (moved >= TURN_BYTES) {
+            watch_again(&s->watch);
+            return 0;
+        }
+    }
+    return (int)n;
+}
+
+static void turn(struct relay *r)
+{
+    struct side *a = &r->sides[0], *b = &r->sides[1];
+    bool moved = false;
+
+    if (move(r, a, b, &moved) < 0 || move(r, b, a, &moved) < 0) {
+        end(r, RELAY_RESET);
+        return;
+    }
+    if (a->shut && b->shut)
+        end(r, RELAY_FINISHED);
+    else if (moved)
+        deadline_set(r->hub->poller, &r->idle, r->hub->config.idle_ms, on_idle);
+}
+
+/* What is told of a reset, also while we do not read: the other side must not wait for it. */
+static bool is_reset(int fd)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0;
+}
+
+static void on_event(struct watch *w, unsigned events)
+{
+    struct side *s = (struct side *)(void *)w;
+
+    if ((events & EPOLLERR) != 0 && is_reset(s->fd)) {
+        end(s->relay, RELAY_RESET);
+        return;
+    }
+    if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) != 0)
+        s->readable = true;
+    if ((events & (EPOLLOUT | EPOLLHUP)) != 0)
+        s->writable = true;
+    turn(s->relay);
+}
+
+/* ---- the beginning ---- */
+
+void relay_tune(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, RELAY_KEEPALIVE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, RELAY_KEEPALIVE_INTERVAL_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, RELAY_KEEPALIVE_PROBES},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof(options[i].value));
+}
+
+static int set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int attach(struct relay *r, int i, int fd)
+{
+    struct side *s = &r->sides[i];
+    int n;
+
+    n = set_nonblocking(fd);
+    if (n < 0)
+        return n;
+    relay_tune(fd);
+    s->relay = r;
+    s->fd = fd;
+    return watch_add(r->hub->poller, &s->watch, fd, on_event);
+}
+
+int relay_start(struct relay_hub *hub, int a, int b, relay_fn *on_end, void *data,
+                struct relay **ret, struct err *err)
+{
+    struct relay *r;
+    int n;
+
+    if (hub->count >= hub->config.max)
+        return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
+                       hub->count);
+    r = calloc(1, sizeof(*r));
+    if (r == NULL)
+        return err_errno(err, -ENOMEM, "join connections");
+    r->hub = hub;
+    r->on_end = on_end;
+    r->data = data;
+    n = attach(r, 0, a);
+    if (n == 0)
+        n = attach(r, 1, b);
+    if (n < 0) {
+        watch_remove(&r->sides[0].watch);
+        free(r);
+        return err_errno(err, n, "join connections");
+    }
+    r->next = hub->first;
+    r->link = &hub->first;
+    if (r->next != NULL)
+        r->next->link = &r->next;
+    hub->first = r;
+    hub->count++;
+    deadline_set(hub->poller, &r->idle, hub->config.idle_ms, on_idle);
+    if (ret != NULL)
+        *ret = r;
+    return 0;
+}
+
+int relay_hub_new(struct poller *poller, const struct relay_config *config, struct relay_hub **ret,
+                  struct err *err)
+{
+    static const struct relay_config defaults = {
+        .max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS};
+    struct relay_hub *hub = calloc(1, sizeof(*hub));
+
+    if (hub == NULL)
+        return err_errno(err, -ENOMEM, "join connections");
+    hub->poller = poller;
+    hub->config = config != NULL ? *config : defaults;
+    *ret = hub;
+    return 0;
+}
+
+void relay_hub_close(struct relay_hub *hub)
+{
+    if (hub == NULL)
+        return;
+    while (hub->first != NULL)
+        end(hub->first, RELAY_CLOSED);
+    while (hub->spare != NULL) {
+        struct pipe_pair *p = hub->spare;
+
+        hub->spare = p->next;
+        pipe_free(p);
+    }
+    free(hub);
+}
+
+unsigned relay_count(const struct relay_hub *hub)
+{
+    return hub->count;
+}
+
+unsigned relay_pipes(const struct relay_hub *hub)
+{
+    return hub->pipes;
+}
