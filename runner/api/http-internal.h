@@ -5,7 +5,6 @@
  *
  *   http-server.c    listeners, accepting, limits on connections, closing
  *   http-conn.c      one connection: its states, its clocks, reading, handing requests to handlers
- *   http-head.c      the strict scan of a head, before a parser sees it
  *   http-request.c   a head into a request: llhttp, and the checks that are ours
  *   http-body.c      a request's body: llhttp, limits, pausing
  *   http-reply.c     replies, upgrades
@@ -24,11 +23,11 @@
 #include <sys/uio.h>
 #include <uv.h>
 
-#include "api/http-head.h"
 #include "api/http.h"
 #include "base/budget.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/http-head.h"
 
 struct head_parse;
 

@@ -1,4 +1,4 @@
-#include "api/http-head.h"
+#include "base/http-head.h"
 
 #include <errno.h>
 

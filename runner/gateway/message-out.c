@@ -1,0 +1,222 @@
+/* Heads as they go on: without what is between two neighbours only, with framing of our own. */
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gateway/message-internal.h"
+
+enum field_kind {
+    FIELD_OTHER,
+    FIELD_HOP,       /* between neighbours, or written anew */
+    FIELD_FORWARDED, /* what a proxy says about who is before it */
+    FIELD_ROUTING,   /* as FIELD_HOP in heads; never a trailer */
+};
+
+static const struct {
+    const char *name;
+    enum field_kind kind;
+} kinds[] = {
+    {"connection", FIELD_HOP},
+    {"keep-alive", FIELD_HOP},
+    {"proxy-connection", FIELD_HOP},
+    {"proxy-authenticate", FIELD_HOP},
+    {"proxy-authorization", FIELD_HOP},
+    {"te", FIELD_HOP},
+    {"transfer-encoding", FIELD_HOP},
+    {"upgrade", FIELD_HOP},
+    {"http2-settings", FIELD_HOP},
+    {"content-length", FIELD_HOP},
+    {"host", FIELD_ROUTING},
+    {"x-forwarded-for", FIELD_FORWARDED},
+    {"x-forwarded-proto", FIELD_FORWARDED},
+    {"x-forwarded-host", FIELD_FORWARDED},
+    {"forwarded", FIELD_FORWARDED},
+};
+
+/* Also with '_' for '-': servers that turn headers into variables take the two for one. */
+static bool same_name(const char *name, const char *want)
+{
+    for (; *name != '\0' && *want != '\0'; name++, want++) {
+        char c = *name == '_' ? '-' : *name;
+
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if (c != *want)
+            return false;
+    }
+    return *name == *want;
+}
+
+static enum field_kind kind_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (same_name(name, kinds[i].name))
+            return kinds[i].kind;
+    return FIELD_OTHER;
+}
+
+bool header_may_trail(const char *name)
+{
+    static const char *const never[] = {
+        "set-cookie",       "cookie",        "authorization", "cache-control",   "content-type",
+        "content-encoding", "content-range", "trailer",       "expect",          "location",
+        "max-forwards",     "range",         "vary",          "www-authenticate"};
+
+    if (kind_of(name) != FIELD_OTHER)
+        return false;
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+        if (same_name(name, never[i]))
+            return false;
+    return true;
+}
+
+/* A field that Connection names is between neighbours, too. */
+static bool connection_names(const struct message *m, const char *name)
+{
+    for (size_t i = 0; i < m->header_count; i++)
+        if (strcasecmp(m->headers[i].name, "connection") == 0 &&
+            list_has(m->headers[i].value, name))
+            return true;
+    return false;
+}
+
+static int put(struct buf *out, const char *name, const char *value)
+{
+    int r = buf_append_str(out, name);
+
+    if (r == 0)
+        r = buf_append_str(out, ": ");
+    if (r == 0)
+        r = buf_append_str(out, value);
+    return r < 0 ? r : buf_append_str(out, "\r\n");
+}
+
+static int put_others(const struct message *m, struct buf *out)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < m->header_count; i++) {
+        const struct msg_header *h = &m->headers[i];
+
+        if (kind_of(h->name) == FIELD_OTHER && !connection_names(m, h->name))
+            r = put(out, h->name, h->value);
+    }
+    return r;
+}
+
+static int put_framing(const struct message *m, enum msg_framing framing, struct buf *out)
+{
+    if (framing == FRAMING_LENGTH)
+        return buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)m->length);
+    if (framing == FRAMING_CHUNKED)
+        return put(out, "Transfer-Encoding", "chunked");
+    return 0;
+}
+
+/* ---- requests ---- */
+
+static int put_forwarded_for(const struct message *m, const struct forward *f, struct buf *out)
+{
+    bool first = true;
+    int r;
+
+    r = buf_append_str(out, "X-Forwarded-For: ");
+    for (size_t i = 0; r == 0 && f->trusted && i < m->header_count; i++) {
+        const struct msg_header *h = &m->headers[i];
+
+        if (strcasecmp(h->name, "x-forwarded-for") != 0 || *h->value == '\0')
+            continue;
+        if (!first)
+            r = buf_append_str(out, ", ");
+        if (r == 0)
+            r = buf_append_str(out, h->value);
+        first = false;
+    }
+    if (r == 0 && *f->peer != '\0')
+        r = buf_printf(out, "%s%s", first ? "" : ", ", f->peer);
+    return r < 0 ? r : buf_append_str(out, "\r\n");
+}
+
+static int put_forwarded(const struct message *m, const struct forward *f, const char *name,
+                         const char *value, struct buf *out)
+{
+    const char *said = f->trusted ? message_header(m, name) : NULL;
+
+    return put(out, name, said != NULL ? said : value);
+}
+
+int message_forward_request(const struct message *m, const struct forward *f, bool upgrade,
+                            struct buf *out)
+{
+    int r;
+
+    r = buf_printf(out, "%s %s HTTP/1.1\r\n", m->method, m->target);
+    if (r == 0)
+        r = put(out, "Host", m->host);
+    if (r == 0)
+        r = put_others(m, out);
+    if (r == 0)
+        r = put_framing(m, m->framing, out);
+    if (r == 0)
+        r = put_forwarded_for(m, f, out);
+    if (r == 0)
+        r = put_forwarded(m, f, "X-Forwarded-Proto", f->proto, out);
+    if (r == 0)
+        r = put_forwarded(m, f, "X-Forwarded-Host", m->host, out);
+    if (r == 0 && upgrade) {
+        r = put(out, "Connection", "Upgrade");
+        if (r == 0)
+            r = put(out, "Upgrade", m->upgrade);
+    }
+    return r < 0 ? r : buf_append_str(out, "\r\n");
+}
+
+/* ---- replies ---- */
+
+int message_forward_reply(const struct message *m, enum msg_framing framing, bool close,
+                          struct buf *out)
+{
+    const char *length = message_header(m, "content-length");
+    int r;
+
+    r = buf_printf(out, "HTTP/1.1 %d %s\r\n", m->status, m->reason);
+    if (r == 0)
+        r = put_others(m, out);
+    if (r == 0)
+        r = put_framing(m, framing, out);
+    /* What HEAD and 304 say of a body that does not come. */
+    if (r == 0 && framing == FRAMING_NONE && length != NULL && m->status != 204 && m->status >= 200)
+        r = put(out, "Content-Length", length);
+    if (r == 0 && m->status == 101 && m->upgrade != NULL) {
+        r = put(out, "Connection", "Upgrade");
+        if (r == 0)
+            r = put(out, "Upgrade", m->upgrade);
+    } else if (r == 0 && close) {
+        r = put(out, "Connection", "close");
+    }
+    return r < 0 ? r : buf_append_str(out, "\r\n");
+}
+
+/* ---- bodies ---- */
+
+int chunk_write(struct buf *out, const char *data, size_t len)
+{
+    int r;
+
+    if (len == 0)
+        return 0; /* would be the end */
+    r = buf_printf(out, "%zx\r\n", len);
+    if (r == 0)
+        r = buf_append(out, data, len);
+    return r < 0 ? r : buf_append(out, "\r\n", 2);
+}
+
+int chunk_end(struct buf *out, const struct buf *trailers)
+{
+    int r;
+
+    r = buf_append(out, "0\r\n", 3);
+    if (r == 0 && trailers->len > 0)
+        r = buf_append(out, trailers->data, trailers->len);
+    return r < 0 ? r : buf_append(out, "\r\n", 2);
+}

@@ -1,0 +1,318 @@
+#include "gateway/message.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/message-internal.h"
+
+/* ---- the parser that reads along ---- */
+
+static int on_field(llhttp_t *p, const char *at, size_t len)
+{
+    struct reader *r = p->data;
+
+    return r->in_head || buf_append(&r->name, at, len) == 0 ? 0 : HPE_USER;
+}
+
+static int on_value(llhttp_t *p, const char *at, size_t len)
+{
+    struct reader *r = p->data;
+
+    return r->in_head || buf_append(&r->value, at, len) == 0 ? 0 : HPE_USER;
+}
+
+/* A header; behind a body a trailer, which is kept. */
+static int on_value_complete(llhttp_t *p)
+{
+    struct reader *r = p->data;
+    int n = 0;
+
+    r->header_count++;
+    if (r->in_head)
+        return 0;
+    if (r->name.len == 0)
+        return HPE_USER;
+    if (header_may_trail(r->name.data))
+        n = buf_printf(&r->trailers, "%s: %s\r\n", r->name.data,
+                       r->value.len > 0 ? r->value.data : "");
+    buf_done(&r->name);
+    buf_done(&r->value);
+    return n == 0 ? 0 : HPE_USER;
+}
+
+static int on_headers(llhttp_t *p)
+{
+    struct reader *r = p->data;
+
+    /* What follows the message is ours to deal with, not the parser's. */
+    p->upgrade = 0;
+    /* 1: no body, whatever the headers say of one. */
+    return r->response && (r->head_of_get || is_bodiless(p->status_code)) ? 1 : 0;
+}
+
+/* Chunk sizes and trailers: ends of lines have one form only. The parser is not as strict. */
+static int check_framing(struct reader *r, const char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (r->cr != (at[i] == '\n') || at[i] == '\0')
+            return HPE_USER;
+        r->cr = at[i] == '\r';
+    }
+    r->framing += len;
+    return r->framing > MESSAGE_TRAILERS_MAX ? HPE_USER : 0;
+}
+
+static int on_body(llhttp_t *p, const char *at, size_t len)
+{
+    struct reader *r = p->data;
+
+    if (check_framing(r, r->mark, (size_t)(at - r->mark)) != 0)
+        return HPE_USER;
+    r->framing = 0;
+    r->mark = at + len;
+    r->error = len > 0 ? r->on_data(r->data, at, len) : 0;
+    return r->error < 0 ? HPE_USER : 0;
+}
+
+static int on_complete(llhttp_t *p)
+{
+    ((struct reader *)p->data)->done = true;
+    return HPE_PAUSED;
+}
+
+static const llhttp_settings_t settings = {
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_header_value_complete = on_value_complete,
+    .on_headers_complete = on_headers,
+    .on_body = on_body,
+    .on_message_complete = on_complete,
+};
+
+/* ---- heads ---- */
+
+void message_done(struct message *m)
+{
+    free(m->headers);
+    free(m->text);
+    *m = (struct message){.text = NULL};
+}
+
+const char *message_header(const struct message *m, const char *name)
+{
+    for (size_t i = 0; i < m->header_count; i++)
+        if (strcasecmp(m->headers[i].name, name) == 0)
+            return m->headers[i].value;
+    return NULL;
+}
+
+/* One line at a time of a copy of the head, whose lines end with CRLF each; NULL at the empty one.
+ */
+static char *next_line(char **rest)
+{
+    char *line = *rest, *end = strstr(line, "\r\n");
+
+    if (end == NULL || end == line)
+        return NULL;
+    *end = '\0';
+    *rest = end + 2;
+    return line;
+}
+
+static int split_header(char *line, struct msg_header *ret, struct err *err)
+{
+    char *colon = strchr(line, ':'), *value, *end;
+
+    if (colon == NULL || colon == line)
+        return err_set(err, -EBADMSG, "a header without a name");
+    *colon = '\0';
+    if (!is_token(line))
+        return err_set(err, -EBADMSG, "a header's name holds what no name can");
+    value = colon + 1 + strspn(colon + 1, " \t");
+    for (end = value + strlen(value); end > value && strchr(" \t", end[-1]) != NULL;)
+        *--end = '\0';
+    *ret = (struct msg_header){.name = line, .value = value};
+    return 0;
+}
+
+static int split_head(struct message *m, char **ret_first, size_t lines, struct err *err)
+{
+    char *rest = m->text, *line;
+    int r;
+
+    *ret_first = next_line(&rest);
+    if (*ret_first == NULL)
+        return err_set(err, -EBADMSG, "an empty head");
+    m->headers = calloc(lines, sizeof(*m->headers)); /* one more than needed: never 0 */
+    if (m->headers == NULL)
+        return err_errno(err, -ENOMEM, "a head");
+    while ((line = next_line(&rest)) != NULL) {
+        assert(m->header_count + 1 < lines);
+        r = split_header(line, &m->headers[m->header_count++], err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* Both have read the same number of headers, and the same framing. */
+static int compare(const struct reader *r, const struct message *m, struct err *err)
+{
+    bool chunked = (r->parser.flags & F_CHUNKED) != 0;
+    bool length = (r->parser.flags & F_CONTENT_LENGTH) != 0;
+
+    if (r->header_count != m->header_count)
+        return err_set(err, -EBADMSG, "a header that can be read in two ways");
+    /* The status or HEAD says so, whatever the headers say. */
+    if (m->framing == FRAMING_NONE && r->response)
+        return r->done ? 0 : err_set(err, -EBADMSG, "a body where none can be");
+    if (chunked != (m->framing == FRAMING_CHUNKED) || length != (m->framing == FRAMING_LENGTH) ||
+        (length && r->parser.content_length != m->length))
+        return err_set(err, -EBADMSG, "a body's length that can be read in two ways");
+    return 0;
+}
+
+static int run_parser(struct reader *r, const char *data, size_t len, struct err *err)
+{
+    enum llhttp_errno e;
+
+    llhttp_init(&r->parser, r->response ? HTTP_RESPONSE : HTTP_REQUEST, &settings);
+    r->parser.data = r;
+    r->done = false;
+    r->in_head = true;
+    r->header_count = 0;
+    r->mark = data + len;
+    e = llhttp_execute(&r->parser, data, len);
+    r->in_head = false;
+    if (e == HPE_OK || (e == HPE_PAUSED && r->done))
+        return 0;
+    return err_set(err, e == HPE_INVALID_VERSION ? -EPROTONOSUPPORT : -EBADMSG, "malformed: %s",
+                   llhttp_get_error_reason(&r->parser));
+}
+
+static int status_of(const struct reader *r, int code, int status)
+{
+    if (r->response)
+        return 502;
+    if (status != 0)
+        return status;
+    switch (code) {
+    case -E2BIG:
+        return 431;
+    case -ENAMETOOLONG:
+        return 414;
+    case -EPROTONOSUPPORT:
+        return 505;
+    case -ENOMEM:
+        return 503;
+    default:
+        return 400;
+    }
+}
+
+static int read_head(struct reader *r, const char *data, size_t len, size_t lines,
+                     struct message *m, int *status, struct err *err)
+{
+    char *first = NULL;
+    int n;
+
+    m->text = malloc(len + 1);
+    if (m->text == NULL)
+        return err_errno(err, -ENOMEM, "a head");
+    (void)memcpy(m->text, data, len);
+    m->text[len] = '\0';
+    n = split_head(m, &first, lines, err);
+    if (n == 0)
+        n = r->response ? read_status_line(m, first, err)
+                        : read_request_line(m, first, status, err);
+    if (n == 0)
+        n = read_headers(m, r->response, r->head_of_get, status, err);
+    if (n == 0)
+        n = run_parser(r, data, len, err);
+    return n < 0 ? n : compare(r, m, err);
+}
+
+long reader_head(struct reader *r, const char *data, size_t len, const struct head_limits *limits,
+                 struct message *ret, int *ret_status, struct err *err)
+{
+    struct message m = {.text = NULL};
+    int status = 0, n;
+    long size;
+
+    size = head_scan(&r->scan, data, len, limits, err);
+    if (size == 0)
+        return 0;
+    n = size < 0 ? (int)size : read_head(r, data, (size_t)size, r->scan.lines, &m, &status, err);
+    r->scan = (struct head_scan){0};
+    if (n < 0) {
+        message_done(&m);
+        *ret_status = status_of(r, n, status);
+        return n;
+    }
+    buf_done(&r->trailers);
+    r->framing = 0;
+    r->cr = false;
+    r->in_body = !r->done;
+    *ret = m;
+    return size;
+}
+
+/* ---- bodies ---- */
+
+long reader_body(struct reader *r, const char *data, size_t len, struct err *err)
+{
+    enum llhttp_errno e;
+    size_t used = len;
+
+    assert(r->in_body);
+    r->error = 0;
+    r->mark = data;
+    e = llhttp_execute(&r->parser, data, len);
+    if (e == HPE_PAUSED && r->done)
+        used = (size_t)(llhttp_get_error_pos(&r->parser) - data);
+    else if (r->error < 0)
+        return err_errno(err, r->error, "a body");
+    else if (e != HPE_OK)
+        return err_set(err, -EBADMSG, "malformed body: %s",
+                       e == HPE_USER ? "more between its parts than there may be, or a line end "
+                                       "that is none"
+                                     : llhttp_get_error_reason(&r->parser));
+    if (check_framing(r, r->mark, (size_t)(data + used - r->mark)) != 0)
+        return err_set(err, -EBADMSG,
+                       "malformed body: more between its parts than there may be, "
+                       "or a line end that is none");
+    r->in_body = !r->done;
+    return (long)used;
+}
+
+int reader_eof(struct reader *r, struct err *err)
+{
+    if (llhttp_finish(&r->parser) == HPE_OK || r->done) {
+        r->done = true;
+        r->in_body = false;
+        return 0;
+    }
+    return err_set(err, -EBADMSG, "the body ends early");
+}
+
+void reader_init(struct reader *r, bool response, reader_data_fn *on_data, void *data)
+{
+    *r = (struct reader){.response = response,
+                         .on_data = on_data,
+                         .data = data,
+                         .trailers = BUF_INIT(MESSAGE_TRAILERS_MAX),
+                         .name = BUF_INIT(MESSAGE_TRAILERS_MAX),
+                         .value = BUF_INIT(MESSAGE_TRAILERS_MAX)};
+}
+
+void reader_done(struct reader *r)
+{
+    buf_done(&r->trailers);
+    buf_done(&r->name);
+    buf_done(&r->value);
+}

@@ -1,0 +1,204 @@
+#include "gateway/proxy.h"
+
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/proxy-internal.h"
+#include "gateway/relay.h"
+
+void proxy_config_init(struct proxy_config *config)
+{
+    *config = (struct proxy_config){.max = PROXY_MAX,
+                                    .head_bytes = PROXY_HEAD,
+                                    .headers = PROXY_HEADERS,
+                                    .url_bytes = PROXY_URL,
+                                    .idle_ms = PROXY_IDLE_MS,
+                                    .head_ms = PROXY_HEAD_MS,
+                                    .reply_ms = PROXY_REPLY_MS,
+                                    .stream_ms = PROXY_STREAM_MS,
+                                    .pool = PROXY_POOL,
+                                    .pool_key = PROXY_POOL_KEY,
+                                    .pool_ms = PROXY_POOL_MS};
+}
+
+/* ---- servers' connections that wait ---- */
+
+static void idle_unlink(struct idle_server *s)
+{
+    deadline_clear(&s->clock);
+    *s->link = s->next;
+    if (s->next != NULL)
+        s->next->link = s->link;
+    s->proxy->idle_count--;
+}
+
+static void idle_drop(struct idle_server *s)
+{
+    idle_unlink(s);
+    endpoint_close(&s->server, false);
+    free(s);
+}
+
+static void on_idle_due(struct deadline *d)
+{
+    idle_drop((struct idle_server *)(void *)((char *)d - offsetof(struct idle_server, clock)));
+}
+
+/* A server has nothing to say between two exchanges but that it has closed. */
+static void on_idle_event(struct watch *w, unsigned events)
+{
+    if ((events & ~(unsigned)EPOLLOUT) != 0)
+        idle_drop((struct idle_server *)(void *)w);
+}
+
+int pool_get(struct proxy *p, const char *key)
+{
+    for (struct idle_server *s = p->idle; s != NULL; s = s->next) {
+        int fd;
+
+        if (strcmp(s->key, key) != 0)
+            continue;
+        idle_unlink(s);
+        fd = endpoint_take_fd(&s->server);
+        free(s);
+        return fd;
+    }
+    return FD_NONE;
+}
+
+static unsigned pool_of(const struct proxy *p, const char *key)
+{
+    unsigned n = 0;
+
+    for (const struct idle_server *s = p->idle; s != NULL; s = s->next)
+        n += strcmp(s->key, key) == 0;
+    return n;
+}
+
+void pool_put(struct proxy *p, const char *key, int fd)
+{
+    struct idle_server *s;
+
+    if (p->idle_count >= p->config.pool || pool_of(p, key) >= p->config.pool_key ||
+        (s = calloc(1, sizeof(*s))) == NULL) {
+        (void)close(fd);
+        return;
+    }
+    if (endpoint_open(&s->server, p->poller, fd, NULL, on_idle_event, s) < 0) {
+        (void)close(fd);
+        free(s);
+        return;
+    }
+    s->proxy = p;
+    (void)snprintf(s->key, sizeof(s->key), "%s", key);
+    s->next = p->idle;
+    s->link = &p->idle;
+    if (s->next != NULL)
+        s->next->link = &s->next;
+    p->idle = s;
+    p->idle_count++;
+    deadline_set(p->poller, &s->clock, p->config.pool_ms, on_idle_due);
+}
+
+/* ---- clients ---- */
+
+static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *client)
+{
+    int r;
+
+    reader_init(&c->request, false, on_request_data, c);
+    reader_init(&c->reply, true, on_reply_data, c);
+    c->head = (struct buf)BUF_INIT(ENDPOINT_OUT_MAX / 2);
+    c->server.fd = FD_NONE;
+    c->trusted = client->trusted;
+    c->once = client->key != NULL;
+    (void)snprintf(c->peer, sizeof(c->peer), "%s", client->peer);
+    if (client->key != NULL)
+        (void)snprintf(c->key, sizeof(c->key), "%s", client->key);
+    r = endpoint_open(&c->client, c->proxy->poller, fd, client->ssl, on_client_event, c);
+    if (r == 0 && client->early_len > 0)
+        r = buf_append(&c->client.in, client->early, client->early_len);
+    if (r < 0 && c->client.fd >= 0)
+        (void)endpoint_take_fd(&c->client);
+    return r;
+}
+
+int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, struct err *err)
+{
+    struct proxy_conn *c = NULL;
+    int r;
+
+    if (p->count >= p->config.max) {
+        SSL_free(client->ssl);
+        return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
+                       p->count);
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        SSL_free(client->ssl);
+        return err_errno(err, -ENOMEM, "a connection of the gateway");
+    }
+    c->proxy = p;
+    r = open_client(c, fd, client);
+    if (r < 0) {
+        free(c);
+        return err_errno(err, r, "a connection of the gateway");
+    }
+    relay_tune(fd);
+    c->next = p->conns;
+    c->link = &p->conns;
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    p->conns = c;
+    p->count++;
+    conn_begin(c);
+    return 0;
+}
+
+/* ---- life ---- */
+
+int proxy_new(struct poller *poller, struct relay_hub *hub, const struct proxy_config *config,
+              const struct proxy_ops *ops, void *data, struct proxy **ret, struct err *err)
+{
+    struct proxy *p = calloc(1, sizeof(*p));
+
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "the gateway");
+    *p = (struct proxy){.poller = poller, .hub = hub, .ops = ops, .data = data};
+    if (config != NULL)
+        p->config = *config;
+    else
+        proxy_config_init(&p->config);
+    *ret = p;
+    return 0;
+}
+
+void proxy_close(struct proxy *p)
+{
+    if (p == NULL)
+        return;
+    while (p->conns != NULL) {
+        p->conns->reset = true;
+        conn_destroy(p->conns);
+    }
+    while (p->idle != NULL)
+        idle_drop(p->idle);
+    free(p);
+}
+
+unsigned proxy_count(const struct proxy *p)
+{
+    return p->count;
+}
+
+unsigned proxy_pooled(const struct proxy *p)
+{
+    return p->idle_count;
+}
