@@ -4,6 +4,7 @@
 
 #include "api/http-internal.h"
 #include "api/route.h"
+#include "base/auto.h"
 
 /*
  * The parser stops after each message (on_message_complete pauses it), so it never sees a byte of
@@ -127,4 +128,41 @@ void http_body_resume(struct http_request *req)
 {
     req->body_paused = false;
     conn_kick(req->conn);
+}
+
+static int write_head(const struct http_request *req, const char *target, struct buf *b)
+{
+    int r;
+
+    r = buf_printf(b, "%s %s%s%s HTTP/1.%c\r\n", req->method, target, req->query != NULL ? "?" : "",
+                   req->query != NULL ? req->query : "", req->http10 ? '0' : '1');
+    for (size_t i = 0; r == 0 && i < req->header_count; i++) {
+        r = buf_append_str(b, req->headers[i].name);
+        if (r == 0)
+            r = buf_append_str(b, ": ");
+        if (r == 0)
+            r = buf_append_str(b, req->headers[i].value);
+        if (r == 0)
+            r = buf_append(b, "\r\n", 2);
+    }
+    return r < 0 ? r : buf_append(b, "\r\n", 2);
+}
+
+int http_detach(struct http_request *req, const char *target, struct buf *early)
+{
+    struct http_conn *c = req->conn;
+    int r;
+
+    assert(c->busy > 0 && !req->started && !req->ended && req->on_body == NULL);
+    r = write_head(req, target, early);
+    if (r == 0)
+        r = buf_append(early, c->in.data + c->in.pos, bytes_left(&c->in));
+    if (r < 0)
+        return r;
+    /* The loop forgets the descriptor now, and conn_run what is left of the connection. */
+    (void)uv_poll_stop(&c->poll);
+    c->events = 0;
+    req->ended = true;
+    c->broken = true;
+    return take_fd(&c->fd);
 }

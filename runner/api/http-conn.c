@@ -78,7 +78,8 @@ static void tear_down(struct http_conn *c)
         enter(c, CONN_CLOSED);
         uv_close((uv_handle_t *)&c->poll, on_handle_closed);
         uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-        (void)close(take_fd(&c->fd));
+        if (c->fd >= 0) /* else it was detached */
+            (void)close(take_fd(&c->fd));
         bytes_done(&c->in);
         bytes_done(&c->out);
     }

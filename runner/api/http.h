@@ -237,3 +237,12 @@ void http_body_resume(struct http_request *req);
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);
 void http_shutdown(struct http_request *req);
+
+/*
+ * ROUTE_STREAM, and from within the handler only: gives the whole connection to somebody who speaks
+ * HTTP, for `target` instead of the request's own. *early: the request's head, written anew, and
+ * what has been read behind it. The descriptor, which is the caller's. The request is dead
+ * afterwards, and this server knows nothing of the connection any more. -ENOMEM, -E2BIG: nothing
+ * has happened.
+ */
+int http_detach(struct http_request *req, const char *target, struct buf *early);

@@ -1,6 +1,7 @@
 #include "api/route.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ int percent_decode(char *dst, const char *src, size_t len, bool plus)
 
 /* ---- patterns ---- */
 
-enum part_kind { PART_LITERAL, PART_NAME, PART_REST };
+enum part_kind { PART_LITERAL, PART_NAME, PART_REST, PART_RAW };
 
 /* One segment of a pattern, by pointers into it. */
 struct part {
@@ -71,18 +72,23 @@ static bool next_part(const char **pattern, struct part *p)
     if (p->len > 3 && memcmp(p->text + p->len - 3, "...", 3) == 0) {
         p->len -= 3;
         p->kind = PART_REST;
+    } else if (p->len > 1 && p->text[p->len - 1] == '*') {
+        p->len--;
+        p->kind = PART_RAW;
     }
     return true;
 }
 
-static size_t count_parts(const char *pattern, bool *has_rest)
+static size_t count_parts(const char *pattern, bool *has_rest, bool *has_raw)
 {
     struct part p;
     size_t n = 0;
 
-    *has_rest = false;
-    for (; next_part(&pattern, &p); n++)
+    *has_rest = *has_raw = false;
+    for (; next_part(&pattern, &p); n++) {
         *has_rest = *has_rest || p.kind == PART_REST;
+        *has_raw = *has_raw || p.kind == PART_RAW;
+    }
     return n;
 }
 
@@ -90,7 +96,7 @@ static int check_pattern(const struct route *route, struct err *err)
 {
     const char *rest = route->pattern;
     size_t names = 0, rests = 0;
-    struct part p;
+    struct part p = {.kind = PART_LITERAL};
 
     while (next_part(&rest, &p)) {
         bool braces = memchr(p.text, '{', p.len) != NULL || memchr(p.text, '}', p.len) != NULL;
@@ -99,7 +105,10 @@ static int check_pattern(const struct route *route, struct err *err)
             return err_set(err, -EINVAL, "route %s %s: an odd segment", route->method,
                            route->pattern);
         names += p.kind != PART_LITERAL;
-        rests += p.kind == PART_REST;
+        rests += p.kind == PART_REST || p.kind == PART_RAW;
+        if (p.kind == PART_RAW && *rest != '\0')
+            return err_set(err, -EINVAL, "route %s %s: more behind what is left", route->method,
+                           route->pattern);
     }
     if (*rest != '\0' || rest == route->pattern)
         return err_set(err, -EINVAL, "route %s %s: is no path", route->method, route->pattern);
@@ -127,25 +136,33 @@ int route_check(const struct route *routes, struct err *err)
 
 /* ---- a path ---- */
 
-/* The decoded segments, one behind the other in the store, each with its NUL. */
+/* The decoded segments, one behind the other in the store, each with its NUL. Only a {name*} may
+ * begin at or before what is wrong. */
 struct path {
     char *segments[ROUTE_SEGMENTS_MAX];
     size_t count;
+    size_t good;    /* segments before the first with a bad escape */
+    bool unbounded; /* there are more than ROUTE_SEGMENTS_MAX */
 };
 
 static int split_path(const char *path, char *store, struct path *ret, struct err *err)
 {
-    ret->count = 0;
+    *ret = (struct path){.good = SIZE_MAX};
     if (*path != '/')
         return err_set(err, -ENOENT, "no such path");
     while (*path == '/') {
         size_t len = strcspn(++path, "/");
         int n = percent_decode(store, path, len, false);
 
-        if (n < 0)
-            return err_set(err, -EINVAL, "the path holds '%%' without two hex digits, or %%00");
-        if (ret->count == ROUTE_SEGMENTS_MAX)
-            return err_set(err, -ENOENT, "no such path");
+        if (ret->count == ROUTE_SEGMENTS_MAX) {
+            ret->unbounded = true;
+            break;
+        }
+        if (n < 0) {
+            n = 0;
+            *store = '\0';
+            ret->good = ret->good < ret->count ? ret->good : ret->count;
+        }
         ret->segments[ret->count++] = store;
         store += n + 1;
         path += len;
@@ -172,12 +189,15 @@ static bool matches(const char *pattern, const struct path *path, size_t first)
     size_t have = path->count - first, parts;
     const char *rest = pattern;
     struct part p;
-    bool has_rest;
+    bool has_rest, has_raw;
 
-    parts = count_parts(pattern, &has_rest);
-    if (has_rest ? have < parts : have != parts)
+    parts = count_parts(pattern, &has_rest, &has_raw);
+    if (has_raw && (have < parts - 1 || path->good < first + parts - 1))
         return false;
-    for (size_t i = first; next_part(&rest, &p); i++) {
+    if (!has_raw &&
+        ((has_rest ? have < parts : have != parts) || path->good < path->count || path->unbounded))
+        return false;
+    for (size_t i = first; next_part(&rest, &p) && p.kind != PART_RAW; i++) {
         const char *segment = path->segments[i];
 
         if (p.kind == PART_REST)
@@ -204,20 +224,34 @@ static bool is_safe(const char *segment, bool slashes)
     return true;
 }
 
+/* What is left of a path behind n segments. */
+static const char *raw_rest(const char *path, size_t n)
+{
+    for (; n > 0 && *path != '\0'; n--)
+        path += 1 + strcspn(path + 1, "/");
+    return path;
+}
+
 static int take_params(const struct route *route, const struct path *path, size_t first,
                        struct http_request *req, struct err *err)
 {
     size_t have = path->count - first, parts, n = 0;
     const char *rest = route->pattern;
     struct part p;
-    bool has_rest;
+    bool has_rest, has_raw;
 
-    parts = count_parts(route->pattern, &has_rest);
+    parts = count_parts(route->pattern, &has_rest, &has_raw);
     for (size_t i = first; next_part(&rest, &p); i++) {
-        char *value = path->segments[i];
+        char *value;
 
         if (p.kind == PART_LITERAL)
             continue;
+        if (p.kind == PART_RAW) {
+            req->params[n++] = (struct http_param){
+                .name = p.text, .name_len = p.len, .value = raw_rest(req->path, i)};
+            break;
+        }
+        value = path->segments[i];
         for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--, i++)
             value[strlen(value)] = '/'; /* the NUL between this segment and the next */
         if (!is_safe(value, p.kind == PART_REST))
@@ -298,6 +332,10 @@ int route_match(const struct route_set *sets, struct http_request *req, char *st
         if (route != NULL)
             req->set = set;
     }
+    if (route == NULL && path.good < path.count)
+        return err_set(err, -EINVAL, "the path holds '%%' without two hex digits, or %%00");
+    if (route == NULL && path.unbounded)
+        return err_set(err, -ENOENT, "no such path");
     if (route == NULL)
         return explain_miss(sets, &path, req, allow, allow_size, err);
     r = take_params(route, &path, first_segment(req->set, &path), req, err);

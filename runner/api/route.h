@@ -7,6 +7,8 @@
  * The path is split at
  * '/' first and each segment is percent-decoded once after that, so "%2f" never makes a segment:
  *   {name}     one segment; what decodes to "", ".", ".." or holds '/' is refused with 400
+ *   {name*}    everything that is left, from its '/' on, as it was sent: neither decoded nor
+ *              checked; perhaps nothing. Last in its pattern, for what others read.
  *   {name...}  one or more segments, joined by '/'; "%2F" is as good as '/'; "", "." and ".." among
  * them: 400 Bytes that are not an escape where '%' stands, and %00, are 400. Literal segments are
  * compared after decoding. Where several patterns match, the first in the table is taken. No match

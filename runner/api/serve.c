@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <openssl/types.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,16 +25,19 @@
 #include "api/route.h"
 #include "api/service.h"
 #include "api/settings.h"
+#include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "core/doctor-fork.h"
+#include "core/gateway.h"
 #include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/supervisor.h"
+#include "gateway/tls.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/idrange.h"
@@ -61,7 +66,10 @@ struct serve {
     struct client_policy *clients;
     bool has_group;
     gid_t group;
-    int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd; /* owned */
+    int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd, gateway_fd; /* owned */
+    struct address gateway; /* where gateway_fd listens */
+    char *chain, *key;      /* owned; PEM; NULL = no TLS */
+    size_t chain_len, key_len;
     bool made_socket;
 };
 
@@ -185,6 +193,64 @@ static int load_clients(struct serve *s, struct err *err)
     return client_policy_parse(builtin, len, "client.json", &s->clients, err);
 }
 
+/* ---- the gateway ---- */
+
+/* Also what a daemon that was killed listened at a moment ago. */
+static int bind_gateway(int fd, const struct sockaddr *name, socklen_t len)
+{
+    const int64_t deadline = clock_mono_ms() + WAIT_MS;
+    const int on = 1;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        (name->sa_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0))
+        return -errno;
+    while (bind(fd, name, len) < 0 || listen(fd, BACKLOG) < 0) {
+        if (errno != EADDRINUSE || clock_mono_ms() >= deadline)
+            return -errno;
+        wait_a_moment();
+    }
+    return 0;
+}
+
+/* Before anybody is confined: an address that cannot be had ends the start, and ports below 1024
+ * need a privilege. */
+static int open_gateway(struct serve *s, struct err *err)
+{
+    const char *text = s->config->gateway != NULL ? s->config->gateway : s->settings.gateway;
+    auto_close int fd = FD_NONE;
+    struct sockaddr_storage name;
+    socklen_t len;
+    int r;
+
+    if (text == NULL)
+        return 0;
+    if (address_parse(text, &s->gateway) < 0)
+        return err_set(err, -EINVAL, "gateway \"%.64s\": must be ADDRESS:PORT, as 127.0.0.1:8080",
+                       text);
+    len = address_socket(&s->gateway, &name);
+    fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    r = fd < 0 ? -errno : bind_gateway(fd, (struct sockaddr *)(void *)&name, len);
+    if (r < 0)
+        return err_errno(err, r, "gateway %s", text);
+    len = sizeof(name);
+    if (getsockname(fd, (struct sockaddr *)(void *)&name, &len) == 0)
+        (void)address_from_socket((struct sockaddr *)(void *)&name, &s->gateway);
+    s->gateway_fd = take_fd(&fd);
+    return 0;
+}
+
+static int read_pem(const char *what, const char *path, char **ret, size_t *ret_len,
+                    struct err *err)
+{
+    int r = 0;
+
+    if (path == NULL)
+        return 0;
+    r = file_read_at(AT_FDCWD, path, TLS_PEM_MAX, ret, ret_len, err);
+    return r < 0 ? err_wrap(err, r, "%s", what) : 0;
+}
+
 static void find_group(struct serve *s)
 {
     s->has_group = geteuid() == 0 && host_group(socket_group, &s->group);
@@ -251,6 +317,13 @@ static int open_all(struct serve *s, struct err *err)
         r = doctor_fork(s->config->state_dir, &s->doctor_fd, err);
     if (r < 0)
         return r;
+    r = open_gateway(s, err);
+    if (r == 0)
+        r = read_pem("gateway.certificate", s->settings.certificate, &s->chain, &s->chain_len, err);
+    if (r == 0)
+        r = read_pem("gateway.key", s->settings.key, &s->key, &s->key_len, err);
+    if (r < 0)
+        return r;
     find_group(s);
     s->notify_fd = service_notify_socket();
     return open_socket(s, err);
@@ -258,8 +331,8 @@ static int open_all(struct serve *s, struct err *err)
 
 static void serve_done(struct serve *s)
 {
-    const int fds[] = {s->tree_fd, s->shim_fd,   s->listen_fd,
-                       s->lock_fd, s->notify_fd, s->doctor_fd};
+    const int fds[] = {s->tree_fd,   s->shim_fd,   s->listen_fd, s->lock_fd,
+                       s->notify_fd, s->doctor_fd, s->gateway_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -268,6 +341,8 @@ static void serve_done(struct serve *s)
     client_policy_free(s->clients);
     launcher_free(s->launcher);
     network_close(&s->network);
+    free(s->chain);
+    free(s->key);
     settings_done(&s->settings);
 }
 
@@ -280,7 +355,8 @@ struct daemon {
     struct http_server *server;
     struct native native;
     struct route_set sets[NATIVE_SETS_MAX + 1];
-    int listen_fd, notify_fd;
+    int listen_fd, notify_fd, gateway_fd;
+    SSL_CTX *tls; /* owned; NULL = none */
     bool stop_sandboxes, closing, lost;
     bool served; /* no client is there any more */
 };
@@ -343,6 +419,19 @@ static void on_launcher_gone(void *data)
     _exit(1);
 }
 
+static int open_front(struct daemon *d, struct err *err)
+{
+    int r;
+
+    d->listen_fd = FD_NONE;
+    if (d->gateway_fd < 0)
+        return 0;
+    r = gateway_listen(supervisor_gateway(d->supervisor), d->gateway_fd, take(d->tls), err);
+    if (r == 0)
+        d->gateway_fd = FD_NONE;
+    return r;
+}
+
 /* Only now: who connects finds every sandbox that there was. */
 static void on_ready(void *data)
 {
@@ -351,13 +440,12 @@ static void on_ready(void *data)
 
     if (d->closing)
         return;
-    if (http_server_listen(d->server, d->listen_fd, &err) < 0) {
+    if (http_server_listen(d->server, d->listen_fd, &err) < 0 || open_front(d, &err) < 0) {
         log_error("serve", "%s", err.msg);
         d->lost = true;
         stop(d);
         return;
     }
-    d->listen_fd = FD_NONE;
     service_tell(d->notify_fd, "READY=1\nSTATUS=serving");
     log_info("serve", "ready");
 }
@@ -371,6 +459,8 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .tree = "",
                                        .policies = take(s->policies),
                                        .limits = s->settings.limits,
+                                       .proxy = &s->settings.proxy,
+                                       .front = {.port = s->gateway.port, .tls = s->key != NULL},
                                        .on_ready = on_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
@@ -383,10 +473,16 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
 
     d->listen_fd = take_fd(&s->listen_fd);
     d->notify_fd = take_fd(&s->notify_fd);
+    d->gateway_fd = take_fd(&s->gateway_fd);
     d->stop_sandboxes = s->config->stop_sandboxes;
     r = uv_loop_init(&d->loop);
     if (r < 0)
         return err_errno(err, r, "event loop");
+    if (s->key != NULL) {
+        r = tls_context(s->chain, s->chain_len, s->key, s->key_len, &d->tls, err);
+        if (r < 0)
+            return err_wrap(err, r, "gateway");
+    }
     r = confine_supervisor(config.dir_fd, IDRANGE_SUPERVISOR, err);
     if (r == 0)
         r = supervisor_new(&config, &d->supervisor, err);
@@ -482,7 +578,8 @@ int serve_run(const struct serve_config *config, struct err *err)
                       .listen_fd = FD_NONE,
                       .lock_fd = FD_NONE,
                       .notify_fd = FD_NONE,
-                      .doctor_fd = FD_NONE};
+                      .doctor_fd = FD_NONE,
+                      .gateway_fd = FD_NONE};
     int pair[2], r;
     pid_t child;
 
@@ -516,6 +613,8 @@ int serve_run(const struct serve_config *config, struct err *err)
         (void)close(pair[0]);
     } else {
         (void)close(take_fd(&s.listen_fd));
+        if (s.gateway_fd >= 0)
+            (void)close(take_fd(&s.gateway_fd));
         r = launcher_main(&s, pair[0], child, err);
     }
     serve_done(&s);

@@ -10,7 +10,8 @@ struct serve_config {
     const char *state_dir, *runtime_dir; /* absolute; made when missing */
     const char *socket;                  /* absolute path of the API's socket */
     const char *config_file;             /* JSON, or NULL */
-    bool stop_sandboxes;                 /* on a clean stop sandboxes are stopped, too */
+    const char *gateway; /* address:port of preview URLs; NULL = the configuration's */
+    bool stop_sandboxes; /* on a clean stop sandboxes are stopped, too */
     bool debug;
 };
 

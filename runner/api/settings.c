@@ -27,7 +27,12 @@ struct network_text {
     char **pools4, **pools6, **dns;
 };
 
+struct gateway_text {
+    char *listen, *certificate, *key;
+};
+
 struct settings_text {
+    struct gateway_text gateway;
     char *policies_dir, *client_policy;
     char **bind_prefixes;
     struct network_text network;
@@ -50,10 +55,19 @@ static const struct jfield network_fields[] = {
     {0},
 };
 
+#define GATEWAY(member) offsetof(struct gateway_text, member)
+static const struct jfield gateway_fields[] = {
+    {.name = "listen",      .decode = j_string, .off = GATEWAY(listen),      .min = 1, .max = 64},
+    {.name = "certificate", .decode = j_string, .off = GATEWAY(certificate), .min = 1, .max = PATH_BYTES_MAX},
+    {.name = "key",         .decode = j_string, .off = GATEWAY(key),         .min = 1, .max = PATH_BYTES_MAX},
+    {0},
+};
+
 static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
     {.name = "bindPrefixes", .decode = j_strings, .off = offsetof(struct settings_text, bind_prefixes), .min = 0, .max = PREFIXES_MAX},
+    {.name = "gateway",      .decode = j_object,  .off = offsetof(struct settings_text, gateway),       .fields = gateway_fields},
     {.name = "limits",       .decode = j_object,  .off = offsetof(struct settings_text, limits),        .fields = limit_fields},
     {.name = "network",      .decode = j_object,  .off = offsetof(struct settings_text, network),       .fields = network_fields},
     {0},
@@ -66,6 +80,7 @@ int settings_init(struct settings *s)
 {
     *s = (struct settings){.limits = supervisor_limits_default()};
     http_config_init(&s->http);
+    proxy_config_init(&s->proxy);
     apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");
@@ -82,6 +97,9 @@ void settings_done(struct settings *s)
 {
     free(s->policies_dir);
     free(s->client_policy);
+    free(s->gateway);
+    free(s->certificate);
+    free(s->key);
     json_strings_free(s->bind_prefixes);
     json_strings_free(s->pools4);
     json_strings_free(s->pools6);
@@ -92,6 +110,9 @@ static void text_done(struct settings_text *t)
 {
     free(t->policies_dir);
     free(t->client_policy);
+    free(t->gateway.listen);
+    free(t->gateway.certificate);
+    free(t->gateway.key);
     json_strings_free(t->bind_prefixes);
     json_strings_free(t->network.pools4);
     json_strings_free(t->network.pools6);
@@ -147,6 +168,12 @@ static int check(const struct settings_text *t, struct err *err)
     r = check_absolute("policiesDir", t->policies_dir, err);
     if (r == 0)
         r = check_absolute("clientPolicy", t->client_policy, err);
+    if (r == 0)
+        r = check_absolute("gateway.certificate", t->gateway.certificate, err);
+    if (r == 0)
+        r = check_absolute("gateway.key", t->gateway.key, err);
+    if (r == 0 && (t->gateway.certificate == NULL) != (t->gateway.key == NULL))
+        r = err_set(err, -EINVAL, "gateway: certificate and key belong together");
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
         r = check_absolute("bindPrefixes", *p, err);
     return r < 0 ? r : check_network(&t->network, err);
@@ -188,9 +215,20 @@ static void apply_http(struct settings *s)
     h->head_ms = l->head_ms;
     h->body_ms = l->body_ms;
     h->write_ms = l->write_ms;
+    s->proxy.max = l->gateway_connections;
+    s->proxy.reply_ms = l->gateway_reply_ms;
+    s->proxy.stream_ms = l->gateway_idle_ms;
 }
 
-static void replace(char ***list, char ***by)
+static void replace(char **to, char **from)
+{
+    if (*from == NULL)
+        return;
+    free(*to);
+    *to = take(*from);
+}
+
+static void replace_list(char ***list, char ***by)
 {
     if (*by == NULL)
         return;
@@ -200,8 +238,8 @@ static void replace(char ***list, char ***by)
 
 static void apply_network(struct settings *s, struct network_text *t)
 {
-    replace(&s->pools4, &t->pools4);
-    replace(&s->pools6, &t->pools6);
+    replace_list(&s->pools4, &t->pools4);
+    replace_list(&s->pools6, &t->pools6);
     if (t->dns == NULL)
         return;
     s->dns_count = 0;
@@ -215,15 +253,12 @@ static void apply(struct settings *s, struct settings_text *t)
     for (size_t i = 0; i < LIMITS_COUNT; i++)
         limit_set(&s->limits, &limits_table[i], t->limits.values[i]);
     apply_http(s);
-    if (t->policies_dir != NULL) {
-        free(s->policies_dir);
-        s->policies_dir = take(t->policies_dir);
-    }
-    if (t->client_policy != NULL) {
-        free(s->client_policy);
-        s->client_policy = take(t->client_policy);
-    }
-    replace(&s->bind_prefixes, &t->bind_prefixes);
+    replace(&s->policies_dir, &t->policies_dir);
+    replace(&s->client_policy, &t->client_policy);
+    replace(&s->gateway, &t->gateway.listen);
+    replace(&s->certificate, &t->gateway.certificate);
+    replace(&s->key, &t->gateway.key);
+    replace_list(&s->bind_prefixes, &t->bind_prefixes);
     apply_network(s, &t->network);
 }
 

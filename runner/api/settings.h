@@ -7,6 +7,7 @@
 
 #include "api/http.h"
 #include "core/supervisor.h"
+#include "gateway/proxy.h"
 #include "policy/net-rule.h"
 
 struct err;
@@ -22,6 +23,9 @@ struct settings {
     size_t dns_count;
     struct supervisor_limits limits;
     struct http_config http;
+    char *gateway;           /* owned; "127.0.0.1:8080"; NULL = no gateway */
+    char *certificate, *key; /* owned; absolute paths; both or none */
+    struct proxy_config proxy;
 };
 
 enum { SETTINGS_TEXT_MAX = 256 << 10 };

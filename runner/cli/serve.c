@@ -11,7 +11,7 @@
 
 struct serve_args {
     struct globals globals;
-    const char *socket, *config;
+    const char *socket, *config, *gateway;
     bool stop_sandboxes;
 };
 
@@ -27,6 +27,12 @@ static const struct opt serve_options[] = {
      .set = opt_text,
      .off = offsetof(struct serve_args, config),
      .help = "Limits and other settings, JSON"},
+    {.name = "gateway",
+     .arg = "ADDRESS:PORT",
+     .set = opt_text,
+     .off = offsetof(struct serve_args, gateway),
+     .help = "Serve preview URLs of exposed ports there, as 127.0.0.1:8080; with TLS where the "
+             "configuration has a certificate"},
     {.name = "stop-sandboxes",
      .set = opt_flag,
      .off = offsetof(struct serve_args, stop_sandboxes),
@@ -71,6 +77,7 @@ static int serve_main(const struct verb *v, const struct globals *g, char **argv
                                         .runtime_dir = dirs.runtime,
                                         .socket = args.socket != NULL ? args.socket : socket,
                                         .config_file = args.config,
+                                        .gateway = args.gateway,
                                         .stop_sandboxes = args.stop_sandboxes,
                                         .debug = args.globals.debug};
 

@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "core/events.h"
+#include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/sandbox_internal.h"
@@ -300,8 +301,10 @@ static void take_up(void *data, const char *id)
     }
     sup->adopting++;
     s->adopting = true;
-    if (r == 0)
+    if (r == 0) {
+        exposure_load(s);
         r = ask(s, &err);
+    }
     if (r < 0)
         broken(s, err.msg);
 }

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/events.h"
+#include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/sandbox-request.h"
@@ -108,6 +109,7 @@ void sandbox_ref(struct sandbox *s)
 static void sandbox_free(struct sandbox *s)
 {
     process_free_all(s);
+    exposure_free_all(s);
     spec_free(s->spec);
     free(s);
 }

@@ -58,6 +58,8 @@ struct sandbox {
     struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
+    struct exposure *exposures; /* owned, by port (exposure.c) */
+
     unsigned file_ops;          /* that run (files.c) */
     struct file_op *file_queue; /* that wait for their turn; each holds a reference */
     unsigned file_waiting;
@@ -143,6 +145,9 @@ void sandbox_maybe_restart(struct sandbox *s);
 
 /* table.c */
 void sandbox_forget(struct sandbox *s);
+/* By the whole id or name alone. */
+struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id);
+struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
 /* dependents.c: sandboxes in the network of another. */

@@ -330,6 +330,26 @@ int store_load(struct store *s, const char *id, struct spec **ret_spec, struct s
     return 0;
 }
 
+int store_save_exposures(struct store *s, const char *id, const json_t *root, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    if (r < 0)
+        return r;
+    return save_json(s, id, dir, "", "exposures.json", root, STORE_EXPOSURES_MAX, err);
+}
+
+int store_load_exposures(struct store *s, const char *id, json_t **ret, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    return r < 0 ? r : load_json(dir, "exposures.json", STORE_EXPOSURES_MAX, ret, err);
+}
+
 int store_remove(struct store *s, const char *id, struct err *err)
 {
     char name[STORE_NAME_MAX + 16];

@@ -7,6 +7,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/events.h"
+#include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
@@ -31,6 +32,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     *s = (struct supervisor){.loop = config->loop,
                              .policies = config->policies,
                              .limits = config->limits,
+                             .front = config->front,
                              .dir_fd = config->dir_fd,
                              .shim_fd = config->shim_fd,
                              .tree = config->tree,
@@ -53,6 +55,8 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
         if (r < 0)
             (void)err_errno(err, r, "launcher");
     }
+    if (r == 0)
+        r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
         r = supervisor_adopt(s, err);
     *ret = s; /* half made on failure: closed and freed like a whole one */
@@ -111,6 +115,8 @@ void supervisor_close(struct supervisor *s)
     if (s == NULL || s->stopping)
         return;
     s->stopping = true;
+    gateway_close(s->gateway); /* first: it waits for the launcher's answers */
+    s->gateway = NULL;
     launcher_client_close(s->launcher);
     leftovers_close(s);
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
@@ -153,6 +159,11 @@ struct events *supervisor_events(struct supervisor *s)
 struct launcher_client *supervisor_launcher(struct supervisor *s)
 {
     return s->launcher;
+}
+
+struct gateway *supervisor_gateway(struct supervisor *s)
+{
+    return s->gateway;
 }
 
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s)

@@ -8,15 +8,18 @@
 #include <uv.h>
 
 #include "core/limits.h"
+#include "gateway/preview.h"
 
 struct err;
 struct events;
+struct gateway;
 struct launcher_client;
 struct supervisor;
 
 uv_loop_t *supervisor_loop(struct supervisor *s);
 struct events *supervisor_events(struct supervisor *s);
 struct launcher_client *supervisor_launcher(struct supervisor *s);
+struct gateway *supervisor_gateway(struct supervisor *s);
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
 /* O_DIRECTORY fd of the supervisor's own tree. Borrowed. */
 int supervisor_dir(const struct supervisor *s);
@@ -26,6 +29,7 @@ int supervisor_shim(const struct supervisor *s);
 /* The supervisor's own tree by name, as this process sees it: "" once that is its root. */
 const char *supervisor_tree(const struct supervisor *s);
 
+struct proxy_config;
 struct ready_policy;
 struct supervisor_config {
     uv_loop_t *loop;               /* borrowed */
@@ -34,8 +38,10 @@ struct supervisor_config {
     const char *tree;              /* borrowed; see supervisor_tree */
     struct ready_policy *policies; /* taken */
     struct supervisor_limits limits;
-    void (*on_ready)(void *data); /* every sandbox of earlier supervisors has been taken up */
-    void (*on_gone)(void *data);  /* the launcher is gone: nothing can be done any more */
+    const struct proxy_config *proxy; /* of the gateway; borrowed; NULL = the defaults */
+    struct preview_front front;       /* where the gateway listens */
+    void (*on_ready)(void *data);     /* every sandbox of earlier supervisors has been taken up */
+    void (*on_gone)(void *data);      /* the launcher is gone: nothing can be done any more */
     void *data;
 };
 /* Makes it and begins to take up what is there. */

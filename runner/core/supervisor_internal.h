@@ -2,8 +2,10 @@
 
 #include "core/policies.h"
 #include "core/supervisor.h"
+#include "gateway/preview.h"
 
 struct leftover;
+struct gateway;
 struct log_watch;
 struct sandbox;
 struct store;
@@ -16,6 +18,8 @@ struct supervisor {
     struct events *events;
     struct store *store;
     struct log_watch *log_watch;
+    struct gateway *gateway;
+    struct preview_front front; /* of the URLs of exposed ports */
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */

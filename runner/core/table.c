@@ -264,17 +264,32 @@ static struct sandbox *find_prefix(struct supervisor *sup, const char *text, siz
     return found;
 }
 
+struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id)
+{
+    for (struct sandbox *s = *bucket(sup->by_id, id); s != NULL; s = s->by_id.next)
+        if (strcmp(s->id, id) == 0)
+            return s;
+    return NULL;
+}
+
+struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name)
+{
+    for (struct sandbox *s = *bucket(sup->by_name, name); s != NULL; s = s->by_name.next)
+        if (strcmp(sandbox_name(s), name) == 0)
+            return s;
+    return NULL;
+}
+
 /* *ret_matches: how many there are of this prefix, where none is of this id or name. */
 static struct sandbox *find(struct supervisor *sup, const char *id_or_name, unsigned *ret_matches)
 {
     size_t len = strlen(id_or_name);
+    struct sandbox *s = sandbox_by_id(sup, id_or_name);
 
-    for (struct sandbox *s = *bucket(sup->by_id, id_or_name); s != NULL; s = s->by_id.next)
-        if (strcmp(s->id, id_or_name) == 0)
-            return s;
-    for (struct sandbox *s = *bucket(sup->by_name, id_or_name); s != NULL; s = s->by_name.next)
-        if (strcmp(sandbox_name(s), id_or_name) == 0)
-            return s;
+    if (s == NULL)
+        s = sandbox_by_name(sup, id_or_name);
+    if (s != NULL)
+        return s;
     if (len < ID_PREFIX_MIN || len >= SANDBOX_ID_LEN ||
         strspn(id_or_name, "0123456789abcdef") != len)
         return NULL;

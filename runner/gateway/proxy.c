@@ -130,15 +130,22 @@ static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *
     return r;
 }
 
+int proxy_room(const struct proxy *p, struct err *err)
+{
+    if (p->count < p->config.max)
+        return 0;
+    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", p->count);
+}
+
 int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, struct err *err)
 {
     struct proxy_conn *c = NULL;
     int r;
 
-    if (p->count >= p->config.max) {
+    r = proxy_room(p, err);
+    if (r < 0) {
         SSL_free(client->ssl);
-        return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
-                       p->count);
+        return r;
     }
     c = calloc(1, sizeof(*c));
     if (c == NULL) {

@@ -86,5 +86,7 @@ struct proxy_client {
     const char *early; /* read of it already */
     size_t early_len;
 };
+/* 0, or -EAGAIN: limit maxGatewayConnections. */
+int proxy_room(const struct proxy *p, struct err *err);
 /* Serves a client; fd is taken on success. -EAGAIN: limit maxGatewayConnections. */
 int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, struct err *err);

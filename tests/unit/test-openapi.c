@@ -29,7 +29,7 @@ static json_t *load(void)
     return root != NULL ? root : json_object();
 }
 
-/* "/v1/x/{path...}" is "/v1/x/{path}" in the description. */
+/* "/v1/x/{path...}" and "/v1/x/{path*}" are "/v1/x/{path}" in the description. */
 static void described_path(char *out, size_t size, const char *pattern)
 {
     size_t n = 0;
@@ -37,6 +37,8 @@ static void described_path(char *out, size_t size, const char *pattern)
     while (*pattern != '\0' && n + 1 < size) {
         if (strncmp(pattern, "...}", 4) == 0)
             pattern += 3;
+        if (strncmp(pattern, "*}", 2) == 0)
+            pattern++;
         out[n++] = *pattern++;
     }
     out[n] = '\0';

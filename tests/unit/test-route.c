@@ -25,6 +25,7 @@ static const struct route native[] = {
     {"GET", "/v1/sandboxes/{id}/processes/{name}", handler, 0, 0},
     {"HEAD", "/v1/special", handler, 0, 0},
     {"GET", "/v1/special", handler, 0, 0},
+    {"GET", "/v1/sandboxes/{id}/http/{port}/{path*}", handler, ROUTE_STREAM, 0},
     {0},
 };
 static const struct route engine[] = {
@@ -63,6 +64,14 @@ static const struct {
     {"DELETE", "/v1.41/images/a/json", 0, "/images/{name...}", "a/json", NULL},
     {"GET", "/v1.41/_ping", 0, "/_ping", NULL, NULL},
     {"GET", "/_ping", 0, "/_ping", NULL, NULL},
+    {"GET", "/v1/sandboxes/a/http/80/x/..//%zz", 0, "/v1/sandboxes/{id}/http/{port}/{path*}", "a",
+     NULL},
+    {"GET", "/v1/sandboxes/a/http/80", 0, "/v1/sandboxes/{id}/http/{port}/{path*}", "a", NULL},
+    {"GET", "/v1/sandboxes/a/http/80/", 0, "/v1/sandboxes/{id}/http/{port}/{path*}", "a", NULL},
+    {"GET", "/v1/sandboxes/a/http", -ENOENT, "no such path", NULL, NULL},
+    {"GET", "/v1/sandboxes/%zz/http/80/x", -EINVAL, "without two hex digits", NULL, NULL},
+    {"GET", "/v1/sandboxes/a/http/%zz/x", -EINVAL, "without two hex digits", NULL, NULL},
+    {"GET", "/v1/sandboxes/../http/80/x", -EINVAL, "the path's 'id' is no name", NULL, NULL},
 
     {"GET", "/", -ENOENT, "no such path", NULL, NULL},
     {"GET", "", -ENOENT, "no such path", NULL, NULL},
@@ -115,7 +124,12 @@ TEST(matching)
         else if (r == 0 && strcmp(req.route->pattern, rows[i].pattern) != 0)
             tap_fail("%s %s: took %s", req.method, req.path, req.route->pattern);
         if (r == 0) {
-            CHECK_INT(req.param_count, (rows[i].first != NULL) + (rows[i].second != NULL));
+            bool raw = strstr(rows[i].pattern, "*}") != NULL;
+
+            CHECK_INT(req.param_count,
+                      (rows[i].first != NULL) + (rows[i].second != NULL) + 2 * raw);
+            if (raw) /* as it was sent, from the first slash behind the port on */
+                CHECK(http_param(&req, "path") == req.path + strlen("/v1/sandboxes/a/http/80"));
             if (rows[i].first != NULL)
                 CHECK_STR(req.params[0].value, rows[i].first);
             if (rows[i].second != NULL)

@@ -50,13 +50,15 @@ size_t native_route_sets(struct native *n, struct route_set *sets);
 extern const struct route *const native_tables[];
 
 /* The tables of the resources; each ends with {0}. */
-extern const struct route native_sandbox_routes[]; /* sandboxes.c, sandbox-verbs.c */
-extern const struct route native_system_routes[];  /* system.c: version, health, doctor, openapi */
-extern const struct route native_file_routes[];    /* files.c and file-*.c */
-extern const struct route native_port_routes[];    /* ports.c */
-extern const struct route native_event_routes[];   /* events.c */
-extern const struct route native_exec_routes[];    /* exec.c */
-extern const struct route native_process_routes[]; /* process.c */
+extern const struct route native_sandbox_routes[];  /* sandboxes.c, sandbox-verbs.c */
+extern const struct route native_system_routes[];   /* system.c: version, health, doctor, openapi */
+extern const struct route native_file_routes[];     /* files.c and file-*.c */
+extern const struct route native_event_routes[];    /* events.c */
+extern const struct route native_exec_routes[];     /* exec.c */
+extern const struct route native_process_routes[];  /* process.c */
+extern const struct route native_exposure_routes[]; /* exposures.c */
+extern const struct route native_port_routes[];     /* ports.c */
+extern const struct route native_port_http_routes[]; /* port-http.c */
 
 /* docs/openapi.json, carried in the binary. */
 const char *native_openapi(size_t *ret_len);

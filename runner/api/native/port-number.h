@@ -1,0 +1,8 @@
+#pragma once
+
+#include <stdint.h>
+
+struct err;
+
+/* A port in a path: decimal, min to 65535, in one spelling. -EINVAL. */
+int port_number(const char *text, unsigned min, uint16_t *ret, struct err *err);

@@ -1,0 +1,24 @@
+#pragma once
+
+/* An internet address and a port, as people write them: 127.0.0.1:80, [::1]:80. Pure. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct address {
+    int family; /* 4 or 6 */
+    unsigned char bytes[16];
+    uint16_t port;
+};
+
+enum { ADDRESS_TEXT_MAX = 64 };
+
+/* A port is needed, and may be 0. No names, no scopes. -EINVAL. */
+int address_parse(const char *text, struct address *ret);
+/* The address alone, without brackets: "127.0.0.1", "::1"; ret->port is 0. -EINVAL. */
+int address_parse_host(const char *text, struct address *ret);
+void address_format(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
+socklen_t address_socket(const struct address *a, struct sockaddr_storage *ret);
+/* false: it is neither IPv4 nor IPv6. */
+bool address_from_socket(const struct sockaddr *from, struct address *ret);

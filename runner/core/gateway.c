@@ -1,0 +1,241 @@
+#include "core/gateway.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/exposure.h"
+#include "core/port.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "gateway/listener.h"
+#include "gateway/message.h"
+#include "gateway/poller.h"
+#include "gateway/preview.h"
+#include "gateway/proxy.h"
+#include "gateway/relay.h"
+#include "gateway/tls.h"
+
+enum { REFUSED_LOG_MS = 1000 /* at most one line about refused messages in this time */ };
+
+struct gateway {
+    struct supervisor *sup;
+    struct poller *poller;
+    struct relay_hub *hub;
+    struct proxy *proxy;
+    struct listener *listener; /* of preview URLs; NULL = none */
+    SSL_CTX *tls;              /* owned; NULL = none */
+    uint64_t refused_at;       /* when a refusal was logged last; uv_now */
+    unsigned refused_since;    /* and how many were not, since then */
+};
+
+/* ---- whom a request is for ---- */
+
+static const char denied[] =
+    "{\"error\":\"Access denied: Invalid token or port not exposed\",\"code\":\"INVALID_TOKEN\"}";
+static const char no_host[] =
+    "{\"error\":{\"code\":\"EBADMSG\",\"message\":\"Host is no host name\"}}";
+
+static void key_of(const struct sandbox *s, unsigned port, char key[PROXY_KEY_MAX])
+{
+    (void)snprintf(key, PROXY_KEY_MAX, "%s/%u", s->id, port);
+}
+
+/* One answer for everything that does not lead anywhere: nobody learns what exists. */
+static int route(void *data, const struct message *req, char key[PROXY_KEY_MAX], struct buf *body)
+{
+    struct gateway *g = data;
+    struct preview p;
+    struct sandbox *s;
+    int r;
+
+    r = preview_parse(req->host, &p);
+    if (r == -EBADMSG) {
+        (void)buf_append_str(body, no_host);
+        return 400;
+    }
+    s = r == 0 ? exposure_open(g->sup, &p) : NULL;
+    if (s == NULL) {
+        (void)buf_append_str(body, denied);
+        return 404;
+    }
+    sandbox_touch(s);
+    key_of(s, p.port, key);
+    return 0;
+}
+
+/* ---- how its server is reached ---- */
+
+struct connecting {
+    struct proxy_conn *conn;
+    struct port_connect *port;
+};
+
+static void on_connected(void *data, int r, int fd, const struct err *err)
+{
+    struct connecting *c = data;
+    struct proxy_conn *conn = c->conn;
+
+    free(c);
+    proxy_connected(conn, r, fd, err);
+}
+
+static int start_connect(void *data, const char *key, struct proxy_conn *conn, void **ret_handle,
+                         struct err *err)
+{
+    struct gateway *g = data;
+    const char *slash = strchr(key, '/');
+    char id[SANDBOX_ID_LEN + 1];
+    struct connecting *c;
+    struct sandbox *s;
+    int r;
+
+    (void)snprintf(id, sizeof(id), "%s", key); /* which ends where the slash is */
+    s = sandbox_by_id(g->sup, id);
+    if (s == NULL)
+        return err_set(err, -EBUSY, "the sandbox is gone");
+    c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return err_errno(err, -ENOMEM, "port %s", slash + 1);
+    c->conn = conn;
+    r = port_connect(s, (uint16_t)atoi(slash + 1), on_connected, c, &c->port, err);
+    if (r < 0) {
+        free(c);
+        return r;
+    }
+    *ret_handle = c;
+    return 0;
+}
+
+static void cancel(void *handle)
+{
+    struct connecting *c = handle;
+
+    port_connect_cancel(c->port);
+    free(c);
+}
+
+/* A hostile client can be refused as often as it likes: the log is not its to fill. */
+static void refused(void *data, const char *peer, int status, const char *why)
+{
+    struct gateway *g = data;
+    uint64_t now = uv_now(g->sup->loop);
+
+    if (g->refused_at != 0 && now - g->refused_at < REFUSED_LOG_MS) {
+        g->refused_since++;
+        return;
+    }
+    log_warn("gateway", "peer=%s refused with %d: %s (and %u others before)",
+             *peer != '\0' ? peer : "api", status, why, g->refused_since);
+    g->refused_at = now;
+    g->refused_since = 0;
+}
+
+static const struct proxy_ops ops = {
+    .route = route, .connect = start_connect, .cancel = cancel, .refused = refused};
+
+/* ---- clients ---- */
+
+static void on_client(void *data, int fd, const struct sockaddr *peer)
+{
+    struct gateway *g = data;
+    char text[LISTENER_ADDRESS_MAX];
+    struct proxy_client client = {.peer = text, .trusted = address_is_loopback(peer)};
+    struct err err = ERR_NONE;
+
+    address_text(peer, text);
+    client.ssl = g->tls != NULL ? tls_accept(g->tls) : NULL;
+    if (g->tls != NULL && client.ssl == NULL)
+        (void)err_errno(&err, -ENOMEM, "TLS");
+    else if (proxy_adopt(g->proxy, fd, &client, &err) == 0)
+        return;
+    refused(g, text, 503, err.msg);
+    (void)close(fd);
+}
+
+void gateway_renew(struct gateway *g, SSL_CTX *tls)
+{
+    SSL_CTX_free(g->tls); /* connections that use it hold references */
+    g->tls = tls;
+}
+
+int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err)
+{
+    gateway_renew(g, tls);
+    return listener_new(g->poller, fd, on_client, g, &g->listener, err);
+}
+
+int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
+                 size_t early_len, struct err *err)
+{
+    char key[PROXY_KEY_MAX];
+    const struct proxy_client client = {
+        .peer = "", .trusted = true, .key = key, .early = early, .early_len = early_len};
+
+    key_of(s, port, key);
+    return proxy_adopt(g->proxy, fd, &client, err);
+}
+
+int gateway_room(const struct gateway *g, struct err *err)
+{
+    return proxy_room(g->proxy, err);
+}
+
+/* ---- life ---- */
+
+int gateway_new(struct supervisor *sup, const struct proxy_config *config, struct gateway **ret,
+                struct err *err)
+{
+    struct gateway *g = calloc(1, sizeof(*g));
+    struct relay_config relays = {.max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS};
+    int r;
+
+    if (g == NULL)
+        return err_errno(err, -ENOMEM, "gateway");
+    g->sup = sup;
+    if (config != NULL) {
+        relays.max = config->max;
+        relays.idle_ms = config->stream_ms;
+    }
+    r = poller_new(sup->loop, &g->poller, err);
+    if (r == 0)
+        r = relay_hub_new(g->poller, &relays, &g->hub, err);
+    if (r == 0)
+        r = proxy_new(g->poller, g->hub, config, &ops, g, &g->proxy, err);
+    if (r < 0) {
+        gateway_close(g);
+        return r;
+    }
+    *ret = g;
+    return 0;
+}
+
+void gateway_close(struct gateway *g)
+{
+    if (g == NULL)
+        return;
+    listener_close(g->listener);
+    proxy_close(g->proxy);
+    relay_hub_close(g->hub);
+    poller_close(g->poller);
+    SSL_CTX_free(g->tls);
+    free(g);
+}
+
+struct poller *gateway_poller(struct gateway *g)
+{
+    return g->poller;
+}
+
+struct relay_hub *gateway_hub(struct gateway *g)
+{
+    return g->hub;
+}
