@@ -274,6 +274,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .ids_dir = CORE_IDS_DIR,
                                      .bind_prefixes =
                                          (const char *const *)s->settings.bind_prefixes,
+                                     .publish = &s->settings.publish,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len};
     int base = FD_NONE, root = FD_NONE, state, r;

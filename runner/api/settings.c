@@ -32,6 +32,8 @@ struct gateway_text {
 };
 
 struct settings_text {
+    struct publish_rules publish;
+    bool has_publish;
     struct gateway_text gateway;
     char *policies_dir, *client_policy;
     char **bind_prefixes;
@@ -46,6 +48,13 @@ struct settings_text {
      .min = (least),                                                                               \
      .max = (most)},
 static const struct jfield limit_fields[] = {SUPERVISOR_LIMITS(LIMIT_ROW){0}};
+
+static int d_publish(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                     struct err *err)
+{
+    ((struct settings_text *)dst)->has_publish = true;
+    return j_publish_rules(value, field, dst, path, err);
+}
 
 /* clang-format off */
 static const struct jfield network_fields[] = {
@@ -67,6 +76,7 @@ static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
     {.name = "bindPrefixes", .decode = j_strings, .off = offsetof(struct settings_text, bind_prefixes), .min = 0, .max = PREFIXES_MAX},
+    {.name = "publish",      .decode = d_publish, .off = offsetof(struct settings_text, publish)},
     {.name = "gateway",      .decode = j_object,  .off = offsetof(struct settings_text, gateway),       .fields = gateway_fields},
     {.name = "limits",       .decode = j_object,  .off = offsetof(struct settings_text, limits),        .fields = limit_fields},
     {.name = "network",      .decode = j_object,  .off = offsetof(struct settings_text, network),       .fields = network_fields},
@@ -90,13 +100,14 @@ int settings_init(struct settings *s)
     if (s->policies_dir == NULL || s->client_policy == NULL || s->bind_prefixes == NULL ||
         s->bind_prefixes[0] == NULL)
         return -ENOMEM;
-    return 0;
+    return publish_rules_any(&s->publish);
 }
 
 void settings_done(struct settings *s)
 {
     free(s->policies_dir);
     free(s->client_policy);
+    publish_rules_done(&s->publish);
     free(s->gateway);
     free(s->certificate);
     free(s->key);
@@ -110,6 +121,7 @@ static void text_done(struct settings_text *t)
 {
     free(t->policies_dir);
     free(t->client_policy);
+    publish_rules_done(&t->publish);
     free(t->gateway.listen);
     free(t->gateway.certificate);
     free(t->gateway.key);
@@ -258,6 +270,11 @@ static void apply(struct settings *s, struct settings_text *t)
     replace(&s->gateway, &t->gateway.listen);
     replace(&s->certificate, &t->gateway.certificate);
     replace(&s->key, &t->gateway.key);
+    if (t->has_publish) {
+        publish_rules_done(&s->publish);
+        s->publish = t->publish;
+        t->publish = (struct publish_rules){.list = NULL};
+    }
     replace_list(&s->bind_prefixes, &t->bind_prefixes);
     apply_network(s, &t->network);
 }

@@ -9,6 +9,7 @@
 #include "core/supervisor.h"
 #include "gateway/proxy.h"
 #include "policy/net-rule.h"
+#include "policy/publish.h"
 
 struct err;
 
@@ -26,6 +27,7 @@ struct settings {
     char *gateway;           /* owned; "127.0.0.1:8080"; NULL = no gateway */
     char *certificate, *key; /* owned; absolute paths; both or none */
     struct proxy_config proxy;
+    struct publish_rules publish; /* owned; of the host's ports, whoever asks; default any */
 };
 
 enum { SETTINGS_TEXT_MAX = 256 << 10 };

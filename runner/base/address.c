@@ -52,6 +52,12 @@ int address_parse(const char *text, struct address *ret)
     return 0;
 }
 
+void address_format_host(const struct address *a, char ret[ADDRESS_TEXT_MAX])
+{
+    ret[0] = '\0';
+    (void)inet_ntop(a->family == 6 ? AF_INET6 : AF_INET, a->bytes, ret, ADDRESS_TEXT_MAX);
+}
+
 void address_format(const struct address *a, char ret[ADDRESS_TEXT_MAX])
 {
     char host[INET6_ADDRSTRLEN] = "";

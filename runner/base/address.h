@@ -18,6 +18,8 @@ enum { ADDRESS_TEXT_MAX = 64 };
 int address_parse(const char *text, struct address *ret);
 /* The address alone, without brackets: "127.0.0.1", "::1"; ret->port is 0. -EINVAL. */
 int address_parse_host(const char *text, struct address *ret);
+/* Without port and brackets. */
+void address_format_host(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
 void address_format(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
 socklen_t address_socket(const struct address *a, struct sockaddr_storage *ret);
 /* false: it is neither IPv4 nor IPv6. */

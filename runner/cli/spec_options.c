@@ -30,6 +30,7 @@ SPEC_HANDLER(spec_add_env);
 SPEC_HANDLER(spec_add_env_file);
 SPEC_HANDLER(spec_add_volume);
 SPEC_HANDLER(spec_add_tmpfs);
+SPEC_HANDLER(spec_add_publish);
 SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
 SPEC_HANDLER(spec_set_pids);
@@ -68,6 +69,10 @@ const struct opt root_options[] = {
     { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
       .flags = OPT_REPEAT,
       .help = "Show the host's SRC at DST; with :ro it cannot be written to" },
+    { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
+      .flags = OPT_REPEAT,
+      .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself. Of "
+              "a daemon's sandboxes only" },
     { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
       .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
               "(default 64m)" },

@@ -26,6 +26,7 @@
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
+#include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -122,11 +123,8 @@ static void on_not_missed(uv_timer_t *h)
         exec_tell_owner(s->main);
 }
 
-static void list_done(struct sandbox *s)
+static void list_end(struct sandbox *s)
 {
-    take_up_state(s);
-    process_load_all(s);
-    end_unkept(s);
     events_emit(s->sup->events, "adopt", s->id, sandbox_name(s), NULL);
     answered(s);
     if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
@@ -139,6 +137,34 @@ static void list_done(struct sandbox *s)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
         exec_tell_owner(s->main);
+}
+
+/* It goes on without what somebody else has taken meanwhile: what runs in it is worth more. */
+static void on_published(struct sandbox *s, int r, const struct err *err)
+{
+    if (r < 0 && r != -ECANCELED) {
+        log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
+        (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+    }
+    if (s->adopting)
+        list_end(s);
+}
+
+static void list_done(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+    int r = 1;
+
+    take_up_state(s);
+    process_load_all(s);
+    end_unkept(s);
+    if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
+        s->state == SANDBOX_STARTING)
+        r = publish_open(s, PUBLISH_WAIT_MS, on_published, &err);
+    if (r < 0)
+        on_published(s, r, &err);
+    else if (r == 1)
+        list_end(s);
 }
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)

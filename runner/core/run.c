@@ -634,6 +634,10 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
     int n;
 
     *ret_status = STATUS_RIND;
+    if (spec->port_count > 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "publish: nobody would serve the port; sandboxes of a daemon (rind serve) "
+                       "can have some");
     n = open_launcher(&r, cfg, prefixes);
     if (n == 0) {
         n = block_signals(&r);

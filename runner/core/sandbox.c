@@ -7,6 +7,7 @@
 #include "core/sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
+#include "core/publish.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -110,6 +112,7 @@ static void sandbox_free(struct sandbox *s)
 {
     process_free_all(s);
     exposure_free_all(s);
+    publish_free(s);
     spec_free(s->spec);
     free(s);
 }
@@ -336,6 +339,7 @@ void sandbox_end_init(struct sandbox *s)
         return;
     s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
+    publish_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);
     c = take(s->channel);
@@ -384,6 +388,7 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
 {
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
     s->want_running = false;
+    publish_close(s);
     if (s->state == SANDBOX_CREATING)
         sandbox_set_state(s, SANDBOX_STOPPED); /* never came to be; whoever created it removes it */
     else if (s->state == SANDBOX_STARTING)
@@ -470,6 +475,43 @@ static int find_join(const struct sandbox *s, struct network_join *ret, struct e
     return 0;
 }
 
+/* The ports of a new sandbox are open, or it does not come to be. */
+static void on_published(struct sandbox *s, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    auto_close int client = take_fd(&s->waiting_fd);
+
+    s->launching = false;
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
+        publish_close(s);
+        if (!s->sup->stopping)
+            sandbox_begin_removal(s);
+        return;
+    }
+    if (r == 0) {
+        s->client_fd = client;
+        r = sandbox_launch(s, &own);
+        s->client_fd = FD_NONE;
+        err = &own;
+    }
+    if (r < 0)
+        start_failed(s, r, err);
+}
+
+/* As publish_open. Whose rights count for the start is known in this call only. */
+static int publish_first(struct sandbox *s, struct err *err)
+{
+    int r = publish_open(s, 0, on_published, err);
+
+    if (r != 0)
+        return r;
+    s->launching = true;
+    if (s->client_fd >= 0)
+        s->waiting_fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
+    return 0;
+}
+
 int sandbox_launch(struct sandbox *s, struct err *err)
 {
     struct network_join join = {.id = NULL};
@@ -483,6 +525,9 @@ int sandbox_launch(struct sandbox *s, struct err *err)
         return 0; /* on its way, or follows when the old one is gone */
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
+    r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
+    if (r <= 0)
+        return r;
     if (s->spec->rootfs == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
@@ -594,18 +639,20 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
 const struct exec_events sandbox_main_events = {
     .started = on_main_started, .failed = on_main_failed, .exited = on_main_exited};
 
-void sandbox_start_main(struct sandbox *s)
+static void start_main_failed(struct sandbox *s, int r, const struct err *err)
+{
+    start_failed(s, r, err);
+    sandbox_end_init(s);
+}
+
+/* In STARTING, with its ports open. */
+static void start_main(struct sandbox *s)
 {
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
     struct exec *e = NULL;
     int logs[4], r;
 
-    s->want_running = false;
-    if (s->main != NULL)
-        return;
-    (void)uv_timer_stop(&s->timer);
-    sandbox_set_state(s, SANDBOX_STARTING);
     o.argv = s->spec->argv;
     o.main = true;
     o.keep = true;
@@ -624,11 +671,37 @@ void sandbox_start_main(struct sandbox *s)
             (void)close(logs[i]);
     }
     if (r < 0) {
-        start_failed(s, r, &err);
-        sandbox_end_init(s);
+        start_main_failed(s, r, &err);
         return;
     }
     s->main = e;
+}
+
+static void on_published_start(struct sandbox *s, int r, const struct err *err)
+{
+    if (s->state == SANDBOX_STARTING && s->channel != NULL && !s->ending && r == 0)
+        start_main(s);
+    else if (s->state == SANDBOX_STARTING && !s->ending)
+        start_main_failed(s, r, err);
+    else
+        waiters_answer(&s->on_started, -ECANCELED, err); /* it was stopped meanwhile */
+}
+
+void sandbox_start_main(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    s->want_running = false;
+    if (s->main != NULL)
+        return;
+    (void)uv_timer_stop(&s->timer);
+    sandbox_set_state(s, SANDBOX_STARTING);
+    r = publish_open(s, 0, on_published_start, &err);
+    if (r == 1)
+        start_main(s);
+    else if (r < 0)
+        start_main_failed(s, r, &err);
 }
 
 static void on_stragglers(uv_timer_t *h)

@@ -58,7 +58,8 @@ struct sandbox {
     struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
-    struct exposure *exposures; /* owned, by port (exposure.c) */
+    struct exposure *exposures;        /* owned, by port (exposure.c) */
+    struct published_ports *published; /* owned; NULL = never opened (publish.c) */
 
     unsigned file_ops;          /* that run (files.c) */
     struct file_op *file_queue; /* that wait for their turn; each holds a reference */
@@ -87,6 +88,7 @@ struct sandbox {
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
+    int waiting_fd;  /* owned: client_fd while the ports are being opened; -1 */
     int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };

@@ -330,24 +330,45 @@ int store_load(struct store *s, const char *id, struct spec **ret_spec, struct s
     return 0;
 }
 
-int store_save_exposures(struct store *s, const char *id, const json_t *root, struct err *err)
+/* A small file of a sandbox that others know the shape of. */
+static int save_other(struct store *s, const char *id, const char *name, const json_t *root,
+                      struct err *err)
 {
     auto_close int dir = FD_NONE;
     int r;
 
     r = open_sandbox(s, id, false, &dir, err);
-    if (r < 0)
-        return r;
-    return save_json(s, id, dir, "", "exposures.json", root, STORE_EXPOSURES_MAX, err);
+    return r < 0 ? r : save_json(s, id, dir, "", name, root, STORE_OTHER_MAX, err);
+}
+
+static int load_other(struct store *s, const char *id, const char *name, json_t **ret,
+                      struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int r;
+
+    r = open_sandbox(s, id, false, &dir, err);
+    return r < 0 ? r : load_json(dir, name, STORE_OTHER_MAX, ret, err);
+}
+
+int store_save_exposures(struct store *s, const char *id, const json_t *root, struct err *err)
+{
+    return save_other(s, id, "exposures.json", root, err);
 }
 
 int store_load_exposures(struct store *s, const char *id, json_t **ret, struct err *err)
 {
-    auto_close int dir = FD_NONE;
-    int r;
+    return load_other(s, id, "exposures.json", ret, err);
+}
 
-    r = open_sandbox(s, id, false, &dir, err);
-    return r < 0 ? r : load_json(dir, "exposures.json", STORE_EXPOSURES_MAX, ret, err);
+int store_save_ports(struct store *s, const char *id, const json_t *root, struct err *err)
+{
+    return save_other(s, id, "ports.json", root, err);
+}
+
+int store_load_ports(struct store *s, const char *id, json_t **ret, struct err *err)
+{
+    return load_other(s, id, "ports.json", ret, err);
 }
 
 int store_remove(struct store *s, const char *id, struct err *err)

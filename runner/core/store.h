@@ -3,7 +3,7 @@
 /*
  * The files of sandboxes in the supervisor's own tree (docs/supervisor.md):
  *
- *     sandboxes/<id>/spec.json state.json exposures.json processes/<name>.json logs/
+ *     sandboxes/<id>/spec.json state.json exposures.json ports.json processes/<name>.json logs/
  *
  * A save writes a temporary file and renames it before it returns, so that a supervisor that is
  * killed leaves the old content or the new. The two fsyncs that a power failure asks for follow in
@@ -27,13 +27,13 @@ struct spec;
 struct store;
 
 enum {
-    STORE_SPEC_MAX = 16 << 20,     /* bytes; argv and env are at most 2 MiB before escapes */
-    STORE_STATE_MAX = 4096,        /* bytes */
-    STORE_EXPOSURES_MAX = 1 << 20, /* bytes; 1024 of them, names escaped */
-    STORE_PROCESS_MAX = 4 << 20,   /* bytes of one process record */
-    STORE_PROCESSES_MAX = 4096,    /* records read of one sandbox; more are an error */
-    STORE_NAME_MAX = 63,           /* bytes of an id or a process's name */
-    STORE_RESTARTS_MAX = 1 << 30,  /* counted at all */
+    STORE_SPEC_MAX = 16 << 20, /* bytes; argv and env are at most 2 MiB before escapes */
+    STORE_STATE_MAX = 4096,    /* bytes */
+    STORE_OTHER_MAX = 1 << 20, /* bytes; exposures.json (1024 of them, names escaped), ports.json */
+    STORE_PROCESS_MAX = 4 << 20,  /* bytes of one process record */
+    STORE_PROCESSES_MAX = 4096,   /* records read of one sandbox; more are an error */
+    STORE_NAME_MAX = 63,          /* bytes of an id or a process's name */
+    STORE_RESTARTS_MAX = 1 << 30, /* counted at all */
 };
 
 #define STORE_NO_CREATOR (-1)
@@ -82,6 +82,9 @@ int store_each(struct store *s, void (*cb)(void *data, const char *id), void *da
 int store_save_exposures(struct store *s, const char *id, const json_t *root, struct err *err);
 /* *ret is a new reference. -ENOENT: there is no such file. */
 int store_load_exposures(struct store *s, const char *id, json_t **ret, struct err *err);
+
+int store_save_ports(struct store *s, const char *id, const json_t *root, struct err *err);
+int store_load_ports(struct store *s, const char *id, json_t **ret, struct err *err);
 
 /* The directory for log files, made when missing: an O_DIRECTORY fd of the caller's. */
 int store_logs_fd(struct store *s, const char *id, struct err *err);

@@ -11,6 +11,7 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
+#include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -115,6 +116,8 @@ void supervisor_close(struct supervisor *s)
     if (s == NULL || s->stopping)
         return;
     s->stopping = true;
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+        publish_close(sb);
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
     s->gateway = NULL;
     launcher_client_close(s->launcher);

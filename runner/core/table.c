@@ -86,8 +86,12 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
     if (s == NULL)
         return NULL;
-    *s = (struct sandbox){
-        .sup = sup, .spec = spec, .refs = 1, .state = SANDBOX_CREATING, .client_fd = FD_NONE};
+    *s = (struct sandbox){.sup = sup,
+                          .spec = spec,
+                          .refs = 1,
+                          .state = SANDBOX_CREATING,
+                          .client_fd = FD_NONE,
+                          .waiting_fd = FD_NONE};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);

@@ -539,7 +539,8 @@ static bool hand_over(struct proxy_conn *c)
         return false;
     fds[0] = endpoint_take_fd(&c->client);
     fds[1] = endpoint_take_fd(&c->server);
-    if (relay_start(c->proxy->hub, fds[0], fds[1], NULL, NULL, NULL, NULL) < 0) {
+    if (relay_start(c->proxy->hub, fds[0], fds[1], strtoull(c->key, NULL, 16), NULL, NULL, NULL,
+                    NULL) < 0) {
         (void)close(fds[0]);
         (void)close(fds[1]);
     }

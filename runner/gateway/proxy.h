@@ -25,7 +25,8 @@ struct proxy_conn;
 struct relay_hub;
 
 enum {
-    PROXY_KEY_MAX = 96,  /* bytes of "<sandbox>/<port>" */
+    PROXY_KEY_MAX = 96, /* bytes of "<sandbox>/<port>"; the sandbox is a hexadecimal number, and the
+                           group of the relays that its upgrades become */
     PROXY_PEER_MAX = 64, /* bytes of a client's address as text */
 };
 

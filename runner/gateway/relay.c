@@ -57,6 +57,7 @@ struct relay {
     struct relay *next, **link;
     struct side sides[2];
     struct deadline idle;
+    uint64_t group;
     relay_fn *on_end;
     void *data;
 };
@@ -380,7 +381,7 @@ static int attach(struct relay *r, int i, int fd)
     return watch_add(r->hub->poller, &s->watch, fd, on_event);
 }
 
-int relay_start(struct relay_hub *hub, int a, int b, relay_fn *on_end, void *data,
+int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err)
 {
     struct relay *r;
@@ -393,6 +394,7 @@ int relay_start(struct relay_hub *hub, int a, int b, relay_fn *on_end, void *dat
     if (r == NULL)
         return err_errno(err, -ENOMEM, "join connections");
     r->hub = hub;
+    r->group = group;
     r->on_end = on_end;
     r->data = data;
     n = attach(r, 0, a);
@@ -443,6 +445,15 @@ void relay_hub_close(struct relay_hub *hub)
         pipe_free(p);
     }
     free(hub);
+}
+
+void relay_end_group(struct relay_hub *hub, uint64_t group)
+{
+    for (struct relay *r = hub->first, *next; r != NULL; r = next) {
+        next = r->next;
+        if (r->group == group)
+            end(r, RELAY_CLOSED);
+    }
 }
 
 unsigned relay_count(const struct relay_hub *hub)

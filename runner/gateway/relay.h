@@ -60,10 +60,12 @@ unsigned relay_count(const struct relay_hub *hub);
 /* Pipes that hold bytes now. */
 unsigned relay_pipes(const struct relay_hub *hub);
 
-/* Joins a and b, connected; both are taken on success, and become non-blocking. on_end may be NULL.
- * *ret (may be NULL) is valid until on_end. */
-int relay_start(struct relay_hub *hub, int a, int b, relay_fn *on_end, void *data,
+/* Joins a and b, connected; both are taken on success, and become non-blocking. group: whose it is,
+ * for relay_end_group. on_end may be NULL. *ret (may be NULL) is valid until on_end. */
+int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err);
+/* Resets all pairs of a group. */
+void relay_end_group(struct relay_hub *hub, uint64_t group);
 /* Resets both, now; on_end is called. */
 void relay_stop(struct relay *r);
 

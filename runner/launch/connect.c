@@ -28,7 +28,7 @@ static int own_namespace(struct stat *ret)
 }
 
 /* In the sandbox's namespace. host: ours. */
-static int make_socket(int domain, const struct stat *host, struct err *err)
+static int make_socket(int domain, bool udp, const struct stat *host, struct err *err)
 {
     auto_close int here = FD_NONE;
     struct stat st;
@@ -39,11 +39,12 @@ static int make_socket(int domain, const struct stat *host, struct err *err)
         return err_errno(err, here, "connect: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
         return err_set(err, -EPERM, "connect: the sandbox has the host's network");
-    fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    fd = socket(domain, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                udp ? IPPROTO_UDP : IPPROTO_TCP);
     return fd < 0 ? err_errno(err, -errno, "connect: socket") : fd;
 }
 
-int launcher_socket(struct launcher *l, const char *id, int family, struct err *err)
+int launcher_socket(struct launcher *l, const char *id, int family, bool udp, struct err *err)
 {
     struct sandbox *s = *launcher_find(l, id);
     auto_close int home = FD_NONE;
@@ -59,7 +60,7 @@ int launcher_socket(struct launcher *l, const char *id, int family, struct err *
     if (setns(s->pidfd, CLONE_NEWNET) < 0)
         return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
                          "connect: enter the network of sandbox %s", id);
-    fd = make_socket(family == 6 ? AF_INET6 : AF_INET, &host, err);
+    fd = make_socket(family == 6 ? AF_INET6 : AF_INET, udp, &host, err);
     if (setns(home, CLONE_NEWNET) == 0)
         return fd;
     if (fd >= 0)

@@ -22,13 +22,17 @@ struct err;
 struct launcher;
 struct launch_net_ops;
 struct launch_request;
+struct address;
+struct publish_rules;
 
 struct launcher_config {
     const char *state_dir;            /* made when missing, 0700 */
     const char *ids_dir;              /* the host's id range registry */
     const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
                                          directories may lie; borrowed */
-    const void *init_image;           /* the static program that becomes init */
+    const struct publish_rules
+        *publish;           /* of the host's ports, whoever asks; borrowed; NULL = none */
+    const void *init_image; /* the static program that becomes init */
     size_t init_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
 };
@@ -91,7 +95,10 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
  * the fd. -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
  * -ENOTRECOVERABLE: the launcher is left in that namespace and must end.
  */
-int launcher_socket(struct launcher *l, const char *id, int family, struct err *err);
+int launcher_socket(struct launcher *l, const char *id, int family, bool udp, struct err *err);
+/* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
+ * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
+int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
 
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);

@@ -419,6 +419,32 @@ static int dec_net_host(const struct record *r, struct launch_request *q)
     return 0;
 }
 
+static int dec_bind(const struct record *r, struct launch_request *q)
+{
+    struct launch_bind b;
+
+    if (r->len != sizeof(b))
+        return -EPROTO;
+    (void)memcpy(&b, r->data, sizeof(b));
+    if ((b.family != 4 && b.family != 6) || b.udp > 1)
+        return -EINVAL;
+    q->has_bind = true;
+    q->udp = b.udp == 1;
+    q->bind = (struct address){.family = b.family, .port = b.port};
+    (void)memcpy(q->bind.bytes, b.bytes, b.family == 6 ? 16 : 4);
+    return 0;
+}
+
+static int dec_udp(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 1, 1, &v);
+
+    if (n == 0)
+        q->udp = true;
+    return n;
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -452,6 +478,8 @@ static const struct {
     [TAG_NET_JOIN]     = {"net_join",     dec_net_join,     false},
     [TAG_NET_NAME]     = {"net_name",     dec_net_name,     false},
     [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
+    [TAG_BIND]         = {"bind",         dec_bind,         false},
+    [TAG_UDP]          = {"udp",          dec_udp,          false},
 };
 /* clang-format on */
 
@@ -495,8 +523,13 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
 
 static int check_whole(const struct launch_request *q, struct err *err)
 {
-    if (q->id == NULL && q->verb != LAUNCH_LIST)
+    if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN)
         return err_set(err, -EINVAL, "request: no id");
+    if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
+        return err_set(err, -EINVAL, "request: %s",
+                       q->has_bind ? "an address, and nothing to listen for" : "no address");
+    if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT)
+        return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
     if ((q->verb == LAUNCH_CONNECT) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
                        q->family == 0 ? "no family" : "a family, and nothing to connect");
@@ -658,6 +691,14 @@ void launch_put_host(struct buf *b, const struct launch_host *h)
 void launch_put_counter(struct buf *b, const struct launch_counter *c)
 {
     put_with_string(b, TAG_COUNTER, c->limit, c->name);
+}
+
+void launch_put_bind(struct buf *b, const struct address *a, bool udp)
+{
+    struct launch_bind bind = {.family = (uint16_t)a->family, .port = a->port, .udp = udp};
+
+    (void)memcpy(bind.bytes, a->bytes, sizeof(bind.bytes));
+    launch_put(b, TAG_BIND, 0, &bind, sizeof(bind));
 }
 
 int launch_end(struct buf *b)

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/buf.h"
 #include "policy/net-rule.h"
 
@@ -55,6 +56,8 @@ enum launch_verb {
     LAUNCH_CONNECT, /* replies with a TCP socket of its net namespace, not connected, non-blocking
                      */
     LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
+    LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
+                    */
     LAUNCH_VERB_MAX
 };
 
@@ -87,6 +90,8 @@ enum launch_tag {
     TAG_NET_JOIN, /* string: the id of a sandbox whose network it shares */
     TAG_NET_NAME, /* string: of a network whose members reach each other */
     TAG_NET_HOST, /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
+    TAG_BIND,     /* struct launch_bind, for LAUNCH_LISTEN */
+    TAG_UDP,      /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
     TAG_MAX
 };
 
@@ -112,6 +117,13 @@ struct launch_wire {
     uint32_t record_count;
 };
 _Static_assert(sizeof(struct launch_wire) == 16, "launch_wire is a wire format");
+
+struct launch_bind {
+    uint16_t family, port; /* family: 4 or 6 */
+    uint32_t udp;          /* 0 or 1 */
+    unsigned char bytes[16];
+};
+_Static_assert(sizeof(struct launch_bind) == 24, "launch_bind is a wire format");
 
 struct launch_volume {
     const char *source, *target;
@@ -172,6 +184,9 @@ struct launch_request {
     const char *net_join, *net_name;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
+    bool udp;
+    bool has_bind;
+    struct address bind;
 };
 
 /* Checks and decodes; -EPROTO for what no honest supervisor sends, -EINVAL/-ERANGE/-E2BIG for the
@@ -192,4 +207,5 @@ void launch_put_tmpfs(struct buf *b, const struct launch_tmpfs *t);
 void launch_put_rlimit(struct buf *b, const struct launch_rlimit *r);
 void launch_put_host(struct buf *b, const struct launch_host *h);
 void launch_put_counter(struct buf *b, const struct launch_counter *c);
+void launch_put_bind(struct buf *b, const struct address *a, bool udp);
 int launch_end(struct buf *b);

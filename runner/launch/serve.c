@@ -194,7 +194,18 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
 static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
                       struct err *err)
 {
-    int fd = launcher_socket(l, q->id, q->family, err);
+    int fd = launcher_socket(l, q->id, q->family, q->udp, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
+static int do_listen(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    int fd = launcher_listen(l, &q->bind, q->udp, err);
 
     if (fd < 0)
         return fd;
@@ -207,7 +218,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_START] = do_start,     [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
     [LAUNCH_STOP] = do_stop,       [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,     [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
-    [LAUNCH_CONNECT] = do_connect, [LAUNCH_END] = do_end,
+    [LAUNCH_CONNECT] = do_connect, [LAUNCH_END] = do_end,       [LAUNCH_LISTEN] = do_listen,
 };
 
 static int answer(int sock, const struct answer *a)

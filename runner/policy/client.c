@@ -137,6 +137,7 @@ static const struct jfield client_fields[] = {
     {.name = "readOnlyBindPrefixes", .decode = d_prefixes, .off = MINE(read_only_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "rootfsPrefixes",       .decode = d_prefixes, .off = MINE(rootfs_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
+    {.name = "publish",              .decode = j_publish_rules, .off = MINE(publish)},
     {.name = "ulimits",              .decode = j_bool,     .off = MINE(ulimits), .required = true},
     {.name = "restart",              .decode = j_bool,     .off = MINE(restart), .required = true},
     {0},
@@ -171,5 +172,6 @@ void client_policy_free(struct client_policy *p)
     json_strings_free(p->bind_prefixes);
     json_strings_free(p->read_only_prefixes);
     json_strings_free(p->rootfs_prefixes);
+    publish_rules_done(&p->publish);
     free(p);
 }

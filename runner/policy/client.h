@@ -12,6 +12,7 @@
 
 #include "base/auto.h"
 #include "policy/policy.h"
+#include "policy/publish.h"
 
 struct err;
 
@@ -26,6 +27,7 @@ struct client_policy {
     char **read_only_prefixes; /* owned; the same, for volumes that are read-only */
     char **rootfs_prefixes;    /* owned */
     bool networks[NET_MODE_MAX];
+    struct publish_rules publish;  /* of the host's ports; none = nothing */
     struct net_access most_access; /* what may be allowed, and which ports of the host: at most */
     bool share_network;            /* networks of other sandboxes, and named ones */
     struct limits most;            /* what may be asked at most; LIMIT_UNSET = any */

@@ -121,11 +121,24 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
     return 0;
 }
 
+static int check_ports(const struct client_policy *p, const struct spec *s, struct err *err)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    for (size_t i = 0; i < s->port_count; i++) {
+        if (publish_allowed(&p->publish, &s->ports[i].host))
+            continue;
+        address_format(&s->ports[i].host, text);
+        return err_set(err, -EPERM, "ports[%zu]: %s: the client policy does not allow it", i, text);
+    }
+    return 0;
+}
+
 int client_check_spec(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     static int (*const checks[])(const struct client_policy *p, const struct spec *s,
                                  struct err *err) = {check_policy, check_network, check_access,
-                                                     check_paths, check_limits};
+                                                     check_paths,  check_ports,   check_limits};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(checks) / sizeof(checks[0]); i++)

@@ -116,6 +116,15 @@ static json_t *tmpfs(const struct tmpfs *t)
     return json_pack("{s:s, s:I}", "target", t->target, "size", (json_int_t)t->bytes);
 }
 
+static json_t *port(const struct publish *p)
+{
+    char host[ADDRESS_TEXT_MAX];
+
+    address_format_host(&p->host, host);
+    return json_pack("{s:s, s:i, s:i, s:s}", "hostAddress", host, "hostPort", (int)p->host.port,
+                     "port", (int)p->port, "protocol", p->udp ? "udp" : "tcp");
+}
+
 /* Takes the element; a missing one makes the array missing. */
 static void append(json_t **array, json_t *element)
 {
@@ -129,7 +138,8 @@ static void append(json_t **array, json_t *element)
 
 static void put_arrays(struct out *o, const struct spec *s)
 {
-    json_t *ulimits = json_array(), *volumes = json_array(), *mounts = json_array();
+    json_t *ulimits = json_array(), *volumes = json_array(), *mounts = json_array(),
+           *ports = json_array();
 
     for (size_t i = 0; i < s->rlimit_count; i++)
         append(&ulimits, ulimit(&s->rlimits[i]));
@@ -140,6 +150,9 @@ static void put_arrays(struct out *o, const struct spec *s)
     put(o, "ulimits", ulimits);
     put(o, "volumes", volumes);
     put(o, "tmpfs", mounts);
+    for (size_t i = 0; i < s->port_count; i++)
+        append(&ports, port(&s->ports[i]));
+    put(o, "ports", ports);
 }
 
 static json_t *restart(const struct spec *s)

@@ -446,12 +446,49 @@ static int ulimit(json_t *element, struct spec *s, const struct jpath *path, str
     return r;
 }
 
+/* ---- published ports ---- */
+
+enum { PROTOCOL_TCP, PROTOCOL_UDP };
+static const struct strtab protocols[] = {{"tcp", PROTOCOL_TCP}, {"udp", PROTOCOL_UDP}, {NULL, 0}};
+
+struct port_json {
+    char *host; /* owned */
+    int64_t host_port, port;
+    int protocol;
+};
+
+#define PORT(member) .off = offsetof(struct port_json, member)
+/* clang-format off */
+static const struct jfield port_fields[] = {
+    {.name = "hostAddress", .decode = j_string, PORT(host), .min = 1, .max = ADDRESS_TEXT_MAX, .nullable = true},
+    {.name = "hostPort",    .decode = j_int64,  PORT(host_port), .min = 0, .max = 65535, .nullable = true},
+    {.name = "port",        .decode = j_int64,  PORT(port), .min = 1, .max = 65535, .required = true},
+    {.name = "protocol",    .decode = j_enum,   PORT(protocol), .names = protocols},
+    {0},
+};
+/* clang-format on */
+
+static int port(json_t *element, struct spec *s, const struct jpath *path, struct err *err)
+{
+    struct port_json p = {.protocol = PROTOCOL_TCP};
+    struct err why = ERR_NONE;
+    int r;
+
+    r = json_decode_at(element, port_fields, &p, path, err);
+    if (r == 0) {
+        r = spec_put_publish(s, p.host, p.host_port, p.port, p.protocol == PROTOCOL_UDP, &why);
+        r = r < 0 ? refused(err, r, path, &why) : 0;
+    }
+    free(p.host);
+    return r;
+}
+
 /* ---- arrays of the above ---- */
 
 static const struct element_key {
     const char *name;
     int (*decode)(json_t *element, struct spec *s, const struct jpath *path, struct err *err);
-} element_keys[] = {{"volumes", volume}, {"tmpfs", tmpfs}, {"ulimits", ulimit}};
+} element_keys[] = {{"volumes", volume}, {"tmpfs", tmpfs}, {"ulimits", ulimit}, {"ports", port}};
 
 static int d_elements(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
@@ -671,6 +708,7 @@ static const struct jfield spec_fields[] = {
     {.name = "ulimits",    .decode = d_elements,   .nullable = true},
     {.name = "volumes",    .decode = d_elements,   .nullable = true},
     {.name = "tmpfs",      .decode = d_elements,   .nullable = true},
+    {.name = "ports",      .decode = d_elements,   .nullable = true},
     {.name = "network",    .decode = d_network,    .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},

@@ -49,6 +49,7 @@ void spec_free(struct spec *s)
         free(s->tmpfs[i].target);
     free(s->volumes);
     free(s->tmpfs);
+    free(s->ports);
     json_strings_free(s->argv);
     json_strings_free(s->env);
     json_strings_free(s->labels);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "policy/policy.h"
 
 struct err;
@@ -23,6 +24,7 @@ enum {
         131071, /* bytes of one argument or entry: the kernel's MAX_ARG_STRLEN less its NUL */
     SPEC_VOLUMES_MAX = 64,
     SPEC_TMPFS_MAX = 32,
+    SPEC_PORTS_MAX = 64,
     SPEC_PATH_MAX = 4095,
     SPEC_HOSTNAME_MAX = 63,
 };
@@ -36,6 +38,13 @@ struct volume {
 struct tmpfs {
     char *target;  /* owned */
     int64_t bytes; /* size limit, always set (default 64 MiB) */
+};
+
+/* A port of the host that leads to one of the sandbox. */
+struct publish {
+    struct address host; /* its port: 0 = one that is free */
+    uint16_t port;
+    bool udp;
 };
 
 enum restart_policy {
@@ -60,6 +69,8 @@ struct spec {
     size_t volume_count;
     struct tmpfs *tmpfs;
     size_t tmpfs_count;
+    struct publish *ports; /* owned */
+    size_t port_count;
     struct limits limits; /* what was asked for; merged over the policy's by the plan */
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
@@ -134,6 +145,9 @@ int spec_add_dns(struct spec *s, const char *text, struct err *err);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
+/* [HOSTIP:]HOSTPORT:PORT[/tcp|/udp]; HOSTIP is 127.0.0.1 where it is not said, an empty HOSTPORT is
+ * chosen */
+int spec_add_publish(struct spec *s, const char *text, struct err *err);
 
 /* Of kept sandboxes (kept.c). */
 int spec_add_label(struct spec *s, const char *text, struct err *err); /* K=V, or K = empty */
@@ -149,6 +163,9 @@ const char *spec_restart_name(enum restart_policy policy);
  * default. */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* host: NULL = 127.0.0.1. */
+int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
+                     struct err *err);
 int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err);
 
 /* What only the whole shows: targets do not repeat, sizes of argv and env. */

@@ -101,7 +101,7 @@ static void join(struct lab *lab, bool tcp_a, bool tcp_b, int *a, int *b)
     pair_of(tcp_b, right);
     *a = left[0];
     *b = right[0];
-    CHECK_INT(relay_start(lab->hub, left[1], right[1], on_end, lab, NULL, &err), 0);
+    CHECK_INT(relay_start(lab->hub, left[1], right[1], 7, on_end, lab, NULL, &err), 0);
 }
 
 /* Reads one piece; 0 at the end, -1 with errno after the deadline or an error. */
@@ -405,7 +405,7 @@ TEST(limit_on_pairs)
     join(&lab, true, true, &peers[2], &peers[3]);
     CHECK_INT(relay_count(lab.hub), 2);
     pair_of(false, fds);
-    CHECK_INT(relay_start(lab.hub, fds[0], fds[1], NULL, NULL, NULL, &err), -EAGAIN);
+    CHECK_INT(relay_start(lab.hub, fds[0], fds[1], 7, NULL, NULL, NULL, &err), -EAGAIN);
     CHECK_STR(err.msg, "limit maxGatewayConnections: 2 connections are open");
     CHECK_INT(send(fds[0], "z", 1, 0), 1); /* still ours */
     (void)close(fds[0]);
@@ -428,7 +428,7 @@ TEST(closing_the_hub_ends_all)
     (void)fill(&lab, a);
     pair_of(true, left);
     pair_of(true, right);
-    CHECK_INT(relay_start(lab.hub, left[1], right[1], on_end, &lab, &r, &err), 0);
+    CHECK_INT(relay_start(lab.hub, left[1], right[1], 7, on_end, &lab, &r, &err), 0);
     relay_stop(r);
     CHECK_INT(lab.ended, 1);
     CHECK_INT(lab.last.end, RELAY_CLOSED);
@@ -439,6 +439,31 @@ TEST(closing_the_hub_ends_all)
     (void)close(b);
     (void)close(left[0]);
     (void)close(right[0]);
+    lab_close(&lab);
+}
+
+TEST(a_group_is_ended_together)
+{
+    struct err err = ERR_NONE;
+    struct lab lab;
+    int peers[4], left[2], right[2];
+
+    lab_open(&lab, NULL);
+    join(&lab, true, true, &peers[0], &peers[1]);
+    join(&lab, true, false, &peers[2], &peers[3]);
+    pair_of(true, left);
+    pair_of(true, right);
+    CHECK_INT(relay_start(lab.hub, left[1], right[1], 8, on_end, &lab, NULL, &err), 0);
+    relay_end_group(lab.hub, 7);
+    CHECK_INT(lab.ended, 2);
+    CHECK_INT(relay_count(lab.hub), 1);
+    CHECK_INT(send(left[0], "x", 1, 0), 1);
+    expect_text(&lab, right[0], "x");
+    for (int i = 0; i < 4; i++)
+        (void)close(peers[i]);
+    (void)close(left[0]);
+    (void)close(right[0]);
+    CHECK(until_ended(&lab, 3));
     lab_close(&lab);
 }
 

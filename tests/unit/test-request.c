@@ -349,8 +349,54 @@ TEST(every_cut_is_refused)
     }
 }
 
+TEST(sockets_of_the_host)
+{
+    const struct address four = {.family = 4, .port = 80, .bytes = {127, 0, 0, 1}},
+                         six = {.family = 6, .port = 0, .bytes = {[15] = 1}},
+                         odd = {.family = 5, .port = 1};
+    struct launch_request q;
+    struct err err = ERR_NONE;
+
+    for (int k = 0; k < 4; k++) {
+        const struct address *a = k < 2 ? &four : &six;
+        struct buf b = BUF_INIT(0);
+
+        launch_begin(&b, LAUNCH_LISTEN);
+        launch_put_bind(&b, a, k % 2 == 1);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_INT(launch_decode(b.data, b.len, &q, &err), 0);
+        CHECK(memcmp(&q.bind, a, sizeof(*a)) == 0);
+        CHECK_INT(q.udp, k % 2 == 1);
+        buf_done(&b);
+    }
+    for (int k = 0; k < 5; k++) {
+        static const char *const why[] = {
+            "request: record bind: Invalid argument", "request: no address",
+            "request: an address, and nothing to listen for",
+            "request: a protocol, and nothing to connect", "request: record bind: Protocol error"};
+        struct buf b = BUF_INIT(0);
+
+        launch_begin(&b, k == 2 || k == 3 ? LAUNCH_KILL : LAUNCH_LISTEN);
+        launch_put_string(&b, TAG_ID, "x");
+        if (k == 0)
+            launch_put_bind(&b, &odd, false);
+        if (k == 2)
+            launch_put_bind(&b, &four, false);
+        if (k == 3)
+            launch_put_number(&b, TAG_UDP, 1);
+        if (k == 4)
+            launch_put(&b, TAG_BIND, 0, "short", 5);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK(launch_decode(b.data, b.len, &q, &err) < 0);
+        if (strncmp(err.msg, why[k], strlen(why[k])) != 0)
+            tap_fail("%d: %s", k, err.msg);
+        buf_done(&b);
+    }
+}
+
 TEST(records_that_lie)
 {
+    char unknown[64];
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     uint32_t huge = UINT32_MAX;
 
@@ -369,7 +415,8 @@ TEST(records_that_lie)
     honest_begin(&b, "x", layers, 0);
     launch_put_number(&b, TAG_MAX, 1);
     CHECK_INT(launch_end(&b), 0);
-    CHECK_REFUSED(&b, -EPROTO, "request: unknown record 27");
+    (void)snprintf(unknown, sizeof(unknown), "request: unknown record %d", TAG_MAX);
+    CHECK_REFUSED(&b, -EPROTO, unknown);
     buf_done(&b);
 
     honest_begin(&b, "x", layers, 0);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/native/common.h"
+#include "core/publish.h"
 #include "core/sandbox.h"
 #include "policy/net-box.h"
 #include "spec/json.h"
@@ -52,6 +53,26 @@ static json_t *addresses(const struct net_place *p)
     return object;
 }
 
+/* Where its ports are reached; null for the host's port while it is not open. */
+static json_t *ports(const struct sandbox *s, const struct spec *spec)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list != NULL && spec != NULL && i < spec->port_count; i++) {
+        const struct publish *p = &spec->ports[i];
+        char host[ADDRESS_TEXT_MAX];
+        struct address at;
+        bool open = publish_where(s, i, &at);
+
+        address_format_host(&p->host, host);
+        (void)json_array_append_new(
+            list, json_pack("{s:s, s:o, s:i, s:s}", "hostAddress", host, "hostPort",
+                            number_or_null(open ? at.port : 0, open), "port", (int)p->port,
+                            "protocol", p->udp ? "udp" : "tcp"));
+    }
+    return list;
+}
+
 json_t *sandbox_encode(const struct sandbox *s, bool whole)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -59,14 +80,15 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
     json_t *root, *about = NULL;
 
     sandbox_get_facts(s, &f);
-    root = json_pack(
-        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o}", "id", sandbox_id(s),
-        "name", sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)), "createdAt",
-        native_time(f.created_ms), "startedAt", native_time(f.started_ms), "finishedAt",
-        native_time(f.finished_ms), "exitCode", number_or_null(f.exit_code, f.exit_code >= 0),
-        "oomKilled", f.oom_killed, "pid", number_or_null(f.pid, f.pid > 0), "restarts",
-        (json_int_t)f.restarts, "error", f.error[0] != '\0' ? json_string(f.error) : json_null(),
-        "addresses", addresses(f.net), "labels", labels(spec));
+    root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "id",
+                     sandbox_id(s), "name", sandbox_name(s), "state",
+                     sandbox_state_name(sandbox_get_state(s)), "createdAt",
+                     native_time(f.created_ms), "startedAt", native_time(f.started_ms),
+                     "finishedAt", native_time(f.finished_ms), "exitCode",
+                     number_or_null(f.exit_code, f.exit_code >= 0), "oomKilled", f.oom_killed,
+                     "pid", number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts,
+                     "error", f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",
+                     addresses(f.net), "labels", labels(spec), "ports", ports(s, spec));
     if (root == NULL || !whole || spec == NULL)
         return root;
     if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {

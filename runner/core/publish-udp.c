@@ -1,0 +1,331 @@
+#include "core/publish-udp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/gateway.h"
+#include "core/launcher-client.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "gateway/poller.h"
+#include "launch/request.h"
+
+enum { BUCKETS = 256 };
+
+struct held {
+    struct held *next;
+    size_t len;
+    char data[];
+};
+
+struct flow {
+    struct watch watch; /* first */
+    struct udp_port *port;
+    struct flow *next, **link; /* in its bucket */
+    struct sockaddr_storage peer;
+    socklen_t peer_len;
+    int fd;      /* owned; -1 while the launcher is asked */
+    bool asking; /* its answer frees a flow that is closed */
+    bool closed, answered;
+    int family;                     /* of the sandbox's loopback: 4, then 6 */
+    struct held *held, **held_last; /* what came before there was a socket */
+    unsigned held_count;
+    struct deadline idle;
+};
+
+struct udp_port {
+    struct watch watch; /* first */
+    struct sandbox *s;  /* borrowed: it closes us before it goes */
+    struct poller *poller;
+    int fd; /* owned */
+    uint16_t port;
+    unsigned count;
+    struct flow *buckets[BUCKETS];
+};
+
+static char scratch[UDP_SIZE_MAX + 1];
+
+/* ---- flows ---- */
+
+static void drop_held(struct flow *f)
+{
+    while (f->held != NULL) {
+        struct held *h = f->held;
+
+        f->held = h->next;
+        free(h);
+    }
+    f->held_last = &f->held;
+    f->held_count = 0;
+}
+
+static void flow_close(struct flow *f)
+{
+    if (f->closed)
+        return;
+    f->closed = true;
+    watch_remove(&f->watch);
+    deadline_clear(&f->idle);
+    if (f->fd >= 0)
+        (void)close(take_fd(&f->fd));
+    drop_held(f);
+    *f->link = f->next;
+    if (f->next != NULL)
+        f->next->link = f->link;
+    f->port->count--;
+    if (!f->asking)
+        free(f);
+}
+
+static void on_idle(struct deadline *d)
+{
+    flow_close((struct flow *)(void *)((char *)d - offsetof(struct flow, idle)));
+}
+
+static void alive(struct flow *f)
+{
+    deadline_set(f->port->poller, &f->idle, UDP_IDLE_MS, on_idle);
+}
+
+static void hold(struct flow *f, const char *data, size_t len)
+{
+    struct held *h;
+
+    if (f->held_count >= UDP_HELD_MAX || (h = malloc(sizeof(*h) + len)) == NULL)
+        return;
+    h->next = NULL;
+    h->len = len;
+    (void)memcpy(h->data, data, len);
+    *f->held_last = h;
+    f->held_last = &h->next;
+    f->held_count++;
+}
+
+static int ask(struct flow *f);
+
+/* Nobody at 127.0.0.1: perhaps at ::1. What was said is lost, as UDP may. */
+static void refused(struct flow *f)
+{
+    if (f->answered || f->family == 6) {
+        flow_close(f);
+        return;
+    }
+    watch_remove(&f->watch);
+    (void)close(take_fd(&f->fd));
+    f->family = 6;
+    if (ask(f) < 0)
+        flow_close(f);
+}
+
+static void on_answer_datagram(struct watch *w, unsigned events)
+{
+    struct flow *f = (struct flow *)(void *)w;
+    struct udp_port *p = f->port;
+
+    (void)events;
+    for (int i = 0; i < UDP_BATCH; i++) {
+        ssize_t n = recv(f->fd, scratch, sizeof(scratch), MSG_DONTWAIT);
+
+        if (n < 0 && errno == ECONNREFUSED) {
+            refused(f);
+            return;
+        }
+        if (n < 0)
+            return;
+        f->answered = true;
+        alive(f);
+        (void)sendto(p->fd, scratch, (size_t)n, MSG_DONTWAIT, (struct sockaddr *)(void *)&f->peer,
+                     f->peer_len);
+    }
+    watch_again(w);
+}
+
+static int flow_connect(struct flow *f)
+{
+    struct address to = {.family = f->family, .port = f->port->port};
+    struct sockaddr_storage name;
+    socklen_t len;
+
+    if (f->family == 6)
+        to.bytes[15] = 1;
+    else
+        (void)memcpy(to.bytes, (const unsigned char[]){127, 0, 0, 1}, 4);
+    len = address_socket(&to, &name);
+    if (connect(f->fd, (struct sockaddr *)(void *)&name, len) < 0)
+        return -errno;
+    return watch_add(f->port->poller, &f->watch, f->fd, on_answer_datagram);
+}
+
+static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct flow *f = data;
+
+    (void)reply;
+    (void)err;
+    f->asking = false;
+    if (f->closed) {
+        free(f);
+        return;
+    }
+    if (r == 0)
+        f->fd = take_fd(&fds[0]);
+    if (r < 0 || f->fd < 0 || flow_connect(f) < 0) {
+        flow_close(f);
+        return;
+    }
+    for (const struct held *h = f->held; h != NULL; h = h->next)
+        (void)send(f->fd, h->data, h->len, MSG_DONTWAIT);
+    if (f->family == 6)
+        drop_held(f);
+}
+
+static int ask(struct flow *f)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    launch_begin(&b, LAUNCH_CONNECT);
+    launch_put_string(&b, TAG_ID, f->port->s->id);
+    launch_put_number(&b, TAG_FAMILY, (uint64_t)f->family);
+    launch_put_number(&b, TAG_UDP, 1);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(f->port->s->sup->launcher, &b, on_socket, f, NULL);
+    f->asking = r == 0;
+    return r;
+}
+
+/* ---- the port ---- */
+
+/* Of the peer's address and port alone: other bytes of the struct may hold anything. */
+static unsigned bucket_of(const struct address *a)
+{
+    unsigned h = 2166136261U ^ a->port;
+
+    for (size_t i = 0; i < sizeof(a->bytes); i++)
+        h = (h ^ a->bytes[i]) * 16777619U;
+    return (h ^ h >> 16) % BUCKETS;
+}
+
+static struct flow *find(struct udp_port *p, const struct sockaddr_storage *peer, unsigned bucket)
+{
+    struct address want, have;
+
+    (void)address_from_socket((const struct sockaddr *)(const void *)peer, &want);
+    for (struct flow *f = p->buckets[bucket]; f != NULL; f = f->next) {
+        (void)address_from_socket((const struct sockaddr *)(const void *)&f->peer, &have);
+        if (memcmp(&want, &have, sizeof(want)) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static struct flow *flow_new(struct udp_port *p, const struct sockaddr_storage *peer,
+                             socklen_t peer_len, unsigned bucket)
+{
+    struct flow *f = p->count < UDP_FLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
+
+    if (f == NULL)
+        return NULL;
+    f->port = p;
+    f->fd = FD_NONE;
+    f->family = 4;
+    f->peer = *peer;
+    f->peer_len = peer_len;
+    f->held_last = &f->held;
+    f->next = p->buckets[bucket];
+    f->link = &p->buckets[bucket];
+    if (f->next != NULL)
+        f->next->link = &f->next;
+    p->buckets[bucket] = f;
+    p->count++;
+    alive(f);
+    if (ask(f) < 0) {
+        flow_close(f);
+        return NULL;
+    }
+    return f;
+}
+
+static void pass_in(struct udp_port *p, const struct sockaddr_storage *peer, socklen_t peer_len,
+                    const char *data, size_t len)
+{
+    struct address a;
+    struct flow *f;
+    unsigned bucket;
+
+    if (!address_from_socket((const struct sockaddr *)(const void *)peer, &a))
+        return;
+    bucket = bucket_of(&a);
+    f = find(p, peer, bucket);
+    if (f == NULL)
+        f = flow_new(p, peer, peer_len, bucket);
+    if (f == NULL)
+        return;
+    alive(f);
+    sandbox_touch(p->s);
+    /* Kept also while the first address is tried: the second gets it if nobody is there. */
+    if (f->fd < 0 || (!f->answered && f->family == 4))
+        hold(f, data, len);
+    if (f->fd >= 0)
+        (void)send(f->fd, data, len, MSG_DONTWAIT);
+}
+
+static void on_datagram(struct watch *w, unsigned events)
+{
+    struct udp_port *p = (struct udp_port *)(void *)w;
+
+    (void)events;
+    for (int i = 0; i < UDP_BATCH; i++) {
+        struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+        socklen_t len = sizeof(peer);
+        ssize_t n = recvfrom(p->fd, scratch, sizeof(scratch), MSG_DONTWAIT,
+                             (struct sockaddr *)(void *)&peer, &len);
+
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n >= 0)
+            pass_in(p, &peer, len, scratch, (size_t)n);
+    }
+    watch_again(w);
+}
+
+int udp_port_new(struct sandbox *s, int fd, uint16_t port, struct udp_port **ret, struct err *err)
+{
+    struct udp_port *p = calloc(1, sizeof(*p));
+    int r;
+
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "publish");
+    p->s = s;
+    p->poller = gateway_poller(s->sup->gateway);
+    p->port = port;
+    r = watch_add(p->poller, &p->watch, fd, on_datagram);
+    if (r < 0) {
+        free(p);
+        return err_errno(err, r, "publish");
+    }
+    p->fd = fd;
+    *ret = p;
+    return 0;
+}
+
+void udp_port_close(struct udp_port *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (p->buckets[i] != NULL)
+            flow_close(p->buckets[i]);
+    watch_remove(&p->watch);
+    (void)close(p->fd);
+    free(p);
+}

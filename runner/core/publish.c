@@ -1,0 +1,350 @@
+#include "core/publish.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/gateway.h"
+#include "core/launcher-client.h"
+#include "core/port.h"
+#include "core/publish-udp.h"
+#include "core/sandbox_internal.h"
+#include "core/store.h"
+#include "core/supervisor_internal.h"
+#include "gateway/listener.h"
+#include "gateway/poller.h"
+#include "gateway/relay.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "launch/request.h"
+
+/* One of spec->ports. */
+struct published {
+    struct published_ports *all;
+    const struct publish *spec; /* borrowed */
+    struct address at;          /* port 0: never opened */
+    struct listener *listener;  /* TCP, while it is open */
+    struct udp_port *udp;       /* UDP */
+    bool asking, open;
+};
+
+struct published_ports {
+    struct sandbox *s;
+    publish_cb *cb; /* not NULL: being opened */
+    int64_t until;  /* mono ms: -EADDRINUSE is tried again */
+    unsigned asking;
+    struct deadline again;
+    struct err err; /* of the first that failed */
+    bool open, closing;
+    struct joining *joining; /* clients whose port is being connected */
+    size_t count;
+    struct published list[];
+};
+
+/* ---- connections ---- */
+
+struct joining {
+    struct published_ports *all;
+    struct joining *next, **link;
+    struct port_connect *port;
+    int fd; /* owned: the client */
+};
+
+static uint64_t group_of(const struct sandbox *s)
+{
+    return strtoull(s->id, NULL, 16);
+}
+
+/* As a connect to nobody would end. */
+static void drop_client(int fd)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    (void)close(fd);
+}
+
+static void joining_free(struct joining *j)
+{
+    *j->link = j->next;
+    if (j->next != NULL)
+        j->next->link = j->link;
+    if (j->fd >= 0)
+        drop_client(j->fd);
+    free(j);
+}
+
+static void on_connected(void *data, int r, int fd, const struct err *err)
+{
+    struct joining *j = data;
+    struct sandbox *s = j->all->s;
+
+    (void)err;
+    if (r == 0) {
+        r = relay_start(gateway_hub(s->sup->gateway), j->fd, fd, group_of(s), NULL, NULL, NULL,
+                        NULL);
+        if (r < 0)
+            (void)close(fd);
+        else
+            j->fd = FD_NONE;
+    }
+    joining_free(j);
+}
+
+static void on_client(void *data, int fd, const struct sockaddr *peer)
+{
+    struct published *p = data;
+    struct joining *j = NULL;
+    struct err err = ERR_NONE;
+
+    (void)peer;
+    if (gateway_room(p->all->s->sup->gateway, &err) == 0)
+        j = calloc(1, sizeof(*j));
+    if (j == NULL) {
+        drop_client(fd);
+        return;
+    }
+    *j = (struct joining){
+        .all = p->all, .next = p->all->joining, .link = &p->all->joining, .fd = fd};
+    if (j->next != NULL)
+        j->next->link = &j->next;
+    p->all->joining = j;
+    sandbox_touch(p->all->s);
+    if (port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &err) < 0)
+        joining_free(j);
+}
+
+/* ---- closing ---- */
+
+static void close_all(struct published_ports *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct published *p = &all->list[i];
+
+        listener_close(take(p->listener));
+        udp_port_close(take(p->udp));
+        p->open = false;
+    }
+    while (all->joining != NULL) {
+        port_connect_cancel(all->joining->port);
+        joining_free(all->joining);
+    }
+    all->open = false;
+}
+
+void publish_free(struct sandbox *s)
+{
+    free(take(s->published));
+}
+
+/* ---- the numbers that were given ---- */
+
+static json_t *encode(const struct published_ports *all)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list != NULL && i < all->count; i++)
+        (void)json_array_append_new(list, json_integer(all->list[i].at.port));
+    return json_pack("{s:o}", "hostPorts", list);
+}
+
+static void save(struct published_ports *all)
+{
+    auto_ptr(json_decref) json_t *root = encode(all);
+    struct err err = ERR_NONE;
+
+    if (store_save_ports(all->s->sup->store, all->s->id, root, &err) < 0)
+        log_warn("sandbox", "id=%s ports: %s; the next start may get others", all->s->id, err.msg);
+}
+
+static void load(struct published_ports *all)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *list, *number;
+    size_t i;
+
+    if (store_load_ports(all->s->sup->store, all->s->id, &root, NULL) < 0)
+        return;
+    list = json_object_get(root, "hostPorts");
+    json_array_foreach(list, i, number) {
+        json_int_t port = json_integer_value(number);
+
+        if (i < all->count && all->list[i].spec->host.port == 0 && port > 0 && port <= 65535)
+            all->list[i].at.port = (uint16_t)port;
+    }
+}
+
+/* ---- opening ---- */
+
+static void ask_all(struct published_ports *all);
+
+static void on_again(struct deadline *d)
+{
+    ask_all(
+        (struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
+}
+
+static void finish(struct published_ports *all)
+{
+    struct sandbox *s = all->s;
+    publish_cb *cb = all->cb;
+    struct err err = all->err;
+    bool again = err.code == -EADDRINUSE && !all->closing && clock_mono_ms() < all->until;
+
+    if (again) {
+        all->err = (struct err)ERR_NONE;
+        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS, on_again);
+        return;
+    }
+    if (all->closing)
+        (void)err_set(&err, -ECANCELED, "sandbox %s is ended", sandbox_name(s));
+    all->cb = NULL;
+    all->closing = false;
+    all->open = err.code == 0;
+    if (err.code < 0)
+        close_all(all);
+    else
+        save(all);
+    cb(s, err.code, &err);
+    sandbox_unref(s);
+}
+
+/* Nothing could even be asked. */
+static void on_not_asked(struct deadline *d)
+{
+    finish((struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
+}
+
+static int use_socket(struct published *p, int fd, struct err *err)
+{
+    struct gateway *g = p->all->s->sup->gateway;
+    struct sockaddr_storage name;
+    socklen_t len = sizeof(name);
+    int r;
+
+    if (getsockname(fd, (struct sockaddr *)(void *)&name, &len) < 0)
+        return err_errno(err, -errno, "publish");
+    (void)address_from_socket((struct sockaddr *)(void *)&name, &p->at);
+    if (p->spec->udp)
+        r = udp_port_new(p->all->s, fd, p->spec->port, &p->udp, err);
+    else
+        r = listener_new(gateway_poller(g), fd, on_client, p, &p->listener, err);
+    p->open = r == 0;
+    return r;
+}
+
+static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct published *p = data;
+    struct published_ports *all = p->all;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    p->asking = false;
+    if (r == 0 && fds[0] < 0)
+        r = err_set(&own, -EPROTO, "publish: no socket came");
+    else if (r == 0 && !all->closing && all->err.code == 0) {
+        r = use_socket(p, fds[0], &own);
+        if (r == 0)
+            fds[0] = FD_NONE;
+    }
+    if (r < 0 && all->err.code == 0)
+        all->err = own.code < 0 ? own : *err;
+    if (--all->asking == 0)
+        finish(all);
+}
+
+static int ask(struct published *p, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    launch_begin(&b, LAUNCH_LISTEN);
+    launch_put_bind(&b, &p->at, p->spec->udp);
+    r = launch_end(&b);
+    return r < 0 ? r : launcher_client_send(p->all->s->sup->launcher, &b, on_answer, p, err);
+}
+
+static void ask_all(struct published_ports *all)
+{
+    all->asking = 1; /* our own: answers may come before the last has been asked */
+    for (size_t i = 0; all->err.code == 0 && i < all->count; i++) {
+        if (all->list[i].open)
+            continue;
+        if (ask(&all->list[i], &all->err) == 0)
+            all->asking++;
+        else if (all->err.code == 0)
+            (void)err_errno(&all->err, -ENOMEM, "publish");
+    }
+    if (--all->asking == 0)
+        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_not_asked);
+}
+
+static struct published_ports *make(struct sandbox *s)
+{
+    size_t count = s->spec->port_count;
+    struct published_ports *all = calloc(1, sizeof(*all) + count * sizeof(all->list[0]));
+
+    if (all == NULL)
+        return NULL;
+    all->s = s;
+    all->count = count;
+    for (size_t i = 0; i < count; i++)
+        all->list[i] = (struct published){
+            .all = all, .spec = &s->spec->ports[i], .at = s->spec->ports[i].host};
+    load(all);
+    return all;
+}
+
+int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err)
+{
+    struct published_ports *all = s->published;
+
+    if (s->spec->port_count == 0 || (all != NULL && all->open))
+        return 1;
+    if (all == NULL)
+        all = s->published = make(s);
+    if (all == NULL)
+        return err_errno(err, -ENOMEM, "publish");
+    if (all->cb != NULL)
+        return err_set(err, -EBUSY, "the ports of sandbox %s are being opened", sandbox_name(s));
+    all->cb = cb;
+    all->err = (struct err)ERR_NONE;
+    all->until = clock_mono_ms() + wait_ms;
+    sandbox_ref(s);
+    ask_all(all);
+    return 0;
+}
+
+void publish_close(struct sandbox *s)
+{
+    struct published_ports *all = s->published;
+
+    if (s->sup->gateway != NULL)
+        relay_end_group(gateway_hub(s->sup->gateway), group_of(s));
+    if (all == NULL || (!all->open && all->cb == NULL))
+        return;
+    close_all(all);
+    if (all->cb == NULL)
+        return;
+    all->closing = true;
+    deadline_clear(&all->again);
+    if (all->asking == 0) /* else the last answer does it */
+        finish(all);
+}
+
+bool publish_where(const struct sandbox *s, size_t i, struct address *ret)
+{
+    if (s->published == NULL || !s->published->list[i].open)
+        return false;
+    *ret = s->published->list[i].at;
+    return true;
+}

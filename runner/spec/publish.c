@@ -1,0 +1,97 @@
+/* Ports of the host that lead to ports of a sandbox. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "spec/parse.h"
+#include "spec/spec.h"
+
+/* The host's loopback alone, where nothing is said: to be reached by others has to be asked for. */
+static const char default_host[] = "127.0.0.1";
+
+int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
+                     struct err *err)
+{
+    struct publish p = {.port = (uint16_t)port, .udp = udp}, *more;
+
+    if (address_parse_host(host != NULL ? host : default_host, &p.host) < 0)
+        return err_set(err, -EINVAL, "\"%.*s\": must be an IP address of the host", QUOTE_MAX,
+                       host);
+    if (port < 1 || port > 65535)
+        return err_set(err, -ERANGE, "the sandbox's port must be between 1 and 65535");
+    if (host_port < 0 || host_port > 65535)
+        return err_set(err, -ERANGE, "the host's port must be between 0 and 65535");
+    p.host.port = (uint16_t)host_port;
+    for (size_t i = 0; host_port != 0 && i < s->port_count; i++)
+        if (s->ports[i].udp == udp && memcmp(&s->ports[i].host, &p.host, sizeof(p.host)) == 0)
+            return err_set(err, -EINVAL, "the host's port %d is there twice", (int)host_port);
+    if (s->port_count >= SPEC_PORTS_MAX)
+        return err_set(err, -E2BIG, "more than %d published ports", SPEC_PORTS_MAX);
+    more = reallocarray(s->ports, s->port_count + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "published ports");
+    s->ports = more;
+    s->ports[s->port_count++] = p;
+    return 0;
+}
+
+/* A decimal number, or -1. "" is `empty`. */
+static int64_t port_of(const char *text, int64_t empty)
+{
+    size_t len = strlen(text);
+
+    if (len == 0)
+        return empty;
+    return len <= 5 && strspn(text, "0123456789") == len ? atol(text) : -1;
+}
+
+static int bad(const char *text, struct err *err)
+{
+    return err_set(err, -EINVAL,
+                   "publish \"%.*s\": must be [HOSTIP:]HOSTPORT:PORT[/tcp|/udp], as "
+                   "127.0.0.1:8080:80; without HOSTPORT one is chosen",
+                   QUOTE_MAX, text);
+}
+
+int spec_add_publish(struct spec *s, const char *text, struct err *err)
+{
+    auto_free char *copy = strdup(text);
+    char *protocol, *port, *host_port, *host;
+    struct err why = ERR_NONE;
+    bool udp = false;
+    int r;
+
+    if (copy == NULL)
+        return err_errno(err, -ENOMEM, "publish");
+    protocol = strchr(copy, '/');
+    if (protocol != NULL) {
+        *protocol++ = '\0';
+        udp = strcmp(protocol, "udp") == 0;
+        if (!udp && strcmp(protocol, "tcp") != 0)
+            return bad(text, err);
+    }
+    port = strrchr(copy, ':');
+    if (port == NULL)
+        return bad(text, err);
+    *port++ = '\0';
+    /* What is left: HOSTPORT, HOSTIP:HOSTPORT or [HOSTIP]:HOSTPORT. */
+    host_port = strrchr(copy, ':');
+    host = host_port == NULL ? NULL : copy;
+    if (host_port == NULL)
+        host_port = copy;
+    else
+        *host_port++ = '\0';
+    if (host != NULL && host[0] == '[' && host[strlen(host) - 1] == ']') {
+        host[strlen(host) - 1] = '\0';
+        host++;
+    } else if (host != NULL && strchr(host, ':') != NULL) {
+        return bad(text, err);
+    }
+    if (port_of(host_port, 0) < 0 || port_of(port, -1) < 0)
+        return bad(text, err);
+    r = spec_put_publish(s, host, port_of(host_port, 0), port_of(port, -1), udp, &why);
+    return r < 0 ? err_set(err, r, "publish \"%.*s\": %s", QUOTE_MAX, text, why.msg) : 0;
+}
