@@ -275,6 +275,8 @@ static int open_all(struct serve *s, struct err *err)
                                      .bind_prefixes =
                                          (const char *const *)s->settings.bind_prefixes,
                                      .publish = &s->settings.publish,
+                                     .certificate = s->settings.certificate,
+                                     .key = s->settings.key,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len};
     int base = FD_NONE, root = FD_NONE, state, r;
@@ -351,7 +353,7 @@ static void serve_done(struct serve *s)
 
 struct daemon {
     uv_loop_t loop;
-    uv_signal_t term, interrupt;
+    uv_signal_t term, interrupt, hangup;
     struct supervisor *supervisor;
     struct http_server *server;
     struct native native;
@@ -373,6 +375,7 @@ static void close_supervisor(void *data)
     supervisor_close(d->supervisor);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
+    uv_close((uv_handle_t *)&d->hangup, NULL);
 }
 
 static void on_server_closed(void *data)
@@ -407,6 +410,15 @@ static void on_signal(uv_signal_t *h, int signo)
 {
     (void)signo;
     stop(h->data);
+}
+
+static void on_hangup(uv_signal_t *h, int signo)
+{
+    struct daemon *d = h->data;
+
+    (void)signo;
+    if (!d->closing)
+        gateway_renew(supervisor_gateway(d->supervisor));
 }
 
 static void on_launcher_gone(void *data)
@@ -499,7 +511,9 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
         return r;
     (void)uv_signal_init(&d->loop, &d->term);
     (void)uv_signal_init(&d->loop, &d->interrupt);
-    d->term.data = d->interrupt.data = d;
+    (void)uv_signal_init(&d->loop, &d->hangup);
+    d->term.data = d->interrupt.data = d->hangup.data = d;
+    (void)uv_signal_start(&d->hangup, on_hangup, SIGHUP);
     (void)uv_signal_start(&d->term, on_signal, SIGTERM);
     (void)uv_signal_start(&d->interrupt, on_signal, SIGINT);
     return 0;
@@ -553,6 +567,7 @@ static int launcher_main(struct serve *s, int sock, pid_t child, struct err *err
     (void)prctl(PR_SET_NAME, "rind-launcher");
     (void)sigaction(SIGTERM, &forward, NULL);
     (void)sigaction(SIGINT, &forward, NULL);
+    (void)sigaction(SIGHUP, &forward, NULL);
     r = launcher_serve(s->launcher, sock, err);
     (void)close(sock); /* should it be the launcher that failed: the supervisor ends now */
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)

@@ -11,8 +11,10 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "core/exposure.h"
+#include "core/launcher-client.h"
 #include "core/port.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -23,6 +25,7 @@
 #include "gateway/proxy.h"
 #include "gateway/relay.h"
 #include "gateway/tls.h"
+#include "launch/request.h"
 
 enum { REFUSED_LOG_MS = 1000 /* at most one line about refused messages in this time */ };
 
@@ -161,15 +164,63 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     (void)close(fd);
 }
 
-void gateway_renew(struct gateway *g, SSL_CTX *tls)
+/* ---- the certificate ---- */
+
+static int read_pem(int fd, char **ret, size_t *ret_len, struct err *err)
 {
-    SSL_CTX_free(g->tls); /* connections that use it hold references */
-    g->tls = tls;
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return err_set(err, -EPROTO, "the launcher sent no file");
+    return file_read_fd(fd, TLS_PEM_MAX, ret, ret_len, err);
+}
+
+static void on_certificate(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
+{
+    struct supervisor *sup = data;
+    auto_free char *chain = NULL, *key = NULL;
+    struct err own = r < 0 ? *err : (struct err)ERR_NONE;
+    size_t chain_len = 0, key_len = 0;
+    SSL_CTX *tls = NULL;
+
+    (void)reply;
+    if (sup->gateway == NULL)
+        return; /* the supervisor stops */
+    if (r == 0)
+        r = read_pem(fds[0], &chain, &chain_len, &own);
+    if (r == 0)
+        r = read_pem(fds[1], &key, &key_len, &own);
+    if (r == 0)
+        r = tls_context(chain, chain_len, key, key_len, &tls, &own);
+    if (key != NULL)
+        explicit_bzero(key, key_len);
+    if (r < 0) {
+        log_error("gateway", "certificate: %s; the one before stays", own.msg);
+        return;
+    }
+    SSL_CTX_free(sup->gateway->tls); /* connections that use it hold references */
+    sup->gateway->tls = tls;
+    log_info("gateway", "has a new certificate");
+}
+
+void gateway_renew(struct gateway *g)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    struct err err = ERR_NONE;
+    int r;
+
+    if (g->tls == NULL)
+        return;
+    launch_begin(&b, LAUNCH_CERTIFICATE);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(g->sup->launcher, &b, on_certificate, g->sup, &err);
+    if (r < 0)
+        log_error("gateway", "certificate: %s; the one before stays", err.msg);
 }
 
 int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err)
 {
-    gateway_renew(g, tls);
+    g->tls = tls;
     return listener_new(g->poller, fd, on_client, g, &g->listener, err);
 }
 

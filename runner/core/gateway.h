@@ -26,8 +26,9 @@ void gateway_close(struct gateway *g);
 
 /* Serves preview URLs on fd, listening TCP, taken on success; tls (NULL = none) in any case. */
 int gateway_listen(struct gateway *g, int fd, SSL_CTX *tls, struct err *err);
-/* New connections get this certificate. tls is taken. */
-void gateway_renew(struct gateway *g, SSL_CTX *tls);
+/* Reads the certificate and the key anew, for new connections; what cannot be read or used is
+ * logged, and the one before stays. Nothing where there is no TLS. */
+void gateway_renew(struct gateway *g);
 /* Serves one request of a client of the API, for this port. early: what has been read of it. fd is
  * taken on success. -EBUSY: it does not run. */
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,

@@ -138,6 +138,8 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->bind_prefixes = config->bind_prefixes;
     l->net = config->net;
     l->publish = config->publish;
+    l->certificate = config->certificate;
+    l->key = config->key;
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");

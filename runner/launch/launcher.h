@@ -31,8 +31,9 @@ struct launcher_config {
     const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
                                          directories may lie; borrowed */
     const struct publish_rules
-        *publish;           /* of the host's ports, whoever asks; borrowed; NULL = none */
-    const void *init_image; /* the static program that becomes init */
+        *publish;                  /* of the host's ports, whoever asks; borrowed; NULL = none */
+    const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
+    const void *init_image;        /* the static program that becomes init */
     size_t init_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
 };
@@ -99,6 +100,11 @@ int launcher_socket(struct launcher *l, const char *id, int family, bool udp, st
 /* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
  * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
+
+enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
+/* Sealed memfds of the gateway's certificate chain and key, read now. -ENOENT: none is configured.
+ */
+int launcher_certificate(struct launcher *l, int ret[2], struct err *err);
 
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);

@@ -523,7 +523,8 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
 
 static int check_whole(const struct launch_request *q, struct err *err)
 {
-    if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN)
+    if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN &&
+        q->verb != LAUNCH_CERTIFICATE)
         return err_set(err, -EINVAL, "request: no id");
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",

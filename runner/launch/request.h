@@ -58,6 +58,7 @@ enum launch_verb {
     LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
+    LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
     LAUNCH_VERB_MAX
 };
 

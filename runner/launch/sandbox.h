@@ -55,6 +55,7 @@ struct launcher {
     size_t avoid_count;
     const struct launch_net_ops *net;    /* borrowed; may be NULL */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
+    const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */
     char *state_dir;                     /* owned; the path, for reservations */
     struct creator_socket clients;       /* where those who ask connect */

@@ -213,12 +213,32 @@ static int do_listen(struct launcher *l, const struct launch_request *q, struct 
     return 0;
 }
 
+static int do_certificate(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    int r = launcher_certificate(l, a->fds, err);
+
+    (void)q;
+    if (r == 0)
+        a->fd_count = 2;
+    return r;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
-    [LAUNCH_START] = do_start,     [LAUNCH_KILL] = do_kill,     [LAUNCH_RELEASE] = do_release,
-    [LAUNCH_STOP] = do_stop,       [LAUNCH_FREEZE] = do_freeze, [LAUNCH_THAW] = do_freeze,
-    [LAUNCH_STATS] = do_stats,     [LAUNCH_ADOPT] = do_adopt,   [LAUNCH_LIST] = do_list,
-    [LAUNCH_CONNECT] = do_connect, [LAUNCH_END] = do_end,       [LAUNCH_LISTEN] = do_listen,
+    [LAUNCH_START] = do_start,
+    [LAUNCH_KILL] = do_kill,
+    [LAUNCH_RELEASE] = do_release,
+    [LAUNCH_STOP] = do_stop,
+    [LAUNCH_FREEZE] = do_freeze,
+    [LAUNCH_THAW] = do_freeze,
+    [LAUNCH_STATS] = do_stats,
+    [LAUNCH_ADOPT] = do_adopt,
+    [LAUNCH_LIST] = do_list,
+    [LAUNCH_CONNECT] = do_connect,
+    [LAUNCH_END] = do_end,
+    [LAUNCH_LISTEN] = do_listen,
+    [LAUNCH_CERTIFICATE] = do_certificate,
 };
 
 static int answer(int sock, const struct answer *a)
