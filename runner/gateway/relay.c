@@ -19,7 +19,11 @@ enum {
     BULK_FROM = 32 << 10,  /* a read of this size says that there is much: splice from now on */
     SPLICE_SIZE = 1 << 20, /* asked of one splice; the pipe decides */
     TURN_BYTES = 4 << 20,  /* moved in a direction before others get their turn */
-    PIPES_KEPT = 64,       /* empty pipes that are kept for the next */
+    /* A page of a socket takes a slot of a pipe, and a splice is as long as there are slots; so the
+     * pipes are large while they are few. A user can have 64 MiB of them. */
+    BIG_PIPES = 32,
+    BIG_PIPE = 512 << 10,
+    PIPES_KEPT = 32, /* empty pipes that are kept for the next */
 };
 
 struct pipe_pair {
@@ -64,7 +68,7 @@ struct relay {
 
 /* ---- pipes ---- */
 
-static struct pipe_pair *pipe_make(void)
+static struct pipe_pair *pipe_make(bool big)
 {
     struct pipe_pair *p = malloc(sizeof(*p));
 
@@ -74,6 +78,8 @@ static struct pipe_pair *pipe_make(void)
         free(p);
         return NULL;
     }
+    if (big)
+        (void)fcntl(p->fds[1], F_SETPIPE_SZ, BIG_PIPE);
     /* Who has many pipes gets small ones (pipe-user-pages-soft): a whole read must fit. */
     if (fcntl(p->fds[1], F_GETPIPE_SZ) < COPY_SIZE) {
         (void)close(p->fds[0]);
@@ -96,7 +102,7 @@ static bool pipe_ready(struct relay_hub *hub)
 {
     if (hub->pipes >= hub->config.pipes)
         return false;
-    if (hub->spare == NULL && (hub->spare = pipe_make()) != NULL) {
+    if (hub->spare == NULL && (hub->spare = pipe_make(hub->pipes < BIG_PIPES)) != NULL) {
         hub->spare->next = NULL;
         hub->spare_count = 1;
     }
