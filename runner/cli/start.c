@@ -31,7 +31,8 @@ static const struct opt_group groups[] = {
 
 static const char *const details[] = {
     "Starts the main process of each sandbox that was created or has stopped. What it has written "
-    "to its files before is still there.",
+    "to its files before is still there. One without a command that has stopped is there for "
+    "rind exec again.",
     NULL,
 };
 

@@ -23,7 +23,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     int r;
 
     r = sandbox_check(s, REQ_START, err);
-    if (r == 0 && s->spec->argv[0] == NULL)
+    if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
         r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
     if (r == 0)
         r = waiters_add(&s->on_started, cb, data, err);

@@ -645,6 +645,18 @@ static void start_main_failed(struct sandbox *s, int r, const struct err *err)
     sandbox_end_init(s);
 }
 
+/* One without a command is again what it was when it was created: init runs, for execs. */
+static void created_again(struct sandbox *s)
+{
+    (void)uv_timer_stop(&s->timer);
+    s->error[0] = '\0';
+    sandbox_set_state(s, SANDBOX_CREATED);
+    sandbox_save_state(s);
+    sandbox_emit(s, "start", NULL);
+    sandbox_touch(s);
+    waiters_answer(&s->on_started, 0, NULL);
+}
+
 /* In STARTING, with its ports open. */
 static void start_main(struct sandbox *s)
 {
@@ -653,6 +665,10 @@ static void start_main(struct sandbox *s)
     struct exec *e = NULL;
     int logs[4], r;
 
+    if (s->spec->argv[0] == NULL) {
+        created_again(s);
+        return;
+    }
     o.argv = s->spec->argv;
     o.main = true;
     o.keep = true;

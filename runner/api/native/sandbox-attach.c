@@ -142,6 +142,8 @@ void attach_start(struct http_request *req, struct sandbox *s)
 
     if (r == 0 && !sandbox_is_attachable(s))
         r = err_set(&err, -EINVAL, "sandbox %s: its output goes to its log", sandbox_name(s));
+    if (r == 0 && sandbox_spec(s)->argv[0] == NULL)
+        r = err_set(&err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
     if (r < 0) {
         reply_error(req, &err);
         return;
