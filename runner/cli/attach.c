@@ -79,7 +79,7 @@ static int attach_log(const struct attach_args *args, struct client *c, const ch
 /* ---- to a stream ---- */
 
 static int attach_stream(struct attach_args *args, struct client *c, const char *target,
-                         const char *name)
+                         const char *name, const char *exec)
 {
     const struct client_request request = {
         .method = "POST", .target = target, .flags = CLIENT_UPGRADE};
@@ -98,7 +98,7 @@ static int attach_stream(struct attach_args *args, struct client *c, const char 
     attached_free(take(a));
     if (r < 0)
         (void)cli_fail(&err);
-    attached_explain(&end, name, 0);
+    attached_explain(&end, name, exec, 0);
     return end.status;
 }
 
@@ -119,7 +119,7 @@ static int attach_main_process(struct attach_args *args, struct client *c, const
     if (!args->attached.tty && !args->attached.input &&
         !json_is_true(json_object_get(spec, "attach")))
         return attach_log(args, c, name);
-    return attach_stream(args, c, target.data, name);
+    return attach_stream(args, c, target.data, name, NULL);
 }
 
 static int attach_exec(struct attach_args *args, struct client *c, const char *name,
@@ -137,7 +137,7 @@ static int attach_exec(struct attach_args *args, struct client *c, const char *n
         return cli_fail(&err);
     args->attached.tty = json_is_true(json_object_get(root, "tty"));
     args->attached.input = !args->no_stdin;
-    status = attach_stream(args, c, target.data, exec);
+    status = attach_stream(args, c, target.data, name, exec);
     /* How it ended has been told: nobody needs to ask again. One that goes on is not forgotten. */
     (void)client_json(c, "DELETE", one.data, NULL, NULL, NULL);
     return status;

@@ -14,10 +14,15 @@ int opt_detach_keys(void *target, const struct opt *o, const char *text, struct 
                : 0;
 }
 
-void attached_explain(const struct attached_end *end, const char *name, long long timeout_ms)
+const char no_terminal[] = "--tty: standard input is no terminal; leave --tty out";
+
+void attached_explain(const struct attached_end *end, const char *name, const char *exec,
+                      long long timeout_ms)
 {
     if (end->detached)
-        (void)fprintf(stderr, "rind: left %s, which goes on; rind attach comes back to it\n", name);
+        (void)fprintf(stderr, "rind: left %s, which goes on; rind attach %s%s%s comes back to it\n",
+                      exec != NULL ? exec : name, name, exec != NULL ? " " : "",
+                      exec != NULL ? exec : "");
     else if (end->timed_out && timeout_ms > 0)
         (void)fprintf(stderr, "rind: timed out after %lld ms: killed\n", timeout_ms);
     else if (end->timed_out)

@@ -19,6 +19,10 @@ struct err;
 /* Puts such keys into the struct keys at the row's offset. */
 opt_handler opt_detach_keys;
 
-/* Says what ended the command beside itself, or that it was left: one line on stderr. timeout_ms:
- * the one it had, or 0. */
-void attached_explain(const struct attached_end *end, const char *name, long long timeout_ms);
+/* What is said to who asks for a terminal and standard input, where that is none. */
+extern const char no_terminal[];
+
+/* Says what ended the command beside itself, or that it was left: one line on stderr. exec: its
+ * id in the sandbox name, or NULL for the main process. timeout_ms: the one it had, or 0. */
+void attached_explain(const struct attached_end *end, const char *name, const char *exec,
+                      long long timeout_ms);

@@ -219,7 +219,7 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
         (void)cli_fail(&err);
     if (!end.detached)
         forget(c, one.data);
-    attached_explain(&end, id, args->timeout_ms);
+    attached_explain(&end, name, id, args->timeout_ms);
     return end.status;
 }
 
@@ -237,7 +237,7 @@ static int run_exec(const struct exec_args *args, char **operands)
     if (*argv == NULL)
         return cli_failf("no command; write it behind the sandbox: rind exec [OPTIONS] NAME CMD");
     if (args->attached.tty && args->attached.input && !isatty(STDIN_FILENO))
-        return cli_failf("--tty: standard input is no terminal; leave --tty out");
+        return cli_failf("%s", no_terminal);
     r = url_make(&target, "/v1/sandboxes/%s/exec", operands[0]);
     if (r < 0)
         (void)err_errno(&err, r, "sandbox '%.64s'", operands[0]);

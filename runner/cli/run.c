@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "cli/attach_options.h"
@@ -106,6 +107,8 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
     r = check_choice(&args, &err);
     if (r == 0)
         r = spec_operands(spec, rest.operands, &err);
+    if (r == 0 && spec->tty && spec->interactive && !args.detach && !isatty(STDIN_FILENO))
+        r = err_set(&err, -ENOTTY, "%s", no_terminal);
     if (r == 0)
         r = spec_validate(spec, &err);
     if (r == 0 && !args.alone)

@@ -123,7 +123,7 @@ static int run_attached(const struct sandbox_args *args, struct client *c, json_
     attached_free(take(a));
     *ret_status = end.status;
     if (r == 0)
-        attached_explain(&end, id,
+        attached_explain(&end, id, NULL,
                          args->spec->timeout_ms != LIMIT_UNSET ? args->spec->timeout_ms : 0);
     return r;
 }

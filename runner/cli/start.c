@@ -73,7 +73,7 @@ static int start_attached(struct client *c, const char *name, const char *target
     attached_free(take(a));
     if (r < 0)
         (void)cli_fail(&err);
-    attached_explain(&end, name, 0);
+    attached_explain(&end, name, NULL, 0);
     return end.status;
 }
 
