@@ -320,7 +320,7 @@ static int copy(const struct cp_args *args, char **names, size_t *ret_skipped, s
         return err_set(err, -EINVAL,
                        out ? "from one sandbox to another: pass the archive on, rind cp A:/x - | "
                              "rind cp - B:/y"
-                           : "one of both is NAME:/PATH, in a sandbox");
+                           : "neither is in a sandbox: write that one as NAME:/PATH");
     r = split(names[out ? 0 : 1], &place, err);
     if (r == 0)
         r = remote_open(&args->remote, &c, err);

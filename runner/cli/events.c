@@ -18,6 +18,7 @@ struct events_args {
     struct remote remote; /* first */
     struct buf query;     /* "type=…&" */
     const char *since;
+    bool all; /* --since 0: what is not kept any more is no gap to who has named no event */
 };
 
 static int on_type(void *target, const struct opt *o, const char *text, struct err *err)
@@ -34,7 +35,10 @@ static int on_since(void *target, const struct opt *o, const char *text, struct 
     (void)o;
     if (text[0] == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
         return err_set(err, -EINVAL, "\"%.64s\" is no number of an event", text);
-    ((struct events_args *)target)->since = text;
+    /* The API takes 0 for "from now on", and begins behind an id that is older than all with a gap.
+     */
+    ((struct events_args *)target)->all = strspn(text, "0") == strlen(text);
+    ((struct events_args *)target)->since = ((struct events_args *)target)->all ? "1" : text;
     return 0;
 }
 
@@ -47,7 +51,8 @@ static const struct opt events_options[] = {
     {.name = "since",
      .arg = "ID",
      .set = on_since,
-     .help = "Also those behind this id, as far as they are kept. Default: from now on"},
+     .help = "Also those behind this id, as far as they are kept; with 0 all that are. Default: "
+             "from now on"},
     {0},
 };
 static const struct opt_group groups[] = {
@@ -82,6 +87,9 @@ static int on_event(void *data, const char *name, const char *text, size_t len, 
 
     if (r < 0)
         return err_wrap(err, r, "an event");
+    if (args->all && strcmp(name, "gap") == 0 &&
+        json_integer_value(json_object_get(root, "after")) == 1)
+        return 0;
     if (args->remote.json) {
         if (json_object_get(root, "type") == NULL)
             (void)json_object_set_new(root, "type", json_string(name)); /* gap, dropped */

@@ -206,6 +206,7 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
     if (r == 0)
         r = client_head(c, &err);
     if (r < 0) {
+        remote_hint(&err, name);
         (void)cli_fail(&err);
         return client_exit_code(c) != 0 ? client_exit_code(c) : EXIT_RIND;
     }

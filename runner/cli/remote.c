@@ -82,6 +82,25 @@ enum verb_step remote_begin(const struct verb *v, void *args, char **argv, size_
     return VERB_DONE;
 }
 
+void remote_hint(struct err *err, const char *name)
+{
+    static const struct {
+        const char *end, *verb, *what;
+    } hints[] = {
+        {" is stopped", "start", "starts it"},
+        {" is paused", "resume", "lets it go on"},
+    };
+    size_t len = strlen(err->msg);
+
+    for (size_t i = 0; err->code == -EBUSY && i < sizeof(hints) / sizeof(hints[0]); i++) {
+        size_t end = strlen(hints[i].end);
+
+        if (len >= end && strcmp(err->msg + len - end, hints[i].end) == 0)
+            (void)snprintf(err->msg + len, sizeof(err->msg) - len, "; rind %s %.64s %s",
+                           hints[i].verb, name, hints[i].what);
+    }
+}
+
 int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
 {
     auto_client struct client *c = NULL;
@@ -93,12 +112,14 @@ int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
     for (; *names != NULL; names++) {
         auto_ptr(json_decref) json_t *root = NULL;
 
-        if (fn(c, *names, args, &root, &err) < 0)
+        if (fn(c, *names, args, &root, &err) < 0) {
+            remote_hint(&err, *names);
             status = cli_fail(&err);
-        else if (!r->json)
+        } else if (!r->json) {
             (void)printf("%s\n", *names);
-        else
+        } else {
             print_json_line(root != NULL ? take(root) : json_pack("{s:s}", "name", *names));
+        }
     }
     return cli_flush(status);
 }

@@ -43,6 +43,10 @@ enum verb_step remote_begin(const struct verb *v, void *args, char **argv, size_
                             const char *what, char ***ret_operands, int *ret_status);
 enum { REMOTE_ANY = 1 << 20 /* max: as many operands as there are */ };
 
+/* Where a sandbox is in the wrong state for what was asked, adds to err how it leaves that state.
+ * name: as it was called. */
+void remote_hint(struct err *err, const char *name);
+
 /*
  * Calls fn for each name on one connection. What fails is told, and the others are still done.
  * fn's *ret (may stay NULL) is printed with --json, as one line; else the name. Returns the exit

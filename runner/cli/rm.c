@@ -34,11 +34,16 @@ static int rm_one(struct client *c, const char *name, void *data, json_t **ret, 
 {
     const struct rm_args *args = data;
     auto_buf struct buf url = BUF_INIT(URL_MAX);
+    struct err copy;
     int r = url_make(&url, args->force ? "/v1/sandboxes/%s?force=true" : "/v1/sandboxes/%s", name);
 
     if (r < 0)
         return err_errno(err, r, "sandbox '%.64s'", name);
-    return client_json(c, "DELETE", url.data, NULL, ret, err);
+    r = client_json(c, "DELETE", url.data, NULL, ret, err);
+    if (r != -EBUSY || args->force)
+        return r;
+    copy = *err;
+    return err_set(err, r, "%s; rind rm --force kills and removes it", copy.msg);
 }
 
 static int rm_main(const struct verb *v, const struct globals *g, char **argv)

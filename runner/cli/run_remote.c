@@ -47,6 +47,8 @@ static int open_daemon(const struct sandbox_args *args, struct client **ret, str
     if (r < 0 && !is_wanted(args, named) &&
         (r == -ENOENT || r == -ECONNREFUSED || r == -EACCES || r == -ENAMETOOLONG || r == -ENOTDIR))
         return RUN_ALONE;
+    if (r < 0 && err != NULL && named && !args->detach && args->remote.socket == NULL)
+        return err_set(err, r, "%s ($RIND_SOCKET says so; --alone does without)", why.msg);
     if (r < 0 && err != NULL)
         *err = why;
     return r;

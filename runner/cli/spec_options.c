@@ -101,7 +101,8 @@ const struct opt command_options[] = {
       .help = "Pass standard input on; without it the command reads end of file" },
     { .name = "init",        .set = spec_flag, .off = offsetof(struct spec, init),
       .help = "Put a small init in front of the command, which reaps orphans and passes signals "
-              "on; without it the command itself is process 1" },
+              "on; without it the command itself is process 1, which only gets signals that it "
+              "catches: ctrl-c does not end sleep" },
     { .name = "timeout",     .arg = "TIME", .set = on_spec_set_timeout,
       .help = "End the sandbox after TIME: seconds, or a number with ms, s, m, or h" },
     { .name = "name",        .arg = "NAME", .set = on_spec_set_name,

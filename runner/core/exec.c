@@ -172,8 +172,13 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
     } else if (msg->step == EXEC_STEP_EXECVE) {
         *ret_code = STATUS_CANNOT_EXECUTE;
         (void)err_errno(err, -error, "'%s': cannot be executed", e->command);
+    } else if (msg->step == EXEC_STEP_USER && error == ENOENT) {
+        (void)err_set(err, -EINVAL,
+                      "user: no such user or group in the sandbox's /etc/passwd and /etc/group");
+    } else if (msg->step == EXEC_STEP_USER && error == ERANGE) {
+        (void)err_set(err, -error, "user: a sandbox has the ids 0 to 65535");
     } else if (msg->step == EXEC_STEP_USER) {
-        (void)err_errno(err, error == ENOENT ? -EINVAL : -error, "user: look it up in the sandbox");
+        (void)err_errno(err, -error, "user: look it up in the sandbox");
     } else if (msg->step == EXEC_STEP_CWD) {
         (void)err_errno(err, -error, "cwd: working directory");
     } else if (msg->step == EXEC_STEP_FORK && error == ENOMEM) {

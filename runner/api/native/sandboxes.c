@@ -167,7 +167,10 @@ static int check_states(const struct query_list *states, struct err *err)
                strcmp(states->values[i], sandbox_state_name((enum sandbox_state)known)) != 0)
             known++;
         if (known == SANDBOX_STATE_MAX)
-            return err_set(err, -EINVAL, "state: \"%.64s\" is no state", states->values[i]);
+            return err_set(
+                err, -EINVAL,
+                "state: \"%.64s\" is no state; there are created, running, paused, stopped",
+                states->values[i]);
     }
     return 0;
 }
