@@ -22,7 +22,6 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "core/events.h"
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
@@ -125,7 +124,7 @@ static void on_not_missed(uv_timer_t *h)
 
 static void list_end(struct sandbox *s)
 {
-    events_emit(s->sup->events, "adopt", s->id, sandbox_name(s), NULL);
+    sandbox_emit(s, "adopt", NULL);
     answered(s);
     if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
         sandbox_goes_on(s);

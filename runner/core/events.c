@@ -36,12 +36,12 @@ void events_free(struct events *e)
 }
 
 void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
-                 const char *detail)
+                 int64_t maker, const char *detail)
 {
     struct event *ev = &e->ring[e->next % EVENTS_MAX];
     struct events_reader *r, *next;
 
-    *ev = (struct event){.id = e->next++, .time_ms = clock_wall_ms()};
+    *ev = (struct event){.id = e->next++, .time_ms = clock_wall_ms(), .maker = maker};
     (void)snprintf(ev->type, sizeof(ev->type), "%s", type);
     (void)snprintf(ev->sandbox, sizeof(ev->sandbox), "%s", sandbox);
     (void)snprintf(ev->name, sizeof(ev->name), "%s", name);

@@ -17,6 +17,8 @@ struct event {
     char type[24];   /* create start exec exec_exit process_start process_exit exit oom pause
                         resume stop destroy … */
     char sandbox[64], name[64];
+    int64_t maker; /* the uid of who made the sandbox, which may be gone by now; negative: unknown
+                    */
     char detail[160]; /* a JSON object's text: {"exitCode":1} */
 };
 
@@ -29,7 +31,7 @@ struct events *events_new(void);
 void events_free(struct events *e);
 /* detail: a JSON object's text or NULL. */
 void events_emit(struct events *e, const char *type, const char *sandbox, const char *name,
-                 const char *detail);
+                 int64_t maker, const char *detail);
 /* Adds a reader, after calling it for each event newer than `since` (0 = none) that is still there.
  * Returns whether some may be gone. */
 bool events_subscribe(struct events *e, struct events_reader *r, uint64_t since);

@@ -20,7 +20,6 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/events.h"
 #include "core/exec-request.h"
 #include "core/sandbox_internal.h"
 
@@ -300,8 +299,7 @@ static void emit(const struct exec *e, const char *type, const char *more)
     if (exec_is_private(e))
         return;
     (void)snprintf(detail, sizeof(detail), "{\"execId\":\"%" PRIu64 "\"%s}", exec_id(e), more);
-    events_emit(supervisor_events(e->sandbox->sup), type, e->sandbox->id, sandbox_name(e->sandbox),
-                detail);
+    sandbox_emit(e->sandbox, type, detail);
 }
 
 /* count: what came instead; -EMFILE: we had no room for them, and what is kept can be attached to

@@ -101,7 +101,7 @@ static void on_released(void *data, int r, const struct launch_reply *reply, int
     }
     (void)store_remove(l->sup->store, l->id, NULL); /* what stays is swept at the next start */
     if (l->name != NULL)
-        events_emit(l->sup->events, "destroy", l->id, l->name, NULL);
+        events_emit(l->sup->events, "destroy", l->id, l->name, STORE_NO_CREATOR, NULL);
     log_info("supervisor", "id=%s half made or half removed: swept", l->id);
     done(l);
 }

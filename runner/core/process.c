@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/events.h"
 #include "core/log-watch.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -279,8 +278,7 @@ static void on_started(void *data, struct exec *e)
     p->state = PROCESS_RUNNING;
     save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\"}", p->id);
-    events_emit(p->sandbox->sup->events, "process_start", p->sandbox->id, sandbox_name(p->sandbox),
-                detail);
+    sandbox_emit(p->sandbox, "process_start", detail);
     answer_start(p, 0, NULL);
 }
 
@@ -311,8 +309,7 @@ static void on_exited(void *data, struct exec *e)
     save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id,
                    p->exit_code);
-    events_emit(p->sandbox->sup->events, "process_exit", p->sandbox->id, sandbox_name(p->sandbox),
-                detail);
+    sandbox_emit(p->sandbox, "process_exit", detail);
     tell(p);
 }
 

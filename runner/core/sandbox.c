@@ -100,7 +100,7 @@ void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
 
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail)
 {
-    events_emit(s->sup->events, type, s->id, sandbox_name(s), detail);
+    events_emit(s->sup->events, type, s->id, sandbox_name(s), s->creator, detail);
 }
 
 void sandbox_ref(struct sandbox *s)

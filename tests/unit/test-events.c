@@ -34,7 +34,7 @@ TEST(resuming)
     uint64_t last;
 
     for (int i = 0; i < 5; i++)
-        events_emit(e, "create", "id", "name", NULL);
+        events_emit(e, "create", "id", "name", -1, NULL);
     CHECK(subscribe(e, &s, 1)); /* an id of long ago */
     CHECK_INT(s.count, 5);
     last = s.last;
@@ -45,7 +45,7 @@ TEST(resuming)
     CHECK(!subscribe(e, &s, 0)); /* only what comes */
     CHECK_INT(s.count, 0);
     for (int i = 0; i < EVENTS_MAX; i++)
-        events_emit(e, "create", "id", "name", NULL);
+        events_emit(e, "create", "id", "name", -1, NULL);
     CHECK(subscribe(e, &s, last - 2)); /* some of it is gone */
     CHECK_INT(s.count, EVENTS_MAX);
     events_free(e);
@@ -58,8 +58,8 @@ TEST(an_id_of_the_future)
     struct events *e = events_new();
     struct seen s;
 
-    events_emit(e, "create", "id", "name", NULL);
-    events_emit(e, "start", "id", "name", NULL);
+    events_emit(e, "create", "id", "name", -1, NULL);
+    events_emit(e, "start", "id", "name", -1, NULL);
     CHECK(subscribe(e, &s, UINT64_MAX));
     CHECK_INT(s.count, 2);
     CHECK(subscribe(e, &s, s.last + 1));
