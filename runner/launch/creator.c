@@ -142,12 +142,13 @@ int creator_load(int dir_fd, const char *name, struct creator *ret, struct err *
     r = file_read_at(dir_fd, name, TEXT_MAX, &text, &len, err);
     if (r < 0)
         return r;
+    /* Empty: the host lost its power before the name was on its disk. */
     *ret = (struct creator){.kind = CREATOR_NONE};
-    if (len == 0 || strcmp(text, "owner\n") == 0)
+    if (strcmp(text, "owner\n") == 0)
         ret->kind = CREATOR_OWNER;
     else if (strncmp(text, client, sizeof(client) - 1) == 0)
         r = parse_client(text + sizeof(client) - 1, ret);
-    else if (strcmp(text, "none\n") != 0)
+    else if (len > 0 && strcmp(text, "none\n") != 0)
         r = -EUCLEAN;
     return r < 0 ? err_errno(err, r, "who made the sandbox") : 0;
 }

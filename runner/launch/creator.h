@@ -50,7 +50,8 @@ int creator_socket_of(int listen_fd, struct creator_socket *ret, struct err *err
 int creator_ask(int fd, const struct creator_socket *expected, struct creator *ret,
                 struct err *err);
 
-/* As text, and from it; a file of earlier versions is empty: CREATOR_OWNER. */
+/* As text, and from it. An empty file, which a loss of power can leave, is CREATOR_NONE: who must
+ * not be more than they were may be nobody. */
 int creator_save(int dir_fd, const char *name, const struct creator *c, struct err *err);
 int creator_load(int dir_fd, const char *name, struct creator *ret, struct err *err);
 

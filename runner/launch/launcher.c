@@ -292,12 +292,15 @@ static int step_reopen(struct start *st, struct err *err)
     r = sandbox_dir_open(st->l, st->s, err);
     if (r == -ENOENT)
         return 0;
+    /* Whatever is wrong with it: its files are not this start's to remove. */
+    st->reopened = true;
+    if (r == 0)
+        r = creator_load(st->s->dir_fd, KEEP_FILE, &st->s->creator, err);
     if (r < 0)
         return r;
     owner = sandbox_owner(st->l, st->s->id);
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");
-    st->reopened = true;
     return idrange_retake(st->l->ids_fd, st->s->ids.base, owner, &st->s->ids, err);
 }
 

@@ -132,8 +132,6 @@ int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err)
     }
     if (r == -EWOULDBLOCK)
         return err_set(err, -EBUSY, "sandbox %s is running", s->id);
-    if (r == 0)
-        r = creator_load(s->dir_fd, KEEP_FILE, &s->creator, NULL);
     return r < 0 ? err_errno(err, r, "sandbox %s", s->id) : 0;
 }
 

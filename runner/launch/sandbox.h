@@ -91,7 +91,7 @@ void sandbox_dirs_spread(int dir_fd);
 /* Makes sandboxes/<id> with upper (owned by base) and work, locked. */
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
 /* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
- * set from its upper, s->creator from what sandbox_dir_make has written down. */
+ * set from its upper. */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
 /* As it is, without the lock, which its init holds. */
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);

@@ -197,6 +197,10 @@ TEST(written_down)
         (void)close(fd);
         CHECK(creator_load(p.fd, "c", &got, NULL) < 0);
     }
+    /* What a loss of power leaves makes nobody the owner. */
+    (void)close(openat(p.fd, "c", O_WRONLY | O_TRUNC | O_CLOEXEC));
+    CHECK_INT(creator_load(p.fd, "c", &got, &err), 0);
+    CHECK_INT(got.kind, CREATOR_NONE);
     CHECK_INT(creator_load(p.fd, "none", &got, NULL), -ENOENT);
     CHECK_STR(err.msg, "");
     place_close(&p);

@@ -17,6 +17,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
+#include "launch/sandbox.h"
 #include "launcher_lab.h"
 #include "proto/syscalls.h"
 
@@ -223,6 +224,48 @@ TEST(few_descriptors)
     }
     CHECK(worked > 0);
     lab.inside = NULL;
+}
+
+/* Who made it cannot be read: the start fails, and the files that somebody wants back are there. */
+TEST(a_kept_sandbox_whose_maker_cannot_be_read)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    char path[300], left[64] = "";
+    char sh[] = "sh", c[] = "-c", script[] = "echo precious >/file";
+    char *const argv[] = {sh, c, script, NULL};
+    struct lab_answer a;
+    int fd;
+
+    lab_start(&lab);
+    honest_begin(&b, lab.id, lab.layers, WITHOUT_FLAGS);
+    launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
+    lab_ask(&lab, &b, &a);
+    CHECK_INT(a.reply.code, 0);
+    lab_run(a.fds[1], FD_NONE, "", argv, false, &run);
+    lab_answer_done(&a);
+    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, "");
+    LAB_VERB(&lab, LAUNCH_STOP, lab.id, 0, "");
+    lab.fds = (int)lab_open_fds(&lab);
+    lab.mounts = lab_mount_count(&lab);
+
+    (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/" KEEP_FILE, lab.state, lab.id);
+    fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    CHECK_INT(write(fd, "clie", 4), 4);
+    (void)close(fd);
+    honest_begin(&b, lab.id, lab.layers, WITHOUT_FLAGS);
+    launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
+    lab_ask(&lab, &b, &a);
+    CHECK_INT(a.reply.code, -EUCLEAN);
+    lab_answer_done(&a);
+
+    (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper/file", lab.state, lab.id);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK_INT(read(fd, left, sizeof(left) - 1), 9);
+    CHECK_STR(left, "precious\n");
+    (void)close(fd);
+    LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
+    lab_check(&lab);
+    CHECK_INT(lab_end(&lab), 0);
 }
 
 /* The state directory on a file system of its own, in our own mount namespace. */
