@@ -119,7 +119,8 @@ static void add_system(struct builder *b, const struct launch_request *q,
                           .fd = -1,
                           .path = "dev/pts",
                           .text = "devpts",
-                          .options = "ptmxmode=0666,mode=0620,gid=5",
+                          /* Of the kernel's 3072 for all that are not the host's own. */
+                          .options = "ptmxmode=0666,mode=0620,gid=5,max=128",
                           .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
                           .flags = PLAN_STRICT});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
