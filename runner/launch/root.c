@@ -114,6 +114,10 @@ static int gather_lowers(struct launcher *l, const struct creator *creator,
             return err_wrap(err, dir, "root file system");
         if (fstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
             return err_set(err, -ENOTDIR, "root file system '%s' is not a directory", q->root_dir);
+        /* All of an image's ids are the inside's own, so the root inside reads all of it, whatever
+         * its modes: not for a client what a third one owns. */
+        if (creator->kind == CREATOR_CLIENT && st.st_uid != 0 && st.st_uid != creator->uid)
+            return err_set(err, -EPERM, "root file system '%s' is another user's", q->root_dir);
         r = add_lower(s, dir, userns_fd, q->root_dir, err);
         if (r < 0)
             return r;

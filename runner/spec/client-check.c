@@ -26,6 +26,14 @@ static bool below_one(const char *path, char *const *prefixes)
     return false;
 }
 
+/* A root file system lies below its prefix: the prefix has everybody's in it. */
+static bool is_one(const char *path, char *const *prefixes)
+{
+    while (*prefixes != NULL && strcmp(path, *prefixes) != 0)
+        prefixes++;
+    return *prefixes != NULL;
+}
+
 static int check_policy(const struct client_policy *p, const struct spec *s, struct err *err)
 {
     for (char **name = p->policies; *name != NULL; name++)
@@ -79,7 +87,8 @@ static int check_access(const struct client_policy *p, const struct spec *s, str
 
 static int check_paths(const struct client_policy *p, const struct spec *s, struct err *err)
 {
-    if (s->rootfs != NULL && !below_one(s->rootfs, p->rootfs_prefixes))
+    if (s->rootfs != NULL &&
+        (!below_one(s->rootfs, p->rootfs_prefixes) || is_one(s->rootfs, p->rootfs_prefixes)))
         return err_set(err, -EPERM,
                        "rootfs: \"%.*s\": the client policy allows no root file system from there",
                        QUOTE_MAX, s->rootfs);

@@ -65,6 +65,8 @@ static const struct {
     {"{\"network\":\"container:a\"}", "network: the client policy allows no shared networks"},
     {"{\"rootfs\":\"/roots/a\"}", NULL},
     {"{\"rootfs\":\"/\"}", "rootfs: \"/\": the client policy allows no root file system from there"},
+    {"{\"rootfs\":\"/roots\"}",
+     "rootfs: \"/roots\": the client policy allows no root file system from there"},
     {"{\"rootfs\":\"/srv\"}", "rootfs: \"/srv\": the client policy allows no root file system from there"},
     {"{\"volumes\":[{\"source\":\"/srv\",\"target\":\"/a\"},{\"source\":\"/srv/b/c\",\"target\":\"/b\"}]}", NULL},
     {"{\"volumes\":[{\"source\":\"/data/x/y\",\"target\":\"/a\"}]}", NULL},
