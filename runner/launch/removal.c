@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 enum {
     SMALL_ENTRIES = 2048, /* removed at once: some milliseconds */
     SMALL_DEPTH = 16,
+    NICENESS = 10,
     OUT_OF_THE_WAY = 100, /* a number above those that are used below */
 };
 
@@ -85,6 +87,7 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-remove");
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
     if (keep_only(fds) < 0)
         _exit(1);
     own.sandboxes_fd = 0;

@@ -46,7 +46,9 @@ struct sandbox {
  * pipe, and the v1 cgroups' files. */
 enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
-enum { LAUNCH_REMOVALS_MAX = 8 };
+/* As many as one user may have sandboxes (maxSandboxesPerUser): whoever removes all of theirs at
+ * once must not make the launcher remove the rest itself. */
+enum { LAUNCH_REMOVALS_MAX = 256 };
 
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
