@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "launch/cgroup_internal.h"
 
-enum { VALUE_MAX = 64 };
+enum { VALUE_MAX = 64, SOCKETS_SHARE = 4 };
 
 /* Writes the file's text for `limit` into buf; false = this file needs no write for it. */
 typedef bool (*format_fn)(char *buf, int64_t limit);
@@ -25,6 +25,12 @@ static bool format_number(char *buf, int64_t limit)
 {
     (void)snprintf(buf, VALUE_MAX, "%" PRId64, limit);
     return true;
+}
+
+/* On v1 what TCP buffers is counted apart from other memory, and only where it has a limit. */
+static bool format_sockets(char *buf, int64_t limit)
+{
+    return format_number(buf, limit / SOCKETS_SHARE);
 }
 
 static bool format_zero(char *buf, int64_t limit)
@@ -80,6 +86,7 @@ struct limit_file {
 static const struct limit_file limit_files[] = {
     { CG_MEMORY, 1, "memory.limit_in_bytes",       format_number,     false },
     { CG_MEMORY, 1, "memory.memsw.limit_in_bytes", format_number,     true  },
+    { CG_MEMORY, 1, "memory.kmem.tcp.limit_in_bytes", format_sockets, false },
     { CG_MEMORY, 2, "memory.max",                  format_number,     false },
     { CG_MEMORY, 2, "memory.swap.max",             format_zero,       true  },
     { CG_CPU,    1, "cpu.cfs_period_us",           format_cpu_period, false },

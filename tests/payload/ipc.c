@@ -98,6 +98,53 @@ static int cmd_loopback(int argc, char **argv)
     return 0;
 }
 
+/* What fits into fd until it takes nothing for a while. */
+static long long fill_socket(int fd)
+{
+    static char data[65536];
+    long long sum = 0;
+
+    (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    for (int idle = 0; idle < 10; idle++) {
+        ssize_t n = send(fd, data, sizeof(data), MSG_NOSIGNAL);
+
+        if (n > 0) {
+            sum += n;
+            idle = -1;
+        } else {
+            (void)usleep(200);
+        }
+    }
+    return sum;
+}
+
+/* Connections to itself of which nobody reads: how many bytes wait in them. */
+static int cmd_tcphog(int argc, char **argv)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    long long sum = 0;
+
+    if (argc != 2)
+        return 2;
+    if (bind(l, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(l, 16) < 0)
+        return complain("listen");
+    getsockname(l, (struct sockaddr *)&a, &len);
+    for (long i = 0; i < number(argv[1]); i++) {
+        int c = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int s = -1;
+
+        if (c >= 0 && connect(c, (struct sockaddr *)&a, sizeof(a)) == 0)
+            s = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+        if (s < 0)
+            return complain("connect");
+        sum += fill_socket(c) + fill_socket(s);
+    }
+    printf("{\"bytes\": %lld}\n", sum);
+    return 0;
+}
+
 /* Reaches for ADDRESS PORT over TCP. */
 static int cmd_tcp(int argc, char **argv)
 {
@@ -139,6 +186,7 @@ const struct cmd ipc_cmds[] = {
     {"abstract-listen", cmd_abstract_listen, "NAME"},
     {"loopback", cmd_loopback, ""},
     {"tcp", cmd_tcp, "ADDRESS PORT"},
+    {"tcphog", cmd_tcphog, "CONNECTIONS: full in both directions"},
     {"keys", cmd_keys, ""},
     {0},
 };

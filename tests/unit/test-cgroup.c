@@ -50,6 +50,7 @@ static const struct fake_file {
     { MEMORY, "cgroup.procs", "" }, { MEMORY, "tasks", "" },
     { MEMORY, "memory.limit_in_bytes", "" },
     { MEMORY, "memory.memsw.limit_in_bytes", "" },
+    { MEMORY, "memory.kmem.tcp.limit_in_bytes", "" },
     { MEMORY, "memory.usage_in_bytes", "1\n" }, { MEMORY, "memory.max_usage_in_bytes", "2\n" },
     { MEMORY, "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 6\n" },
     { CPU, "cgroup.procs", "" }, { CPU, "tasks", "" },
@@ -520,6 +521,7 @@ TEST(hybrid_create)
     CHECK_INT(cgroup_create(h, "all", &all_limits, some_uid(), &c, &err), 0);
     CHECK_STR(text_of("901/rind/all/memory.limit_in_bytes"), "67108864");
     CHECK_STR(text_of("901/rind/all/memory.memsw.limit_in_bytes"), "67108864");
+    CHECK_STR(text_of("901/rind/all/memory.kmem.tcp.limit_in_bytes"), "16777216");
     CHECK_STR(text_of("906/rind/all/cpu.cfs_period_us"), "");
     CHECK_STR(text_of("906/rind/all/cpu.cfs_quota_us"), "150000");
     CHECK_STR(text_of("904/rind/all/pids.max"), "100");
