@@ -165,17 +165,24 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
         return err_set(err, -E2BIG, "stdin: more than %d bytes, for a background process",
                        PROCESS_INPUT_MAX);
     }
+    st->call = native_call_new(req, s);
+    if (st->call == NULL) {
+        free(st);
+        return 0; /* it has been answered */
+    }
     exec_body_options(body, &o);
     r = process_start(s, body->id, &o, on_started, st, &p, err);
-    if (r == 0 && body->input != NULL)
-        r = process_give_input(p, body->input, body->input_len, err);
     if (r < 0) {
+        native_call_free(st->call);
         free(st);
         return r;
     }
     process_get_facts(p, &facts);
     (void)snprintf(st->id, sizeof(st->id), "%s", facts.id);
-    st->call = native_call_new(req, s);
+    /* Without memory for it the process is killed; the answer to its start comes all the same, and
+     * needs what st holds. */
+    if (body->input != NULL)
+        (void)process_give_input(p, body->input, body->input_len, NULL);
     return 0;
 }
 
