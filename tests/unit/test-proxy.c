@@ -622,7 +622,7 @@ static char letter(size_t at)
  * made to wait. */
 static void stream(bool chunked)
 {
-    enum { TOTAL = 8 << 20, PIECE = 65000 };
+    enum { TOTAL = 128 << 20, PIECE = 65000 };
     static const char reply[] =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
     struct lab lab;
@@ -637,8 +637,8 @@ static void stream(bool chunked)
     for (size_t i = 0; i < PIECE + 20; i++)
         block[i] = letter(i);
     say(&lab, c,
-        chunked ? "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n800000\r\n"
-                : "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8388608\r\n\r\n");
+        chunked ? "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n8000000\r\n"
+                : "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 134217728\r\n\r\n");
     s = server(&lab, 0);
     free(hear(&lab, s, "\r\n\r\n"));
     say(&lab, s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
