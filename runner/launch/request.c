@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "policy/egress-handler.h"
 #include "policy/tables.h"
 
 struct record {
@@ -445,6 +446,39 @@ static int dec_udp(const struct record *r, struct launch_request *q)
     return n;
 }
 
+static int dec_egress(const struct record *r, struct launch_request *q)
+{
+    q->has_egress = true;
+    return get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+}
+
+static int dec_handler(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, EGRESS_HANDLER_MAX, &q->handler);
+
+    return n == 0 && !egress_handler_ok(q->handler) ? -EINVAL : n;
+}
+
+static int dec_index(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 0, NET_DNS_MAX - 1, &v);
+
+    if (n == 0)
+        q->index = (unsigned)v;
+    return n;
+}
+
+static int dec_mark(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 1, 1, &v);
+
+    if (n == 0)
+        q->mark = true;
+    return n;
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -480,6 +514,10 @@ static const struct {
     [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
     [TAG_BIND]         = {"bind",         dec_bind,         false},
     [TAG_UDP]          = {"udp",          dec_udp,          false},
+    [TAG_EGRESS]       = {"egress",       dec_egress,       false},
+    [TAG_HANDLER]      = {"handler",      dec_handler,      false},
+    [TAG_INDEX]        = {"index",        dec_index,        false},
+    [TAG_MARK]         = {"mark",         dec_mark,         false},
 };
 /* clang-format on */
 
@@ -521,19 +559,38 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
     return 0;
 }
 
+/* Records of what leaves a sandbox, with their verbs alone. */
+static int check_egress(const struct launch_request *q, struct err *err)
+{
+    if ((q->verb == LAUNCH_EGRESS) != q->has_egress)
+        return err_set(err, -EINVAL, "request: %s",
+                       q->has_egress ? "egress, and another verb" : "no egress");
+    if ((q->verb == LAUNCH_DIAL) != (q->handler != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->handler != NULL ? "a handler, and another verb" : "no handler");
+    if (q->mark && q->verb != LAUNCH_CONNECT)
+        return err_set(err, -EINVAL, "request: a mark, and nothing to connect");
+    if (q->index != 0 && q->verb != LAUNCH_RESOLVER)
+        return err_set(err, -EINVAL, "request: an index, and another verb");
+    return 0;
+}
+
 static int check_whole(const struct launch_request *q, struct err *err)
 {
     if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN &&
-        q->verb != LAUNCH_CERTIFICATE)
+        q->verb != LAUNCH_CERTIFICATE && q->verb != LAUNCH_RESOLVER)
         return err_set(err, -EINVAL, "request: no id");
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
-    if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT)
+    if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&
+        q->verb != LAUNCH_RESOLVER)
         return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
-    if ((q->verb == LAUNCH_CONNECT) != (q->family != 0))
+    if ((q->verb == LAUNCH_CONNECT || q->verb == LAUNCH_EGRESS) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
                        q->family == 0 ? "no family" : "a family, and nothing to connect");
+    if (check_egress(q, err) < 0)
+        return -EINVAL;
     if (q->verb != LAUNCH_START)
         return 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))

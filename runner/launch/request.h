@@ -59,6 +59,10 @@ enum launch_verb {
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
+    LAUNCH_EGRESS,   /* puts what it sends under control, or again with another TAG_EGRESS; replies
+                        with the listener and the datagram socket of TAG_FAMILY inside */
+    LAUNCH_DIAL,     /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
+    LAUNCH_RESOLVER, /* the same to the TAG_INDEX'th name server of the host's */
     LAUNCH_VERB_MAX
 };
 
@@ -93,7 +97,18 @@ enum launch_tag {
     TAG_NET_HOST, /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
     TAG_BIND,     /* struct launch_bind, for LAUNCH_LISTEN */
     TAG_UDP,      /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_EGRESS,   /* u64: enum launch_egress */
+    TAG_HANDLER,  /* string: policy/egress-handler.h */
+    TAG_INDEX,    /* u64 */
+    TAG_MARK,     /* u64: 1 = let through by the sandbox's own egress table, for LAUNCH_CONNECT */
     TAG_MAX
+};
+
+enum launch_egress {
+    LAUNCH_EGRESS_OPEN = 1 << 0,  /* UDP and ICMP may leave, as far as the host's firewall lets them
+                                   */
+    LAUNCH_EGRESS_TABLE = 1 << 1, /* the table alone, no sockets */
+    LAUNCH_EGRESS_ALL = (1 << 2) - 1,
 };
 
 enum launch_flags {
@@ -186,6 +201,10 @@ struct launch_request {
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
     bool udp;
+    uint64_t egress;
+    bool has_egress, mark;
+    const char *handler; /* NULL = not given */
+    unsigned index;
     bool has_bind;
     struct address bind;
 };
