@@ -53,13 +53,15 @@ static void key_of(const struct sandbox *s, unsigned port, char key[PROXY_KEY_MA
 }
 
 /* One answer for everything that does not lead anywhere: nobody learns what exists. */
-static int route(void *data, const struct message *req, char key[PROXY_KEY_MAX], struct buf *body)
+static int route(void *data, struct proxy_conn *c, const struct message *req,
+                 char key[PROXY_KEY_MAX], struct buf *body)
 {
     struct gateway *g = data;
     struct preview p;
     struct sandbox *s;
     int r;
 
+    (void)c;
     r = preview_parse(req->host, &p);
     if (r == -EBADMSG) {
         (void)buf_append_str(body, no_host);

@@ -109,6 +109,7 @@ enum egress_answer {
     EGRESS_ANSWER_NO,   /* it does not exist for this sandbox */
     EGRESS_ANSWER_ASK,  /* whatever the name servers say */
     EGRESS_ANSWER_STAND, /* that, and a stand-in address where they know none: a handler takes it */
+    EGRESS_ANSWER_OWN,   /* a stand-in address, and nobody is asked */
 };
 enum egress_answer egress_answer(const struct egress_rules *e, const char *name);
 
