@@ -31,6 +31,7 @@ enum { REFUSED_LOG_MS = 1000 /* at most one line about refused messages in this 
 
 struct gateway {
     struct supervisor *sup;
+    const struct proxy_config *config; /* borrowed; NULL = the defaults */
     struct poller *poller;
     struct relay_hub *hub;
     struct proxy *proxy;
@@ -254,6 +255,7 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
     if (g == NULL)
         return err_errno(err, -ENOMEM, "gateway");
     g->sup = sup;
+    g->config = config;
     if (config != NULL) {
         relays.max = config->max;
         relays.idle_ms = config->stream_ms;
@@ -281,6 +283,11 @@ void gateway_close(struct gateway *g)
     poller_close(g->poller);
     SSL_CTX_free(g->tls);
     free(g);
+}
+
+const struct proxy_config *gateway_config(const struct gateway *g)
+{
+    return g->config;
 }
 
 struct poller *gateway_poller(struct gateway *g)

@@ -415,6 +415,9 @@ static int start_sandbox(struct run *r)
     size_t n = 0;
     int code;
 
+    if (r->spec->egress != NULL)
+        return err_set(r->err, -EOPNOTSUPP,
+                       "egress: rules for what leaves a sandbox need the daemon (rind serve)");
     if (r->spec->net_container != NULL || r->spec->net_name != NULL)
         return err_set(r->err, -EOPNOTSUPP,
                        "network \"%s%s\": sandboxes that share a network need the daemon "

@@ -135,6 +135,7 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
 {
     struct net_access access;
     enum net_mode mode;
+    uint64_t flags = 0;
     int r;
 
     if (join != NULL) {
@@ -144,10 +145,15 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     r = merge_network(spec, policy, &mode, &access, err);
     if (r < 0)
         return r;
-    if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access))
+    if (spec->egress != NULL)
+        flags |= LAUNCH_NET_EGRESS;
+    if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
+        if (flags != 0)
+            launch_put_number(b, TAG_NET, flags);
         return 0;
+    }
     launch_put_number(b, TAG_NET,
-                      LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
+                      flags | LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
     put_network_lists(b, spec, &access);
     return 0;
 }

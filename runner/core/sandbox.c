@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/egress.h"
 #include "core/events.h"
 #include "core/exposure.h"
 #include "core/launcher-client.h"
@@ -340,6 +341,7 @@ void sandbox_end_init(struct sandbox *s)
     s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
     publish_close(s);
+    egress_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);
     c = take(s->channel);
@@ -415,14 +417,11 @@ static int came_to_be(struct sandbox *s, struct err *err)
     return 0;
 }
 
-static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                           const struct err *err)
+/* Takes a reference of the sandbox, and what of fds it can use. */
+static void init_started(struct sandbox *s, int r, int fds[2], const struct err *err)
 {
-    struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    if (reply != NULL && r == 0)
-        s->net = reply->net;
     s->launching = false;
     if (r == 0 && (s->state == SANDBOX_REMOVING || s->sup->stopping)) {
         sandbox_end_init(s); /* it is to go all the same */
@@ -455,6 +454,39 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     else if (s->state == SANDBOX_STOPPED)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
     sandbox_unref(s);
+}
+
+/* What it sends is under control, or nothing of it runs. */
+static void on_egress(struct sandbox *s, int r, const struct err *err)
+{
+    int fds[2] = {take_fd(&s->start_fds[0]), take_fd(&s->start_fds[1])};
+
+    if (r < 0 && !s->sup->stopping)
+        sandbox_end_init(s); /* it is there */
+    init_started(s, r, fds, err);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+}
+
+static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
+{
+    struct sandbox *s = data;
+    struct err own = ERR_NONE;
+
+    if (reply != NULL && r == 0)
+        s->net = reply->net;
+    if (r == 0 && egress_wanted(s) && s->state != SANDBOX_REMOVING && !s->sup->stopping) {
+        s->start_fds[0] = take_fd(&fds[0]);
+        s->start_fds[1] = take_fd(&fds[1]);
+        r = egress_open(s, 0, on_egress, &own);
+        if (r == 0)
+            return; /* which goes on with it */
+        on_egress(s, r, &own);
+        return;
+    }
+    init_started(s, r, fds, err);
 }
 
 static int find_join(const struct sandbox *s, struct network_join *ret, struct err *err)

@@ -59,6 +59,7 @@ struct sandbox {
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
     struct exposure *exposures;        /* owned, by port (exposure.c) */
+    struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
 
     unsigned file_ops;          /* that run (files.c) */
@@ -88,6 +89,7 @@ struct sandbox {
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
+    int start_fds[2];      /* owned: init's, while egress is being opened; -1 */
     int waiting_fd;  /* owned: client_fd while the ports are being opened; -1 */
     int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];

@@ -19,6 +19,7 @@ struct supervisor {
     struct store *store;
     struct log_watch *log_watch;
     struct gateway *gateway;
+    struct egress_service *egress; /* owned; NULL until a sandbox needs it */
     struct preview_front front; /* of the URLs of exposed ports */
     struct ready_policy *policies;
     struct supervisor_limits limits;

@@ -91,6 +91,7 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
                           .refs = 1,
                           .state = SANDBOX_CREATING,
                           .client_fd = FD_NONE,
+                          .start_fds = {FD_NONE, FD_NONE},
                           .waiting_fd = FD_NONE};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)uv_timer_init(sup->loop, &s->timer);

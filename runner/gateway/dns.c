@@ -437,11 +437,18 @@ static void on_socket(void *who, int r, int fd, const struct err *err)
 static void ask(struct dns_query *q)
 {
     struct err err = ERR_NONE;
+    int r;
 
     if (q->d->servers > 0)
         q->index %= q->d->servers;
     deadline_set(q->d->poller, &q->clock, DNS_TRY_MS, on_late);
-    if (q->d->ops->server(q->d->data, q->index, q->udp, on_socket, q, &q->opening, &err) < 0)
+    r = q->d->ops->server(q->d->data, q->index, q->udp, on_socket, q, &q->opening, &err);
+    if (r == -ENOENT && q->index > 0) {
+        q->d->servers = q->index;
+        q->index = 0;
+        r = q->d->ops->server(q->d->data, 0, q->udp, on_socket, q, &q->opening, &err);
+    }
+    if (r < 0)
         unanswered(q);
 }
 

@@ -27,6 +27,7 @@ struct sandbox {
     struct cgroup *cgroup;  /* owned */
     bool kept;              /* files and ids outlive init */
     struct creator creator; /* for whom it is made */
+    bool egress;            /* what it sends is under control, also without a link */
     int pidfd;              /* owned; init's */
     pid_t pid;
     struct sandbox *next;

@@ -32,6 +32,7 @@ enum {
     EGRESS_GLOBS_MAX = 64, /* with '*' elsewhere than in front of a name: these are tried one by one */
     EGRESS_NAME_MAX = 253,
     EGRESS_TO_MAX = 320, /* bytes of "to" */
+    EGRESS_TEXT_MAX = 1 << 20, /* bytes of all rules as JSON */
 };
 
 /* What rules are kept for; bits. */

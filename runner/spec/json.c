@@ -14,6 +14,7 @@
 #include "base/strtab.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "spec/env.h"
 #include "spec/parse.h"
@@ -635,6 +636,15 @@ static int d_network(json_t *value, const struct jfield *field, void *dst, const
     return r < 0 ? refused(err, r, path, &why) : 0;
 }
 
+static int d_egress(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    return egress_from_json(value, path, &d->spec->egress, err);
+}
+
 /* ---- restarting ---- */
 
 struct restart_json {
@@ -710,6 +720,7 @@ static const struct jfield spec_fields[] = {
     {.name = "tmpfs",      .decode = d_elements,   .nullable = true},
     {.name = "ports",      .decode = d_elements,   .nullable = true},
     {.name = "network",    .decode = d_network,    .nullable = true},
+    {.name = "egress",     .decode = d_egress,     .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "policy/egress.h"
 #include "base/strtab.h"
 #include "json/decode.h"
 #include "policy/tables.h"
@@ -62,6 +63,7 @@ void spec_free(struct spec *s)
     free(s->user);
     free(s->net_container);
     free(s->net_name);
+    egress_free(s->egress);
     free(s);
 }
 

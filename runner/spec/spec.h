@@ -29,6 +29,8 @@ enum {
     SPEC_HOSTNAME_MAX = 63,
 };
 
+struct egress_rules;
+
 struct volume {
     char *source; /* owned; absolute host path */
     char *target; /* owned; absolute path inside */
@@ -80,6 +82,7 @@ struct spec {
     struct net_access access;         /* beside the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
+    struct egress_rules *egress; /* owned; NULL = what it sends is not looked at */
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
@@ -142,6 +145,12 @@ int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);
 int spec_add_host_port(struct spec *s, const char *text, struct err *err); /* 8080, 53/udp */
 int spec_add_dns(struct spec *s, const char *text, struct err *err);
+/* GLOB[:PORT], CIDR[:PORT]: a rule of egress; with the first one that allows, what no rule matches
+ * is denied. */
+int spec_add_allow_host(struct spec *s, const char *text, struct err *err);
+int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
+/* All of it, from a JSON file. */
+int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
