@@ -41,6 +41,9 @@ SPEC_HANDLER(spec_add_allow_net);
 SPEC_HANDLER(spec_add_deny_net);
 SPEC_HANDLER(spec_add_host_port);
 SPEC_HANDLER(spec_add_dns);
+SPEC_HANDLER(spec_add_allow_host);
+SPEC_HANDLER(spec_add_deny_host);
+SPEC_HANDLER(spec_set_egress_file);
 SPEC_HANDLER(spec_set_timeout);
 SPEC_HANDLER(spec_add_label);
 SPEC_HANDLER(spec_set_restart);
@@ -161,6 +164,16 @@ const struct opt isolation_options[] = {
       .help = "Let the sandbox reach this port of the host, as host.rind.internal" },
     { .name = "dns", .arg = "ADDRESS", .set = on_spec_add_dns, .flags = OPT_REPEAT,
       .help = "Ask this name server, not the host's" },
+    { .name = "allow-host", .arg = "HOST[:PORT]", .set = on_spec_add_allow_host,
+      .flags = OPT_REPEAT,
+      .help = "Allow connections to hosts of this name, such as *.example.com, or CIDR, and to "
+              "none that is not allowed; implies --network internet. Of a daemon's sandboxes "
+              "only" },
+    { .name = "deny-host", .arg = "HOST[:PORT]", .set = on_spec_add_deny_host,
+      .flags = OPT_REPEAT,
+      .help = "Refuse connections to hosts of this name, or CIDR; rules count in their order" },
+    { .name = "egress", .arg = "FILE", .set = on_spec_set_egress_file,
+      .help = "Rules for connections that leave the sandbox, as JSON: rind help egress" },
     {0},
 };
 /* clang-format on */

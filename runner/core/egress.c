@@ -90,6 +90,8 @@ static int open_socket(void *data, const struct egress_want *want, dns_socket_fn
     /* The launcher takes as many of them; one more is no socket, but an index is an answer. */
     if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
+    if (want->kind == EGRESS_DIRECT && e->s->net.box4.family == 0)
+        return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
     o = calloc(1, sizeof(*o));
     if (o == NULL)
         return err_errno(err, -ENOMEM, "egress");

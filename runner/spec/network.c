@@ -119,6 +119,8 @@ static int add_host(struct spec *s, const char *text, enum egress_action action,
         return err_errno(err, -ENOMEM, "egress");
     if (action == EGRESS_ALLOW)
         s->egress->open = false;
+    if (s->network == NET_INVALID)
+        s->network = NET_INTERNET;
     else if (first)
         s->egress->open = true;
     r = egress_add(s->egress, text, EGRESS_PROTOCOLS, action, NULL, err);
