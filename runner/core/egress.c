@@ -242,6 +242,8 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
     if (r < 0) {
         own = *err; /* it may be of what is freed */
         err = &own;
+        if (e->sidecar != NULL)
+            sidecar_failed(e, r, err);
         drop(s);
     }
     cb(s, r, err);
@@ -286,11 +288,6 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
     finish(e, r, own.code < 0 ? &own : err);
 }
 
-static bool is_open_inside(const struct sandbox_egress *e)
-{
-    return e->sidecar == NULL && egress_box_get_rules(e->box)->open;
-}
-
 static int send_egress(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
                        struct err *err)
 {
@@ -308,16 +305,16 @@ static int send_egress(struct sandbox *s, int family, uint64_t flags, launch_cb 
 static void ask(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
-    int r = send_egress(e->s, e->family, is_open_inside(e) ? LAUNCH_EGRESS_OPEN : 0, on_listening,
-                        e, &err);
+    int r = send_egress(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e,
+                        &err);
 
     e->asking = r == 0;
     if (r < 0)
         finish(e, r, &err);
 }
 
-int egress_open_with(struct sandbox *s, struct egress_rules *rules, unsigned wait_ms, egress_cb *cb,
-                     struct err *err)
+int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
+                     egress_cb *cb, struct err *err)
 {
     struct egress_hub *hub = egress_hub_of(s->sup, err);
     struct sandbox_egress *e;
@@ -332,8 +329,11 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, unsigned wai
         egress_free(rules);
         return err_errno(err, -ENOMEM, "egress");
     }
-    *e = (struct sandbox_egress){
-        .s = s, .cb = cb, .until = clock_mono_ms() + wait_ms, .family = 4};
+    *e = (struct sandbox_egress){.s = s,
+                                 .cb = cb,
+                                 .until = clock_mono_ms() + wait_ms,
+                                 .family = 4,
+                                 .lets_out = lets_out};
     r = egress_box_new(hub, s->id, rules, e, &e->box, err);
     if (r < 0) {
         egress_free(rules);
@@ -342,7 +342,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, unsigned wai
     }
     if (s->net.gateway4.family != 0)
         egress_box_gateway(e->box, &s->net.gateway4);
-    r = send_egress(s, 4, is_open_inside(e) ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
+    r = send_egress(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
     if (r < 0) {
         egress_box_close(e->box);
         free(e);
@@ -371,7 +371,8 @@ int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *
 {
     struct egress_rules *rules = copy_rules(s->spec->egress, err);
 
-    return rules == NULL ? err->code : egress_open_with(s, rules, wait_ms, cb, err);
+    return rules == NULL ? err->code
+                         : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
 }
 
 void egress_close(struct sandbox *s)
@@ -393,13 +394,23 @@ void egress_close(struct sandbox *s)
 
 /* ---- changing ---- */
 
+struct table_change {
+    struct sandbox *s; /* a reference */
+    void (*cb)(void *data, int r);
+    void *data;
+};
+
 static void on_table(void *data, int r, const struct launch_reply *reply, int fds[2],
                      const struct err *err)
 {
-    struct sandbox *s = data;
+    struct table_change *c = data;
+    struct sandbox *s = c->s;
 
     (void)reply;
     (void)fds;
+    if (c->cb != NULL)
+        c->cb(c->data, r);
+    free(c);
     if (r < 0 && r != -ECANCELED && s->egress != NULL && !s->ending) {
         log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
         sandbox_end_init(s);
@@ -407,22 +418,32 @@ static void on_table(void *data, int r, const struct launch_reply *reply, int fd
     sandbox_unref(s);
 }
 
-void egress_set_table(struct sandbox *s, bool open)
+void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data)
 {
+    uint64_t flags = LAUNCH_EGRESS_TABLE | (lets_out ? LAUNCH_EGRESS_OPEN : 0);
+    struct table_change *c = calloc(1, sizeof(*c));
     struct err err = ERR_NONE;
-    int r = send_egress(s, 4, LAUNCH_EGRESS_TABLE | (open ? LAUNCH_EGRESS_OPEN : 0), on_table, s,
-                        &err);
+    int r;
 
+    if (c == NULL) {
+        log_error("egress", "id=%s: out of memory; the sandbox is ended", s->id);
+        if (cb != NULL)
+            cb(data, -ENOMEM);
+        sandbox_end_init(s);
+        return;
+    }
+    *c = (struct table_change){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
+    s->egress->lets_out = lets_out;
+    r = send_egress(s, 4, flags, on_table, c, &err);
     if (r < 0)
-        on_table(s, r, NULL, NULL, &err);
+        on_table(c, r, NULL, NULL, &err);
 }
 
 int egress_put(struct sandbox *s, struct egress_rules *rules, struct err *err)
 {
     auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL;
     struct sandbox_egress *e = s->egress;
-    bool was_open;
     int r;
 
     if (s->spec->net_container != NULL)
@@ -445,9 +466,8 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, struct err *err)
     }
     if (e == NULL)
         return 0;
-    was_open = is_open_inside(e);
     egress_box_rules(e->box, take(box));
-    if (was_open != is_open_inside(e))
-        egress_set_table(s, !was_open);
+    if (e->lets_out != rules->open)
+        egress_set_table(s, rules->open, NULL, NULL);
     return 0;
 }
