@@ -153,11 +153,12 @@ static void on_event(void *data, const struct egress_event *e)
     sandbox_emit(se->s, "egress", text);
 }
 
-static void on_trouble(void *data, const char *what)
+static void on_trouble(void *data, const char *what, const char *why)
 {
     const struct sandbox_egress *e = data;
 
-    log_warn("egress", "id=%s %s (said once a minute)", e->s->id, what);
+    log_warn("egress", "id=%s %s%s%s (said once a minute)", e->s->id, what, why != NULL ? ": " : "",
+             why != NULL ? why : "");
 }
 
 static const struct egress_ops ops = {

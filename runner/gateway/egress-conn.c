@@ -136,7 +136,7 @@ static void join(struct egress_conn *c, int server)
         return;
     egress_reset(client);
     (void)close(server);
-    egress_trouble(c->box, "connections of the gateway");
+    egress_trouble(c->box, "connections of the gateway", NULL);
     refuse(c, "limit maxGatewayConnections");
 }
 
@@ -159,7 +159,7 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     c->dial = NULL;
     if (r < 0) {
         if (c->action == EGRESS_HANDLE)
-            egress_trouble(c->box, "a handler did not take a connection");
+            egress_trouble(c->box, "a handler did not take a connection", err->msg);
         tell(c, c->action, err->msg, NULL);
         conn_free(c, true);
     } else if (c->end_tls && status == 200) {
@@ -330,7 +330,7 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
     if (r < 0 && data[0] == 22 && len > 1 && data[1] != 3)
         r = 2; /* begins with that byte, and is no TLS */
     if (r <= 0) {
-        egress_trouble(c->box, "a TLS hello that is none");
+        egress_trouble(c->box, "a TLS hello that is none", NULL);
         c->kind = EGRESS_HTTPS;
         refuse(c, "a TLS hello that is none");
         return;
@@ -401,7 +401,7 @@ static void on_silent(struct deadline *d)
         (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
 
     if (c->heard || c->explicit_proxy) {
-        egress_trouble(c->box, "a connection whose first bytes did not come in time");
+        egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
         refuse(c, "its first bytes did not come in time");
     } else {
         decide_any(c);
@@ -483,7 +483,7 @@ void egress_accept(struct egress_box *b, int fd)
         return;
     }
     if (b->count >= b->hub->limits.connections) {
-        egress_trouble(b, "limit maxEgressConnections");
+        egress_trouble(b, "limit maxEgressConnections", NULL);
         egress_reset(fd);
         return;
     }

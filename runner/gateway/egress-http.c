@@ -189,8 +189,11 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     }
     if (r < 0) {
         if (h->action == EGRESS_HANDLE)
-            egress_trouble(h->box, "a handler did not take a connection");
+            egress_trouble(h->box, "a handler did not take a connection", err->msg);
         tell(h, h->action, err->msg, NULL);
+        /* What is wrong with the host's side is nobody's business inside: a reset. */
+        if (h->action == EGRESS_HANDLE)
+            r = -ECONNABORTED;
     }
     proxy_connected(h->conn, r, fd, err);
 }

@@ -69,7 +69,8 @@ struct decision {
  * out for it (whoever asked did not resolve it). */
 struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
                               const struct address *to, bool open);
-void egress_trouble(struct egress_box *b, const char *what);
+/* what: of code; logged once in a while, with `why` (or NULL) of then. */
+void egress_trouble(struct egress_box *b, const char *what, const char *why);
 void egress_tell(struct egress_box *b, struct egress_event *e);
 const char *egress_verdict(enum egress_action action);
 struct net_addr egress_addr(const struct address *a);

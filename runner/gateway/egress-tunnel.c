@@ -119,7 +119,7 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
         free(t);
         egress_reset(client);
         (void)close(server);
-        egress_trouble(b, "a certificate could not be made");
+        egress_trouble(b, "a certificate could not be made", NULL);
         return;
     }
     t->box = b;

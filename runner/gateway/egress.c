@@ -21,7 +21,7 @@ static uint64_t now_of(const struct egress_box *b)
 
 /* ---- telling ---- */
 
-void egress_trouble(struct egress_box *b, const char *what)
+void egress_trouble(struct egress_box *b, const char *what, const char *why)
 {
     struct said *oldest = &b->said[0];
     uint64_t now = now_of(b);
@@ -40,7 +40,7 @@ void egress_trouble(struct egress_box *b, const char *what)
     }
     oldest->what = what;
     oldest->at = now;
-    b->hub->ops->trouble(b->data, what);
+    b->hub->ops->trouble(b->data, what, why);
 }
 
 void egress_tell(struct egress_box *b, struct egress_event *e)
@@ -179,7 +179,7 @@ static void dns_learned(void *data, const char *name, const struct net_addr *a, 
 
 static void dns_trouble(void *data, const char *what)
 {
-    egress_trouble(data, what);
+    egress_trouble(data, what, NULL);
 }
 
 /* ---- boxes ---- */

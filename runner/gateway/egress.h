@@ -85,8 +85,8 @@ struct egress_ops {
                 void **ret_handle, struct err *err);
     void (*cancel)(void *handle);
     void (*event)(void *data, const struct egress_event *e);
-    /* Something that whoever runs the daemon should know, once in a while. */
-    void (*trouble)(void *data, const char *what);
+    /* Something that whoever runs the daemon should know, once in a while; why: or NULL. */
+    void (*trouble)(void *data, const char *what, const char *why);
 };
 
 /* poller, relays, ca, proxy: borrowed. */

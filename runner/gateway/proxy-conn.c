@@ -260,7 +260,9 @@ void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
             (void)err_errno(&own, r, "a server's connection");
         err = &own;
     }
-    if (r < 0)
+    if (r == -ECONNABORTED)
+        abort_reply(c);
+    else if (r < 0)
         refuse(c, connect_status(r), r, err->msg);
     conn_step(c);
 }

@@ -85,7 +85,8 @@ unsigned proxy_count(const struct proxy *p);
 /* Connections of servers that wait for the next request. */
 unsigned proxy_pooled(const struct proxy *p);
 
-/* How a connection of the connect op came out: fd (taken; connected, TCP) or r and err. */
+/* How a connection of the connect op came out: fd (taken; connected, TCP) or r and err.
+ * -ECONNABORTED: the client is reset without an answer. */
 void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err);
 
 struct proxy_client {

@@ -183,7 +183,7 @@ int egress_add(struct egress_rules *e, const char *to, unsigned protocols,
     int n;
 
     if (e->count >= EGRESS_RULES_MAX)
-        return err_set(err, -E2BIG, "more than %d rules", EGRESS_RULES_MAX);
+        return err_set(err, -ERANGE, "more than %d rules", EGRESS_RULES_MAX);
     n = parse_to(to, &r);
     if (n < 0)
         return err_set(err, n, "\"%.80s\": %s", to, to_words);
@@ -330,7 +330,7 @@ int egress_index(struct egress_rules *e, struct err *err)
 
         if (r->by_name && shape_of(r) == 0) {
             if (e->glob_count == EGRESS_GLOBS_MAX)
-                return err_set(err, -E2BIG,
+                return err_set(err, -ERANGE,
                                "\"%.80s\": more than %d names with '*' elsewhere than in \"*.\" at "
                                "their beginning",
                                r->to, EGRESS_GLOBS_MAX);

@@ -78,8 +78,8 @@ struct egress_rules {
 };
 
 /*
- * Decodes and indexes. path: where value stands, or NULL at the root. -EINVAL, -ERANGE, -E2BIG with
- * the JSON path: "egress.rules[2].to: ...".
+ * Decodes and indexes. path: where value stands, or NULL at the root. -EINVAL, -ERANGE with the
+ * JSON path: "egress.rules[2].to: ...".
  */
 int egress_from_json(json_t *value, const struct jpath *path, struct egress_rules **ret,
                      struct err *err);

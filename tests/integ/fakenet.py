@@ -291,7 +291,8 @@ def host_programs(t):
     for d in ("usr", "etc", "tmp", "root", "proc", "dev", "sys", "run", "var"):
         os.makedirs(os.path.join(base, d), exist_ok=True)
     for link in ("bin", "sbin", "lib", "lib64"):
-        os.symlink(f"usr/{link}", os.path.join(base, link))
+        if not os.path.islink(os.path.join(base, link)):
+            os.symlink(f"usr/{link}", os.path.join(base, link))
     for name, text in (("passwd", "root:x:0:0::/root:/bin/sh\n"), ("group", "root:x:0:\n"), ("nsswitch.conf", "hosts: files dns\n")):
         with open(os.path.join(base, "etc", name), "w", encoding="ascii") as f:
             f.write(text)
