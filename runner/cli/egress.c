@@ -1,4 +1,6 @@
 /* rind egress: shows, or changes, what a sandbox may send where. */
+#include "policy/egress.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +14,6 @@
 #include "cli/remote.h"
 #include "cli/url.h"
 #include "json/parse.h"
-#include "policy/egress.h"
 
 static const struct opt_group groups[] = {REMOTE_GROUP, {0}};
 
@@ -32,8 +33,8 @@ static const struct example examples[] = {
 
 static int read_rules(const char *path, json_t **ret, struct err *err)
 {
-    auto_close int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO)
-                                               : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    auto_close int fd =
+        strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     auto_free char *text = NULL;
     size_t len = 0;
     int r;

@@ -306,8 +306,8 @@ static int send_egress(struct sandbox *s, int family, uint64_t flags, launch_cb 
 static void ask(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
-    int r = send_egress(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e,
-                        &err);
+    int r =
+        send_egress(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
 
     e->asking = r == 0;
     if (r < 0)
@@ -330,11 +330,8 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
         egress_free(rules);
         return err_errno(err, -ENOMEM, "egress");
     }
-    *e = (struct sandbox_egress){.s = s,
-                                 .cb = cb,
-                                 .until = clock_mono_ms() + wait_ms,
-                                 .family = 4,
-                                 .lets_out = lets_out};
+    *e = (struct sandbox_egress){
+        .s = s, .cb = cb, .until = clock_mono_ms() + wait_ms, .family = 4, .lets_out = lets_out};
     r = egress_box_new(hub, s->id, rules, e, &e->box, err);
     if (r < 0) {
         egress_free(rules);
@@ -372,8 +369,7 @@ int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *
 {
     struct egress_rules *rules = copy_rules(s->spec->egress, err);
 
-    return rules == NULL ? err->code
-                         : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
+    return rules == NULL ? err->code : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
 }
 
 void egress_close(struct sandbox *s)

@@ -26,10 +26,10 @@
 #include "policy/egress.h"
 
 enum {
-    INGRESS_MAX = 1024,          /* clients of one ingress; more are closed */
-    INGRESS_MS = 30 * 1000,      /* for a request to be there */
-    INGRESS_LINGER_MS = 2000,    /* for a client to take its answer and close */
-    INGRESS_BODY_MAX = 1 << 20,  /* bytes of PUT /egress */
+    INGRESS_MAX = 1024,         /* clients of one ingress; more are closed */
+    INGRESS_MS = 30 * 1000,     /* for a request to be there */
+    INGRESS_LINGER_MS = 2000,   /* for a client to take its answer and close */
+    INGRESS_BODY_MAX = 1 << 20, /* bytes of PUT /egress */
 };
 
 /*
@@ -300,8 +300,8 @@ static void body_more(struct ingress *i)
 
     while (i->body.len < i->length) {
         size_t room = i->length - i->body.len;
-        ssize_t n = recv(i->fd, scratch, room < sizeof(scratch) ? room : sizeof(scratch),
-                         MSG_DONTWAIT);
+        ssize_t n =
+            recv(i->fd, scratch, room < sizeof(scratch) ? room : sizeof(scratch), MSG_DONTWAIT);
 
         if (n < 0 && errno == EAGAIN)
             return;

@@ -6,8 +6,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/events.h"
 #include "core/egress.h"
+#include "core/events.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"

@@ -36,10 +36,10 @@ struct leaf {
 };
 
 struct ca {
-    X509 *cert;          /* owned */
-    EVP_PKEY *key;       /* owned */
-    EVP_PKEY *leaf_key;  /* owned; one for all: making one takes longer than signing */
-    char *pem;           /* owned */
+    X509 *cert;         /* owned */
+    EVP_PKEY *key;      /* owned */
+    EVP_PKEY *leaf_key; /* owned; one for all: making one takes longer than signing */
+    char *pem;          /* owned */
     struct leaf *newest, *oldest;
     unsigned count, made;
 };

@@ -50,8 +50,7 @@ long connect_reply(const char *data, size_t len, int *ret_status, struct err *er
         data[8] != ' ' || strspn(digits, "0123456789") < 3 ||
         (digits[3] != ' ' && digits[3] != '\r'))
         return err_set(err, -EBADMSG, "an answer that is no HTTP");
-    *ret_status =
-        (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
+    *ret_status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
     return *ret_status >= 100 ? n : err_set(err, -EBADMSG, "an answer that is no HTTP");
 }
 

@@ -46,10 +46,10 @@ enum connect_looks connect_look(const char *data, size_t len);
 
 struct connect_head {
     char method[16];
-    char target[512];            /* "/ca", "example.com:443" */
+    char target[512];               /* "/ca", "example.com:443" */
     char host[EGRESS_NAME_MAX + 1]; /* of Host, lower case without port; "" none, or an address */
-    char to[ADDRESS_TEXT_MAX];   /* X-Dst-Addr */
-    size_t length;               /* of a body */
+    char to[ADDRESS_TEXT_MAX];      /* X-Dst-Addr */
+    size_t length;                  /* of a body */
 };
 /* A request's head; lenient about what only a parser of requests need know. As connect_reply. */
 long connect_head(const char *data, size_t len, struct connect_head *ret, struct err *err);

@@ -58,8 +58,8 @@ int dns_question_read(const uint8_t *data, size_t len, struct dns_question *ret)
     ret->edns = ldns_pkt_edns(p);
     ret->dnssec = ret->edns && ldns_pkt_edns_do(p);
     if (ret->edns && ldns_pkt_edns_udp_size(p) > DNS_UDP_PLAIN)
-        ret->room = ldns_pkt_edns_udp_size(p) < DNS_UDP_MOST ? ldns_pkt_edns_udp_size(p)
-                                                             : DNS_UDP_MOST;
+        ret->room =
+            ldns_pkt_edns_udp_size(p) < DNS_UDP_MOST ? ldns_pkt_edns_udp_size(p) : DNS_UDP_MOST;
     if (ldns_pkt_get_opcode(p) != LDNS_PACKET_QUERY)
         return DNS_NOTIMP;
     if (ldns_pkt_qdcount(p) != 1 || ldns_pkt_ancount(p) != 0 || ldns_pkt_nscount(p) != 0)
@@ -188,9 +188,8 @@ int dns_answer_read(const uint8_t *data, size_t len, const struct dns_question *
 
     if (parse(data, len, &p) < 0 || !ldns_pkt_qr(p) || ldns_pkt_id(p) != id || !same_question(p, q))
         return -EBADMSG;
-    *ret = (struct dns_answer){.rcode = (unsigned)ldns_pkt_get_rcode(p),
-                               .truncated = ldns_pkt_tc(p),
-                               .ttl = TTL_MOST};
+    *ret = (struct dns_answer){
+        .rcode = (unsigned)ldns_pkt_get_rcode(p), .truncated = ldns_pkt_tc(p), .ttl = TTL_MOST};
     read_section(ret, ldns_pkt_answer(p), true);
     read_section(ret, ldns_pkt_authority(p), false);
     if (ldns_pkt_ancount(p) == 0 && ldns_pkt_nscount(p) == 0)
@@ -239,8 +238,8 @@ static int copy_records(const ldns_pkt *from, ldns_pkt *to)
     static const ldns_pkt_section sections[] = {LDNS_SECTION_ANSWER, LDNS_SECTION_AUTHORITY};
 
     for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
-        const ldns_rr_list *list = sections[s] == LDNS_SECTION_ANSWER ? ldns_pkt_answer(from)
-                                                                      : ldns_pkt_authority(from);
+        const ldns_rr_list *list =
+            sections[s] == LDNS_SECTION_ANSWER ? ldns_pkt_answer(from) : ldns_pkt_authority(from);
 
         for (size_t i = 0; list != NULL && i < ldns_rr_list_rr_count(list); i++) {
             ldns_rr *rr = ldns_rr_clone(ldns_rr_list_rr(list, i));

@@ -15,24 +15,30 @@
 
 enum {
     DNS_MESSAGE_MAX = 65535,
-    DNS_UDP_PLAIN = 512,     /* bytes that a client takes who does not say more */
-    DNS_UDP_MOST = 1232,     /* and what is sent at most: fits into every path's packets */
-    DNS_ADDRESSES_MAX = 64,  /* of one answer, that are remembered */
+    DNS_UDP_PLAIN = 512,    /* bytes that a client takes who does not say more */
+    DNS_UDP_MOST = 1232,    /* and what is sent at most: fits into every path's packets */
+    DNS_ADDRESSES_MAX = 64, /* of one answer, that are remembered */
     DNS_HEADER = 12,
 };
 
-enum dns_rcode { DNS_NOERROR = 0, DNS_FORMERR = 1, DNS_SERVFAIL = 2, DNS_NXDOMAIN = 3,
-                 DNS_NOTIMP = 4, DNS_REFUSED = 5 };
+enum dns_rcode {
+    DNS_NOERROR = 0,
+    DNS_FORMERR = 1,
+    DNS_SERVFAIL = 2,
+    DNS_NXDOMAIN = 3,
+    DNS_NOTIMP = 4,
+    DNS_REFUSED = 5
+};
 
 enum { DNS_TYPE_A = 1, DNS_TYPE_AAAA = 28 };
 
 struct dns_question {
     uint16_t id, type;
     bool recurse, edns, dnssec, no_check;
-    size_t room;                     /* bytes of an answer by UDP that the client takes */
-    char name[EGRESS_NAME_MAX + 1];  /* lower case, no dot at the end; "" = no host name (the root,
-                                        or bytes that no host name has) */
-    char wire[256];                  /* the name as it was sent */
+    size_t room;                    /* bytes of an answer by UDP that the client takes */
+    char name[EGRESS_NAME_MAX + 1]; /* lower case, no dot at the end; "" = no host name (the root,
+                                       or bytes that no host name has) */
+    char wire[256];                 /* the name as it was sent */
     size_t wire_len;
 };
 

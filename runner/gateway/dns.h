@@ -1,9 +1,10 @@
 #pragma once
 
 /*
- * The resolver of one sandbox: answers what it asks, by UDP and TCP, as far as its rules let it know
- * names. What may be known is asked of the host's name servers (by UDP, and by TCP when an answer
- * does not fit; one after the other when one does not answer) and kept for as long as they say.
+ * The resolver of one sandbox: answers what it asks, by UDP and TCP, as far as its rules let it
+ * know names. What may be known is asked of the host's name servers (by UDP, and by TCP when an
+ * answer does not fit; one after the other when one does not answer) and kept for as long as they
+ * say.
  *
  * Everything is bounded: questions under way and in a second, connections, what is kept. What is
  * too much is dropped, as a network would, and told once.
@@ -22,16 +23,16 @@ struct err;
 
 /* Limits: each has its default here. */
 enum {
-    DNS_QUERIES = 64,       /* under way at once */
-    DNS_PER_SECOND = 200,   /* new ones */
-    DNS_TCP_CLIENTS = 16,   /* connections from inside */
+    DNS_QUERIES = 64,     /* under way at once */
+    DNS_PER_SECOND = 200, /* new ones */
+    DNS_TCP_CLIENTS = 16, /* connections from inside */
     DNS_TCP_IDLE_MS = 10000,
-    DNS_TRY_MS = 1500,      /* for one name server to answer */
+    DNS_TRY_MS = 1500, /* for one name server to answer */
     DNS_TRIES = 4,
-    DNS_CACHE = 256,        /* answers kept */
-    DNS_CACHED_MAX = 2048,  /* bytes of one that is */
+    DNS_CACHE = 256,       /* answers kept */
+    DNS_CACHED_MAX = 2048, /* bytes of one that is */
     DNS_TTL_MOST_S = 3600,
-    DNS_STAND_TTL_S = 60,   /* of a stand-in address */
+    DNS_STAND_TTL_S = 60, /* of a stand-in address */
 };
 
 /* fd: the callee's. */

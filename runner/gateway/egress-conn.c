@@ -18,9 +18,9 @@
 #include "policy/egress-net.h"
 
 enum {
-    ORIGINAL_DST = 80,  /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
-                           netinet's */
-    PEEKS_MAX = 64,     /* looks at first bytes that come in drips */
+    ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
+                          netinet's */
+    PEEKS_MAX = 64,    /* looks at first bytes that come in drips */
     DNS_PORT = 53,
     HTTP_PORT = 80,
     HTTPS_PORT = 443,
@@ -208,8 +208,7 @@ static bool take_decision(struct egress_conn *c, const struct decision *d)
 
 static void decide(struct egress_conn *c)
 {
-    struct decision d =
-        egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, false);
+    struct decision d = egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, false);
 
     if (!take_decision(c, &d))
         refuse(c, "out of memory");

@@ -28,8 +28,8 @@ struct egress_dial {
     enum dial_phase phase;
     bool handler, second; /* second: the name's IPv6 addresses */
     struct address to;
-    char *handler_text;       /* owned */
-    char *name;               /* owned; to be resolved */
+    char *handler_text; /* owned */
+    char *name;         /* owned; to be resolved */
     struct dns_query *query;
     void *opening;
     struct watch watch;
@@ -131,8 +131,8 @@ static void read_answer(struct egress_dial *d)
 static void write_ask(struct egress_dial *d)
 {
     while (d->asked < d->ask.len) {
-        ssize_t n = send(d->fd, d->ask.data + d->asked, d->ask.len - d->asked,
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n =
+            send(d->fd, d->ask.data + d->asked, d->ask.len - d->asked, MSG_DONTWAIT | MSG_NOSIGNAL);
 
         if (n < 0 && errno == EAGAIN)
             return;

@@ -84,10 +84,10 @@ void egress_reset(int fd);
 /* egress-dial.c */
 struct egress_dial;
 struct dial_request {
-    const char *handler;      /* NULL: to `to` itself */
-    const char *resolve;      /* a name whose address is to be found first, or NULL */
+    const char *handler; /* NULL: to `to` itself */
+    const char *resolve; /* a name whose address is to be found first, or NULL */
     struct address to;
-    const char *name, *sni;   /* told to a handler */
+    const char *name, *sni; /* told to a handler */
     const char *protocol;
 };
 /* r < 0: err says why. status: a handler's answer, 200 to 299; 0 without one. fd: the callee's. */

@@ -2,10 +2,10 @@
 
 /*
  * What leaves sandboxes: connections that the kernel has redirected to listeners inside their
- * namespaces, and questions for names. One hub for all, one box for each sandbox; whose a connection
- * is, the listener says. Where it goes, the rules say (policy/egress.h): a connection's first bytes
- * are looked at without taking them (TLS's name, HTTP's host), for a short while where a server may
- * be the one who speaks first.
+ * namespaces, and questions for names. One hub for all, one box for each sandbox; whose a
+ * connection is, the listener says. Where it goes, the rules say (policy/egress.h): a connection's
+ * first bytes are looked at without taking them (TLS's name, HTTP's host), for a short while where
+ * a server may be the one who speaks first.
  *
  *   deny     reset
  *   allow    joined to a socket of the sandbox's own namespace that its table lets through: the
@@ -39,15 +39,15 @@ struct relay_hub;
 
 /* Limits; each has its default here. */
 enum {
-    EGRESS_CONNECTIONS = 1024,   /* of one sandbox; more are reset (maxEgressConnections) */
-    EGRESS_PEEK_MS = 100,        /* for the first byte, where the server may speak first */
-    EGRESS_HELLO_MS = 10 * 1000, /* for the rest of it, and where clients speak first */
-    EGRESS_DIAL_MS = 10 * 1000,  /* for a server's connection */
+    EGRESS_CONNECTIONS = 1024,     /* of one sandbox; more are reset (maxEgressConnections) */
+    EGRESS_PEEK_MS = 100,          /* for the first byte, where the server may speak first */
+    EGRESS_HELLO_MS = 10 * 1000,   /* for the rest of it, and where clients speak first */
+    EGRESS_DIAL_MS = 10 * 1000,    /* for a server's connection */
     EGRESS_HANDLER_MS = 30 * 1000, /* for a handler's answer (egressHandlerTimeoutMs) */
-    EGRESS_NAME_MS = 60 * 1000,  /* that an address lives for its name at least, and beyond its time
-                                    to live: clients keep it as well */
-    EGRESS_EVENTS = 50,          /* told in a second of one sandbox; the rest is counted */
-    EGRESS_SAID_MS = 60 * 1000,  /* the same trouble is logged once in this time */
+    EGRESS_NAME_MS = 60 * 1000, /* that an address lives for its name at least, and beyond its time
+                                   to live: clients keep it as well */
+    EGRESS_EVENTS = 50,         /* told in a second of one sandbox; the rest is counted */
+    EGRESS_SAID_MS = 60 * 1000, /* the same trouble is logged once in this time */
 };
 
 struct egress_limits {

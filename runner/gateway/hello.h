@@ -15,8 +15,8 @@ enum { HELLO_MAX = 16 << 10 /* bytes of a ClientHello with its records; more is 
 
 struct hello {
     bool has_name;
-    bool encrypted;                  /* the true name is elsewhere (ECH); name is the outer one */
-    char name[EGRESS_NAME_MAX + 1];  /* lower case */
+    bool encrypted;                 /* the true name is elsewhere (ECH); name is the outer one */
+    char name[EGRESS_NAME_MAX + 1]; /* lower case */
 };
 
 /* For hello_read; the caller's (SSL_CTX_free). NULL without memory. */

@@ -6,8 +6,8 @@
 enum { BUCKETS = 1024 };
 
 struct pair {
-    struct pair *next, **link;   /* of its bucket */
-    struct pair *newer, *older;  /* of all */
+    struct pair *next, **link;  /* of its bucket */
+    struct pair *newer, *older; /* of all */
     struct net_addr address;
     uint64_t until;
     char name[];

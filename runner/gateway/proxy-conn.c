@@ -128,8 +128,10 @@ static bool may_reuse(const struct message *m)
 
 static void begin_exchange(struct proxy_conn *c)
 {
-    const struct forward forward = {
-        .peer = c->peer, .proto = c->client.ssl != NULL ? "https" : "http", .trusted = c->trusted, .outbound = c->proxy->config.outbound};
+    const struct forward forward = {.peer = c->peer,
+                                    .proto = c->client.ssl != NULL ? "https" : "http",
+                                    .trusted = c->trusted,
+                                    .outbound = c->proxy->config.outbound};
     auto_buf struct buf body = BUF_INIT(4096);
     int status = 0;
 

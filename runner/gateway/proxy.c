@@ -206,8 +206,7 @@ void *proxy_context(const struct proxy_conn *c)
     return c->context;
 }
 
-void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data),
-               const void *data)
+void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data), const void *data)
 {
     for (struct proxy_conn *c = p->conns, *next; c != NULL; c = next) {
         next = c->next;

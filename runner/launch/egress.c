@@ -1,9 +1,10 @@
 /*
- * Sockets for a supervisor that controls what a sandbox sends. In the sandbox's namespace: the table
- * that redirects (core/ gives us net/'s) and the listeners that it redirects to. On the host: one to
- * a name server of the host's, which the supervisor cannot choose, and one to a client's handler,
- * connected with the rights of who made the sandbox: to a unix socket that they may write to, or to
- * a TCP port of the host's own loopback. Nothing else of the host can be reached with these.
+ * Sockets for a supervisor that controls what a sandbox sends. In the sandbox's namespace: the
+ * table that redirects (core/ gives us net/'s) and the listeners that it redirects to. On the host:
+ * one to a name server of the host's, which the supervisor cannot choose, and one to a client's
+ * handler, connected with the rights of who made the sandbox: to a unix socket that they may write
+ * to, or to a TCP port of the host's own loopback. Nothing else of the host can be reached with
+ * these.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,8 +48,8 @@ static int listen_inside(int family, int type, uint16_t port)
                                    .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     const struct sockaddr_in6 v6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    auto_close int fd = socket(family == 6 ? AF_INET6 : AF_INET,
-                               type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    auto_close int fd =
+        socket(family == 6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int on = 1;
     int r;
 

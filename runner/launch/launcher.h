@@ -105,8 +105,9 @@ int launcher_listen(struct launcher *l, const struct address *a, bool udp, struc
 
 /*
  * What a sandbox sends comes under control (net/egress.h), before anything runs in it, or again.
- * ret: the TCP listener and the UDP socket of q->family inside, non-blocking, unless the table alone
- * was asked for. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has the port), and as launcher_socket.
+ * ret: the TCP listener and the UDP socket of q->family inside, non-blocking, unless the table
+ * alone was asked for. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has the port), and as
+ * launcher_socket.
  */
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2],
                     struct err *err);

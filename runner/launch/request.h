@@ -123,7 +123,8 @@ enum launch_flags {
 enum launch_net_flags {
     LAUNCH_NET_LINK = 1 << 0, /* a link to the host: whatever it may reach */
     LAUNCH_NET_INTERNET = 1 << 1,
-    LAUNCH_NET_EGRESS = 1 << 2, /* LAUNCH_EGRESS follows: name servers can be asked without a link */
+    LAUNCH_NET_EGRESS =
+        1 << 2, /* LAUNCH_EGRESS follows: name servers can be asked without a link */
     LAUNCH_NET_FLAGS_ALL = (1 << 3) - 1,
 };
 

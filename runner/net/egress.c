@@ -94,9 +94,8 @@ static void add(struct nft *n, const char *chain, struct rule *r, struct nft_exp
 static const struct nft_expr accept_ = {.kind = X_VERDICT, .key = NF_ACCEPT};
 static const struct nft_expr drop = {.kind = X_VERDICT, .key = NF_DROP};
 static const struct nft_expr reset = {.kind = X_REJECT, .key = NFT_REJECT_TCP_RST};
-static const struct nft_expr prohibited = {.kind = X_REJECT,
-                                           .key = NFT_REJECT_ICMPX_UNREACH,
-                                           .op = NFT_REJECT_ICMPX_ADMIN_PROHIBITED};
+static const struct nft_expr prohibited = {
+    .kind = X_REJECT, .key = NFT_REJECT_ICMPX_UNREACH, .op = NFT_REJECT_ICMPX_ADMIN_PROHIBITED};
 
 static void redirect(struct nft *n, const char *chain, struct rule *r, uint16_t port)
 {
@@ -197,8 +196,7 @@ static int route_to_loopback(int route, int family, struct err *err)
     const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6),
                             .rtm_table = RT_TABLE_MAIN,
                             .rtm_protocol = RTPROT_STATIC,
-                            .rtm_scope =
-                                family == 4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
+                            .rtm_scope = family == 4 ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE,
                             .rtm_type = RTN_UNICAST};
     auto_nlreq struct nlreq q;
     int r;

@@ -4,7 +4,8 @@
  * What a sandbox sends, under control: one small nftables table inside its own net namespace, which
  * belongs to the outer user namespace: nothing that runs inside has a capability over it. Being
  * there it works for a sandbox without a link as well, a connection is told by the listener that it
- * comes in at, and the host's firewall is another wall behind it that needs to know nothing of this.
+ * comes in at, and the host's firewall is another wall behind it that needs to know nothing of
+ * this.
  *
  *   output nat     TCP to anywhere    -> 127.0.0.1/[::1]:EGRESS_TCP_PORT
  *                  UDP to port 53     -> 127.0.0.1/[::1]:EGRESS_DNS_PORT

@@ -24,11 +24,13 @@ struct rules_json {
 enum { WORD_NONE = 0, WORD_ALLOW, WORD_DENY };
 
 static const struct strtab protocol_names[] = {
-    {"any", EGRESS_PROTOCOLS}, {"http", EGRESS_HTTP}, {"https", EGRESS_HTTPS},
-    {"tcp", EGRESS_TCP},       {NULL, 0},
+    {"any", EGRESS_PROTOCOLS},
+    {"http", EGRESS_HTTP},
+    {"https", EGRESS_HTTPS},
+    {"tcp", EGRESS_TCP},
+    {NULL, 0},
 };
-static const struct strtab action_names[] = {
-    {"allow", WORD_ALLOW}, {"deny", WORD_DENY}, {NULL, 0}};
+static const struct strtab action_names[] = {{"allow", WORD_ALLOW}, {"deny", WORD_DENY}, {NULL, 0}};
 
 #define RULE(member)  .off = offsetof(struct rule_json, member)
 #define RULES(member) .off = offsetof(struct rules_json, member)
@@ -118,8 +120,8 @@ static json_t *rule_to_json(const struct egress_rule *r)
     json_t *o = json_pack("{s:s}", "to", r->to);
 
     if (r->protocols != EGRESS_PROTOCOLS)
-        (void)json_object_set_new(
-            o, "protocol", json_string(strtab_name(protocol_names, (int)r->protocols)));
+        (void)json_object_set_new(o, "protocol",
+                                  json_string(strtab_name(protocol_names, (int)r->protocols)));
     if (r->action == EGRESS_HANDLE)
         (void)json_object_set_new(o, "handler", json_string(r->handler));
     else

@@ -120,9 +120,9 @@ static int parse_glob(const char *text, size_t len, struct egress_rule *r)
 
 /* ---- one rule ---- */
 
-static const char to_words[] =
-    "must be a host name, which may hold '*', or an address or CIDR, and may have a port behind it: "
-    "*.example.com, example.com:443, 10.0.0.0/8, [2001:db8::]/32:8000";
+static const char to_words[] = "must be a host name, which may hold '*', or an address or CIDR, "
+                               "and may have a port behind it: "
+                               "*.example.com, example.com:443, 10.0.0.0/8, [2001:db8::]/32:8000";
 
 static int parse_port(const char *text, uint16_t *ret)
 {
@@ -423,8 +423,7 @@ static bool in_use(const struct egress_rules *e, int family, unsigned prefix)
 static const struct egress_rule *match_address(const struct egress_rules *e, unsigned kind,
                                                const struct net_addr *a, uint16_t port)
 {
-    struct egress_slot key = {.kind = (uint8_t)kind,
-                              .shape = a->family == 4 ? ADDRESS4 : ADDRESS6};
+    struct egress_slot key = {.kind = (uint8_t)kind, .shape = a->family == 4 ? ADDRESS4 : ADDRESS6};
     const unsigned bits = a->family == 4 ? 32 : 128;
     const struct egress_rule *best = NULL;
     uint8_t bytes[16];

@@ -29,9 +29,10 @@ struct egress_slot;
 
 enum {
     EGRESS_RULES_MAX = 1024,
-    EGRESS_GLOBS_MAX = 64, /* with '*' elsewhere than in front of a name: these are tried one by one */
+    EGRESS_GLOBS_MAX =
+        64, /* with '*' elsewhere than in front of a name: these are tried one by one */
     EGRESS_NAME_MAX = 253,
-    EGRESS_TO_MAX = 320, /* bytes of "to" */
+    EGRESS_TO_MAX = 320,       /* bytes of "to" */
     EGRESS_TEXT_MAX = 1 << 20, /* bytes of all rules as JSON */
 };
 
@@ -107,8 +108,8 @@ const struct egress_rule *egress_first(const struct egress_rule *a, const struct
 
 /* What the rules say of a name that is asked for. */
 enum egress_answer {
-    EGRESS_ANSWER_NO,   /* it does not exist for this sandbox */
-    EGRESS_ANSWER_ASK,  /* whatever the name servers say */
+    EGRESS_ANSWER_NO,    /* it does not exist for this sandbox */
+    EGRESS_ANSWER_ASK,   /* whatever the name servers say */
     EGRESS_ANSWER_STAND, /* that, and a stand-in address where they know none: a handler takes it */
     EGRESS_ANSWER_OWN,   /* a stand-in address, and nobody is asked */
 };

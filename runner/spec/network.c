@@ -169,8 +169,7 @@ int spec_validate_network(const struct spec *s, struct err *err)
     if (s->net_container == NULL)
         return 0;
     if (s->egress != NULL)
-        return err_set(err, -EINVAL,
-                       "egress: a sandbox in the network of another has the other's");
+        return err_set(err, -EINVAL, "egress: a sandbox in the network of another has the other's");
     if (s->network != NET_INVALID || s->net_name != NULL || s->access.rule_count > 0 ||
         s->access.port_count > 0 || s->dns_count > 0)
         return err_set(err, -EINVAL,

@@ -7,9 +7,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
-#include "policy/egress.h"
 #include "base/strtab.h"
 #include "json/decode.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "proto/userdb.h"
 #include "spec/env_index.h"

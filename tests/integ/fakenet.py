@@ -259,7 +259,7 @@ class FakeNet:
 
     def authority(self):
         """A CA of the far side, and HTTPS at 443 and 8443 with its certificate. Returns the CA's file."""
-        base = os.path.dirname(self.t.write("far.cnf", "[a]\nsubjectAltName=DNS:*.test,DNS:*.one.test,DNS:*.example.com,IP:8.8.8.8\n"))
+        base = os.path.dirname(self.t.write("far.cnf", "[a]\nsubjectAltName=DNS:one.test,DNS:two.test,DNS:*.one.test,DNS:*.example.com,IP:8.8.8.8\n"))
 
         def run(*argv):
             subprocess.run(["openssl", *argv], cwd=base, check=True, capture_output=True, timeout=60)

@@ -1,4 +1,6 @@
 /* What sandboxes may send where. */
+#include "core/egress.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stddef.h>
@@ -10,7 +12,6 @@
 #include "api/reply.h"
 #include "api/route.h"
 #include "base/err.h"
-#include "core/egress.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "json/parse.h"
