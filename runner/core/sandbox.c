@@ -29,6 +29,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/trust.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -417,6 +418,27 @@ static int came_to_be(struct sandbox *s, struct err *err)
     return 0;
 }
 
+/* Everything that belongs to it is there: it may run. Takes a reference of the sandbox. */
+static void on_trusted(struct sandbox *s, int r, const struct err *err)
+{
+    if (s->ending || s->sup->stopping) {
+        sandbox_unref(s); /* who ended it has answered, or will */
+        return;
+    }
+    if (r < 0) {
+        start_failed(s, r, err);
+        sandbox_end_init(s);
+        sandbox_unref(s);
+        return;
+    }
+    waiters_answer(&s->on_init, 0, NULL);
+    if (s->want_running)
+        sandbox_start_main(s);
+    else if (s->state == SANDBOX_STOPPED)
+        (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
+    sandbox_unref(s);
+}
+
 /* Takes a reference of the sandbox, and what of fds it can use. */
 static void init_started(struct sandbox *s, int r, int fds[2], const struct err *err)
 {
@@ -448,12 +470,10 @@ static void init_started(struct sandbox *s, int r, int fds[2], const struct err 
         sandbox_unref(s);
         return;
     }
-    waiters_answer(&s->on_init, 0, NULL);
-    if (s->want_running)
-        sandbox_start_main(s);
-    else if (s->state == SANDBOX_STOPPED)
-        (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
-    sandbox_unref(s);
+    r = trust_wanted(s) ? trust_place(s, on_trusted, &own) : 1;
+    if (r == 0)
+        return; /* which goes on with it */
+    on_trusted(s, r < 0 ? r : 0, &own);
 }
 
 /* What it sends is under control, or nothing of it runs. */

@@ -15,6 +15,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/trust.h"
 
 enum { ID_PREFIX_MIN = 4 };
 
@@ -408,7 +409,9 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 {
     char hostname[SPEC_HOSTNAME_MAX + 16];
     size_t count = 0;
-    const char **all = calloc(list_len(s->spec->env) + list_len(extra) + 3, sizeof(*all));
+    const bool trust = trust_wanted(s);
+    const char **all =
+        calloc(list_len(s->spec->env) + list_len(extra) + 3 + TRUST_ENV_MAX, sizeof(*all));
     char **list;
 
     if (all == NULL)
@@ -418,6 +421,8 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
     all[count++] = hostname;
     if (tty)
         all[count++] = "TERM=xterm";
+    for (size_t i = 0; trust && trust_env[i] != NULL; i++)
+        all[count++] = trust_env[i];
     for (char *const *p = s->spec->env; p != NULL && *p != NULL; p++)
         all[count++] = *p;
     for (; extra != NULL && *extra != NULL; extra++)
