@@ -124,7 +124,7 @@ $O/obj/llhttp/%.o: $(LLHTTP)/%.c
 	$(Q)$(CC) $(STD) $(filter-out -fanalyzer,$(FLAVOUR_CFLAGS_$(FLAVOUR))) -w $(LLHTTP_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # The shipped policies are inside (.incbin, which -MMD does not see).
-$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o: $(wildcard policies/*.json)
+$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o $O/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 $O/obj/runner/api/native/openapi.o: docs/openapi.json
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
@@ -181,7 +181,7 @@ build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-build/fuzz/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+build/fuzz/obj/runner/policy/builtin.o build/fuzz/obj/runner/policy/client.o build/fuzz/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 
 build/fuzz/librind.a: $(FUZZ_OBJ)
 	@rm -f $@ && ar rcs $@ $^

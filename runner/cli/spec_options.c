@@ -65,8 +65,9 @@ static int spec_flag(void *target, const struct opt *o, const char *text, struct
 /* clang-format off */
 const struct opt root_options[] = {
     { .name = "rootfs",    .arg = "DIR",  .set = on_spec_set_rootfs,
-      .help = "Use the directory DIR as the root file system. It is not written to: changes go to "
-              "the sandbox's own layer. Default: the small one that rind carries" },
+      .help = "Use the directory DIR as the root file system; \"host\": the programs of this machine, "
+              "as far as any user of it may read them. It is not written to: changes go to the "
+              "sandbox's own layer. Default: the small one that rind carries" },
     { .name = "read-only", .set = spec_flag, .off = offsetof(struct spec, read_only),
       .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
     { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
@@ -192,9 +193,9 @@ int spec_operands(struct spec *spec, char **operands, struct err *err)
 static int resolve(json_t *object, const char *key, const char *what, struct err *err)
 {
     const char *path = json_string_value(json_object_get(object, key));
-    auto_free char *real = path != NULL ? realpath(path, NULL) : NULL;
+    auto_free char *real = path != NULL && path[0] == '/' ? realpath(path, NULL) : NULL;
 
-    if (path == NULL)
+    if (path == NULL || path[0] != '/')
         return 0;
     if (real == NULL)
         return err_errno(err, -errno, "%s '%s'", what, path);

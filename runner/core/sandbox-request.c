@@ -225,7 +225,7 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
 static int put_root(struct buf *b, const struct spec *spec, const char *const *layers, bool resolve,
                     struct err *err)
 {
-    if (spec->rootfs != NULL) {
+    if (spec->rootfs != NULL && !spec_shows_host(spec)) {
         auto_free char *dir = NULL;
         int r = host_path("root file system", spec->rootfs, resolve, &dir, err);
 
@@ -256,6 +256,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
         flags |= LAUNCH_NO_NEW_PRIVS;
     if (spec->read_only)
         flags |= LAUNCH_READ_ONLY;
+    if (spec_shows_host(spec))
+        flags |= LAUNCH_HOST_ROOT;
     if (spec->init)
         flags |= LAUNCH_REAPER;
     launch_put_number(b, TAG_FLAGS, flags);

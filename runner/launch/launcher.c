@@ -138,6 +138,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->bind_prefixes = config->bind_prefixes;
     l->net = config->net;
     l->publish = config->publish;
+    l->host = config->host;
     l->certificate = config->certificate;
     l->key = config->key;
     l->state_dir = strdup(config->state_dir);
@@ -678,7 +679,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .plan_fd = FD_NONE,
                        .net_pidfd = FD_NONE,
                        .etc_dir = FD_NONE,
-                       .sources = {.own = FD_NONE}};
+                       .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 
     if (*launcher_find(l, q->id) != NULL)

@@ -24,6 +24,7 @@ struct launch_net_ops;
 struct launch_request;
 struct address;
 struct publish_rules;
+struct host_rootfs;
 
 struct launcher_config {
     const char *state_dir;            /* made when missing, 0700 */
@@ -31,9 +32,11 @@ struct launcher_config {
     const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
                                          directories may lie; borrowed */
     const struct publish_rules
-        *publish;                  /* of the host's ports, whoever asks; borrowed; NULL = none */
-    const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
-    const void *init_image;        /* the static program that becomes init */
+        *publish;                   /* of the host's ports, whoever asks; borrowed; NULL = none */
+    const struct host_rootfs *host; /* what the root file system `host` shows; borrowed; NULL = it
+                                       cannot be had */
+    const char *certificate, *key;  /* the gateway's, absolute paths; borrowed; NULL = none */
+    const void *init_image;         /* the static program that becomes init */
     size_t init_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
 };

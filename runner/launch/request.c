@@ -601,8 +601,10 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
     if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
         return err_set(err, -EINVAL, "request: a named network, and no link");
-    if (q->layer_count == 0 && q->root_dir == NULL)
+    if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)
         return err_set(err, -EINVAL, "request: no root file system");
+    if (q->root_dir != NULL && (q->flags & LAUNCH_HOST_ROOT) != 0)
+        return err_set(err, -EINVAL, "request: both a root directory and the host's");
     if (q->filter == NULL)
         return err_set(err, -EINVAL, "request: no seccomp filter");
     return 0;

@@ -116,8 +116,9 @@ enum launch_flags {
     LAUNCH_ATTACHED = 1 << 1, /* ends with its control socket */
     LAUNCH_REAPER = 1 << 2,
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
-    LAUNCH_KEEP = 1 << 4, /* files and ids stay after its end, init after its supervisor's */
-    LAUNCH_FLAGS_ALL = (1 << 5) - 1,
+    LAUNCH_KEEP = 1 << 4,      /* files and ids stay after its end, init after its supervisor's */
+    LAUNCH_HOST_ROOT = 1 << 5, /* what the launcher shows of the host, above the layers */
+    LAUNCH_FLAGS_ALL = (1 << 6) - 1,
 };
 
 enum launch_net_flags {

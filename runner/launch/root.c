@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "launch/host-view.h"
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
@@ -82,6 +83,7 @@ void root_sources_close(struct root_sources *s)
     for (size_t i = 0; i < s->count; i++)
         (void)close(s->lowers[i]);
     s->count = 0;
+    host_layers_close(&s->host);
     if (s->own >= 0)
         (void)close(take_fd(&s->own));
 }
@@ -98,6 +100,32 @@ static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const ch
         return fd;
     s->lowers[s->count++] = fd;
     return 0;
+}
+
+/*
+ * What is shown can be read by any user of the host, so it is nobody's in particular to show; but
+ * as for a root directory somebody has to have asked.
+ */
+static int gather_host(const struct launcher *l, const struct sandbox *box, int userns_fd,
+                       struct root_sources *s, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
+                                          MOUNT_ATTR_NOSUID,
+                              .userns_fd = (uint64_t)(unsigned)userns_fd};
+    auto_close int root = FD_NONE;
+
+    if (l->host == NULL || box->creator.kind == CREATOR_NONE)
+        return err_set(err, -EPERM, "root file system host: %s",
+                       l->host == NULL ? "this launcher shows nothing of the host"
+                                       : "nobody was named for whom it is to be shown");
+    root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(err, -errno, "root file system host");
+    s->host.root = clone_mount(root, &attr, err, "/");
+    if (s->host.root < 0)
+        return err_wrap(err, s->host.root, "root file system host");
+    s->nosuid = true;
+    return host_skeleton_make(l->host, root, box->ids.base, &s->host, err);
 }
 
 static int gather_lowers(struct launcher *l, const struct creator *creator,
@@ -138,18 +166,23 @@ static int gather_lowers(struct launcher *l, const struct creator *creator,
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
  * older kernel. */
-static int overlay_by_fd(const struct root_sources *s)
+static int overlay_by_fd(struct root_sources *s)
 {
+    auto_close int view = s->host.root >= 0 ? host_view_by_fd(&s->host) : FD_NONE;
     auto_close int upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     auto_close int fs = FD_NONE;
     int r = 0;
 
+    if (s->host.root >= 0 && view < 0)
+        return view;
     if (upper < 0 || work < 0)
         return -errno;
     fs = sys_fsopen("overlay");
     if (fs < 0)
         return fs;
+    if (view >= 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, view);
     for (size_t i = 0; r == 0 && i < s->count; i++)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
     if (r == 0)
@@ -166,7 +199,7 @@ static int overlay_by_fd(const struct root_sources *s)
         r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-    return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR);
+    return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR | (s->nosuid ? MOUNT_ATTR_NOSUID : 0));
 }
 
 /*
@@ -174,7 +207,7 @@ static int overlay_by_fd(const struct root_sources *s)
  * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
  * again.
  */
-static int overlay_staged_here(const struct root_sources *s)
+static int overlay_staged_here(struct root_sources *s)
 {
     char options[4096];
     size_t len;
@@ -186,6 +219,13 @@ static int overlay_staged_here(const struct root_sources *s)
         return -errno;
     len =
         (size_t)snprintf(options, sizeof(options), "redirect_dir=nofollow,metacopy=off,lowerdir=");
+    if (s->host.root >= 0) {
+        r = host_view_staged(&s->host, "h");
+        if (r < 0)
+            return r;
+        len += (size_t)snprintf(options + len, sizeof(options) - len, "h/" HOST_VIEW "%s",
+                                s->count > 0 ? ":" : "");
+    }
     for (size_t i = 0; i < s->count; i++) {
         char name[24];
 
@@ -203,14 +243,14 @@ static int overlay_staged_here(const struct root_sources *s)
         return r;
     (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
                    s->is_volatile ? ",volatile" : "");
-    if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
+    if (mount("overlay", "m", "overlay", ROOT_MS | (s->nosuid ? MS_NOSUID : 0), options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
 /* Everything in s was detached before the unshare: the mount of any other descriptor would stay in
  * the namespace that it was opened in. */
-static int overlay_staged(const struct root_sources *s)
+static int overlay_staged(struct root_sources *s)
 {
     auto_close int home = FD_NONE;
     auto_close int cwd = FD_NONE;
@@ -233,7 +273,9 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     int fd, r;
 
     sources->is_volatile = !s->kept;
-    r = gather_lowers(l, &s->creator, q, userns_fd, sources, err);
+    r = (q->flags & LAUNCH_HOST_ROOT) != 0 ? gather_host(l, s, userns_fd, sources, err) : 0;
+    if (r == 0)
+        r = gather_lowers(l, &s->creator, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:

@@ -8,6 +8,7 @@
 
 #include "launch/cgroup.h"
 #include "launch/creator.h"
+#include "launch/host-view.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
 #include "policy/net-box.h"
@@ -60,6 +61,7 @@ struct launcher {
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */
+    const struct host_rootfs *host;      /* borrowed; NULL = none */
     char *state_dir;                     /* owned; the path, for reservations */
     struct creator_socket clients;       /* where those who ask connect */
     int init_exe;                        /* owned; sealed memfd of init */
@@ -127,7 +129,9 @@ void removal_reap(struct launcher *l);
 struct root_sources {
     int lowers[LAUNCH_LAYERS_MAX + 1]; /* owned; id-mapped, top first */
     size_t count;
-    int own; /* owned; with upper and work, or FD_NONE */
+    struct host_layers host; /* owned; above the others; of the root file system `host` */
+    int own;                 /* owned; with upper and work, or FD_NONE */
+    bool nosuid;             /* no setuid bit and no file capability in it has an effect */
     /* Nothing of it outlives the mount: without the sync of the whole file system of the upper
      * layer that the end of an overlay costs, and without the inside's own. */
     bool is_volatile;

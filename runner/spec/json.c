@@ -126,9 +126,11 @@ static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const 
     (void)field;
     if (!json_is_string(value))
         return wrong(err, path, "a string");
-    r = absolute(json_string_value(value), path, err);
-    if (r < 0)
-        return r;
+    if (strcmp(json_string_value(value), SPEC_ROOTFS_HOST) != 0) {
+        r = absolute(json_string_value(value), path, err);
+        if (r < 0)
+            return r;
+    }
     r = spec_set_rootfs(d->spec, json_string_value(value), &why);
     return r < 0 ? refused(err, r, path, &why) : 0;
 }

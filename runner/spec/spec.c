@@ -170,9 +170,17 @@ int spec_set_user(struct spec *s, const char *text, struct err *err)
 int spec_set_rootfs(struct spec *s, const char *text, struct err *err)
 {
     auto_free char *path = NULL;
-    int r = parse_host_path("rootfs", text, &path, err);
+    int r = 0;
 
-    return r < 0 ? r : replace(&s->rootfs, path, err);
+    /* A directory of that name in the working directory is "./host". */
+    if (strcmp(text, SPEC_ROOTFS_HOST) != 0)
+        r = parse_host_path("rootfs", text, &path, err);
+    return r < 0 ? r : replace(&s->rootfs, path != NULL ? path : text, err);
+}
+
+bool spec_shows_host(const struct spec *s)
+{
+    return s->rootfs != NULL && strcmp(s->rootfs, SPEC_ROOTFS_HOST) == 0;
 }
 
 int spec_set_workdir(struct spec *s, const char *text, struct err *err)

@@ -59,7 +59,8 @@ enum restart_policy {
 
 struct spec {
     char *name;     /* owned; NULL = made from the id */
-    char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
+    char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
+                       file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
     char **argv;    /* owned, NULL-terminated; the command */
@@ -107,6 +108,7 @@ enum {
     SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
     SPEC_RESTARTS_MAX = 1000000,       /* of on-failure */
 };
+#define SPEC_ROOTFS_HOST "host" /* what the launcher shows of the host (policies/README.md) */
 #define SPEC_TMPFS_MIN   INT64_C(4096)
 #define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
 
@@ -119,7 +121,8 @@ DEFINE_AUTO(struct spec, spec_free);
  * says what is accepted. */
 int spec_set_name(struct spec *s, const char *text, struct err *err);
 int spec_set_rootfs(struct spec *s, const char *text,
-                    struct err *err); /* relative to the process's cwd */
+                    struct err *err); /* "host", or relative to the process's cwd */
+bool spec_shows_host(const struct spec *s);
 int spec_set_policy(struct spec *s, const char *text, struct err *err);
 /* As a client of a daemon writes it: a name, of which only the daemon knows whether there is one.
  */
