@@ -252,6 +252,6 @@ install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 clean:
-	rm -rf build clients/node/dist clients/node/node_modules clients/node/src/api-types.ts
+	rm -rf build clients/node/dist clients/node/node_modules tests/bench/node/node_modules clients/node/src/api-types.ts
 
 -include $(shell [ -d build ] && find build -type f -name '*.d')
