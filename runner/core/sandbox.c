@@ -70,6 +70,8 @@ static const unsigned allowed[REQ_MAX] = {
     [REQ_REMOVE] = BIT(CREATED) | BIT(STOPPED) | BIT(BROKEN),
     [REQ_REMOVE_FORCE] = BIT(CREATING) | BIT(CREATED) | BIT(STARTING) | BIT(RUNNING) | BIT(PAUSED) |
                          BIT(STOPPING) | BIT(STOPPED) | BIT(BROKEN),
+    [REQ_UPDATE] = BIT(CREATING) | BIT(CREATED) | BIT(STARTING) | BIT(RUNNING) | BIT(PAUSED) |
+                   BIT(STOPPING) | BIT(STOPPED),
 };
 
 static void on_main_exited(void *data, struct exec *e);
@@ -807,7 +809,8 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (s->state != SANDBOX_STOPPED || s->user_stopped)
+    /* Somebody may have changed their mind meanwhile. */
+    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO)
         return;
     s->restarts++;
     s->want_running = true;

@@ -121,6 +121,7 @@ enum sandbox_request {
     REQ_INIT,
     REQ_REMOVE,
     REQ_REMOVE_FORCE,
+    REQ_UPDATE,
     REQ_MAX
 };
 int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err);

@@ -436,6 +436,53 @@ test('what it is made with, and until when', async () => {
     /sleepAfter: "soon" is neither seconds nor text/,
   );
   await kept.setKeepAlive(false);
+  assert.equal((await rind.inspectSandbox('kept')).spec.inactivityTimeoutMs, 600_000);
+});
+
+test('sleepAfter, keepAlive and labels count for one that is there', async () => {
+  const box = sandboxes.get('changes', { labels: { a: '1', b: '2' } });
+  await box.setSleepAfter('5m'); // before there is one
+  await box.exec('cd /usr; X=kept');
+  const now = async () => {
+    const { spec, labels, restarts, startedAtMs } = await rind.inspectSandbox('changes');
+    return {
+      ms: spec.inactivityTimeoutMs,
+      a: labels.a,
+      b: labels.b,
+      id: labels['rind.sandbox'],
+      restarts,
+      startedAtMs,
+    };
+  };
+  const first = await now();
+  assert.deepEqual([first.ms, first.a, first.b, first.id], [300_000, '1', '2', 'changes']);
+  await box.setSleepAfter(90);
+  assert.deepEqual(await now(), { ...first, ms: 90_000 });
+  await box.setKeepAlive(true);
+  assert.deepEqual(await now(), { ...first, ms: undefined });
+  await box.setKeepAlive(false);
+  await box.setLabels({ b: '3' });
+  assert.deepEqual(await now(), { ...first, ms: 90_000, a: undefined, b: '3' });
+  // By another program, with its first call; what it does not ask for stays.
+  const other = new SandboxNamespace({ rind: d.client() });
+  await other.get('changes').exec('true');
+  assert.deepEqual(await now(), { ...first, ms: 90_000, a: undefined, b: '3' });
+  await other.get('changes', { sleepAfter: '1h' }).exec('true');
+  assert.deepEqual(await now(), { ...first, ms: 3_600_000, a: undefined, b: '3' });
+  assert.equal((await box.exec('echo $X; pwd')).stdout, 'kept\n/usr\n', 'nothing was started again');
+  await assert.rejects(box.setSleepAfter('soon'), /sleepAfter: "soon"/);
+  await rind.createSandbox({ name: 'not-ours', labels: { 'rind.provider': 'theirs' } });
+  await assert.rejects(sandboxes.get('not-ours').setSleepAfter('1h'), ProviderMismatchError);
+  // One that has gone in between is made with all of it.
+  await rind.deleteSandbox('changes', { force: true });
+  sandboxes.get('changes', { sleepAfter: '2h' });
+  await box.exec('true');
+  assert.deepEqual([(await now()).ms, (await now()).b], [7_200_000, '3']);
+  // What it was told is what happens.
+  await box.setSleepAfter('200ms');
+  const listed = async () => (await rind.listSandboxes()).find((b) => b.name === 'changes'); // which is no use of it
+  await until(async () => (await listed()).state === 'stopped', 'that nobody uses it');
+  await box.destroy();
 });
 
 test('an unused sandbox is stopped, though its shell waits; one with a process is not', async () => {
