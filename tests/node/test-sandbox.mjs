@@ -1,17 +1,24 @@
 // getSandbox(): the surface of the 0.x SDK against a real daemon.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   NotSupportedError,
   ProcessExitedBeforeReadyError,
   ProcessReadyTimeoutError,
   ProviderMismatchError,
+  Rind,
   RindError,
   SandboxError,
   SandboxNamespace,
   collectFile,
   getSandbox,
+  isDurableObjectCodeUpdateReset,
+  isExecResult,
+  isPlatformTransientError,
+  isProcess,
+  isProcessStatus,
   parseSSEStream,
   streamFile,
 } from '../../clients/node/dist/index.mjs';
@@ -355,6 +362,45 @@ test('what is not there says so', async () => {
     );
     assert.ok(error instanceof NotSupportedError && error.message.startsWith(`${call} is not there on rind`), call);
   }
+  for (const call of ['get', 'list', 'destroy'])
+    await assert.rejects(
+      box.tunnels[call](8080),
+      (e) => e instanceof NotSupportedError && /exposePort/.test(e.message),
+    );
+});
+
+test('what the SDK’s code asks of values and errors', async () => {
+  assert.ok(isExecResult(await box.exec('exit 3')));
+  assert.ok(!isExecResult(null) && !isExecResult({ success: true }));
+  const p = await box.startProcess('sleep 1000');
+  assert.ok(isProcess(p) && !isProcess({ id: 1 }) && !isProcess(undefined));
+  assert.ok(isProcessStatus(await p.getStatus()) && !isProcessStatus('asleep'));
+  await p.kill();
+  const gone = new SandboxNamespace({ rind: new Rind({ socket: '/nonexistent/rind.sock' }) });
+  const error = await gone
+    .get('x')
+    .exec('true')
+    .catch((e) => e);
+  assert.ok(isPlatformTransientError(error) && isPlatformTransientError(new Error('outer', { cause: error })));
+  const missing = await box.readFile('/nonexistent').catch((e) => e);
+  assert.ok(!isPlatformTransientError(missing) && !isPlatformTransientError(undefined));
+  assert.equal(isDurableObjectCodeUpdateReset(error), false);
+});
+
+test('the root file system of the host: its programs, and nothing of its own', async () => {
+  const host = new SandboxNamespace({ rind, spec: { rootfs: 'host' } }).get('host');
+  const { stdout, stderr } = await host.exec('python3 -c "print(6 * 7)"; node -p "6 * 7"; ls -A /root /home /srv /run');
+  assert.deepEqual([stdout, stderr], ['42\n42\n/home:\nuser\n\n/root:\n\n/run:\n\n/srv:\n', '']);
+  assert.match((await host.exec('cat /etc/shadow')).stderr, /No such file/);
+  await host.exec(
+    'git init -q -b main /tmp/repo && cd /tmp/repo && echo hello >file && git add . && git -c user.name=a -c user.email=a@b commit -qm first',
+  );
+  const got = await host.gitCheckout('/tmp/repo', { branch: 'main', targetDir: '/workspace/copy' });
+  assert.deepEqual([got.success, got.branch], [true, 'main']);
+  assert.equal((await host.readFile('/workspace/copy/file')).content, 'hello\n');
+  assert.equal((await host.exec('echo mine >/usr/bin/rind-node-test && cat /usr/bin/rind-node-test')).stdout, 'mine\n');
+  assert.ok(!existsSync('/usr/bin/rind-node-test'));
+  await host.destroy();
 });
 
 test('a sandbox that stopped is started, one that is gone is made anew', async () => {

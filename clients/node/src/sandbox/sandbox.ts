@@ -22,6 +22,7 @@ import { openTerminal } from './terminal';
 import type * as t from './types';
 
 const LATER = 'it is not there yet';
+const NONE = 'there are no tunnels to Cloudflare; exposePort() gives a port a URL of this machine';
 const never = (method: string, why: string): Promise<never> => Promise.reject(new NotSupportedError(method, why));
 
 /** What a session and a sandbox have in common: commands, processes and files. */
@@ -352,6 +353,27 @@ export class Sandbox extends Commands {
       requestOrUrl instanceof Request && !init ? requestOrUrl : new Request(requestOrUrl, init),
       port,
     );
+  }
+
+  /**
+   * As containerFetch, and a WebSocket where that is asked for. The port: that of `/proxy/<port>` in the path, or of the header
+   * by which the platform's `switchPort` says it; 8080 otherwise.
+   */
+  async fetch(request: Request): Promise<Response> {
+    const named =
+      request.headers.get('cf-container-target-port') ?? /^\/proxy\/(\d+)/.exec(new URL(request.url).pathname)?.[1];
+    const port = Number(named ?? 8080);
+    const upgrade = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
+    return upgrade ? this.wsConnect(request, port) : this.containerFetch(request, port);
+  }
+
+  /** Tunnels to Cloudflare's network: there are none. */
+  get tunnels(): t.Tunnels {
+    return {
+      get: () => never('tunnels.get', NONE),
+      list: () => never('tunnels.list', NONE),
+      destroy: () => never('tunnels.destroy', NONE),
+    };
   }
 
   /** A WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
