@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <grp.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "launch/creator.h"
 #include "policy/host-rootfs.h"
 #include "proto/syscalls.h"
 
@@ -60,22 +62,32 @@ static bool is_weak(void)
         weak = cap_get_flag(caps, strong[i], CAP_EFFECTIVE, &value) == 0 && value == CAP_CLEAR;
     }
     (void)cap_free(caps);
-    return weak && setfsuid((uid_t)-1) == NOBODY && setfsgid((gid_t)-1) == NOBODY;
+    return weak;
 }
 
-/* With the user the kernel takes the capabilities that override permissions, and gives them back.
- */
-static int as_nobody(int (*call)(const void *), const void *data)
+/* What file accesses are checked with. With the user the kernel takes the capabilities that
+ * override permissions, and gives them back. */
+static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
 {
-    int r;
+    if (setgroups(count, groups) < 0)
+        return -errno;
+    (void)setfsgid(gid);
+    (void)setfsuid(uid);
+    return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid ? 0 : -EPERM;
+}
 
-    (void)setfsgid(NOBODY);
-    (void)setfsuid(NOBODY);
-    r = is_weak() ? call(data) : -EPERM;
-    (void)setfsuid(geteuid());
-    (void)setfsgid(getegid());
-    /* With anything but our own rights the launcher is of no use. */
-    if (setfsuid((uid_t)-1) != (int)geteuid() || setfsgid((gid_t)-1) != (int)getegid())
+static int as_nobody(int (*call)(void *), void *data)
+{
+    gid_t own[CREATOR_GROUPS_MAX];
+    int own_count = getgroups(CREATOR_GROUPS_MAX, own), r;
+
+    if (own_count < 0)
+        return -errno;
+    r = set_rights(NOBODY, NOBODY, NULL, 0);
+    if (r == 0)
+        r = is_weak() ? call(data) : -EPERM;
+    /* With anything but our own rights the launcher is of no use, and a danger. */
+    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
         abort();
     return r;
 }
@@ -132,24 +144,45 @@ struct skeleton {
     size_t trees;
 };
 
-/* Everything in the skeleton can be read by anybody: as whom the overlay reads it. */
-static int own(const struct skeleton *s, const char *path, uid_t owner)
+/*
+ * The directory that holds path, and path's last name. Through no link: the skeleton has copies of
+ * the host's, which lead anywhere when we follow them.
+ */
+static int open_parent(const struct skeleton *s, const char *path, const char **ret_name)
 {
-    return fchownat(s->view, path, s->base + owner, s->base + owner, AT_SYMLINK_NOFOLLOW) < 0
-               ? -errno
-               : 0;
+    const char *slash = strrchr(path, '/');
+    char parent[PATH_MAX];
+
+    *ret_name = slash != NULL ? slash + 1 : path;
+    if (slash == NULL)
+        return sys_openat2(s->view, ".", O_PATH | O_DIRECTORY, 0, OPEN_PLAIN);
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+    return sys_openat2(s->view, parent, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN);
 }
 
+static int own(const struct skeleton *s, int dir, const char *name, uid_t owner)
+{
+    return fchownat(dir, name, s->base + owner, s->base + owner, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+                                                                                          : 0;
+}
+
+/* Everything in the skeleton can be read by anybody, as whom the overlay reads it: whatever our own
+ * umask is. 0 also when something is there. */
 static int make_dir(const struct skeleton *s, const char *path, mode_t mode, uid_t owner)
 {
-    if (mkdirat(s->view, path, 0755) < 0)
+    const char *name;
+    auto_close int dir = open_parent(s, path, &name);
+
+    if (dir < 0)
+        return dir;
+    if (mkdirat(dir, name, 0755) < 0)
         return errno == EEXIST ? 0 : -errno;
-    if (mode != 0755 && fchmodat(s->view, path, mode, 0) < 0)
+    if (fchmodat(dir, name, mode, 0) < 0)
         return -errno;
-    return own(s, path, owner);
+    return own(s, dir, name, owner);
 }
 
-/* The directories above. -ENOTDIR when one of them is a copied link. */
+/* The directories above. */
 static int make_parents(const struct skeleton *s, const char *path)
 {
     char part[PATH_MAX];
@@ -166,16 +199,46 @@ static int make_parents(const struct skeleton *s, const char *path)
     return 0;
 }
 
+/* Not where something is: what is made for the sandbox goes before what is the host's. */
 static int write_text(const struct skeleton *s, const char *path, const char *text, size_t len)
 {
-    auto_close int fd =
-        openat(s->view, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    const char *name;
+    auto_close int dir = open_parent(s, path, &name);
+    auto_close int fd = FD_NONE;
     int r;
 
+    if (dir < 0)
+        return dir;
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return errno == EEXIST ? 0 : -errno;
+    if (fchmod(fd, 0644) < 0)
+        return -errno;
     r = len > 0 ? write_all(fd, text, len) : 0;
-    return r < 0 ? r : own(s, path, 0);
+    return r < 0 ? r : own(s, dir, name, 0);
+}
+
+static int make_link(const struct skeleton *s, const char *path, const char *target)
+{
+    const char *name;
+    auto_close int dir = open_parent(s, path, &name);
+
+    if (dir < 0)
+        return dir;
+    if (symlinkat(target, dir, name) < 0)
+        return errno == EEXIST ? 0 : -errno;
+    return own(s, dir, name, 0);
+}
+
+/* An attribute of the skeleton's that overlay reads. */
+static int mark(const struct skeleton *s, const char *path, const char *attr, const char *value)
+{
+    auto_close int fd =
+        sys_openat2(s->view, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+
+    if (fd < 0)
+        return fd;
+    return fsetxattr(fd, attr, value, strlen(value), 0) < 0 ? -errno : 0;
 }
 
 static int make_own(const struct skeleton *s)
@@ -186,9 +249,7 @@ static int make_own(const struct skeleton *s)
         r = make_dir(s, directories[i].path, directories[i].mode, directories[i].owner);
     for (size_t i = 0; r == 0 && i < sizeof(texts) / sizeof(texts[0]); i++)
         r = write_text(s, texts[i].path, texts[i].text, strlen(texts[i].text));
-    if (r == 0 && symlinkat("../run", s->view, "var/run") < 0)
-        r = -errno;
-    return r < 0 ? r : own(s, "var/run", 0);
+    return r < 0 ? r : make_link(s, "var/run", "../run");
 }
 
 /* ---- what is the host's ---- */
@@ -214,23 +275,15 @@ static int copy_link(const struct skeleton *s, int fd, const char *path)
     if (n < 0)
         return -errno;
     target[n] = '\0';
-    if (symlinkat(target, s->view, path) < 0)
-        return errno == EEXIST ? 0 : -errno;
-    return own(s, path, 0);
+    return make_link(s, path, target);
 }
 
+/* path is below one that begins with a slash: of the layer's root. */
 static int redirect(const struct skeleton *s, const char *path)
 {
-    auto_close int fd = FD_NONE;
     int r = make_dir(s, path, 0755, 0);
 
-    if (r < 0)
-        return r;
-    fd = openat(s->view, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* path is below one that begins with a slash: of the layer's root. */
-    if (fd < 0 || fsetxattr(fd, "trusted.overlay.redirect", path - 1, strlen(path - 1), 0) < 0)
-        return -errno;
-    return 0;
+    return r < 0 ? r : mark(s, path, "trusted.overlay.redirect", path - 1);
 }
 
 /* The directory or the link; -ENOENT also for what is neither. */
@@ -321,73 +374,113 @@ static int share_matches(struct skeleton *s, const char *pattern)
     return r;
 }
 
-/*
- * A whiteout, also where nothing is there yet. The directories on the way are merged with the
- * host's, so they are only made where the host has directories.
- */
-static int hide(const struct skeleton *s, const char *path)
+/* Whether the host has a link on the way to path, or something else that is no directory: then it
+ * has nothing there, and a directory in its place would hide what it has. */
+static bool is_led_away(const struct skeleton *s, const char *path)
 {
-    const char *slash = strrchr(path, '/');
     char parent[PATH_MAX];
     auto_close int fd = FD_NONE;
     struct stat st;
-    int r;
 
-    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
-    fd = open_host(s, parent, O_PATH, RESOLVE_NO_XDEV);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
-        return is_ours(fd) ? fd : 0;
-    r = make_parents(s, path);
-    if (r == 0 && mknodat(s->view, path, S_IFCHR, 0) < 0 && errno != EEXIST)
-        r = -errno;
-    return r;
-}
-
-struct host_file {
-    const struct skeleton *s;
-    const char *path;
-};
-
-static int open_file(const void *data)
-{
-    const struct host_file *f = data;
-
-    return open_host(f->s, f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-}
-
-/* What everybody may read, and is small enough for a file of /etc. */
-static int copy_text(const struct skeleton *s, const char *path)
-{
-    const struct host_file file = {.s = s, .path = path};
-    auto_close int fd = as_nobody(open_file, &file);
-    auto_free char *text = NULL;
-    struct stat st;
-    size_t len = 0;
-    int r = fd;
-
-    if (fd >= 0)
-        r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-    if (r == 0)
-        r = file_read_fd(fd, FILE_MAX, &text, &len, NULL);
-    if (r == 0)
-        return write_text(s, path, text, len);
-    return is_ours(r) ? r : 0;
-}
-
-static int copy_file(const struct skeleton *s, const char *path)
-{
-    auto_close int fd = open_host(s, path, O_PATH, 0);
-    struct stat st;
-    int r;
-
+    (void)snprintf(parent, sizeof(parent), "%.*s", (int)(strrchr(path, '/') - path), path);
+    fd = open_host(s, parent, O_PATH, 0);
     if (fd < 0)
-        return is_ours(fd) ? fd : 0;
-    if (fstat(fd, &st) < 0)
-        return -errno;
+        return fd == -ELOOP || fd == -ENOTDIR;
+    return fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode);
+}
+
+/* A whiteout, also where the host has nothing yet. What the skeleton has there itself shows nothing
+ * else. */
+static int hide(const struct skeleton *s, const char *path)
+{
+    const char *name;
+    auto_close int dir = FD_NONE;
+    struct stat st;
+    int r;
+
+    if (is_led_away(s, path))
+        return 0;
     r = make_parents(s, path);
     if (r < 0)
         return r;
-    return S_ISLNK(st.st_mode) ? copy_link(s, fd, path) : copy_text(s, path);
+    dir = open_parent(s, path, &name);
+    if (dir < 0)
+        return dir;
+    if (mknodat(dir, name, S_IFCHR, 0) == 0)
+        return 0;
+    if (errno != EEXIST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    return S_ISDIR(st.st_mode) ? mark(s, path, "trusted.overlay.opaque", "y") : 0;
+}
+
+/* The files of the list, opened as anybody; negative where that cannot be. */
+struct host_files {
+    const struct skeleton *s;
+    int fds[HOST_ROOTFS_LIST_MAX]; /* owned */
+    size_t count;
+};
+
+static int open_files(void *data)
+{
+    struct host_files *f = data;
+
+    for (char **p = f->s->list->files; *p != NULL && f->count < HOST_ROOTFS_LIST_MAX; p++)
+        f->fds[f->count++] = open_host(f->s, *p + 1, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+    return 0;
+}
+
+/* What everybody may read, and is small enough for a file of /etc. */
+static int copy_text(const struct skeleton *s, int fd, const char *path)
+{
+    auto_free char *text = NULL;
+    struct stat st;
+    size_t len = 0;
+    int r;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return 0;
+    r = file_read_fd(fd, FILE_MAX, &text, &len, NULL);
+    if (r < 0)
+        return is_ours(r) ? r : 0;
+    r = make_parents(s, path);
+    return r < 0 ? r : write_text(s, path, text, len);
+}
+
+/* fd: the file as anybody opens it, or why not. Of a link the link is copied, of what is missing or
+ * closed nothing. */
+static int copy_file(const struct skeleton *s, int fd, const char *path)
+{
+    auto_close int link = FD_NONE;
+    struct stat st;
+    int r;
+
+    if (fd >= 0)
+        return copy_text(s, fd, path);
+    if (fd != -ELOOP)
+        return is_ours(fd) ? fd : 0;
+    link = open_host(s, path, O_PATH, 0);
+    if (link < 0 || fstat(link, &st) < 0 || !S_ISLNK(st.st_mode))
+        return is_ours(link) ? link : 0;
+    r = make_parents(s, path);
+    return r < 0 ? r : copy_link(s, link, path);
+}
+
+static int copy_files(const struct skeleton *s, const char **ret_failed)
+{
+    struct host_files files = {.s = s};
+    int r = as_nobody(open_files, &files);
+
+    for (size_t i = 0; i < files.count; i++) {
+        if (r == 0) {
+            *ret_failed = s->list->files[i];
+            r = copy_file(s, files.fds[i], *ret_failed + 1);
+        }
+        if (files.fds[i] >= 0)
+            (void)close(files.fds[i]);
+    }
+    return r;
 }
 
 static int fail(struct err *err, int code, const char *path)
@@ -402,6 +495,7 @@ static int fail(struct err *err, int code, const char *path)
 
 static int make_shared(struct skeleton *s, struct err *err)
 {
+    const char *failed = "/etc";
     int r;
 
     /* First: in a place that is hidden nothing else can be made. */
@@ -415,12 +509,8 @@ static int make_shared(struct skeleton *s, struct err *err)
         if (r < 0)
             return fail(err, r, *p);
     }
-    for (char **p = s->list->files; *p != NULL; p++) {
-        r = copy_file(s, *p + 1);
-        if (r < 0)
-            return fail(err, r, *p);
-    }
-    return 0;
+    r = copy_files(s, &failed);
+    return r < 0 ? fail(err, r, failed) : 0;
 }
 
 static int make_tmpfs(void)
@@ -447,7 +537,7 @@ static int open_view(int skeleton, uid_t base)
     if (mkdirat(skeleton, HOST_VIEW, 0755) < 0)
         return -errno;
     fd = openat(skeleton, HOST_VIEW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fchown(fd, base, base) < 0 ||
+    if (fd < 0 || fchmod(fd, 0755) < 0 || fchown(fd, base, base) < 0 ||
         fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
         return -errno;
     return take_fd(&fd);
@@ -474,9 +564,9 @@ int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base,
 /* ---- the overlay ---- */
 
 /* The kernel keeps the rights of who creates an overlay, and checks with them from then on. */
-static int create_fs(const void *data)
+static int create_fs(void *data)
 {
-    return sys_fsconfig(*(const int *)data, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    return sys_fsconfig(*(int *)data, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
 }
 
 int host_view_by_fd(struct host_layers *h)
@@ -503,9 +593,11 @@ int host_view_by_fd(struct host_layers *h)
     return r < 0 ? -errno : r;
 }
 
-static int mount_named(const void *data)
+static int mount_named(void *data)
 {
-    return mount("overlay", data, "overlay", VIEW_MS,
+    const char *const *at = data;
+
+    return mount("overlay", *at, "overlay", VIEW_MS,
                  "redirect_dir=follow,metacopy=off,lowerdir=hs:hr") < 0
                ? -errno
                : 0;
@@ -520,5 +612,5 @@ int host_view_staged(struct host_layers *h, const char *at)
     r = sys_move_mount(h->skeleton, "", AT_FDCWD, "hs", MOVE_MOUNT_F_EMPTY_PATH);
     if (r == 0)
         r = sys_move_mount(h->root, "", AT_FDCWD, "hr", MOVE_MOUNT_F_EMPTY_PATH);
-    return r < 0 ? r : as_nobody(mount_named, at);
+    return r < 0 ? r : as_nobody(mount_named, &at);
 }
