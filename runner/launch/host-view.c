@@ -543,22 +543,91 @@ static int open_view(int skeleton, uid_t base)
     return take_fd(&fd);
 }
 
-int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base,
-                       struct host_layers *ret, struct err *err)
+int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base, struct err *err)
 {
     struct skeleton s = {.list = list, .root = root, .view = FD_NONE, .base = base};
+    auto_close int mnt = make_tmpfs();
     auto_close int view = FD_NONE;
     int r;
 
-    ret->skeleton = make_tmpfs();
-    if (ret->skeleton < 0)
-        return err_errno(err, ret->skeleton, "root file system host: mount tmpfs");
-    view = open_view(ret->skeleton, base);
+    if (mnt < 0)
+        return err_errno(err, mnt, "root file system host: mount tmpfs");
+    view = open_view(mnt, base);
     s.view = view;
     r = view < 0 ? view : make_own(&s);
     if (r < 0)
         return err_errno(err, r, "root file system host: make its skeleton");
-    return make_shared(&s, err);
+    r = make_shared(&s, err);
+    return r < 0 ? r : take_fd(&mnt);
+}
+
+/* FNV-1a. */
+static void stir(uint64_t *hash, uint64_t value)
+{
+    for (int i = 0; i < 64; i += 8)
+        *hash = (*hash ^ ((value >> i) & 0xff)) * 0x100000001b3;
+}
+
+/* Of a pattern the directory that it is looked for in. */
+static void stir_path(uint64_t *hash, int root, const char *path)
+{
+    const char *star = strchr(path, '*');
+    struct stat st;
+    char dir[PATH_MAX];
+    int r;
+
+    (void)snprintf(dir, sizeof(dir), "%.*s",
+                   star != NULL ? (int)(strrchr(path, '/') - path) : (int)strlen(path), path);
+    r = fstatat(root, dir[0] != '\0' ? dir + 1 : ".", &st, AT_SYMLINK_NOFOLLOW);
+    stir(hash, r < 0 ? (uint64_t)errno : 0);
+    if (r < 0)
+        return;
+    stir(hash, st.st_dev);
+    stir(hash, st.st_ino);
+    stir(hash, st.st_mode);
+    stir(hash, (uint64_t)st.st_size);
+    stir(hash, (uint64_t)st.st_ctim.tv_sec);
+    stir(hash, (uint64_t)st.st_ctim.tv_nsec);
+}
+
+/* Whether the way to path is open, and leads through directories. */
+static void stir_way(uint64_t *hash, int root, const char *path)
+{
+    char part[PATH_MAX];
+
+    for (const char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        struct stat st = {.st_mode = 0};
+
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path - 1), path + 1);
+        (void)fstatat(root, part, &st, AT_SYMLINK_NOFOLLOW);
+        stir(hash, st.st_dev);
+        stir(hash, st.st_ino);
+        stir(hash, st.st_mode);
+    }
+}
+
+/* Most paths have the way of the one before. */
+static bool same_way(const char *a, const char *b)
+{
+    const size_t len = (size_t)(strrchr(a, '/') - a);
+
+    return len == (size_t)(strrchr(b, '/') - b) && strncmp(a, b, len) == 0;
+}
+
+uint64_t host_skeleton_stamp(const struct host_rootfs *list, int root)
+{
+    char *const *const lists[] = {list->trees, list->hidden, list->files};
+    uint64_t hash = 0xcbf29ce484222325;
+    const char *last = "/";
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (char *const *p = lists[i]; *p != NULL; p++) {
+            if (!same_way(*p, last))
+                stir_way(&hash, root, *p);
+            stir_path(&hash, root, *p);
+            last = *p;
+        }
+    return hash;
 }
 
 /* ---- the overlay ---- */

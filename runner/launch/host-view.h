@@ -4,11 +4,11 @@
  * The lower layer of the root file system `host`: what policy/host-rootfs.h lists of the host, and
  * nothing else, readable as far as any user of the host may read it. Private to launch/.
  *
- * It is an overlay of its own, read-only, of two layers: a small tmpfs that is made for this start
- * (the skeleton), and the host's root, id-mapped so that its files are the sandbox's root's. In the
- * skeleton the directory `view` is opaque; each shared tree in it is an empty directory with a
- * redirect to the tree's path. So the view has exactly what is listed, and the sandbox gets the
- * view, not the overlay's root.
+ * It is an overlay of its own, read-only, of two layers: a small tmpfs (the skeleton, which is made
+ * when it is first needed and when what it has copies of has changed), and the host's root,
+ * id-mapped so that its files are the sandbox's root's. In the skeleton the directory `view` is
+ * opaque; each shared tree in it is an empty directory with a redirect to the tree's path. So the
+ * view has exactly what is listed, and the sandbox gets the view, not the overlay's root.
  *
  * Who may read what: to the sandbox's root all of these files are its own, so no mode and no owner
  * keeps them from it. What does is that overlay checks every access a second time, on the real
@@ -19,6 +19,7 @@
  * because its upper layer belongs to all of the sandbox's ids: hence two.)
  */
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -32,12 +33,14 @@ struct host_layers {
 void host_layers_close(struct host_layers *h);
 
 /*
- * Makes the skeleton. `root` is a descriptor of the directory that paths are below, "/", and
- * root_mount a detached id-mapped mount of it, which is taken over. -EXDEV: /usr is a mount of its
- * own; other such trees are left out.
+ * Makes a skeleton, whose files are those of the ids from base on: a detached mount, which is
+ * returned. `root` is a descriptor of the directory that paths are below, "/". -EXDEV: /usr is a
+ * mount of its own; other such trees are left out.
  */
-int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base,
-                       struct host_layers *ret, struct err *err);
+int host_skeleton_make(const struct host_rootfs *list, int root, uid_t base, struct err *err);
+/* What of the host a skeleton is made from, as a number that is another one when that has changed.
+ */
+uint64_t host_skeleton_stamp(const struct host_rootfs *list, int root);
 
 /* Whether a tree of that list, which is no pattern, is shown: 0, or why not, -ENOENT (not there, or
  * no directory), -ELOOP (behind a link), -EXDEV (a mount of its own). */

@@ -104,7 +104,7 @@ static struct launcher *launcher_alloc(void)
 
     if (l != NULL)
         l->state_fd = l->layers_fd = l->sandboxes_fd = l->ids_fd = l->init_exe = l->null_fd =
-            FD_NONE;
+            l->skeleton = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -206,8 +206,8 @@ void launcher_free(struct launcher *l)
         sandbox_free(l->sandboxes);
         l->sandboxes = next;
     }
-    const int fds[] = {l->state_fd, l->layers_fd, l->sandboxes_fd,
-                       l->ids_fd,   l->init_exe,  l->null_fd};
+    const int fds[] = {l->state_fd, l->layers_fd, l->sandboxes_fd, l->ids_fd,
+                       l->init_exe, l->null_fd,   l->skeleton};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)

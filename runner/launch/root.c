@@ -103,10 +103,35 @@ static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const ch
 }
 
 /*
+ * The skeleton for one sandbox: a clone of the one for all, with its files given the sandbox's ids.
+ * It holds copies of files, and a thousand of them would be 200 MiB. Before Linux 6.15 nothing that
+ * is attached nowhere can be cloned, and before 6.3 a tmpfs not be id-mapped: then each start makes
+ * one.
+ */
+static int open_skeleton(struct launcher *l, int root, uid_t base, struct mount_attr *attr,
+                         struct err *err)
+{
+    const uint64_t stamp = host_skeleton_stamp(l->host, root);
+    int fd;
+
+    if (l->skeleton < 0 || l->skeleton_stamp != stamp) {
+        fd = host_skeleton_make(l->host, root, 0, err);
+        if (fd < 0)
+            return fd;
+        if (l->skeleton >= 0)
+            (void)close(l->skeleton);
+        l->skeleton = fd;
+        l->skeleton_stamp = stamp;
+    }
+    fd = clone_mount(l->skeleton, attr, NULL, "");
+    return fd >= 0 ? fd : host_skeleton_make(l->host, root, base, err);
+}
+
+/*
  * What is shown can be read by any user of the host, so it is nobody's in particular to show; but
  * as for a root directory somebody has to have asked.
  */
-static int gather_host(const struct launcher *l, const struct sandbox *box, int userns_fd,
+static int gather_host(struct launcher *l, const struct sandbox *box, int userns_fd,
                        struct root_sources *s, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
@@ -125,7 +150,8 @@ static int gather_host(const struct launcher *l, const struct sandbox *box, int 
     if (s->host.root < 0)
         return err_wrap(err, s->host.root, "root file system host");
     s->nosuid = true;
-    return host_skeleton_make(l->host, root, box->ids.base, &s->host, err);
+    s->host.skeleton = open_skeleton(l, root, box->ids.base, &attr, err);
+    return s->host.skeleton < 0 ? s->host.skeleton : 0;
 }
 
 static int gather_lowers(struct launcher *l, const struct creator *creator,

@@ -62,6 +62,8 @@ struct launcher {
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */
     const struct host_rootfs *host;      /* borrowed; NULL = none */
+    int skeleton;                        /* owned; for all sandboxes that show the host; FD_NONE */
+    uint64_t skeleton_stamp;             /* of what it was made from */
     char *state_dir;                     /* owned; the path, for reservations */
     struct creator_socket clients;       /* where those who ask connect */
     int init_exe;                        /* owned; sealed memfd of init */
