@@ -62,9 +62,7 @@ static int start_attached(struct client *c, const char *name, const char *target
     if (r < 0)
         json_decref(request.json);
     if (r == 0)
-        r = client_send(c, &request, &err);
-    if (r == 0)
-        r = client_head(c, &err);
+        r = attached_request(a, c, &request, &err);
     if (r < 0) {
         (void)cli_fail(&err);
         return client_exit_code(c) != 0 ? client_exit_code(c) : EXIT_RIND;
