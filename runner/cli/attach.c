@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -88,7 +89,12 @@ static int attach_stream(struct attach_args *args, struct client *c, const char 
     auto_attached struct attached *a = NULL;
     struct attached_end end = {.status = EXIT_RIND};
     struct err err = ERR_NONE;
-    int r = attached_new(&args->attached, &a, &err);
+    int r;
+
+    if (args->attached.tty && args->attached.input && !isatty(STDIN_FILENO))
+        return cli_failf("the command has a terminal, and standard input is none, whose end could "
+                         "not be told to it; use --no-stdin");
+    r = attached_new(&args->attached, &a, &err);
 
     if (r == 0)
         r = attached_request(a, c, &request, &err);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -55,6 +56,10 @@ static int start_attached(struct client *c, const char *name, const char *target
     uint16_t rows, cols;
     int r;
 
+    if (options.tty && options.input && !isatty(STDIN_FILENO))
+        return cli_failf(
+            "--attach: the sandbox has a terminal, and standard input is none; start it "
+            "without, and use rind attach --no-stdin");
     (void)keys_parse(DETACH_KEYS, &options.detach);
     r = attached_new(&options, &a, &err);
     terminal_size(&rows, &cols);

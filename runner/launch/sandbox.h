@@ -70,7 +70,11 @@ struct launcher {
     int null_fd;                         /* owned; /dev/null */
     int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
     struct sandbox *sandboxes;           /* owned */
-    pid_t removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
+    struct removal {
+        pid_t pid;
+        int pidfd; /* owned; -1: it is reaped at the next request */
+        char id[LAUNCH_ID_MAX + 1];
+    } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
 };
 

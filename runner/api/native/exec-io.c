@@ -44,6 +44,7 @@ struct exec_io {
     unsigned handles;
     bool tty, paused, exited, told, closing, input_ending;
     bool gathering;    /* a terminal's output, until `later` */
+    bool mid_line;     /* the last input did not end with a line's end */
     bool deaf;         /* of a terminal: what it says is dropped */
     size_t left[ENDS]; /* after the exit: bytes that are still to be delivered */
     struct buf input;  /* what the process has not taken yet */
@@ -238,12 +239,8 @@ static void input_done(struct exec_io *io)
     if (!io->input_ending)
         return;
     io->input_ending = false;
-    if (io->tty) {
-        static const char eof = TTY_EOF;
-
-        (void)!write(io->ends[0].fd, &eof, 1);
-        return;
-    }
+    if (io->tty)
+        return; /* its end of file is among the bytes */
     close_end(io, 0);
     exec_stdin_closed(io->exec);
 }
@@ -297,8 +294,9 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
 {
     ssize_t n = 0;
 
-    if (io->ends[0].fd < 0 || io->input_ending || io->exited)
+    if (io->ends[0].fd < 0 || io->input_ending || io->exited || len == 0)
         return true;
+    io->mid_line = ((const char *)data)[len - 1] != '\n' && ((const char *)data)[len - 1] != '\r';
     if (io->input.len == 0)
         n = write_some(io, data, len);
     if (n < 0) {
@@ -317,10 +315,22 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
     return false;
 }
 
+/* What a terminal's user types: it ends the line that is not ended yet, and then the input. It
+ * waits for room behind what was typed before, as that does. */
+static void type_end(struct exec_io *io)
+{
+    static const char eof[] = {TTY_EOF, TTY_EOF};
+
+    (void)exec_io_write(io, eof, io->mid_line ? 2 : 1);
+    io->mid_line = false;
+}
+
 void exec_io_end_input(struct exec_io *io)
 {
     if (io->ends[0].fd < 0 || io->input_ending)
         return;
+    if (io->tty)
+        type_end(io);
     io->input_ending = true;
     if (io->input.len == 0)
         input_done(io);
