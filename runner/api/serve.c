@@ -280,6 +280,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .publish = &s->settings.publish,
                                      .certificate = s->settings.certificate,
                                      .key = s->settings.key,
+                                     .terminals = s->settings.limits.terminals,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len};
     int base = FD_NONE, root = FD_NONE, state, r;

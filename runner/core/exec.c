@@ -183,6 +183,8 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
         (void)err_errno(err, -error, "user: look it up in the sandbox");
     } else if (msg->step == EXEC_STEP_CWD) {
         (void)err_errno(err, -error, "cwd: working directory");
+    } else if (msg->step == EXEC_STEP_STDIO && error == ENOSPC) {
+        (void)err_set(err, -error, "%s", exec_no_terminal);
     } else if (msg->step == EXEC_STEP_FORK && error == ENOMEM) {
         /* The kernel says the same of both. */
         (void)err_set(err, -error, "'%s': fork: there is no memory, or the sandbox is about to end",

@@ -30,6 +30,7 @@ struct err;
     X(egress_connections, unsigned, "maxEgressConnections",    1024,       1,       60000)                  \
     X(egress_queries,     unsigned, "maxEgressQueriesPerSecond", 200,      1,       100000)                 \
     X(exposures,          unsigned, "maxExposures",            64,         1,       1024)                   \
+    X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \

@@ -144,6 +144,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");
+    terminals_open(l, config->terminals);
     r = open_dirs(l, config, err);
     if (r == 0)
         r = read_avoid(l, err);
@@ -572,10 +573,18 @@ static int step_room(struct start *st, struct err *err)
     return r;
 }
 
+static int step_terminals(struct start *st, struct err *err)
+{
+    int r = terminals_take(st->l, st->s, err);
+
+    st->mounts.terminals = st->s->terminals;
+    return r;
+}
+
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,       step_creator, step_reopen,   step_ids,  step_dir,  step_cgroup,
-    step_net_choose, step_clone,   step_rlimits,  step_maps, step_oom,  step_execute,
-    step_root,       step_volumes, step_net_make, step_etc,  step_plan, step_go,
+    step_room,       step_terminals, step_creator, step_reopen, step_ids, step_dir,     step_cgroup,
+    step_net_choose, step_clone,     step_rlimits, step_maps,   step_oom, step_execute, step_root,
+    step_volumes,    step_net_make,  step_etc,     step_plan,   step_go,
 };
 
 static void start_close(struct start *st)

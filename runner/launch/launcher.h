@@ -39,6 +39,7 @@ struct launcher_config {
     const void *init_image;         /* the static program that becomes init */
     size_t init_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
+    uint32_t terminals; /* of all sandboxes; 0: there are other launchers, nobody counts for all */
 };
 
 struct launch_result {

@@ -42,6 +42,7 @@ struct sandbox {
     int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
                    */
     int32_t hosts_lease; /* the number of the same in init, which outlives us */
+    uint32_t terminals;  /* the maximum of its devpts */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -76,7 +77,24 @@ struct launcher {
         char id[LAUNCH_ID_MAX + 1];
     } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    uint32_t terminals;   /* of all sandboxes together */
+    bool terminals_alone; /* there are other launchers beside us */
 };
+
+/* terminals.c */
+enum {
+    TERMINALS_MAX = 128,      /* of a sandbox */
+    TERMINALS_SINGLES = 1024, /* kept so that as many sandboxes can have one each */
+    TERMINALS_PART = 32,      /* of the others, one in so many goes to each start */
+};
+/* How many a sandbox gets when so many are left for all; 0: there is none. Pure. */
+uint32_t terminals_share(uint32_t left);
+/* configured: of all sandboxes; 0: what the host leaves, for a launcher that is one of many. */
+void terminals_open(struct launcher *l, uint32_t configured);
+/* Gives s its share, for as long as it is in the launcher's list; -EAGAIN: there is none left. */
+int terminals_take(struct launcher *l, struct sandbox *s, struct err *err);
+/* What one has that runs already. */
+void terminals_find(struct sandbox *s);
 
 /* launcher.c: the table; and what else manage.c needs of it. */
 struct sandbox *sandbox_new(const char *id);
@@ -186,6 +204,7 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
 
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {
+    uint32_t terminals; /* the maximum of its devpts, at least 1: the kernel takes 0 for none */
     int count; /* descriptors that init gets for its operations */
     int root, dev;
     int volumes[LAUNCH_VOLUMES_MAX];
