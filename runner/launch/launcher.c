@@ -477,21 +477,18 @@ static int step_volumes(struct start *st, struct err *err)
     }
     for (size_t i = 0; i < st->q->volume_count; i++) {
         struct launch_volume v = st->q->volumes[i];
-        struct stat sb;
+        bool is_dir;
         int fd;
 
         if (st->q->user != NULL) {
             v.uid = uid;
             v.gid = gid;
         }
-        fd = volume_mount(st->l, st->s, &v, err);
-
+        fd = volume_mount(st->l, st->s, &v, &is_dir, err);
         if (fd < 0)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
-        if (fstat(fd, &sb) < 0)
-            return err_errno(err, -errno, "volume '%s'", st->q->volumes[i].source);
-        st->mounts.volume_is_dir[i] = S_ISDIR(sb.st_mode);
+        st->mounts.volume_is_dir[i] = is_dir;
     }
     return 0;
 }

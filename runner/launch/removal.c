@@ -82,7 +82,7 @@ void removal_reap(struct launcher *l)
         }
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
-        if (status != 0)
+        if (status != 0 && l->removals[i].id[0] != '\0')
             tell_failed(&l->removals[i], status);
     }
     l->removal_count = kept;
@@ -124,6 +124,21 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     _exit(0);
 }
 
+bool removal_has_room(struct launcher *l)
+{
+    removal_reap(l);
+    return l->removal_count < LAUNCH_REMOVALS_MAX;
+}
+
+void removal_keep(struct launcher *l, pid_t pid, const char *id)
+{
+    struct removal *r = &l->removals[l->removal_count++];
+
+    r->pid = pid;
+    r->pidfd = sys_pidfd_open(pid);
+    (void)snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
+}
+
 bool removal_start(struct launcher *l, struct sandbox *s)
 {
     unsigned left = SMALL_ENTRIES;
@@ -131,8 +146,7 @@ bool removal_start(struct launcher *l, struct sandbox *s)
 
     if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false; /* nobody else waits for us */
-    removal_reap(l);
-    if (l->removal_count == LAUNCH_REMOVALS_MAX || is_small(s->dir_fd, "upper", SMALL_DEPTH, &left))
+    if (!removal_has_room(l) || is_small(s->dir_fd, "upper", SMALL_DEPTH, &left))
         return false;
     if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
         return false;
@@ -141,8 +155,6 @@ bool removal_start(struct launcher *l, struct sandbox *s)
         child(l, s);
     if (pid < 0)
         return false;
-    l->removals[l->removal_count].pid = pid;
-    l->removals[l->removal_count].pidfd = sys_pidfd_open(pid);
-    (void)snprintf(l->removals[l->removal_count++].id, sizeof(l->removals[0].id), "%s", s->id);
+    removal_keep(l, pid, s->id);
     return true;
 }

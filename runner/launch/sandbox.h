@@ -15,6 +15,7 @@
 #include "proto/init-msg.h"
 
 struct err;
+struct stat;
 struct launcher;
 
 #define KEEP_FILE                                                                                  \
@@ -51,7 +52,7 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
 /* As many as one user may have sandboxes (maxSandboxesPerUser): whoever removes all of theirs at
  * once must not make the launcher remove the rest itself. */
-enum { LAUNCH_REMOVALS_MAX = 256 };
+enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
@@ -73,10 +74,15 @@ struct launcher {
     struct sandbox *sandboxes;           /* owned */
     struct removal {
         pid_t pid;
-        int pidfd; /* owned; -1: it is reaped at the next request */
-        char id[LAUNCH_ID_MAX + 1];
+        int pidfd;                   /* owned; -1: it is reaped at the next request */
+        char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody */
     } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    struct penalty {
+        uid_t uid;
+        int64_t until_ms;
+    } penalties[LAUNCH_PENALTIES_MAX]; /* whose file system has not answered */
+    size_t penalty_next;
     uint32_t terminals;   /* of all sandboxes together */
     bool terminals_alone; /* there are other launchers beside us */
 };
@@ -144,6 +150,17 @@ int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 bool removal_start(struct launcher *l, struct sandbox *s);
 /* Reaps those that have ended. */
 void removal_reap(struct launcher *l);
+/* Whether one more child can be kept; and keeps one, of whose failure the log tells if it has an
+ * id.
+ */
+bool removal_has_room(struct launcher *l);
+void removal_keep(struct launcher *l, pid_t pid, const char *id);
+
+/* source.c: opens (O_PATH) what a client names of the host, with the creator's rights, and says
+ * what it is: nothing of it needs to be asked again. -ETIMEDOUT: its file system does not answer.
+ */
+int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
+                struct stat *ret_st, struct err *err);
 
 /*
  * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,
@@ -168,7 +185,7 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
-                 struct err *err);
+                 bool *ret_is_dir, struct err *err);
 
 /*
  * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
@@ -205,7 +222,7 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {
     uint32_t terminals; /* the maximum of its devpts, at least 1: the kernel takes 0 for none */
-    int count; /* descriptors that init gets for its operations */
+    int count;          /* descriptors that init gets for its operations */
     int root, dev;
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
