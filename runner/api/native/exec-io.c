@@ -23,8 +23,9 @@ enum {
      * would wait for us meanwhile. */
     PACE_MS = 1,
     PACE_FULL = 4096, /* bytes at a time from which on nothing is gained */
-    PACE_OFF = 64,    /* so many times it is left alone then */
-    TTY_READS = 16,   /* at a time: it hands out 4 KiB at most, and others wait for the loop */
+    PACE_SMALL = 1024,
+    PACE_OFF = 64,  /* so many times it is left alone then, or until it says little again */
+    TTY_READS = 16, /* at a time: it hands out 4 KiB at most, and others wait for the loop */
 };
 
 struct end {
@@ -149,7 +150,7 @@ static void pace(struct exec_io *io, size_t len)
     if (len >= PACE_FULL)
         io->pace_off = PACE_OFF;
     else if (io->pace_off > 0)
-        io->pace_off--;
+        io->pace_off = len < PACE_SMALL ? io->pace_off / 4 : io->pace_off - 1;
     else if (close_upon && !io->exited)
         io->gathering = true;
     if (io->gathering)
