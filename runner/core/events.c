@@ -23,9 +23,9 @@ static uint64_t first_id(void)
 }
 
 const char *const event_types[] = {
-    "create",        "adopt",        "start", "restart", "exec",    "exec_exit",
-    "process_start", "process_exit", "pause", "resume",  "timeout", "inactive",
-    "oom",           "exit",         "stop",  "destroy", NULL,
+    "create",       "adopt",   "start",  "restart", "exec",     "exec_exit", "process_start",
+    "process_exit", "pause",   "resume", "timeout", "inactive", "oom",       "exit",
+    "stop",         "destroy", "update", "egress",  NULL,
 };
 
 bool event_type_known(const char *type)
