@@ -288,7 +288,9 @@ static int open_all(struct serve *s, struct err *err)
     const struct net_config net = {.pools4 = (const char *const *)s->settings.pools4,
                                    .pools6 = (const char *const *)s->settings.pools6,
                                    .dns = s->settings.dns,
-                                   .dns_count = s->settings.dns_count};
+                                   .dns_count = s->settings.dns_count,
+                                   .flows = s->settings.flows,
+                                   .flows_per_second = s->settings.flows_per_second};
 
     r = network_open(&s->network, &net, err);
     if (r == 0)

@@ -25,6 +25,7 @@ struct limits_text {
 };
 
 struct network_text {
+    int64_t flows, flows_per_second;
     char **pools4, **pools6, **dns;
 };
 
@@ -62,6 +63,8 @@ static const struct jfield network_fields[] = {
     {.name = "pool4", .decode = j_strings, .off = offsetof(struct network_text, pools4), .min = 1, .max = POOLS_MAX},
     {.name = "pool6", .decode = j_strings, .off = offsetof(struct network_text, pools6), .min = 1, .max = POOLS_MAX},
     {.name = "dns",   .decode = j_strings, .off = offsetof(struct network_text, dns),    .min = 0, .max = NET_DNS_MAX},
+    {.name = "maxFlows",          .decode = j_int64, .off = offsetof(struct network_text, flows),            .min = 1, .max = 1000000},
+    {.name = "maxFlowsPerSecond", .decode = j_int64, .off = offsetof(struct network_text, flows_per_second), .min = 1, .max = 1000000},
     {0},
 };
 
@@ -259,6 +262,10 @@ static void apply_network(struct settings *s, struct network_text *t)
 {
     replace_list(&s->pools4, &t->pools4);
     replace_list(&s->pools6, &t->pools6);
+    if (t->flows > 0)
+        s->flows = (uint32_t)t->flows;
+    if (t->flows_per_second > 0)
+        s->flows_per_second = (uint32_t)t->flows_per_second;
     if (t->dns == NULL)
         return;
     s->dns_count = 0;

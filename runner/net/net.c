@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -489,6 +490,46 @@ static void fill_holes(struct net *n)
         (void)put_hole(n, RTM_DELROUTE, 0, &holes.list[i]);
 }
 
+/* ---- bounds ---- */
+
+/* Of the whole host; 0: not known. A first start may be what makes the kernel have the table. */
+static uint32_t table_of_connections(void)
+{
+    auto_close int fd = open("/proc/sys/net/netfilter/nf_conntrack_max", O_RDONLY | O_CLOEXEC);
+    char text[16] = "";
+
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        return 0;
+    return (uint32_t)strtoul(text, NULL, 10);
+}
+
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+    return most == 0 || value < most ? value : most;
+}
+
+/*
+ * The kernel keeps a closed connection for two minutes, and those do not count as flows: so one
+ * sandbox has flows + per_second * CLOSED_S entries, and a burst, of which each part is at most
+ * 1/16, 1/8 and 1/16 of the table.
+ */
+static struct ruleset_bounds bounds_of(const struct net *n)
+{
+    enum { CLOSED_S = 120, BURST_S = 10, SHARE = 16 };
+    const uint32_t most = table_of_connections();
+    struct ruleset_bounds b = {
+        .flows = n->config.flows != 0 ? n->config.flows : NET_FLOWS,
+        .per_second =
+            n->config.flows_per_second != 0 ? n->config.flows_per_second : NET_FLOWS_PER_SECOND};
+
+    if (most != 0) {
+        b.flows = at_most(b.flows, most / SHARE + 1);
+        b.per_second = at_most(b.per_second, most / (SHARE / 2 * CLOSED_S) + 1);
+    }
+    b.burst = at_most(b.per_second * BURST_S, most / SHARE + 1);
+    return b;
+}
+
 /* ---- adding and removing ---- */
 
 /* A netlink socket inside. The process is there for two system calls. */
@@ -552,6 +593,7 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
 
 int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 {
+    struct ruleset_bounds bounds;
     auto_close int lock = FD_NONE;
     int r;
 
@@ -562,7 +604,8 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     if (lock < 0)
         return lock;
     /* The rules are there before there is anything that they could be late for. */
-    r = ruleset_add(n->nft, box, err);
+    bounds = bounds_of(n);
+    r = ruleset_add(n->nft, box, &bounds, err);
     if (r == 0)
         r = add(n, box, ns_fd, err);
     if (r < 0) {
@@ -643,10 +686,11 @@ int net_watch(struct net *n)
 
 static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
+    const struct ruleset_bounds bounds = bounds_of(n);
     int first = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int r = ruleset_add(n->nft, boxes[i], err);
+        int r = ruleset_add(n->nft, boxes[i], &bounds, err);
 
         if (r < 0 && first == 0)
             first = r; /* the others get theirs all the same */

@@ -17,10 +17,18 @@
 struct err;
 struct net;
 
+enum {
+    NET_FLOWS = 4096,
+    NET_FLOWS_PER_SECOND = 200,
+};
+
 struct net_config {
     const char *const *pools4, *const *pools6; /* NULL-terminated CIDRs, borrowed; NULL: defaults */
     const struct net_addr *dns;                /* borrowed; for sandboxes instead of the host's */
     size_t dns_count;
+    /* Connections that one sandbox may have begun at a time, and in a second; 0: NET_FLOWS,
+     * NET_FLOWS_PER_SECOND. Never more than a share of the host's table of connections. */
+    uint32_t flows, flows_per_second;
     int lock_dir; /* borrowed; a directory of the whole host's */
     /* Told what was changed of the host, in words; may be NULL. */
     void (*said)(const char *text);

@@ -1,5 +1,6 @@
 #include "net/nft.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -264,6 +265,41 @@ void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs
 
 /* ---- elements ---- */
 
+/* More than so many connections at a time; of these, the kernel forgets those that have ended. */
+static void put_count(struct nlreq *q, const struct nft_element *e)
+{
+    struct nlattr *expr = nl_nest(q, NFTA_SET_ELEM_EXPR), *data;
+
+    nl_put_string(q, NFTA_EXPR_NAME, "connlimit");
+    data = nl_nest(q, NFTA_EXPR_DATA);
+    nl_put_be32(q, NFTA_CONNLIMIT_COUNT, e->count_over);
+    nl_put_be32(q, NFTA_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+    nl_nest_end(q, data);
+    nl_nest_end(q, expr);
+}
+
+static void put_be64(struct nlreq *q, int attr, uint32_t value)
+{
+    const uint32_t be[2] = {0, htonl(value)};
+
+    nl_put(q, attr, be, sizeof(be));
+}
+
+static void put_rate(struct nlreq *q, const struct nft_element *e)
+{
+    struct nlattr *expr = nl_nest(q, NFTA_SET_ELEM_EXPR), *data;
+
+    nl_put_string(q, NFTA_EXPR_NAME, "limit");
+    data = nl_nest(q, NFTA_EXPR_DATA);
+    put_be64(q, NFTA_LIMIT_RATE, e->rate_over);
+    put_be64(q, NFTA_LIMIT_UNIT, 1); /* seconds */
+    nl_put_be32(q, NFTA_LIMIT_BURST, e->burst);
+    nl_put_be32(q, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
+    nl_put_be32(q, NFTA_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+    nl_nest_end(q, data);
+    nl_nest_end(q, expr);
+}
+
 static void put_element(struct nlreq *q, const struct nft_element *e)
 {
     struct nlattr *element = nl_nest(q, NFTA_LIST_ELEM);
@@ -273,6 +309,10 @@ static void put_element(struct nlreq *q, const struct nft_element *e)
         nl_put_be32(q, NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_INTERVAL_END);
     if (e->jump != NULL)
         put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
+    if (e->count_over > 0)
+        put_count(q, e);
+    else if (e->rate_over > 0)
+        put_rate(q, e);
     nl_nest_end(q, element);
 }
 

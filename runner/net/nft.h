@@ -66,6 +66,10 @@ struct nft_element {
     uint32_t key_len;
     bool end;         /* of an interval */
     const char *jump; /* of a verdict map: the chain */
+    /* What the element itself counts (of a set with NFT_SET_EVAL); 0: nothing. A rule that finds it
+     * goes on where there are more connections than count_over, or more than rate_over a second,
+     * after burst. */
+    uint32_t count_over, rate_over, burst;
 };
 
 /* Everything between begin and commit is one transaction on this table. genid: only if the ruleset

@@ -6,6 +6,8 @@
  *   input        -10  from a sandbox: named ports of its gateway address; nothing else of the host
  *   forward      -10  to a sandbox: replies, and members of the same named network
  *                     from a sandbox: its lists, then the internet when it has it
+ *   bound-*       -9  of what a sandbox was let begin: no more than its share of the host's table of
+ *                     connections; what is refused here has no entry in it either
  *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
  *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
  *
@@ -50,6 +52,9 @@ static const struct nft_set sets[] = {
     {SET_GUARDED,  TYPE_IFNAME, 16, 0, true},
     {"private4",   TYPE_IPV4, 4, NFT_SET_INTERVAL, false},
     {"private6",   TYPE_IPV6, 16, NFT_SET_INTERVAL, false},
+}, bound_sets[] = {
+    {SET_FLOWS,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
+    {SET_RATES,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
 };
 
 static const struct nft_chain chains[] = {
@@ -60,6 +65,9 @@ static const struct nft_chain chains[] = {
     {"forward",     "filter", NF_INET_FORWARD,      NF_IP_PRI_FILTER - 10},
     {"output",      "filter", NF_INET_LOCAL_OUT,    NF_IP_PRI_FILTER - 10},
     {"postrouting", "nat",    NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC},
+}, bound_chains[] = {
+    {"bound-input",   "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER - 9},
+    {"bound-forward", "filter", NF_INET_FORWARD,  NF_IP_PRI_FILTER - 9},
 };
 
 #define META(what, to)        {.kind = X_META, .key = (what), .reg = (to)}
@@ -140,6 +148,12 @@ static const struct rule {
 
     {"postrouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
     {"postrouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
+}, bound_rules[] = {
+    /* The rate first: what it refuses is not counted. */
+    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_REFUSE)}},
+    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_REFUSE)}},
+    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_REFUSE)}},
+    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_REFUSE)}},
 };
 
 /* Everything that is not the internet (IANA's special-purpose registries): first address, and the
@@ -196,6 +210,16 @@ static void add_ranges(struct nft *n, const char *set, const struct range *range
     nft_add_elements(n, set, e, used);
 }
 
+void ruleset_bounds_part(struct nft *n)
+{
+    for (size_t i = 0; i < COUNT(bound_sets); i++)
+        nft_add_set(n, &bound_sets[i], (uint32_t)(COUNT(sets) + i) + 1);
+    for (size_t i = 0; i < COUNT(bound_chains); i++)
+        nft_add_chain(n, &bound_chains[i]);
+    for (size_t i = 0; i < COUNT(bound_rules); i++)
+        nft_add_rule(n, bound_rules[i].chain, bound_rules[i].exprs);
+}
+
 void ruleset_table(struct nft *n)
 {
     nft_add_table(n);
@@ -207,4 +231,5 @@ void ruleset_table(struct nft *n)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
         nft_add_rule(n, rules[i].chain, rules[i].exprs);
+    ruleset_bounds_part(n);
 }

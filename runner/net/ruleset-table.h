@@ -17,6 +17,8 @@
 #define SET_DNS6     "dns6"
 #define SET_GROUPS   "groups"
 #define SET_GUARDED  "guarded"
+#define SET_FLOWS    "flows"
+#define SET_RATES    "rates"
 #define CHAIN_REFUSE "refuse"
 
 /* An interface's name, as nft(8) numbers types of keys. */
@@ -24,6 +26,8 @@ enum { SET_TYPE_IFNAME = 41 };
 
 /* Table, sets, chains, rules and the fixed elements into a transaction. */
 void ruleset_table(struct nft *n);
+/* What of that bounds connections: for a table that was made before there were bounds. */
+void ruleset_bounds_part(struct nft *n);
 
 /* The parts of a rule that are needed elsewhere. */
 #define R(n) ((uint32_t)NFT_REG32_00 + (n))

@@ -122,11 +122,27 @@ static void put_group(struct entries *all, const struct net_box *p)
     key_link(put(all, all->group), p);
 }
 
-static void collect(struct entries *all, const struct net_box *p)
+static void put_bounds(struct entries *all, const struct net_box *p,
+                       const struct ruleset_bounds *bounds)
+{
+    struct nft_element *e = put(all, SET_FLOWS);
+
+    key_link(e, p);
+    e->count_over = bounds->flows;
+    e = put(all, SET_RATES);
+    key_link(e, p);
+    e->rate_over = bounds->per_second;
+    e->burst = bounds->burst;
+}
+
+/* bounds are of no matter for taking away: keys alone say what goes. */
+static void collect(struct entries *all, const struct net_box *p,
+                    const struct ruleset_bounds *bounds)
 {
     all->count = 0;
     all->chain[0] = all->group[0] = '\0';
     put_place(all, p);
+    put_bounds(all, p, bounds);
     if (p->internet)
         key_link(put(all, SET_INTERNET), p);
     for (size_t i = 0; p->internet && i < p->dns_count && i < NET_DNS_MAX; i++)
@@ -271,17 +287,30 @@ static int try_add(int sock, const struct entries *all, const struct net_access 
     return nft_commit(&n, sock, err);
 }
 
-int ruleset_add(int sock, const struct net_box *box, struct err *err)
+/* The table of a rind that knew no bounds gets them. */
+static void add_bounds(int sock)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    ruleset_bounds_part(&n);
+    (void)nft_commit(&n, sock, NULL); /* as a rule there is no table, or they are there */
+}
+
+int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
+                struct err *err)
 {
     enum missing missing = MISSING_NOTHING;
     struct entries all;
     int r = -EAGAIN;
 
-    collect(&all, box);
+    collect(&all, box, bounds);
     for (int i = 0; i < TRIES; i++) {
         r = try_add(sock, &all, &box->access, missing, err);
         if (r == -EINTR || r == -EAGAIN)
             continue;
+        if (r == -ENOENT && missing == MISSING_NOTHING)
+            add_bounds(sock);
         if (r == -ENOENT && missing + 1 < MISSING_MAX)
             missing++;
         else if ((r == -EEXIST || r == -EBUSY) && missing != MISSING_NOTHING)
@@ -301,6 +330,7 @@ static void delete_one(struct nft *n, const struct entry *e)
     struct nft_element key = e->e;
 
     key.jump = NULL;
+    key.count_over = key.rate_over = 0;
     nft_delete_element(n, e->set, &key);
 }
 
@@ -351,10 +381,11 @@ static void remove_group(int sock, const char *name)
 
 int ruleset_remove(int sock, const struct net_box *box, struct err *err)
 {
+    const struct ruleset_bounds any = {.flows = 0};
     struct entries all;
     int r;
 
-    collect(&all, box);
+    collect(&all, box, &any);
     r = remove_all(sock, &all, NULL);
     if (r < 0)
         r = remove_each(sock, &all, err);

@@ -22,8 +22,15 @@ struct err;
 #define NET_TABLE       "rind"
 #define NET_LINK_PREFIX "rind-"
 
+/* Connections that one sandbox may have begun: at a time (closed ones do not count), and in a second
+ * (after a first burst). None is 0. */
+struct ruleset_bounds {
+    uint32_t flows, per_second, burst;
+};
+
 /* Makes the table when it is missing, and lets the sandbox do what it may: all or nothing. */
-int ruleset_add(int sock, const struct net_box *box, struct err *err);
+int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
+                struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
 /* Takes the table away when no sandbox is left in it. 1: it is gone, or was not there; 0: it is in

@@ -11,7 +11,7 @@
 
 #include "payload.h"
 
-enum { WAIT_MS = 700, TEXT_MAX = 128 };
+enum { WAIT_MS = 700, TEXT_MAX = 128, FLOOD_MAX = 900 };
 
 union any {
     struct sockaddr sa;
@@ -157,6 +157,36 @@ static int cmd_echo(int argc, char **argv)
     }
 }
 
+/* A datagram from each of COUNT sockets to ADDRESS PORT; how many were answered. */
+static int cmd_flood(int argc, char **argv)
+{
+    int count = argc == 4 ? atoi(argv[3]) : 0, fds[FLOOD_MAX], answered = 0, waited = 0;
+    union any a;
+    socklen_t size;
+    char text[TEXT_MAX];
+
+    if (count < 1 || count > FLOOD_MAX)
+        return 2;
+    size = address(&a, argv[1], atoi(argv[2]));
+    for (int i = 0; i < count; i++) {
+        fds[i] = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fds[i] < 0 || connect(fds[i], &a.sa, size) < 0)
+            return complain("flood");
+        (void)send(fds[i], "x", 1, 0);
+    }
+    for (int i = 0; i < count; i++) {
+        /* The kernel says of few datagrams that they were refused: one wait is for all of them. */
+        if (!waited && readable(fds[i], POLLIN) == 0)
+            waited = 1;
+        answered += recv(fds[i], text, sizeof(text), 0) >= 0;
+    }
+    js_open(NULL, '{');
+    js_int("answered", answered);
+    js_close('}');
+    putchar('\n');
+    return 0;
+}
+
 /* Connects to ADDRESS PORT without a pause, from its first instruction on, until stdin ends. */
 static int cmd_hammer(int argc, char **argv)
 {
@@ -188,5 +218,6 @@ const struct cmd net_cmds[] = {
     {"serve", cmd_serve, "ADDRESS PORT TEXT"},
     {"echo-server", cmd_echo, "ADDRESS PORT"},
     {"hammer", cmd_hammer, "ADDRESS PORT MS"},
+    {"flood", cmd_flood, "ADDRESS PORT COUNT"},
     {0},
 };
