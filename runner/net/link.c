@@ -20,6 +20,7 @@ enum {
     FLAGS_UP = IFF_UP | IFF_NOARP,
     FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST, /* there is nobody to be told */
     GEN_MODE_NONE = 1,                                  /* IN6_ADDR_GEN_MODE_NONE */
+    LOUD_MAX = 256,                                     /* links taken down at a time */
 };
 
 /* Locally administered; the slot makes it one of its kind for who reads a capture. */
@@ -235,6 +236,63 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
         return err_wrap(err, r, "set up " NET_INSIDE " in the sandbox");
     *ret_index = index;
     return 0;
+}
+
+/* ---- silence ---- */
+
+struct loud {
+    int index[LOUD_MAX];
+    unsigned count;
+};
+
+static int on_loud(const struct nlmsghdr *h, void *data)
+{
+    struct loud *all = data;
+    const struct nlattr *name;
+    struct ifinfomsg link;
+
+    if (!nlmsg_valid_hdr(h, sizeof(link)))
+        return -EBADMSG;
+    (void)memcpy(&link, nlmsg_data(h), sizeof(link));
+    name = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(link), IFLA_IFNAME);
+    if ((link.ifi_flags & IFF_UP) != 0 && name != NULL &&
+        nla_len(name) >= (int)sizeof(NET_LINK_PREFIX) &&
+        memcmp(nla_data(name), NET_LINK_PREFIX, sizeof(NET_LINK_PREFIX) - 1) == 0 &&
+        all->count < LOUD_MAX)
+        all->index[all->count++] = link.ifi_index;
+    return 0;
+}
+
+static int take_down(int sock, int index)
+{
+    const struct ifinfomsg down = {
+        .ifi_family = AF_UNSPEC, .ifi_index = index, .ifi_change = IFF_UP};
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_SETLINK, NLM_F_ACK, &down, sizeof(down));
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, NULL);
+    return r == -ENODEV ? 0 : r; /* the kernel was faster */
+}
+
+int link_silence_all(int sock, struct err *err)
+{
+    const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
+    struct loud all;
+    int r;
+
+    do {
+        auto_nlreq struct nlreq q;
+
+        all.count = 0;
+        nlreq_init(&q);
+        nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
+        r = nlreq_send(&q, sock, on_loud, &all, NULL, err);
+        for (unsigned i = 0; r == 0 && i < all.count; i++)
+            r = take_down(sock, all.index[i]);
+    } while (r == 0 && all.count == LOUD_MAX);
+    return r;
 }
 
 int link_delete(int sock, const char *name, struct err *err)

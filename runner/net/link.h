@@ -31,5 +31,9 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
  * 0 also when there is none. */
 int link_delete(int sock, const char *name, struct err *err);
 
+/* Takes every link of ours down, for when no sandbox is left: the kernel takes their net namespaces
+ * away in its own time, and until then something may still come out of them. */
+int link_silence_all(int sock, struct err *err);
+
 /* The index of an interface; -ENODEV. */
 int link_index(int sock, const char *name, int *ret, struct err *err);

@@ -582,6 +582,12 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
         return r;
     if (n->alive > 0)
         return 0;
+    /* Under the lock, so nobody comes in between. Rules outlive what they are about. */
+    r = ruleset_used(n->nft, err);
+    if (r == 0)
+        r = link_silence_all(n->route, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
     (void)ruleset_each_guard(n->nft, on_guard, &g, NULL);
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == 1) {

@@ -402,6 +402,14 @@ static int one_is_enough(const uint8_t *key, size_t len, void *data)
     return -EEXIST;
 }
 
+int ruleset_used(int sock, struct err *err)
+{
+    bool used = false;
+    int r = nft_each_element(sock, NET_TABLE, SET_BOXES4, one_is_enough, &used, err);
+
+    return used ? 1 : r == -ENOENT ? 0 : r;
+}
+
 int ruleset_remove_empty(int sock, struct err *err)
 {
     int r = -EAGAIN;
@@ -409,25 +417,22 @@ int ruleset_remove_empty(int sock, struct err *err)
     /* Only if nobody has changed anything since we looked. */
     for (int i = 0; i < TRIES && (r == -ERESTART || r == -EAGAIN || r == -EINTR); i++) {
         auto_nft struct nft n = {.table = NULL};
-        bool used = false;
         uint32_t genid = 0;
 
         nlreq_init(&n.req);
         r = nft_generation(sock, &genid, err);
         if (r < 0)
             return r;
-        r = nft_each_element(sock, NET_TABLE, SET_BOXES4, one_is_enough, &used, err);
-        if (used)
+        r = ruleset_used(sock, err);
+        if (r > 0)
             return 0;
-        if (r == -ENOENT)
-            return 1;
         if (r < 0)
             continue;
         nft_begin(&n, NET_TABLE, genid);
         nft_delete_table(&n);
         r = nft_commit(&n, sock, err);
     }
-    return r < 0 ? r : 1;
+    return r < 0 && r != -ENOENT ? r : 1;
 }
 
 /* ---- guards ---- */

@@ -33,6 +33,8 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
                 struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
+/* Whether a sandbox is in the table: 1, 0, or a negative errno. */
+int ruleset_used(int sock, struct err *err);
 /* Takes the table away when no sandbox is left in it. 1: it is gone, or was not there; 0: it is in
  * use. */
 int ruleset_remove_empty(int sock, struct err *err);

@@ -185,14 +185,15 @@ class Sniffer:
         self.sock.close()
 
 
-def send_raw(pid, source, dest):
-    """A UDP packet to port 9 with a forged source, from the interface of a process's namespace: what only the host's root can."""
+def send_raw(where, source, dest):
+    """A UDP packet to port 9 with a forged source, from the interface of a process's namespace, or of one that is open here: what
+    only the host's root can."""
     header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 29, 1, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(dest))
     total = sum(struct.unpack("!10H", header))
     total = (total & 0xffff) + (total >> 16)
     total = ~((total & 0xffff) + (total >> 16)) & 0xffff
     packet = header[:10] + struct.pack("!H", total) + header[12:] + struct.pack("!HHHH", 9, 9, 9, 0) + b"x"
-    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    fd = os.open(where if isinstance(where, str) else f"/proc/{where}/ns/net", os.O_RDONLY)
 
     def run():
         _call(_libc.setns, fd, CLONE_NEWNET)
