@@ -80,6 +80,11 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
 
 /* ---- how its server is reached ---- */
 
+static void id_of(const char *key, char id[SANDBOX_ID_LEN + 1])
+{
+    (void)snprintf(id, SANDBOX_ID_LEN + 1, "%s", key); /* which ends where the slash is */
+}
+
 struct connecting {
     struct proxy_conn *conn;
     struct port_connect *port;
@@ -104,7 +109,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     struct sandbox *s;
     int r;
 
-    (void)snprintf(id, sizeof(id), "%s", key); /* which ends where the slash is */
+    id_of(key, id);
     s = sandbox_by_id(g->sup, id);
     if (s == NULL)
         return err_set(err, -EBUSY, "the sandbox is gone");
@@ -129,6 +134,36 @@ static void cancel(void *handle)
     free(c);
 }
 
+static int enter(void *data, const char *key, struct err *err)
+{
+    struct gateway *g = data;
+    char id[SANDBOX_ID_LEN + 1];
+    struct sandbox *s;
+
+    id_of(key, id);
+    s = sandbox_by_id(g->sup, id);
+    return s != NULL ? port_enter(s, err) : err_set(err, -EBUSY, "the sandbox is gone");
+}
+
+static void leave(void *data, const char *key)
+{
+    struct gateway *g = data;
+    char id[SANDBOX_ID_LEN + 1];
+
+    id_of(key, id);
+    port_leave(g->sup, id);
+}
+
+/* Of a relay: groups are sandboxes. */
+static void left(void *data, uint64_t group)
+{
+    struct gateway *g = data;
+    char id[SANDBOX_ID_LEN + 1];
+
+    (void)snprintf(id, sizeof(id), "%016" PRIx64, group);
+    port_leave(g->sup, id);
+}
+
 /* A hostile client can be refused as often as it likes: the log is not its to fill. */
 static void refused(void *data, const char *peer, int status, const char *why)
 {
@@ -146,7 +181,13 @@ static void refused(void *data, const char *peer, int status, const char *why)
 }
 
 static const struct proxy_ops ops = {
-    .route = route, .connect = start_connect, .cancel = cancel, .refused = refused};
+    .route = route,
+    .enter = enter,
+    .leave = leave,
+    .connect = start_connect,
+    .cancel = cancel,
+    .refused = refused,
+};
 
 /* ---- clients ---- */
 
@@ -249,7 +290,8 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
                 struct err *err)
 {
     struct gateway *g = calloc(1, sizeof(*g));
-    struct relay_config relays = {.max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS};
+    struct relay_config relays = {
+        .max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS, .left = left, .data = g};
     int r;
 
     if (g == NULL)

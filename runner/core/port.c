@@ -1,5 +1,6 @@
 #include "core/port.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "core/launcher-client.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -208,6 +210,37 @@ static int ask(struct port_connect *c, struct err *err)
         r = launcher_client_send(c->sandbox->sup->launcher, &b, on_answer, c, err);
     c->asking = r == 0;
     return r;
+}
+
+int port_enter(struct sandbox *s, struct err *err)
+{
+    const unsigned most = s->sup->limits.port_connections;
+
+    if (s->port_links < most) {
+        s->port_links++;
+        return 0;
+    }
+    if (!s->port_full)
+        log_warn("sandbox",
+                 "id=%s limit maxPortConnections: %u connections to its ports are open; more are "
+                 "refused",
+                 s->id, s->port_links);
+    s->port_full = true;
+    return err_set(err, -EAGAIN,
+                   "limit maxPortConnections: %u connections to ports of sandbox %s are open",
+                   s->port_links, sandbox_name(s));
+}
+
+void port_leave(struct supervisor *sup, const char *id)
+{
+    struct sandbox *s = sandbox_by_id(sup, id);
+
+    if (s == NULL)
+        return;
+    assert(s->port_links > 0);
+    s->port_links--;
+    if (s->port_links <= sup->limits.port_connections / 2)
+        s->port_full = false;
 }
 
 static void on_deadline(uv_timer_t *h)

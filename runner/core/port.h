@@ -11,6 +11,7 @@
 struct err;
 struct port_connect;
 struct sandbox;
+struct supervisor;
 
 enum { PORT_CONNECT_MS = 5000 /* a listener whose queue is full does not answer at all */ };
 
@@ -23,5 +24,13 @@ typedef void (*port_cb)(void *data, int r, int fd, const struct err *err);
 
 int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
                  struct port_connect **ret, struct err *err);
+/*
+ * Counts one connection of a client's to the ports of a sandbox, whichever way it comes: before
+ * port_connect, and until it is closed. -EAGAIN: limit maxPortConnections. The sandbox may be gone
+ * by the time of port_leave.
+ */
+int port_enter(struct sandbox *s, struct err *err);
+void port_leave(struct supervisor *sup, const char *id);
+
 /* The callback does not come any more. NULL is fine. */
 void port_connect_cancel(struct port_connect *c);

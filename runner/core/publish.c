@@ -54,7 +54,8 @@ struct joining {
     struct published_ports *all;
     struct joining *next, **link;
     struct port_connect *port;
-    int fd; /* owned: the client */
+    int fd;       /* owned: the client */
+    bool entered; /* counts against maxPortConnections */
 };
 
 static uint64_t group_of(const struct sandbox *s)
@@ -78,6 +79,8 @@ static void joining_free(struct joining *j)
         j->next->link = j->link;
     if (j->fd >= 0)
         drop_client(j->fd);
+    if (j->entered)
+        port_leave(j->all->s->sup, j->all->s->id);
     free(j);
 }
 
@@ -85,15 +88,19 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 {
     struct joining *j = data;
     struct sandbox *s = j->all->s;
+    struct relay *relay;
 
     (void)err;
     if (r == 0) {
-        r = relay_start(gateway_hub(s->sup->gateway), j->fd, fd, group_of(s), NULL, NULL, NULL,
+        r = relay_start(gateway_hub(s->sup->gateway), j->fd, fd, group_of(s), NULL, NULL, &relay,
                         NULL);
-        if (r < 0)
+        if (r < 0) {
             (void)close(fd);
-        else
+        } else {
             j->fd = FD_NONE;
+            j->entered = false; /* the relay's now */
+            relay_counted(relay);
+        }
     }
     joining_free(j);
 }
@@ -117,7 +124,8 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         j->next->link = &j->next;
     p->all->joining = j;
     sandbox_touch(p->all->s);
-    if (port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &err) < 0)
+    j->entered = port_enter(p->all->s, &err) == 0;
+    if (!j->entered || port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &err) < 0)
         joining_free(j);
 }
 

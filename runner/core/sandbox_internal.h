@@ -61,6 +61,8 @@ struct sandbox {
     struct exposure *exposures;        /* owned, by port (exposure.c) */
     struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
+    unsigned port_links;               /* connections to its ports (port.c) */
+    bool port_full;                    /* more were refused, and that was logged */
 
     unsigned file_ops;          /* that run (files.c) */
     struct file_op *file_queue; /* that wait for their turn; each holds a reference */

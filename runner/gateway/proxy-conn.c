@@ -229,13 +229,35 @@ static int connect_status(int code)
     }
 }
 
+static int enter(struct proxy_conn *c, struct err *err)
+{
+    const struct proxy_ops *ops = c->proxy->ops;
+    int r = c->entered || ops->enter == NULL ? 0 : ops->enter(c->proxy->data, c->key, err);
+
+    c->entered = r == 0 && ops->enter != NULL;
+    return r;
+}
+
+static void leave(struct proxy_conn *c)
+{
+    if (c->entered)
+        c->proxy->ops->leave(c->proxy->data, c->key);
+    c->entered = false;
+}
+
 static void connect_server(struct proxy_conn *c, bool fresh)
 {
     struct err err = ERR_NONE;
-    int fd = fresh ? FD_NONE : pool_get(c->proxy, c->key), r;
+    int fd = FD_NONE, r = enter(c, &err);
 
-    c->reused = fd >= 0;
     c->phase = PHASE_CONNECT;
+    if (r < 0) {
+        refuse(c, connect_status(r), r, err.msg);
+        return;
+    }
+    if (!fresh)
+        fd = pool_get(c->proxy, c->key);
+    c->reused = fd >= 0;
     if (c->reused) {
         r = use_server(c, fd);
         if (r < 0 && c->server.fd < 0)
@@ -467,6 +489,7 @@ static bool move_reply(struct proxy_conn *c)
 
 static void next_request(struct proxy_conn *c)
 {
+    leave(c);
     message_done(&c->req);
     reader_done(&c->request);
     reader_init(&c->request, false, on_request_data, c);
@@ -538,6 +561,7 @@ static bool pump(struct endpoint *from, struct endpoint *to)
 static bool hand_over(struct proxy_conn *c)
 {
     const struct endpoint *a = &c->client, *b = &c->server;
+    struct relay *relay;
     int fds[2];
 
     if (a->ssl != NULL || a->in.len > 0 || b->in.len > 0 || endpoint_queued(a) > 0 ||
@@ -545,10 +569,13 @@ static bool hand_over(struct proxy_conn *c)
         return false;
     fds[0] = endpoint_take_fd(&c->client);
     fds[1] = endpoint_take_fd(&c->server);
-    if (relay_start(c->proxy->hub, fds[0], fds[1], strtoull(c->key, NULL, 16), NULL, NULL, NULL,
+    if (relay_start(c->proxy->hub, fds[0], fds[1], strtoull(c->key, NULL, 16), NULL, NULL, &relay,
                     NULL) < 0) {
         (void)close(fds[0]);
         (void)close(fds[1]);
+    } else if (c->entered) {
+        c->entered = false; /* the relay's now */
+        relay_counted(relay);
     }
     c->phase = PHASE_OVER;
     return true;
@@ -694,6 +721,7 @@ void conn_destroy(struct proxy_conn *c)
     const uint64_t bytes[2] = {c->client.received, c->client.sent};
 
     drop_server(c, true);
+    leave(c);
     endpoint_close(&c->client, c->reset);
     if (p->ops->closed != NULL)
         p->ops->closed(p->data, c->context, bytes);

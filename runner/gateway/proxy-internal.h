@@ -48,7 +48,8 @@ struct proxy_conn {
     enum msg_framing out_framing; /* of the reply's body towards the client */
     char key[PROXY_KEY_MAX], peer[PROXY_PEER_MAX];
 
-    bool once; /* one request only, for this key */
+    bool once;    /* one request only, for this key */
+    bool entered; /* ops->enter */
     bool trusted;
     bool keep;        /* another request may follow */
     bool reused;      /* the server's connection has served others */

@@ -60,6 +60,11 @@ struct proxy_ops {
      */
     int (*route)(void *data, struct proxy_conn *c, const struct message *req,
                  char key[PROXY_KEY_MAX], struct buf *body);
+    /* A client's connection is for key now: 0, or -EAGAIN and err (it is answered 503). It is until
+     * leave, or until the relay that it becomes has ended, which the hub's `left` tells. Both may
+     * be NULL. */
+    int (*enter)(void *data, const char *key, struct err *err);
+    void (*leave)(void *data, const char *key);
     /* Begins to connect to what key names. proxy_connected follows once, not from within; negative
      * errno: it does not. */
     int (*connect)(void *data, const char *key, struct proxy_conn *c, void **ret_handle,

@@ -62,6 +62,7 @@ struct relay {
     struct side sides[2];
     struct deadline idle;
     uint64_t group;
+    bool counted;
     relay_fn *on_end;
     void *data;
 };
@@ -164,6 +165,8 @@ static void end(struct relay *r, enum relay_end how)
     if (r->next != NULL)
         r->next->link = r->link;
     r->hub->count--;
+    if (r->counted)
+        r->hub->config.left(r->hub->config.data, r->group);
     free(r);
     if (on_end != NULL)
         on_end(data, &result);
@@ -451,6 +454,12 @@ void relay_hub_close(struct relay_hub *hub)
         pipe_free(p);
     }
     free(hub);
+}
+
+void relay_counted(struct relay *r)
+{
+    assert(r->hub->config.left != NULL);
+    r->counted = true;
 }
 
 void relay_end_group(struct relay_hub *hub, uint64_t group)

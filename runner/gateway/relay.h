@@ -34,6 +34,9 @@ enum {
 
 struct relay_config {
     unsigned max, pipes, idle_ms;
+    /* Told of the end of each pair that relay_counted was called for, before its on_end. */
+    void (*left)(void *data, uint64_t group);
+    void *data;
 };
 
 enum relay_end {
@@ -64,6 +67,8 @@ unsigned relay_pipes(const struct relay_hub *hub);
  * for relay_end_group. on_end may be NULL. *ret (may be NULL) is valid until on_end. */
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err);
+/* Somebody counts it, until config.left. Soon after relay_start, before the loop has run. */
+void relay_counted(struct relay *r);
 /* Resets all pairs of a group. */
 void relay_end_group(struct relay_hub *hub, uint64_t group);
 /* Resets both, now; on_end is called. */

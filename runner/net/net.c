@@ -517,10 +517,10 @@ static struct ruleset_bounds bounds_of(const struct net *n)
 {
     enum { CLOSED_S = 120, BURST_S = 10, SHARE = 16 };
     const uint32_t most = table_of_connections();
-    struct ruleset_bounds b = {
-        .flows = n->config.flows != 0 ? n->config.flows : NET_FLOWS,
-        .per_second =
-            n->config.flows_per_second != 0 ? n->config.flows_per_second : NET_FLOWS_PER_SECOND};
+    struct ruleset_bounds b = {.flows = n->config.flows != 0 ? n->config.flows : NET_FLOWS,
+                               .per_second = n->config.flows_per_second != 0
+                                                 ? n->config.flows_per_second
+                                                 : NET_FLOWS_PER_SECOND};
 
     if (most != 0) {
         b.flows = at_most(b.flows, most / SHARE + 1);

@@ -22,8 +22,8 @@ struct err;
 #define NET_TABLE       "rind"
 #define NET_LINK_PREFIX "rind-"
 
-/* Connections that one sandbox may have begun: at a time (closed ones do not count), and in a second
- * (after a first burst). None is 0. */
+/* Connections that one sandbox may have begun: at a time (closed ones do not count), and in a
+ * second (after a first burst). None is 0. */
 struct ruleset_bounds {
     uint32_t flows, per_second, burst;
 };

@@ -214,10 +214,7 @@ static int cmd_hammer(int argc, char **argv)
 }
 
 const struct cmd net_cmds[] = {
-    {"reach", cmd_reach, "tcp|udp:ADDRESS:PORT…"},
-    {"serve", cmd_serve, "ADDRESS PORT TEXT"},
-    {"echo-server", cmd_echo, "ADDRESS PORT"},
-    {"hammer", cmd_hammer, "ADDRESS PORT MS"},
-    {"flood", cmd_flood, "ADDRESS PORT COUNT"},
-    {0},
+    {"reach", cmd_reach, "tcp|udp:ADDRESS:PORT…"}, {"serve", cmd_serve, "ADDRESS PORT TEXT"},
+    {"echo-server", cmd_echo, "ADDRESS PORT"},     {"hammer", cmd_hammer, "ADDRESS PORT MS"},
+    {"flood", cmd_flood, "ADDRESS PORT COUNT"},    {0},
 };

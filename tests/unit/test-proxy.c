@@ -30,6 +30,7 @@ struct lab {
     int refuse; /* errno of the next connects */
     bool hold;  /* connects are not answered */
     int cancelled;
+    int inside, room; /* connections that are for somebody; room 0: any number */
     uv_timer_t answer;
     struct proxy_conn *waiting;
 };
@@ -121,11 +122,47 @@ static void refused(void *data, const char *peer, int status, const char *why)
     ((struct lab *)data)->refusals++;
 }
 
+static int enter(void *data, const char *key, struct err *err)
+{
+    struct lab *lab = data;
+
+    assert(strcmp(key, "") != 0);
+    if (lab->room != 0 && lab->inside >= lab->room)
+        return err_set(err, -EAGAIN, "limit maxPortConnections: the test's");
+    lab->inside++;
+    return 0;
+}
+
+static void leave(void *data, const char *key)
+{
+    struct lab *lab = data;
+
+    assert(lab->inside > 0 && strcmp(key, "") != 0);
+    lab->inside--;
+}
+
+static void left(void *data, uint64_t group)
+{
+    assert(group == 0xa);
+    leave(data, "a/80");
+}
+
 static const struct proxy_ops ops = {
-    .route = route, .connect = start_connect, .cancel = cancel, .refused = refused};
+    .route = route,
+    .enter = enter,
+    .leave = leave,
+    .connect = start_connect,
+    .cancel = cancel,
+    .refused = refused,
+};
 
 static void lab_open(struct lab *lab, const struct proxy_config *config)
 {
+    const struct relay_config relays = {.max = RELAY_MAX,
+                                        .pipes = RELAY_PIPES,
+                                        .idle_ms = RELAY_IDLE_MS,
+                                        .left = left,
+                                        .data = lab};
     struct err err = ERR_NONE;
 
     (void)signal(SIGPIPE, SIG_IGN);
@@ -134,7 +171,7 @@ static void lab_open(struct lab *lab, const struct proxy_config *config)
     (void)uv_timer_init(&lab->loop, &lab->answer);
     lab->answer.data = lab;
     assert(poller_new(&lab->loop, &lab->poller, &err) == 0);
-    assert(relay_hub_new(lab->poller, NULL, &lab->hub, &err) == 0);
+    assert(relay_hub_new(lab->poller, &relays, &lab->hub, &err) == 0);
     assert(proxy_new(lab->poller, lab->hub, config, &ops, lab, &lab->proxy, &err) == 0);
 }
 
@@ -142,6 +179,7 @@ static void lab_close(struct lab *lab)
 {
     proxy_close(lab->proxy);
     relay_hub_close(lab->hub);
+    CHECK_INT(lab->inside, 0);
     poller_close(lab->poller);
     uv_close((uv_handle_t *)&lab->answer, NULL);
     (void)uv_run(&lab->loop, UV_RUN_DEFAULT);
@@ -518,6 +556,35 @@ TEST(limit_on_connections)
     (void)close(fds[0]);
     (void)close(fds[1]);
     (void)close(c);
+    lab_close(&lab);
+}
+
+TEST(limit_on_connections_for_one)
+{
+    auto_free char *text = NULL, *done = NULL;
+    struct lab lab;
+    int a, b;
+
+    lab_open(&lab, NULL);
+    lab.room = 1;
+    a = client(&lab);
+    b = client(&lab);
+    say(&lab, a, GET);
+    expect(&lab, server(&lab, 0), GOT);
+    say(&lab, b, GET);
+    text = hear(&lab, b, "}}");
+    CHECK(strstr(text, "HTTP/1.1 503 ") == text && strstr(text, "maxPortConnections") != NULL);
+    CHECK_INT(lab.connects, 1);
+    say(&lab, server(&lab, 0), "HTTP/1.1 204 None\r\n\r\n");
+    done = hear(&lab, a, "\r\n\r\n");
+    CHECK(strstr(done, "HTTP/1.1 204 ") == done);
+    CHECK_INT(lab.inside, 0); /* open, and for nobody until its next request */
+    say(&lab, b, GET);
+    expect(&lab, server(&lab, 0), GOT);
+    CHECK_INT(lab.inside, 1);
+    (void)close(a);
+    (void)close(b);
+    turn(&lab);
     lab_close(&lab);
 }
 

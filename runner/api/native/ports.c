@@ -31,6 +31,7 @@ enum {
 struct port_stream {
     struct http_request *req; /* NULL once it has been ended */
     struct port_connect *connecting;
+    struct sandbox *sandbox; /* a reference, and a place in its count */
     uv_tcp_t socket;
     uv_shutdown_t shutdown;
     bool open;      /* socket is a handle of the loop's */
@@ -56,6 +57,8 @@ static void release(struct port_stream *p)
 {
     p->req = NULL;
     port_connect_cancel(p->connecting);
+    port_leave(sandbox_supervisor(p->sandbox), sandbox_id(p->sandbox));
+    sandbox_unref(p->sandbox);
     if (p->open)
         uv_close((uv_handle_t *)&p->socket, on_closed);
     else
@@ -267,14 +270,21 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
     if (p == NULL)
         return err_errno(err, -ENOMEM, "port");
     p->req = req;
+    r = port_enter(s, err);
+    if (r == 0) {
+        r = port_connect(s, port, on_connected, p, &p->connecting, err);
+        if (r < 0)
+            port_leave(sandbox_supervisor(s), sandbox_id(s));
+    }
+    if (r < 0) {
+        free(p);
+        return r;
+    }
+    p->sandbox = s;
+    sandbox_ref(s);
     req->data = p;
     req->on_gone = on_gone;
-    r = port_connect(s, port, on_connected, p, &p->connecting, err);
-    if (r < 0) {
-        req->on_gone = NULL;
-        free(p);
-    }
-    return r;
+    return 0;
 }
 
 static void post_connect(struct http_request *req)
