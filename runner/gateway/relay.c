@@ -1,5 +1,6 @@
 #include "gateway/relay.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +18,12 @@
 enum {
     COPY_SIZE = 64 << 10,  /* one read; what a new pipe holds for certain */
     BULK_FROM = 32 << 10,  /* a read of this size says that there is much: splice from now on */
-    SPLICE_SIZE = 1 << 20, /* asked of one splice; the pipe decides */
+    SPLICE_SIZE = 4 << 20, /* asked of one splice; the pipe decides */
     TURN_BYTES = 4 << 20,  /* moved in a direction before others get their turn */
     /* A page of a socket takes a slot of a pipe, and a splice is as long as there are slots; so the
      * pipes are large while they are few. A user can have 64 MiB of them. */
     BIG_PIPES = 32,
-    BIG_PIPE = 512 << 10,
+    BIG_PIPE = 1 << 20,
     PIPES_KEPT = 32, /* empty pipes that are kept for the next */
 };
 
@@ -352,6 +353,32 @@ static void on_event(struct watch *w, unsigned events)
 
 /* ---- the beginning ---- */
 
+static bool peer_is_local(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } peer;
+    socklen_t len = sizeof(peer);
+
+    if (getpeername(fd, &peer.any, &len) < 0)
+        return false;
+    if (peer.any.sa_family == AF_INET)
+        return ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr);
+}
+
+/* What stays on this machine shares no line with anybody: bbr, where it is the host's choice, would
+ * only pace it, with a timer for each segment. reno is always there and always allowed. */
+static void do_not_pace(int fd)
+{
+    static const char name[] = "reno";
+
+    if (peer_is_local(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
+}
+
 void relay_tune(int fd)
 {
     static const struct {
@@ -367,6 +394,7 @@ void relay_tune(int fd)
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
                          sizeof(options[i].value));
+    do_not_pace(fd);
 }
 
 static int set_nonblocking(int fd)

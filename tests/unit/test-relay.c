@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -391,6 +392,25 @@ TEST(idle_pairs_are_reset)
     (void)close(a);
     (void)close(b);
     lab_close(&lab);
+}
+
+/* A timer for each segment costs more than all else that a relay does. */
+TEST(nothing_is_paced_on_this_machine)
+{
+    char name[16] = "";
+    socklen_t len = sizeof(name);
+    int fds[2];
+
+    pair_of(true, fds);
+    relay_tune(fds[0]);
+    CHECK_INT(getsockopt(fds[0], IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    CHECK_STR(name, "reno");
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    pair_of(false, fds);
+    relay_tune(fds[0]); /* harmless */
+    (void)close(fds[0]);
+    (void)close(fds[1]);
 }
 
 TEST(limit_on_pairs)
