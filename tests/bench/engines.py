@@ -138,7 +138,7 @@ class Rind(Engine):
     def start(self):
         os.makedirs(self.dir)
         self.spawn([RIND, "--state", os.path.join(self.dir, "state"), "--runtime", os.path.join(self.dir, "run"), "serve",
-                    "--socket", self.socket], "log")
+                    "--socket", self.socket, "--gateway", "127.0.0.1:0"], "log")
         self.wait_ready("/v1/health")
 
     def daemons(self):

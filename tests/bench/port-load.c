@@ -2,9 +2,13 @@
  * Both ends of what `make bench` sends through ports. The receiver runs in a sandbox (static); the
  * sender prints {"samples": [[…], …]}.
  *
- *   port-load sink ADDRESS PORT          reads what comes, answers a byte to a connection's first
- * byte port-load bulk ADDRESS PORT CONNS MIB   nanoseconds until the sink has read all of it
- *   port-load short ADDRESS PORT COUNT   nanoseconds of each connect, byte, byte back, close
+ *   port-load sink ADDRESS PORT             reads what comes, answers a byte to the first of each
+ *   port-load bulk ADDRESS PORT CONNS MIB   nanoseconds until the sink has read all of it
+ *   port-load short ADDRESS PORT COUNT      nanoseconds of each connect, byte, byte back, close
+ *   port-load many ADDRESS PORT COUNT CONNS nanoseconds of COUNT of those, by CONNS at a time
+ *
+ * Of a sender ADDRESS may be a unix socket ("/…") that speaks rind's API, and PORT the path of a
+ * port's stream there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,10 +20,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PIECE = 256 << 10, CONNS_MAX = 1024 };
+enum { PIECE = 256 << 10, CONNS_MAX = 1024, PATIENCE_S = 20 };
 
 static char data[PIECE];
 
@@ -37,6 +43,34 @@ static long long now_ns(void)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+static int api_stream(char **argv)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char head[512];
+    int len;
+
+    if (strlen(argv[0]) >= sizeof(a.sun_path))
+        die("path");
+    memcpy(a.sun_path, argv[0], strlen(argv[0]) + 1);
+    while (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
+        if (errno != EAGAIN)
+            die("connect");
+    len = snprintf(head, sizeof(head),
+                   "POST %s HTTP/1.1\r\nHost: rind\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+                   "Content-Length: 0\r\n\r\n",
+                   argv[1]);
+    if (write(fd, head, (size_t)len) != len)
+        die("upgrade");
+    /* Byte by byte, as what follows is not ours. */
+    for (len = 0; len < 4 || memcmp(head + len - 4, "\r\n\r\n", 4) != 0; len++)
+        if (len == sizeof(head) || read(fd, head + len, 1) != 1)
+            die("upgrade");
+    if (memcmp(head, "HTTP/1.1 101", 12) != 0)
+        die("upgrade");
+    return fd;
+}
+
 static struct sockaddr_in address(char **argv)
 {
     struct sockaddr_in a = {.sin_family = AF_INET,
@@ -47,10 +81,15 @@ static struct sockaddr_in address(char **argv)
     return a;
 }
 
-static int connected(const struct sockaddr_in *a)
+static int connected(char **argv)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    struct sockaddr_in name, *a = &name;
+    int fd, on = 1;
 
+    if (argv[0][0] == '/')
+        return api_stream(argv);
+    name = address(argv);
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* Where bbr is the host's default it paces with a timer for each segment, and the kernel bills
      * what a timer does to whoever runs just then: to the proxy as often as not. What is measured
      * uses what it likes. */
@@ -119,7 +158,6 @@ static void send_all(int fd, long long bytes)
 /* One process each: what they cost is the same for all that is compared. */
 static int bulk(char **argv)
 {
-    struct sockaddr_in a = address(argv);
     int conns = atoi(argv[2]);
     long long bytes = atoll(argv[3]) << 20, start;
     int go[2], done[2];
@@ -129,9 +167,11 @@ static int bulk(char **argv)
         return 2;
     for (int i = 0; i < conns; i++)
         if (fork() == 0) {
-            int fd = connected(&a);
+            int fd;
 
+            alarm(PATIENCE_S); /* not inherited */
             close(go[1]);
+            fd = connected(argv);
             (void)!write(done[1], "r", 1);
             (void)!read(go[0], &c, 1); /* its end: all are there */
             send_all(fd, bytes / conns);
@@ -142,6 +182,7 @@ static int bulk(char **argv)
             _exit(0);
         }
     signal(SIGCHLD, SIG_IGN);
+    close(done[1]); /* so that the last child's end is one here, too */
     for (int i = 0; i < conns; i++)
         if (read(done[0], &c, 1) != 1)
             return 1;
@@ -154,20 +195,45 @@ static int bulk(char **argv)
     return 0;
 }
 
+static void one_short(char **argv)
+{
+    int fd = connected(argv);
+    char c;
+
+    if (write(fd, "x", 1) != 1 || read(fd, &c, 1) != 1)
+        die("answer");
+    close(fd);
+}
+
+static int many(char **argv)
+{
+    int count = atoi(argv[2]), by = atoi(argv[3]), status, bad = 0;
+    long long start = now_ns();
+
+    if (by < 1 || by > CONNS_MAX)
+        return 2;
+    for (int i = 0; i < by; i++)
+        if (fork() == 0) {
+            alarm(PATIENCE_S);
+            for (int n = i; n < count; n += by)
+                one_short(argv);
+            _exit(0);
+        }
+    while (wait(&status) > 0)
+        bad += status != 0;
+    printf("{\"samples\": [[%lld]]}\n", now_ns() - start);
+    return bad != 0;
+}
+
 static int shorts(char **argv)
 {
-    struct sockaddr_in a = address(argv);
     int count = atoi(argv[2]);
 
     printf("{\"samples\": [[");
     for (int i = 0; i < count; i++) {
         long long start = now_ns();
-        int fd = connected(&a);
-        char c;
 
-        if (write(fd, "x", 1) != 1 || read(fd, &c, 1) != 1)
-            die("answer");
-        close(fd);
+        one_short(argv);
         printf("%s%lld", i > 0 ? ", " : "", now_ns() - start);
     }
     printf("]]}\n");
@@ -177,10 +243,14 @@ static int shorts(char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
+    if (argc > 4)
+        alarm(2 * PATIENCE_S); /* a sender whom nobody answers ends */
     if (argc == 4 && strcmp(argv[1], "sink") == 0)
         sink(argv + 2);
     if (argc == 6 && strcmp(argv[1], "bulk") == 0)
         return bulk(argv + 2);
+    if (argc == 6 && strcmp(argv[1], "many") == 0)
+        return many(argv + 2);
     if (argc == 5 && strcmp(argv[1], "short") == 0)
         return shorts(argv + 2);
     return 2;
