@@ -91,7 +91,7 @@ UNIT_BIN := $(patsubst tests/unit/test-%.c,$O/unit/test-%,$(wildcard tests/unit/
 SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(INIT_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format
+.PHONY: all run test deps test-browser lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
@@ -204,6 +204,13 @@ run: deps
 test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all unit integ
 	@scripts/run-tests $O
+
+## make test-browser  a preview URL in headless Chromium, with a development server in the sandbox (installs both)
+test-browser:
+	@scripts/deps build browser
+	@$(MAKE) --no-print-directory -j$$(nproc) all build/payload
+	@cd tests/browser && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts; }
+	@tests/browser/test-browser
 
 ## make lint       layers, child safety, formatting, shellcheck, sizes
 lint:

@@ -9,7 +9,7 @@ import time
 from urllib.parse import urlsplit
 
 from benchlib import Case, Series, Skip
-from engines import Rind, cpu_seconds, descendants, engine
+from engines import DOCKER_DIRS, Rind, cpu_seconds, descendants, engine
 
 SECONDS, QUICK_SECONDS = 2, 1  # of one run of wrk
 CONNS = 16
@@ -26,7 +26,7 @@ http {{
 
 
 def program(name):
-    path = shutil.which(name, path="/usr/sbin:/usr/bin")
+    path = shutil.which(name, path=":".join(DOCKER_DIRS + ["/usr/sbin", "/usr/bin"]))
     if not path:
         raise Skip(f"no {name} here; scripts/deps bench brings it")
     return path
