@@ -44,6 +44,7 @@ SPEC_HANDLER(spec_add_dns);
 SPEC_HANDLER(spec_add_allow_host);
 SPEC_HANDLER(spec_add_deny_host);
 SPEC_HANDLER(spec_set_egress_file);
+SPEC_HANDLER(spec_add_host);
 SPEC_HANDLER(spec_set_timeout);
 SPEC_HANDLER(spec_add_label);
 SPEC_HANDLER(spec_set_restart);
@@ -176,6 +177,8 @@ const struct opt isolation_options[] = {
       .help = "Refuse connections to hosts of this name, or CIDR; rules count in their order" },
     { .name = "egress", .arg = "FILE", .set = on_spec_set_egress_file,
       .help = "Rules for connections that leave the sandbox, as JSON: rind help egress" },
+    { .name = "add-host", .arg = "NAME:ADDRESS", .set = on_spec_add_host, .flags = OPT_REPEAT,
+      .help = "A line of /etc/hosts; host-gateway stands for the host's end of the network" },
     {0},
 };
 /* clang-format on */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,20 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put_string(b, TAG_NET_NAME, spec->net_name);
 }
 
+static int put_hosts(struct buf *b, const struct spec *spec, bool network, struct err *err)
+{
+    for (size_t i = 0; i < spec->host_count; i++) {
+        struct launch_host h = {.addr = spec->hosts[i].addr};
+
+        if (h.addr.family == 0 && !network)
+            return err_set(err, -EINVAL, "extraHosts: \"%s:host-gateway\": there is no network",
+                           spec->hosts[i].name);
+        (void)snprintf(h.name, sizeof(h.name), "%s", spec->hosts[i].name);
+        launch_put_host(b, &h);
+    }
+    return 0;
+}
+
 static int put_network(struct buf *b, const struct spec *spec, const struct policy *policy,
                        const struct network_join *join, struct err *err)
 {
@@ -150,12 +165,12 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
         if (flags != 0)
             launch_put_number(b, TAG_NET, flags);
-        return 0;
+        return put_hosts(b, spec, false, err);
     }
     launch_put_number(b, TAG_NET,
                       flags | LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
     put_network_lists(b, spec, &access);
-    return 0;
+    return put_hosts(b, spec, true, err);
 }
 
 /* ---- volumes ---- */

@@ -314,6 +314,18 @@ static void put_host(struct buf *b, const struct net_addr *a, const char *name)
     (void)buf_printf(b, "%s\t%s\n", text, name);
 }
 
+static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
+{
+    for (uint32_t i = 0; i < s->host_count; i++) {
+        const struct net_addr *a = &s->hosts[i].addr;
+
+        if (a->family == 0 && s->net != NULL)
+            a = &s->net->gateway4;
+        if (a->family != 0)
+            put_host(ret, a, s->hosts[i].name);
+    }
+}
+
 void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret)
 {
     const struct net_box *box = s->net;
@@ -322,14 +334,13 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
                               "::1\tlocalhost ip6-localhost ip6-loopback\n");
     if (box == NULL) {
         (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
+        put_extra_hosts(s, ret);
         return;
     }
     put_host(ret, &box->box4, s->hostname);
     if (box->access.port_count > 0)
         put_host(ret, &box->gateway4, "host.rind.internal");
-    for (uint32_t i = 0; i < s->host_count; i++)
-        put_host(ret, s->hosts[i].addr.family != 0 ? &s->hosts[i].addr : &box->gateway4,
-                 s->hosts[i].name);
+    put_extra_hosts(s, ret);
     for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
          p = p->next)
         if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&

@@ -210,6 +210,19 @@ static json_t *name_servers(const struct spec *s)
     return array;
 }
 
+static json_t *extra_hosts(const struct spec *s)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < s->host_count; i++) {
+        char text[SPEC_HOST_TEXT_MAX];
+
+        spec_format_host(&s->hosts[i], text);
+        append(&array, json_string(text));
+    }
+    return array;
+}
+
 /* One word where that says all. */
 static void put_network(struct out *o, const struct spec *s)
 {
@@ -260,6 +273,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_network(&o, s);
     if (s->egress != NULL)
         put(&o, "egress", egress_to_json(s->egress));
+    if (s->host_count > 0)
+        put(&o, "extraHosts", extra_hosts(s));
     put(&o, "readOnly", json_boolean(s->read_only));
     put(&o, "init", json_boolean(s->init));
     put(&o, "tty", json_boolean(s->tty));

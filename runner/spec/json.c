@@ -523,10 +523,9 @@ static const struct list_key {
     setter *add;
     bool number;
 } list_keys[] = {
-    {"allow", spec_add_allow_net, false},
-    {"deny", spec_add_deny_net, false},
-    {"hostPorts", spec_add_host_port, true},
-    {"dns", spec_add_dns, false},
+    {"allow", spec_add_allow_net, false},    {"deny", spec_add_deny_net, false},
+    {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
+    {"extraHosts", spec_add_host, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -723,6 +722,7 @@ static const struct jfield spec_fields[] = {
     {.name = "ports",      .decode = d_elements,   .nullable = true},
     {.name = "network",    .decode = d_network,    .nullable = true},
     {.name = "egress",     .decode = d_egress,     .nullable = true},
+    {.name = "extraHosts", .decode = d_list,       .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

@@ -1,6 +1,7 @@
 /* The network of a spec: options' texts and the JSON of the same. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,49 @@ int spec_set_egress_file(struct spec *s, const char *path, struct err *err)
     return 0;
 }
 
+static const char host_gateway[] = "host-gateway";
+
+static bool is_host_name(const char *text, size_t len)
+{
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+    return len > 0 && len <= SPEC_HOST_NAME_MAX && strspn(text, accepted) >= len;
+}
+
+int spec_add_host(struct spec *s, const char *text, struct err *err)
+{
+    size_t len = strcspn(text, ":");
+    struct extra_host h = {.name = ""};
+
+    if (text[len] == '\0' || !is_host_name(text, len))
+        return err_set(err, -EINVAL,
+                       "add-host \"%.*s\": must be NAME:ADDRESS or NAME:host-gateway, the name of "
+                       "letters, digits, -, _ and . and at most %d bytes",
+                       QUOTE_MAX, text, SPEC_HOST_NAME_MAX);
+    if (strcmp(text + len + 1, host_gateway) != 0 &&
+        (net_addr_parse(text + len + 1, &h.addr) < 0 || !net_addr_ok(&h.addr)))
+        return err_set(err, -EINVAL,
+                       "add-host \"%.*s\": behind the name must be an IPv4 or IPv6 address, or %s",
+                       QUOTE_MAX, text, host_gateway);
+    if (s->host_count == SPEC_HOSTS_MAX)
+        return err_set(err, -E2BIG, "add-host \"%.*s\": more than %d", QUOTE_MAX, text,
+                       SPEC_HOSTS_MAX);
+    (void)memcpy(h.name, text, len);
+    s->hosts[s->host_count++] = h;
+    return 0;
+}
+
+void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
+{
+    char addr[NET_ADDR_TEXT_MAX];
+
+    if (h->addr.family != 0)
+        net_addr_format(&h->addr, addr);
+    (void)snprintf(text, SPEC_HOST_TEXT_MAX, "%s:%s", h->name,
+                   h->addr.family != 0 ? addr : host_gateway);
+}
+
 int spec_validate_network(const struct spec *s, struct err *err)
 {
     if (s->net_container == NULL)
@@ -176,6 +220,10 @@ int spec_validate_network(const struct spec *s, struct err *err)
                        "network \"container:%s\": has all of the other's network, and nothing "
                        "beside it",
                        s->net_container);
+    if (s->host_count > 0)
+        return err_set(
+            err, -EINVAL,
+            "extraHosts: a sandbox in the network of another has the other's /etc/hosts");
     if (s->hostname != NULL)
         return err_set(err, -EINVAL,
                        "hostname: a sandbox in the network of another has the other's");

@@ -57,6 +57,17 @@ enum restart_policy {
     RESTART_MAX
 };
 
+/* A further line of the sandbox's /etc/hosts. */
+enum {
+    SPEC_HOSTS_MAX = 16,     /* as many as the launcher takes */
+    SPEC_HOST_NAME_MAX = 63, /* bytes */
+    SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
+};
+struct extra_host {
+    struct net_addr addr; /* family 0: the host's end of the sandbox's link */
+    char name[SPEC_HOST_NAME_MAX + 1];
+};
+
 struct spec {
     char *name;     /* owned; NULL = made from the id */
     char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
@@ -84,6 +95,8 @@ struct spec {
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
     struct egress_rules *egress; /* owned; NULL = what it sends is not looked at */
+    struct extra_host hosts[SPEC_HOSTS_MAX]; /* of /etc/hosts, in their order */
+    size_t host_count;
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
@@ -154,6 +167,9 @@ int spec_add_allow_host(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
 /* All of it, from a JSON file. */
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
+/* NAME:ADDRESS, or NAME:host-gateway. */
+int spec_add_host(struct spec *s, const char *text, struct err *err);
+void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX]);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);
