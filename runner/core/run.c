@@ -61,7 +61,8 @@ struct run {
     char id[ID_BYTES * 2 + 1];
     struct launch_result box;
     uv_loop_t loop;
-    uv_poll_t control, signals;
+    uv_poll_t control, signals, firewall;
+    bool watching; /* firewall is a handle of the loop's */
     uv_timer_t timeout, hangup;
     int signal_fd;
     struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
@@ -551,6 +552,33 @@ static int start_command(struct run *r)
 
 /* ---- the loop ---- */
 
+static void on_firewall(uv_poll_t *h, int status, int events)
+{
+    struct run *r = h->data;
+
+    (void)
+        status; /* an error of the socket's says that messages were lost: it is read all the same */
+    (void)events;
+    launcher_watched(r->launcher);
+}
+
+/* Nothing waits for this one. */
+static int watch_firewall(struct run *r)
+{
+    const int fd = r->box.net.box4.family != 0 ? launcher_watch(r->launcher) : FD_NONE;
+    int n;
+
+    if (fd < 0)
+        return 0;
+    n = uv_poll_init(&r->loop, &r->firewall, fd);
+    if (n < 0)
+        return n;
+    r->firewall.data = r;
+    r->watching = true;
+    uv_unref((uv_handle_t *)&r->firewall);
+    return uv_poll_start(&r->firewall, UV_READABLE, on_firewall);
+}
+
 static int open_handles(struct run *r)
 {
     int n;
@@ -567,6 +595,8 @@ static int open_handles(struct run *r)
     n = uv_poll_start(&r->control, UV_READABLE, on_control);
     if (n == 0)
         n = uv_poll_start(&r->signals, UV_READABLE, on_signal);
+    if (n == 0)
+        n = watch_firewall(r);
     if (n == 0 && r->spec->timeout_ms != LIMIT_UNSET)
         n = uv_timer_start(&r->timeout, on_timeout, (uint64_t)r->spec->timeout_ms, 0);
     return n;
@@ -582,6 +612,8 @@ static void close_handles(struct run *r)
     uv_close((uv_handle_t *)&r->signals, NULL);
     uv_close((uv_handle_t *)&r->timeout, NULL);
     uv_close((uv_handle_t *)&r->hangup, NULL);
+    if (r->watching)
+        uv_close((uv_handle_t *)&r->firewall, NULL);
     (void)uv_run(&r->loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&r->loop) != 0)
         abort(); /* a handle of ours was forgotten */

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "launch/launcher.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
 #include "proto/plan.h"
@@ -272,6 +273,16 @@ struct net_place network_place(const struct sandbox *s)
 }
 
 /* ---- others ---- */
+
+int launcher_watch(const struct launcher *l)
+{
+    return network_watch(l);
+}
+
+void launcher_watched(struct launcher *l)
+{
+    network_watched(l);
+}
 
 int network_watch(const struct launcher *l)
 {
