@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,7 +39,8 @@ enum {
 struct net {
     struct net_config config;
     int route, nft;                     /* owned sockets, once needed */
-    int watch;                          /* owned; the same */
+    int watch, watch_routes, watch_all; /* owned; the same; watch_all is an epoll of the others */
+    int way4, way6;                     /* interfaces that lead to the internet; 0: not known yet */
     char on[UPLINKS_MAX][NET_LINK_MAX]; /* whose forwarding this process has switched on */
     bool have_pools;
     struct net_rule pool4, pool6;
@@ -52,7 +54,7 @@ int net_new(const struct net_config *config, struct net **ret, struct err *err)
     if (n == NULL)
         return err_errno(err, -ENOMEM, "network");
     n->config = *config;
-    n->route = n->nft = n->watch = FD_NONE;
+    n->route = n->nft = n->watch = n->watch_routes = n->watch_all = FD_NONE;
     *ret = n;
     return 0;
 }
@@ -61,12 +63,11 @@ void net_free(struct net *n)
 {
     if (n == NULL)
         return;
-    if (n->route >= 0)
-        (void)close(n->route);
-    if (n->nft >= 0)
-        (void)close(n->nft);
-    if (n->watch >= 0)
-        (void)close(n->watch);
+    const int fds[] = {n->route, n->nft, n->watch, n->watch_routes, n->watch_all};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
     free(n);
 }
 
@@ -683,11 +684,66 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
 
 /* ---- others ---- */
 
+static int add_to(int epoll, int fd)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+    return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -1 : 0;
+}
+
 int net_watch(struct net *n)
 {
-    if (n->watch < 0)
-        n->watch = watch_open();
+    if (n->watch_all >= 0)
+        return n->watch_all;
+    n->watch = watch_open();
+    n->watch_routes = watch_open_routes();
+    n->watch_all = epoll_create1(EPOLL_CLOEXEC);
+    /* Without routes is better than without rules. */
+    if (n->watch_all >= 0 && add_to(n->watch_all, n->watch) == 0 &&
+        add_to(n->watch_all, n->watch_routes) == 0)
+        return n->watch_all;
     return n->watch < 0 ? FD_NONE : n->watch;
+}
+
+/* Nothing can be done about it while sandboxes have these addresses, but it explains much. */
+static void on_new_route(void *data, const struct route *route)
+{
+    const struct net *n = data;
+    const struct net_rule *pool = route->to.family == 4 ? &n->pool4 : &n->pool6;
+    char theirs[NET_RULE_TEXT_MAX], ours[NET_RULE_TEXT_MAX], text[2 * NET_RULE_TEXT_MAX + 192];
+
+    if (!n->have_pools || !route->configured || route->to.prefix <= 1 || is_ours(route) ||
+        !pool_overlap(pool, &route->to) || n->config.said == NULL)
+        return;
+    net_rule_format(&route->to, theirs);
+    net_rule_format(pool, ours);
+    (void)snprintf(text, sizeof(text),
+                   "the host has a new route to %s, within the addresses of sandboxes (%s): one of "
+                   "the two does not reach the other; network.pool%d is what to change",
+                   theirs, ours, route->to.family);
+    n->config.said(text);
+}
+
+static int way_to(struct net *n, const struct net_addr *to)
+{
+    struct uplink up;
+
+    return find_uplink(n, to, &up) == 0 ? up.index : -1;
+}
+
+/* The host is connected to something else now: replies come in there. */
+static void follow_uplink(struct net *n, const struct net_box *const *boxes, size_t count)
+{
+    const int way4 = way_to(n, &somewhere4), way6 = way_to(n, &somewhere6);
+    struct err err = ERR_NONE;
+
+    if (way4 == n->way4 && way6 == n->way6)
+        return;
+    n->way4 = way4;
+    n->way6 = way6;
+    for (size_t i = 0; i < count; i++)
+        if (forward_all_of(n, boxes[i], &err) < 0 && n->config.said != NULL)
+            n->config.said(err.msg);
 }
 
 static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
@@ -710,9 +766,12 @@ static int restore(struct net *n, const struct net_box *const *boxes, size_t cou
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
     auto_close int lock = FD_NONE;
+    bool gone, moved;
     int r;
 
-    if (!watch_read(n->watch) || count == 0)
+    gone = watch_read(n->watch);
+    moved = n->watch_routes >= 0 && watch_read_routes(n->watch_routes, on_new_route, n);
+    if ((!gone && !moved) || count == 0)
         return 0;
     r = open_sockets(n, err);
     if (r < 0)
@@ -720,6 +779,10 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
     lock = take_lock(n, err);
     if (lock < 0)
         return lock;
+    if (moved)
+        follow_uplink(n, boxes, count);
+    if (!gone)
+        return 0;
     r = nft_has_table(n->nft, NET_TABLE, err);
     if (r != 0)
         return r < 0 ? r : 0;

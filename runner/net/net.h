@@ -52,9 +52,10 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
  * is no error. The last one takes the table along, and what was changed of the host. */
 int net_remove(struct net *n, const struct net_box *box, struct err *err);
 
-/* A descriptor that is readable when the host's firewall has changed (borrowed; -1 when there is
- * none), and what to do then: puts the rules of these boxes back when somebody has taken our table
- * away. 1: they have been put back. */
+/* A descriptor that is readable when the host's firewall or routes have changed (borrowed; -1 when
+ * there is none), and what to do then: puts the rules of these boxes back when somebody has taken
+ * our table away; has replies forwarded where the host's default route leads now; tells of a new
+ * route that is in the way of the sandboxes' addresses. 1: rules have been put back. */
 int net_watch(struct net *n);
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
 

@@ -105,7 +105,7 @@ int route_parse(const struct nlmsghdr *h, struct route *ret)
 
 /* ---- choosing ---- */
 
-static bool overlap(const struct net_rule *a, const struct net_rule *b)
+bool pool_overlap(const struct net_rule *a, const struct net_rule *b)
 {
     return a->family == b->family &&
            net_same_prefix(a->bytes, b->bytes, a->prefix < b->prefix ? a->prefix : b->prefix);
@@ -118,7 +118,7 @@ static bool find_overlap(const struct net_rule *pool, const struct pool_taken *t
     for (size_t i = 0; i < t->route_count; i++)
         /* Default routes, and halves of everything (as VPNs have them), lead to the rest of the
          * world. */
-        if (t->routes[i].to.prefix > 1 && overlap(pool, &t->routes[i].to)) {
+        if (t->routes[i].to.prefix > 1 && pool_overlap(pool, &t->routes[i].to)) {
             net_rule_format(&t->routes[i].to, text);
             return true;
         }
@@ -127,7 +127,7 @@ static bool find_overlap(const struct net_rule *pool, const struct pool_taken *t
                                 .prefix = t->hosts[i].family == 4 ? 32 : 128};
 
         (void)memcpy(host.bytes, t->hosts[i].bytes, sizeof(host.bytes));
-        if (overlap(pool, &host)) {
+        if (pool_overlap(pool, &host)) {
             net_rule_format(&host, text);
             return true;
         }

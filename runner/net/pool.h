@@ -45,6 +45,9 @@ struct route {
 /* One RTM_NEWROUTE, pure: 1 and *ret, 0 when it is something else, -EBADMSG. */
 int route_parse(const struct nlmsghdr *h, struct route *ret);
 
+/* Whether two networks have an address in common. */
+bool pool_overlap(const struct net_rule *a, const struct net_rule *b);
+
 /* The first of the pools that nothing overlaps. -ENOSPC names each and what is in its way. */
 struct pool_taken {
     const struct route *routes;

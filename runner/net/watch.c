@@ -10,12 +10,14 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "net/nft.h"
+#include "net/pool.h"
 #include "net/ruleset.h"
 
 /* Behind nft.h, which includes netinet/in.h in front of them. */
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/rtnetlink.h>
 
 enum { TYPE_MASK = 0xff };
 
@@ -43,11 +45,10 @@ bool watch_is_deletion(const struct nlmsghdr *h, const char *table)
     return is_nft(h, NFT_MSG_DELTABLE) && text_is(find(h, NFTA_TABLE_NAME), table);
 }
 
-int watch_open(void)
+static int open_groups(int protocol, const int *groups, size_t count)
 {
     const struct sockaddr_nl any = {.nl_family = AF_NETLINK};
-    const int group = NFNLGRP_NFTABLES;
-    auto_close int fd = nl_open(NETLINK_NETFILTER);
+    auto_close int fd = nl_open(protocol);
 
     if (fd < 0)
         return fd;
@@ -55,9 +56,24 @@ int watch_open(void)
      * not get them. */
     if (bind(fd, (const struct sockaddr *)&any, sizeof(any)) < 0)
         return -errno;
-    if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) < 0)
-        return -errno;
+    for (size_t i = 0; i < count; i++)
+        if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])) < 0)
+            return -errno;
     return take_fd(&fd);
+}
+
+int watch_open(void)
+{
+    static const int groups[] = {NFNLGRP_NFTABLES};
+
+    return open_groups(NETLINK_NETFILTER, groups, 1);
+}
+
+int watch_open_routes(void)
+{
+    static const int groups[] = {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE};
+
+    return open_groups(NETLINK_ROUTE, groups, 2);
 }
 
 static int on_event(const struct nlmsghdr *h, void *data)
@@ -67,22 +83,68 @@ static int on_event(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-bool watch_read(int fd)
+/* Whether something was lost, or cannot be read: who knows what has happened. */
+static bool read_events(int fd, nl_message_fn *fn, void *data)
 {
     _Alignas(struct nlmsghdr) char events[NLREPLY_BYTES];
     struct nl_answers unused = {.acks = 0};
-    bool gone = false;
+    bool lost = false;
 
     for (;;) {
         ssize_t n = recv(fd, events, sizeof(events), MSG_DONTWAIT);
 
         if (n < 0 && errno == ENOBUFS)
-            gone = true; /* too much has happened: who knows */
+            lost = true;
         else if (n <= 0)
-            return gone;
-        else if (nl_feed(&unused, events, (size_t)n, on_event, &gone) < 0)
-            gone = true;
+            return lost;
+        else if (nl_feed(&unused, events, (size_t)n, fn, data) < 0)
+            lost = true;
     }
+}
+
+bool watch_read(int fd)
+{
+    bool gone = false;
+
+    return read_events(fd, on_event, &gone) || gone;
+}
+
+/* ---- routes ---- */
+
+struct routes_seen {
+    bool moved;
+    void (*on_route)(void *data, const struct route *route);
+    void *data;
+};
+
+bool watch_is_default_route(const struct nlmsghdr *h)
+{
+    struct rtmsg m;
+
+    if ((h->nlmsg_type != RTM_NEWROUTE && h->nlmsg_type != RTM_DELROUTE) ||
+        !nlmsg_valid_hdr(h, sizeof(m)))
+        return false;
+    (void)memcpy(&m, nlmsg_data(h), sizeof(m));
+    return m.rtm_dst_len == 0 && m.rtm_type != RTN_MULTICAST && (m.rtm_flags & RTM_F_CLONED) == 0;
+}
+
+static int on_route_event(const struct nlmsghdr *h, void *data)
+{
+    struct routes_seen *seen = data;
+    struct route route;
+
+    if (watch_is_default_route(h))
+        seen->moved = true;
+    else if (route_parse(h, &route) == 1)
+        seen->on_route(seen->data, &route);
+    return 0;
+}
+
+bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *route), void *data)
+{
+    struct routes_seen seen = {.on_route = on_route, .data = data};
+
+    return read_events(fd, on_route_event, &seen) || seen.moved;
 }
 
 /* ---- chains of others ---- */

@@ -19,6 +19,14 @@ bool watch_read(int fd);
 /* Whether a message tells that a table of this name is gone. Pure. */
 bool watch_is_deletion(const struct nlmsghdr *h, const char *table);
 
+/* The same for routes of the host; on_route is called for each that is new (pool.h). Whether a
+ * default route may have come or gone. */
+struct route;
+int watch_open_routes(void);
+bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *route), void *data);
+/* One message, pure: whether it tells of a default route. */
+bool watch_is_default_route(const struct nlmsghdr *h);
+
 enum { WATCH_TEXT_MAX = 128 };
 /* The first chain of somebody else's that drops forwarded packets which no rule of its accepts:
  * 1 and its name, 0, or a negative errno. */
