@@ -556,8 +556,8 @@ static void on_firewall(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
 
-    (void)
-        status; /* an error of the socket's says that messages were lost: it is read all the same */
+    /* An error of the socket's says that messages were lost: it is read all the same. */
+    (void)status;
     (void)events;
     launcher_watched(r->launcher);
 }

@@ -126,9 +126,9 @@ enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
  */
 int launcher_certificate(struct launcher *l, int ret[2], struct err *err);
 
-/* A descriptor (borrowed; -1: none) that is readable when the host's firewall has changed, and what
- * to do then: what others have taken away of the rules of live sandboxes is put back.
- * launcher_serve does so itself. */
+/* A descriptor (borrowed; -1: none) that is readable when the host's firewall or routes have
+ * changed, and what to do then for live sandboxes (launch/net-ops.h). launcher_serve does so
+ * itself. */
 int launcher_watch(const struct launcher *l);
 void launcher_watched(struct launcher *l);
 

@@ -25,7 +25,7 @@ struct launch_net_ops {
     /* Forgets it; what is gone already is no error. */
     int (*remove)(void *data, const struct net_box *box, struct err *err);
     /* A descriptor to be polled, or -1; and what to do when it is readable, with the boxes of all
-     * that live: others have changed the host's firewall. */
+     * that live: others have changed the host's firewall or routes. */
     int (*watch)(void *data);
     int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
     /* Puts what leaves the namespace under control; box is NULL where it has no link. */

@@ -48,8 +48,18 @@ static void post_upgrade(struct http_request *req)
     http_upgrade(req, req->upgrade ? "tcp" : NULL, headers, on_raw);
 }
 
+static int detached = -1;
+static struct buf early = BUF_INIT(64 << 10);
+
+static void any_detach(struct http_request *req)
+{
+    detached = http_detach(req, "/else?where", &early);
+}
+
 static const struct route routes[] = {
     {"POST", "/upgrade", post_upgrade, ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST", "/detach", any_detach, ROUTE_STREAM, 0},
+    {"GET", "/detach", any_detach, ROUTE_STREAM, 0},
     {0},
 };
 static const struct route_set sets[] = {{.routes = routes}, {0}};
@@ -66,6 +76,49 @@ static int find(const struct buf *b, const char *text)
 }
 
 #define UPGRADE "POST /upgrade HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+
+/* The head anew, what was read behind it, and a connection that the server knows nothing of. */
+TEST(detached_connections_are_somebody_elses)
+{
+    static const struct {
+        const char *request, *early;
+    } rows[] = {
+        {"GET /detach?a=1 HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
+         "GET /else?where?a=1 HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n"},
+        {"POST /detach HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nso far",
+         "POST /else?where HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nso far"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig rig;
+        char c[8] = "";
+        int fd;
+
+        open_clean(&rig);
+        fd = rig_client(&rig);
+        detached = -1;
+        early.len = 0;
+        CHECK(rig_text(&rig, fd, rows[i].request));
+        for (double end = rig_now() + RIG_DEADLINE_MS; detached < 0 && rig_now() < end;)
+            rig_turn(&rig);
+        CHECK(detached >= 0);
+        CHECK(early.len == strlen(rows[i].early) &&
+              memcmp(early.data, rows[i].early, early.len) == 0);
+        /* What comes now is read by nobody but whom it was given to, also after the server's end.
+         */
+        CHECK_INT(send(fd, "more", 4, 0), 4);
+        rig_turn(&rig);
+        rig_close(&rig);
+        CHECK_INT(recv(detached, c, sizeof(c), MSG_DONTWAIT), 4);
+        CHECK_STR(c, "more");
+        CHECK_INT(send(detached, "bye", 3, 0), 3);
+        (void)close(detached);
+        CHECK_INT(recv(fd, c, sizeof(c), MSG_DONTWAIT), 3);
+        CHECK_INT(recv(fd, c, sizeof(c), MSG_DONTWAIT), 0);
+        (void)close(fd);
+    }
+    buf_done(&early);
+}
 
 TEST(upgrade_with_early_data)
 {
