@@ -94,7 +94,7 @@ struct spec {
     struct net_access access;         /* beside the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
-    struct egress_rules *egress; /* owned; NULL = what it sends is not looked at */
+    struct egress_rules *egress;             /* owned; NULL = what it sends is not looked at */
     struct extra_host hosts[SPEC_HOSTS_MAX]; /* of /etc/hosts, in their order */
     size_t host_count;
     bool read_only, tty, interactive, init;
