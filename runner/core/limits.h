@@ -28,6 +28,11 @@ struct err;
     X(file_queue,         unsigned, "maxFileQueue",            256,        0,       100000)                 \
     X(gateway_connections, unsigned, "maxGatewayConnections",  16384,      8,       60000)                  \
     X(exposures,          unsigned, "maxExposures",            64,         1,       1024)                   \
+    X(images,             unsigned, "maxImages",               4096,       1,       100000)                 \
+    X(image_loads,        unsigned, "maxImageLoads",           4,          1,       64)                     \
+    X(image_layers,       unsigned, "maxImageLayers",          127,        1,       127)                    \
+    X(image_files,        unsigned, "maxImageFiles",           4000000,    1,       1000000000)             \
+    X(image_bytes,        uint64_t, "maxImageBytes",           64LL << 30, 1 << 20, 1LL << 50)              \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \

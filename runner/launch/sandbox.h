@@ -172,6 +172,8 @@ int sysfs_mount(int pidfd, struct err *err);
 int idmap_write(pid_t pid, uid_t base, struct err *err);
 /* A user namespace that maps just one host uid and gid to two others. Returns its fd. */
 int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
+/* The same for IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
+int idmap_range(uid_t from, uid_t to, struct err *err);
 
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {

@@ -10,6 +10,7 @@
 #include "base/strtab.h"
 #include "json/parse.h"
 #include "policy/tables.h"
+#include "spec/health.h"
 #include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
@@ -247,6 +248,12 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     signal_format(s->stop_signal, signal);
     put_string(&o, "name", s->name);
     put_string(&o, "rootfs", s->rootfs);
+    put_string(&o, "image", s->image);
+    put_string(&o, "imageId", s->image_id);
+    if (s->image_layers != NULL)
+        put(&o, "imageLayers", strings(s->image_layers));
+    if (s->entrypoint != NULL)
+        put(&o, "entrypoint", strings(s->entrypoint));
     put_string(&o, "policy", s->policy);
     put(&o, "command", strings(s->argv));
     put(&o, "env", pairs(s->env));
@@ -268,6 +275,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_number(&o, "inactivityTimeoutMs", s->inactivity_ms);
     put_number(&o, "hardTimeoutMs", s->timeout_ms);
     put(&o, "autoRemove", json_boolean(s->auto_remove));
+    if (s->health.none || s->health.test != NULL)
+        put(&o, "healthcheck", spec_health_to_json(&s->health));
     if (o.failed != NULL)
         return err_set(err, -EILSEQ, "%s: is not UTF-8, which JSON must be (or out of memory)",
                        o.failed);

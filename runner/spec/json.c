@@ -16,6 +16,7 @@
 #include "json/parse.h"
 #include "policy/tables.h"
 #include "spec/env.h"
+#include "spec/health.h"
 #include "spec/parse.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
@@ -50,11 +51,17 @@ static const struct text_key {
     setter *set;
     bool number;
 } text_keys[] = {
-    {"name", spec_set_name, false},         {"policy", spec_set_policy_name, false},
-    {"cwd", spec_set_workdir, false},       {"user", spec_set_user, false},
-    {"hostname", spec_set_hostname, false}, {"stopSignal", spec_set_stop_signal, true},
-    {"memory", spec_set_memory, true},      {"cpus", spec_set_cpus, true},
-    {"pids", spec_set_pids, true},          {"shmSize", spec_set_shm_size, true},
+    {"name", spec_set_name, false},
+    {"policy", spec_set_policy_name, false},
+    {"image", spec_set_image, false},
+    {"cwd", spec_set_workdir, false},
+    {"user", spec_set_user, false},
+    {"hostname", spec_set_hostname, false},
+    {"stopSignal", spec_set_stop_signal, true},
+    {"memory", spec_set_memory, true},
+    {"cpus", spec_set_cpus, true},
+    {"pids", spec_set_pids, true},
+    {"shmSize", spec_set_shm_size, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -181,12 +188,30 @@ static int d_command(json_t *value, const struct jfield *field, void *dst, const
     return borrow_strings(value, path, &d->command, &d->command_count, err);
 }
 
+/* The entry point is kept apart until the image's own is known. */
+static int keep_apart(const struct decoding *d, struct err *err)
+{
+    char **list[2] = {NULL, NULL};
+    int r = 0;
+
+    /* What takes them copies and changes nothing: the casts only take const away. */
+    (void)memcpy(&list[0], &d->entrypoint, sizeof(list[0]));
+    (void)memcpy(&list[1], &d->command, sizeof(list[1]));
+    if (list[0] != NULL)
+        r = spec_set_entrypoints(d->spec, list[0], err);
+    if (r == 0 && d->command_count > 0)
+        r = spec_set_command(d->spec, list[1], err);
+    return r;
+}
+
 /* As images have it: the command is the entry point's arguments. */
 static int join_command(const struct decoding *d, struct err *err)
 {
     size_t count = d->entrypoint_count + d->command_count;
     auto_free char **argv = NULL;
 
+    if (d->spec->image != NULL && d->spec->image_id == NULL)
+        return keep_apart(d, err);
     if (count == 0)
         return 0;
     argv = calloc(count + 1, sizeof(*argv));
@@ -681,6 +706,40 @@ static int d_restart(json_t *value, const struct jfield *field, void *dst, const
     return r;
 }
 
+/* ---- the image that was found ---- */
+
+static int d_image_id(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    if (!json_is_string(value) || json_string_length(value) > SPEC_IMAGE_MAX)
+        return wrong(err, path, "a string");
+    free(d->spec->image_id);
+    d->spec->image_id = strdup(json_string_value(value));
+    return d->spec->image_id != NULL ? 0 : json_fail(err, -ENOMEM, path, "out of memory");
+}
+
+static int d_image_layers(json_t *value, const struct jfield *field, void *dst,
+                          const struct jpath *path, struct err *err)
+{
+    struct decoding *d = dst;
+    const struct jfield bounded = {.name = field->name, .max = SPEC_IMAGE_LAYERS_MAX};
+
+    json_strings_free(take(d->spec->image_layers));
+    return j_strings(value, &bounded, &d->spec->image_layers, path, err);
+}
+
+/* ---- health ---- */
+
+static int d_health(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    (void)field;
+    return spec_health_from_json(value, &((struct decoding *)dst)->spec->health, path, err);
+}
+
 /* ---- the table ---- */
 
 #define SPEC(member) offsetof(struct spec, member)
@@ -696,6 +755,9 @@ static const struct jfield limit_fields[] = {
 static const struct jfield spec_fields[] = {
     {.name = "name",       .decode = d_text,       .nullable = true},
     {.name = "rootfs",     .decode = d_rootfs,     .nullable = true},
+    {.name = "image",      .decode = d_text,       .nullable = true},
+    {.name = "imageId",    .decode = d_image_id,   .nullable = true},
+    {.name = "imageLayers", .decode = d_image_layers, .nullable = true},
     {.name = "policy",     .decode = d_text,       .nullable = true},
     {.name = "entrypoint", .decode = d_entrypoint, .nullable = true},
     {.name = "command",    .decode = d_command,    .nullable = true},
@@ -724,6 +786,7 @@ static const struct jfield spec_fields[] = {
     {.name = "hardTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(timeout_ms),
      .min = 1, .max = SPEC_TIME_MAX_MS},
     {.name = "autoRemove", .decode = d_bool,       .nullable = true, .off = SPEC(auto_remove)},
+    {.name = "healthcheck", .decode = d_health,    .nullable = true},
     {0},
 };
 /* clang-format on */

@@ -28,6 +28,8 @@ struct spec *spec_new(void)
     s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
     s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
     s->stop_signal = SIGTERM;
+    s->health.interval_ms = s->health.timeout_ms = s->health.start_period_ms =
+        s->health.start_interval_ms = s->health.retries = LIMIT_UNSET;
     s->labels = strings_new();
     s->policy = strdup("untrusted");
     s->env = strings_new();
@@ -54,6 +56,11 @@ void spec_free(struct spec *s)
     json_strings_free(s->env);
     json_strings_free(s->labels);
     env_index_free(s->env_index);
+    json_strings_free(s->entrypoint);
+    json_strings_free(s->image_layers);
+    health_check_done(&s->health);
+    free(s->image);
+    free(s->image_id);
     free(s->name);
     free(s->rootfs);
     free(s->hostname);
@@ -451,6 +458,8 @@ static size_t strings_bytes(char *const *strings)
 
 int spec_validate_kept(const struct spec *s, struct err *err)
 {
+    if (s->image != NULL && s->rootfs != NULL)
+        return err_set(err, -EINVAL, "image: not with a rootfs; either is the root file system");
     if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
@@ -461,7 +470,7 @@ int spec_validate_kept(const struct spec *s, struct err *err)
 
 int spec_validate(const struct spec *s, struct err *err)
 {
-    if (s->argv[0] == NULL)
+    if (s->argv[0] == NULL && s->image == NULL)
         return err_set(err, -EINVAL, "no command: name one behind --");
     return spec_validate_kept(s, err);
 }
