@@ -54,8 +54,10 @@ struct image_config {
     size_t history_count;
 };
 
-/* -EINVAL, -EFBIG, -E2BIG, -EOPNOTSUPP (another operating system or architecture than ours). */
+/* -EINVAL, -EFBIG, -E2BIG. Which system and processor it is for is for who starts it to look at. */
 int image_config_parse(const char *text, size_t len, struct image_config **ret, struct err *err);
+/* The same of a tree that was parsed strictly (json/parse.h). */
+int image_config_decode(json_t *root, struct image_config **ret, struct err *err);
 void image_config_free(struct image_config *c);
 DEFINE_AUTO(struct image_config, image_config_free);
 

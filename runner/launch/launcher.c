@@ -103,8 +103,8 @@ static struct launcher *launcher_alloc(void)
     struct launcher *l = calloc(1, sizeof(*l));
 
     if (l != NULL)
-        l->state_fd = l->layers_fd = l->sandboxes_fd = l->ids_fd = l->init_exe = l->null_fd =
-            FD_NONE;
+        l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->ids_fd =
+            l->init_exe = l->worker_exe = l->null_fd = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -124,6 +124,10 @@ static int open_dirs(struct launcher *l, const struct launcher_config *config, s
     if (l->sandboxes_fd < 0)
         return l->sandboxes_fd;
     sandbox_dirs_spread(l->sandboxes_fd);
+    l->image_layers_fd = open_own_dir(l->state_fd, "image-layers", err);
+    if (l->image_layers_fd < 0)
+        return l->image_layers_fd;
+    sandbox_dirs_spread(l->image_layers_fd);
     l->ids_fd = open_own_dir(AT_FDCWD, config->ids_dir, err);
     return l->ids_fd < 0 ? l->ids_fd : 0;
 }
@@ -156,6 +160,11 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
         return err_errno(err, l->init_exe, "load init");
     if (fchmod(l->init_exe, 0555) < 0)
         return err_errno(err, -errno, "load init");
+    if (config->worker_image != NULL) {
+        l->worker_exe = memfd_program("rind-rootfs", config->worker_image, config->worker_size);
+        if (l->worker_exe < 0 || fchmod(l->worker_exe, 0555) < 0)
+            return err_errno(err, l->worker_exe < 0 ? l->worker_exe : -errno, "load rind-rootfs");
+    }
     l->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (l->null_fd < 0)
         return err_errno(err, -errno, "/dev/null");
@@ -205,8 +214,10 @@ void launcher_free(struct launcher *l)
         sandbox_free(l->sandboxes);
         l->sandboxes = next;
     }
-    const int fds[] = {l->state_fd, l->layers_fd, l->sandboxes_fd,
-                       l->ids_fd,   l->init_exe,  l->null_fd};
+    works_free(l);
+
+    const int fds[] = {l->state_fd, l->layers_fd, l->image_layers_fd, l->sandboxes_fd,
+                       l->ids_fd,   l->init_exe,  l->worker_exe,      l->null_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)

@@ -35,6 +35,8 @@ struct launcher_config {
     const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
     const void *init_image;        /* the static program that becomes init */
     size_t init_size;
+    const void *worker_image; /* the static program that unpacks and packs; NULL = none */
+    size_t worker_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
 };
 
@@ -100,6 +102,27 @@ int launcher_socket(struct launcher *l, const char *id, int family, bool udp, st
 /* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
  * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
+
+/*
+ * A worker for archives, confined to what q->work says (request.h). -EAGAIN: too many; -EEXIST: the
+ * name is taken; -ENOENT: no such layer or sandbox.
+ */
+struct launch_worker {
+    int pidfd;   /* owned */
+    int control; /* owned; the socket to it */
+};
+int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
+                    struct err *err);
+/* LAUNCH_LAYER_COMMIT: -ENOENT no such worker, -EEXIST there is such a layer. */
+int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err);
+/* LAUNCH_LAYER_DROP, LAUNCH_LAYER_REMOVE: files go in a process of its own. -ENOENT. */
+int launcher_layer_drop(struct launcher *l, const char *id, struct err *err);
+int launcher_layer_remove(struct launcher *l, const char *name, struct err *err);
+/* LAUNCH_LAYER_LIST: a sealed memfd. */
+int launcher_layer_list(struct launcher *l, struct err *err);
+/* Removes what workers of launchers that were killed have left, and layers that a host which went
+ * down may not have had time to write. */
+void launcher_layers_sweep(struct launcher *l);
 
 enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
 /* Sealed memfds of the gateway's certificate chain and key, read now. -ENOENT: none is configured.

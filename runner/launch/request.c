@@ -166,6 +166,44 @@ static int dec_layer(const struct record *r, struct launch_request *q)
     return 0;
 }
 
+/* Named by a digest alone. */
+static int dec_image_layer(const struct record *r, struct launch_request *q)
+{
+    const char *name;
+    int n = get_string(r, LAUNCH_LAYER_NAME, &name);
+
+    if (n < 0)
+        return n;
+    if (strlen(name) != LAUNCH_LAYER_NAME || strspn(name, "0123456789abcdef") != LAUNCH_LAYER_NAME)
+        return -EINVAL;
+    if (q->image_layer_count == LAUNCH_LAYERS_MAX)
+        return -E2BIG;
+    q->image_layers[q->image_layer_count++] = name;
+    return 0;
+}
+
+static int dec_worker(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
+
+    if (n == 0)
+        q->work = (enum launch_work)v;
+    return n;
+}
+
+static int dec_sandbox(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ID_MAX, &q->sandbox);
+
+    return n == 0 && !launch_id_ok(q->sandbox) ? -EINVAL : n;
+}
+
+static int dec_bytes(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 0, INT64_MAX, &q->bytes);
+}
+
 static int dec_root_dir(const struct record *r, struct launch_request *q)
 {
     int n = get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
@@ -480,6 +518,10 @@ static const struct {
     [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
     [TAG_BIND]         = {"bind",         dec_bind,         false},
     [TAG_UDP]          = {"udp",          dec_udp,          false},
+    [TAG_IMAGE_LAYER]  = {"image_layer",  dec_image_layer,  true},
+    [TAG_WORKER]       = {"worker",       dec_worker,       false},
+    [TAG_SANDBOX]      = {"sandbox",      dec_sandbox,      false},
+    [TAG_BYTES]        = {"bytes",        dec_bytes,        false},
 };
 /* clang-format on */
 
@@ -521,11 +563,47 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
     return 0;
 }
 
+static bool needs_id(enum launch_verb verb)
+{
+    return verb != LAUNCH_LIST && verb != LAUNCH_LISTEN && verb != LAUNCH_CERTIFICATE &&
+           verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST;
+}
+
+/* Which of the records about layers go with which verb. */
+static int check_layers(const struct launch_request *q, struct err *err)
+{
+    const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
+    const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT;
+
+    if ((q->verb == LAUNCH_WORKER) != (q->work != LAUNCH_WORK_INVALID))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->verb == LAUNCH_WORKER ? "no kind of worker" : "a kind, and no worker");
+    if (one && q->image_layer_count != 1)
+        return err_set(err, -EINVAL, "request: %zu layers, not one", q->image_layer_count);
+    if ((q->verb == LAUNCH_LAYER_COMMIT) != (q->bytes >= 0))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->bytes < 0 ? "no size" : "a size, and no layer");
+    if (of_sandbox != (q->sandbox != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       of_sandbox ? "no sandbox to work on" : "a sandbox, and no work on it");
+    if (q->work == LAUNCH_WORK_IMAGE && q->image_layer_count == 0)
+        return err_set(err, -EINVAL, "request: no layers");
+    if (q->image_layer_count > 0 && !one && q->verb != LAUNCH_START && q->verb != LAUNCH_WORKER)
+        return err_set(err, -EINVAL, "request: a layer, and nothing to do with it");
+    if (q->image_layer_count + q->layer_count > LAUNCH_LAYERS_MAX)
+        return err_set(err, -E2BIG, "request: more than %d layers", LAUNCH_LAYERS_MAX);
+    return 0;
+}
+
 static int check_whole(const struct launch_request *q, struct err *err)
 {
-    if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN &&
-        q->verb != LAUNCH_CERTIFICATE)
+    int r;
+
+    if (q->id == NULL && needs_id(q->verb))
         return err_set(err, -EINVAL, "request: no id");
+    r = check_layers(q, err);
+    if (r < 0)
+        return r;
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
@@ -544,6 +622,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
     if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
         return err_set(err, -EINVAL, "request: a named network, and no link");
+    if (q->image_layer_count > 0 && q->root_dir != NULL)
+        return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL)
         return err_set(err, -EINVAL, "request: no root file system");
     if (q->filter == NULL)
@@ -553,7 +633,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
 
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
-    struct launch_request q = {.memory = -1, .pids = -1, .cpu = -1, .shm = -1, .client_fd = -1};
+    struct launch_request q = {
+        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .bytes = -1, .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);

@@ -29,6 +29,7 @@ enum {
     LAUNCH_SIZE_MAX = 512 << 10, /* bytes of one request; it travels in a sealed memfd */
     LAUNCH_ID_MAX = 63,
     LAUNCH_LAYERS_MAX = 128,
+    LAUNCH_LAYER_NAME = 64, /* hexadecimal digits */
     LAUNCH_VOLUMES_MAX = 64,
     LAUNCH_TMPFS_MAX = 32,
     LAUNCH_PATHS_MAX = 256, /* masked, and read-only, each (after expansion) */
@@ -59,6 +60,14 @@ enum launch_verb {
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
+    /* Layers of images (layers.c, worker.c). */
+    LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
+                      to it (image/worker-proto.h) */
+    LAUNCH_LAYER_COMMIT, /* the tree that the worker TAG_ID has made, and who has ended, becomes the
+                            layer TAG_IMAGE_LAYER, of TAG_BYTES */
+    LAUNCH_LAYER_DROP,   /* forgets the worker TAG_ID, ends it, and removes what it has made */
+    LAUNCH_LAYER_REMOVE, /* removes the layer TAG_IMAGE_LAYER */
+    LAUNCH_LAYER_LIST,   /* replies with a memfd: for each layer "NAME BYTES" and a NUL */
     LAUNCH_VERB_MAX
 };
 
@@ -85,14 +94,19 @@ enum launch_tag {
     TAG_USER, /* string: whom volumes' owners are mapped to instead of their numbers, looked up in
                  the image */
     TAG_NET,  /* u64: enum launch_net_flags */
-    TAG_NET_RULE, /* struct net_rule */
-    TAG_NET_PORT, /* struct net_port: of the host, reachable by the gateway's address */
-    TAG_NET_DNS,  /* struct net_addr: name servers instead of the host's */
-    TAG_NET_JOIN, /* string: the id of a sandbox whose network it shares */
-    TAG_NET_NAME, /* string: of a network whose members reach each other */
-    TAG_NET_HOST, /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
-    TAG_BIND,     /* struct launch_bind, for LAUNCH_LISTEN */
-    TAG_UDP,      /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_NET_RULE,    /* struct net_rule */
+    TAG_NET_PORT,    /* struct net_port: of the host, reachable by the gateway's address */
+    TAG_NET_DNS,     /* struct net_addr: name servers instead of the host's */
+    TAG_NET_JOIN,    /* string: the id of a sandbox whose network it shares */
+    TAG_NET_NAME,    /* string: of a network whose members reach each other */
+    TAG_NET_HOST,    /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
+    TAG_BIND,        /* struct launch_bind, for LAUNCH_LISTEN */
+    TAG_UDP,         /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_IMAGE_LAYER, /* string: the name of a layer of an image; top first, above those of
+                        TAG_LAYER */
+    TAG_WORKER,      /* u64: enum launch_work */
+    TAG_SANDBOX,     /* string: the id of a sandbox, for LAUNCH_WORKER */
+    TAG_BYTES,       /* u64 */
     TAG_MAX
 };
 
@@ -103,6 +117,18 @@ enum launch_flags {
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
     LAUNCH_KEEP = 1 << 4, /* files and ids stay after its end, init after its supervisor's */
     LAUNCH_FLAGS_ALL = (1 << 5) - 1,
+};
+
+/* What a worker works on. TAG_ID names the worker, TAG_SANDBOX the sandbox. */
+enum launch_work {
+    LAUNCH_WORK_INVALID = 0,
+    LAUNCH_WORK_STREAM, /* nothing but streams: SPLIT */
+    LAUNCH_WORK_LAYER,  /* UNPACK: a new tree, above the layers TAG_IMAGE_LAYER */
+    LAUNCH_WORK_IMAGE,  /* PACK: the layers TAG_IMAGE_LAYER as one tree */
+    LAUNCH_WORK_UPPER,  /* PACK: the writable layer of a kept sandbox, which stands still */
+    LAUNCH_WORK_ROOT,   /* PACK: the root of a kept sandbox: TAG_IMAGE_LAYER and TAG_LAYER, and its
+                           writable layer on top */
+    LAUNCH_WORK_MAX
 };
 
 enum launch_net_flags {
@@ -176,7 +202,12 @@ struct launch_request {
     size_t counter_count;
     const void *filter;
     size_t filter_count;
-    int family;    /* 0 = not given */
+    const char *image_layers[LAUNCH_LAYERS_MAX]; /* names: 64 hexadecimal digits */
+    size_t image_layer_count;
+    enum launch_work work; /* INVALID = not given */
+    const char *sandbox;   /* NULL = not given */
+    int64_t bytes;         /* -1 = not given */
+    int family;            /* 0 = not given */
     int client_fd; /* borrowed; the connection of who asks, which came beside the message; -1 */
     uint64_t net_flags;
     struct net_access net_access;

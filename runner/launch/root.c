@@ -51,7 +51,7 @@ static int open_allowed(const struct launcher *l, const struct creator *creator,
 
 /* Private from the first moment: as a peer of a shared mount it would show what is mounted on the
  * host below it later. */
-static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const char *what)
+int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err)
 {
     auto_close int mnt = FD_NONE;
     int r;
@@ -86,24 +86,63 @@ void root_sources_close(struct root_sources *s)
         (void)close(take_fd(&s->own));
 }
 
-static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                     struct err *err)
+int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                   struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     int fd;
 
-    fd = clone_mount(dir_fd, &attr, err, what);
+    fd = mount_clone(dir_fd, &attr, what, err);
     if (fd < 0)
         return fd;
     s->lowers[s->count++] = fd;
     return 0;
 }
 
-static int gather_lowers(struct launcher *l, const struct creator *creator,
+/* Their files carry the ids that are set aside for images: a sandbox's own are their maps' other
+ * end. */
+static int add_image_layers(struct launcher *l, const struct launch_request *q, uid_t base,
+                            struct root_sources *s, struct err *err)
+{
+    auto_close int userns = FD_NONE;
+    int r = 0;
+
+    if (q->image_layer_count == 0)
+        return 0;
+    userns = idmap_range(IDRANGE_LAYERS, base, err);
+    if (userns < 0)
+        return userns;
+    for (size_t i = 0; r == 0 && i < q->image_layer_count; i++) {
+        auto_close int dir = layer_open(l, q->image_layers[i], err);
+
+        r = dir < 0 ? dir : root_add_lower(s, dir, userns, q->image_layers[i], err);
+    }
+    return r;
+}
+
+int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
+                    struct root_sources *s, struct err *err)
+{
+    int r = add_image_layers(l, q, base, s, err);
+
+    for (size_t i = 0; r == 0 && i < q->layer_count; i++) {
+        auto_close int dir =
+            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+        if (dir < 0)
+            return err_errno(err, dir, "layer %s", q->layers[i]);
+        r = root_add_lower(s, dir, userns_fd, q->layers[i], err);
+    }
+    return r;
+}
+
+static int gather_lowers(struct launcher *l, const struct sandbox *box,
                          const struct launch_request *q, int userns_fd, struct root_sources *s,
                          struct err *err)
 {
+    const struct creator *creator = &box->creator;
     int r;
 
     if (q->root_dir != NULL) {
@@ -118,43 +157,36 @@ static int gather_lowers(struct launcher *l, const struct creator *creator,
          * its modes: not for a client what a third one owns. */
         if (creator->kind == CREATOR_CLIENT && st.st_uid != 0 && st.st_uid != creator->uid)
             return err_set(err, -EPERM, "root file system '%s' is another user's", q->root_dir);
-        r = add_lower(s, dir, userns_fd, q->root_dir, err);
+        r = root_add_lower(s, dir, userns_fd, q->root_dir, err);
         if (r < 0)
             return r;
     }
-    for (size_t i = 0; i < q->layer_count; i++) {
-        auto_close int dir =
-            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-
-        if (dir < 0)
-            return err_errno(err, dir, "layer %s", q->layers[i]);
-        r = add_lower(s, dir, userns_fd, q->layers[i], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return root_add_layers(l, q, box->ids.base, userns_fd, s, err);
 }
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
  * older kernel. */
 static int overlay_by_fd(const struct root_sources *s)
 {
-    auto_close int upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    auto_close int work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int upper = FD_NONE;
+    auto_close int work = FD_NONE;
     auto_close int fs = FD_NONE;
     int r = 0;
 
-    if (upper < 0 || work < 0)
-        return -errno;
+    if (s->own >= 0) {
+        upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (upper < 0 || work < 0)
+            return -errno;
+    }
     fs = sys_fsopen("overlay");
     if (fs < 0)
         return fs;
     for (size_t i = 0; r == 0 && i < s->count; i++)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
-    if (r == 0)
+    if (r == 0 && upper >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
-    if (r == 0)
+    if (r == 0 && work >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work);
     /* Layers are hostile: no redirects to elsewhere in them, no metadata-only copies whose data is
      * somewhere else. */
@@ -197,12 +229,13 @@ static int overlay_staged_here(const struct root_sources *s)
             return r;
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
     }
-    /* upper and work on one mount, as overlay wants it. */
-    r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
-    if (r < 0)
-        return r;
-    (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
-                   s->is_volatile ? ",volatile" : "");
+    if (s->own >= 0) { /* upper and work on one mount, as overlay wants it */
+        r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+            return r;
+        (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
+                       s->is_volatile ? ",volatile" : "");
+    }
     if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -227,13 +260,27 @@ static int overlay_staged(const struct root_sources *s)
     return fd;
 }
 
+static int overlay(const struct root_sources *s, const char *what, struct err *err)
+{
+    int fd = overlay_by_fd(s);
+
+    if (fd == -EINVAL)
+        fd = overlay_staged(s);
+    return fd < 0 ? err_errno(err, fd, "mount %s", what) : fd;
+}
+
+int root_mount_lowers(const struct root_sources *s, struct err *err)
+{
+    return overlay(s, "the layers as an overlay", err);
+}
+
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err)
 {
-    int fd, r;
+    int r;
 
     sources->is_volatile = !s->kept;
-    r = gather_lowers(l, &s->creator, q, userns_fd, sources, err);
+    r = gather_lowers(l, s, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
@@ -242,10 +289,7 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
         sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (sources->own < 0)
         return err_errno(err, sources->own, "clone the mount of the writable layer");
-    fd = overlay_by_fd(sources);
-    if (fd == -EINVAL)
-        fd = overlay_staged(sources);
-    return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
+    return overlay(sources, "the root overlay", err);
 }
 
 /* ---- volumes ---- */
@@ -306,6 +350,6 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     attr.userns_fd = (uint64_t)(unsigned)userns;
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
-    fd = clone_mount(source, &attr, err, v->source);
+    fd = mount_clone(source, &attr, v->source, err);
     return fd < 0 ? err_wrap(err, fd, "volume") : fd;
 }

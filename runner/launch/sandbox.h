@@ -15,6 +15,7 @@
 
 struct err;
 struct launcher;
+struct mount_attr;
 
 #define KEEP_FILE                                                                                  \
     "keep" /* in the directory of a kept one: there from its whole make to its removal */
@@ -50,10 +51,25 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
  * once must not make the launcher remove the rest itself. */
 enum { LAUNCH_REMOVALS_MAX = 256 };
 
+/* A worker that has not been forgotten (worker.c). */
+struct work {
+    char id[LAUNCH_ID_MAX + 1];
+    enum launch_work kind;
+    int pidfd;     /* owned */
+    pid_t pid;     /* 0 once it has been reaped */
+    int dir_fd;    /* owned; of a new layer's directory, which is locked; FD_NONE */
+    int opaque_fd; /* owned; what it says of opaque directories; FD_NONE */
+    struct work *next;
+};
+
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
-    struct cgroup_host *cgroups;                   /* owned */
-    struct idrange_avoid *avoid;                   /* owned */
+    int image_layers_fd;                           /* owned */
+    int worker_exe;                                /* owned; sealed memfd, or FD_NONE */
+    struct work *works;                            /* owned */
+    unsigned work_count;
+    struct cgroup_host *cgroups; /* owned */
+    struct idrange_avoid *avoid; /* owned */
     size_t avoid_count;
     const struct launch_net_ops *net;    /* borrowed; may be NULL */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
@@ -136,6 +152,35 @@ void root_sources_close(struct root_sources *s);
  * s. Returns the fd. *sources, which is empty, is filled also on failure. */
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err);
+/* The mount that fd is in, cloned: of fd alone, private, with these attributes. Returns the fd.
+ * -EOPNOTSUPP: its file system cannot be id-mapped. */
+int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err);
+/* One lower layer more, id-mapped, on the bottom of those that are there. */
+int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                   struct err *err);
+/* All of a sandbox's lower layers; as they are started with, but for its root directory. */
+int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
+                    struct root_sources *s, struct err *err);
+/* The sources as one overlay without a writable layer (two layers at least). Returns the fd. */
+int root_mount_lowers(const struct root_sources *s, struct err *err);
+
+/* layers.c: the tree of a layer of an image, O_PATH; and those of a list as sources. */
+int layer_open(struct launcher *l, const char *name, struct err *err);
+/* Makes the locked directory of a new one; both fds are the caller's. */
+int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
+               struct err *err);
+/* Removes a new one whose worker has ended, in a process of its own where that takes time. */
+void layer_discard(struct launcher *l, const char *id);
+int layers_open(struct launcher *l, struct err *err);
+
+/* worker.c */
+void works_free(struct launcher *l);
+struct work **work_find(struct launcher *l, const char *id);
+/* Ends it, reaps it, and lets go of all that is held for it: *at is the next one then. */
+void work_end(struct launcher *l, struct work **at);
+/* Waits for one that has said its last word; kills one that goes on. */
+int work_wait(struct work *w, struct err *err);
+
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,

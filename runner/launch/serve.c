@@ -224,6 +224,52 @@ static int do_certificate(struct launcher *l, const struct launch_request *q, st
     return r;
 }
 
+static int do_worker(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    struct launch_worker w;
+    int r = launcher_worker(l, q, &w, err);
+
+    if (r < 0)
+        return r;
+    a->fds[a->fd_count++] = w.pidfd;
+    a->fds[a->fd_count++] = w.control;
+    return 0;
+}
+
+static int do_layer_commit(struct launcher *l, const struct launch_request *q, struct answer *a,
+                           struct err *err)
+{
+    (void)a;
+    return launcher_layer_commit(l, q, err);
+}
+
+static int do_layer_drop(struct launcher *l, const struct launch_request *q, struct answer *a,
+                         struct err *err)
+{
+    (void)a;
+    return launcher_layer_drop(l, q->id, err);
+}
+
+static int do_layer_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
+                           struct err *err)
+{
+    (void)a;
+    return launcher_layer_remove(l, q->image_layers[0], err);
+}
+
+static int do_layer_list(struct launcher *l, const struct launch_request *q, struct answer *a,
+                         struct err *err)
+{
+    int fd = launcher_layer_list(l, err);
+
+    (void)q;
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
     [LAUNCH_START] = do_start,
@@ -239,6 +285,11 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_END] = do_end,
     [LAUNCH_LISTEN] = do_listen,
     [LAUNCH_CERTIFICATE] = do_certificate,
+    [LAUNCH_WORKER] = do_worker,
+    [LAUNCH_LAYER_COMMIT] = do_layer_commit,
+    [LAUNCH_LAYER_DROP] = do_layer_drop,
+    [LAUNCH_LAYER_REMOVE] = do_layer_remove,
+    [LAUNCH_LAYER_LIST] = do_layer_list,
 };
 
 static int answer(int sock, const struct answer *a)
