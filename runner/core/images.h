@@ -21,6 +21,7 @@
 #include "base/auto.h"
 #include "image/config.h"
 #include "image/reference.h"
+#include "image/store.h"
 
 struct err;
 struct images;
@@ -35,7 +36,7 @@ struct images_config {
     struct launcher_client *launcher;       /* borrowed: for workers and layers */
     int dir_fd;                             /* borrowed: the supervisor's tree, with "images" */
     const struct supervisor_limits *limits; /* borrowed */
-    /* Adds the ids ("sha256:…") of images that sandboxes are made from by images_used. */
+    /* Calls images_used with the spec of each sandbox that there is. */
     void (*each_used)(void *data, struct images *im);
     /* Something happened: "image_load", "image_tag", "image_untag", "image_remove". May be NULL. */
     void (*on_event)(void *data, const char *type, const char *id, const char *name);
@@ -46,32 +47,9 @@ int images_new(const struct images_config *config, struct images **ret, struct e
 /* Cancels what is under way; frees when the loop has run the rest. NULL is fine. */
 void images_close(struct images *im);
 /* Only from within each_used. */
-void images_used(struct images *im, const char *id);
+void images_used(struct images *im, const struct spec *spec);
 
 /* ---- one image ---- */
-
-struct image_layer {
-    char blob[DIGEST_LEN + 1];    /* of the archive, as it came */
-    char diff_id[DIGEST_LEN + 1]; /* of the archive, uncompressed */
-    char chain_id[DIGEST_LEN + 1];
-    char *media_type; /* owned */
-    int64_t bytes;    /* of the archive */
-};
-
-struct image {
-    char id[DIGEST_LEN + 1];       /* of the configuration */
-    char manifest[DIGEST_LEN + 1]; /* of the manifest */
-    char **names;                  /* owned, NULL-terminated; whole: "docker.io/library/a:1" */
-    struct image_config *config;   /* owned */
-    struct image_layer *layers;    /* owned; bottom first */
-    size_t layer_count;
-    int64_t bytes;               /* of its blobs */
-    int64_t created_ms;          /* as the configuration says; 0 = it does not */
-    char parent[DIGEST_LEN + 1]; /* the image that it is a snapshot of, or "" */
-    json_t *config_tree;         /* owned; the configuration as it is, for inspect */
-};
-void image_free(struct image *i);
-DEFINE_AUTO(struct image, image_free);
 
 /* Called once. image: the callee's to free; NULL with r < 0. -ENOENT, -ENOTUNIQ (a prefix of
  * several), -EINVAL, -EUCLEAN (it is damaged: err says which blob). */
@@ -80,11 +58,13 @@ typedef void (*image_cb)(void *data, int r, struct image *image, const struct er
 typedef void (*images_done_cb)(void *data, int r, const struct err *err);
 
 int images_find(struct images *im, const char *name, image_cb cb, void *data, struct err *err);
-/* Newest first. The list is the callee's: image_list_free. Damaged images have config NULL. */
+/* The same, for a sandbox that is to start from it: layers that are not there any more (a host that
+ * went down may have lost some) are unpacked again from their blobs first. */
+int images_ready(struct images *im, const char *name, image_cb cb, void *data, struct err *err);
+/* Newest first. The list is the callee's (image_list_free). Damaged images have config NULL. */
 typedef void (*image_list_cb)(void *data, int r, struct image **list, size_t count,
                               const struct err *err);
 int images_list(struct images *im, image_list_cb cb, void *data, struct err *err);
-void image_list_free(struct image **list, size_t count);
 
 /* Puts what the image says beneath what the spec says, in Docker's way: the spec is that of a
  * sandbox from then on, with spec->image_id set. Pure. -EINVAL names the image's field. */
@@ -107,8 +87,8 @@ typedef void (*images_removed_cb)(void *data, int r, const struct images_removed
                                   const struct err *err);
 /*
  * By a reference: takes that name away, and the image with its last one. By id: the image, when it
- * has one name at most, or with force. -EBUSY: a sandbox is made from it; with force it loses its
- * names, is shown no more, and goes with the last such sandbox.
+ * has one name at most, or with force. -EBUSY: a sandbox is made from it; with force its layers
+ * stay until the last such sandbox has gone, and nothing else.
  */
 int images_remove(struct images *im, const char *name, bool force, images_removed_cb cb, void *data,
                   struct err *err);
@@ -197,19 +177,23 @@ void image_save_cancel(struct image_save *s);
 
 /* ---- for who makes images otherwise (snapshots) ---- */
 
-/* An empty file of the store's own, to be filled and given to images_compose; what is forgotten is
- * swept. Returns the fd, or a negative errno. */
-int images_tmp_file(struct images *im, struct err *err);
+/* An empty file of the store's own, to be filled with the archive of a layer (tar; plain, gzip or
+ * zstd). cb: the callee's to free, or to give to images_compose. */
+struct image_blob;
+typedef void (*image_blob_cb)(void *data, int r, struct image_blob *blob, const struct err *err);
+int images_blob_new(struct images *im, image_blob_cb cb, void *data, struct err *err);
+int image_blob_fd(const struct image_blob *b); /* borrowed; read and write */
+void image_blob_free(struct image_blob *b);    /* removes it; NULL is fine */
 
 /*
- * A new image: the layers of `parent` (a name or an id; NULL = none) and one more on top, whose
- * archive (tar; plain, gzip or zstd) is the file layer_fd (borrowed until cb, at any offset; -1 =
- * none). changes, name, message: as with images_import. on_progress may be NULL. cb: the image.
+ * A new image: the layers of `parent` (a name or an id; NULL = none) and one more on top, `layer`
+ * (NULL = none; taken on success, at any offset). changes, name, message: as with images_import.
+ * on_progress may be NULL. cb: the image.
  */
 struct image_compose {
     const char *parent, *name, *message, *author;
     const char *const *changes;
-    int layer_fd;
+    struct image_blob *layer;
     void (*on_progress)(void *data, const struct image_progress *p);
 };
 int images_compose(struct images *im, const struct image_compose *c, image_cb cb, void *data,
