@@ -291,6 +291,7 @@ static int finish_file(struct worker *w)
     lane_digest(&w->lanes[1], m.digest);
     w->contents = take_fd(&w->lanes[1].from);
     lane_close(&w->lanes[1]);
+    w->lanes[1].ended = false; /* it has been told */
     return worker_msg_send(w->control, &m, FD_NONE, &w->err);
 }
 

@@ -401,8 +401,7 @@ static int copy_changes(const char *const *changes, char ***ret)
     return copy != NULL ? 0 : -ENOMEM;
 }
 
-/* What is wrong is told before anything is done. */
-static int try_changes(char **changes, struct err *err)
+int image_changes_check(const char *const *changes, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = new_config();
     int r = root != NULL ? 0 : err_errno(err, -ENOMEM, "image");
@@ -433,10 +432,11 @@ int images_compose(struct images *im, const struct image_compose *o, image_cb cb
     if (r < 0)
         (void)err_errno(err, r, "image");
     if (r == 0)
-        r = try_changes(c->changes, err);
+        r = image_changes_check((const char *const *)c->changes, err);
     if (r == 0 && o->name != NULL)
         r = image_whole_name(o->name, c->name, err);
     if (r < 0) {
+        c->job.im = NULL;
         composing_free(c);
         return r;
     }

@@ -588,6 +588,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
     struct removing *rm = data;
     struct images *im = rm->job.im;
     struct image_names keep = {.list = NULL};
+    bool orphans = false;
 
     if (r < 0) {
         finish_removal(rm, r, err);
@@ -600,6 +601,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
         const char *name = im->present.list[i];
 
         if (image_names_has(&keep, name) || image_names_has(&im->used, name)) {
+            orphans |= !image_names_has(&keep, name);
             i++;
             continue;
         }
@@ -607,6 +609,7 @@ static void on_all_layers(void *data, int r, const struct err *err)
         image_names_drop(&im->present, name);
     }
     image_names_done(&keep);
+    im->orphans = orphans;
     finish_removal(rm, 0, NULL);
 }
 
@@ -690,6 +693,12 @@ void images_sweep_soon(struct images *im)
     rm = calloc(1, sizeof(*rm));
     if (rm != NULL)
         (void)start_removal(im, NULL, rm, NULL);
+}
+
+void images_sandbox_gone(struct images *im)
+{
+    if (im->orphans)
+        images_sweep_soon(im);
 }
 
 /* ---- disk use ---- */

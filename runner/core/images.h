@@ -95,8 +95,10 @@ int images_remove(struct images *im, const char *name, bool force, images_remove
 /* Images without a name that nobody uses; with `all` also those with names. And every blob and
  * layer that is nobody's. */
 int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, struct err *err);
-/* A sandbox is gone: what only waited for that is removed, some time. */
+/* Removes what nobody needs, some time; also what an earlier process has left half made. */
 void images_sweep_soon(struct images *im);
+/* A sandbox is gone: what only waited for that is removed, some time. */
+void images_sandbox_gone(struct images *im);
 
 struct images_usage {
     uint64_t images;
@@ -168,8 +170,9 @@ int images_save(struct images *im, const char *const *names, const struct image_
 /* The image's file system as one tar archive, layers applied. */
 int images_export(struct images *im, const char *name, const struct image_save_events *events,
                   void *data, struct image_save **ret, struct err *err);
-/* The same of a sandbox, as it is now: sandbox_id is a whole id. */
-int images_export_sandbox(struct images *im, const char *sandbox_id,
+/* The same of a sandbox, as it is now: sandbox_id is a whole id, spec its spec. -EOPNOTSUPP: its
+ * root is a directory of the host's. */
+int images_export_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
                           const struct image_save_events *events, void *data,
                           struct image_save **ret, struct err *err);
 void image_save_resume(struct image_save *s);

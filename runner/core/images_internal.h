@@ -28,6 +28,7 @@ struct images {
     struct image_names present; /* names of the layers that are unpacked */
     struct image_names used;    /* ids of images and names of layers that sandboxes have */
     bool sweep_asked, sweeping;
+    bool orphans;                 /* sandboxes have layers that no image has any more */
     struct image_worker *workers; /* all that are under way, for images_close */
 };
 
@@ -101,6 +102,10 @@ void image_workers_end(struct images *im);
 /* The launcher's list of layers into im->present, if it is not there yet; cb follows from the loop.
  */
 int images_list_layers(struct images *im, images_done_cb cb, void *data, struct err *err);
+
+/* Whether all of these can be made (images-compose.c): what is wrong is told before anything is
+ * done. */
+int image_changes_check(const char *const *changes, struct err *err);
 
 /* ---- bytes in ---- */
 

@@ -227,6 +227,8 @@ static int put_root(struct buf *b, const struct spec *spec, const char *const *l
             return r;
         launch_put_string(b, TAG_ROOT_DIR, dir);
     }
+    for (char **layer = spec->image_layers; layer != NULL && *layer != NULL; layer++)
+        launch_put_string(b, TAG_IMAGE_LAYER, *layer);
     for (; *layers != NULL; layers++)
         launch_put_string(b, TAG_LAYER, *layers);
     return 0;

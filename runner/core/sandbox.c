@@ -528,7 +528,7 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
     if (r <= 0)
         return r;
-    if (s->spec->rootfs == NULL)
+    if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = find_join(s, &join, err);

@@ -1,6 +1,7 @@
 #include "core/supervisor.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "base/err.h"
 #include "core/events.h"
 #include "core/gateway.h"
+#include "core/images.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
@@ -15,6 +17,39 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+
+/* ---- images ---- */
+
+static void each_used(void *data, struct images *im)
+{
+    struct supervisor *s = data;
+
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+        images_used(im, sb->spec);
+}
+
+static void on_image_event(void *data, const char *type, const char *id, const char *name)
+{
+    struct supervisor *s = data;
+    char detail[160];
+
+    if (id[0] != '\0')
+        (void)snprintf(detail, sizeof(detail), "{\"image\":\"%s\"}", id);
+    events_emit(s->events, type, "", name, -1, id[0] != '\0' ? detail : NULL);
+}
+
+static int open_images(struct supervisor *s, struct err *err)
+{
+    const struct images_config config = {.loop = s->loop,
+                                         .launcher = s->launcher,
+                                         .dir_fd = s->dir_fd,
+                                         .limits = &s->limits,
+                                         .each_used = each_used,
+                                         .on_event = on_image_event,
+                                         .data = s};
+
+    return images_new(&config, &s->images, err);
+}
 
 static void on_launcher_gone(void *data)
 {
@@ -56,6 +91,8 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
         if (r < 0)
             (void)err_errno(err, r, "launcher");
     }
+    if (r == 0)
+        r = open_images(s, err);
     if (r == 0)
         r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
@@ -121,6 +158,8 @@ void supervisor_close(struct supervisor *s)
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
     s->gateway = NULL;
     launcher_client_close(s->launcher);
+    images_close(s->images);
+    s->images = NULL;
     leftovers_close(s);
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
@@ -167,6 +206,11 @@ struct launcher_client *supervisor_launcher(struct supervisor *s)
 struct gateway *supervisor_gateway(struct supervisor *s)
 {
     return s->gateway;
+}
+
+struct images *supervisor_images(struct supervisor *s)
+{
+    return s->images;
 }
 
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s)

@@ -6,6 +6,7 @@
 
 struct leftover;
 struct gateway;
+struct images;
 struct log_watch;
 struct sandbox;
 struct store;
@@ -19,6 +20,7 @@ struct supervisor {
     struct store *store;
     struct log_watch *log_watch;
     struct gateway *gateway;
+    struct images *images;
     struct preview_front front; /* of the URLs of exposed ports */
     struct ready_policy *policies;
     struct supervisor_limits limits;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/events.h"
+#include "core/images.h"
 #include "core/leftovers.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -114,6 +115,8 @@ void sandbox_forget(struct sandbox *s)
     /* These hold execs, and execs hold the sandbox. */
     process_free_all(s);
     exec_unref(take(s->main));
+    if (s->spec != NULL && s->spec->image_id != NULL && s->sup->images != NULL)
+        images_sandbox_gone(s->sup->images);
     sandbox_unref(s);
 }
 
@@ -202,6 +205,8 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
                        spec->net_container);
     if (policies_find(sup->policies, spec->policy) == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
+    if (spec->image != NULL && spec->image_id == NULL)
+        return err_set(err, -EINVAL, "image: nobody has looked for it");
     if (start && spec->argv[0] == NULL)
         return err_set(err, -EINVAL, "command: there is none to start");
     return 0;

@@ -139,6 +139,8 @@ static const struct jfield client_fields[] = {
     {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
     {.name = "publish",              .decode = j_publish_rules, .off = MINE(publish)},
     {.name = "ulimits",              .decode = j_bool,     .off = MINE(ulimits), .required = true},
+    {.name = "loadImages",           .decode = j_bool,     .off = MINE(load_images)},
+    {.name = "removeImages",         .decode = j_bool,     .off = MINE(remove_images)},
     {.name = "restart",              .decode = j_bool,     .off = MINE(restart), .required = true},
     {0},
 };

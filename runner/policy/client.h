@@ -33,6 +33,8 @@ struct client_policy {
     struct limits most;            /* what may be asked at most; LIMIT_UNSET = any */
     bool ulimits;                  /* may set them */
     bool restart;                  /* may ask for another restart policy than "no" */
+    bool load_images;              /* may put images into the store, and name them */
+    bool remove_images;            /* may remove them, and take names away */
 };
 
 /* As policy_parse. */

@@ -7,11 +7,17 @@
 #include "core/supervisor.h"
 
 const struct route *const native_tables[] = {
-    native_sandbox_routes,   native_exec_routes,
-    native_process_routes,   native_file_routes,
-    native_event_routes,     native_exposure_routes,
-    native_port_http_routes, native_port_routes,
-    native_system_routes,    NULL,
+    native_sandbox_routes,
+    native_exec_routes,
+    native_process_routes,
+    native_file_routes,
+    native_image_routes,
+    native_event_routes,
+    native_exposure_routes,
+    native_port_http_routes,
+    native_port_routes,
+    native_system_routes,
+    NULL,
 };
 _Static_assert(sizeof(native_tables) / sizeof(native_tables[0]) - 1 <= NATIVE_SETS_MAX,
                "each table has a set");
@@ -20,6 +26,7 @@ int native_init(struct native *n, const struct native_config *config)
 {
     *n = (struct native){.config = *config};
     n->config.doctor_fd = -1;
+    n->config.images = supervisor_images(config->supervisor);
     return doctor_reader_new(supervisor_loop(config->supervisor), config->doctor_fd, &n->doctor);
 }
 

@@ -19,6 +19,7 @@
 #include "api/route.h"
 
 struct client_policy;
+struct images;
 struct route_set;
 struct supervisor;
 
@@ -26,6 +27,7 @@ enum { NATIVE_SETS_MAX = 16, NATIVE_DOCTOR_MAX = 256 << 10 /* bytes of a doctor'
 
 struct native_config {
     struct supervisor *supervisor;       /* borrowed */
+    struct images *images;               /* borrowed; the supervisor's */
     const struct client_policy *clients; /* borrowed: what others than the owner may do */
     bool has_group;
     gid_t group;   /* has_group: whose members may do what `clients` allows */
@@ -57,6 +59,7 @@ extern const struct route native_event_routes[];    /* events.c */
 extern const struct route native_exec_routes[];     /* exec.c */
 extern const struct route native_process_routes[];  /* process.c */
 extern const struct route native_exposure_routes[]; /* exposures.c */
+extern const struct route native_image_routes[];    /* images.c, image-*.c */
 extern const struct route native_port_routes[];     /* ports.c */
 extern const struct route native_port_http_routes[]; /* port-http.c */
 
