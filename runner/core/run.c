@@ -30,6 +30,7 @@
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/pump.h"
+#include "core/run-image.h"
 #include "core/sandbox-request.h"
 #include "image/embed.h"
 #include "image/layer.h"
@@ -56,6 +57,7 @@ struct run {
     struct network network;
     char id[ID_BYTES * 2 + 1];
     struct launch_result box;
+    int use_fd; /* owned; of the store of images, or -1 */
     uv_loop_t loop;
     uv_poll_t control, signals;
     uv_timer_t timeout, hangup;
@@ -435,7 +437,7 @@ static int start_sandbox(struct run *r)
                        ? err_set(r->err, -ENOTDIR, "root file system '%s' is not a directory",
                                  r->spec->rootfs)
                        : err_errno(r->err, -errno, "root file system '%s'", r->spec->rootfs);
-    } else {
+    } else if (r->spec->image_id == NULL) {
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     }
     layers[n] = image_builtin_name(BUILTIN_BASE);
@@ -619,8 +621,7 @@ static int run_status(const struct run *r)
     return 128 + WTERMSIG(r->wait_status);
 }
 
-int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
-             struct err *err)
+int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, struct err *err)
 {
     static const char *prefixes[] = {
         "/", NULL}; /* whoever runs this is the owner and may mount what they can name */
@@ -628,6 +629,7 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
                     .err = err,
                     .box = {.pidfd = FD_NONE, .control = FD_NONE},
                     .signal_fd = FD_NONE,
+                    .use_fd = FD_NONE,
                     .terminal_fd = FD_NONE,
                     .fds = {FD_NONE, FD_NONE, FD_NONE},
                     .failure_status = STATUS_RIND};
@@ -644,6 +646,8 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
         if (n < 0)
             (void)err_errno(err, n, "signals");
     }
+    if (n == 0 && spec->image != NULL)
+        n = run_image(launcher_state_fd(r.launcher), spec, &r.use_fd, err);
     if (n == 0)
         n = start_sandbox(&r);
     if (n == 0)
@@ -660,5 +664,7 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
     network_close(&r.network);
     if (r.signal_fd >= 0)
         (void)close(r.signal_fd);
+    if (r.use_fd >= 0)
+        (void)close(r.use_fd);
     return n;
 }

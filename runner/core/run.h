@@ -20,5 +20,4 @@ struct core_config {
  * errno with err set and *ret_status 125, or 126/127 when the command could not be executed or
  * found, or 137 when the whole sandbox was killed (by its memory limit, or from outside).
  */
-int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
-             struct err *err);
+int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, struct err *err);

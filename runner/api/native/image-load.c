@@ -108,8 +108,8 @@ static void begin(struct http_request *req, struct image_load *l)
 {
     req->data = l;
     req->on_gone = on_gone;
+    http_body_start(req, on_body); /* first: it may have a "100 Continue" to say */
     http_start(req, 200, NULL, "application/jsonl");
-    http_body_start(req, on_body);
 }
 
 void image_post_load(struct http_request *req)
