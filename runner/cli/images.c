@@ -362,7 +362,7 @@ static int on_change(void *target, const struct opt *o, const char *text, struct
       .help = "Do without the daemon, also where there is one" }
 #define TAG_ROW                                                                                    \
     { .name = "tag", .letter = 't', .arg = "NAME", .set = opt_text, .off = OFF(tag),               \
-      .help = "Of load: name an image so that has no name in its archive" }
+      .help = "Of load: name the archive's only image so, instead of its own name" }
 
 static const struct opt images_options[] = {
     { .name = "quiet",   .letter = 'q', .set = opt_flag, .off = OFF(quiet),

@@ -28,7 +28,7 @@ struct loading {
     struct image_load base; /* first */
     struct job job;
     struct images *im;            /* held */
-    char name[REFERENCE_MAX + 1]; /* whole; of an image without one; "" */
+    char name[REFERENCE_MAX + 1]; /* whole; of the only image, instead of its own; "" */
     int use_fd;                   /* owned; nobody removes what we have made so far */
     uv_pipe_t input;              /* to the worker */
     int worker_end;               /* owned; its other end, until the worker has it */
@@ -307,7 +307,14 @@ static void after_interpret(struct job *j)
         return;
     }
     only = &l->list.images[0];
-    if (l->list.count == 1 && only->names[0] == NULL && l->name[0] != '\0') {
+    if (l->list.count > 1 && l->name[0] != '\0') {
+        fail(l,
+             err_set(&j->err, -EINVAL, "name: the archive has %zu images, and one name is given",
+                     l->list.count),
+             &j->err);
+        return;
+    }
+    if (l->name[0] != '\0') {
         char **names = calloc(2, sizeof(*names));
 
         if (names != NULL)

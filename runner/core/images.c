@@ -316,13 +316,21 @@ struct listing {
     void *data;
 };
 
+/* The launcher's offset in it is ours, too: at its end. */
+static int read_list(int fd, char **ret, size_t *ret_len, struct err *err)
+{
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return err_errno(err, -errno, "list of layers");
+    return file_read_fd(fd, LAYER_LIST_MAX, ret, ret_len, err);
+}
+
 static int take_list(struct images *im, int fd, struct err *err)
 {
     auto_free char *text = NULL;
     size_t len = 0;
     int r;
 
-    r = file_read_fd(fd, LAYER_LIST_MAX, &text, &len, err);
+    r = read_list(fd, &text, &len, err);
     if (r < 0)
         return r;
     image_names_done(&im->present);
@@ -728,7 +736,7 @@ static void on_sizes(void *data, int r, const struct launch_reply *reply, int fd
 
     (void)reply;
     if (r == 0) {
-        r = file_read_fd(fds[0], LAYER_LIST_MAX, &text, &len, &own);
+        r = read_list(fds[0], &text, &len, &own);
         err = &own;
     }
     for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)

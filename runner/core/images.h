@@ -132,8 +132,8 @@ struct image_load_events {
     void (*on_done)(void *data, int r, const struct err *err);
 };
 
-/* docker-archive (both forms), or OCI layout as tar; plain, gzip or zstd. name: what an image
- * without one is called, or NULL. -EAGAIN: limit maxImageLoads. */
+/* docker-archive (both forms), or OCI layout as tar; plain, gzip or zstd. name: what the only
+ * image is called instead of its own name, or NULL. -EAGAIN: limit maxImageLoads. */
 int images_load(struct images *im, const char *name, const struct image_load_events *events,
                 void *data, struct image_load **ret, struct err *err);
 /*
