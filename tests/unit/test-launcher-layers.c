@@ -551,7 +551,7 @@ TEST(requests_that_no_supervisor_sends)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char text[256];
+        char text[ERR_MSG_MAX];
         int r = decode(rows[i].fill, rows[i].verb, text, sizeof(text));
 
         if (r != rows[i].code || strstr(text, rows[i].message) == NULL)
