@@ -38,6 +38,7 @@ SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
+SPEC_HANDLER(spec_set_disk);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
 SPEC_HANDLER(spec_add_allow_net);
@@ -82,6 +83,9 @@ const struct opt root_options[] = {
     { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
       .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
               "(default 64m)" },
+    { .name = "disk",      .arg = "SIZE", .set = on_spec_set_disk,
+      .help = "Give the sandbox's own layer a file system of SIZE bytes: what is written past that "
+              "fails (ENOSPC). It takes room on the host as it is filled" },
     { .name = "shm-size",  .arg = "SIZE", .set = on_spec_set_shm_size,
       .help = "Size of /dev/shm" },
     {0},

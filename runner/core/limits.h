@@ -43,6 +43,7 @@ struct err;
     X(output_bytes,       uint64_t, "maxOutputBytes",          1 << 20,    1,       1 << 30)                \
     X(queue_bytes,        uint64_t, "maxQueueBytes",           32 << 20,   1 << 20, 1 << 30)                \
     X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
+    X(disk_reserve,       uint64_t, "diskReserveBytes",        0,          0,       1LL << 50)              \
     X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
     X(idle_ms,            unsigned, "idleTimeoutMs",           75 * 1000,  100,     86400000)               \
     X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \

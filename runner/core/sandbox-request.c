@@ -49,6 +49,7 @@ static void put_limits(struct buf *b, const struct limits *l)
     put_limit(b, TAG_PIDS, l->pids);
     put_limit(b, TAG_CPU, l->cpu_millis);
     put_limit(b, TAG_SHM, l->shm_bytes);
+    put_limit(b, TAG_DISK, l->disk_bytes);
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         int64_t value;
 

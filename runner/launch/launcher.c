@@ -144,6 +144,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->publish = config->publish;
     l->certificate = config->certificate;
     l->key = config->key;
+    l->disk_reserve = config->disk_reserve;
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");
@@ -329,7 +330,9 @@ static int step_dir(struct start *st, struct err *err)
 
     if (st->reopened)
         return 0;
-    r = sandbox_dir_make(st->l, st->s, err);
+    r = disk_check_reserve(st->l, st->q->disk >= 0 ? (uint64_t)st->q->disk : 0, err);
+    if (r == 0)
+        r = sandbox_dir_make(st->l, st->s, st->q->disk, err);
     if (r < 0 || !st->s->kept)
         return r;
     owner = sandbox_owner(st->l, st->s->id);

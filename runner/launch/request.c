@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "policy/policy.h"
 #include "policy/tables.h"
 
 struct record {
@@ -148,6 +149,11 @@ static int dec_cpu(const struct record *r, struct launch_request *q)
 static int dec_shm(const struct record *r, struct launch_request *q)
 {
     return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
+}
+
+static int dec_disk(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
 }
 
 /* A layer is a name in layers/, never a path. */
@@ -522,6 +528,7 @@ static const struct {
     [TAG_WORKER]       = {"worker",       dec_worker,       false},
     [TAG_SANDBOX]      = {"sandbox",      dec_sandbox,      false},
     [TAG_BYTES]        = {"bytes",        dec_bytes,        false},
+    [TAG_DISK]         = {"disk",         dec_disk,         false},
 };
 /* clang-format on */
 
@@ -634,7 +641,7 @@ static int check_whole(const struct launch_request *q, struct err *err)
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
     struct launch_request q = {
-        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .bytes = -1, .client_fd = -1};
+        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .disk = -1, .bytes = -1, .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);

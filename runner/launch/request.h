@@ -107,6 +107,7 @@ enum launch_tag {
     TAG_WORKER,      /* u64: enum launch_work */
     TAG_SANDBOX,     /* string: the id of a sandbox, for LAUNCH_WORKER */
     TAG_BYTES,       /* u64 */
+    TAG_DISK,     /* u64 bytes: of a file system of its own for the writable layer */
     TAG_MAX
 };
 
@@ -184,7 +185,7 @@ struct launch_request {
     const char *hostname;
     const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
-    int64_t memory, pids, cpu, shm; /* -1 = not given */
+    int64_t memory, pids, cpu, shm, disk; /* -1 = not given */
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;

@@ -123,6 +123,7 @@ static const struct jfield limit_fields[] = {
     {.name = "pids",        .decode = j_int64, .off = MOST(pids),         .min = 1, .max = LIMIT_PIDS_MAX},
     {.name = "cpuMillis",   .decode = j_int64, .off = MOST(cpu_millis),   .min = LIMIT_CPU_MILLIS_MIN, .max = LIMIT_CPU_MILLIS_MAX},
     {.name = "shmBytes",    .decode = j_int64, .off = MOST(shm_bytes),    .min = LIMIT_SHM_MIN, .max = LIMIT_BYTES_MAX},
+    {.name = "diskBytes",   .decode = j_int64, .off = MOST(disk_bytes),   .min = LIMIT_DISK_MIN, .max = LIMIT_DISK_MAX},
     {0},
 };
 

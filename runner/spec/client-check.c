@@ -116,6 +116,7 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
         {"pids", offsetof(struct limits, pids)},
         {"cpus", offsetof(struct limits, cpu_millis)},
         {"shmSize", offsetof(struct limits, shm_bytes)},
+        {"disk", offsetof(struct limits, disk_bytes)},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -78,6 +78,7 @@ static json_t *limits(const struct limits *l)
     put_number(&o, "memory", l->memory_bytes);
     put_number(&o, "pids", l->pids);
     put_number(&o, "shmSize", l->shm_bytes);
+    put_number(&o, "disk", l->disk_bytes);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)

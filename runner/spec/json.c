@@ -62,6 +62,7 @@ static const struct text_key {
     {"cpus", spec_set_cpus, true},
     {"pids", spec_set_pids, true},
     {"shmSize", spec_set_shm_size, true},
+    {"disk", spec_set_disk, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -749,6 +750,7 @@ static const struct jfield limit_fields[] = {
     {.name = "cpus",    .decode = d_text, .nullable = true},
     {.name = "pids",    .decode = d_text, .nullable = true},
     {.name = "shmSize", .decode = d_text, .nullable = true},
+    {.name = "disk",    .decode = d_text, .nullable = true},
     {0},
 };
 

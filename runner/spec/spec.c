@@ -347,6 +347,11 @@ int spec_set_shm_size(struct spec *s, const char *text, struct err *err)
     return parse_bytes("shm size", text, LIMIT_SHM_MIN, LIMIT_BYTES_MAX, &s->limits.shm_bytes, err);
 }
 
+int spec_set_disk(struct spec *s, const char *text, struct err *err)
+{
+    return parse_bytes("disk", text, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &s->limits.disk_bytes, err);
+}
+
 int spec_set_pids(struct spec *s, const char *text, struct err *err)
 {
     return parse_number("pids", text, 1, LIMIT_PIDS_MAX, &s->limits.pids, err);

@@ -174,6 +174,7 @@ int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m,
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+int spec_set_disk(struct spec *s, const char *text, struct err *err); /* 512m, 10g, bytes */
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
 int spec_set_network(struct spec *s, const char *text, struct err *err);
