@@ -73,9 +73,12 @@ const struct opt root_options[] = {
               "`--` in front of it names one" },
     { .name = "read-only", .set = spec_flag, .off = offsetof(struct spec, read_only),
       .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
-    { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
+    { .name = "volume",    .letter = 'v', .arg = "[SRC:]DST[:ro]", .set = on_spec_add_volume,
       .flags = OPT_REPEAT,
-      .help = "Show the host's SRC at DST; with :ro it cannot be written to" },
+      .help = "Show SRC at DST, a path of the host that begins with / or ., or the name of a volume, "
+              "which is made when there is none and filled with what the image has at DST (not with "
+              ":nocopy). With :ro it cannot be written to. DST alone: a new volume that goes with "
+              "the sandbox" },
     { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
       .flags = OPT_REPEAT,
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself. Of "

@@ -28,6 +28,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/volume-use.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -512,6 +513,36 @@ static int publish_first(struct sandbox *s, struct err *err)
     return 0;
 }
 
+/* The volumes of a new sandbox are there, or it does not come to be. */
+static void on_volumes(struct sandbox *s, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    s->launching = false;
+    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
+        publish_close(s);
+        if (!s->sup->stopping)
+            sandbox_begin_removal(s);
+        return;
+    }
+    if (r == 0) {
+        s->volumes_ready = true;
+        r = sandbox_launch(s, &own);
+        err = &own;
+    }
+    if (r < 0)
+        start_failed(s, r, err);
+}
+
+static int volumes_first(struct sandbox *s, struct err *err)
+{
+    int r = s->volumes_ready ? 1 : volumes_prepare(s, on_volumes, err);
+
+    s->volumes_ready |= r == 1;
+    s->launching |= r == 0;
+    return r;
+}
+
 int sandbox_launch(struct sandbox *s, struct err *err)
 {
     struct network_join join = {.id = NULL};
@@ -526,6 +557,8 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
     r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
+    if (r > 0 && s->state == SANDBOX_CREATING)
+        r = volumes_first(s, err);
     if (r <= 0)
         return r;
     if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
@@ -850,6 +883,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_emit(s, "destroy", NULL);
     sandbox_ref(s);
     sandbox_forget(s);
+    volumes_sandbox_gone(s->sup, s->id);
     sandbox_dependent_ended(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);

@@ -10,8 +10,8 @@
  * modes, xattrs), unless the spec says noCopy or the image has nothing there. What was cut off is
  * filled anew.
  *
- * An anonymous volume belongs to the sandbox whose spec asked for it (a volume without a source) and
- * is removed with it, unless it has been adopted (volume_keep).
+ * An anonymous volume belongs to the sandbox whose spec asked for it (a volume without a source)
+ * and is removed with it, unless it has been adopted (volume_keep).
  *
  * Everything is asynchronous, on the supervisor's loop; callbacks are called exactly once, never
  * from within the call.
@@ -85,10 +85,10 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
 int volume_keep(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
 
 /*
- * Removes those that no sandbox names, that `who` may use and that pass all filters: anonymous ones,
- * or with `all` every one. names: of those removed, NULL-terminated, borrowed during the call; those
- * that could not be removed are passed over with a warning in the log. cb never fails but on OOM
- * (r < 0).
+ * Removes those that no sandbox names, that `who` may use and that pass all filters: anonymous
+ * ones, or with `all` every one. 1: there are none, and cb is not called. names: of those removed,
+ * NULL-terminated, borrowed during the call; those that could not be removed are passed over with a
+ * warning in the log. r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
 int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,

@@ -4,12 +4,12 @@
  * inside; ENOSPC is that file system's, and so is the bound of inodes.
  *
  * Nothing has to be swept. The device goes with its last user (LO_FLAGS_AUTOCLEAR): the launcher
- * until the mount stands, then the mount, which dies with the sandbox's namespace. It holds the very
- * open file that we have locked, so the lock of the file says exactly as long as the device shows
- * it that it is in use: two mounts of one image would destroy it.
+ * until the mount stands, then the mount, which dies with the sandbox's namespace. It holds the
+ * very open file that we have locked, so the lock of the file says exactly as long as the device
+ * shows it that it is in use: two mounts of one image would destroy it.
  *
- * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is inside
- * the sandbox sees files, never the blocks.
+ * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is
+ * inside the sandbox sees files, never the blocks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +31,9 @@
 #include "proto/syscalls.h"
 
 enum {
-    LOOP_TRIES = 64,    /* another takes the device between our asking for one and taking it */
-    LOOP_BLOCK = 4096,  /* the file system's: what it writes needs no page to be read first */
-    LOCK_TRIES = 1000,  /* of LOCK_PAUSE: an image's last user has ended, and lets it go */
+    LOOP_TRIES = 64,   /* another takes the device between our asking for one and taking it */
+    LOOP_BLOCK = 4096, /* the file system's: what it writes needs no page to be read first */
+    LOCK_TRIES = 1000, /* of LOCK_PAUSE: an image's last user has ended, and lets it go */
     LOCK_PAUSE = 2 * 1000 * 1000, /* ns */
     RESERVE_SHARE = 20, /* the reserve that nobody has configured: this part of the file system, */
 };
@@ -41,25 +41,38 @@ enum {
 
 /* ---- the host's reserve ---- */
 
+static uint64_t reserve_of(const struct launcher *l, const struct statvfs *st)
+{
+    uint64_t share = (uint64_t)st->f_blocks * st->f_frsize / RESERVE_SHARE;
+
+    if (l->disk_reserve != 0)
+        return l->disk_reserve;
+    return share < RESERVE_MOST ? share : RESERVE_MOST;
+}
+
+uint64_t disk_reserve_bytes(const struct launcher *l)
+{
+    struct statvfs st;
+
+    return fstatvfs(l->sandboxes_fd, &st) < 0 ? l->disk_reserve : reserve_of(l, &st);
+}
+
 int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err)
 {
     struct statvfs st;
-    uint64_t reserve = l->disk_reserve, size, free_bytes;
+    uint64_t reserve, free_bytes;
 
     if (fstatvfs(l->sandboxes_fd, &st) < 0)
         return err_errno(err, -errno, "room for sandboxes");
-    size = (uint64_t)st.f_blocks * st.f_frsize;
+    reserve = reserve_of(l, &st);
     free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
-    if (reserve == 0) {
-        reserve = size / RESERVE_SHARE;
-        reserve = reserve < RESERVE_MOST ? reserve : RESERVE_MOST;
-    }
     if (free_bytes >= reserve && free_bytes - reserve >= bytes)
         return 0;
     return err_set(err, -ENOSPC,
                    "limit diskReserveBytes: %" PRIu64 " bytes are free where sandboxes are kept, "
                    "%" PRIu64 " of them are the host's reserve%s",
-                   free_bytes, reserve, bytes > 0 ? ", and the disk could take all of its size" : "");
+                   free_bytes, reserve,
+                   bytes > 0 ? ", and the disk could take all of its size" : "");
 }
 
 /* ---- making ---- */

@@ -296,6 +296,20 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     return overlay(sources, "the root overlay", err);
 }
 
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, struct err *err)
+{
+    struct root_sources sources __attribute__((cleanup(root_sources_close))) = {.own = FD_NONE};
+    const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
+    int r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
+
+    if (r < 0)
+        return r;
+    if (sources.count == 1) /* overlay wants two */
+        return take_fd(&sources.lowers[--sources.count]);
+    return overlay(&sources, "the image", err);
+}
+
 /* ---- volumes ---- */
 
 /* The host's root is never a map's source: the inside could leave setuid-root files on the host.

@@ -10,6 +10,7 @@
 #include "launch/creator.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
+#include "launch/volume.h"
 #include "policy/net-box.h"
 #include "proto/init-msg.h"
 
@@ -65,11 +66,17 @@ struct work {
     struct work *next;
 };
 
+/* A process that fills a volume (volume-fill.c). */
+struct volume_fill {
+    pid_t pid;
+    int dir_fd, lock_fd; /* owned */
+};
+
 struct launcher {
-    int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
-    int image_layers_fd;                           /* owned */
-    int worker_exe;                                /* owned; sealed memfd, or FD_NONE */
-    struct work *works;                            /* owned */
+    int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
+    int image_layers_fd;                                       /* owned */
+    int worker_exe;                                            /* owned; sealed memfd, or FD_NONE */
+    struct work *works;                                        /* owned */
     unsigned work_count;
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */
@@ -86,6 +93,8 @@ struct launcher {
     struct sandbox *sandboxes;           /* owned */
     pid_t removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
+    size_t fill_count;
     uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
 };
 
@@ -191,6 +200,19 @@ int work_wait(struct work *w, struct err *err);
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct err *err);
 
+/* The same without a writable layer: the image as it is. Returns the fd. */
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, struct err *err);
+
+/* volume.c: a named volume as a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
+ * range. Returns the fd; *ret_lock is what init has to hold as long as it has it. */
+int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                       int userns_fd, int *ret_lock, struct err *err);
+/* What killed launchers have left. */
+void volumes_sweep(struct launcher *l);
+/* volume-fill.c: takes up what those that fill volumes have done. */
+void volume_reap(struct launcher *l);
+
 /*
  * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
  * system `root`. -ENOENT, -ERANGE.
@@ -204,11 +226,13 @@ int disk_format(int fd, uint64_t bytes, bool journal, struct err *err);
 
 /* disk.c */
 /* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
+/* The bytes that stay free. */
+uint64_t disk_reserve_bytes(const struct launcher *l);
 int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
 /* The image of a disk in a sandbox's directory. */
 int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
-/* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT: it
- * has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
+/* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
+ * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
 int disk_mount(const struct sandbox *s, struct err *err);
 void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 

@@ -109,8 +109,11 @@ static json_t *ulimit(const struct rlimit_value *v)
 
 static json_t *volume(const struct volume *v)
 {
-    return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
-                     v->read_only);
+    if (!v->named)
+        return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
+                         v->read_only);
+    return json_pack("{s:s?, s:s, s:b, s:b}", "source", v->source, "target", v->target, "readOnly",
+                     v->read_only, "noCopy", v->no_copy);
 }
 
 static json_t *tmpfs(const struct tmpfs *t)

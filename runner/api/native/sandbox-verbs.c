@@ -177,8 +177,9 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
         return;
     }
     reply_json(call->req, 200,
-               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time", native_time(clock_wall_ms()),
-                         "memoryBytes", (json_int_t)reply->memory_bytes, "memoryPeakBytes",
+               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time",
+                         native_time(clock_wall_ms()), "memoryBytes",
+                         (json_int_t)reply->memory_bytes, "memoryPeakBytes",
                          (json_int_t)reply->memory_peak_bytes, "cpuMicros",
                          (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
                          (json_int_t)reply->oom_kills, "disk", disk_encode(&reply->disk)));
