@@ -73,7 +73,7 @@ const struct opt root_options[] = {
               "`--` in front of it names one" },
     { .name = "read-only", .set = spec_flag, .off = offsetof(struct spec, read_only),
       .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
-    { .name = "volume",    .letter = 'v', .arg = "[SRC:]DST[:ro]", .set = on_spec_add_volume,
+    { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
       .flags = OPT_REPEAT,
       .help = "Show SRC at DST, a path of the host that begins with / or ., or the name of a volume, "
               "which is made when there is none and filled with what the image has at DST (not with "
@@ -230,7 +230,7 @@ int spec_request(const struct spec *spec, json_t **ret, struct err *err)
     if (r == 0)
         r = resolve(root, "rootfs", "root file system", err);
     json_array_foreach(json_object_get(root, "volumes"), i, volume)
-        if (r == 0)
+        if (r == 0 && !spec->volumes[i].named)
             r = resolve(volume, "source", "volume", err);
     if (r == 0)
         *ret = take(root);

@@ -476,8 +476,8 @@ static int find_join(const struct sandbox *s, struct network_join *ret, struct e
     return 0;
 }
 
-/* The ports of a new sandbox are open, or it does not come to be. */
-static void on_published(struct sandbox *s, int r, const struct err *err)
+/* The ports of a new sandbox are open, or its volumes are there; or it does not come to be. */
+static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -500,46 +500,31 @@ static void on_published(struct sandbox *s, int r, const struct err *err)
         start_failed(s, r, err);
 }
 
-/* As publish_open. Whose rights count for the start is known in this call only. */
-static int publish_first(struct sandbox *s, struct err *err)
+/* Whose rights count for the start is known in this call only. */
+static void launch_later(struct sandbox *s)
 {
-    int r = publish_open(s, 0, on_published, err);
-
-    if (r != 0)
-        return r;
     s->launching = true;
     if (s->client_fd >= 0)
         s->waiting_fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
-    return 0;
 }
 
-/* The volumes of a new sandbox are there, or it does not come to be. */
-static void on_volumes(struct sandbox *s, int r, const struct err *err)
+/* As publish_open. */
+static int publish_first(struct sandbox *s, struct err *err)
 {
-    struct err own = ERR_NONE;
+    int r = publish_open(s, 0, on_prepared, err);
 
-    s->launching = false;
-    if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
-        publish_close(s);
-        if (!s->sup->stopping)
-            sandbox_begin_removal(s);
-        return;
-    }
-    if (r == 0) {
-        s->volumes_ready = true;
-        r = sandbox_launch(s, &own);
-        err = &own;
-    }
-    if (r < 0)
-        start_failed(s, r, err);
+    if (r == 0)
+        launch_later(s);
+    return r;
 }
 
+/* As publish_first, of the named volumes. */
 static int volumes_first(struct sandbox *s, struct err *err)
 {
-    int r = s->volumes_ready ? 1 : volumes_prepare(s, on_volumes, err);
+    int r = s->volumes_ready ? 1 : volumes_prepare(s, on_prepared, err);
 
-    s->volumes_ready |= r == 1;
-    s->launching |= r == 0;
+    if (r == 0)
+        launch_later(s);
     return r;
 }
 

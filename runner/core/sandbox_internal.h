@@ -90,7 +90,7 @@ struct sandbox {
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
-    int waiting_fd;  /* owned: client_fd while the ports are being opened; -1 */
+    int waiting_fd;  /* owned: client_fd while ports are being opened or volumes made; -1 */
     int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };

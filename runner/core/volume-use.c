@@ -6,7 +6,6 @@
 #include "core/volume-use.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,9 +33,9 @@ enum {
 struct preparation {
     struct sandbox *s; /* a reference */
     volumes_ready_cb cb;
-    struct volume_creator creator; /* its fd is owned */
-    size_t at;                     /* which volume of the spec */
-    int report;                    /* owned; of who fills it, or FD_NONE */
+    struct volume_creator creator;
+    size_t at;  /* which volume of the spec */
+    int report; /* owned; of who fills it, or FD_NONE */
     struct death *death;
     uv_timer_t retry;
     unsigned tries;
@@ -84,11 +83,7 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
 
 static void on_closed(uv_handle_t *h)
 {
-    struct preparation *p = h->data;
-
-    if (p->creator.fd >= 0)
-        (void)close(p->creator.fd);
-    free(p);
+    free(h->data);
 }
 
 static void unlink_from(struct volumes *v, struct preparation *p)
@@ -112,14 +107,11 @@ static void finish(struct preparation *p, int r, const struct err *err)
 {
     struct sandbox *s = p->s;
     volumes_ready_cb cb = p->cb;
-    auto_close int client = FD_NONE;
 
     unlink_from(s->sup->volumes, p);
-    client = take_fd(&p->creator.fd);
     let_go(p);
-    s->client_fd = client;
+    s->volumes_ready = r == 0;
     cb(s, r, err);
-    s->client_fd = FD_NONE;
     sandbox_unref(s);
 }
 
@@ -280,7 +272,11 @@ static bool has_named(const struct spec *spec)
 
 static void on_begin(uv_timer_t *h)
 {
-    begin_volume(h->data);
+    struct preparation *p = h->data;
+
+    p->creator = (struct volume_creator){
+        .uid = (uid_t)p->s->creator, .limited = p->s->limited_creator, .fd = p->s->waiting_fd};
+    begin_volume(p);
 }
 
 int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
@@ -293,10 +289,6 @@ int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
     if (p == NULL)
         return err_errno(err, -ENOMEM, "volumes");
     *p = (struct preparation){.s = s, .cb = cb, .report = FD_NONE};
-    p->creator = (struct volume_creator){
-        .uid = (uid_t)s->creator, .limited = s->limited_creator, .fd = FD_NONE};
-    if (s->client_fd >= 0)
-        p->creator.fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
     (void)uv_timer_init(s->sup->loop, &p->retry);
     p->retry.data = p;
     sandbox_ref(s);

@@ -16,7 +16,8 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
 
 /*
  * Makes and fills what a new sandbox is to have, before it is started. 1: there is nothing to do.
- * 0: cb is called, once, unless the supervisor stops. The client's connection is s->client_fd.
+ * 0: cb is called, once, unless the supervisor stops; the client's connection is s->waiting_fd
+ * until then.
  */
 typedef void (*volumes_ready_cb)(struct sandbox *s, int r, const struct err *err);
 int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err);

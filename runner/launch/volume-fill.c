@@ -35,21 +35,19 @@ static void commit(struct launcher *l, const struct volume_fill *f, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : FILL_FAILED;
 
-    if (code == FILL_DONE) {
-        /* Over an empty one that nobody has mounted: we have the lock. */
-        if (renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA) == 0)
-            (void)close(openat(f->dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    } else {
+    /* Over an empty one that nobody has mounted: we have the lock. */
+    if (code == FILL_DONE && renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA) == 0)
+        (void)close(openat(f->dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    else if (code == FILL_NOTHING)
+        (void)renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA); /* empty, as it is */
+    else
         (void)trash_put(l, f->dir_fd, VOLUME_NEW, NULL);
-        trash_empty(l);
-    }
-    if (code == FILL_NOTHING)
-        (void)volume_data_make(f->dir_fd, NULL);
 }
 
 void volume_reap(struct launcher *l)
 {
     size_t kept = 0;
+    bool ended = false;
 
     for (size_t i = 0; i < l->fill_count; i++) {
         struct volume_fill *f = &l->fills[i];
@@ -63,8 +61,11 @@ void volume_reap(struct launcher *l)
         commit(l, f, r > 0 ? status : -1);
         (void)close(f->dir_fd);
         (void)close(f->lock_fd);
+        ended = true;
     }
     l->fill_count = kept;
+    if (ended) /* now that nobody who removes could hold a lock of ours for a moment */
+        trash_empty(l);
 }
 
 int fill_result(int pipe_fd, struct err *err)

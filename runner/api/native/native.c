@@ -17,6 +17,7 @@ const struct route *const native_tables[] = {
     native_port_http_routes,
     native_port_routes,
     native_system_routes,
+    native_volume_routes,
     NULL,
 };
 _Static_assert(sizeof(native_tables) / sizeof(native_tables[0]) - 1 <= NATIVE_SETS_MAX,
