@@ -214,7 +214,7 @@ static int fill(struct preparation *p, struct err *err)
     size_t n = 0;
     int r;
 
-    if (s->spec->rootfs == NULL)
+    if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_fill_request(&b, s->spec, layers, p->at, FD_NONE, err);
