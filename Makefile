@@ -62,7 +62,7 @@ CFLAGS  += $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 LLHTTP_SRC := $(LLHTTP)/api.c $(LLHTTP)/http.c $(LLHTTP)/llhttp.c
 LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
-LIBS := -l:libnl-3.a -l:libuv_a.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
 
 # Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
 # by the linker.

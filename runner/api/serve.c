@@ -275,6 +275,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .bind_prefixes =
                                          (const char *const *)s->settings.bind_prefixes,
                                      .publish = &s->settings.publish,
+                                     .disk_reserve = s->settings.limits.disk_reserve,
                                      .certificate = s->settings.certificate,
                                      .key = s->settings.key,
                                      .init_image = embed_init().data,

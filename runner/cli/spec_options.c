@@ -38,6 +38,7 @@ SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
+SPEC_HANDLER(spec_set_disk);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
 SPEC_HANDLER(spec_add_allow_net);
@@ -74,7 +75,10 @@ const struct opt root_options[] = {
       .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
     { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
       .flags = OPT_REPEAT,
-      .help = "Show the host's SRC at DST; with :ro it cannot be written to" },
+      .help = "Show SRC at DST, a path of the host that begins with / or ., or the name of a volume, "
+              "which is made when there is none and filled with what the image has at DST (not with "
+              ":nocopy). With :ro it cannot be written to. DST alone: a new volume that goes with "
+              "the sandbox" },
     { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
       .flags = OPT_REPEAT,
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself. Of "
@@ -82,6 +86,9 @@ const struct opt root_options[] = {
     { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
       .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
               "(default 64m)" },
+    { .name = "disk",      .arg = "SIZE", .set = on_spec_set_disk,
+      .help = "Give the sandbox's own layer a file system of SIZE bytes: what is written past that "
+              "fails (ENOSPC). It takes room on the host as it is filled" },
     { .name = "shm-size",  .arg = "SIZE", .set = on_spec_set_shm_size,
       .help = "Size of /dev/shm" },
     {0},
@@ -223,7 +230,7 @@ int spec_request(const struct spec *spec, json_t **ret, struct err *err)
     if (r == 0)
         r = resolve(root, "rootfs", "root file system", err);
     json_array_foreach(json_object_get(root, "volumes"), i, volume)
-        if (r == 0)
+        if (r == 0 && !spec->volumes[i].named)
             r = resolve(volume, "source", "volume", err);
     if (r == 0)
         *ret = take(root);

@@ -133,6 +133,33 @@ static int merge_health(const struct image_config *c, struct spec *s, struct err
     return r < 0 ? err_errno(err, r, "Healthcheck") : 0;
 }
 
+static bool has_target(const struct spec *s, const char *target)
+{
+    for (size_t i = 0; i < s->volume_count; i++)
+        if (strcmp(s->volumes[i].target, target) == 0)
+            return true;
+    for (size_t i = 0; i < s->tmpfs_count; i++)
+        if (strcmp(s->tmpfs[i].target, target) == 0)
+            return true;
+    return false;
+}
+
+/* What nothing else is mounted on gets a volume of its own, which goes with the sandbox. */
+static int merge_volumes(const struct image_config *c, struct spec *s, struct err *err)
+{
+    int r = 0;
+
+    for (char **v = c->volumes; r == 0 && v != NULL && *v != NULL; v++) {
+        auto_free char *path = clean_path(*v);
+
+        if (path == NULL)
+            return err_errno(err, -ENOMEM, "Volumes");
+        if (strcmp(path, "/") != 0 && !has_target(s, path))
+            r = spec_put_named_volume(s, NULL, path, false, false, err);
+    }
+    return r < 0 ? err_wrap(err, r, "Volumes") : 0;
+}
+
 static int merge_layers(const struct image *image, struct spec *s, struct err *err)
 {
     char *names[IMAGE_LAYERS_MAX + 1];
@@ -166,6 +193,8 @@ int image_merge(const struct image *image, struct spec *s, struct err *err)
         r = spec_set_stop_signal(s, c->stop_signal, err);
         s->has_stop_signal = false;
     }
+    if (r == 0)
+        r = merge_volumes(c, s, err);
     if (r == 0)
         r = merge_health(c, s, err);
     if (r == 0)

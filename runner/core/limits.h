@@ -33,6 +33,8 @@ struct err;
     X(image_layers,       unsigned, "maxImageLayers",          127,        1,       127)                    \
     X(image_files,        unsigned, "maxImageFiles",           4000000,    1,       1000000000)             \
     X(image_bytes,        uint64_t, "maxImageBytes",           64LL << 30, 1 << 20, 1LL << 50)              \
+    X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
+    X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \
@@ -43,6 +45,7 @@ struct err;
     X(output_bytes,       uint64_t, "maxOutputBytes",          1 << 20,    1,       1 << 30)                \
     X(queue_bytes,        uint64_t, "maxQueueBytes",           32 << 20,   1 << 20, 1 << 30)                \
     X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
+    X(disk_reserve,       uint64_t, "diskReserveBytes",        0,          0,       1LL << 50)              \
     X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
     X(idle_ms,            unsigned, "idleTimeoutMs",           75 * 1000,  100,     86400000)               \
     X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \

@@ -32,6 +32,8 @@
 #include "core/pump.h"
 #include "core/run-image.h"
 #include "core/sandbox-request.h"
+#include "core/volume-alone.h"
+#include "core/volume-use.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
@@ -441,6 +443,9 @@ static int start_sandbox(struct run *r)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     }
     layers[n] = image_builtin_name(BUILTIN_BASE);
+    code = volumes_alone(r->launcher, r->spec, layers, root_fd, r->err);
+    if (code < 0)
+        return code;
 
     for (int tries = 0; tries < START_TRIES; tries++) {
         auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -641,6 +646,8 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
                        "publish: nobody would serve the port; sandboxes of a daemon (rind serve) "
                        "can have some");
     n = open_launcher(&r, cfg, prefixes);
+    if (n == 0)
+        n = volumes_name_anonymous(spec, err);
     if (n == 0) {
         n = block_signals(&r);
         if (n < 0)
@@ -660,6 +667,8 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         explain_end(&r);
         (void)remove_sandbox(&r);
     }
+    if (r.launcher != NULL)
+        volumes_alone_end(r.launcher, spec);
     launcher_free(r.launcher);
     network_close(&r.network);
     if (r.signal_fd >= 0)

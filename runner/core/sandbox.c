@@ -29,6 +29,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/volume-use.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -477,8 +478,8 @@ static int find_join(const struct sandbox *s, struct network_join *ret, struct e
     return 0;
 }
 
-/* The ports of a new sandbox are open, or it does not come to be. */
-static void on_published(struct sandbox *s, int r, const struct err *err)
+/* The ports of a new sandbox are open, or its volumes are there; or it does not come to be. */
+static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -501,17 +502,32 @@ static void on_published(struct sandbox *s, int r, const struct err *err)
         start_failed(s, r, err);
 }
 
-/* As publish_open. Whose rights count for the start is known in this call only. */
-static int publish_first(struct sandbox *s, struct err *err)
+/* Whose rights count for the start is known in this call only. */
+static void launch_later(struct sandbox *s)
 {
-    int r = publish_open(s, 0, on_published, err);
-
-    if (r != 0)
-        return r;
     s->launching = true;
     if (s->client_fd >= 0)
         s->waiting_fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
-    return 0;
+}
+
+/* As publish_open. */
+static int publish_first(struct sandbox *s, struct err *err)
+{
+    int r = publish_open(s, 0, on_prepared, err);
+
+    if (r == 0)
+        launch_later(s);
+    return r;
+}
+
+/* As publish_first, of the named volumes. */
+static int volumes_first(struct sandbox *s, struct err *err)
+{
+    int r = s->volumes_ready ? 1 : volumes_prepare(s, on_prepared, err);
+
+    if (r == 0)
+        launch_later(s);
+    return r;
 }
 
 int sandbox_launch(struct sandbox *s, struct err *err)
@@ -528,6 +544,8 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
     r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
+    if (r > 0 && s->state == SANDBOX_CREATING)
+        r = volumes_first(s, err);
     if (r <= 0)
         return r;
     if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
@@ -856,6 +874,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_emit(s, "destroy", NULL);
     sandbox_ref(s);
     sandbox_forget(s);
+    volumes_sandbox_gone(s->sup, s->id);
     sandbox_dependent_ended(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);

@@ -78,9 +78,11 @@ struct sandbox {
     bool timers_open;
     unsigned handles;
 
-    bool want_running; /* start the main process once init runs */
-    bool user_stopped; /* a client asked: restart policies leave it alone */
-    bool unknown;      /* broken: its init, if there is one, was never taken up */
+    bool volumes_ready;   /* what it has of named volumes is made and filled */
+    bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
+    bool want_running;    /* start the main process once init runs */
+    bool user_stopped;    /* a client asked: restart policies leave it alone */
+    bool unknown;         /* broken: its init, if there is one, was never taken up */
     unsigned restarts, failures_in_row;
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
@@ -89,7 +91,7 @@ struct sandbox {
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator; /* a uid, or STORE_NO_CREATOR */
-    int waiting_fd;  /* owned: client_fd while the ports are being opened; -1 */
+    int waiting_fd;  /* owned: client_fd while ports are being opened or volumes made; -1 */
     int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };

@@ -96,9 +96,22 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     if (r == 0)
         r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
+        r = volumes_new(s, err);
+    if (r == 0)
         r = supervisor_adopt(s, err);
+    if (r == 0)
+        r = volumes_load(s, err);
     *ret = s; /* half made on failure: closed and freed like a whole one */
     return r;
+}
+
+void supervisor_taken_up(struct supervisor *sup)
+{
+    if (--sup->adopting > 0)
+        return;
+    volumes_remove_orphans(sup);
+    if (sup->on_ready != NULL)
+        sup->on_ready(sup->data);
 }
 
 static void on_one_ended(void *data, int r, const struct err *err)
@@ -161,6 +174,7 @@ void supervisor_close(struct supervisor *s)
     images_close(s->images);
     s->images = NULL;
     leftovers_close(s);
+    volumes_free(take(s->volumes));
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
         sandbox_ref(sb);

@@ -17,6 +17,8 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/volume-use.h"
+#include "core/volumes.h"
 
 enum { ID_PREFIX_MIN = 4 };
 
@@ -224,6 +226,14 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
     r = check_create(sup, spec, creator, start, err);
     if (r == 0)
+        r = volumes_check_spec(sup, spec,
+                               &(struct volume_creator){.uid = creator->uid,
+                                                        .limited = creator->limited,
+                                                        .fd = creator->fd},
+                               err);
+    if (r == 0)
+        r = volumes_name_anonymous(spec, err);
+    if (r == 0)
         r = make_id(sup, id);
     if (r < 0)
         return r;
@@ -241,6 +251,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     }
     s->created_ms = clock_wall_ms();
     s->creator = creator->uid;
+    s->limited_creator = creator->limited;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     s->client_fd = creator->fd; /* the request to the launcher is sent at once */

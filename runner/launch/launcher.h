@@ -33,6 +33,8 @@ struct launcher_config {
     const struct publish_rules
         *publish;                  /* of the host's ports, whoever asks; borrowed; NULL = none */
     const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
+    uint64_t disk_reserve;         /* bytes that stay free where sandboxes are kept; 0 = a twentieth
+                                      of that file system, at most 1 GiB */
     const void *init_image;        /* the static program that becomes init */
     size_t init_size;
     const void *worker_image; /* the static program that unpacks and packs; NULL = none */
@@ -152,6 +154,11 @@ int launcher_sweep(struct launcher *l);
  * connection of the client for whom it is behind it; one struct launch_reply each, with pidfd and
  * control socket for LAUNCH_START. Returns 0 when the peer has closed (every sandbox goes on).
  */
+/* A sandbox's disk limit and what it uses of it. limit 0: it has none. */
+struct launch_disk {
+    uint64_t limit, allocated;                /* of the image; what it takes of the host's disk */
+    uint64_t size, used, inodes, inodes_used; /* of the file system; 0 while it is not mounted */
+};
 struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* of init */
@@ -159,6 +166,7 @@ struct launch_reply {
     int frozen; /* LAUNCH_ADOPT: whether its processes are paused */
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
+    struct launch_disk disk;                                  /* LAUNCH_STATS */
     struct net_place net;                                     /* LAUNCH_START, LAUNCH_ADOPT */
     char message[480];                                        /* NUL-terminated */
 };

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "launch/volume.h"
+#include "policy/policy.h"
 #include "policy/tables.h"
 
 struct record {
@@ -150,6 +152,11 @@ static int dec_shm(const struct record *r, struct launch_request *q)
     return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
 }
 
+static int dec_disk(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+}
+
 /* A layer is a name in layers/, never a path. */
 static int dec_layer(const struct record *r, struct launch_request *q)
 {
@@ -237,6 +244,42 @@ static int dec_volume(const struct record *r, struct launch_request *q)
     if (q->volume_count == LAUNCH_VOLUMES_MAX)
         return -E2BIG;
     q->volumes[q->volume_count++] = v;
+    return 0;
+}
+
+static int dec_named_volume(const struct record *r, struct launch_request *q)
+{
+    struct launch_volume v = {.read_only = (r->flags & 1) != 0, .named = true};
+    const unsigned char *end = r->data + r->len, *nul;
+
+    if (r->len < 4 || end[-1] != '\0')
+        return -EPROTO;
+    nul = memchr(r->data, '\0', r->len);
+    if (nul + 1 >= end || memchr(nul + 1, '\0', (size_t)(end - (nul + 1))) != end - 1)
+        return -EPROTO;
+    v.source = (const char *)r->data;
+    v.target = (const char *)nul + 1;
+    if (!launch_volume_name_ok(v.source) || !target_ok(v.target))
+        return -EINVAL;
+    if (q->volume_count == LAUNCH_VOLUMES_MAX)
+        return -E2BIG;
+    q->volumes[q->volume_count++] = v;
+    return 0;
+}
+
+static int dec_volume_name(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
+
+    return n == 0 && !launch_volume_name_ok(q->volume_name) ? -EINVAL : n;
+}
+
+static int dec_meta(const struct record *r, struct launch_request *q)
+{
+    if (r->len > LAUNCH_META_MAX)
+        return -E2BIG;
+    q->meta = r->data;
+    q->meta_len = r->len;
     return 0;
 }
 
@@ -522,6 +565,10 @@ static const struct {
     [TAG_WORKER]       = {"worker",       dec_worker,       false},
     [TAG_SANDBOX]      = {"sandbox",      dec_sandbox,      false},
     [TAG_BYTES]        = {"bytes",        dec_bytes,        false},
+    [TAG_NAMED_VOLUME] = {"named_volume", dec_named_volume, true, 1},
+    [TAG_VOLUME_NAME]  = {"volume_name",  dec_volume_name,  false},
+    [TAG_META]         = {"meta",         dec_meta,         false},
+    [TAG_DISK]         = {"disk",         dec_disk,         false},
 };
 /* clang-format on */
 
@@ -563,10 +610,15 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
     return 0;
 }
 
+static bool is_volume_verb(enum launch_verb verb)
+{
+    return verb >= LAUNCH_VOLUME_MAKE && verb <= LAUNCH_VOLUME_FILL;
+}
+
 static bool needs_id(enum launch_verb verb)
 {
     return verb != LAUNCH_LIST && verb != LAUNCH_LISTEN && verb != LAUNCH_CERTIFICATE &&
-           verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST;
+           verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST && !is_volume_verb(verb);
 }
 
 /* Which of the records about layers go with which verb. */
@@ -588,10 +640,31 @@ static int check_layers(const struct launch_request *q, struct err *err)
                        of_sandbox ? "no sandbox to work on" : "a sandbox, and no work on it");
     if (q->work == LAUNCH_WORK_IMAGE && q->image_layer_count == 0)
         return err_set(err, -EINVAL, "request: no layers");
-    if (q->image_layer_count > 0 && !one && q->verb != LAUNCH_START && q->verb != LAUNCH_WORKER)
+    if (q->image_layer_count > 0 && !one && q->verb != LAUNCH_START && q->verb != LAUNCH_WORKER &&
+        q->verb != LAUNCH_VOLUME_FILL)
         return err_set(err, -EINVAL, "request: a layer, and nothing to do with it");
     if (q->image_layer_count + q->layer_count > LAUNCH_LAYERS_MAX)
         return err_set(err, -E2BIG, "request: more than %d layers", LAUNCH_LAYERS_MAX);
+    return 0;
+}
+
+static int check_volume(const struct launch_request *q, struct err *err)
+{
+    bool named = q->verb != LAUNCH_VOLUME_LIST && q->verb != LAUNCH_VOLUME_FILL;
+    bool record = q->verb == LAUNCH_VOLUME_MAKE || q->verb == LAUNCH_VOLUME_WRITE;
+
+    if (named != (q->volume_name != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       named ? "no volume" : "a volume, and nothing to do with it");
+    if (record != (q->meta != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       record ? "no record" : "a record, and nobody to keep it");
+    if (q->verb != LAUNCH_VOLUME_FILL)
+        return 0;
+    if (q->volume_count != 1 || !q->volumes[0].named)
+        return err_set(err, -EINVAL, "request: not one volume to fill");
+    if (q->layer_count == 0 && q->image_layer_count == 0 && q->root_dir == NULL)
+        return err_set(err, -EINVAL, "request: no root file system");
     return 0;
 }
 
@@ -612,6 +685,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if ((q->verb == LAUNCH_CONNECT) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
                        q->family == 0 ? "no family" : "a family, and nothing to connect");
+    if (is_volume_verb(q->verb))
+        return check_volume(q, err);
     if (q->verb != LAUNCH_START)
         return 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
@@ -634,7 +709,7 @@ static int check_whole(const struct launch_request *q, struct err *err)
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
     struct launch_request q = {
-        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .bytes = -1, .client_fd = -1};
+        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .disk = -1, .bytes = -1, .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);
@@ -740,6 +815,14 @@ void launch_put_volume(struct buf *b, const struct launch_volume *v)
 {
     auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
 
+    if (v->named) {
+        if (buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||
+            buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
+            b->max = 0;
+        else
+            launch_put(b, TAG_NAMED_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
+        return;
+    }
     if (buf_append(&tmp, &v->uid, sizeof(v->uid)) < 0 ||
         buf_append(&tmp, &v->gid, sizeof(v->gid)) < 0 ||
         buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||

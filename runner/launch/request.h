@@ -68,6 +68,14 @@ enum launch_verb {
     LAUNCH_LAYER_DROP,   /* forgets the worker TAG_ID, ends it, and removes what it has made */
     LAUNCH_LAYER_REMOVE, /* removes the layer TAG_IMAGE_LAYER */
     LAUNCH_LAYER_LIST,   /* replies with a memfd: for each layer "NAME BYTES" and a NUL */
+    LAUNCH_VOLUME_MAKE,  /* of TAG_VOLUME_NAME and TAG_META: volume.h */
+    LAUNCH_VOLUME_WRITE, /* the same of one that is there */
+    LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
+    LAUNCH_VOLUME_REMOVE,
+    LAUNCH_VOLUME_LIST, /* replies with a memfd of the names of all, NUL-terminated each */
+    LAUNCH_VOLUME_FILL, /* layers or root_dir, and one TAG_NAMED_VOLUME: replies with a process's
+                           pidfd and the pipe of its report, or with nothing where nothing is to do
+                         */
     LAUNCH_VERB_MAX
 };
 
@@ -94,19 +102,23 @@ enum launch_tag {
     TAG_USER, /* string: whom volumes' owners are mapped to instead of their numbers, looked up in
                  the image */
     TAG_NET,  /* u64: enum launch_net_flags */
-    TAG_NET_RULE,    /* struct net_rule */
-    TAG_NET_PORT,    /* struct net_port: of the host, reachable by the gateway's address */
-    TAG_NET_DNS,     /* struct net_addr: name servers instead of the host's */
-    TAG_NET_JOIN,    /* string: the id of a sandbox whose network it shares */
-    TAG_NET_NAME,    /* string: of a network whose members reach each other */
-    TAG_NET_HOST,    /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
-    TAG_BIND,        /* struct launch_bind, for LAUNCH_LISTEN */
-    TAG_UDP,         /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
-    TAG_IMAGE_LAYER, /* string: the name of a layer of an image; top first, above those of
-                        TAG_LAYER */
-    TAG_WORKER,      /* u64: enum launch_work */
-    TAG_SANDBOX,     /* string: the id of a sandbox, for LAUNCH_WORKER */
-    TAG_BYTES,       /* u64 */
+    TAG_NET_RULE,     /* struct net_rule */
+    TAG_NET_PORT,     /* struct net_port: of the host, reachable by the gateway's address */
+    TAG_NET_DNS,      /* struct net_addr: name servers instead of the host's */
+    TAG_NET_JOIN,     /* string: the id of a sandbox whose network it shares */
+    TAG_NET_NAME,     /* string: of a network whose members reach each other */
+    TAG_NET_HOST,     /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
+    TAG_BIND,         /* struct launch_bind, for LAUNCH_LISTEN */
+    TAG_UDP,          /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_IMAGE_LAYER,  /* string: the name of a layer of an image; top first, above those of
+                         TAG_LAYER */
+    TAG_WORKER,       /* u64: enum launch_work */
+    TAG_SANDBOX,      /* string: the id of a sandbox, for LAUNCH_WORKER */
+    TAG_BYTES,        /* u64 */
+    TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
+    TAG_VOLUME_NAME,  /* string */
+    TAG_META,         /* bytes: the supervisor's own record of a volume */
+    TAG_DISK,         /* u64 bytes: of a file system of its own for the writable layer */
     TAG_MAX
 };
 
@@ -156,6 +168,7 @@ struct launch_volume {
     const char *source, *target;
     uint32_t uid, gid; /* the inside ids that the source's owner and group are mapped to */
     bool read_only;
+    bool named; /* source is a volume's name, and the ids count for nothing */
 };
 
 struct launch_tmpfs {
@@ -184,7 +197,7 @@ struct launch_request {
     const char *hostname;
     const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
-    int64_t memory, pids, cpu, shm; /* -1 = not given */
+    int64_t memory, pids, cpu, shm, disk; /* -1 = not given */
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;
@@ -216,6 +229,9 @@ struct launch_request {
     const char *net_join, *net_name;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
+    const char *volume_name; /* NULL = not given */
+    const void *meta;        /* NULL = not given */
+    size_t meta_len;
     bool udp;
     bool has_bind;
     struct address bind;

@@ -285,11 +285,29 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
      * beneath this one they are /upper and /work, wherever the state directory is. */
+    r = disk_mount(s, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
     sources->own =
-        sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        r >= 0 ? r
+               : sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (sources->own < 0)
         return err_errno(err, sources->own, "clone the mount of the writable layer");
     return overlay(sources, "the root overlay", err);
+}
+
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, struct err *err)
+{
+    struct root_sources sources __attribute__((cleanup(root_sources_close))) = {.own = FD_NONE};
+    const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
+    int r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
+
+    if (r < 0)
+        return r;
+    if (sources.count == 1) /* overlay wants two */
+        return take_fd(&sources.lowers[--sources.count]);
+    return overlay(&sources, "the image", err);
 }
 
 /* ---- volumes ---- */

@@ -10,15 +10,19 @@
 #include "launch/creator.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
+#include "launch/volume.h"
 #include "policy/net-box.h"
 #include "proto/init-msg.h"
 
 struct err;
+struct launch_disk;
 struct launcher;
 struct mount_attr;
 
 #define KEEP_FILE                                                                                  \
     "keep" /* in the directory of a kept one: there from its whole make to its removal */
+
+#define DISK_FILE "disk" /* there too: the image of its disk, when it has a limit */
 
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
@@ -62,11 +66,17 @@ struct work {
     struct work *next;
 };
 
+/* A process that fills a volume (volume-fill.c). */
+struct volume_fill {
+    pid_t pid;
+    int dir_fd, lock_fd; /* owned */
+};
+
 struct launcher {
-    int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
-    int image_layers_fd;                           /* owned */
-    int worker_exe;                                /* owned; sealed memfd, or FD_NONE */
-    struct work *works;                            /* owned */
+    int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
+    int image_layers_fd;                                       /* owned */
+    int worker_exe;                                            /* owned; sealed memfd, or FD_NONE */
+    struct work *works;                                        /* owned */
     unsigned work_count;
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */
@@ -83,6 +93,9 @@ struct launcher {
     struct sandbox *sandboxes;           /* owned */
     pid_t removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
+    size_t fill_count;
+    uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
 };
 
 /* launcher.c: the table; and what else manage.c needs of it. */
@@ -106,8 +119,9 @@ char *sandbox_owner(const struct launcher *l, const char *id);
  * few thousand sandboxes old.
  */
 void sandbox_dirs_spread(int dir_fd);
-/* Makes sandboxes/<id> with upper (owned by base) and work, locked. */
-int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
+/* Makes sandboxes/<id> with upper (owned by base) and work, locked. disk: bytes of its disk, which
+ * then has the two; its own upper stays empty, and says whose ids they are. -1 = none. */
+int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err);
 /* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
  * set from its upper. */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
@@ -186,12 +200,41 @@ int work_wait(struct work *w, struct err *err);
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct err *err);
 
+/* The same without a writable layer: the image as it is. Returns the fd. */
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, struct err *err);
+
+/* volume.c: a named volume as a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
+ * range. Returns the fd; *ret_lock is what init has to hold as long as it has it. */
+int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                       int userns_fd, int *ret_lock, struct err *err);
+/* What killed launchers have left. */
+void volumes_sweep(struct launcher *l);
+/* volume-fill.c: takes up what those that fill volumes have done. */
+void volume_reap(struct launcher *l);
+
 /*
  * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
  * system `root`. -ENOENT, -ERANGE.
  */
 int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err);
+
+/* disk-make.c: an ext4 of this size in an empty, sparse file. With a journal it outlives a power
+ * failure. */
+int disk_format(int fd, uint64_t bytes, bool journal, struct err *err);
+
+/* disk.c */
+/* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
+/* The bytes that stay free. */
+uint64_t disk_reserve_bytes(const struct launcher *l);
+int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
+/* The image of a disk in a sandbox's directory. */
+int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
+/* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
+ * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
+int disk_mount(const struct sandbox *s, struct err *err);
+void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 
 /* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
  */

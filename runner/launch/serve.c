@@ -270,6 +270,43 @@ static int do_layer_list(struct launcher *l, const struct launch_request *q, str
     return 0;
 }
 
+static int do_volume_make(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    (void)a;
+    return q->verb == LAUNCH_VOLUME_MAKE ? launcher_volume_make(l, q, err)
+                                         : launcher_volume_write(l, q, err);
+}
+
+static int do_volume_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
+                            struct err *err)
+{
+    (void)a;
+    return launcher_volume_remove(l, q->volume_name, err);
+}
+
+static int do_volume_read(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    int fd = q->verb == LAUNCH_VOLUME_LIST ? launcher_volume_list(l, err)
+                                           : launcher_volume_read(l, q->volume_name, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
+static int do_volume_fill(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    int r = launcher_volume_fill(l, q, a->fds, err);
+
+    if (r > 0)
+        a->fd_count = 2;
+    return r < 0 ? r : 0;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
     [LAUNCH_START] = do_start,
@@ -290,6 +327,12 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_LAYER_DROP] = do_layer_drop,
     [LAUNCH_LAYER_REMOVE] = do_layer_remove,
     [LAUNCH_LAYER_LIST] = do_layer_list,
+    [LAUNCH_VOLUME_MAKE] = do_volume_make,
+    [LAUNCH_VOLUME_WRITE] = do_volume_make,
+    [LAUNCH_VOLUME_READ] = do_volume_read,
+    [LAUNCH_VOLUME_LIST] = do_volume_read,
+    [LAUNCH_VOLUME_REMOVE] = do_volume_remove,
+    [LAUNCH_VOLUME_FILL] = do_volume_fill,
 };
 
 static int answer(int sock, const struct answer *a)
@@ -331,7 +374,8 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         r = read_request(fds[0], &data, &len, &err);
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
-    if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START)
+    if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START && q.verb != LAUNCH_VOLUME_MAKE &&
+        q.verb != LAUNCH_VOLUME_FILL)
         r = err_set(&err, -EPROTO, "request: more than one descriptor came with it");
     if (r == 0)
         q.client_fd = fds[1];
@@ -371,6 +415,7 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
             return err_errno(err, r, "launcher socket");
         r = receive(sock, fds, &fd_count, &full);
         removal_reap(l);
+        volume_reap(l);
         if (r > 0)
             handle(l, fds, fd_count, full, &a);
         for (int i = 0; i < REQUEST_FDS_MAX; i++)

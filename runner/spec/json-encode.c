@@ -78,6 +78,7 @@ static json_t *limits(const struct limits *l)
     put_number(&o, "memory", l->memory_bytes);
     put_number(&o, "pids", l->pids);
     put_number(&o, "shmSize", l->shm_bytes);
+    put_number(&o, "disk", l->disk_bytes);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
@@ -108,8 +109,11 @@ static json_t *ulimit(const struct rlimit_value *v)
 
 static json_t *volume(const struct volume *v)
 {
-    return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
-                     v->read_only);
+    if (!v->named)
+        return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
+                         v->read_only);
+    return json_pack("{s:s?, s:s, s:b, s:b}", "source", v->source, "target", v->target, "readOnly",
+                     v->read_only, "noCopy", v->no_copy);
 }
 
 static json_t *tmpfs(const struct tmpfs *t)

@@ -62,6 +62,7 @@ static const struct text_key {
     {"cpus", spec_set_cpus, true},
     {"pids", spec_set_pids, true},
     {"shmSize", spec_set_shm_size, true},
+    {"disk", spec_set_disk, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -323,7 +324,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 
 struct volume_json {
     char *source, *target; /* owned */
-    bool read_only;
+    bool read_only, no_copy;
 };
 
 static const struct jfield volume_fields[] = {
@@ -332,7 +333,7 @@ static const struct jfield volume_fields[] = {
      .off = offsetof(struct volume_json, source),
      .min = 1,
      .max = SPEC_PATH_MAX,
-     .required = true},
+     .nullable = true},
     {.name = "target",
      .decode = j_string,
      .off = offsetof(struct volume_json, target),
@@ -340,6 +341,7 @@ static const struct jfield volume_fields[] = {
      .max = SPEC_PATH_MAX,
      .required = true},
     {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
+    {.name = "noCopy", .decode = j_bool, .off = offsetof(struct volume_json, no_copy)},
     {0},
 };
 
@@ -351,11 +353,18 @@ static int volume(json_t *element, struct spec *s, const struct jpath *path, str
     int r;
 
     r = json_decode_at(element, volume_fields, &v, path, err);
-    if (r == 0)
-        r = absolute(v.source, &source, err);
     if (r == 0) {
-        r = spec_put_volume(s, v.source, v.target, v.read_only, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        bool named = v.source == NULL || strchr(v.source, '/') == NULL;
+
+        if (!named && v.no_copy)
+            r = json_fail(err, -EINVAL, path, "noCopy: only of a named volume");
+        else if (!named)
+            r = absolute(v.source, &source, err);
+        if (r == 0) {
+            r = named ? spec_put_named_volume(s, v.source, v.target, v.read_only, v.no_copy, &why)
+                      : spec_put_volume(s, v.source, v.target, v.read_only, &why);
+            r = r < 0 ? refused(err, r, path, &why) : 0;
+        }
     }
     free(v.source);
     free(v.target);
@@ -749,6 +758,7 @@ static const struct jfield limit_fields[] = {
     {.name = "cpus",    .decode = d_text, .nullable = true},
     {.name = "pids",    .decode = d_text, .nullable = true},
     {.name = "shmSize", .decode = d_text, .nullable = true},
+    {.name = "disk",    .decode = d_text, .nullable = true},
     {0},
 };
 

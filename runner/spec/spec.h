@@ -23,6 +23,7 @@ enum {
     SPEC_STRING_MAX =
         131071, /* bytes of one argument or entry: the kernel's MAX_ARG_STRLEN less its NUL */
     SPEC_VOLUMES_MAX = 64,
+    SPEC_VOLUME_NAME_MAX = 128,
     SPEC_TMPFS_MAX = 32,
     SPEC_PORTS_MAX = 64,
     SPEC_PATH_MAX = 4095,
@@ -30,9 +31,12 @@ enum {
 };
 
 struct volume {
-    char *source; /* owned; absolute host path */
+    char *source; /* owned; absolute host path; or the name of a volume, or NULL: one is made */
     char *target; /* owned; absolute path inside */
     bool read_only;
+    bool named;     /* source is no path */
+    bool no_copy;   /* of a named one: what the image has there is not copied into it */
+    bool anonymous; /* while the sandbox is being made: its name was made up for it */
 };
 
 struct tmpfs {
@@ -167,13 +171,15 @@ int spec_set_user(struct spec *s, const char *text, struct err *err);
 int spec_add_env(struct spec *s, const char *text,
                  struct err *err); /* K=V, or K = taken from our own environment */
 int spec_add_env_file(struct spec *s, const char *path,
-                      struct err *err);                                 /* K=V lines, # comments */
-int spec_add_volume(struct spec *s, const char *text, struct err *err); /* SRC:DST[:ro|:rw] */
+                      struct err *err); /* K=V lines, # comments */
+int spec_add_volume(struct spec *s, const char *text,
+                    struct err *err); /* [SRC:]DST[:ro|rw|nocopy,…] */
 int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:size] */
 int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m, 1g, bytes */
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m, 10g, bytes */
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
 int spec_set_network(struct spec *s, const char *text, struct err *err);
@@ -203,6 +209,9 @@ const char *spec_restart_name(enum restart_policy policy);
  * default. */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* A named volume; name NULL: an anonymous one, which is removed with the sandbox. */
+int spec_put_named_volume(struct spec *s, const char *name, const char *target, bool read_only,
+                          bool no_copy, struct err *err);
 /* host: NULL = 127.0.0.1. */
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
                      struct err *err);

@@ -54,6 +54,7 @@ extern const struct route *const native_tables[];
 /* The tables of the resources; each ends with {0}. */
 extern const struct route native_sandbox_routes[];  /* sandboxes.c, sandbox-verbs.c */
 extern const struct route native_system_routes[];   /* system.c: version, health, doctor, openapi */
+extern const struct route native_volume_routes[];   /* volumes.c */
 extern const struct route native_file_routes[];     /* files.c and file-*.c */
 extern const struct route native_event_routes[];    /* events.c */
 extern const struct route native_exec_routes[];     /* exec.c */
