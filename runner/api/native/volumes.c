@@ -10,6 +10,7 @@
 
 #include "api/json-body.h"
 #include "api/native/common.h"
+#include "api/native/volumes.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
@@ -73,7 +74,7 @@ static json_t *encode_labels(const struct volume_entry *v)
     return labels;
 }
 
-static json_t *encode(const struct volume_entry *v)
+json_t *volume_encode(const struct volume_entry *v)
 {
     return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", volume_name(v), "createdAt",
                      native_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
@@ -123,7 +124,7 @@ static void list_volumes(struct http_request *req)
          v = volume_next(v)) {
         if (!volume_is_ready(v) || !volume_may_use(v, &who) || !matches(v, &q))
             continue;
-        if (json_array_append_new(list, encode(v)) < 0) {
+        if (json_array_append_new(list, volume_encode(v)) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -136,7 +137,7 @@ static void inspect_volume(struct http_request *req)
     struct volume_entry *v = find(req);
 
     if (v != NULL)
-        reply_json(req, 200, encode(v));
+        reply_json(req, 200, volume_encode(v));
 }
 
 /* ---- make ---- */
@@ -198,7 +199,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
         native_call_fail(call, err);
         return;
     }
-    root = encode(v);
+    root = volume_encode(v);
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text == NULL) {
         reply_json(call->req, 201, NULL); /* out of memory is said there */
