@@ -245,7 +245,7 @@ static int send_request(int sock, const struct pending *p)
                          .msg_iovlen = 1,
                          .msg_control = control.bytes,
                          .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&hdr);
+    struct cmsghdr *c = &control.align;
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;

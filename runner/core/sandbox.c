@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "core/events.h"
 #include "core/exposure.h"
+#include "core/health.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/publish.h"
@@ -340,6 +341,7 @@ void sandbox_end_init(struct sandbox *s)
         return;
     s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
+    health_end(s);
     publish_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);
@@ -612,8 +614,10 @@ void sandbox_goes_on(struct sandbox *s)
 
     if (s->stop_again && sandbox_stop(s, LIMIT_UNSET, NULL, NULL, &err) < 0)
         log_warn("sandbox", "id=%s stop again: %s", s->id, err.msg);
-    if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED)
+    if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED) {
         arm_hard_timeout(s);
+        health_begin(s);
+    }
     sandbox_touch(s);
 }
 
@@ -629,6 +633,7 @@ static void on_main_started(void *data, struct exec *e)
         sandbox_set_state(s, SANDBOX_RUNNING);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
+    health_begin(s);
     arm_hard_timeout(s);
     sandbox_touch(s);
     waiters_answer(&s->on_started, 0, NULL);
@@ -748,6 +753,7 @@ static void on_main_exited(void *data, struct exec *e)
     struct sandbox *s = data;
     char detail[64];
 
+    health_end(s);
     s->has_exit = true;
     s->exit_code = exec_exit_code(e);
     s->finished_ms = clock_wall_ms();

@@ -58,6 +58,7 @@ struct sandbox {
     struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
+    struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
     struct exposure *exposures;        /* owned, by port (exposure.c) */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
 

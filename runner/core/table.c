@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/events.h"
+#include "core/health.h"
 #include "core/images.h"
 #include "core/leftovers.h"
 #include "core/sandbox_internal.h"
@@ -115,6 +116,7 @@ void sandbox_forget(struct sandbox *s)
         sandbox_unref(s);
     }
     /* These hold execs, and execs hold the sandbox. */
+    health_free(s);
     process_free_all(s);
     exec_unref(take(s->main));
     if (s->spec != NULL && s->spec->image_id != NULL && s->sup->images != NULL)

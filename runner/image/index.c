@@ -262,7 +262,7 @@ static int fill_in(struct image *i, const struct index *x, const struct entry *e
     for (size_t k = 0; k < i->layer_count; k++)
         i->layers[k].of_parents = strlen(e->chained) > k && e->chained[k] == '1';
     for (size_t k = 0; r == 0 && k < x->count; k++)
-        if (strcmp(x->entries[k].manifest, e->manifest) == 0 && x->entries[k].name[0] != '\0')
+        if (strcmp(x->entries[k].id, e->id) == 0 && x->entries[k].name[0] != '\0')
             r = add_name(i, x->entries[k].name);
     return r;
 }
@@ -302,10 +302,12 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->id, y->id);
 }
 
+/* An image is its configuration: the same one may have come with several manifests, because its
+ * layers were compressed otherwise. */
 static bool seen(const struct index *x, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (strcmp(x->entries[i].manifest, x->entries[at].manifest) == 0)
+        if (strcmp(x->entries[i].id, x->entries[at].id) == 0)
             return true;
     return false;
 }
@@ -362,7 +364,7 @@ static int take_name(struct index *x, const char *name)
         if (strcmp(x->entries[i].name, name) != 0)
             continue;
         for (size_t k = 0; k < x->count; k++)
-            other |= k != i && strcmp(x->entries[k].manifest, x->entries[i].manifest) == 0;
+            other |= k != i && strcmp(x->entries[k].id, x->entries[i].id) == 0;
         if (other)
             index_drop(x, i);
         else
@@ -381,7 +383,7 @@ static int give_name(struct index *x, const struct entry *e, const char *name)
     if (name[0] != '\0')
         (void)take_name(x, name);
     for (size_t i = 0; i < x->count; i++)
-        if (strcmp(x->entries[i].manifest, e->manifest) == 0) {
+        if (strcmp(x->entries[i].id, e->id) == 0) {
             same = i;
             if (x->entries[i].name[0] == '\0') { /* it has a name now */
                 (void)snprintf(x->entries[i].name, sizeof(x->entries[i].name), "%s", name);
@@ -421,7 +423,7 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
     entry_of(image, &e);
     /* It may be in already, with its layers unpacked otherwise. */
     for (size_t i = 0; i < x.count; i++)
-        if (strcmp(x.entries[i].manifest, e.manifest) == 0) {
+        if (strcmp(x.entries[i].id, e.id) == 0) {
             (void)memcpy(x.entries[i].chained, e.chained, sizeof(e.chained));
             if (e.parent[0] != '\0')
                 (void)memcpy(x.entries[i].parent, e.parent, sizeof(e.parent));
@@ -488,25 +490,25 @@ static int note(char ***list, const char *text)
     return more[n] != NULL ? 0 : -ENOMEM;
 }
 
-static size_t names_of(const struct index *x, const char *manifest)
+static size_t names_of(const struct index *x, const char *id)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < x->count; i++)
-        n += strcmp(x->entries[i].manifest, manifest) == 0 && x->entries[i].name[0] != '\0';
+        n += strcmp(x->entries[i].id, id) == 0 && x->entries[i].name[0] != '\0';
     return n;
 }
 
 /* All entries of one image. */
-static int drop_image(struct index *x, const char *manifest, struct store_removal *ret)
+static int drop_image(struct index *x, const char *id, struct store_removal *ret)
 {
     char own[DIGEST_LEN + 1];
     bool told = false;
     int r = 0;
 
-    (void)snprintf(own, sizeof(own), "%s", manifest); /* it may point into what moves */
+    (void)snprintf(own, sizeof(own), "%s", id); /* it may point into what moves */
     for (size_t i = 0; r == 0 && i < x->count;) {
-        if (strcmp(x->entries[i].manifest, own) != 0) {
+        if (strcmp(x->entries[i].id, own) != 0) {
             i++;
             continue;
         }
@@ -541,7 +543,7 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
     if (at < 0)
         return (int)at;
     e = x.entries[at];
-    names = names_of(&x, e.manifest);
+    names = names_of(&x, e.id);
     if (!by_id && names > 1) { /* the others stay */
         r = note(&ret->untagged, e.name);
         index_drop(&x, (size_t)at);
@@ -555,7 +557,7 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
                        "with force",
                        name);
     } else {
-        r = drop_image(&x, e.manifest, ret);
+        r = drop_image(&x, e.id, ret);
     }
     return r < 0 ? err_errno(err, r, "images") : index_write(s, &x, err);
 }
@@ -571,10 +573,10 @@ int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *dat
         return lock;
     r = index_read(s, &x, err);
     for (size_t i = 0; r == 0 && i < x.count;) {
-        if ((!all && names_of(&x, x.entries[i].manifest) > 0) || is_used(data, x.entries[i].id))
+        if ((!all && names_of(&x, x.entries[i].id) > 0) || is_used(data, x.entries[i].id))
             i++;
         else
-            r = drop_image(&x, x.entries[i].manifest, ret);
+            r = drop_image(&x, x.entries[i].id, ret);
         /* drop_image may have moved others, but none from before i here: all of its own are gone,
          * and what came to i has not been looked at. */
     }
@@ -675,8 +677,7 @@ int image_store_collect(struct image_store *s, char ***ret_layers, int64_t *ret_
         return err_errno(err, alone, "lock the store of images");
     r = index_read(s, &x, err);
     for (size_t i = 0; r == 0 && i < x.count; i++)
-        if (!seen(&x, i))
-            r = add_image(s, &x, &x.entries[i], &blobs, &layers);
+        r = add_image(s, &x, &x.entries[i], &blobs, &layers);
     if (r == 0) {
         names_sort(&blobs);
         names_sort(&layers);

@@ -162,12 +162,23 @@ int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tre
     return 0;
 }
 
+/* One into which nothing was unpacked is gone at once, and with it its name. */
+static bool remove_empty(struct launcher *l, const char *name)
+{
+    auto_close int dir =
+        openat(l->image_layers_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return dir >= 0 && unlinkat(dir, "fs", AT_REMOVEDIR) == 0 &&
+           unlinkat(l->image_layers_fd, name, AT_REMOVEDIR) == 0;
+}
+
 void layer_discard(struct launcher *l, const char *id)
 {
     char name[TMP_NAME_MAX];
 
     tmp_name(id, name);
-    remove_aside(l, name);
+    if (!remove_empty(l, name))
+        remove_aside(l, name);
 }
 
 /* ---- finishing ---- */

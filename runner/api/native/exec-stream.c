@@ -274,20 +274,25 @@ static const struct exec_io_ops stream_ops = {.started = on_started,
 
 /* ---- beginning ---- */
 
-static int form_new(struct http_request *req, struct stream_form **ret, struct err *err)
+/* NULL: err says why. */
+static struct stream_form *form_new(struct http_request *req, bool own, struct err *err)
 {
     const char *asked = http_header(req, "upgrade");
     struct stream_form *f;
 
-    if (req->upgrade && asked != NULL && strcmp(asked, protocol) != 0)
-        return err_set(err, -EINVAL, "Upgrade: an exec's stream is '%s'", protocol);
+    if (req->upgrade && asked != NULL && strcmp(asked, protocol) != 0) {
+        (void)err_set(err, -EINVAL, "Upgrade: an exec's stream is '%s'", protocol);
+        return NULL;
+    }
     f = calloc(1, sizeof(*f));
-    if (f == NULL)
-        return err_errno(err, -ENOMEM, "exec");
+    if (f == NULL) {
+        (void)err_errno(err, -ENOMEM, "exec");
+        return NULL;
+    }
     f->req = req;
+    f->own = own;
     f->began = uv_hrtime();
-    *ret = f;
-    return 0;
+    return f;
 }
 
 /* Takes the request over with the form, or frees that. */
@@ -305,39 +310,33 @@ static int form_begun(struct stream_form *f, int r)
 int exec_stream(struct http_request *req, struct sandbox *s, const struct exec_body *body,
                 struct err *err)
 {
-    struct stream_form *f = NULL;
+    struct stream_form *f;
     struct exec_options o;
-    int r;
 
     if (body->input != NULL)
         return err_set(err, -EINVAL, "stdin: in the stream form it is sent as frames");
-    r = form_new(req, &f, err);
-    if (r < 0)
-        return r;
+    f = form_new(req, body->own, err);
+    if (f == NULL)
+        return err->code;
     exec_body_options(body, &o);
     o.with_stdin = true;
-    f->own = body->own;
     return form_begun(f, exec_io_start(s, &o, &stream_ops, f, &f->io, err));
 }
 
 int exec_attach_stream(struct http_request *req, struct exec *e, bool own, struct err *err)
 {
-    struct stream_form *f = NULL;
-    int r = form_new(req, &f, err);
+    struct stream_form *f = form_new(req, own, err);
 
-    if (r < 0)
-        return r;
-    f->own = own;
+    if (f == NULL)
+        return err->code;
     return form_begun(f, exec_io_attach(e, &stream_ops, f, &f->io, err));
 }
 
 /* ---- main processes ---- */
 
-static int main_form(struct http_request *req, struct sandbox *s, bool own,
-                     struct stream_form **ret, struct err *err)
+/* Whether somebody can attach now. */
+static int main_check(struct sandbox *s, struct err *err)
 {
-    int r;
-
     if (!sandbox_is_attachable(s))
         return err_set(err, -EINVAL,
                        "sandbox %s: its output goes to its log; attach, tty or stdin in its spec "
@@ -348,29 +347,39 @@ static int main_form(struct http_request *req, struct sandbox *s, bool own,
                        sandbox_state_name(sandbox_get_state(s)));
     if (exec_is_attached(sandbox_main(s)))
         return err_set(err, -EBUSY, "sandbox %s: somebody is attached already", sandbox_name(s));
-    r = form_new(req, ret, err);
-    if (r < 0)
-        return r;
-    (*ret)->main = true;
-    (*ret)->own = own;
     return 0;
+}
+
+/* NULL: err says why. */
+static struct stream_form *main_form(struct http_request *req, struct sandbox *s, bool own,
+                                     struct err *err)
+{
+    struct stream_form *f;
+
+    if (main_check(s, err) < 0)
+        return NULL;
+    f = form_new(req, own, err);
+    if (f != NULL)
+        f->main = true;
+    return f;
 }
 
 int exec_main_attach(struct http_request *req, struct sandbox *s, bool own, struct err *err)
 {
-    struct stream_form *f = NULL;
-    int r = main_form(req, s, own, &f, err);
+    struct stream_form *f = main_form(req, s, own, err);
 
-    return r < 0 ? r : form_begun(f, exec_io_attach(sandbox_main(s), &stream_ops, f, &f->io, err));
+    return f == NULL ? err->code
+                     : form_begun(f, exec_io_attach(sandbox_main(s), &stream_ops, f, &f->io, err));
 }
 
 int exec_main_take(struct http_request *req, struct sandbox *s, bool own, struct err *err)
 {
-    struct stream_form *f = NULL;
-    int r = main_form(req, s, own, &f, err);
+    struct stream_form *f = main_form(req, s, own, err);
+    int r;
 
-    if (r == 0)
-        r = form_begun(f, exec_io_take(sandbox_main(s), &stream_ops, f, &f->io, err));
+    if (f == NULL)
+        return err->code;
+    r = form_begun(f, exec_io_take(sandbox_main(s), &stream_ops, f, &f->io, err));
     if (r < 0)
         return r;
     if (req->gone)

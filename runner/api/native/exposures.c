@@ -94,7 +94,7 @@ static void expose(struct http_request *req)
     free(body.hostname);
     free(body.token);
     free(body.name);
-    if (r < 0)
+    if (e == NULL)
         reply_error(req, &err);
     else
         reply_one(req, made ? 201 : 200, s, e);
