@@ -112,6 +112,9 @@ void sandbox_post_snapshot(struct http_request *req)
         reply_error(req, &err);
         return;
     }
+    /* An image is everybody's, and a name that it is given is taken from another. */
+    if (b.dir != NULL ? !native_may_have_volumes(req) : !native_may_load(req))
+        return;
     call = native_call_new(req, s);
     if (call != NULL && begin(s, &b, call, &err) < 0)
         native_call_fail(call, &err);
@@ -227,7 +230,7 @@ void sandbox_post_clone(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (s == NULL)
+    if (s == NULL || !native_may_load(req))
         return;
     r = json_body(req, clone_fields, &b, &err);
     if (r == 0)

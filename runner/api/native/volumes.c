@@ -27,8 +27,7 @@ static struct volume_creator who_asks(struct http_request *req)
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
 }
 
-/* Whether the peer may use volumes at all; else it has been answered. */
-static bool admit(struct http_request *req)
+bool native_may_have_volumes(struct http_request *req)
 {
     if (!native_admit(req))
         return false;
@@ -45,7 +44,7 @@ static struct volume_entry *find(struct http_request *req)
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return NULL;
     v = volume_find(native_supervisor(req), name);
     if (v == NULL)
@@ -113,7 +112,7 @@ static void list_volumes(struct http_request *req)
     struct err err = ERR_NONE;
     json_t *list;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (http_query(req, list_fields, &q, &err) < 0) {
         reply_error(req, &err);
@@ -220,7 +219,7 @@ static void create_volume(struct http_request *req)
     char **labels;
     int r;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
@@ -314,7 +313,7 @@ static void prune_volumes(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (json_body(req, prune_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
