@@ -32,6 +32,7 @@ SPEC_HANDLER(spec_set_user);
 SPEC_HANDLER(spec_add_env);
 SPEC_HANDLER(spec_add_env_file);
 SPEC_HANDLER(spec_add_volume);
+SPEC_HANDLER(spec_add_restore);
 SPEC_HANDLER(spec_add_tmpfs);
 SPEC_HANDLER(spec_add_publish);
 SPEC_HANDLER(spec_set_memory);
@@ -79,6 +80,9 @@ const struct opt root_options[] = {
               "which is made when there is none and filled with what the image has at DST (not with "
               ":nocopy). With :ro it cannot be written to. DST alone: a new volume that goes with "
               "the sandbox" },
+    { .name = "restore",   .arg = "VOLUME:DST", .set = on_spec_add_restore, .flags = OPT_REPEAT,
+      .help = "Put a copy of VOLUME, such as rind snapshot --dir makes one, at DST; it goes with the "
+              "sandbox" },
     { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
       .flags = OPT_REPEAT,
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself. Of "

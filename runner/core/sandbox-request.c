@@ -255,11 +255,28 @@ int sandbox_fill_request(struct buf *b, const struct spec *spec, const char *con
 
     launch_begin(b, LAUNCH_VOLUME_FILL);
     put_named(b, &spec->volumes[at]);
-    r = put_root(b, spec, layers, root_fd >= 0, err);
-    if (r < 0)
+    if (spec->volumes[at].from != NULL)
+        launch_put_string(b, TAG_VOLUME_NAME, spec->volumes[at].from);
+    else if ((r = put_root(b, spec, layers, root_fd >= 0, err)) < 0)
         return r;
     r = launch_end(b);
     return r < 0 ? err_errno(err, r, "fill a volume") : 0;
+}
+
+int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
+                         const char *const *layers, const char *volume, const char *dir,
+                         struct err *err)
+{
+    int r;
+
+    launch_begin(b, LAUNCH_VOLUME_FILL);
+    launch_put_volume(b, &(struct launch_volume){.source = volume, .target = dir, .named = true});
+    launch_put_string(b, TAG_SANDBOX, id);
+    r = put_root(b, spec, layers, false, err);
+    if (r < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "copy a directory") : 0;
 }
 
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,

@@ -26,3 +26,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
  * system that the sandbox will have. Otherwise as above. */
 int sandbox_fill_request(struct buf *b, const struct spec *spec, const char *const *layers,
                          size_t at, int root_fd, struct err *err);
+/* The same from what the sandbox `id` of this spec has in the directory `dir`. */
+int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
+                         const char *const *layers, const char *volume, const char *dir,
+                         struct err *err);

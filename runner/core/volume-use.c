@@ -8,37 +8,25 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "core/death.h"
-#include "core/launcher-client.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
 #include "core/volumes_internal.h"
 #include "image/layer.h"
 #include "launch/request.h"
-#include "launch/volume.h"
 #include "spec/spec.h"
-
-enum {
-    FILL_LIMIT_MS = 3600 * 1000, /* a volume that takes longer is given up */
-    RETRY_MS = 50,               /* another sandbox's start fills the same */
-    RETRIES_MAX = FILL_LIMIT_MS / RETRY_MS,
-};
 
 struct preparation {
     struct sandbox *s; /* a reference */
     volumes_ready_cb cb;
     struct volume_creator creator;
-    size_t at;  /* which volume of the spec */
-    int report; /* owned; of who fills it, or FD_NONE */
-    struct death *death;
-    uv_timer_t retry;
-    unsigned tries;
+    size_t at; /* which volume of the spec */
+    struct volume_filling *filling;
+    uv_timer_t begin;
     struct preparation *next;
 };
 
@@ -72,6 +60,13 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
         const struct volume_entry *e =
             v->named && v->source != NULL ? volume_find(sup, v->source) : NULL;
 
+        const struct volume_entry *from = v->from != NULL ? volume_find(sup, v->from) : NULL;
+
+        if (v->from != NULL && from == NULL)
+            return err_set(err, -ENOENT, "volumes[%zu].from: there is no volume '%s'", i, v->from);
+        if (from != NULL && !volume_may_use(from, creator))
+            return err_set(err, -EPERM, "volumes[%zu].from: volume '%s' is another user's", i,
+                           v->from);
         if (e != NULL && !volume_may_use(e, creator))
             return err_set(err, -EPERM, "volumes[%zu].source: volume '%s' is another user's", i,
                            v->source);
@@ -97,10 +92,8 @@ static void unlink_from(struct volumes *v, struct preparation *p)
 
 static void let_go(struct preparation *p)
 {
-    death_close(take(p->death));
-    if (p->report >= 0)
-        (void)close(take_fd(&p->report));
-    uv_close((uv_handle_t *)&p->retry, on_closed);
+    volume_fill_drop(take(p->filling));
+    uv_close((uv_handle_t *)&p->begin, on_closed);
 }
 
 static void finish(struct preparation *p, int r, const struct err *err)
@@ -131,7 +124,6 @@ void volumes_prepare_close(struct volumes *v)
 static void next_volume(struct preparation *p)
 {
     p->at++;
-    p->tries = 0;
     begin_volume(p);
 }
 
@@ -144,66 +136,21 @@ static bool is_over(struct preparation *p)
     return true;
 }
 
-static void on_filled(void *data, bool late)
-{
-    struct preparation *p = data;
-    struct err err = ERR_NONE;
-    int r;
-
-    p->death = NULL;
-    r = late ? err_set(&err, -ETIMEDOUT, "fill the volume: it takes longer than an hour")
-             : fill_result(p->report, &err);
-    (void)close(take_fd(&p->report));
-    if (is_over(p))
-        return;
-    if (r < 0) {
-        (void)err_wrap(&err, r, "volume '%s'", p->s->spec->volumes[p->at].source);
-        finish(p, r, &err);
-        return;
-    }
-    next_volume(p);
-}
-
-static int fill(struct preparation *p, struct err *err);
-
-static void on_retry(uv_timer_t *h)
-{
-    struct preparation *p = h->data;
-    struct err err = ERR_NONE;
-
-    if (!is_over(p) && fill(p, &err) < 0)
-        finish(p, err.code, &err);
-}
-
-static void on_fill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                          const struct err *err)
+static void on_filled(void *data, int r, const struct err *err)
 {
     struct preparation *p = data;
     struct err own = ERR_NONE;
 
-    (void)reply;
-    if (r == -ECANCELED || r == -EPIPE)
-        return; /* the supervisor stops, and lets go of it */
+    p->filling = NULL;
     if (is_over(p))
         return;
-    if ((r == -EBUSY || r == -EAGAIN) && p->tries++ < RETRIES_MAX) {
-        (void)uv_timer_start(&p->retry, on_retry, RETRY_MS, 0);
+    if (r < 0) {
+        own = *err;
+        (void)err_wrap(&own, r, "volume '%s'", p->s->spec->volumes[p->at].source);
+        finish(p, r, &own);
         return;
     }
-    if (r == 0 && fds[0] < 0) { /* there is nothing to do */
-        next_volume(p);
-        return;
-    }
-    if (r == 0) {
-        r = death_watch(p->s->sup->loop, fds[0], FILL_LIMIT_MS, on_filled, p, &p->death);
-        if (r == 0) {
-            p->report = take_fd(&fds[1]);
-            return;
-        }
-        (void)err_errno(&own, r, "fill a volume");
-        err = &own;
-    }
-    finish(p, r, err);
+    next_volume(p);
 }
 
 static int fill(struct preparation *p, struct err *err)
@@ -218,9 +165,7 @@ static int fill(struct preparation *p, struct err *err)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_fill_request(&b, s->spec, layers, p->at, FD_NONE, err);
-    return r < 0 ? r
-                 : launcher_client_send_for(s->sup->launcher, &b, p->creator.fd, on_fill_reply, p,
-                                            err);
+    return r < 0 ? r : volume_fill(s->sup, &b, p->creator.fd, on_filled, p, &p->filling, err);
 }
 
 static void on_wanted(void *data, int r, struct volume_entry *v, const struct err *err)
@@ -288,12 +233,12 @@ int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "volumes");
-    *p = (struct preparation){.s = s, .cb = cb, .report = FD_NONE};
-    (void)uv_timer_init(s->sup->loop, &p->retry);
-    p->retry.data = p;
+    *p = (struct preparation){.s = s, .cb = cb};
+    (void)uv_timer_init(s->sup->loop, &p->begin);
+    p->begin.data = p;
     sandbox_ref(s);
     p->next = s->sup->volumes->preparations;
     s->sup->volumes->preparations = p;
-    (void)uv_timer_start(&p->retry, on_begin, 0, 0); /* nothing is answered from within this call */
+    (void)uv_timer_start(&p->begin, on_begin, 0, 0); /* nothing is answered from within this call */
     return 0;
 }

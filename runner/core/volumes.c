@@ -65,6 +65,7 @@ void volumes_free(struct volumes *v)
     if (v == NULL)
         return;
     volumes_prepare_close(v);
+    volume_fills_close(v);
     while (v->first != NULL) {
         struct volume_entry *next = v->first->next;
 

@@ -42,6 +42,7 @@ struct volumes {
     struct volume_entry *first, **last; /* owned */
     unsigned count;
     struct preparation *preparations; /* volume-use.c */
+    struct volume_filling *fillings;  /* volume-fill.c */
 };
 
 /* One of this name, made if there is none, for a sandbox or as asked. owner: NULL = a plain one. As
@@ -51,3 +52,13 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
 
 /* volume-use.c: lets go of what is under way. */
 void volumes_prepare_close(struct volumes *v);
+
+/* volume-fill.c: a request of LAUNCH_VOLUME_FILL (taken), for a client (borrowed, or -1). cb is
+ * called once, never from within the call, unless it is dropped or the supervisor stops. ret may be
+ * NULL. */
+struct volume_filling;
+int volume_fill(struct supervisor *sup, struct buf *request, int client,
+                void (*cb)(void *data, int r, const struct err *err), void *data,
+                struct volume_filling **ret, struct err *err);
+void volume_fill_drop(struct volume_filling *f);
+void volume_fills_close(struct volumes *v);

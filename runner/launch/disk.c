@@ -11,11 +11,13 @@
  * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is
  * inside the sandbox sees files, never the blocks.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/loop.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -168,6 +170,68 @@ static int mount_ext4(int device, struct err *err)
     if (r == 0)
         r = sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
     return r < 0 ? err_errno(err, r, "disk: mount its ext4") : r;
+}
+
+/* The device that shows this image to somebody else. While we have it open it goes on doing so. */
+static int find_device(int image, struct err *err)
+{
+    DIR *d = opendir("/sys/block");
+    const struct dirent *e;
+    struct stat st;
+    int found = FD_NONE;
+
+    if (d == NULL || fstat(image, &st) < 0) {
+        int r = err_errno(err, -errno, "disk: look for its loop device");
+
+        if (d != NULL)
+            (void)closedir(d);
+        return r;
+    }
+    while (found < 0 && (e = readdir(d)) != NULL) {
+        struct loop_info64 info;
+        char path[300];
+        auto_close int fd = FD_NONE;
+
+        if (strncmp(e->d_name, "loop", 4) != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "/dev/%s", e->d_name);
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == st.st_ino &&
+            info.lo_device == st.st_dev)
+            found = take_fd(&fd);
+    }
+    (void)closedir(d);
+    return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
+}
+
+int disk_peek(const struct sandbox *s, struct err *err)
+{
+    auto_close int image = openat(s->dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int device = FD_NONE;
+
+    if (image < 0)
+        return errno == ENOENT ? -ENOENT : err_errno(err, -errno, "disk: its image");
+    if (flock(image, LOCK_EX | LOCK_NB) == 0)
+        device = open_device(image, err);
+    else
+        device = find_device(image, err);
+    /* Of one device there is one file system, however often it is mounted. */
+    return device < 0 ? device : mount_ext4(device, err);
+}
+
+int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
+{
+    auto_close int disk = disk_peek(s, err);
+    int fd;
+
+    if (disk < 0 && disk != -ENOENT)
+        return disk;
+    fd = openat(disk >= 0 ? disk : s->dir_fd, "upper",
+                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "the writable layer of sandbox %s", s->id);
+    *ret_disk = disk >= 0 ? take_fd(&disk) : FD_NONE;
+    return fd;
 }
 
 /* As sandbox_dir_make's, the first time. */

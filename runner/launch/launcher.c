@@ -226,6 +226,8 @@ void launcher_free(struct launcher *l)
     for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
         (void)close(l->fills[i].dir_fd);
         (void)close(l->fills[i].lock_fd);
+        if (l->fills[i].source_fd >= 0)
+            (void)close(l->fills[i].source_fd);
     }
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)

@@ -625,7 +625,8 @@ static bool needs_id(enum launch_verb verb)
 static int check_layers(const struct launch_request *q, struct err *err)
 {
     const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
-    const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT;
+    const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT ||
+                            (q->verb == LAUNCH_VOLUME_FILL && q->sandbox != NULL);
 
     if ((q->verb == LAUNCH_WORKER) != (q->work != LAUNCH_WORK_INVALID))
         return err_set(err, -EINVAL, "request: %s",
@@ -653,7 +654,7 @@ static int check_volume(const struct launch_request *q, struct err *err)
     bool named = q->verb != LAUNCH_VOLUME_LIST && q->verb != LAUNCH_VOLUME_FILL;
     bool record = q->verb == LAUNCH_VOLUME_MAKE || q->verb == LAUNCH_VOLUME_WRITE;
 
-    if (named != (q->volume_name != NULL))
+    if (named != (q->volume_name != NULL) && q->verb != LAUNCH_VOLUME_FILL)
         return err_set(err, -EINVAL, "request: %s",
                        named ? "no volume" : "a volume, and nothing to do with it");
     if (record != (q->meta != NULL))
@@ -663,7 +664,10 @@ static int check_volume(const struct launch_request *q, struct err *err)
         return 0;
     if (q->volume_count != 1 || !q->volumes[0].named)
         return err_set(err, -EINVAL, "request: not one volume to fill");
-    if (q->layer_count == 0 && q->image_layer_count == 0 && q->root_dir == NULL)
+    if (q->volume_name != NULL && q->sandbox != NULL)
+        return err_set(err, -EINVAL, "request: both a volume and a sandbox to fill it from");
+    if (q->layer_count == 0 && q->image_layer_count == 0 && q->root_dir == NULL &&
+        q->volume_name == NULL)
         return err_set(err, -EINVAL, "request: no root file system");
     return 0;
 }

@@ -73,7 +73,8 @@ enum launch_verb {
     LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
     LAUNCH_VOLUME_REMOVE,
     LAUNCH_VOLUME_LIST, /* replies with a memfd of the names of all, NUL-terminated each */
-    LAUNCH_VOLUME_FILL, /* layers or root_dir, and one TAG_NAMED_VOLUME: replies with a process's
+    LAUNCH_VOLUME_FILL, /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
+                           TAG_NAMED_VOLUME: replies with a process's
                            pidfd and the pipe of its report, or with nothing where nothing is to do
                          */
     LAUNCH_VERB_MAX

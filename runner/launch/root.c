@@ -297,12 +297,22 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
 }
 
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, struct err *err)
+                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         struct err *err)
 {
     struct root_sources sources __attribute__((cleanup(root_sources_close))) = {.own = FD_NONE};
     const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
-    int r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
+    int r = 0;
 
+    if (upper != NULL) {
+        auto_close int disk = FD_NONE;
+        auto_close int dir = upper_open(upper, &disk, err);
+        auto_close int userns = dir < 0 ? dir : idmap_range(upper->ids.base, IDRANGE_LAYERS, err);
+
+        r = userns < 0 ? userns : root_add_lower(&sources, dir, userns, "the writable layer", err);
+    }
+    if (r == 0)
+        r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
     if (r < 0)
         return r;
     if (sources.count == 1) /* overlay wants two */

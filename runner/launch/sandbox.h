@@ -70,6 +70,7 @@ struct work {
 struct volume_fill {
     pid_t pid;
     int dir_fd, lock_fd; /* owned */
+    int source_fd;       /* owned; the lock of the volume that it is filled from, or FD_NONE */
 };
 
 struct launcher {
@@ -200,9 +201,14 @@ int work_wait(struct work *w, struct err *err);
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct err *err);
 
-/* The same without a writable layer: the image as it is. Returns the fd. */
+/*
+ * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
+ * sandbox's on top of it. All with the ids that volumes have on disk, which userns_fd maps to.
+ * Returns the fd.
+ */
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
-                         const struct launch_request *q, int userns_fd, struct err *err);
+                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         struct err *err);
 
 /* volume.c: a named volume as a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
  * range. Returns the fd; *ret_lock is what init has to hold as long as it has it. */
@@ -234,6 +240,11 @@ int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
 /* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
  * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
 int disk_mount(const struct sandbox *s, struct err *err);
+/* The same of one that may run, and of its own mount then. */
+int disk_peek(const struct sandbox *s, struct err *err);
+/* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is the
+ * mount that it is in, which ends with that descriptor: to be closed after what is cloned of it. */
+int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
 void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 
 /* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.

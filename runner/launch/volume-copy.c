@@ -452,7 +452,7 @@ static int copy_dir(struct fill *f, int from, int to, int depth)
 }
 
 /* What the image has at this place, resolved within it; 0 where there is nothing. */
-static int copy_all(struct fill *f, const char *path)
+static int copy_all(struct fill *f, const char *path, bool must)
 {
     auto_close int from = sys_openat2(f->src, path, O_RDONLY | O_DIRECTORY, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
@@ -461,8 +461,10 @@ static int copy_all(struct fill *f, const char *path)
     struct stat st;
     int r;
 
-    if (from == -ENOENT || from == -ENOTDIR)
+    if ((from == -ENOENT || from == -ENOTDIR) && !must)
         return 0;
+    if (from == -ENOENT || from == -ENOTDIR)
+        return err_errno(&f->err, from, "'%s'", path);
     if (from < 0 || fstat(from, &st) < 0)
         return fail(f, from < 0 ? from : -errno, "open the image's directory");
     if (to < 0)
@@ -491,7 +493,7 @@ _Noreturn void fill_run(const struct fill_job *job)
     if (r < 0)
         (void)err_errno(&f.err, r, "confine the process that fills it");
     else
-        r = copy_all(&f, job->path);
+        r = copy_all(&f, job->path, job->must);
     report = (struct fill_report){.code = r < 0 ? r : 0};
     (void)memcpy(report.message, f.err.msg, sizeof(report.message));
     (void)!write(f.report, &report, sizeof(report));

@@ -61,6 +61,8 @@ void volume_reap(struct launcher *l)
         commit(l, f, r > 0 ? status : -1);
         (void)close(f->dir_fd);
         (void)close(f->lock_fd);
+        if (f->source_fd >= 0)
+            (void)close(f->source_fd);
         ended = true;
     }
     l->fill_count = kept;
@@ -156,7 +158,7 @@ static void child_done(struct child *c)
 }
 
 /* Waits for its ids, and for what it is to copy; dies with us until then, too. */
-static _Noreturn void in_child(int go, struct fill_job *job, uint64_t reserve)
+static _Noreturn void in_child(int go, struct fill_job *job)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * 2)];
@@ -178,13 +180,12 @@ static _Noreturn void in_child(int go, struct fill_job *job, uint64_t reserve)
     job->src = fds[0];
     job->dst = fds[1];
     job->path = path;
-    job->reserve = reserve;
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     fill_run(job);
 }
 
-static int start_child(uint64_t reserve, struct child *ret, struct err *err)
+static int start_child(uint64_t reserve, bool must, struct child *ret, struct err *err)
 {
     auto_close int our_go = FD_NONE, its_go = FD_NONE, our_report = FD_NONE, its_report = FD_NONE;
     int pidfd = FD_NONE, pair[2];
@@ -206,10 +207,10 @@ static int start_child(uint64_t reserve, struct child *ret, struct err *err)
     if (pid < 0)
         return err_errno(err, pid, "fill a volume: clone");
     if (pid == 0) {
-        struct fill_job job = {.report = its_report};
+        struct fill_job job = {.report = its_report, .reserve = reserve, .must = must};
 
         (void)close(our_go); /* its end is our end */
-        in_child(its_go, &job, reserve);
+        in_child(its_go, &job);
     }
     *ret = (struct child){
         .pid = pid, .pidfd = pidfd, .go = take_fd(&our_go), .report = take_fd(&our_report)};
@@ -237,9 +238,43 @@ static int send_job(const struct child *c, int src, int dst, const char *path)
     return sendmsg(c->go, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* The image's merged tree, read-only, its ids those of volumes; and where it goes. */
+/* What a sandbox sees, or a volume, or what an image has: read-only, its ids those of volumes. */
+static int open_source(struct launcher *l, const struct launch_request *q,
+                       const struct creator *creator, int userns, int *ret_lock, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY};
+    auto_close int dir = FD_NONE, data = FD_NONE;
+    int r;
+
+    if (q->sandbox != NULL) {
+        struct sandbox *s = sandbox_new(q->sandbox);
+
+        if (s == NULL)
+            return err_errno(err, -ENOMEM, "fill a volume");
+        r = sandbox_dir_peek(l, s, err);
+        if (r == 0) /* what of the host it shows was opened with its maker's rights */
+            r = creator_load(s->dir_fd, KEEP_FILE, &s->creator, err);
+        if (r == 0)
+            r = root_mount_read_only(l, &s->creator, q, userns, s, err);
+        sandbox_free(s);
+        return r;
+    }
+    if (q->volume_name == NULL)
+        return root_mount_read_only(l, creator, q, userns, NULL, err);
+    dir = volume_open(l, q->volume_name, err);
+    r = dir < 0 ? dir : volume_check(dir, q->volume_name, creator, err);
+    if (r < 0)
+        return r;
+    data = openat(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (data < 0)
+        return err_errno(err, -errno, "volume '%s'", q->volume_name);
+    *ret_lock = volume_lock(dir, q->volume_name, false, err);
+    return *ret_lock < 0 ? *ret_lock : mount_clone(data, &attr, q->volume_name, err);
+}
+
+/* That, and where it goes. */
 static int give_job(struct launcher *l, const struct launch_request *q,
-                    const struct creator *creator, const struct child *c, int dir_fd,
+                    const struct creator *creator, const struct child *c, int dir_fd, int *ret_lock,
                     struct err *err)
 {
     auto_close int userns = FD_NONE, src = FD_NONE, dst = FD_NONE;
@@ -253,13 +288,13 @@ static int give_job(struct launcher *l, const struct launch_request *q,
     userns = open(path, O_RDONLY | O_CLOEXEC);
     if (userns < 0)
         return err_errno(err, -errno, "fill a volume: its user namespace");
-    src = root_mount_read_only(l, creator, q, userns, err);
+    src = open_source(l, q, creator, userns, ret_lock, err);
     if (src < 0)
         return src;
     dst = make_target(l, dir_fd, err);
     if (dst < 0)
         return dst;
-    r = send_job(c, src, dst, q->volumes[0].target);
+    r = send_job(c, src, dst, q->volume_name != NULL ? "/" : q->volumes[0].target);
     return r < 0 ? err_errno(err, r, "fill a volume") : 0;
 }
 
@@ -276,7 +311,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
 {
     const char *name = q->volumes[0].source;
     auto_close int dir = volume_open(l, name, err);
-    auto_close int lock = FD_NONE;
+    auto_close int lock = FD_NONE, source_lock = FD_NONE;
     struct child c __attribute__((cleanup(child_done))) = {0, FD_NONE, FD_NONE, FD_NONE};
     struct creator creator;
     int r = dir < 0 ? dir : whose(l, q, &creator, err);
@@ -296,10 +331,11 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
         return 0; /* until a moment ago somebody filled it */
     r = disk_check_reserve(l, 0, err);
     if (r == 0)
-        r = start_child(disk_reserve_bytes(l), &c, err);
+        r = start_child(disk_reserve_bytes(l), q->sandbox != NULL || q->volume_name != NULL, &c,
+                        err);
     if (r < 0)
         return r;
-    r = give_job(l, q, &creator, &c, dir, err);
+    r = give_job(l, q, &creator, &c, dir, &source_lock, err);
     if (r < 0) {
         (void)sys_pidfd_send_signal(c.pidfd, SIGKILL);
         while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
@@ -308,7 +344,10 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
     }
     struct volume_fill *f = &l->fills[l->fill_count++];
 
-    *f = (struct volume_fill){.pid = c.pid, .dir_fd = take_fd(&dir), .lock_fd = take_fd(&lock)};
+    *f = (struct volume_fill){.pid = c.pid,
+                              .dir_fd = take_fd(&dir),
+                              .lock_fd = take_fd(&lock),
+                              .source_fd = take_fd(&source_lock)};
     ret[0] = take_fd(&c.pidfd);
     ret[1] = take_fd(&c.report);
     return 1;

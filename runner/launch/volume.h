@@ -44,11 +44,12 @@ int launcher_volume_remove(struct launcher *l, const char *name, struct err *err
 int launcher_volume_list(struct launcher *l, struct err *err);
 
 /*
- * Fills the one volume of q (its only named one) with what q's layers have at its target, in a
- * confined process that is not waited for. 0: there is nothing to do (it has been filled, or used,
- * before, or somebody has it mounted). 1: ret[0] is that process's pidfd, ret[1] the end of a pipe
- * for its struct fill_report, both the caller's; what has come of it counts for every request after
- * its death. -EBUSY: somebody else is filling it. -EAGAIN: LAUNCH_FILLS_MAX.
+ * Fills the one volume of q (its only named one) with what q's layers have at its target, or
+ * q->sandbox, whose layers they are; or with all of the volume q->volume_name. In a confined
+ * process that is not waited for. 0: there is nothing to do (it has been filled, or used, before,
+ * or somebody has it mounted). 1: ret[0] is that process's pidfd, ret[1] the end of a pipe for its
+ * struct fill_report, both the caller's; what has come of it counts for every request after its
+ * death. -EBUSY: somebody else is filling it. -EAGAIN: LAUNCH_FILLS_MAX.
  */
 int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err);

@@ -33,6 +33,7 @@ struct fill_job {
     int src, dst, report;
     const char *path;
     uint64_t reserve; /* bytes that stay free where dst is */
+    bool must;        /* nothing there is a failure */
 };
 _Noreturn void fill_run(const struct fill_job *job);
 

@@ -135,6 +135,7 @@ struct starting {
     size_t tree_count;
     struct root_sources layers; /* owned; what an overlay is made of */
     int upper;                  /* owned; a directory to look for opaque ones in, or FD_NONE */
+    int disk;                   /* owned; the mount that this one is in, or FD_NONE */
     int userns, control[2];     /* owned */
 };
 
@@ -221,8 +222,8 @@ static int open_upper(struct starting *st, struct sandbox *s, struct err *err)
     if (r < 0)
         return r;
     st->base = s->ids.base;
-    st->upper = openat(s->dir_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return st->upper < 0 ? err_errno(err, -errno, "the writable layer of sandbox %s", s->id) : 0;
+    st->upper = upper_open(s, &st->disk, err);
+    return st->upper < 0 ? st->upper : 0;
 }
 
 static int tree_upper(struct starting *st, struct err *err)
@@ -474,7 +475,7 @@ static int prepare(struct starting *st, struct err *err)
 
 static void starting_done(struct starting *st)
 {
-    const int fds[] = {st->upper, st->userns, st->control[0], st->control[1]};
+    const int fds[] = {st->upper, st->disk, st->userns, st->control[0], st->control[1]};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -491,6 +492,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
                           .q = q,
                           .layers = {.own = FD_NONE},
                           .upper = FD_NONE,
+                          .disk = FD_NONE,
                           .userns = FD_NONE,
                           .control = {FD_NONE, FD_NONE}};
     bool made;

@@ -112,8 +112,8 @@ static json_t *volume(const struct volume *v)
     if (!v->named)
         return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
                          v->read_only);
-    return json_pack("{s:s?, s:s, s:b, s:b}", "source", v->source, "target", v->target, "readOnly",
-                     v->read_only, "noCopy", v->no_copy);
+    return json_pack("{s:s?, s:s, s:b, s:b, s:s*}", "source", v->source, "target", v->target,
+                     "readOnly", v->read_only, "noCopy", v->no_copy, "from", v->from);
 }
 
 static json_t *tmpfs(const struct tmpfs *t)

@@ -323,7 +323,7 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 /* ---- mounts ---- */
 
 struct volume_json {
-    char *source, *target; /* owned */
+    char *source, *target, *from; /* owned */
     bool read_only, no_copy;
 };
 
@@ -342,6 +342,12 @@ static const struct jfield volume_fields[] = {
      .required = true},
     {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
     {.name = "noCopy", .decode = j_bool, .off = offsetof(struct volume_json, no_copy)},
+    {.name = "from",
+     .decode = j_string,
+     .off = offsetof(struct volume_json, from),
+     .min = 1,
+     .max = SPEC_VOLUME_NAME_MAX,
+     .nullable = true},
     {0},
 };
 
@@ -358,16 +364,21 @@ static int volume(json_t *element, struct spec *s, const struct jpath *path, str
 
         if (!named && v.no_copy)
             r = json_fail(err, -EINVAL, path, "noCopy: only of a named volume");
+        else if (v.from != NULL && (!named || v.no_copy))
+            r = json_fail(err, -EINVAL, path, "from: only of a named volume that is filled");
         else if (!named)
             r = absolute(v.source, &source, err);
         if (r == 0) {
             r = named ? spec_put_named_volume(s, v.source, v.target, v.read_only, v.no_copy, &why)
                       : spec_put_volume(s, v.source, v.target, v.read_only, &why);
+            if (r == 0 && v.from != NULL)
+                r = spec_volume_from(s, v.from, &why);
             r = r < 0 ? refused(err, r, path, &why) : 0;
         }
     }
     free(v.source);
     free(v.target);
+    free(v.from);
     return r;
 }
 

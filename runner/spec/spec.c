@@ -46,6 +46,7 @@ void spec_free(struct spec *s)
     for (size_t i = 0; i < s->volume_count; i++) {
         free(s->volumes[i].source);
         free(s->volumes[i].target);
+        free(s->volumes[i].from);
     }
     for (size_t i = 0; i < s->tmpfs_count; i++)
         free(s->tmpfs[i].target);
@@ -297,6 +298,29 @@ int spec_put_named_volume(struct spec *s, const char *name, const char *target, 
     return add_volume(s, name, target,
                       (struct volume){.read_only = read_only, .named = true, .no_copy = no_copy},
                       err);
+}
+
+int spec_volume_from(struct spec *s, const char *from, struct err *err)
+{
+    struct volume *v = &s->volumes[s->volume_count - 1];
+
+    free(take(v->from));
+    return parse_volume_name(from, &v->from, err);
+}
+
+int spec_add_restore(struct spec *s, const char *text, struct err *err)
+{
+    const char *colon = strchr(text, ':');
+    auto_free char *name = NULL;
+    int r;
+
+    if (colon == NULL)
+        return err_set(err, -EINVAL, "restore \"%.*s\": must be VOLUME:DST", QUOTE_MAX, text);
+    name = strndup(text, (size_t)(colon - text));
+    if (name == NULL)
+        return err_errno(err, -ENOMEM, "restore");
+    r = spec_put_named_volume(s, NULL, colon + 1, false, false, err);
+    return r < 0 ? r : spec_volume_from(s, name, err);
 }
 
 /* "ro", "rw", "nocopy", joined by commas. */

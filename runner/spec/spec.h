@@ -36,6 +36,7 @@ struct volume {
     bool read_only;
     bool named;     /* source is no path */
     bool no_copy;   /* of a named one: what the image has there is not copied into it */
+    char *from;     /* owned; of a named one: the volume that it is filled from instead; or NULL */
     bool anonymous; /* while the sandbox is being made: its name was made up for it */
 };
 
@@ -209,6 +210,9 @@ const char *spec_restart_name(enum restart_policy policy);
  * default. */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* The volume that was put last is a copy of the volume `from`, not of what the image has there. */
+int spec_volume_from(struct spec *s, const char *from, struct err *err);
+int spec_add_restore(struct spec *s, const char *text, struct err *err); /* VOLUME:DST */
 /* A named volume; name NULL: an anonymous one, which is removed with the sandbox. */
 int spec_put_named_volume(struct spec *s, const char *name, const char *target, bool read_only,
                           bool no_copy, struct err *err);

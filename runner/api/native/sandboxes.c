@@ -11,6 +11,7 @@
 #include "api/native/sandbox-attach.h"
 #include "api/native/sandbox-json.h"
 #include "api/native/sandbox-verbs.h"
+#include "api/native/snapshots.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
@@ -154,22 +155,15 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
         make_sandbox(req, take(spec), start, &attach);
 }
 
-static void create_sandbox(struct http_request *req)
+void native_create_sandbox(struct http_request *req, struct spec *owned, bool start,
+                           const struct attach_options *attach)
 {
-    auto_ptr(spec_free) struct spec *spec = NULL;
+    auto_ptr(spec_free) struct spec *spec = owned;
     struct err err = ERR_NONE;
-    struct attach_options attach;
     struct image_wait *w;
-    bool start = false;
 
-    if (!native_admit(req))
-        return;
-    if (decode_create(req, &spec, &start, &attach, &err) < 0) {
-        reply_error(req, &err);
-        return;
-    }
     if (spec->image == NULL) {
-        make_sandbox(req, take(spec), start, &attach);
+        make_sandbox(req, take(spec), start, attach);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -177,13 +171,28 @@ static void create_sandbox(struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *w = (struct image_wait){.req = req, .spec = spec, .start = start, .attach = attach};
+    *w = (struct image_wait){.req = req, .spec = spec, .start = start, .attach = *attach};
     if (images_ready(native_of(req)->config.images, spec->image, on_image, w, &err) < 0) {
         free(w);
         reply_error(req, &err);
         return;
     }
     (void)take(spec);
+}
+
+static void create_sandbox(struct http_request *req)
+{
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct err err = ERR_NONE;
+    struct attach_options attach;
+    bool start = false;
+
+    if (!native_admit(req))
+        return;
+    if (decode_create(req, &spec, &start, &attach, &err) < 0)
+        reply_error(req, &err);
+    else
+        native_create_sandbox(req, take(spec), start, &attach);
 }
 
 /* ---- list ---- */
@@ -321,6 +330,8 @@ const struct route native_sandbox_routes[] = {
     {"POST",   "/v1/sandboxes/{id}/resume",  sandbox_post_resume,     ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/signal",  sandbox_post_signal,     ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/wait",    sandbox_get_wait,       0, 0},
+    {"POST",   "/v1/sandboxes/{id}/snapshot", sandbox_post_snapshot, ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/clone",   sandbox_post_clone,      ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/stats",   sandbox_get_stats,      0, 0},
     {0},
 };

@@ -10,6 +10,7 @@
 
 #include "api/json-body.h"
 #include "api/native/common.h"
+#include "api/native/volumes.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
@@ -26,8 +27,7 @@ static struct volume_creator who_asks(struct http_request *req)
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
 }
 
-/* Whether the peer may use volumes at all; else it has been answered. */
-static bool admit(struct http_request *req)
+bool native_may_have_volumes(struct http_request *req)
 {
     if (!native_admit(req))
         return false;
@@ -44,7 +44,7 @@ static struct volume_entry *find(struct http_request *req)
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return NULL;
     v = volume_find(native_supervisor(req), name);
     if (v == NULL)
@@ -73,7 +73,7 @@ static json_t *encode_labels(const struct volume_entry *v)
     return labels;
 }
 
-static json_t *encode(const struct volume_entry *v)
+json_t *volume_encode(const struct volume_entry *v)
 {
     return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", volume_name(v), "createdAt",
                      native_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
@@ -112,7 +112,7 @@ static void list_volumes(struct http_request *req)
     struct err err = ERR_NONE;
     json_t *list;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (http_query(req, list_fields, &q, &err) < 0) {
         reply_error(req, &err);
@@ -123,7 +123,7 @@ static void list_volumes(struct http_request *req)
          v = volume_next(v)) {
         if (!volume_is_ready(v) || !volume_may_use(v, &who) || !matches(v, &q))
             continue;
-        if (json_array_append_new(list, encode(v)) < 0) {
+        if (json_array_append_new(list, volume_encode(v)) < 0) {
             json_decref(list);
             list = NULL;
         }
@@ -136,7 +136,7 @@ static void inspect_volume(struct http_request *req)
     struct volume_entry *v = find(req);
 
     if (v != NULL)
-        reply_json(req, 200, encode(v));
+        reply_json(req, 200, volume_encode(v));
 }
 
 /* ---- make ---- */
@@ -198,7 +198,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
         native_call_fail(call, err);
         return;
     }
-    root = encode(v);
+    root = volume_encode(v);
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text == NULL) {
         reply_json(call->req, 201, NULL); /* out of memory is said there */
@@ -219,7 +219,7 @@ static void create_volume(struct http_request *req)
     char **labels;
     int r;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
@@ -313,7 +313,7 @@ static void prune_volumes(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!admit(req))
+    if (!native_may_have_volumes(req))
         return;
     if (json_body(req, prune_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
