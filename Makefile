@@ -62,7 +62,7 @@ CFLAGS  += $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 LLHTTP_SRC := $(LLHTTP)/api.c $(LLHTTP)/http.c $(LLHTTP)/llhttp.c
 LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
-LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
 
 # Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
 # by the linker.
@@ -132,7 +132,7 @@ $O/obj/llhttp/%.o: $(LLHTTP)/%.c
 	$(Q)$(CC) $(STD) $(filter-out -fanalyzer,$(FLAVOUR_CFLAGS_$(FLAVOUR))) -w $(LLHTTP_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # The shipped policies are inside (.incbin, which -MMD does not see).
-$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o: $(wildcard policies/*.json)
+$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o $O/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 $O/obj/runner/api/native/openapi.o: docs/openapi.json
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
@@ -213,7 +213,7 @@ build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-build/fuzz/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+build/fuzz/obj/runner/policy/builtin.o build/fuzz/obj/runner/policy/client.o build/fuzz/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 
 build/fuzz/librind.a: $(FUZZ_OBJ)
 	@rm -f $@ && ar rcs $@ $^
@@ -293,6 +293,6 @@ install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 clean:
-	rm -rf build clients/node/dist clients/node/node_modules clients/node/src/api-types.ts
+	rm -rf build clients/node/dist clients/node/node_modules tests/bench/node/node_modules clients/node/src/api-types.ts
 
 -include $(shell [ -d build ] && find build -type f -name '*.d')
