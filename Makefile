@@ -64,6 +64,10 @@ LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
 LIBS := -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
 
+# Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
+# by the linker.
+BUILDER_LIBS := -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
+
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
                 -Wmissing-prototypes $(WERROR) -Os -g -fno-strict-aliasing -fno-common -fstack-protector-strong \
@@ -78,6 +82,8 @@ PROTO_SRC  := $(wildcard shim/proto/*.c)
 INIT_SRC   := $(wildcard shim/init/*.c)
 FILES_SRC  := $(wildcard shim/files/*.c)
 BUILDER_SRC := $(wildcard rootfs-builder/*.c)
+# What rind-rootfs shares with the runner and the shim.
+BUILDER_SHARED := runner/base/err.c runner/base/file.c runner/base/log.c runner/image/worker-proto.c $(PROTO_SRC)
 
 RUNNER_OBJ := $(RUNNER_SRC:%.c=$O/obj/%.o) $(PROTO_SRC:%.c=$O/obj/%.o)
 EMBED_OBJ  := $O/obj/runner/image/embed.o
@@ -87,6 +93,7 @@ LIBRUNNER  := $O/librunner.a
 UNIT_BIN := $(patsubst tests/unit/test-%.c,$O/unit/test-%,$(wildcard tests/unit/test-*.c))
 # Modules of the shim and of init that their unit tests link beside librunner (everything but the mains).
 SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(INIT_SRC)))
+BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
 .PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format
@@ -148,6 +155,18 @@ build/shim/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(MUSL_CC) $(SHIM_CFLAGS) $(KERNEL_HEADERS) -c -o $@ $<
 
+# A program of its own, static as what carries it, of one flavour: what is confined is not instrumented (its modules are, in
+# their unit tests).
+BUILDER_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sections -fdata-sections -MMD -MP -Irunner -Ishim
+BUILDER_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--build-id=none
+
+build/builder/rind-rootfs: $(BUILDER_SRC:%.c=build/builder/obj/%.o) $(BUILDER_SHARED:%.c=build/builder/obj/%.o)
+	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS) && strip $@
+
+build/builder/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BUILDER_CFLAGS) -c -o $@ $<
+
 build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build
 	rootfs-builder/default-rootfs $@
@@ -156,7 +175,7 @@ build/base.tar: rootfs-builder/base-layer rootfs-builder/ustar.py build/shim/san
 	rootfs-builder/base-layer build/shim/sandbox-shim $@
 
 # A layer's name is the SHA-256 of its archive, computed here, so that rind itself needs to hash nothing.
-$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/rootfs.tar build/base.tar
+$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/builder/rind-rootfs build/rootfs.tar build/base.tar
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
 	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -c -o $@ $<
@@ -165,6 +184,12 @@ $(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim 
 $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
+
+# Those of rind-rootfs link its modules, and not the shim's.
+$O/unit/test-rootfs-%: tests/unit/test-rootfs-%.c $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Itests/unit -Irootfs-builder $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) \
+	    $(BUILDER_LIBS) $(LIBS)
 
 # Runs it inside the sandboxes that it starts.
 $O/unit/test-launcher-hostile: | build/payload

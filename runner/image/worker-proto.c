@@ -24,7 +24,7 @@ struct wire {
 static_assert(sizeof(struct wire) == 144, "no padding");
 static_assert(sizeof(struct wire) + 2 * WORKER_PATH_MAX <= WORKER_MSG_MAX, "the longest message");
 
-enum { WIRE_MAGIC = 0x46524e52, /* "RNRF" */ FLAGS_ALL = (WORKER_OF_PARENTS << 1) - 1 };
+enum { WIRE_MAGIC = 0x46524e52, /* "RNRF" */ FLAGS_ALL = (WORKER_KEEP_OWNER << 1) - 1 };
 
 static const char *problem_of_start(const struct worker_msg *m)
 {

@@ -111,6 +111,9 @@ enum worker_flags {
      * there, a directory that the archive has no entry for; with WORKER_BOTTOM: a whiteout), so it
      * is good for this chain of layers alone. */
     WORKER_OF_PARENTS = 1 << 3,
+    /* START of UNPACK and UNPACK_DIR: all files are left to the worker's user 0, for a namespace
+     * that has no other ids. */
+    WORKER_KEEP_OWNER = 1 << 4,
 };
 
 enum worker_compression {

@@ -1,0 +1,94 @@
+#include "dirs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void dirs_done(struct dirs *d)
+{
+    free(d->items);
+    free(d->text);
+    free(d->slots);
+    *d = (struct dirs){.items = NULL};
+}
+
+/* FNV-1a. Paths that an archive chose to collide cost it a linear search: bounded by its entries,
+ * and by the kernel's own patience with such names. */
+static size_t hash(const char *s)
+{
+    uint64_t h = 14695981039346656037U;
+
+    for (; *s != '\0'; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211U;
+    return (size_t)(h ^ h >> 32);
+}
+
+/* The slot that path has, or would have. */
+static size_t slot_of(const struct dirs *d, const char *path)
+{
+    size_t i = hash(path) & (d->slot_count - 1);
+
+    while (d->slots[i] != 0 && strcmp(dirs_path(d, &d->items[d->slots[i] - 1]), path) != 0)
+        i = (i + 1) & (d->slot_count - 1);
+    return i;
+}
+
+static bool grow_slots(struct dirs *d)
+{
+    size_t count = d->slot_count > 0 ? d->slot_count * 2 : 256;
+    uint32_t *slots = calloc(count, sizeof(*slots));
+
+    if (slots == NULL)
+        return false;
+    free(d->slots);
+    d->slots = slots;
+    d->slot_count = count;
+    for (size_t i = 0; i < d->count; i++)
+        slots[slot_of(d, dirs_path(d, &d->items[i]))] = (uint32_t)(i + 1);
+    return true;
+}
+
+static bool grow(struct dirs *d, size_t len)
+{
+    if (d->count == d->cap) {
+        size_t cap = d->cap > 0 ? d->cap * 2 : 64;
+        struct dir *items = realloc(d->items, cap * sizeof(*items));
+
+        if (items == NULL || cap > UINT32_MAX / 2)
+            return false;
+        d->items = items;
+        d->cap = cap;
+    }
+    if (d->text_len + len > d->text_cap) {
+        size_t cap = d->text_cap * 2 + len;
+        char *text = realloc(d->text, cap);
+
+        if (text == NULL)
+            return false;
+        d->text = text;
+        d->text_cap = cap;
+    }
+    return d->count * 2 < d->slot_count || grow_slots(d);
+}
+
+struct dir *dirs_find(const struct dirs *d, const char *path)
+{
+    uint32_t at = d->slot_count > 0 ? d->slots[slot_of(d, path)] : 0;
+
+    return at > 0 ? &d->items[at - 1] : NULL;
+}
+
+struct dir *dirs_get(struct dirs *d, const char *path)
+{
+    struct dir *found = dirs_find(d, path);
+    size_t len = strlen(path) + 1;
+
+    if (found != NULL)
+        return found;
+    if (!grow(d, len))
+        return NULL;
+    (void)memcpy(d->text + d->text_len, path, len);
+    d->items[d->count] = (struct dir){.path = d->text_len};
+    d->text_len += len;
+    d->slots[slot_of(d, path)] = (uint32_t)(d->count + 1);
+    return &d->items[d->count++];
+}
