@@ -157,11 +157,16 @@ build/shim/obj/%.o: %.c
 
 # A program of its own, static as what carries it, of one flavour: what is confined is not instrumented (its modules are, in
 # their unit tests).
-BUILDER_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sections -fdata-sections -MMD -MP -Irunner -Ishim
+BUILDER_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sections -fdata-sections -MMD -MP -Irunner -Ishim -Irootfs-builder
 BUILDER_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--build-id=none
 
 build/builder/rind-rootfs: $(BUILDER_SRC:%.c=build/builder/obj/%.o) $(BUILDER_SHARED:%.c=build/builder/obj/%.o)
 	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS) && strip $@
+
+# The same with an unpacker that an archive has taken over, for tests.
+SUBVERTED_OBJ := $(patsubst %.c,build/builder/obj/%.o,$(filter-out %/part-unpack.c,$(BUILDER_SRC)) tests/subverted/part-unpack.c $(BUILDER_SHARED))
+build/builder/rind-rootfs-subverted: $(SUBVERTED_OBJ)
+	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS)
 
 build/builder/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -216,7 +221,7 @@ build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/librind.a $(EMBED_OBJ) $(LIBS)
 
 unit: $(UNIT_BIN)
-integ: all build/payload build/shim-aarch64/sandbox-shim
+integ: all build/payload build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 
 ## make run        install what is missing, build, and show a sandbox beside the host
 run: deps
@@ -234,7 +239,8 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim \
+	    build/builder/rind-rootfs-subverted
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
 ## make tsan       unit tests under TSan

@@ -13,7 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-enum { LANE_BYTES = 1 << 18 };
+enum { LANE_BYTES = 1 << 17, TEE_BYTES = 1 << 20 };
 
 int lane_open(struct lane *l, int from, int to, uint64_t max, struct err *err)
 {
@@ -45,9 +45,14 @@ size_t lane_poll(const struct lane *l, struct pollfd *slot)
 {
     if (!is_open(l))
         return 0;
-    *slot = l->at < l->len ? (struct pollfd){.fd = l->to, .events = POLLOUT}
-                           : (struct pollfd){.fd = l->from, .events = POLLIN};
+    *slot = l->at < l->len || l->full ? (struct pollfd){.fd = l->to, .events = POLLOUT}
+                                      : (struct pollfd){.fd = l->from, .events = POLLIN};
     return 1;
+}
+
+static int too_much(const struct lane *l, struct err *err)
+{
+    return err_set(err, -EFBIG, "more than %" PRIu64 " bytes unpacked", l->max);
 }
 
 /* 1: there is something to write. */
@@ -65,13 +70,11 @@ static int fill(struct lane *l, struct err *err)
         return 0;
     }
     if ((uint64_t)n > left)
-        return err_set(err, -EFBIG, "more than %" PRIu64 " bytes unpacked", l->max);
+        return too_much(l, err);
     l->count += (uint64_t)n;
     (void)SHA256_Update(&l->hash, l->buf, (size_t)n);
     l->at = 0;
     l->len = (size_t)n;
-    if (l->exact && l->count == l->max && l->drop)
-        l->ended = true;
     return 1;
 }
 
@@ -79,8 +82,7 @@ static int fill(struct lane *l, struct err *err)
 static int drain(struct lane *l, struct err *err)
 {
     while (l->at < l->len) {
-        ssize_t n =
-            l->drop ? (ssize_t)(l->len - l->at) : write(l->to, l->buf + l->at, l->len - l->at);
+        ssize_t n = write(l->to, l->buf + l->at, l->len - l->at);
 
         if (n < 0 && errno == EPIPE && !l->to_blocks) {
             l->broken = true;
@@ -97,12 +99,62 @@ static int drain(struct lane *l, struct err *err)
     return 1;
 }
 
+/* Hashes the next n bytes of from, which are there. */
+static int hash_next(struct lane *l, size_t n, struct err *err)
+{
+    while (n > 0) {
+        ssize_t got = read(l->from, l->buf, n < LANE_BYTES ? n : LANE_BYTES);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return err_errno(err, got < 0 ? -errno : -EIO, "read from a part");
+        (void)SHA256_Update(&l->hash, l->buf, (size_t)got);
+        n -= (size_t)got;
+    }
+    return 0;
+}
+
+/*
+ * The reader gets the pages, not a copy of the bytes: what is hashed here is what it reads, as long
+ * as nobody changes them in between. They are either a pipe's own, which nobody can, or of the
+ * archive's file, which who asked for the digest has to leave alone. 1: some bytes went.
+ */
+static int tee_some(struct lane *l, struct err *err)
+{
+    uint64_t left = l->max - l->count;
+    ssize_t n =
+        tee(l->from, l->to, left < TEE_BYTES ? (size_t)left + 1 : TEE_BYTES, SPLICE_F_NONBLOCK);
+
+    if (n < 0 && errno == EPIPE) {
+        l->broken = true;
+        return 0;
+    }
+    if (n < 0 && errno == EAGAIN) {
+        l->full = !l->full; /* there was something to read, or there was room: it is the other */
+        return 0;
+    }
+    if (n < 0)
+        return errno == EINTR ? 0 : err_errno(err, -errno, "pass bytes on");
+    l->full = false;
+    l->ended = n == 0;
+    if ((uint64_t)n > left)
+        return too_much(l, err);
+    l->count += (uint64_t)n;
+    n = hash_next(l, (size_t)n, err);
+    return n < 0 ? (int)n : 1;
+}
+
 int lane_move(struct lane *l, struct err *err)
 {
     int r = 1;
 
     /* A few rounds: others wait, too. */
     for (int i = 0; i < 8 && r > 0 && is_open(l); i++) {
+        if (l->tee) {
+            r = tee_some(l, err);
+            continue;
+        }
         if (l->at < l->len) {
             r = drain(l, err);
             continue;

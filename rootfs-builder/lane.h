@@ -17,7 +17,8 @@ struct lane {
     int from, to;   /* owned; FD_NONE: closed. from is a pipe of ours */
     bool to_blocks; /* it is not ours, and may block: written to when poll says so */
     bool exact;  /* ends after max bytes; else at the end of from, and more than max is an error */
-    bool drop;   /* hashes only */
+    bool tee;    /* both are pipes of ours, and none of the bytes is copied on its way */
+    bool full;   /* tee: what it waits for is room */
     bool ended;  /* all is written; to is still open */
     bool broken; /* a part reads no more: no error here, it says why */
     uint64_t count, max;

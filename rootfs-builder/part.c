@@ -13,9 +13,8 @@
 #include "pack.h"
 #include "split.h"
 #include "tarball.h"
-#include "unpack.h"
 
-static ssize_t read_stream(void *data, void *buf, size_t len)
+ssize_t part_read(void *data, void *buf, size_t len)
 {
     const int *fd = data;
     ssize_t n;
@@ -26,10 +25,7 @@ static ssize_t read_stream(void *data, void *buf, size_t len)
     return n < 0 ? -errno : n;
 }
 
-static void finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
-    __attribute__((noreturn));
-
-static void finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
+void part_finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
 {
     m->type = r < 0 ? WORKER_FAILED : WORKER_DONE;
     m->code = r < 0 ? r : 0;
@@ -40,9 +36,8 @@ static void finish(const struct part_request *q, struct worker_msg *m, int r, co
     _exit(r < 0);
 }
 
-/* Closes what the part does not need, and gives up what its role does not. */
-static int become(const struct part_request *q, enum confine_role role, uint64_t file_max,
-                  struct err *err)
+int part_become(const struct part_request *q, enum confine_role role, uint64_t file_max,
+                struct err *err)
 {
     int keep[WORKER_PARENTS_MAX + 8] = {q->report, q->in, q->out, q->tree, q->opaque};
     size_t n = 5;
@@ -59,49 +54,14 @@ void part_codec(const struct part_request *q)
     enum worker_compression kind = (enum worker_compression)q->start->kind;
     struct worker_msg m = {.type = WORKER_INVALID};
     struct err err = ERR_NONE;
-    int r = become(q, ROLE_CODEC, 0, &err);
+    int r = part_become(q, ROLE_CODEC, 0, &err);
 
     if (r == 0)
         r = q->start->op == WORKER_PACK ? codec_pack(kind, q->in, q->out, q->shown, &err)
                                         : codec_unpack(q->in, q->out, q->shown, &kind, &err);
     m.kind = (uint32_t)kind;
     m.packed = q->shown->packed;
-    finish(q, &m, r, &err);
-}
-
-void part_unpack(const struct part_request *q)
-{
-    const struct worker_msg *s = q->start;
-    const struct unpack_options o = {
-        .tree_fd = q->tree,
-        .opaque_fd = q->opaque,
-        .parents = q->parents,
-        .parent_count = q->parent_count,
-        .plain = s->op == WORKER_UNPACK_DIR,
-        .bottom = (s->flags & WORKER_BOTTOM) != 0,
-        .keep_owner = (s->flags & WORKER_KEEP_OWNER) != 0,
-        .files = s->files,
-        .entries = s->entries,
-        .shown = &q->shown->entries,
-    };
-    struct worker_msg m = {.type = WORKER_INVALID};
-    struct unpack_result result = {.files = 0};
-    struct tarball t = {.read = NULL};
-    struct err err = ERR_NONE;
-    int in = q->in, r;
-
-    r = become(q, ROLE_UNPACKER, s->files, &err);
-    if (r == 0)
-        r = tarball_open(&t, read_stream, &in, &err);
-    if (r == 0)
-        r = tree_unpack(&t, &o, &result, m.name, &err);
-    tarball_close(&t);
-    m.files = result.files;
-    m.entries = result.entries;
-    m.devices = result.devices;
-    m.xattrs = result.xattrs;
-    m.flags = result.of_parents ? WORKER_OF_PARENTS : 0;
-    finish(q, &m, r, &err);
+    part_finish(q, &m, r, &err);
 }
 
 /* ---- split ---- */
@@ -148,7 +108,7 @@ struct counted {
 static ssize_t read_counted(void *data, void *buf, size_t len)
 {
     struct counted *c = data;
-    ssize_t n = read_stream(&c->fd, buf, len);
+    ssize_t n = part_read(&c->fd, buf, len);
 
     if (n > 0 && (uint64_t)n > c->left)
         return -EFBIG;
@@ -167,14 +127,14 @@ void part_split(const struct part_request *q)
     struct err err = ERR_NONE;
     int r;
 
-    r = become(q, ROLE_SPLITTER, 0, &err);
+    r = part_become(q, ROLE_SPLITTER, 0, &err);
     if (r == 0)
         r = tarball_open(&t, read_counted, &in, &err);
     if (r == 0)
         r = split(&t, &limits, &sink, &m.entries, m.name, &err);
     tarball_close(&t);
     m.bytes = q->start->bytes - in.left;
-    finish(q, &m, r, &err);
+    part_finish(q, &m, r, &err);
 }
 
 /* ---- pack ---- */
@@ -189,7 +149,7 @@ static ssize_t read_opaque(int fd, char **ret)
     if (*ret == NULL)
         return -ENOMEM;
     while (len <= WORKER_OPAQUE_MAX) {
-        ssize_t n = read_stream(&fd, *ret + len, WORKER_OPAQUE_MAX + 1 - len);
+        ssize_t n = part_read(&fd, *ret + len, WORKER_OPAQUE_MAX + 1 - len);
 
         if (n < 0)
             return n;
@@ -268,7 +228,7 @@ void part_pack(const struct part_request *q)
     struct worker_msg m = {.type = WORKER_INVALID};
     struct pack_result result = {.files = 0};
     struct err err = ERR_NONE;
-    int r = become(q, ROLE_PACKER, 0, &err);
+    int r = part_become(q, ROLE_PACKER, 0, &err);
 
     if (r == 0)
         r = pack_tree(q, &result, m.name, &err);
@@ -276,5 +236,5 @@ void part_pack(const struct part_request *q)
     m.entries = result.entries;
     m.devices = result.devices;
     m.xattrs = result.xattrs;
-    finish(q, &m, r, &err);
+    part_finish(q, &m, r, &err);
 }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "codec.h"
+#include "confine.h"
 #include "image/worker-proto.h"
 
 struct part_request {
@@ -20,6 +21,19 @@ struct part_request {
     const int *parents;
     size_t parent_count;
 };
+
+/* ---- for the parts themselves ---- */
+
+/* Closes what the part does not need, and gives up what its role does not. */
+int part_become(const struct part_request *q, enum confine_role role, uint64_t file_max,
+                struct err *err);
+/* Says DONE with what is in m, or (r < 0) FAILED with m->name, and ends. */
+void part_finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
+    __attribute__((noreturn));
+/* read(2) for a tarball; data points to the fd. */
+ssize_t part_read(void *data, void *buf, size_t len);
+
+/* ---- the parts ---- */
 
 /* A: from `in`, compressed, to `out`, or (PACK) the other way round. */
 void part_codec(const struct part_request *q) __attribute__((noreturn));

@@ -121,6 +121,7 @@ static int start_unpack(struct worker *w)
         r = start_part(w, &w->parser, part_unpack, tar[0], FD_NONE, true);
     if (r == 0)
         r = lane_open(&w->lanes[0], raw[0], tar[1], w->start.bytes, &w->err);
+    w->lanes[0].tee = true;
     if (r == 0 && (unblock(raw[0]) < 0 || unblock(tar[1]) < 0))
         r = err_errno(&w->err, -errno, "a pipe");
     return r;
