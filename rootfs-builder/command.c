@@ -302,7 +302,8 @@ static int converse(struct command *c, int control, struct err *err)
         else if (m.type == WORKER_STORED)
             print_digest(stdout, "stored", m.digest);
         else if (m.type == WORKER_FAILED)
-            return err_set(err, m.code, "%s%s%s", m.name, m.name[0] != '\0' ? ": " : "", m.text);
+            return err_set(err, m.code, "%.160s%s%s%s", m.name, strlen(m.name) > 160 ? "..." : "",
+                           m.name[0] != '\0' ? ": " : "", m.text);
         else if (m.type == WORKER_DONE)
             break;
         if (r < 0)

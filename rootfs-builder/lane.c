@@ -33,7 +33,7 @@ void lane_close(struct lane *l)
     if (l->to >= 0)
         (void)close(take_fd(&l->to));
     free(l->buf);
-    l->buf = NULL;
+    *l = (struct lane){.from = FD_NONE, .to = FD_NONE};
 }
 
 static bool is_open(const struct lane *l)

@@ -1,6 +1,8 @@
 #include "part.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +104,7 @@ static int pass_bytes(void *data, const void *bytes, size_t len, struct err *err
 struct counted {
     int fd;
     uint64_t left;
+    bool exceeded;
 };
 
 /* The stream has a bound of its own: nobody hashes it on its way. */
@@ -110,7 +113,8 @@ static ssize_t read_counted(void *data, void *buf, size_t len)
     struct counted *c = data;
     ssize_t n = part_read(&c->fd, buf, len);
 
-    if (n > 0 && (uint64_t)n > c->left)
+    c->exceeded = n > 0 && (uint64_t)n > c->left;
+    if (c->exceeded)
         return -EFBIG;
     c->left -= n > 0 ? (uint64_t)n : 0;
     return n;
@@ -132,6 +136,8 @@ void part_split(const struct part_request *q)
         r = tarball_open(&t, read_counted, &in, &err);
     if (r == 0)
         r = split(&t, &limits, &sink, &m.entries, m.name, &err);
+    if (in.exceeded)
+        r = err_set(&err, -EFBIG, "more than %" PRIu64 " bytes unpacked", q->start->bytes);
     tarball_close(&t);
     m.bytes = q->start->bytes - in.left;
     part_finish(q, &m, r, &err);

@@ -7,8 +7,70 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "image/worker-proto.h"
 
-enum { BUF_BYTES = 1 << 20 };
+enum { BUF_BYTES = 1 << 20, FIELD_BYTES = 100 /* of a name in a header */ };
+
+/*
+ * libarchive converts the names of pax headers into the character set of the locale, cuts them at a
+ * NUL, and loses a link's target when the header's own field for it is empty (as Go leaves it when
+ * no character of the target is ASCII). So the bytes are taken where it hands them to the entry:
+ * the linker puts these two functions in the place of its own (-Wl,--wrap; the tests see when that
+ * does not happen any more). There is one reader in a process.
+ */
+struct raw {
+    char text[WORKER_PATH_MAX + 2]; /* one more than any name may have */
+    size_t len;                     /* as it came; 0: it did not */
+};
+static struct raw raw_name, raw_link;
+
+struct archive_string_conv;
+
+int __real__archive_entry_copy_pathname_l(struct archive_entry *e, const char *s, size_t len,
+                                          struct archive_string_conv *sc);
+int __wrap__archive_entry_copy_pathname_l(struct archive_entry *e, const char *s, size_t len,
+                                          struct archive_string_conv *sc);
+int __real__archive_entry_copy_link_l(struct archive_entry *e, const char *s, size_t len,
+                                      struct archive_string_conv *sc);
+int __wrap__archive_entry_copy_link_l(struct archive_entry *e, const char *s, size_t len,
+                                      struct archive_string_conv *sc);
+
+static void keep(struct raw *raw, const char *s, size_t len)
+{
+    size_t n = len < sizeof(raw->text) - 1 ? len : sizeof(raw->text) - 1;
+
+    if (s == NULL)
+        return;
+    /* In the header's own field, whose rest may be anything; GNU ends its long names with a NUL. */
+    if (len == FIELD_BYTES)
+        n = len = strnlen(s, len);
+    while (len > 0 && s[len - 1] == '\0')
+        len--;
+    n = n < len ? n : len;
+    (void)memcpy(raw->text, s, n);
+    raw->text[n] = '\0';
+    raw->len = len;
+}
+
+int __wrap__archive_entry_copy_pathname_l(struct archive_entry *e, const char *s, size_t len,
+                                          struct archive_string_conv *sc)
+{
+    keep(&raw_name, s, len);
+    return __real__archive_entry_copy_pathname_l(e, s, len, sc);
+}
+
+int __wrap__archive_entry_copy_link_l(struct archive_entry *e, const char *s, size_t len,
+                                      struct archive_string_conv *sc)
+{
+    keep(&raw_link, s, len);
+    return __real__archive_entry_copy_link_l(e, s, len, sc);
+}
+
+/* A name that goes on behind a NUL means one thing to one reader, and another to the next. */
+static bool has_nul(const struct raw *raw)
+{
+    return raw->len > 0 && raw->len < sizeof(raw->text) && strlen(raw->text) < raw->len;
+}
 
 static la_ssize_t on_read(struct archive *a, void *data, const void **ret)
 {
@@ -22,6 +84,17 @@ static la_ssize_t on_read(struct archive *a, void *data, const void **ret)
     }
     *ret = t->buf;
     return n;
+}
+
+static int failure(const struct tarball *t, struct err *err)
+{
+    const char *text = archive_error_string(t->archive);
+
+    if (t->error < 0)
+        return err_errno(err, t->error, "read the archive");
+    if (archive_errno(t->archive) == ENOMEM)
+        return err_set(err, -ENOMEM, "%s", text != NULL ? text : "out of memory");
+    return err_set(err, -EBADMSG, "%s", text != NULL ? text : "broken archive");
 }
 
 static int start(struct tarball *t, struct err *err)
@@ -45,8 +118,7 @@ int tarball_open(struct tarball *t, ssize_t (*read)(void *data, void *buf, size_
     if (r < 0)
         return r;
     if (archive_read_open(t->archive, t, NULL, on_read, NULL) != ARCHIVE_OK)
-        return err_set(err, t->error < 0 ? t->error : -EBADMSG, "%s",
-                       archive_error_string(t->archive));
+        return failure(t, err);
     return 0;
 }
 
@@ -71,18 +143,7 @@ void tarball_close(struct tarball *t)
     *t = (struct tarball){.read = NULL};
 }
 
-static int failure(const struct tarball *t, struct err *err)
-{
-    const char *text = archive_error_string(t->archive);
-
-    if (t->error < 0)
-        return err_errno(err, t->error, "read the archive");
-    if (archive_errno(t->archive) == ENOMEM)
-        return err_set(err, -ENOMEM, "%s", text != NULL ? text : "out of memory");
-    return err_set(err, -EBADMSG, "%s", text != NULL ? text : "broken archive");
-}
-
-/* libarchive keeps the bytes of a name that it cannot convert, which is all that we want. */
+/* Its conversions interest nobody. */
 static bool only_a_character_set(const struct tarball *t)
 {
     const char *text = archive_error_string(t->archive);
@@ -94,6 +155,8 @@ static enum entry_kind kind_of(struct archive_entry *e)
 {
     if (archive_entry_hardlink(e) != NULL)
         return ENTRY_HARD_LINK;
+    if (archive_entry_filetype(e) == 0 && raw_link.len > 0)
+        return ENTRY_HARD_LINK; /* whose target got lost */
     switch (archive_entry_filetype(e)) {
     case AE_IFREG:
         return ENTRY_FILE;
@@ -137,6 +200,10 @@ static void fill(struct tarball *t, struct entry *ret)
         link = archive_entry_hardlink(e);
     else if (ret->kind == ENTRY_SYMBOLIC)
         link = archive_entry_symlink(e);
+    if (raw_name.len > 0)
+        name = raw_name.text;
+    if (raw_link.len > 0 && (ret->kind == ENTRY_HARD_LINK || ret->kind == ENTRY_SYMBOLIC))
+        link = raw_link.text;
     ret->mode = archive_entry_perm(e) & 07777;
     ret->uid = archive_entry_uid(e);
     ret->gid = archive_entry_gid(e);
@@ -154,13 +221,19 @@ static void fill(struct tarball *t, struct entry *ret)
 
 int tarball_next(struct tarball *t, struct entry *ret, struct err *err)
 {
-    int r = archive_read_next_header(t->archive, &t->entry);
+    int r;
 
+    raw_name.len = raw_link.len = 0;
+    r = archive_read_next_header(t->archive, &t->entry);
     if (r == ARCHIVE_EOF)
         return 0;
     if (r != ARCHIVE_OK && !(r == ARCHIVE_WARN && only_a_character_set(t)))
         return failure(t, err);
     fill(t, ret);
+    if (has_nul(&raw_name) || has_nul(&raw_link))
+        return err_set(err, -EBADMSG, "%.100s: a NUL in its name or target", ret->name);
+    if (ret->kind == ENTRY_SYMBOLIC && ret->link[0] == '\0')
+        return err_set(err, -EBADMSG, "%.100s: a link without a target", ret->name);
     return 1;
 }
 
