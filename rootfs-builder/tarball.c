@@ -12,11 +12,11 @@
 enum { BUF_BYTES = 1 << 20, FIELD_BYTES = 100 /* of a name in a header */ };
 
 /*
- * libarchive converts the names of pax headers into the character set of the locale, cuts them at a
- * NUL, and loses a link's target when the header's own field for it is empty (as Go leaves it when
- * no character of the target is ASCII). So the bytes are taken where it hands them to the entry:
- * the linker puts these two functions in the place of its own (-Wl,--wrap; the tests see when that
- * does not happen any more). There is one reader in a process.
+ * libarchive converts the names of pax headers into the character set of the locale, and loses a
+ * link's target when the header's own field for it is empty (as Go leaves it when no character of
+ * the target is ASCII). So the bytes are taken where it hands them to the entry: the linker puts
+ * these two functions in the place of its own (-Wl,--wrap; the tests see when that does not happen
+ * any more). There is one reader in a process.
  */
 struct raw {
     char text[WORKER_PATH_MAX + 2]; /* one more than any name may have */
@@ -64,12 +64,6 @@ int __wrap__archive_entry_copy_link_l(struct archive_entry *e, const char *s, si
 {
     keep(&raw_link, s, len);
     return __real__archive_entry_copy_link_l(e, s, len, sc);
-}
-
-/* A name that goes on behind a NUL means one thing to one reader, and another to the next. */
-static bool has_nul(const struct raw *raw)
-{
-    return raw->len > 0 && raw->len < sizeof(raw->text) && strlen(raw->text) < raw->len;
 }
 
 static la_ssize_t on_read(struct archive *a, void *data, const void **ret)
@@ -230,8 +224,6 @@ int tarball_next(struct tarball *t, struct entry *ret, struct err *err)
     if (r != ARCHIVE_OK && !(r == ARCHIVE_WARN && only_a_character_set(t)))
         return failure(t, err);
     fill(t, ret);
-    if (has_nul(&raw_name) || has_nul(&raw_link))
-        return err_set(err, -EBADMSG, "%.100s: a NUL in its name or target", ret->name);
     if (ret->kind == ENTRY_SYMBOLIC && ret->link[0] == '\0')
         return err_set(err, -EBADMSG, "%.100s: a link without a target", ret->name);
     return 1;
