@@ -192,6 +192,7 @@ $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
 
 # Those of rind-rootfs link its modules, and not the shim's.
+.SECONDARY: $(BUILDER_TEST_OBJ)
 $O/unit/test-rootfs-%: tests/unit/test-rootfs-%.c $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit -Irootfs-builder $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) \
@@ -216,6 +217,14 @@ build/fuzz/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
 
 build/fuzz/librind.a: $(FUZZ_OBJ)
 	@rm -f $@ && ar rcs $@ $^
+
+build/fuzz/libbuilder.a: $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
+	@rm -f $@ && ar rcs $@ $^
+
+build/fuzz/fuzz-rootfs-%: tests/fuzz/fuzz-rootfs-%.c build/fuzz/libbuilder.a build/fuzz/librind.a $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) -Irootfs-builder -fsanitize=fuzzer -MMD -MP -MF $@.d -Wl,--gc-sections -o $@ $< $(LLHTTP_SRC) build/fuzz/libbuilder.a \
+	    build/fuzz/librind.a $(EMBED_OBJ) $(BUILDER_LIBS) $(LIBS)
 
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)
