@@ -358,7 +358,7 @@ static int step(struct packer *p, struct err *err)
 
 static int put_end(struct packer *p, struct err *err)
 {
-    static const uint8_t zeros[TAR_RECORD];
+    static const uint8_t zeros[TAR_RECORD + 2 * TAR_BLOCK];
     size_t len = (size_t)END_BLOCKS * TAR_BLOCK;
 
     return put_bytes(
@@ -389,11 +389,12 @@ static int pack_all(struct packer *p, struct err *err)
 
 static int index_opaque(struct packer *p, struct err *err)
 {
-    const char *end = p->o->opaque + p->o->opaque_len;
+    const char *end;
     size_t n = 0;
 
     if (p->o->opaque_len == 0)
         return 0;
+    end = p->o->opaque + p->o->opaque_len;
     if (end[-1] != '\0')
         return err_set(err, -EBADMSG, "the list of opaque directories has no end");
     for (const char *s = p->o->opaque; s < end; s += strlen(s) + 1)

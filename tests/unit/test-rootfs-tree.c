@@ -93,7 +93,7 @@ static void add(struct stream *s, struct tar_item *i, const char *data)
 
 static void add_end(struct stream *s)
 {
-    static const uint8_t zeros[TAR_RECORD];
+    static const uint8_t zeros[TAR_RECORD + 2 * TAR_BLOCK];
     size_t len = (size_t)2 * TAR_BLOCK;
 
     (void)gather(s, zeros, len + (TAR_RECORD - (s->len + len) % TAR_RECORD) % TAR_RECORD, NULL);
