@@ -2,7 +2,7 @@
 
 /*
  * A tar stream becomes a tree: what happens in the process that parses (B of worker.c). As
- * containerd unpacks, made strict where it is not: see docs/images.md.
+ * containerd unpacks, with the rules of README.md.
  *
  * Every name is resolved beneath the tree: links that the archive has made are followed inside it
  * for parents, never for the last component. Nobody else may write to the tree meanwhile.
