@@ -28,7 +28,7 @@ static int gather(void *data, const void *bytes, size_t len, struct err *err)
     struct stream *s = data;
 
     if (s->len + len > s->cap) {
-        s->cap = (s->cap + len) * 2;
+        s->cap = (s->len + len) * 2;
         s->bytes = realloc(s->bytes, s->cap);
         if (s->bytes == NULL)
             return err_errno(err, -ENOMEM, "test");
