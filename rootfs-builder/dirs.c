@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 void dirs_done(struct dirs *d)
 {
@@ -11,21 +12,23 @@ void dirs_done(struct dirs *d)
     *d = (struct dirs){.items = NULL};
 }
 
-/* FNV-1a. Paths that an archive chose to collide cost it a linear search: bounded by its entries,
- * and by the kernel's own patience with such names. */
-static size_t hash(const char *s)
+/* Murmur's finisher over FNV-1a, from a start that no archive knows: it could choose its paths to
+ * collide. */
+static size_t hash(const struct dirs *d, const char *s)
 {
-    uint64_t h = 14695981039346656037U;
+    uint64_t h = d->seed;
 
     for (; *s != '\0'; s++)
         h = (h ^ (unsigned char)*s) * 1099511628211U;
-    return (size_t)(h ^ h >> 32);
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdU;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53U;
+    return (size_t)(h ^ h >> 33);
 }
 
 /* The slot that path has, or would have. */
 static size_t slot_of(const struct dirs *d, const char *path)
 {
-    size_t i = hash(path) & (d->slot_count - 1);
+    size_t i = hash(d, path) & (d->slot_count - 1);
 
     while (d->slots[i] != 0 && strcmp(dirs_path(d, &d->items[d->slots[i] - 1]), path) != 0)
         i = (i + 1) & (d->slot_count - 1);
@@ -39,6 +42,8 @@ static bool grow_slots(struct dirs *d)
 
     if (slots == NULL)
         return false;
+    if (d->slot_count == 0 && getrandom(&d->seed, sizeof(d->seed), GRND_NONBLOCK) < 0)
+        d->seed = (uint64_t)(uintptr_t)slots; /* early at boot: what there is */
     free(d->slots);
     d->slots = slots;
     d->slot_count = count;

@@ -23,6 +23,7 @@ struct dirs {
     size_t text_len, text_cap;
     uint32_t *slots; /* owned: hash table of 1 + index */
     size_t slot_count;
+    uint64_t seed; /* of the hash */
 };
 
 void dirs_done(struct dirs *d);

@@ -50,8 +50,9 @@ struct worker {
     struct part codec, parser;
     /* [0]: the tar stream. [1]: PACK: the archive; SPLIT: the file at hand. */
     struct lane lanes[2];
-    int contents;   /* owned: SPLIT's pipe of contents, while no file is at hand */
-    uint64_t asked; /* SPLIT: 1 + size of the file that the supervisor is asked about */
+    int contents;            /* owned: SPLIT's pipe of contents, while no file is at hand */
+    uint64_t asked;          /* SPLIT: 1 + size of the file that the supervisor is asked about */
+    uint64_t entries, files; /* SPLIT: so far, against the limits, whatever the parser has become */
     int64_t told_ms;
     struct err err;
     char entry[WORKER_PATH_MAX + 1]; /* at fault */
@@ -213,8 +214,10 @@ static int part_entry(struct worker *w, const struct worker_msg *m)
     int r;
 
     if (w->start.op != WORKER_SPLIT || w->asked > 0 || w->lanes[1].buf != NULL ||
-        m->bytes > w->start.files)
+        w->entries == w->start.entries || m->bytes > w->start.files - w->files)
         return err_set(&w->err, -EPROTO, "the parser says what it must not");
+    w->entries++;
+    w->files += m->bytes;
     r = worker_msg_send(w->control, m, FD_NONE, &w->err);
     if (r == 0 && m->kind == WORKER_ENTRY_FILE)
         w->asked = m->bytes + 1;
