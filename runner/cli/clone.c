@@ -26,7 +26,8 @@ static const struct opt_group groups[] = {
 
 static const char *const details[] = {
     "Makes a sandbox with the files and the options of SANDBOX, which is paused meanwhile where it "
-    "runs, and prints its name. Anonymous volumes are copied, named ones are shared, published ports "
+    "runs, and prints its name. Anonymous volumes are copied, named ones are shared, published "
+    "ports "
     "get other numbers. Processes are not copied.",
     NULL,
 };

@@ -48,10 +48,12 @@ static const struct opt_group groups[] = {
 
 static const char *const details[] = {
     "Makes an image of what SANDBOX has changed in its own, and prints its id. IMAGE is what it is "
-    "called. Its configuration is that of the sandbox's image, with the command, environment, user, "
+    "called. Its configuration is that of the sandbox's image, with the command, environment, "
+    "user, "
     "directory and labels that the sandbox was made with. A sandbox that runs is paused meanwhile. "
     "Volumes are not part of it.",
-    "With --dir it makes a named volume of one directory; the second operand is what that is called. "
+    "With --dir it makes a named volume of one directory; the second operand is what that is "
+    "called. "
     "`rind run --restore VOLUME:PATH` gives a sandbox a copy of it.",
     NULL,
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
 
@@ -71,4 +72,22 @@ void sandbox_dependent_ended(struct sandbox *s)
     if (other != NULL && other->state == SANDBOX_REMOVING && other->channel == NULL &&
         !other->ending && !other->launching)
         sandbox_begin_removal(other);
+}
+
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
+{
+    const struct sandbox *other;
+
+    if (s->spec->net_container == NULL)
+        return 0;
+    other = sandbox_find(s->sup, s->spec->net_container);
+    if (other == NULL || other == s)
+        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
+                       s->spec->net_container);
+    if (other->channel == NULL)
+        return err_set(err, -EBUSY,
+                       "network: sandbox %s, whose network is to be shared, is %s: start it first",
+                       sandbox_name(other), sandbox_state_name(other->state));
+    *ret = (struct network_join){.id = other->id, .hostname = sandbox_hostname(other)};
+    return 0;
 }

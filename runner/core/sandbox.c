@@ -460,24 +460,6 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     sandbox_unref(s);
 }
 
-static int find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
-{
-    const struct sandbox *other;
-
-    if (s->spec->net_container == NULL)
-        return 0;
-    other = sandbox_find(s->sup, s->spec->net_container);
-    if (other == NULL || other == s)
-        return err_set(err, -ENOENT, "network: no sandbox '%s' to share the network of",
-                       s->spec->net_container);
-    if (other->channel == NULL)
-        return err_set(err, -EBUSY,
-                       "network: sandbox %s, whose network is to be shared, is %s: start it first",
-                       sandbox_name(other), sandbox_state_name(other->state));
-    *ret = (struct network_join){.id = other->id, .hostname = sandbox_hostname(other)};
-    return 0;
-}
-
 /* The ports of a new sandbox are open, or its volumes are there; or it does not come to be. */
 static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
@@ -551,7 +533,7 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
-    r = find_join(s, &join, err);
+    r = sandbox_find_join(s, &join, err);
     if (r == 0)
         r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,
                             join.id != NULL ? &join : NULL, LAUNCH_KEEP, err);

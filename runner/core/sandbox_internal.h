@@ -156,6 +156,9 @@ struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
 /* dependents.c: sandboxes in the network of another. */
+struct network_join;
+/* Whose network it shares, if its spec says so: -ENOENT, -EBUSY while that one does not run. */
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 const char *sandbox_hostname(const struct sandbox *s);
 /* -EBUSY while one runs. */
 int sandbox_check_dependents(struct sandbox *s, struct err *err);

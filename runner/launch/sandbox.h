@@ -242,8 +242,9 @@ int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
 int disk_mount(const struct sandbox *s, struct err *err);
 /* The same of one that may run, and of its own mount then. */
 int disk_peek(const struct sandbox *s, struct err *err);
-/* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is the
- * mount that it is in, which ends with that descriptor: to be closed after what is cloned of it. */
+/* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is
+ * the mount that it is in, which ends with that descriptor: to be closed after what is cloned of
+ * it. */
 int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
 void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 
