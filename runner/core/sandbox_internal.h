@@ -159,6 +159,9 @@ struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
 /* dependents.c: sandboxes in the network of another. */
+struct network_join;
+/* Whose network it shares, if its spec says so: -ENOENT, -EBUSY while that one does not run. */
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 const char *sandbox_hostname(const struct sandbox *s);
 /* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
 struct network_join;

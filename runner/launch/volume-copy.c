@@ -452,19 +452,19 @@ static int copy_dir(struct fill *f, int from, int to, int depth)
 }
 
 /* What the image has at this place, resolved within it; 0 where there is nothing. */
-static int copy_all(struct fill *f, const char *path, bool must)
+static int copy_all(struct fill *f, const struct fill_job *job)
 {
-    auto_close int from = sys_openat2(f->src, path, O_RDONLY | O_DIRECTORY, 0,
+    auto_close int from = sys_openat2(f->src, job->path, O_RDONLY | O_DIRECTORY, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     /* What names a mount is no open file. */
     auto_close int to = openat(f->dst, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat st;
     int r;
 
-    if ((from == -ENOENT || from == -ENOTDIR) && !must)
+    if ((from == -ENOENT || from == -ENOTDIR) && !job->must)
         return 0;
     if (from == -ENOENT || from == -ENOTDIR)
-        return err_errno(&f->err, from, "'%s'", path);
+        return err_errno(&f->err, from, "'%s'", job->path);
     if (from < 0 || fstat(from, &st) < 0)
         return fail(f, from < 0 ? from : -errno, "open the image's directory");
     if (to < 0)
@@ -474,7 +474,7 @@ static int copy_all(struct fill *f, const char *path, bool must)
         r = copy_dir(f, from, to, 0);
     if (r == 0)
         r = copy_attributes(f, from, to, &st);
-    if (r == 0 && syncfs(to) < 0)
+    if (r == 0 && job->sync && syncfs(to) < 0)
         r = fail(f, -errno, "write to the disk");
     return r < 0 ? r : 1;
 }
@@ -493,7 +493,7 @@ _Noreturn void fill_run(const struct fill_job *job)
     if (r < 0)
         (void)err_errno(&f.err, r, "confine the process that fills it");
     else
-        r = copy_all(&f, job->path, job->must);
+        r = copy_all(&f, job);
     report = (struct fill_report){.code = r < 0 ? r : 0};
     (void)memcpy(report.message, f.err.msg, sizeof(report.message));
     (void)!write(f.report, &report, sizeof(report));

@@ -185,7 +185,8 @@ static _Noreturn void in_child(int go, struct fill_job *job)
     fill_run(job);
 }
 
-static int start_child(uint64_t reserve, bool must, struct child *ret, struct err *err)
+static int start_child(struct launcher *l, const struct launch_request *q, struct child *ret,
+                       struct err *err)
 {
     auto_close int our_go = FD_NONE, its_go = FD_NONE, our_report = FD_NONE, its_report = FD_NONE;
     int pidfd = FD_NONE, pair[2];
@@ -207,7 +208,10 @@ static int start_child(uint64_t reserve, bool must, struct child *ret, struct er
     if (pid < 0)
         return err_errno(err, pid, "fill a volume: clone");
     if (pid == 0) {
-        struct fill_job job = {.report = its_report, .reserve = reserve, .must = must};
+        struct fill_job job = {.report = its_report,
+                               .reserve = disk_reserve_bytes(l),
+                               .must = q->sandbox != NULL || q->volume_name != NULL,
+                               .sync = q->sandbox != NULL};
 
         (void)close(our_go); /* its end is our end */
         in_child(its_go, &job);
@@ -331,8 +335,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
         return 0; /* until a moment ago somebody filled it */
     r = disk_check_reserve(l, 0, err);
     if (r == 0)
-        r = start_child(disk_reserve_bytes(l), q->sandbox != NULL || q->volume_name != NULL, &c,
-                        err);
+        r = start_child(l, q, &c, err);
     if (r < 0)
         return r;
     r = give_job(l, q, &creator, &c, dir, &source_lock, err);

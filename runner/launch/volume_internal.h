@@ -34,6 +34,7 @@ struct fill_job {
     const char *path;
     uint64_t reserve; /* bytes that stay free where dst is */
     bool must;        /* nothing there is a failure */
+    bool sync;        /* it is on the disk before it is told: what it is copied from may go */
 };
 _Noreturn void fill_run(const struct fill_job *job);
 
