@@ -249,18 +249,23 @@ void reference_format(const struct reference *r, char ret[REFERENCE_MAX + 1])
     format(r, r->name, ret);
 }
 
+/* What of a name people need not write: only where they would be understood as this name. */
+static const char *without_default(const char *name)
+{
+    const size_t len = strlen(default_registry);
+    const char *path = name + len + 1, *last, *hex;
+
+    if (strncmp(name, default_registry, len) != 0 || name[len] != '/')
+        return name;
+    last = path + strlen(official);
+    if (strncmp(path, official, strlen(official)) == 0 && strchr(last, '/') == NULL)
+        return digest_prefix(last, DIGEST_HEX_LEN, &hex) ? path : last;
+    return names_registry(path, strcspn(path, "/")) ? name : path;
+}
+
 void reference_format_short(const struct reference *r, char ret[REFERENCE_MAX + 1])
 {
-    const char *name = r->name;
-    size_t len = strlen(default_registry);
-
-    if (strncmp(name, default_registry, len) == 0 && name[len] == '/') {
-        name += len + 1;
-        if (strncmp(name, official, strlen(official)) == 0 &&
-            strchr(name + strlen(official), '/') == NULL)
-            name += strlen(official);
-    }
-    format(r, name, ret);
+    format(r, without_default(r->name), ret);
 }
 
 void reference_shorten(const char *whole, char ret[REFERENCE_MAX + 1])

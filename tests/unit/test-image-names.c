@@ -30,6 +30,9 @@ TEST(references)
         {"[::1]:5000/a", "[::1]:5000/a:latest", "[::1]:5000/a:latest"},
         {"ghcr.io/a/b.c_d__e-f--g/h:V_1.2-3", "ghcr.io/a/b.c_d__e-f--g/h:V_1.2-3",
          "ghcr.io/a/b.c_d__e-f--g/h:V_1.2-3"},
+        {"docker.io/a.b/c", "docker.io/a.b/c:latest", "docker.io/a.b/c:latest"},
+        {"docker.io/library/" HEX64, "docker.io/library/" HEX64 ":latest",
+         "library/" HEX64 ":latest"},
         {"a@sha256:" HEX64, "docker.io/library/a@sha256:" HEX64, "a@sha256:" HEX64},
         {"a:1@sha256:" HEX64, "docker.io/library/a:1@sha256:" HEX64, "a:1@sha256:" HEX64},
     };
