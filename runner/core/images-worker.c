@@ -90,8 +90,7 @@ static void send_drop(struct image_worker *w)
     launch_begin(&b, LAUNCH_LAYER_DROP);
     launch_put_string(&b, TAG_ID, w->id);
     images_hold(w->im);
-    if (launch_end(&b) < 0 ||
-        launcher_client_send(w->im->config.launcher, &b, on_verb_done, w->im, NULL) < 0)
+    if (launch_end(&b) < 0 || images_send(w->im, &b, on_verb_done, w->im, NULL) < 0)
         images_release(w->im);
 }
 
@@ -279,7 +278,7 @@ int image_worker_start(struct images *im, struct image_work *work,
     if (r < 0)
         (void)err_errno(err, r, "worker");
     else
-        r = launcher_client_send(im->config.launcher, &b, on_launched, w, err);
+        r = images_send(im, &b, on_launched, w, err);
     if (r < 0) {
         worker_free(w);
         return r;
@@ -361,7 +360,7 @@ int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes,
     if (r < 0)
         (void)err_errno(err, r, "layer");
     else
-        r = launcher_client_send(w->im->config.launcher, &b, on_committed, c, err);
+        r = images_send(w->im, &b, on_committed, c, err);
     if (r < 0) {
         free(c);
         image_worker_drop(w);

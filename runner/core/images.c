@@ -129,6 +129,14 @@ void images_close(struct images *im)
     images_release(im);
 }
 
+int images_send(struct images *im, const struct buf *request, launch_cb cb, void *data,
+                struct err *err)
+{
+    if (im->closing)
+        return err_set(err, -ECANCELED, "the daemon stops");
+    return launcher_client_send(im->config.launcher, request, cb, data, err);
+}
+
 void images_emit(struct images *im, const char *type, const char *id, const char *name)
 {
     if (im->config.on_event != NULL && !im->closing)
@@ -388,7 +396,7 @@ static int ask_layers(struct images *im, struct listing *l, struct err *err)
     if (r < 0)
         return err_errno(err, r, "list of layers");
     l->job.im = im;
-    r = launcher_client_send(im->config.launcher, &b, on_layer_list, l, err);
+    r = images_send(im, &b, on_layer_list, l, err);
     if (r == 0)
         images_hold(im);
     return r;
@@ -584,8 +592,7 @@ static void remove_layer(struct images *im, const char *name)
 
     launch_begin(&b, LAUNCH_LAYER_REMOVE);
     launch_put_string(&b, TAG_IMAGE_LAYER, name);
-    if (launch_end(&b) == 0 &&
-        launcher_client_send(im->config.launcher, &b, on_layer_removed, im, NULL) == 0)
+    if (launch_end(&b) == 0 && images_send(im, &b, on_layer_removed, im, NULL) == 0)
         images_hold(im);
 }
 
@@ -756,7 +763,7 @@ static void after_usage(struct job *j)
     if (r == 0)
         r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(j->im->config.launcher, &b, on_sizes, c, &j->err);
+        r = images_send(j->im, &b, on_sizes, c, &j->err);
     if (r == 0) {
         images_hold(j->im);
         return;

@@ -35,6 +35,10 @@ struct images {
 /* Keeps im from being freed. */
 void images_hold(struct images *im);
 void images_release(struct images *im);
+/* As launcher_client_send; -ECANCELED once it is being closed: the launcher's client goes before
+ * what is still under way here. */
+int images_send(struct images *im, const struct buf *request, launch_cb cb, void *data,
+                struct err *err);
 void images_emit(struct images *im, const char *type, const char *id, const char *name);
 
 int image_names_add(struct image_names *n, const char *text); /* keeps it sorted */
