@@ -62,7 +62,12 @@ CFLAGS  += $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 LLHTTP_SRC := $(LLHTTP)/api.c $(LLHTTP)/http.c $(LLHTTP)/llhttp.c
 LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
-LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+
+# Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
+# by the linker.
+BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
+                -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
 
 # Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
 # by the linker.
@@ -97,7 +102,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format
+.PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
@@ -132,7 +137,7 @@ $O/obj/llhttp/%.o: $(LLHTTP)/%.c
 	$(Q)$(CC) $(STD) $(filter-out -fanalyzer,$(FLAVOUR_CFLAGS_$(FLAVOUR))) -w $(LLHTTP_CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # The shipped policies are inside (.incbin, which -MMD does not see).
-$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o: $(wildcard policies/*.json)
+$O/obj/runner/policy/builtin.o $O/obj/runner/policy/client.o $O/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 $O/obj/runner/api/native/openapi.o: docs/openapi.json
 
 # ---- the parts carried inside the binary ------------------------------------------------------------------------
@@ -213,7 +218,7 @@ build/fuzz/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-build/fuzz/obj/runner/policy/builtin.o: $(wildcard policies/*.json)
+build/fuzz/obj/runner/policy/builtin.o build/fuzz/obj/runner/policy/client.o build/fuzz/obj/runner/policy/host-rootfs.o: $(wildcard policies/*.json)
 
 build/fuzz/librind.a: $(FUZZ_OBJ)
 	@rm -f $@ && ar rcs $@ $^
@@ -229,6 +234,8 @@ build/fuzz/fuzz-rootfs-%: tests/fuzz/fuzz-rootfs-%.c build/fuzz/libbuilder.a bui
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/librind.a $(EMBED_OBJ) $(LIBS)
+
+builder-objects: $(BUILDER_TEST_OBJ)
 
 unit: $(UNIT_BIN)
 integ: all build/payload build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
@@ -260,7 +267,7 @@ tsan: deps
 
 ## make analyze    gcc -fanalyzer over everything, warnings are errors
 analyze: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=analyze build/analyze/rind
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=analyze build/analyze/rind builder-objects
 
 ## make tidy       clang-tidy; make cppcheck: cppcheck
 tidy: deps
@@ -268,7 +275,7 @@ tidy: deps
 cppcheck: deps
 	@cppcheck -q --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
 	    --suppressions-list=scripts/cppcheck-suppressions \
-	    -Irunner -Ishim runner shim rootfs-builder
+	    -Irunner -Ishim -Irootfs-builder runner shim rootfs-builder
 
 ## make fuzz       every fuzz target for FUZZ_SECONDS (60) each, from its seeds
 fuzz: deps
@@ -293,6 +300,6 @@ install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
 clean:
-	rm -rf build clients/node/dist clients/node/node_modules clients/node/src/api-types.ts
+	rm -rf build clients/node/dist clients/node/node_modules tests/bench/node/node_modules clients/node/src/api-types.ts
 
 -include $(shell [ -d build ] && find build -type f -name '*.d')

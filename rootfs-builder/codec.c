@@ -90,7 +90,7 @@ static int copy_plain(struct codec *c, struct err *err)
 
     c->at = c->len;
     while (r == 0 && !c->eof) {
-        ssize_t n = splice(c->in, NULL, c->out, NULL, CHUNK * 4, SPLICE_F_MOVE);
+        ssize_t n = splice(c->in, NULL, c->out, NULL, (size_t)CHUNK * 4, SPLICE_F_MOVE);
 
         if (n < 0 && errno == EINTR)
             continue;

@@ -1,5 +1,6 @@
 #include "dirs.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -30,8 +31,12 @@ static size_t slot_of(const struct dirs *d, const char *path)
 {
     size_t i = hash(d, path) & (d->slot_count - 1);
 
-    while (d->slots[i] != 0 && strcmp(dirs_path(d, &d->items[d->slots[i] - 1]), path) != 0)
+    while (d->slots[i] != 0) {
+        assert(d->items != NULL);
+        if (strcmp(dirs_path(d, &d->items[d->slots[i] - 1]), path) == 0)
+            break;
         i = (i + 1) & (d->slot_count - 1);
+    }
     return i;
 }
 
@@ -47,6 +52,7 @@ static bool grow_slots(struct dirs *d)
     free(d->slots);
     d->slots = slots;
     d->slot_count = count;
+    assert(d->count == 0 || d->items != NULL);
     for (size_t i = 0; i < d->count; i++)
         slots[slot_of(d, dirs_path(d, &d->items[i]))] = (uint32_t)(i + 1);
     return true;
@@ -89,7 +95,7 @@ struct dir *dirs_get(struct dirs *d, const char *path)
 
     if (found != NULL)
         return found;
-    if (!grow(d, len))
+    if (!grow(d, len) || d->items == NULL)
         return NULL;
     (void)memcpy(d->text + d->text_len, path, len);
     d->items[d->count] = (struct dir){.path = d->text_len};

@@ -22,7 +22,7 @@ static int gather(struct gathered *g, const char *name)
 {
     size_t len = strlen(name) + 1;
 
-    if (g->len + len > g->cap) {
+    if (g->text == NULL || g->len + len > g->cap) {
         size_t cap = g->cap * 2 + 4096;
         char *text = realloc(g->text, cap);
 

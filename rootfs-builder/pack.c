@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -127,7 +128,7 @@ static int pack_if_linked(struct packer *p, const struct stat *st, struct err *e
     if (first == NULL)
         return 0;
     p->item.kind = TAR_HARD_LINK;
-    (void)strcpy(p->item.link, first);
+    (void)snprintf(p->item.link, sizeof(p->item.link), "%s", first);
     r = put_item(p, err);
     return r < 0 ? r : 1;
 }
@@ -202,10 +203,8 @@ static int pack_mark(struct packer *p, size_t dir_len, const char *mark, const c
         return r;
     if (len > WORKER_PATH_MAX)
         return err_errno(err, -ENAMETOOLONG, "its whiteout");
-    (void)memcpy(path, p->path, dir_len);
-    (void)strcpy(path + dir_len, dir_len > 0 ? "/" : "");
-    (void)strcat(path, mark);
-    (void)strcat(path, name);
+    (void)snprintf(path, sizeof(path), "%.*s%s%s%s", (int)dir_len, p->path, dir_len > 0 ? "/" : "",
+                   mark, name);
     r = start_item(p, path, &nothing, TAR_REGULAR, err);
     return r < 0 ? r : put_item(p, err);
 }
@@ -399,7 +398,7 @@ static int index_opaque(struct packer *p, struct err *err)
         return err_set(err, -EBADMSG, "the list of opaque directories has no end");
     for (const char *s = p->o->opaque; s < end; s += strlen(s) + 1)
         n++;
-    p->opaque = calloc(n, sizeof(*p->opaque));
+    p->opaque = calloc(n + 1, sizeof(*p->opaque));
     if (p->opaque == NULL)
         return err_errno(err, -ENOMEM, "the list of opaque directories");
     for (const char *s = p->o->opaque; s < end; s += strlen(s) + 1)
@@ -437,7 +436,7 @@ int tree_pack(const struct pack_options *o, const struct pack_sink *sink, struct
     if (r == 0)
         r = pack_all(p, err);
     if (r < 0)
-        (void)strcpy(reterr_entry, p->path);
+        path_copy(reterr_entry, p->path);
     while (p->depth > 0)
         level_done(&p->levels[--p->depth]);
     free(p->levels);

@@ -51,7 +51,7 @@ int path_join(const char *parent, const char *name, char out[PATH_ROOM])
 
     if (a + slash + b > WORKER_PATH_MAX)
         return -ENAMETOOLONG;
-    (void)memmove(out, parent, a);
+    (void)memmove(out, parent, a + 1);
     if (slash)
         out[a] = '/';
     (void)memcpy(out + a + slash, name, b + 1);

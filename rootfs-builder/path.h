@@ -2,7 +2,7 @@
 
 /* Names in archives, made into paths beneath a directory. Pure. */
 
-#include <stdbool.h>
+#include <stdio.h>
 
 #include "image/worker-proto.h"
 
@@ -18,6 +18,11 @@ int path_clean(const char *name, char out[PATH_ROOM]);
 /* Where the last component of a clean path starts; what stands in front of it and its slash goes to
  * parent ("" for the top). */
 const char *path_split(const char *path, char parent[PATH_ROOM]);
+
+static inline void path_copy(char out[PATH_ROOM], const char *path)
+{
+    (void)snprintf(out, PATH_ROOM, "%s", path);
+}
 
 /* parent + "/" + name, either of them may be "". -ENAMETOOLONG. */
 int path_join(const char *parent, const char *name, char out[PATH_ROOM]);

@@ -94,7 +94,7 @@ static int expand(char todo[2 * PATH_ROOM], const char **rest, const char *targe
     if (target[0] == '/')
         out[0] = '\0'; /* from the top of the tree */
     (void)memcpy(left, *rest, len + 1);
-    (void)memcpy(todo, target, n);
+    (void)memcpy(todo, target, n + 1);
     todo[n] = '/';
     (void)memcpy(todo + n + 1, left, len + 1);
     *rest = todo;
@@ -141,8 +141,8 @@ static int set_parent(struct unpack *u, int fd, const char *asked, const char *p
         (void)close(u->parent_fd);
     u->parent_fd = fd;
     u->parent_setgid = (st.st_mode & S_ISGID) != 0;
-    (void)strcpy(u->parent, path); /* both have PATH_ROOM */
-    (void)strcpy(u->parent_asked, asked);
+    path_copy(u->parent, path);
+    path_copy(u->parent_asked, asked);
     return 0;
 }
 
@@ -248,7 +248,7 @@ int parent_enter(struct unpack *u, const char *asked, bool only_if_there, struct
         return err_errno(err, r, "its directory");
     r = enter_making(u, path, only_if_there, err);
     if (r > 0) /* what it was asked for by */
-        (void)strcpy(u->parent_asked, asked);
+        path_copy(u->parent_asked, asked);
     else
         parent_forget(u);
     return r;

@@ -240,7 +240,7 @@ static int open_target_parent(const struct unpack *u, const char *asked, char pa
                          OPEN_PLAIN);
     int r;
 
-    (void)strcpy(path, asked);
+    path_copy(path, asked);
     if (fd >= 0)
         return fd;
     r = parent_resolve(u, asked, path);

@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "core/doctor-fork.h"
 #include "core/gateway.h"
+#include "core/host-rootfs.h"
 #include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"
@@ -64,6 +65,7 @@ struct serve {
     struct launcher *launcher;
     struct ready_policy *policies;
     struct client_policy *clients;
+    struct host_rootfs *host;
     bool has_group;
     gid_t group;
     int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd, gateway_fd; /* owned */
@@ -290,8 +292,11 @@ static int open_all(struct serve *s, struct err *err)
                                    .dns_count = s->settings.dns_count};
 
     r = network_open(&s->network, &net, err);
+    if (r == 0)
+        r = host_rootfs_load(s->settings.host_rootfs, &s->host, err);
     if (r < 0)
         return r;
+    config.host = s->host;
     config.net = &s->network.ops;
     r = launcher_open(&config, &s->launcher, err);
     if (r < 0)
@@ -346,6 +351,7 @@ static void serve_done(struct serve *s)
             (void)close(fds[i]);
     policies_free(s->policies);
     client_policy_free(s->clients);
+    host_rootfs_free(s->host);
     launcher_free(s->launcher);
     network_close(&s->network);
     free(s->chain);

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "core/host-rootfs.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "net/pool.h"
@@ -35,7 +36,7 @@ struct settings_text {
     struct publish_rules publish;
     bool has_publish;
     struct gateway_text gateway;
-    char *policies_dir, *client_policy;
+    char *policies_dir, *client_policy, *host_rootfs;
     char **bind_prefixes;
     struct network_text network;
     struct limits_text limits;
@@ -75,6 +76,7 @@ static const struct jfield gateway_fields[] = {
 static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
+    {.name = "hostRootfs",   .decode = j_string,  .off = offsetof(struct settings_text, host_rootfs),   .min = 1, .max = PATH_BYTES_MAX},
     {.name = "bindPrefixes", .decode = j_strings, .off = offsetof(struct settings_text, bind_prefixes), .min = 0, .max = PREFIXES_MAX},
     {.name = "publish",      .decode = d_publish, .off = offsetof(struct settings_text, publish)},
     {.name = "gateway",      .decode = j_object,  .off = offsetof(struct settings_text, gateway),       .fields = gateway_fields},
@@ -94,11 +96,12 @@ int settings_init(struct settings *s)
     apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");
+    s->host_rootfs = strdup(HOST_ROOTFS_FILE);
     s->bind_prefixes = calloc(2, sizeof(*s->bind_prefixes));
     if (s->bind_prefixes != NULL)
         s->bind_prefixes[0] = strdup("/");
-    if (s->policies_dir == NULL || s->client_policy == NULL || s->bind_prefixes == NULL ||
-        s->bind_prefixes[0] == NULL)
+    if (s->policies_dir == NULL || s->client_policy == NULL || s->host_rootfs == NULL ||
+        s->bind_prefixes == NULL || s->bind_prefixes[0] == NULL)
         return -ENOMEM;
     return publish_rules_any(&s->publish);
 }
@@ -107,6 +110,7 @@ void settings_done(struct settings *s)
 {
     free(s->policies_dir);
     free(s->client_policy);
+    free(s->host_rootfs);
     publish_rules_done(&s->publish);
     free(s->gateway);
     free(s->certificate);
@@ -121,6 +125,7 @@ static void text_done(struct settings_text *t)
 {
     free(t->policies_dir);
     free(t->client_policy);
+    free(t->host_rootfs);
     publish_rules_done(&t->publish);
     free(t->gateway.listen);
     free(t->gateway.certificate);
@@ -180,6 +185,8 @@ static int check(const struct settings_text *t, struct err *err)
     r = check_absolute("policiesDir", t->policies_dir, err);
     if (r == 0)
         r = check_absolute("clientPolicy", t->client_policy, err);
+    if (r == 0)
+        r = check_absolute("hostRootfs", t->host_rootfs, err);
     if (r == 0)
         r = check_absolute("gateway.certificate", t->gateway.certificate, err);
     if (r == 0)
@@ -267,6 +274,7 @@ static void apply(struct settings *s, struct settings_text *t)
     apply_http(s);
     replace(&s->policies_dir, &t->policies_dir);
     replace(&s->client_policy, &t->client_policy);
+    replace(&s->host_rootfs, &t->host_rootfs);
     replace(&s->gateway, &t->gateway.listen);
     replace(&s->certificate, &t->gateway.certificate);
     replace(&s->key, &t->gateway.key);

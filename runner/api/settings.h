@@ -17,6 +17,7 @@ struct settings {
     char *policies_dir;   /* owned; default /etc/rind/policies */
     char *client_policy;  /* owned; default /etc/rind/client.json, and the shipped one when there is
                              none */
+    char *host_rootfs;    /* owned; default /etc/rind/host-rootfs.json, the same */
     char **bind_prefixes; /* owned, NULL-terminated; below what host directories may be mounted, by
                              anybody; default "/" */
     char **pools4, **pools6; /* owned, NULL-terminated CIDRs; NULL: net/pool.h's */

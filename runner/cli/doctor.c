@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
+#include "policy/host-rootfs.h"
 
 struct doctor_args {
     struct globals globals;
@@ -44,6 +45,7 @@ enum {
     EXIT_NOT_MET = 1,
     STATE_WIDTH = 9,
     TITLE_WIDTH = 30,
+    LINE_WIDTH = 100,
 };
 
 static void print_check(const struct check_result *c)
@@ -55,6 +57,36 @@ static void print_check(const struct check_result *c)
     (void)printf("  %*s without it: %s\n", STATE_WIDTH + 1, "", c->without);
     if (c->fix[0] != '\0')
         (void)printf("  %*s to fix it:  %s\n", STATE_WIDTH + 1, "", c->fix);
+}
+
+static void print_paths(const char *what, char *const *paths)
+{
+    int column = printf("  %-*s", STATE_WIDTH, what);
+
+    for (; *paths != NULL; paths++) {
+        if (column + 1 + (int)strlen(*paths) > LINE_WIDTH)
+            column = printf("\n  %-*s", STATE_WIDTH, "") - 1;
+        column += printf(" %s", *paths);
+    }
+    (void)putchar('\n');
+}
+
+static void print_host(const struct doctor_report *r)
+{
+    (void)printf("\nwhat --rootfs host shows of this host, as any user of it may read it\n");
+    if (r->host == NULL) {
+        (void)printf("  %-*s %s\n", STATE_WIDTH, "nothing", r->host_error);
+        return;
+    }
+    print_paths("trees", r->host->trees);
+    for (char **tree = r->host->trees; *tree != NULL; tree++) {
+        const char *state = doctor_tree_state(*tree);
+
+        if (strcmp(state, "shown") != 0 && strcmp(state, "not there") != 0)
+            (void)printf("  %-*s %s: %s\n", STATE_WIDTH, "", *tree, state);
+    }
+    print_paths("hidden", r->host->hidden);
+    print_paths("copies", r->host->files);
 }
 
 static void print_table(const struct doctor_report *r)
@@ -74,6 +106,7 @@ static void print_table(const struct doctor_report *r)
     for (size_t i = 0; i < r->barrier_count; i++)
         (void)printf("  %-*s %-14s %s\n", STATE_WIDTH, r->barriers[i].on ? "on" : "off",
                      r->barriers[i].name, r->barriers[i].what);
+    print_host(r);
     (void)printf("\n%s\n",
                  r->met ? "The default policy can be met."
                         : "The default policy cannot be met: see what is missing and has a star.");

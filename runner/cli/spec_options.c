@@ -46,6 +46,9 @@ SPEC_HANDLER(spec_add_allow_net);
 SPEC_HANDLER(spec_add_deny_net);
 SPEC_HANDLER(spec_add_host_port);
 SPEC_HANDLER(spec_add_dns);
+SPEC_HANDLER(spec_add_allow_host);
+SPEC_HANDLER(spec_add_deny_host);
+SPEC_HANDLER(spec_set_egress_file);
 SPEC_HANDLER(spec_set_timeout);
 SPEC_HANDLER(spec_add_label);
 SPEC_HANDLER(spec_set_restart);
@@ -67,8 +70,9 @@ static int spec_flag(void *target, const struct opt *o, const char *text, struct
 /* clang-format off */
 const struct opt root_options[] = {
     { .name = "rootfs",    .arg = "DIR",  .set = on_spec_set_rootfs,
-      .help = "Use the directory DIR as the root file system. It is not written to: changes go to "
-              "the sandbox's own layer. Default: the small one that rind carries" },
+      .help = "Use the directory DIR as the root file system; \"host\": the programs of this machine, "
+              "as far as any user of it may read them. It is not written to: changes go to the "
+              "sandbox's own layer. Default: the small one that rind carries" },
     { .name = "image",     .arg = "IMAGE", .set = on_spec_set_image,
       .help = "Use the file system of IMAGE and what else it says; also the first operand without "
               "`--` in front of it names one" },
@@ -184,6 +188,16 @@ const struct opt isolation_options[] = {
       .help = "Let the sandbox reach this port of the host, as host.rind.internal" },
     { .name = "dns", .arg = "ADDRESS", .set = on_spec_add_dns, .flags = OPT_REPEAT,
       .help = "Ask this name server, not the host's" },
+    { .name = "allow-host", .arg = "HOST[:PORT]", .set = on_spec_add_allow_host,
+      .flags = OPT_REPEAT,
+      .help = "Allow connections to hosts of this name, such as *.example.com, or CIDR, and to "
+              "none that is not allowed; implies --network internet. Of a daemon's sandboxes "
+              "only" },
+    { .name = "deny-host", .arg = "HOST[:PORT]", .set = on_spec_add_deny_host,
+      .flags = OPT_REPEAT,
+      .help = "Refuse connections to hosts of this name, or CIDR; rules count in their order" },
+    { .name = "egress", .arg = "FILE", .set = on_spec_set_egress_file,
+      .help = "Rules for connections that leave the sandbox, as JSON: rind help egress" },
     {0},
 };
 /* clang-format on */
@@ -211,9 +225,9 @@ int spec_operands(struct spec *spec, char **operands, bool dashes, struct err *e
 static int resolve(json_t *object, const char *key, const char *what, struct err *err)
 {
     const char *path = json_string_value(json_object_get(object, key));
-    auto_free char *real = path != NULL ? realpath(path, NULL) : NULL;
+    auto_free char *real = path != NULL && path[0] == '/' ? realpath(path, NULL) : NULL;
 
-    if (path == NULL)
+    if (path == NULL || path[0] != '/')
         return 0;
     if (real == NULL)
         return err_errno(err, -errno, "%s '%s'", what, path);

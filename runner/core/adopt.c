@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "core/egress.h"
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
@@ -148,6 +149,24 @@ static void on_published(struct sandbox *s, int r, const struct err *err)
         list_end(s);
 }
 
+/* Without it nothing leaves, and what runs goes on all the same. */
+static void on_egress(struct sandbox *s, int r, const struct err *err)
+{
+    if (r == 0 || r == -ECANCELED)
+        return;
+    log_error("sandbox", "id=%s nothing leaves it: %s", s->id, err->msg);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+}
+
+static void open_egress(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_egress, &err) : 0;
+
+    if (r < 0)
+        on_egress(s, r, &err);
+}
+
 static void list_done(struct sandbox *s)
 {
     struct err err = ERR_NONE;
@@ -156,6 +175,7 @@ static void list_done(struct sandbox *s)
     take_up_state(s);
     process_load_all(s);
     end_unkept(s);
+    open_egress(s);
     if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
         s->state == SANDBOX_STARTING)
         r = publish_open(s, PUBLISH_WAIT_MS, on_published, &err);

@@ -15,7 +15,9 @@
 #include "base/err.h"
 #include "base/strtab.h"
 #include "core/doctor_internal.h"
+#include "core/host-rootfs.h"
 #include "launch/cgroup.h"
+#include "launch/host-view.h"
 #include "policy/policy.h"
 
 #define DEFAULT_POLICY "untrusted"
@@ -39,6 +41,7 @@ void doctor_free(struct doctor_report *r)
         return;
     free(r->checks);
     free(r->barriers);
+    host_rootfs_free(r->host);
     free(r);
 }
 
@@ -229,6 +232,33 @@ static struct doctor_report *report_new(void)
     return r;
 }
 
+/* Of the installed file: a daemon whose configuration names another shows what stands there. */
+static void ask_host(struct doctor_report *r)
+{
+    struct err why = ERR_NONE;
+
+    if (host_rootfs_load(HOST_ROOTFS_FILE, &r->host, &why) < 0)
+        (void)snprintf(r->host_error, sizeof(r->host_error), "%.*s", DOCTOR_FOUND_MAX - 1, why.msg);
+}
+
+const char *doctor_tree_state(const char *path)
+{
+    if (strchr(path, '*') != NULL)
+        return "shown";
+    switch (host_tree_check(path)) {
+    case 0:
+        return "shown";
+    case -ENOENT:
+        return "not there";
+    case -EXDEV:
+        return "left out: a mount of its own";
+    case -ELOOP:
+        return "left out: behind a link";
+    default:
+        return "left out: cannot be opened";
+    }
+}
+
 static int default_policy(struct policy **ret, struct err *err)
 {
     size_t len = 0;
@@ -268,6 +298,7 @@ int doctor_run(const char *state_dir, struct doctor_report **ret, struct err *er
     d.cgroup = cgroup;
     d.cgroup_error = cgroup_err.msg;
     ask_all(&d, report);
+    ask_host(report);
     derive_barriers(policy, report);
 
     probe_scratch_remove(scratch);
@@ -286,6 +317,30 @@ static json_t *encode_check(const struct check_result *c)
                      (int)c->required, "found", c->found, "without", c->without, "fix", c->fix);
 }
 
+static json_t *encode_paths(char *const *paths)
+{
+    json_t *list = json_array();
+
+    for (; *paths != NULL; paths++)
+        (void)json_array_append_new(list, json_string(*paths));
+    return list;
+}
+
+static json_t *encode_host(const struct doctor_report *r)
+{
+    json_t *trees = json_array();
+
+    if (r->host == NULL) {
+        json_decref(trees);
+        return json_pack("{s:s}", "error", r->host_error);
+    }
+    for (char **tree = r->host->trees; *tree != NULL; tree++)
+        (void)json_array_append_new(
+            trees, json_pack("{s:s, s:s}", "path", *tree, "state", doctor_tree_state(*tree)));
+    return json_pack("{s:o, s:o, s:o}", "trees", trees, "hidden", encode_paths(r->host->hidden),
+                     "files", encode_paths(r->host->files));
+}
+
 struct json_t *doctor_encode(const struct doctor_report *r)
 {
     json_t *checks = json_array(), *list = json_array();
@@ -302,6 +357,7 @@ struct json_t *doctor_encode(const struct doctor_report *r)
         json_decref(list);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:b, s:o, s:o}", "version", RIND_VERSION, "policy", DEFAULT_POLICY,
-                     "met", (int)r->met, "checks", checks, "barriers", list);
+    return json_pack("{s:s, s:s, s:b, s:o, s:o, s:o}", "version", RIND_VERSION, "policy",
+                     DEFAULT_POLICY, "met", (int)r->met, "checks", checks, "barriers", list,
+                     "hostRootfs", encode_host(r));
 }

@@ -15,6 +15,7 @@
 
 struct err;
 struct json_t;
+struct host_rootfs;
 
 enum check_state {
     CHECK_INVALID = 0,
@@ -53,6 +54,9 @@ struct doctor_report {
     size_t check_count;
     struct barrier_result *barriers; /* owned */
     size_t barrier_count;
+    struct host_rootfs *host; /* owned; what the root file system `host` shows; NULL: its file is
+                                 wrong */
+    char host_error[DOCTOR_FOUND_MAX];
     bool met; /* no required check is CHECK_MISSING or CHECK_UNKNOWN */
 };
 
@@ -64,6 +68,9 @@ int doctor_run(const char *state_dir, struct doctor_report **ret, struct err *er
 void doctor_free(struct doctor_report *r);
 
 const char *check_state_name(enum check_state state);
+
+/* How a tree of report->host stands: "shown", or why it is not. */
+const char *doctor_tree_state(const char *path);
 
 /* The report as JSON; a new reference, or NULL when out of memory. */
 struct json_t *doctor_encode(const struct doctor_report *r);

@@ -25,6 +25,7 @@
 #include "core/doctor_internal.h"
 #include "core/paths.h"
 #include "launch/cgroup.h"
+#include "launch/host-view.h"
 #include "launch/idrange.h"
 #include "net/net.h"
 #include "policy/policy.h"
@@ -527,6 +528,18 @@ void ask_idmap(const struct doctor *d, const struct check *c, struct check_resul
     doctor_judge(code, d->env.privileged, r);
     if (code == -EINVAL)
         found(r, CHECK_MISSING, "this file system cannot be idmapped: %s", strerror(EINVAL));
+}
+
+/* What the host's programs are shown by: an idmapped mount of / as a layer. */
+void ask_host_rootfs(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    static const char usr[] = "/usr";
+    struct doctor here = *d;
+
+    here.env.dir = "/";
+    ask_idmap(&here, c, r);
+    if (r->state == CHECK_OK && host_tree_check(usr) < 0)
+        found(r, CHECK_MISSING, "%s: %s", usr, doctor_tree_state(usr));
 }
 
 void ask_proc(const struct doctor *d, const struct check *c, struct check_result *r)

@@ -216,6 +216,12 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .without = "sandboxes that root starts work; other users cannot start any",
         .fix = "rind --state DIR on ext4, xfs, btrfs, or tmpfs",
     },
+    [CHECK_HOST_ROOTFS] = {
+        .name = "host-rootfs", .title = "root file system `host`", .group = "files",
+        .ask = ask_host_rootfs, .probe = probe_idmap, .number = IDRANGE_FIRST,
+        .without = "a start with --rootfs host fails; directories and images can still be used",
+        .fix = "have / on ext4, xfs, or btrfs",
+    },
     [CHECK_PROC] = {
         .name = "proc", .title = "a new /proc", .group = "files",
         .ask = ask_proc, .probe = probe_proc, .required = always,

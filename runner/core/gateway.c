@@ -31,6 +31,7 @@ enum { REFUSED_LOG_MS = 1000 /* at most one line about refused messages in this 
 
 struct gateway {
     struct supervisor *sup;
+    const struct proxy_config *config; /* borrowed; NULL = the defaults */
     struct poller *poller;
     struct relay_hub *hub;
     struct proxy *proxy;
@@ -53,13 +54,15 @@ static void key_of(const struct sandbox *s, unsigned port, char key[PROXY_KEY_MA
 }
 
 /* One answer for everything that does not lead anywhere: nobody learns what exists. */
-static int route(void *data, const struct message *req, char key[PROXY_KEY_MAX], struct buf *body)
+static int route(void *data, struct proxy_conn *c, const struct message *req,
+                 char key[PROXY_KEY_MAX], struct buf *body)
 {
     struct gateway *g = data;
     struct preview p;
     struct sandbox *s;
     int r;
 
+    (void)c;
     r = preview_parse(req->host, &p);
     if (r == -EBADMSG) {
         (void)buf_append_str(body, no_host);
@@ -252,6 +255,7 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
     if (g == NULL)
         return err_errno(err, -ENOMEM, "gateway");
     g->sup = sup;
+    g->config = config;
     if (config != NULL) {
         relays.max = config->max;
         relays.idle_ms = config->stream_ms;
@@ -279,6 +283,11 @@ void gateway_close(struct gateway *g)
     poller_close(g->poller);
     SSL_CTX_free(g->tls);
     free(g);
+}
+
+const struct proxy_config *gateway_config(const struct gateway *g)
+{
+    return g->config;
 }
 
 struct poller *gateway_poller(struct gateway *g)

@@ -37,5 +37,7 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 /* Whether gateway_take has room: 0, or -EAGAIN (maxGatewayConnections). */
 int gateway_room(const struct gateway *g, struct err *err);
 
+/* As gateway_new had it; NULL = the defaults. */
+const struct proxy_config *gateway_config(const struct gateway *g);
 struct poller *gateway_poller(struct gateway *g);
 struct relay_hub *gateway_hub(struct gateway *g);

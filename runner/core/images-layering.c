@@ -43,6 +43,10 @@ static void fail(struct layering *l, int r, struct err *err)
 
     (void)err_wrap(err, r, "layer %zu of %zu (%s)", l->at + 1, l->image->layer_count,
                    layer->blob[0] != '\0' ? layer->blob : "new");
+    if (r == -EFBIG)
+        (void)err_wrap(err, r, "limit maxImageBytes");
+    else if (r == -E2BIG)
+        (void)err_wrap(err, r, "limit maxImageFiles");
     finish(l, r, err);
 }
 

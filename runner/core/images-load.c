@@ -390,6 +390,8 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
     if (r < 0) {
         own = *err;
         (void)err_wrap(&own, r, "archive");
+        if (r == -EFBIG)
+            (void)err_wrap(&own, r, "limit maxImageBytes");
         fail(l, r, &own);
         return;
     }

@@ -27,6 +27,8 @@ struct err;
     X(file_operations,    unsigned, "maxFileOperations",       32,         1,       100)                    \
     X(file_queue,         unsigned, "maxFileQueue",            256,        0,       100000)                 \
     X(gateway_connections, unsigned, "maxGatewayConnections",  16384,      8,       60000)                  \
+    X(egress_connections, unsigned, "maxEgressConnections",    1024,       1,       60000)                  \
+    X(egress_queries,     unsigned, "maxEgressQueriesPerSecond", 200,      1,       100000)                 \
     X(exposures,          unsigned, "maxExposures",            64,         1,       1024)                   \
     X(images,             unsigned, "maxImages",               4096,       1,       100000)                 \
     X(image_loads,        unsigned, "maxImageLoads",           4,          1,       64)                     \
@@ -51,6 +53,7 @@ struct err;
     X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \
     X(body_ms,            unsigned, "bodyTimeoutMs",           60 * 1000,  100,     86400000)               \
     X(gateway_reply_ms,   unsigned, "gatewayReplyTimeoutMs",   300 * 1000, 100,     86400000)               \
+    X(egress_handler_ms,  unsigned, "egressHandlerTimeoutMs",  30 * 1000,  100,     86400000)               \
     X(gateway_idle_ms,    unsigned, "gatewayIdleTimeoutMs",    3600 * 1000, 100,    86400000)               \
     X(write_ms,           unsigned, "writeTimeoutMs",          60 * 1000,  100,     86400000)
 /* clang-format on */

@@ -47,6 +47,16 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
     return r;
 }
 
+static int egress(void *data, const struct net_box *box, int ns_fd, bool open_, struct err *err)
+{
+    return net_egress(data, box, ns_fd, open_, err);
+}
+
+static int resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)
+{
+    return net_resolver(data, index, ret, err);
+}
+
 static void said(const char *text)
 {
     log_warn("network", "%s", text); /* something of the host's has been changed */
@@ -79,7 +89,9 @@ int network_open(struct network *n, const struct net_config *config, struct err 
                                      .add = add,
                                      .remove = forget,
                                      .watch = watch,
-                                     .restore = restore};
+                                     .restore = restore,
+                                     .egress = egress,
+                                     .resolver = resolver};
     return 0;
 }
 

@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "core/exec-request.h"
+#include "core/host-rootfs.h"
 #include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"
@@ -57,6 +58,7 @@ struct run {
     struct err *err;         /* borrowed */
     struct launcher *launcher;
     struct network network;
+    struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
     struct launch_result box;
     int use_fd; /* owned; of the store of images, or -1 */
@@ -388,9 +390,12 @@ static int open_launcher(struct run *r, const struct core_config *cfg, const cha
     const struct net_config net = {.pools4 = NULL};
     int code = network_open(&r->network, &net, r->err);
 
+    if (code == 0 && spec_shows_host(r->spec))
+        code = host_rootfs_load(HOST_ROOTFS_FILE, &r->host, r->err);
     if (code < 0)
         return code;
     config.net = &r->network.ops;
+    config.host = r->host;
     return launcher_open(&config, &r->launcher, r->err);
 }
 
@@ -419,6 +424,9 @@ static int start_sandbox(struct run *r)
     size_t n = 0;
     int code;
 
+    if (r->spec->egress != NULL)
+        return err_set(r->err, -EOPNOTSUPP,
+                       "egress: rules for what leaves a sandbox need the daemon (rind serve)");
     if (r->spec->net_container != NULL || r->spec->net_name != NULL)
         return err_set(r->err, -EOPNOTSUPP,
                        "network \"%s%s\": sandboxes that share a network need the daemon "
@@ -431,7 +439,7 @@ static int start_sandbox(struct run *r)
         code = image_default_layers(launcher_state_fd(r->launcher), &base_fd, &root_fd, r->err);
     if (code < 0)
         return code;
-    if (r->spec->rootfs != NULL) {
+    if (r->spec->rootfs != NULL && !spec_shows_host(r->spec)) {
         (void)close(root_fd);
         root_fd = open(r->spec->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root_fd < 0)
@@ -439,7 +447,7 @@ static int start_sandbox(struct run *r)
                        ? err_set(r->err, -ENOTDIR, "root file system '%s' is not a directory",
                                  r->spec->rootfs)
                        : err_errno(r->err, -errno, "root file system '%s'", r->spec->rootfs);
-    } else if (r->spec->image_id == NULL) {
+    } else if (r->spec->image_id == NULL && r->spec->rootfs == NULL) {
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     }
     layers[n] = image_builtin_name(BUILTIN_BASE);
@@ -671,6 +679,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         volumes_alone_end(r.launcher, spec);
     launcher_free(r.launcher);
     network_close(&r.network);
+    host_rootfs_free(r.host);
     if (r.signal_fd >= 0)
         (void)close(r.signal_fd);
     if (r.use_fd >= 0)

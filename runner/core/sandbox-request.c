@@ -136,6 +136,7 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
 {
     struct net_access access;
     enum net_mode mode;
+    uint64_t flags = 0;
     int r;
 
     if (join != NULL) {
@@ -145,10 +146,15 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     r = merge_network(spec, policy, &mode, &access, err);
     if (r < 0)
         return r;
-    if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access))
+    if (spec->egress != NULL)
+        flags |= LAUNCH_NET_EGRESS;
+    if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
+        if (flags != 0)
+            launch_put_number(b, TAG_NET, flags);
         return 0;
+    }
     launch_put_number(b, TAG_NET,
-                      LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
+                      flags | LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
     put_network_lists(b, spec, &access);
     return 0;
 }
@@ -233,7 +239,7 @@ static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, stru
 static int put_root(struct buf *b, const struct spec *spec, const char *const *layers, bool resolve,
                     struct err *err)
 {
-    if (spec->rootfs != NULL) {
+    if (spec->rootfs != NULL && !spec_shows_host(spec)) {
         auto_free char *dir = NULL;
         int r = host_path("root file system", spec->rootfs, resolve, &dir, err);
 
@@ -297,6 +303,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
         flags |= LAUNCH_NO_NEW_PRIVS;
     if (spec->read_only)
         flags |= LAUNCH_READ_ONLY;
+    if (spec_shows_host(spec))
+        flags |= LAUNCH_HOST_ROOT;
     if (spec->init)
         flags |= LAUNCH_REAPER;
     launch_put_number(b, TAG_FLAGS, flags);

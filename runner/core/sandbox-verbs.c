@@ -12,9 +12,12 @@
 #include "core/launcher-client.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
+#include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "spec/json.h"
+#include "spec/spec.h"
 
 enum { KILL_AFTER_MS = 5000 /* SIGKILL was sent and the main process is still there */ };
 
@@ -149,6 +152,24 @@ int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *
     else
         sandbox_ref(s);
     return r;
+}
+
+int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err)
+{
+    int r;
+
+    r = sandbox_check(s, REQ_UPDATE, err);
+    if (r == 0)
+        r = store_save_spec(s->sup->store, s->id, changed, err);
+    if (r < 0)
+        return r;
+    spec_take_patched(s->spec, changed);
+    if (s->spec->inactivity_ms == LIMIT_UNSET)
+        (void)uv_timer_stop(&s->idle);
+    else
+        sandbox_touch(s);
+    sandbox_emit(s, "update", NULL);
+    return 0;
 }
 
 /* One pause or resume under way. */

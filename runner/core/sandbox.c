@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/egress.h"
 #include "core/events.h"
 #include "core/exposure.h"
 #include "core/health.h"
@@ -29,6 +30,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/trust.h"
 #include "core/volume-use.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
@@ -70,6 +72,8 @@ static const unsigned allowed[REQ_MAX] = {
     [REQ_REMOVE] = BIT(CREATED) | BIT(STOPPED) | BIT(BROKEN),
     [REQ_REMOVE_FORCE] = BIT(CREATING) | BIT(CREATED) | BIT(STARTING) | BIT(RUNNING) | BIT(PAUSED) |
                          BIT(STOPPING) | BIT(STOPPED) | BIT(BROKEN),
+    [REQ_UPDATE] = BIT(CREATING) | BIT(CREATED) | BIT(STARTING) | BIT(RUNNING) | BIT(PAUSED) |
+                   BIT(STOPPING) | BIT(STOPPED),
 };
 
 static void on_main_exited(void *data, struct exec *e);
@@ -343,6 +347,7 @@ void sandbox_end_init(struct sandbox *s)
     (void)uv_timer_stop(&s->timer);
     health_end(s);
     publish_close(s);
+    egress_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);
     c = take(s->channel);
@@ -418,14 +423,32 @@ static int came_to_be(struct sandbox *s, struct err *err)
     return 0;
 }
 
-static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                           const struct err *err)
+/* Everything that belongs to it is there: it may run. Takes a reference of the sandbox. */
+static void on_trusted(struct sandbox *s, int r, const struct err *err)
 {
-    struct sandbox *s = data;
+    if (s->ending || s->sup->stopping) {
+        sandbox_unref(s); /* who ended it has answered, or will */
+        return;
+    }
+    if (r < 0) {
+        start_failed(s, r, err);
+        sandbox_end_init(s);
+        sandbox_unref(s);
+        return;
+    }
+    waiters_answer(&s->on_init, 0, NULL);
+    if (s->want_running)
+        sandbox_start_main(s);
+    else if (s->state == SANDBOX_STOPPED)
+        (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
+    sandbox_unref(s);
+}
+
+/* Takes a reference of the sandbox, and what of fds it can use. */
+static void init_started(struct sandbox *s, int r, int fds[2], const struct err *err)
+{
     struct err own = ERR_NONE;
 
-    if (reply != NULL && r == 0)
-        s->net = reply->net;
     s->launching = false;
     if (r == 0 && (s->state == SANDBOX_REMOVING || s->sup->stopping)) {
         sandbox_end_init(s); /* it is to go all the same */
@@ -452,12 +475,43 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
         sandbox_unref(s);
         return;
     }
-    waiters_answer(&s->on_init, 0, NULL);
-    if (s->want_running)
-        sandbox_start_main(s);
-    else if (s->state == SANDBOX_STOPPED)
-        (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
-    sandbox_unref(s);
+    r = trust_wanted(s) ? trust_place(s, on_trusted, &own) : 1;
+    if (r == 0)
+        return; /* which goes on with it */
+    on_trusted(s, r < 0 ? r : 0, &own);
+}
+
+/* What it sends is under control, or nothing of it runs. */
+static void on_egress(struct sandbox *s, int r, const struct err *err)
+{
+    int fds[2] = {take_fd(&s->start_fds[0]), take_fd(&s->start_fds[1])};
+
+    if (r < 0 && !s->sup->stopping)
+        sandbox_end_init(s); /* it is there */
+    init_started(s, r, fds, err);
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+}
+
+static void on_start_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
+{
+    struct sandbox *s = data;
+    struct err own = ERR_NONE;
+
+    if (reply != NULL && r == 0)
+        s->net = reply->net;
+    if (r == 0 && egress_wanted(s) && s->state != SANDBOX_REMOVING && !s->sup->stopping) {
+        s->start_fds[0] = take_fd(&fds[0]);
+        s->start_fds[1] = take_fd(&fds[1]);
+        r = egress_open(s, 0, on_egress, &own);
+        if (r == 0)
+            return; /* which goes on with it */
+        on_egress(s, r, &own);
+        return;
+    }
+    init_started(s, r, fds, err);
 }
 
 /* The ports of a new sandbox are open, or its volumes are there; or it does not come to be. */
@@ -779,7 +833,8 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (s->state != SANDBOX_STOPPED || s->user_stopped)
+    /* Somebody may have changed their mind meanwhile. */
+    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO)
         return;
     s->restarts++;
     s->want_running = true;
@@ -918,67 +973,4 @@ int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct e
     if (r < 0)
         (void)waiters_forget(&s->on_init, data);
     return r;
-}
-
-const char *sandbox_id(const struct sandbox *s)
-{
-    return s->id;
-}
-
-const char *sandbox_name(const struct sandbox *s)
-{
-    return s->spec != NULL && s->spec->name != NULL ? s->spec->name : s->id;
-}
-
-const struct spec *sandbox_spec(const struct sandbox *s)
-{
-    return s->spec;
-}
-
-int64_t sandbox_made_by(const struct sandbox *s)
-{
-    return s->creator;
-}
-
-struct exec *sandbox_main(const struct sandbox *s)
-{
-    return s->main;
-}
-
-bool sandbox_is_attachable(const struct sandbox *s)
-{
-    return s->spec != NULL && (s->spec->attach || s->spec->tty || s->spec->interactive);
-}
-
-void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
-{
-    s->rows = rows;
-    s->cols = cols;
-    if (s->main != NULL)
-        (void)exec_resize(s->main, rows, cols);
-}
-
-enum sandbox_state sandbox_get_state(const struct sandbox *s)
-{
-    return s->state;
-}
-
-struct supervisor *sandbox_supervisor(const struct sandbox *s)
-{
-    return s->sup;
-}
-
-void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
-{
-    *ret = (struct sandbox_facts){.created_ms = s->created_ms,
-                                  .started_ms = s->started_ms,
-                                  .finished_ms = s->finished_ms,
-                                  .exit_code = s->has_exit ? s->exit_code : -1,
-                                  .oom_killed = s->oom_killed,
-                                  .timed_out = s->timed_out,
-                                  .pid = s->main != NULL ? exec_pid(s->main) : 0,
-                                  .restarts = s->restarts,
-                                  .error = s->error,
-                                  .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net
-                                                                                       : NULL};
 }

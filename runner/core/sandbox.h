@@ -65,6 +65,12 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err);
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err);
+/*
+ * Puts what spec_patch has made of its spec into effect, when it is on disk: what happens from now
+ * on goes by it, and a restart that was due does not come when there are to be none. changed stays
+ * the caller's, in parts.
+ */
+int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err);
 int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* To the main process; thaws first when it is SIGKILL. */

@@ -60,6 +60,7 @@ struct sandbox {
 
     struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
     struct exposure *exposures;        /* owned, by port (exposure.c) */
+    struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
 
     unsigned file_ops;          /* that run (files.c) */
@@ -90,9 +91,10 @@ struct sandbox {
     int exit_code;
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
-    int64_t creator; /* a uid, or STORE_NO_CREATOR */
-    int waiting_fd;  /* owned: client_fd while ports are being opened or volumes made; -1 */
-    int client_fd;   /* borrowed; its connection, while the sandbox is being made; -1 */
+    int64_t creator;  /* a uid, or STORE_NO_CREATOR */
+    int start_fds[2]; /* owned: init's, while egress is being opened; -1 */
+    int waiting_fd;   /* owned: client_fd while ports are being opened or volumes made; -1 */
+    int client_fd;    /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };
 
@@ -122,6 +124,7 @@ enum sandbox_request {
     REQ_INIT,
     REQ_REMOVE,
     REQ_REMOVE_FORCE,
+    REQ_UPDATE,
     REQ_MAX
 };
 int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err);
@@ -160,6 +163,9 @@ struct network_join;
 /* Whose network it shares, if its spec says so: -ENOENT, -EBUSY while that one does not run. */
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 const char *sandbox_hostname(const struct sandbox *s);
+/* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
+struct network_join;
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 /* -EBUSY while one runs. */
 int sandbox_check_dependents(struct sandbox *s, struct err *err);
 /* Ends those that run; whether there are any: then the removal of s goes on with their end. */

@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/egress.h"
 #include "core/events.h"
 #include "core/gateway.h"
 #include "core/images.h"
@@ -166,8 +167,12 @@ void supervisor_close(struct supervisor *s)
     if (s == NULL || s->stopping)
         return;
     s->stopping = true;
-    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb)) {
         publish_close(sb);
+        egress_close(sb);
+    }
+    egress_service_free(s->egress);
+    s->egress = NULL;
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
     s->gateway = NULL;
     launcher_client_close(s->launcher);

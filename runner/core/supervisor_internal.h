@@ -22,8 +22,9 @@ struct supervisor {
     struct log_watch *log_watch;
     struct gateway *gateway;
     struct images *images;
-    struct volumes *volumes;    /* owned */
-    struct preview_front front; /* of the URLs of exposed ports */
+    struct volumes *volumes;       /* owned */
+    struct egress_service *egress; /* owned; NULL until a sandbox needs it */
+    struct preview_front front;    /* of the URLs of exposed ports */
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */

@@ -17,6 +17,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/trust.h"
 #include "core/volume-use.h"
 #include "core/volumes.h"
 
@@ -95,6 +96,7 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
                           .refs = 1,
                           .state = SANDBOX_CREATING,
                           .client_fd = FD_NONE,
+                          .start_fds = {FD_NONE, FD_NONE},
                           .waiting_fd = FD_NONE};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)uv_timer_init(sup->loop, &s->timer);
@@ -425,7 +427,9 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 {
     char hostname[SPEC_HOSTNAME_MAX + 16];
     size_t count = 0;
-    const char **all = calloc(list_len(s->spec->env) + list_len(extra) + 3, sizeof(*all));
+    const bool trust = trust_wanted(s);
+    const char **all =
+        calloc(list_len(s->spec->env) + list_len(extra) + 3 + TRUST_ENV_MAX, sizeof(*all));
     char **list;
 
     if (all == NULL)
@@ -435,6 +439,8 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
     all[count++] = hostname;
     if (tty)
         all[count++] = "TERM=xterm";
+    for (size_t i = 0; trust && trust_env[i] != NULL; i++)
+        all[count++] = trust_env[i];
     for (char *const *p = s->spec->env; p != NULL && *p != NULL; p++)
         all[count++] = *p;
     for (; extra != NULL && *extra != NULL; extra++)

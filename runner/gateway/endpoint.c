@@ -125,6 +125,8 @@ bool endpoint_read(struct endpoint *e, size_t most)
         e->readable = false;
         return false;
     }
+    if (n > 0)
+        e->received += (uint64_t)n;
     if (n == 0)
         e->eof = true;
     else if (n < 0 || buf_append(&e->in, scratch, (size_t)n) < 0)
@@ -145,6 +147,7 @@ bool endpoint_write(struct endpoint *e)
             e->failed = true;
         } else {
             e->out_at += (size_t)n;
+            e->sent += (uint64_t)n;
             any = true;
         }
     }

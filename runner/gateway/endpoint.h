@@ -9,6 +9,7 @@
 #include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "gateway/poller.h"
@@ -30,6 +31,7 @@ struct endpoint {
     bool shut;   /* our direction is */
     struct buf in, out;
     size_t out_at; /* of out, written already */
+    uint64_t received, sent;
     void *owner;
 };
 

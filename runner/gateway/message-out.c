@@ -91,14 +91,16 @@ static int put(struct buf *out, const char *name, const char *value)
     return r < 0 ? r : buf_append_str(out, "\r\n");
 }
 
-static int put_others(const struct message *m, struct buf *out)
+static int put_others(const struct message *m, bool forwarded, struct buf *out)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < m->header_count; i++) {
         const struct msg_header *h = &m->headers[i];
 
-        if (kind_of(h->name) == FIELD_OTHER && !connection_names(m, h->name))
+        if ((kind_of(h->name) == FIELD_OTHER ||
+             (forwarded && kind_of(h->name) == FIELD_FORWARDED)) &&
+            !connection_names(m, h->name))
             r = put(out, h->name, h->value);
     }
     return r;
@@ -154,14 +156,14 @@ int message_forward_request(const struct message *m, const struct forward *f, bo
     if (r == 0)
         r = put(out, "Host", m->host);
     if (r == 0)
-        r = put_others(m, out);
+        r = put_others(m, f->outbound, out);
     if (r == 0)
         r = put_framing(m, m->framing, out);
-    if (r == 0)
+    if (r == 0 && !f->outbound)
         r = put_forwarded_for(m, f, out);
-    if (r == 0)
+    if (r == 0 && !f->outbound)
         r = put_forwarded(m, f, "X-Forwarded-Proto", f->proto, out);
-    if (r == 0)
+    if (r == 0 && !f->outbound)
         r = put_forwarded(m, f, "X-Forwarded-Host", m->host, out);
     if (r == 0 && upgrade) {
         r = put(out, "Connection", "Upgrade");
@@ -181,7 +183,7 @@ int message_forward_reply(const struct message *m, enum msg_framing framing, boo
 
     r = buf_printf(out, "HTTP/1.1 %d %s\r\n", m->status, m->reason);
     if (r == 0)
-        r = put_others(m, out);
+        r = put_others(m, false, out);
     if (r == 0)
         r = put_framing(m, framing, out);
     /* What HEAD and 304 say of a body that does not come. */

@@ -107,6 +107,7 @@ struct forward {
     const char *peer;  /* the client's address, or "" */
     const char *proto; /* "http", "https" */
     bool trusted;      /* the client is a proxy of this machine: what it says of its own is kept */
+    bool outbound;     /* nothing is added, and what the client itself says stays as it is */
 };
 
 /* The head of a request as it goes on; upgrade: that the server may answer with 101. */

@@ -17,11 +17,13 @@ static const struct {
     const char *reason;
 } reasons[] = {
     {400, "Bad Request"},
+    {403, "Forbidden"},
     {404, "Not Found"},
     {405, "Method Not Allowed"},
     {408, "Request Timeout"},
     {414, "URI Too Long"},
     {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
     {431, "Request Header Fields Too Large"},
     {502, "Bad Gateway"},
     {503, "Service Unavailable"},
@@ -126,15 +128,17 @@ static bool may_reuse(const struct message *m)
 
 static void begin_exchange(struct proxy_conn *c)
 {
-    const struct forward forward = {
-        .peer = c->peer, .proto = c->client.ssl != NULL ? "https" : "http", .trusted = c->trusted};
+    const struct forward forward = {.peer = c->peer,
+                                    .proto = c->client.ssl != NULL ? "https" : "http",
+                                    .trusted = c->trusted,
+                                    .outbound = c->proxy->config.outbound};
     auto_buf struct buf body = BUF_INIT(4096);
     int status = 0;
 
     c->keep = c->replying = c->deaf = false;
     c->interim = 0;
     if (!c->once)
-        status = c->proxy->ops->route(c->proxy->data, &c->req, c->key, &body);
+        status = c->proxy->ops->route(c->proxy->data, c, &c->req, c->key, &body);
     if (status != 0) {
         answer(c, status, body.data != NULL ? body.data : "{}");
         return;
@@ -258,7 +262,9 @@ void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
             (void)err_errno(&own, r, "a server's connection");
         err = &own;
     }
-    if (r < 0)
+    if (r == -ECONNABORTED)
+        abort_reply(c);
+    else if (r < 0)
         refuse(c, connect_status(r), r, err->msg);
     conn_step(c);
 }
@@ -685,9 +691,12 @@ void conn_begin(struct proxy_conn *c)
 void conn_destroy(struct proxy_conn *c)
 {
     struct proxy *p = c->proxy;
+    const uint64_t bytes[2] = {c->client.received, c->client.sent};
 
     drop_server(c, true);
     endpoint_close(&c->client, c->reset);
+    if (p->ops->closed != NULL)
+        p->ops->closed(p->data, c->context, bytes);
     deadline_clear(&c->clock);
     message_done(&c->req);
     reader_done(&c->request);

@@ -44,6 +44,7 @@ struct proxy_conn {
     struct message req;           /* between its head and the end of its exchange */
     struct buf head;              /* of the request as it goes on; kept until the reply begins */
     void *connecting;             /* handle of ops->connect */
+    void *context;                /* the adopter's */
     enum msg_framing out_framing; /* of the reply's body towards the client */
     char key[PROXY_KEY_MAX], peer[PROXY_PEER_MAX];
 

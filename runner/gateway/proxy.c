@@ -119,6 +119,7 @@ static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *
     c->server.fd = FD_NONE;
     c->trusted = client->trusted;
     c->once = client->key != NULL;
+    c->context = client->context;
     (void)snprintf(c->peer, sizeof(c->peer), "%s", client->peer);
     if (client->key != NULL)
         (void)snprintf(c->key, sizeof(c->key), "%s", client->key);
@@ -198,6 +199,22 @@ void proxy_close(struct proxy *p)
     while (p->idle != NULL)
         idle_drop(p->idle);
     free(p);
+}
+
+void *proxy_context(const struct proxy_conn *c)
+{
+    return c->context;
+}
+
+void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data), const void *data)
+{
+    for (struct proxy_conn *c = p->conns, *next; c != NULL; c = next) {
+        next = c->next;
+        if (!is(c->context, data))
+            continue;
+        c->reset = true;
+        conn_destroy(c);
+    }
 }
 
 unsigned proxy_count(const struct proxy *p)

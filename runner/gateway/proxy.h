@@ -14,6 +14,7 @@
 #include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "gateway/poller.h"
@@ -50,19 +51,24 @@ enum {
 struct proxy_config {
     unsigned max, head_bytes, headers, url_bytes;
     unsigned idle_ms, head_ms, reply_ms, stream_ms, pool, pool_key, pool_ms;
+    bool outbound; /* to servers of others: nothing is said about who asks */
 };
 void proxy_config_init(struct proxy_config *config);
 
 struct proxy_ops {
     /* Whom this request is for: 0 and its key, or the HTTP status of a refusal with its JSON body.
      */
-    int (*route)(void *data, const struct message *req, char key[PROXY_KEY_MAX], struct buf *body);
+    int (*route)(void *data, struct proxy_conn *c, const struct message *req,
+                 char key[PROXY_KEY_MAX], struct buf *body);
     /* Begins to connect to what key names. proxy_connected follows once, not from within; negative
      * errno: it does not. */
     int (*connect)(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
                    struct err *err);
     /* proxy_connected does not follow any more. */
     void (*cancel)(void *handle);
+    /* The connection is over; may be NULL. bytes: that came from the client, and that it was sent,
+     * before any upgrade. */
+    void (*closed)(void *data, void *context, const uint64_t bytes[2]);
     /* A client's or server's message was refused; may be NULL. */
     void (*refused)(void *data, const char *peer, int status, const char *why);
 };
@@ -72,11 +78,15 @@ int proxy_new(struct poller *poller, struct relay_hub *hub, const struct proxy_c
               const struct proxy_ops *ops, void *data, struct proxy **ret, struct err *err);
 /* Resets every connection. NULL is fine. */
 void proxy_close(struct proxy *p);
+/* Resets the connections whose context `is` says yes to. Not from within an op. */
+void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data),
+               const void *data);
 unsigned proxy_count(const struct proxy *p);
 /* Connections of servers that wait for the next request. */
 unsigned proxy_pooled(const struct proxy *p);
 
-/* How a connection of the connect op came out: fd (taken; connected, TCP) or r and err. */
+/* How a connection of the connect op came out: fd (taken; connected, TCP) or r and err.
+ * -ECONNABORTED: the client is reset without an answer. */
 void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err);
 
 struct proxy_client {
@@ -86,7 +96,9 @@ struct proxy_client {
     const char *key;   /* not NULL: every request is for this one, and there is one request only */
     const char *early; /* read of it already */
     size_t early_len;
+    void *context; /* for the ops: proxy_context */
 };
+void *proxy_context(const struct proxy_conn *c);
 /* 0, or -EAGAIN: limit maxGatewayConnections. */
 int proxy_room(const struct proxy *p, struct err *err);
 /* Serves a client; fd is taken on success. -EAGAIN: limit maxGatewayConnections. */

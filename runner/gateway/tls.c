@@ -57,7 +57,7 @@ static int use_key(SSL_CTX *ctx, BIO *bio, struct err *err)
     return ok ? 0 : failed(err, "key");
 }
 
-static void set_up(SSL_CTX *ctx)
+void tls_set_up(SSL_CTX *ctx)
 {
     static const unsigned char session_id[] = "rind";
 
@@ -85,7 +85,7 @@ int tls_context(const char *chain, size_t chain_len, const char *key, size_t key
     if (ctx == NULL || chain_bio == NULL || key_bio == NULL) {
         r = err_errno(err, -ENOMEM, "TLS");
     } else {
-        set_up(ctx);
+        tls_set_up(ctx);
         r = use_chain(ctx, chain_bio, err);
         if (r == 0)
             r = use_key(ctx, key_bio, err);

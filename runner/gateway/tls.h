@@ -13,5 +13,7 @@ enum { TLS_PEM_MAX = 1 << 20 /* bytes of either file */ };
  * *ret is the caller's (SSL_CTX_free). */
 int tls_context(const char *chain, size_t chain_len, const char *key, size_t key_len, SSL_CTX **ret,
                 struct err *err);
+/* Versions, options and the like of a server's context. */
+void tls_set_up(SSL_CTX *ctx);
 /* One connection's, as a server. NULL without memory. */
 SSL *tls_accept(SSL_CTX *ctx);

@@ -22,7 +22,8 @@ struct wire {
     uint32_t zero;
 };
 static_assert(sizeof(struct wire) == 144, "no padding");
-static_assert(sizeof(struct wire) + 2 * WORKER_PATH_MAX <= WORKER_MSG_MAX, "the longest message");
+static_assert(sizeof(struct wire) + (size_t)2 * WORKER_PATH_MAX <= WORKER_MSG_MAX,
+              "the longest message");
 
 enum { WIRE_MAGIC = 0x46524e52, /* "RNRF" */ FLAGS_ALL = (WORKER_KEEP_OWNER << 1) - 1 };
 

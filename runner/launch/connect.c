@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
+#include "policy/egress-net.h"
 
 static int own_namespace(struct stat *ret)
 {
@@ -28,11 +29,11 @@ static int own_namespace(struct stat *ret)
 }
 
 /* In the sandbox's namespace. host: ours. */
-static int make_socket(int domain, bool udp, const struct stat *host, struct err *err)
+static int make_socket(int domain, bool udp, bool mark, const struct stat *host, struct err *err)
 {
-    auto_close int here = FD_NONE;
+    auto_close int here = FD_NONE, fd = FD_NONE;
+    const uint32_t value = EGRESS_MARK;
     struct stat st;
-    int fd;
 
     here = own_namespace(&st);
     if (here < 0)
@@ -41,10 +42,15 @@ static int make_socket(int domain, bool udp, const struct stat *host, struct err
         return err_set(err, -EPERM, "connect: the sandbox has the host's network");
     fd = socket(domain, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK,
                 udp ? IPPROTO_UDP : IPPROTO_TCP);
-    return fd < 0 ? err_errno(err, -errno, "connect: socket") : fd;
+    if (fd < 0)
+        return err_errno(err, -errno, "connect: socket");
+    if (mark && setsockopt(fd, SOL_SOCKET, SO_MARK, &value, sizeof(value)) < 0)
+        return err_errno(err, -errno, "connect: mark");
+    return take_fd(&fd);
 }
 
-int launcher_socket(struct launcher *l, const char *id, int family, bool udp, struct err *err)
+int launcher_socket(struct launcher *l, const char *id, int family, bool udp, bool mark,
+                    struct err *err)
 {
     struct sandbox *s = *launcher_find(l, id);
     auto_close int home = FD_NONE;
@@ -60,7 +66,7 @@ int launcher_socket(struct launcher *l, const char *id, int family, bool udp, st
     if (setns(s->pidfd, CLONE_NEWNET) < 0)
         return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
                          "connect: enter the network of sandbox %s", id);
-    fd = make_socket(family == 6 ? AF_INET6 : AF_INET, udp, &host, err);
+    fd = make_socket(family == 6 ? AF_INET6 : AF_INET, udp, mark, &host, err);
     if (setns(home, CLONE_NEWNET) == 0)
         return fd;
     if (fd >= 0)

@@ -214,3 +214,24 @@ int creator_open(const struct creator *c, int dir_fd, const char *path, bool wri
         abort();
     return fd;
 }
+
+int creator_connect(const struct creator *c, int fd, const struct sockaddr_un *name)
+{
+    const struct sockaddr *to = (const struct sockaddr *)(const void *)name;
+    gid_t own[CREATOR_GROUPS_MAX];
+    int own_count, r;
+
+    if (c->kind == CREATOR_NONE)
+        return -EPERM;
+    if (c->kind == CREATOR_OWNER)
+        return connect(fd, to, sizeof(*name)) < 0 ? -errno : 0;
+    own_count = getgroups(CREATOR_GROUPS_MAX, own);
+    if (own_count < 0)
+        return -errno;
+    r = set_rights(c->uid, c->gid, c->groups, c->group_count);
+    if (r == 0 && connect(fd, to, sizeof(*name)) < 0)
+        r = -errno;
+    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
+        abort();
+    return r;
+}

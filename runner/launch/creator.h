@@ -63,3 +63,6 @@ bool creator_in_group(const struct creator *c, gid_t gid);
  * Returns the fd, or a negative errno: -EPERM of CREATOR_NONE.
  */
 int creator_open(const struct creator *c, int dir_fd, const char *path, bool write);
+
+/* connect(2) to a unix socket, which needs the right to write to it, with the creator's rights. */
+int creator_connect(const struct creator *c, int fd, const struct sockaddr_un *name);

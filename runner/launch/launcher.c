@@ -104,7 +104,7 @@ static struct launcher *launcher_alloc(void)
 
     if (l != NULL)
         l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
-            l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = FD_NONE;
+            l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -145,6 +145,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->bind_prefixes = config->bind_prefixes;
     l->net = config->net;
     l->publish = config->publish;
+    l->host = config->host;
     l->certificate = config->certificate;
     l->key = config->key;
     l->disk_reserve = config->disk_reserve;
@@ -220,8 +221,9 @@ void launcher_free(struct launcher *l)
     }
     works_free(l);
 
-    const int fds[] = {l->state_fd,     l->layers_fd, l->image_layers_fd, l->volumes_fd, l->ids_fd,
-                       l->sandboxes_fd, l->init_exe,  l->worker_exe,      l->null_fd};
+    const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
+                       l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
+                       l->null_fd,  l->skeleton};
 
     for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
         (void)close(l->fills[i].dir_fd);
@@ -720,7 +722,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .volumes_userns = FD_NONE,
                        .net_pidfd = FD_NONE,
                        .etc_dir = FD_NONE,
-                       .sources = {.own = FD_NONE}};
+                       .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 
     if (*launcher_find(l, q->id) != NULL)

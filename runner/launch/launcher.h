@@ -24,6 +24,7 @@ struct launch_net_ops;
 struct launch_request;
 struct address;
 struct publish_rules;
+struct host_rootfs;
 
 struct launcher_config {
     const char *state_dir;            /* made when missing, 0700 */
@@ -31,11 +32,13 @@ struct launcher_config {
     const char *const *bind_prefixes; /* absolute, NULL-terminated: where bind sources and root
                                          directories may lie; borrowed */
     const struct publish_rules
-        *publish;                  /* of the host's ports, whoever asks; borrowed; NULL = none */
-    const char *certificate, *key; /* the gateway's, absolute paths; borrowed; NULL = none */
-    uint64_t disk_reserve;         /* bytes that stay free where sandboxes are kept; 0 = a twentieth
-                                      of that file system, at most 1 GiB */
-    const void *init_image;        /* the static program that becomes init */
+        *publish;                   /* of the host's ports, whoever asks; borrowed; NULL = none */
+    const struct host_rootfs *host; /* what the root file system `host` shows; borrowed; NULL = it
+                                       cannot be had */
+    const char *certificate, *key;  /* the gateway's, absolute paths; borrowed; NULL = none */
+    uint64_t disk_reserve;  /* bytes that stay free where sandboxes are kept; 0 = a twentieth
+                              of that file system, at most 1 GiB */
+    const void *init_image; /* the static program that becomes init */
     size_t init_size;
     const void *worker_image; /* the static program that unpacks and packs; NULL = none */
     size_t worker_size;
@@ -98,12 +101,28 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
 /*
  * A TCP socket (family 4 or 6) of the sandbox's net namespace, not connected, non-blocking. Returns
  * the fd. -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
- * -ENOTRECOVERABLE: the launcher is left in that namespace and must end.
+ * -ENOTRECOVERABLE: the launcher is left in that namespace and must end. mark: the sandbox's own
+ * egress table lets it through.
  */
-int launcher_socket(struct launcher *l, const char *id, int family, bool udp, struct err *err);
+int launcher_socket(struct launcher *l, const char *id, int family, bool udp, bool mark,
+                    struct err *err);
 /* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
  * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
+
+/*
+ * What a sandbox sends comes under control (net/egress.h), before anything runs in it, or again.
+ * ret: the TCP listener and the UDP socket of q->family inside, non-blocking, unless the table
+ * alone was asked for. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has the port), and as
+ * launcher_socket.
+ */
+int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2],
+                    struct err *err);
+/* A stream socket that is connected or connecting to a client's handler: egress_handler_ok. Returns
+ * the fd. */
+int launcher_dial(struct launcher *l, const char *id, const char *handler, struct err *err);
+/* The same to a name server of the host's, TCP or UDP. -ENOENT: there is no index'th. */
+int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *err);
 
 /*
  * A worker for archives, confined to what q->work says (request.h). -EAGAIN: too many; -EEXIST: the

@@ -7,7 +7,9 @@
  * others.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "policy/net-box.h"
 
@@ -26,4 +28,8 @@ struct launch_net_ops {
      * that live: others have changed the host's firewall. */
     int (*watch)(void *data);
     int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
+    /* Puts what leaves the namespace under control; box is NULL where it has no link. */
+    int (*egress)(void *data, const struct net_box *box, int ns_fd, bool open, struct err *err);
+    /* The index'th of the host's own name servers. -ENOENT. */
+    int (*resolver)(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err);
 };

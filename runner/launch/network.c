@@ -20,13 +20,13 @@
 
 static const char net_file[] = "net";
 
-enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */ };
+enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1, HAS_EGRESS = 2 };
 
 struct net_record {
     uint32_t magic, size;
     char owner[LAUNCH_ID_MAX + 1];
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
-    uint32_t has_box;
+    uint32_t has; /* HAS_BOX and so on */
     int32_t hosts_lease;
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
@@ -50,7 +50,7 @@ static int save(const struct sandbox *s, struct err *err)
     rec->hosts_lease = s->hosts_lease;
     rec->host_count = s->host_count;
     (void)memcpy(rec->hosts, s->hosts, sizeof(rec->hosts));
-    rec->has_box = s->net != NULL;
+    rec->has = (s->net != NULL ? HAS_BOX : 0U) | (s->egress ? HAS_EGRESS : 0U);
     if (s->net != NULL)
         rec->box = *s->net;
     fd = openat(s->dir_fd, net_file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -81,7 +81,8 @@ void network_load(struct sandbox *s)
     s->hosts_lease = rec->hosts_lease;
     s->host_count = rec->host_count;
     (void)memcpy(s->hosts, rec->hosts, sizeof(s->hosts));
-    if (!rec->has_box)
+    s->egress = (rec->has & HAS_EGRESS) != 0;
+    if ((rec->has & HAS_BOX) == 0)
         return;
     free(s->net);
     s->net = malloc(sizeof(*s->net));
@@ -110,6 +111,7 @@ static struct sandbox *live_sandbox(struct launcher *l, const char *id)
 static int share(struct sandbox *s, const struct sandbox *member, int *ret_pidfd, struct err *err)
 {
     *ret_pidfd = member->pidfd;
+    s->egress = member->egress;
     if (member->net == NULL)
         return 0;
     s->net = malloc(sizeof(*s->net));
@@ -202,10 +204,12 @@ int network_make(struct launcher *l, struct sandbox *s, const struct launch_requ
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
     s->host_count = (uint32_t)q->host_count;
     (void)memcpy(s->hosts, q->hosts, sizeof(s->hosts));
+    if (q->net_join == NULL)
+        s->egress = (q->net_flags & LAUNCH_NET_EGRESS) != 0;
     if (q->net_join != NULL || s->net != NULL)
         return save(s, err);
     if ((q->net_flags & LAUNCH_NET_LINK) == 0)
-        return 0;
+        return s->egress ? save(s, err) : 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
     s->net = box_of(l, s, q);
@@ -228,7 +232,7 @@ static int forget(struct launcher *l, const char *owner, struct err *err)
         return err_errno(err, -ENOMEM, "network");
     if (dir < 0 || !load(dir, rec))
         return 0;
-    if (rec->has_box && l->net != NULL)
+    if ((rec->has & HAS_BOX) != 0 && l->net != NULL)
         r = l->net->remove(l->net->data, &rec->box, err);
     if (r == 0)
         (void)unlinkat(dir, net_file, 0);
@@ -338,7 +342,9 @@ void network_resolv(const struct sandbox *s, struct buf *ret)
     const struct net_box *box = s->net;
 
     if (box == NULL) {
-        (void)buf_append_str(ret, "# no network\n");
+        /* Whichever is asked, the sandbox's own resolver answers; it must not be loopback. */
+        (void)buf_append_str(ret, s->egress ? "nameserver 1.1.1.1\nnameserver 8.8.8.8\n"
+                                            : "# no network\n");
         return;
     }
     for (uint32_t i = 0; i < box->dns_count; i++) {

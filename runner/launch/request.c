@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "launch/volume.h"
+#include "policy/egress-handler.h"
 #include "policy/policy.h"
 #include "policy/tables.h"
 
@@ -409,7 +410,7 @@ static int dec_net(const struct record *r, struct launch_request *q)
     int n = get_number(r, 0, UINT64_MAX, &q->net_flags);
 
     if (n == 0 && ((q->net_flags & ~(uint64_t)LAUNCH_NET_FLAGS_ALL) != 0 ||
-                   q->net_flags == LAUNCH_NET_INTERNET))
+                   (q->net_flags & (LAUNCH_NET_INTERNET | LAUNCH_NET_LINK)) == LAUNCH_NET_INTERNET))
         n = -EINVAL;
     return n;
 }
@@ -526,6 +527,39 @@ static int dec_udp(const struct record *r, struct launch_request *q)
     return n;
 }
 
+static int dec_egress(const struct record *r, struct launch_request *q)
+{
+    q->has_egress = true;
+    return get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+}
+
+static int dec_handler(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, EGRESS_HANDLER_MAX, &q->handler);
+
+    return n == 0 && !egress_handler_ok(q->handler) ? -EINVAL : n;
+}
+
+static int dec_index(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 0, NET_DNS_MAX - 1, &v);
+
+    if (n == 0)
+        q->index = (unsigned)v;
+    return n;
+}
+
+static int dec_mark(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 1, 1, &v);
+
+    if (n == 0)
+        q->mark = true;
+    return n;
+}
+
 /* clang-format off */
 static const struct {
     const char *name;
@@ -561,6 +595,10 @@ static const struct {
     [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
     [TAG_BIND]         = {"bind",         dec_bind,         false},
     [TAG_UDP]          = {"udp",          dec_udp,          false},
+    [TAG_EGRESS]       = {"egress",       dec_egress,       false},
+    [TAG_HANDLER]      = {"handler",      dec_handler,      false},
+    [TAG_INDEX]        = {"index",        dec_index,        false},
+    [TAG_MARK]         = {"mark",         dec_mark,         false},
     [TAG_IMAGE_LAYER]  = {"image_layer",  dec_image_layer,  true},
     [TAG_WORKER]       = {"worker",       dec_worker,       false},
     [TAG_SANDBOX]      = {"sandbox",      dec_sandbox,      false},
@@ -618,7 +656,8 @@ static bool is_volume_verb(enum launch_verb verb)
 static bool needs_id(enum launch_verb verb)
 {
     return verb != LAUNCH_LIST && verb != LAUNCH_LISTEN && verb != LAUNCH_CERTIFICATE &&
-           verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST && !is_volume_verb(verb);
+           verb != LAUNCH_RESOLVER && verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST &&
+           !is_volume_verb(verb);
 }
 
 /* Which of the records about layers go with which verb. */
@@ -672,6 +711,22 @@ static int check_volume(const struct launch_request *q, struct err *err)
     return 0;
 }
 
+/* Records of what leaves a sandbox, with their verbs alone. */
+static int check_egress(const struct launch_request *q, struct err *err)
+{
+    if ((q->verb == LAUNCH_EGRESS) != q->has_egress)
+        return err_set(err, -EINVAL, "request: %s",
+                       q->has_egress ? "egress, and another verb" : "no egress");
+    if ((q->verb == LAUNCH_DIAL) != (q->handler != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->handler != NULL ? "a handler, and another verb" : "no handler");
+    if (q->mark && q->verb != LAUNCH_CONNECT)
+        return err_set(err, -EINVAL, "request: a mark, and nothing to connect");
+    if (q->index != 0 && q->verb != LAUNCH_RESOLVER)
+        return err_set(err, -EINVAL, "request: an index, and another verb");
+    return 0;
+}
+
 static int check_whole(const struct launch_request *q, struct err *err)
 {
     int r;
@@ -684,11 +739,14 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
-    if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT)
+    if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&
+        q->verb != LAUNCH_RESOLVER)
         return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
-    if ((q->verb == LAUNCH_CONNECT) != (q->family != 0))
+    if ((q->verb == LAUNCH_CONNECT || q->verb == LAUNCH_EGRESS) != (q->family != 0))
         return err_set(err, -EINVAL, "request: %s",
                        q->family == 0 ? "no family" : "a family, and nothing to connect");
+    if (check_egress(q, err) < 0)
+        return -EINVAL;
     if (is_volume_verb(q->verb))
         return check_volume(q, err);
     if (q->verb != LAUNCH_START)
@@ -703,8 +761,10 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: a named network, and no link");
     if (q->image_layer_count > 0 && q->root_dir != NULL)
         return err_set(err, -EINVAL, "request: both an image and a root directory");
-    if (q->layer_count == 0 && q->root_dir == NULL)
+    if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)
         return err_set(err, -EINVAL, "request: no root file system");
+    if (q->root_dir != NULL && (q->flags & LAUNCH_HOST_ROOT) != 0)
+        return err_set(err, -EINVAL, "request: both a root directory and the host's");
     if (q->filter == NULL)
         return err_set(err, -EINVAL, "request: no seccomp filter");
     return 0;

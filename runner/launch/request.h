@@ -60,6 +60,10 @@ enum launch_verb {
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
+    LAUNCH_EGRESS,   /* puts what it sends under control, or again with another TAG_EGRESS; replies
+                        with the listener and the datagram socket of TAG_FAMILY inside */
+    LAUNCH_DIAL,     /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
+    LAUNCH_RESOLVER, /* the same to the TAG_INDEX'th name server of the host's */
     /* Layers of images (layers.c, worker.c). */
     LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
                       to it (image/worker-proto.h) */
@@ -103,14 +107,18 @@ enum launch_tag {
     TAG_USER, /* string: whom volumes' owners are mapped to instead of their numbers, looked up in
                  the image */
     TAG_NET,  /* u64: enum launch_net_flags */
-    TAG_NET_RULE,     /* struct net_rule */
-    TAG_NET_PORT,     /* struct net_port: of the host, reachable by the gateway's address */
-    TAG_NET_DNS,      /* struct net_addr: name servers instead of the host's */
-    TAG_NET_JOIN,     /* string: the id of a sandbox whose network it shares */
-    TAG_NET_NAME,     /* string: of a network whose members reach each other */
-    TAG_NET_HOST,     /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
-    TAG_BIND,         /* struct launch_bind, for LAUNCH_LISTEN */
-    TAG_UDP,          /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_NET_RULE, /* struct net_rule */
+    TAG_NET_PORT, /* struct net_port: of the host, reachable by the gateway's address */
+    TAG_NET_DNS,  /* struct net_addr: name servers instead of the host's */
+    TAG_NET_JOIN, /* string: the id of a sandbox whose network it shares */
+    TAG_NET_NAME, /* string: of a network whose members reach each other */
+    TAG_NET_HOST, /* struct net_addr (family 0: the gateway), then a name NUL: for /etc/hosts */
+    TAG_BIND,     /* struct launch_bind, for LAUNCH_LISTEN */
+    TAG_UDP,      /* u64: 1 = a datagram socket, for LAUNCH_CONNECT */
+    TAG_EGRESS,   /* u64: enum launch_egress */
+    TAG_HANDLER,  /* string: policy/egress-handler.h */
+    TAG_INDEX,    /* u64 */
+    TAG_MARK,     /* u64: 1 = let through by the sandbox's own egress table, for LAUNCH_CONNECT */
     TAG_IMAGE_LAYER,  /* string: the name of a layer of an image; top first, above those of
                          TAG_LAYER */
     TAG_WORKER,       /* u64: enum launch_work */
@@ -123,13 +131,21 @@ enum launch_tag {
     TAG_MAX
 };
 
+enum launch_egress {
+    LAUNCH_EGRESS_OPEN = 1 << 0,  /* UDP and ICMP may leave, as far as the host's firewall lets them
+                                   */
+    LAUNCH_EGRESS_TABLE = 1 << 1, /* the table alone, no sockets */
+    LAUNCH_EGRESS_ALL = (1 << 2) - 1,
+};
+
 enum launch_flags {
     LAUNCH_READ_ONLY = 1 << 0,
     LAUNCH_ATTACHED = 1 << 1, /* ends with its control socket */
     LAUNCH_REAPER = 1 << 2,
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
-    LAUNCH_KEEP = 1 << 4, /* files and ids stay after its end, init after its supervisor's */
-    LAUNCH_FLAGS_ALL = (1 << 5) - 1,
+    LAUNCH_KEEP = 1 << 4,      /* files and ids stay after its end, init after its supervisor's */
+    LAUNCH_HOST_ROOT = 1 << 5, /* what the launcher shows of the host, above the layers */
+    LAUNCH_FLAGS_ALL = (1 << 6) - 1,
 };
 
 /* What a worker works on. TAG_ID names the worker, TAG_SANDBOX the sandbox. */
@@ -147,7 +163,9 @@ enum launch_work {
 enum launch_net_flags {
     LAUNCH_NET_LINK = 1 << 0, /* a link to the host: whatever it may reach */
     LAUNCH_NET_INTERNET = 1 << 1,
-    LAUNCH_NET_FLAGS_ALL = (1 << 2) - 1,
+    LAUNCH_NET_EGRESS =
+        1 << 2, /* LAUNCH_EGRESS follows: name servers can be asked without a link */
+    LAUNCH_NET_FLAGS_ALL = (1 << 3) - 1,
 };
 
 struct launch_wire {
@@ -234,6 +252,10 @@ struct launch_request {
     const void *meta;        /* NULL = not given */
     size_t meta_len;
     bool udp;
+    uint64_t egress;
+    bool has_egress, mark;
+    const char *handler; /* NULL = not given */
+    unsigned index;
     bool has_bind;
     struct address bind;
 };

@@ -15,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "launch/host-view.h"
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
@@ -82,6 +83,7 @@ void root_sources_close(struct root_sources *s)
     for (size_t i = 0; i < s->count; i++)
         (void)close(s->lowers[i]);
     s->count = 0;
+    host_layers_close(&s->host);
     if (s->own >= 0)
         (void)close(take_fd(&s->own));
 }
@@ -138,6 +140,58 @@ int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t ba
     return r;
 }
 
+/*
+ * The skeleton for one sandbox: a clone of the one for all, with its files given the sandbox's ids.
+ * It holds copies of files, and a thousand of them would be 200 MiB. Before Linux 6.15 nothing that
+ * is attached nowhere can be cloned, and before 6.3 a tmpfs not be id-mapped: then each start makes
+ * one.
+ */
+static int open_skeleton(struct launcher *l, int root, uid_t base, struct mount_attr *attr,
+                         struct err *err)
+{
+    const uint64_t stamp = host_skeleton_stamp(l->host, root);
+    int fd;
+
+    if (l->skeleton < 0 || l->skeleton_stamp != stamp) {
+        fd = host_skeleton_make(l->host, root, 0, err);
+        if (fd < 0)
+            return fd;
+        if (l->skeleton >= 0)
+            (void)close(l->skeleton);
+        l->skeleton = fd;
+        l->skeleton_stamp = stamp;
+    }
+    fd = mount_clone(l->skeleton, attr, "", NULL);
+    return fd >= 0 ? fd : host_skeleton_make(l->host, root, base, err);
+}
+
+/*
+ * What is shown can be read by any user of the host, so it is nobody's in particular to show; but
+ * as for a root directory somebody has to have asked.
+ */
+static int gather_host(struct launcher *l, const struct sandbox *box, int userns_fd,
+                       struct root_sources *s, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
+                                          MOUNT_ATTR_NOSUID,
+                              .userns_fd = (uint64_t)(unsigned)userns_fd};
+    auto_close int root = FD_NONE;
+
+    if (l->host == NULL || box->creator.kind == CREATOR_NONE)
+        return err_set(err, -EPERM, "root file system host: %s",
+                       l->host == NULL ? "this launcher shows nothing of the host"
+                                       : "nobody was named for whom it is to be shown");
+    root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(err, -errno, "root file system host");
+    s->host.root = mount_clone(root, &attr, "/", err);
+    if (s->host.root < 0)
+        return err_wrap(err, s->host.root, "root file system host");
+    s->nosuid = true;
+    s->host.skeleton = open_skeleton(l, root, box->ids.base, &attr, err);
+    return s->host.skeleton < 0 ? s->host.skeleton : 0;
+}
+
 static int gather_lowers(struct launcher *l, const struct sandbox *box,
                          const struct launch_request *q, int userns_fd, struct root_sources *s,
                          struct err *err)
@@ -166,13 +220,16 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
  * older kernel. */
-static int overlay_by_fd(const struct root_sources *s)
+static int overlay_by_fd(struct root_sources *s)
 {
+    auto_close int view = s->host.root >= 0 ? host_view_by_fd(&s->host) : FD_NONE;
     auto_close int upper = FD_NONE;
     auto_close int work = FD_NONE;
     auto_close int fs = FD_NONE;
     int r = 0;
 
+    if (s->host.root >= 0 && view < 0)
+        return view;
     if (s->own >= 0) {
         upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -182,6 +239,8 @@ static int overlay_by_fd(const struct root_sources *s)
     fs = sys_fsopen("overlay");
     if (fs < 0)
         return fs;
+    if (view >= 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, view);
     for (size_t i = 0; r == 0 && i < s->count; i++)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
     if (r == 0 && upper >= 0)
@@ -198,7 +257,7 @@ static int overlay_by_fd(const struct root_sources *s)
         r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0);
     if (r == 0)
         r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-    return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR);
+    return r < 0 ? r : sys_fsmount(fs, ROOT_ATTR | (s->nosuid ? MOUNT_ATTR_NOSUID : 0));
 }
 
 /*
@@ -206,7 +265,7 @@ static int overlay_by_fd(const struct root_sources *s)
  * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
  * again.
  */
-static int overlay_staged_here(const struct root_sources *s)
+static int overlay_staged_here(struct root_sources *s)
 {
     char options[4096];
     size_t len;
@@ -218,6 +277,13 @@ static int overlay_staged_here(const struct root_sources *s)
         return -errno;
     len =
         (size_t)snprintf(options, sizeof(options), "redirect_dir=nofollow,metacopy=off,lowerdir=");
+    if (s->host.root >= 0) {
+        r = host_view_staged(&s->host, "h");
+        if (r < 0)
+            return r;
+        len += (size_t)snprintf(options + len, sizeof(options) - len, "h/" HOST_VIEW "%s",
+                                s->count > 0 ? ":" : "");
+    }
     for (size_t i = 0; i < s->count; i++) {
         char name[24];
 
@@ -236,14 +302,14 @@ static int overlay_staged_here(const struct root_sources *s)
         (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
                        s->is_volatile ? ",volatile" : "");
     }
-    if (mount("overlay", "m", "overlay", ROOT_MS, options) < 0)
+    if (mount("overlay", "m", "overlay", ROOT_MS | (s->nosuid ? MS_NOSUID : 0), options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
 /* Everything in s was detached before the unshare: the mount of any other descriptor would stay in
  * the namespace that it was opened in. */
-static int overlay_staged(const struct root_sources *s)
+static int overlay_staged(struct root_sources *s)
 {
     auto_close int home = FD_NONE;
     auto_close int cwd = FD_NONE;
@@ -260,7 +326,7 @@ static int overlay_staged(const struct root_sources *s)
     return fd;
 }
 
-static int overlay(const struct root_sources *s, const char *what, struct err *err)
+static int overlay(struct root_sources *s, const char *what, struct err *err)
 {
     int fd = overlay_by_fd(s);
 
@@ -269,7 +335,7 @@ static int overlay(const struct root_sources *s, const char *what, struct err *e
     return fd < 0 ? err_errno(err, fd, "mount %s", what) : fd;
 }
 
-int root_mount_lowers(const struct root_sources *s, struct err *err)
+int root_mount_lowers(struct root_sources *s, struct err *err)
 {
     return overlay(s, "the layers as an overlay", err);
 }
@@ -280,7 +346,9 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     int r;
 
     sources->is_volatile = !s->kept;
-    r = gather_lowers(l, s, q, userns_fd, sources, err);
+    r = (q->flags & LAUNCH_HOST_ROOT) != 0 ? gather_host(l, s, userns_fd, sources, err) : 0;
+    if (r == 0)
+        r = gather_lowers(l, s, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
@@ -300,7 +368,8 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
                          const struct launch_request *q, int userns_fd, const struct sandbox *upper,
                          struct err *err)
 {
-    struct root_sources sources __attribute__((cleanup(root_sources_close))) = {.own = FD_NONE};
+    struct root_sources sources
+        __attribute__((cleanup(root_sources_close))) = {.host = HOST_LAYERS_NONE, .own = FD_NONE};
     const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
     int r = 0;
 

@@ -8,6 +8,7 @@
 
 #include "launch/cgroup.h"
 #include "launch/creator.h"
+#include "launch/host-view.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
 #include "launch/volume.h"
@@ -32,6 +33,7 @@ struct sandbox {
     struct cgroup *cgroup;  /* owned */
     bool kept;              /* files and ids outlive init */
     struct creator creator; /* for whom it is made */
+    bool egress;            /* what it sends is under control, also without a link */
     int pidfd;              /* owned; init's */
     pid_t pid;
     struct sandbox *next;
@@ -86,6 +88,9 @@ struct launcher {
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */
+    const struct host_rootfs *host;      /* borrowed; NULL = none */
+    int skeleton;                        /* owned; for all sandboxes that show the host; FD_NONE */
+    uint64_t skeleton_stamp;             /* of what it was made from */
     char *state_dir;                     /* owned; the path, for reservations */
     struct creator_socket clients;       /* where those who ask connect */
     int init_exe;                        /* owned; sealed memfd of init */
@@ -157,7 +162,9 @@ void removal_reap(struct launcher *l);
 struct root_sources {
     int lowers[LAUNCH_LAYERS_MAX + 1]; /* owned; id-mapped, top first */
     size_t count;
-    int own; /* owned; with upper and work, or FD_NONE */
+    struct host_layers host; /* owned; above the others; of the root file system `host` */
+    int own;                 /* owned; with upper and work, or FD_NONE */
+    bool nosuid;             /* no setuid bit and no file capability in it has an effect */
     /* Nothing of it outlives the mount: without the sync of the whole file system of the upper
      * layer that the end of an overlay costs, and without the inside's own. */
     bool is_volatile;
@@ -177,7 +184,7 @@ int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char
 int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
                     struct root_sources *s, struct err *err);
 /* The sources as one overlay without a writable layer (two layers at least). Returns the fd. */
-int root_mount_lowers(const struct root_sources *s, struct err *err);
+int root_mount_lowers(struct root_sources *s, struct err *err);
 
 /* layers.c: the tree of a layer of an image, O_PATH; and those of a list as sources. */
 int layer_open(struct launcher *l, const char *name, struct err *err);

@@ -194,7 +194,7 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
 static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
                       struct err *err)
 {
-    int fd = launcher_socket(l, q->id, q->family, q->udp, err);
+    int fd = launcher_socket(l, q->id, q->family, q->udp, q->mark, err);
 
     if (fd < 0)
         return fd;
@@ -297,6 +297,29 @@ static int do_volume_read(struct launcher *l, const struct launch_request *q, st
     return 0;
 }
 
+static int do_egress(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    int fds[2] = {FD_NONE, FD_NONE};
+    int r = launcher_egress(l, q, fds, err);
+
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            a->fds[a->fd_count++] = fds[i];
+    return r;
+}
+
+static int do_dial(struct launcher *l, const struct launch_request *q, struct answer *a,
+                   struct err *err)
+{
+    int fd = launcher_dial(l, q->id, q->handler, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int do_volume_fill(struct launcher *l, const struct launch_request *q, struct answer *a,
                           struct err *err)
 {
@@ -305,6 +328,17 @@ static int do_volume_fill(struct launcher *l, const struct launch_request *q, st
     if (r > 0)
         a->fd_count = 2;
     return r < 0 ? r : 0;
+}
+
+static int do_resolver(struct launcher *l, const struct launch_request *q, struct answer *a,
+                       struct err *err)
+{
+    int fd = launcher_resolver(l, q->index, q->udp, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
 }
 
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
@@ -322,6 +356,9 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_END] = do_end,
     [LAUNCH_LISTEN] = do_listen,
     [LAUNCH_CERTIFICATE] = do_certificate,
+    [LAUNCH_EGRESS] = do_egress,
+    [LAUNCH_DIAL] = do_dial,
+    [LAUNCH_RESOLVER] = do_resolver,
     [LAUNCH_WORKER] = do_worker,
     [LAUNCH_LAYER_COMMIT] = do_layer_commit,
     [LAUNCH_LAYER_DROP] = do_layer_drop,

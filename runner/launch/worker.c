@@ -490,7 +490,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
 {
     struct starting st = {.l = l,
                           .q = q,
-                          .layers = {.own = FD_NONE},
+                          .layers = {.host = HOST_LAYERS_NONE, .own = FD_NONE},
                           .upper = FD_NONE,
                           .disk = FD_NONE,
                           .userns = FD_NONE,

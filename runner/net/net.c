@@ -17,6 +17,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "net/egress.h"
 #include "net/forward.h"
 #include "net/link.h"
 #include "net/netlink.h"
@@ -490,8 +491,8 @@ static void fill_holes(struct net *n)
 
 /* ---- adding and removing ---- */
 
-/* A routing socket inside. The process is there for two system calls. */
-static int inside_socket(int ns_fd, struct err *err)
+/* A netlink socket inside. The process is there for two system calls. */
+static int inside_socket(int ns_fd, int protocol, struct err *err)
 {
     auto_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     int fd;
@@ -500,7 +501,7 @@ static int inside_socket(int ns_fd, struct err *err)
         return err_errno(err, -errno, "network: our own namespace");
     if (setns(ns_fd, CLONE_NEWNET) < 0)
         return err_errno(err, -errno, "network: enter the sandbox's namespace");
-    fd = nl_open(NETLINK_ROUTE);
+    fd = nl_open(protocol);
     if (setns(home, CLONE_NEWNET) < 0) {
         if (fd >= 0)
             (void)close(fd);
@@ -512,7 +513,7 @@ static int inside_socket(int ns_fd, struct err *err)
 static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 {
     const struct link_config link = {.box = box, .forward = true};
-    auto_close int inside = inside_socket(ns_fd, err);
+    auto_close int inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
     int index = 0, r;
 
     if (inside < 0)
@@ -586,6 +587,49 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
     if (n->alive > 0)
         n->alive--;
     return remove_rules(n, box, err);
+}
+
+/* ---- what a sandbox sends ---- */
+
+int net_egress(struct net *n, const struct net_box *box, int ns_fd, bool open, struct err *err)
+{
+    struct egress_net e = {.link = box != NULL, .open = open};
+    auto_close int route = FD_NONE, nft = FD_NONE;
+    int r;
+
+    if (box != NULL) {
+        r = open_sockets(n, err);
+        if (r == 0)
+            r = choose_pools(n, box, err);
+        if (r < 0)
+            return r;
+        e.pool4 = n->pool4;
+        e.pool6 = n->pool6;
+        e.gateway4 = box->gateway4;
+    }
+    route = inside_socket(ns_fd, NETLINK_ROUTE, err);
+    if (route < 0)
+        return route;
+    nft = inside_socket(ns_fd, NETLINK_NETFILTER, err);
+    return nft < 0 ? nft : egress_make(route, nft, &e, err);
+}
+
+int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *ret, struct err *err)
+{
+    auto_close int fd = FD_NONE;
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    if (n->config.dns_count > 0)
+        return index < n->config.dns_count
+                   ? resolv_server(&n->config.dns[index], 0, ret)
+                   : err_set(err, -ENOENT, "name servers: there are %zu", n->config.dns_count);
+    fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 && file_read_fd(fd, RESOLV_TEXT_MAX, &text, &len, NULL) < 0)
+        len = 0;
+    r = resolv_nth(text != NULL ? text : "", len, index, ret);
+    return r < 0 ? err_errno(err, r, "name servers of the host") : 0;
 }
 
 /* ---- others ---- */

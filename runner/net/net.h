@@ -50,6 +50,18 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err);
 int net_watch(struct net *n);
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
 
+/*
+ * Puts what a sandbox sends under control (net/egress.h), inside its own namespace ns_fd; also
+ * again, with another `open`. box: its link, or NULL when it has none. -ENOTRECOVERABLE as net_add.
+ */
+int net_egress(struct net *n, const struct net_box *box, int ns_fd, bool open, struct err *err);
+
+/* The index'th name server of the host's, to be asked by the host itself: its own stub is one, too.
+ * -ENOENT: there are fewer. */
+struct sockaddr_storage;
+int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *ret,
+                 struct err *err);
+
 /* For who looks at the host: the chain of another program that drops what rind lets through. As
  * watch_foreign_drop. */
 int net_foreign_drop(char *text, size_t size, struct err *err);

@@ -211,6 +211,19 @@ static void x_reject(struct nlreq *q, const struct nft_expr *x)
     nl_put_u8(q, NFTA_REJECT_ICMP_CODE, (uint8_t)x->op);
 }
 
+static void x_port(struct nlreq *q, const struct nft_expr *x)
+{
+    const uint8_t be[2] = {(uint8_t)(x->op >> 8), (uint8_t)x->op};
+
+    nl_put_be32(q, NFTA_IMMEDIATE_DREG, x->reg);
+    put_data(q, NFTA_IMMEDIATE_DATA, be, sizeof(be));
+}
+
+static void x_redir(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_REDIR_REG_PROTO_MIN, x->reg);
+}
+
 static const struct {
     const char *name;
     void (*put)(struct nlreq *q, const struct nft_expr *x);
@@ -225,6 +238,8 @@ static const struct {
     [X_MASQ] = {"masq", x_masq},
     [X_VERDICT] = {"immediate", x_verdict},
     [X_REJECT] = {"reject", x_reject},
+    [X_PORT] = {"immediate", x_port},
+    [X_REDIR] = {"redir", x_redir},
 };
 
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)

@@ -32,6 +32,8 @@ enum nft_kind {
     X_VERDICT, /* key; to chain text */
     X_MASQ,
     X_REJECT, /* key = type, op = code */
+    X_PORT,   /* port op -> reg, in the wire's order */
+    X_REDIR,  /* to this machine, at the port in reg */
 };
 
 struct nft_expr {

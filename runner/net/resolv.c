@@ -1,5 +1,9 @@
 #include "net/resolv.h"
 
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORD_MAX = 64, LINE_MAX_LEN = 200 };
@@ -93,4 +97,65 @@ bool resolv_take(struct net_box *box, const char *text, size_t len)
         len -= step;
     }
     return stub;
+}
+
+/* ---- for the host itself ---- */
+
+enum { DNS_PORT = 53 };
+
+int resolv_server(const struct net_addr *a, unsigned scope, struct sockaddr_storage *ret)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)ret;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)ret;
+
+    (void)memset(ret, 0, sizeof(*ret));
+    if (a->family == 4) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(DNS_PORT);
+        (void)memcpy(&v4->sin_addr, a->bytes, 4);
+    } else {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(DNS_PORT);
+        v6->sin6_scope_id = scope;
+        (void)memcpy(&v6->sin6_addr, a->bytes, 16);
+    }
+    return 0;
+}
+
+/* "%eth0", "%2": an interface that is not there is no scope, and the address will not be reached.
+ */
+static unsigned scope_of(const char *text, size_t len)
+{
+    const char *percent = memchr(text, '%', len);
+    char zone[WORD_MAX];
+    unsigned index;
+
+    if (percent == NULL || !word(percent + 1, len - (size_t)(percent + 1 - text), zone))
+        return 0;
+    index = if_nametoindex(zone);
+    return index != 0 ? index : (unsigned)strtoul(zone, NULL, 10);
+}
+
+int resolv_nth(const char *text, size_t len, unsigned index, struct sockaddr_storage *ret)
+{
+    static const struct net_addr own = {.family = 4, .bytes = {127, 0, 0, 1}};
+    unsigned seen = 0;
+
+    while (len > 0) {
+        const char *newline = memchr(text, '\n', len), *rest;
+        size_t line = newline != NULL ? (size_t)(newline - text) : len;
+        size_t step = line + (newline != NULL);
+        char addr[WORD_MAX];
+        struct net_addr a;
+
+        rest = after(text, line, "nameserver");
+        if (rest != NULL && word(rest, line - (size_t)(rest - text), addr) &&
+            net_addr_parse(addr, &a) == 0 && seen++ == index)
+            return resolv_server(&a, scope_of(rest, line - (size_t)(rest - text)), ret);
+        text += step;
+        len -= step;
+    }
+    if (seen == 0 && index == 0)
+        return resolv_server(&own, 0, ret);
+    return -ENOENT;
 }

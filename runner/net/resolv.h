@@ -17,5 +17,14 @@ enum { RESOLV_TEXT_MAX = 64 << 10 };
  */
 bool resolv_take(struct net_box *box, const char *text, size_t len);
 
+/*
+ * The index'th name server as the host itself asks it, at port 53: loopback and link-local ones
+ * count, too. A text without any means the host's own, at 127.0.0.1. -ENOENT.
+ */
+struct sockaddr_storage;
+int resolv_nth(const char *text, size_t len, unsigned index, struct sockaddr_storage *ret);
+/* scope: of a link-local address, or 0. */
+int resolv_server(const struct net_addr *a, unsigned scope, struct sockaddr_storage *ret);
+
 /* A nameserver line's address, where it is one that can be asked. */
 bool resolv_usable(const struct net_addr *a, bool v6);

@@ -137,6 +137,7 @@ static const struct jfield client_fields[] = {
     {.name = "bindPrefixes",         .decode = d_prefixes, .off = MINE(bind_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "readOnlyBindPrefixes", .decode = d_prefixes, .off = MINE(read_only_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "rootfsPrefixes",       .decode = d_prefixes, .off = MINE(rootfs_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
+    {.name = "hostRootfs",           .decode = j_bool,     .off = MINE(host_rootfs)},
     {.name = "namedVolumes",         .decode = j_bool,     .off = MINE(named_volumes)},
     {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
     {.name = "publish",              .decode = j_publish_rules, .off = MINE(publish)},

@@ -26,6 +26,7 @@ struct client_policy {
     char **bind_prefixes;      /* owned; absolute host directories: themselves and what is below */
     char **read_only_prefixes; /* owned; the same, for volumes that are read-only */
     char **rootfs_prefixes;    /* owned */
+    bool host_rootfs;          /* the root file system `host` */
     bool networks[NET_MODE_MAX];
     struct publish_rules publish;  /* of the host's ports; none = nothing */
     struct net_access most_access; /* what may be allowed, and which ports of the host: at most */

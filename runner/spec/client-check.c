@@ -87,7 +87,10 @@ static int check_access(const struct client_policy *p, const struct spec *s, str
 
 static int check_paths(const struct client_policy *p, const struct spec *s, struct err *err)
 {
-    if (s->rootfs != NULL &&
+    if (spec_shows_host(s) && !p->host_rootfs)
+        return err_set(err, -EPERM, "rootfs: \"%s\": the client policy does not allow it",
+                       s->rootfs);
+    if (s->rootfs != NULL && !spec_shows_host(s) &&
         (!below_one(s->rootfs, p->rootfs_prefixes) || is_one(s->rootfs, p->rootfs_prefixes)))
         return err_set(err, -EPERM,
                        "rootfs: \"%.*s\": the client policy allows no root file system from there",

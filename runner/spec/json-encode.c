@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/strtab.h"
 #include "json/parse.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "spec/health.h"
 #include "spec/json.h"
@@ -268,6 +269,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put(&o, "limits", limits(&s->limits));
     put_arrays(&o, s);
     put_network(&o, s);
+    if (s->egress != NULL)
+        put(&o, "egress", egress_to_json(s->egress));
     put(&o, "readOnly", json_boolean(s->read_only));
     put(&o, "init", json_boolean(s->init));
     put(&o, "tty", json_boolean(s->tty));

@@ -14,6 +14,7 @@
 #include "base/strtab.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "spec/env.h"
 #include "spec/health.h"
@@ -133,9 +134,11 @@ static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const 
     (void)field;
     if (!json_is_string(value))
         return wrong(err, path, "a string");
-    r = absolute(json_string_value(value), path, err);
-    if (r < 0)
-        return r;
+    if (strcmp(json_string_value(value), SPEC_ROOTFS_HOST) != 0) {
+        r = absolute(json_string_value(value), path, err);
+        if (r < 0)
+            return r;
+    }
     r = spec_set_rootfs(d->spec, json_string_value(value), &why);
     return r < 0 ? refused(err, r, path, &why) : 0;
 }
@@ -680,6 +683,15 @@ static int d_network(json_t *value, const struct jfield *field, void *dst, const
     return r < 0 ? refused(err, r, path, &why) : 0;
 }
 
+static int d_egress(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    return egress_from_json(value, path, &d->spec->egress, err);
+}
+
 /* ---- restarting ---- */
 
 struct restart_json {
@@ -793,6 +805,7 @@ static const struct jfield spec_fields[] = {
     {.name = "tmpfs",      .decode = d_elements,   .nullable = true},
     {.name = "ports",      .decode = d_elements,   .nullable = true},
     {.name = "network",    .decode = d_network,    .nullable = true},
+    {.name = "egress",     .decode = d_egress,     .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

@@ -1,11 +1,15 @@
 /* The network of a spec: options' texts and the JSON of the same. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "base/strtab.h"
+#include "json/parse.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "spec/parse.h"
 #include "spec/spec.h"
@@ -102,10 +106,70 @@ int spec_add_dns(struct spec *s, const char *text, struct err *err)
     return 0;
 }
 
+/* ---- egress ---- */
+
+static int add_host(struct spec *s, const char *text, enum egress_action action, struct err *err)
+{
+    bool first = s->egress == NULL;
+    int r;
+
+    if (first)
+        s->egress = egress_new();
+    if (s->egress == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    if (action == EGRESS_ALLOW)
+        s->egress->open = false;
+    if (s->network == NET_INVALID)
+        s->network = NET_INTERNET;
+    else if (first)
+        s->egress->open = true;
+    r = egress_add(s->egress, text, EGRESS_PROTOCOLS, action, NULL, err);
+    return r < 0 ? r : egress_index(s->egress, err);
+}
+
+int spec_add_allow_host(struct spec *s, const char *text, struct err *err)
+{
+    int r = add_host(s, text, EGRESS_ALLOW, err);
+
+    return r < 0 ? err_wrap(err, r, "allow-host") : 0;
+}
+
+int spec_add_deny_host(struct spec *s, const char *text, struct err *err)
+{
+    int r = add_host(s, text, EGRESS_DENY, err);
+
+    return r < 0 ? err_wrap(err, r, "deny-host") : 0;
+}
+
+int spec_set_egress_file(struct spec *s, const char *path, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct egress_rules *rules = NULL;
+    auto_free char *text = NULL;
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    size_t len = 0;
+    int r;
+
+    if (fd < 0)
+        return err_errno(err, -errno, "egress: %s", path);
+    r = file_read_fd(fd, EGRESS_TEXT_MAX, &text, &len, err);
+    if (r == 0)
+        r = json_parse(text, len, EGRESS_TEXT_MAX, &root, err);
+    if (r == 0)
+        r = egress_from_json(root, NULL, &rules, err);
+    if (r < 0)
+        return err_wrap(err, r, "egress: %s", path);
+    egress_free(s->egress);
+    s->egress = rules;
+    return 0;
+}
+
 int spec_validate_network(const struct spec *s, struct err *err)
 {
     if (s->net_container == NULL)
         return 0;
+    if (s->egress != NULL)
+        return err_set(err, -EINVAL, "egress: a sandbox in the network of another has the other's");
     if (s->network != NET_INVALID || s->net_name != NULL || s->access.rule_count > 0 ||
         s->access.port_count > 0 || s->dns_count > 0)
         return err_set(err, -EINVAL,

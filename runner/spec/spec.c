@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/strtab.h"
 #include "json/decode.h"
+#include "policy/egress.h"
 #include "policy/tables.h"
 #include "proto/userdb.h"
 #include "spec/env_index.h"
@@ -70,6 +71,7 @@ void spec_free(struct spec *s)
     free(s->user);
     free(s->net_container);
     free(s->net_name);
+    egress_free(s->egress);
     free(s);
 }
 
@@ -176,9 +178,17 @@ int spec_set_user(struct spec *s, const char *text, struct err *err)
 int spec_set_rootfs(struct spec *s, const char *text, struct err *err)
 {
     auto_free char *path = NULL;
-    int r = parse_host_path("rootfs", text, &path, err);
+    int r = 0;
 
-    return r < 0 ? r : replace(&s->rootfs, path, err);
+    /* A directory of that name in the working directory is "./host". */
+    if (strcmp(text, SPEC_ROOTFS_HOST) != 0)
+        r = parse_host_path("rootfs", text, &path, err);
+    return r < 0 ? r : replace(&s->rootfs, path != NULL ? path : text, err);
+}
+
+bool spec_shows_host(const struct spec *s)
+{
+    return s->rootfs != NULL && strcmp(s->rootfs, SPEC_ROOTFS_HOST) == 0;
 }
 
 int spec_set_workdir(struct spec *s, const char *text, struct err *err)

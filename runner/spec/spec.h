@@ -30,6 +30,8 @@ enum {
     SPEC_HOSTNAME_MAX = 63,
 };
 
+struct egress_rules;
+
 struct volume {
     char *source; /* owned; absolute host path; or the name of a volume, or NULL: one is made */
     char *target; /* owned; absolute path inside */
@@ -77,7 +79,8 @@ struct spec {
                             first, as of then; NULL = not yet */
     char **entrypoint;   /* owned, NULL-terminated; NULL = not said. With an image whose own is not
                             merged yet alone; else argv has all of it */
-    char *rootfs;   /* owned; absolute host directory, or NULL = the default root file system */
+    char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
+                       file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
     char **argv;    /* owned, NULL-terminated; the command; with an image, before it is merged, the
@@ -101,6 +104,7 @@ struct spec {
     struct net_access access;         /* beside the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
+    struct egress_rules *egress; /* owned; NULL = what it sends is not looked at */
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
@@ -130,6 +134,7 @@ enum {
     SPEC_LABELS_BYTES_MAX = 256 << 10, /* bytes of all labels together */
     SPEC_RESTARTS_MAX = 1000000,       /* of on-failure */
 };
+#define SPEC_ROOTFS_HOST "host" /* what the launcher shows of the host (policies/README.md) */
 #define SPEC_TMPFS_MIN   INT64_C(4096)
 #define SPEC_TIME_MAX_MS (INT64_C(366) * 24 * 3600 * 1000)
 
@@ -142,7 +147,8 @@ DEFINE_AUTO(struct spec, spec_free);
  * says what is accepted. */
 int spec_set_name(struct spec *s, const char *text, struct err *err);
 int spec_set_rootfs(struct spec *s, const char *text,
-                    struct err *err); /* relative to the process's cwd */
+                    struct err *err); /* "host", or relative to the process's cwd */
+bool spec_shows_host(const struct spec *s);
 /* A reference to an image, or its id. Not with a rootfs. */
 int spec_set_image(struct spec *s, const char *text, struct err *err);
 /* One word, as docker has it; "" = none, also not the image's. */
@@ -189,6 +195,12 @@ int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);
 int spec_add_host_port(struct spec *s, const char *text, struct err *err); /* 8080, 53/udp */
 int spec_add_dns(struct spec *s, const char *text, struct err *err);
+/* GLOB[:PORT], CIDR[:PORT]: a rule of egress; with the first one that allows, what no rule matches
+ * is denied. */
+int spec_add_allow_host(struct spec *s, const char *text, struct err *err);
+int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
+/* All of it, from a JSON file. */
+int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */
 int spec_set_command(struct spec *s, char *const argv[], struct err *err);

@@ -1,6 +1,6 @@
 /*
  * Any text as a spec: a refusal has a message; what is accepted is written, and read again as the
- * same.
+ * same. And as what is changed of one.
  */
 
 #include <assert.h>
@@ -14,6 +14,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* The same text as a change of an empty one: refused with a message, or nothing but what can be
+ * changed has changed. */
+static void patch(json_t *root)
+{
+    struct err err = ERR_NONE;
+    struct spec *s = spec_new(), *changed = NULL;
+    json_t *one = NULL, *two = NULL;
+
+    assert(s != NULL);
+    if (spec_patch(s, root, &changed, &err) < 0) {
+        assert(err.code < 0 && err.msg[0] != '\0' && changed == NULL);
+    } else {
+        assert(spec_to_json(changed, &one, &err) == 0);
+        spec_take_patched(s, changed);
+        assert(spec_to_json(s, &two, &err) == 0);
+        assert(json_equal(one, two));
+    }
+    json_decref(one);
+    json_decref(two);
+    spec_free(s);
+    spec_free(changed);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err err = ERR_NONE;
@@ -22,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (json_parse((const char *)data, size, 1 << 20, &root, NULL) < 0)
         return 0;
+    patch(root);
     if (spec_from_json(root, &s, &err) < 0) {
         assert(err.code < 0 && err.msg[0] != '\0' && s == NULL);
         json_decref(root);

@@ -53,6 +53,10 @@ test('a server in the sandbox is visited by its preview URL', async () => {
   assert.equal(await digest(big.body), await digest((await rind.readFile('web', `${www}/big`)).body));
   assert.equal(await box.containerFetch('http://any/index.html', 8080).then((r) => r.text()), 'page of the sandbox');
   assert.equal((await box.containerFetch('http://any/', {}, 9999)).status, 502, 'where nobody listens');
+  assert.equal(await (await box.fetch(new Request('http://any/index.html'))).text(), 'page of the sandbox');
+  const named = { headers: { 'cf-container-target-port': '9999' } };
+  assert.equal((await box.fetch(new Request('http://any/index.html', named))).status, 502);
+  assert.equal((await box.fetch(new Request('http://any/proxy/9999/x'))).status, 502);
   assert.equal(await visit('http://example.com/'), null);
   assert.equal(await visit('http://www-web-token.localhost/'), null);
 });

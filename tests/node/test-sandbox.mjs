@@ -1,17 +1,24 @@
 // getSandbox(): the surface of the 0.x SDK against a real daemon.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { test } from 'node:test';
 import {
   NotSupportedError,
   ProcessExitedBeforeReadyError,
   ProcessReadyTimeoutError,
   ProviderMismatchError,
+  Rind,
   RindError,
   SandboxError,
   SandboxNamespace,
   collectFile,
   getSandbox,
+  isDurableObjectCodeUpdateReset,
+  isExecResult,
+  isPlatformTransientError,
+  isProcess,
+  isProcessStatus,
   parseSSEStream,
   streamFile,
 } from '../../clients/node/dist/index.mjs';
@@ -355,6 +362,45 @@ test('what is not there says so', async () => {
     );
     assert.ok(error instanceof NotSupportedError && error.message.startsWith(`${call} is not there on rind`), call);
   }
+  for (const call of ['get', 'list', 'destroy'])
+    await assert.rejects(
+      box.tunnels[call](8080),
+      (e) => e instanceof NotSupportedError && /exposePort/.test(e.message),
+    );
+});
+
+test('what the SDK’s code asks of values and errors', async () => {
+  assert.ok(isExecResult(await box.exec('exit 3')));
+  assert.ok(!isExecResult(null) && !isExecResult({ success: true }));
+  const p = await box.startProcess('sleep 1000');
+  assert.ok(isProcess(p) && !isProcess({ id: 1 }) && !isProcess(undefined));
+  assert.ok(isProcessStatus(await p.getStatus()) && !isProcessStatus('asleep'));
+  await p.kill();
+  const gone = new SandboxNamespace({ rind: new Rind({ socket: '/nonexistent/rind.sock' }) });
+  const error = await gone
+    .get('x')
+    .exec('true')
+    .catch((e) => e);
+  assert.ok(isPlatformTransientError(error) && isPlatformTransientError(new Error('outer', { cause: error })));
+  const missing = await box.readFile('/nonexistent').catch((e) => e);
+  assert.ok(!isPlatformTransientError(missing) && !isPlatformTransientError(undefined));
+  assert.equal(isDurableObjectCodeUpdateReset(error), false);
+});
+
+test('the root file system of the host: its programs, and nothing of its own', async () => {
+  const host = new SandboxNamespace({ rind, spec: { rootfs: 'host' } }).get('host');
+  const { stdout, stderr } = await host.exec('python3 -c "print(6 * 7)"; node -p "6 * 7"; ls -A /root /home /srv /run');
+  assert.deepEqual([stdout, stderr], ['42\n42\n/home:\nuser\n\n/root:\n\n/run:\n\n/srv:\n', '']);
+  assert.match((await host.exec('cat /etc/shadow')).stderr, /No such file/);
+  await host.exec(
+    'git init -q -b main /tmp/repo && cd /tmp/repo && echo hello >file && git add . && git -c user.name=a -c user.email=a@b commit -qm first',
+  );
+  const got = await host.gitCheckout('/tmp/repo', { branch: 'main', targetDir: '/workspace/copy' });
+  assert.deepEqual([got.success, got.branch], [true, 'main']);
+  assert.equal((await host.readFile('/workspace/copy/file')).content, 'hello\n');
+  assert.equal((await host.exec('echo mine >/usr/bin/rind-node-test && cat /usr/bin/rind-node-test')).stdout, 'mine\n');
+  assert.ok(!existsSync('/usr/bin/rind-node-test'));
+  await host.destroy();
 });
 
 test('a sandbox that stopped is started, one that is gone is made anew', async () => {
@@ -436,6 +482,53 @@ test('what it is made with, and until when', async () => {
     /sleepAfter: "soon" is neither seconds nor text/,
   );
   await kept.setKeepAlive(false);
+  assert.equal((await rind.inspectSandbox('kept')).spec.inactivityTimeoutMs, 600_000);
+});
+
+test('sleepAfter, keepAlive and labels count for one that is there', async () => {
+  const box = sandboxes.get('changes', { labels: { a: '1', b: '2' } });
+  await box.setSleepAfter('5m'); // before there is one
+  await box.exec('cd /usr; X=kept');
+  const now = async () => {
+    const { spec, labels, restarts, startedAtMs } = await rind.inspectSandbox('changes');
+    return {
+      ms: spec.inactivityTimeoutMs,
+      a: labels.a,
+      b: labels.b,
+      id: labels['rind.sandbox'],
+      restarts,
+      startedAtMs,
+    };
+  };
+  const first = await now();
+  assert.deepEqual([first.ms, first.a, first.b, first.id], [300_000, '1', '2', 'changes']);
+  await box.setSleepAfter(90);
+  assert.deepEqual(await now(), { ...first, ms: 90_000 });
+  await box.setKeepAlive(true);
+  assert.deepEqual(await now(), { ...first, ms: undefined });
+  await box.setKeepAlive(false);
+  await box.setLabels({ b: '3' });
+  assert.deepEqual(await now(), { ...first, ms: 90_000, a: undefined, b: '3' });
+  // By another program, with its first call; what it does not ask for stays.
+  const other = new SandboxNamespace({ rind: d.client() });
+  await other.get('changes').exec('true');
+  assert.deepEqual(await now(), { ...first, ms: 90_000, a: undefined, b: '3' });
+  await other.get('changes', { sleepAfter: '1h' }).exec('true');
+  assert.deepEqual(await now(), { ...first, ms: 3_600_000, a: undefined, b: '3' });
+  assert.equal((await box.exec('echo $X; pwd')).stdout, 'kept\n/usr\n', 'nothing was started again');
+  await assert.rejects(box.setSleepAfter('soon'), /sleepAfter: "soon"/);
+  await rind.createSandbox({ name: 'not-ours', labels: { 'rind.provider': 'theirs' } });
+  await assert.rejects(sandboxes.get('not-ours').setSleepAfter('1h'), ProviderMismatchError);
+  // One that has gone in between is made with all of it.
+  await rind.deleteSandbox('changes', { force: true });
+  sandboxes.get('changes', { sleepAfter: '2h' });
+  await box.exec('true');
+  assert.deepEqual([(await now()).ms, (await now()).b], [7_200_000, '3']);
+  // What it was told is what happens.
+  await box.setSleepAfter('200ms');
+  const listed = async () => (await rind.listSandboxes()).find((b) => b.name === 'changes'); // which is no use of it
+  await until(async () => (await listed()).state === 'stopped', 'that nobody uses it');
+  await box.destroy();
 });
 
 test('an unused sandbox is stopped, though its shell waits; one with a process is not', async () => {

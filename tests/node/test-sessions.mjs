@@ -11,7 +11,9 @@ import { collect, daemon, streamFrom, until } from './harness.mjs';
 
 const d = await daemon();
 const rind = d.client();
-const sandboxes = new SandboxNamespace({ rind });
+// The shell of the root file system: busybox's where nothing is said, bash with that of the host (test-sessions-host.mjs).
+const spec = process.env.RIND_TEST_ROOTFS ? { rootfs: process.env.RIND_TEST_ROOTFS } : undefined;
+const sandboxes = new SandboxNamespace({ rind, spec });
 const box = sandboxes.get('sessions');
 const out = async (command, options) => (await box.exec(command, options)).stdout;
 
@@ -283,11 +285,11 @@ test('processes start with the directory and the exported variables of their ses
 
 test('another client goes on with the same shell, also after the daemon has started again', async () => {
   await box.exec('cd /usr/bin; export LIVES=yes; ONLY=shell');
-  const second = new SandboxNamespace({ rind: d.client() }).get('sessions');
+  const second = new SandboxNamespace({ rind: d.client(), spec }).get('sessions');
   assert.equal((await second.exec('pwd; echo $LIVES $ONLY')).stdout, '/usr/bin\nyes shell\n');
   await d.kill();
   await d.start();
-  const third = new SandboxNamespace({ rind: d.client() }).get('sessions');
+  const third = new SandboxNamespace({ rind: d.client(), spec }).get('sessions');
   assert.equal((await third.exec('pwd; echo $LIVES $ONLY')).stdout, '/usr/bin\nyes shell\n');
   assert.equal(await out('pwd'), '/usr/bin\n');
 });

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,9 @@ static int bound(int type, const char *port, const char *address)
     inet_pton(AF_INET6, address, &v6.sin6_addr);
     inet_pton(AF_INET, address, &v4.sin_addr);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* Inherited by its connections: an answer in two parts must not wait for an acknowledgement. */
+    if (type == SOCK_STREAM)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (bind(fd, six ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4,
              six ? sizeof(v6) : sizeof(v4)) < 0 ||
         (type == SOCK_STREAM && listen(fd, 4096) < 0))

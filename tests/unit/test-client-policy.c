@@ -36,6 +36,7 @@ static const struct {
     {"{\"policies\":[],\"more\":1," REST "}", -EINVAL, "c.json: more: unknown key"},
     {"{\"policies\":\"x\"," REST "}", -EINVAL, "c.json: policies: must be an array of strings, not a string"},
     {"{\"policies\":[],\"shareNetworks\":1," REST "}", -EINVAL, "c.json: shareNetworks: must be true or false, not a number"},
+    {"{\"policies\":[],\"hostRootfs\":\"yes\"," REST "}", -EINVAL, "c.json: hostRootfs: must be true or false, not a string"},
     {"{\"policies\":[],\"limits\":{\"pids\":0}," REST "}", -ERANGE, "c.json: limits.pids: must be between 1 and 4194304"},
     {"{\"policies\":[],\"networks\":[\"host\"],\"bindPrefixes\":[],\"readOnlyBindPrefixes\":[],\"rootfsPrefixes\":[],\"ulimits\":false,\"restart\":false}",
      -EINVAL, "c.json: networks[0]: must be none or internet"},
@@ -52,6 +53,7 @@ static const struct {
     const char *msg; /* NULL: allowed */
 } asked[] = {
     {"{}", NULL},
+    {"{\"rootfs\":\"host\"}", "rootfs: \"host\": the client policy does not allow it"},
     {"{\"policy\":\"container\"}", "policy: \"container\": the client policy does not allow it"},
     {"{\"policy\":\"mine\"}", "policy: \"mine\": the client policy does not allow it"},
     {"{\"network\":\"none\"}", NULL},

@@ -19,6 +19,7 @@
 
 #include "launch/sandbox.h"
 #include "launcher_lab.h"
+#include "policy/host-rootfs.h"
 #include "proto/syscalls.h"
 
 static struct lab lab = {.sock = FD_NONE};
@@ -187,6 +188,102 @@ TEST(overlay_by_names)
     lab_check(&lab);
     CHECK_INT(lab_end(&lab), 0);
     lab.inside = NULL;
+}
+
+/* The same with the root file system `host`: two overlays, the lower one as nobody. */
+TEST(host_by_names)
+{
+    static const struct fault no_fd = {SYS_fsconfig, 1, FSCONFIG_SET_FD, FAIL(EINVAL), 0, ""};
+    static char usr[] = "/usr", bin[] = "/bin", lib[] = "/lib", lib64[] = "/lib64", shared[128];
+    char *trees[] = {usr, bin, lib, lib64, shared, NULL}, *none[] = {NULL};
+    const struct host_rootfs host = {.trees = trees, .hidden = none, .files = none};
+    static const struct fault *const kinds[] = {NULL, &no_fd};
+    char closed[160];
+    int fd;
+
+    (void)snprintf(shared, sizeof(shared), "%s/shared", lab.top);
+    (void)snprintf(closed, sizeof(closed), "%s/closed", shared);
+    if (mkdir(shared, 0755) < 0)
+        lab_die("mkdir");
+    fd = open(closed, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK_INT(write(fd, "secret\n", 7), 7);
+    (void)close(fd);
+    lab.host = &host;
+    for (size_t i = 0; i < 2; i++) {
+        char sh[] = "sh", c[] = "-c", script[400];
+        char *const argv[] = {sh, c, script, NULL};
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct lab_answer a;
+
+        (void)snprintf(script, sizeof(script),
+                       "echo kept >/usr/new; cat /usr/new; cat %s; echo $?; ls -d /etc/passwd "
+                       "/etc/shadow; grep ' / / ' /proc/self/mountinfo",
+                       closed);
+        fault = kinds[i];
+        lab.inside = fault != NULL ? install_fault : NULL;
+        lab_start(&lab);
+        honest_begin(&b, lab.id, lab.layers + 1, WITHOUT_FLAGS);
+        launch_put_number(&b, TAG_FLAGS, LAUNCH_ATTACHED | LAUNCH_HOST_ROOT);
+        lab_ask(&lab, &b, &a);
+        if (a.reply.code != 0)
+            tap_fail("%zu: %s", i, a.reply.message);
+        else
+            lab_run(a.fds[1], FD_NONE, "", argv, false, &run);
+        if (strncmp(run.output, "kept\n", 5) != 0 || strstr(run.output, "secret") != NULL ||
+            strstr(run.output, "\n1\n/etc/passwd\n") == NULL ||
+            strstr(run.output, " / / rw,nosuid,nodev") == NULL)
+            tap_fail("%zu: %s", i, run.output);
+        if (a.reply.code == 0)
+            lab_finish(&lab, &a);
+        lab_answer_done(&a);
+        lab.fds = (int)lab_open_fds(&lab);
+        lab.mounts = lab_mount_count(&lab);
+        lab_check(&lab);
+        CHECK_INT(lab_end(&lab), 0);
+    }
+    lab.inside = NULL;
+    lab.host = NULL;
+}
+
+/* A launcher that has none, a request for two roots, and a /usr of its own. */
+TEST(host_refused)
+{
+    static char usr[] = "/usr", dir[] = "/usr/lib/python3";
+    char *trees[] = {usr, NULL}, *none[] = {NULL};
+    const struct host_rootfs host = {.trees = trees, .hidden = none, .files = none};
+    /* clang-format off */
+    static const struct { bool has, mounted, both; int code; const char *text; } rows[] = {
+        {false, false, false, -EPERM,  "this launcher shows nothing of the host"},
+        {true,  true,  false, -EXDEV,  "root file system host: '/usr' is a mount of its own"},
+        {true,  false, true,  -EINVAL, "both a root directory and the host's"},
+    };
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct lab_answer a;
+
+        if (rows[i].mounted && mount(usr, usr, NULL, MS_BIND, NULL) < 0)
+            lab_die("mount");
+        lab.host = rows[i].has ? &host : NULL;
+        lab_start(&lab);
+        honest_begin(&b, lab.id, lab.layers + 1, WITHOUT_FLAGS);
+        launch_put_number(&b, TAG_FLAGS, LAUNCH_ATTACHED | LAUNCH_HOST_ROOT);
+        if (rows[i].both)
+            launch_put_string(&b, TAG_ROOT_DIR, dir);
+        lab_ask(&lab, &b, &a);
+        CHECK_INT(a.reply.code, rows[i].code);
+        if (strstr(a.reply.message, rows[i].text) == NULL)
+            tap_fail("row %zu: %s", i, a.reply.message);
+        lab_answer_done(&a);
+        lab.fds = (int)lab_open_fds(&lab);
+        lab.mounts = lab_mount_count(&lab);
+        lab_check(&lab);
+        CHECK_INT(lab_end(&lab), 0);
+        if (rows[i].mounted)
+            CHECK_INT(umount2(usr, MNT_DETACH), 0);
+    }
+    lab.host = NULL;
 }
 
 /* ---- resources ---- */

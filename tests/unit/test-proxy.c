@@ -42,8 +42,10 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static int route(void *data, const struct message *req, char key[PROXY_KEY_MAX], struct buf *body)
+static int route(void *data, struct proxy_conn *conn, const struct message *req,
+                 char key[PROXY_KEY_MAX], struct buf *body)
 {
+    (void)conn;
     (void)data;
     if (strcmp(req->host, "nobody") == 0) {
         (void)buf_append_str(body, "{\"nobody\":1}");

@@ -70,7 +70,7 @@ TEST(the_longest_texts_fit)
     (void)memset(m.name, 'n', WORKER_PATH_MAX);
     (void)memset(m.text, 't', WORKER_PATH_MAX);
     n = worker_msg_encode(&m, bytes);
-    CHECK(n > 2 * WORKER_PATH_MAX);
+    CHECK(n > (ssize_t)2 * WORKER_PATH_MAX);
     CHECK_INT(worker_msg_decode(bytes, (size_t)n, &back, NULL), 0);
     CHECK(same(&m, &back));
     m.name[WORKER_PATH_MAX] = 'x'; /* without an end */

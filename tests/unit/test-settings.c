@@ -21,6 +21,8 @@ TEST(refused)
          "x.json: limits.maxSandboxes: must be between 1 and 100000", -ERANGE},
         {"{\"policiesDir\":\"policies\"}",
          "x.json: policiesDir: 'policies' is not an absolute path", -EINVAL},
+        {"{\"hostRootfs\":\"shown.json\"}",
+         "x.json: hostRootfs: 'shown.json' is not an absolute path", -EINVAL},
         {"{\"network\":{\"pool4\":[\"10.0.0.0/8\",\"10.0.0.0/24\"]}}",
          "x.json: network.pool4[1]: \"10.0.0.0/24\": must have room for 8192 addresses: /19 or "
          "shorter",

@@ -36,6 +36,8 @@ static const struct refusal refusals[] = {
     {"{\"name\":\"A\"}", -EINVAL, "name: name \"A\": must be 1 to 63 lower-case letters, digits, _ . - and begin with a letter or digit"},
     {"{\"rootfs\":\"x\"}", -EINVAL, "rootfs: \"x\": must be an absolute path"},
     {"{\"rootfs\":\"/a/../b\"}", -EINVAL, "rootfs: rootfs \"/a/../b\": must not hold \"..\""},
+    {"{\"rootfs\":\"host \"}", -EINVAL, "rootfs: \"host \": must be an absolute path"},
+    {"{\"rootfs\":\"./host\"}", -EINVAL, "rootfs: \"./host\": must be an absolute path"},
     {"{\"rootfs\":[]}", -EINVAL, "rootfs: must be a string"},
     {"{\"command\":\"ls\"}", -EINVAL, "command: must be an array of strings"},
     {"{\"command\":[\"ls\",1]}", -EINVAL, "command[1]: must be a string"},

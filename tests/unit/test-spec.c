@@ -214,6 +214,8 @@ TEST(texts)
         {spec_set_workdir, offsetof(struct spec, cwd), "/", "/"},
         {spec_set_workdir, offsetof(struct spec, cwd), "/...", "/..."},
         {spec_set_rootfs, offsetof(struct spec, rootfs), "/", "/"},
+        {spec_set_rootfs, offsetof(struct spec, rootfs), "host", "host"},
+        {spec_set_rootfs, offsetof(struct spec, rootfs), "/host", "/host"},
         {spec_set_rootfs, offsetof(struct spec, rootfs), "/a//b/.", "/a/b"},
     };
 

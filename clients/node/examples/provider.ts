@@ -26,9 +26,15 @@ export interface ProviderOptions {
   rind?: Rind;
   /** Below which preview URLs lie: `<port>-<id>-<token>.<hostname>`. */
   hostname: string;
-  /** What each sandbox is made with. */
+  /** What each sandbox is made with; the programs of this machine when absent. */
   spec?: NamespaceOptions['spec'];
 }
+
+/**
+ * The host's own toolchain, as with a provider that is a directory and `sh -c`, but nothing else of the host. An image's directory
+ * (`rootfs: '/srv/images/python'`) makes it independent of what is installed here.
+ */
+const SPEC: NamespaceOptions['spec'] = { rootfs: 'host', limits: { memory: '2g', pids: 1024 } };
 
 export class RindProvider {
   readonly name = PROVIDER;
@@ -38,7 +44,7 @@ export class RindProvider {
     this.namespace = new SandboxNamespace({
       rind: options.rind ?? new Rind({ start: true }),
       provider: PROVIDER,
-      spec: options.spec,
+      spec: options.spec ?? SPEC,
     });
   }
 

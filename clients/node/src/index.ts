@@ -18,3 +18,10 @@ export {
 } from './sandbox/namespace';
 export { asyncIterableToSSEStream, parseSSEStream, responseToAsyncIterable } from './sandbox/sse';
 export { collectFile, streamFile } from './sandbox/files';
+export {
+  isDurableObjectCodeUpdateReset,
+  isExecResult,
+  isPlatformTransientError,
+  isProcess,
+  isProcessStatus,
+} from './sandbox/guards';

@@ -298,6 +298,11 @@ export class Rind {
     return this.call({ method: 'GET', path: this.box(id), ...options });
   }
 
+  /** Changes labels, time-outs and what happens at its end; what is absent stays, null is the default. */
+  async updateSandbox(id: string, changes: api.SandboxUpdate, options: CallOptions = {}): Promise<api.Sandbox> {
+    return this.call({ method: 'PATCH', path: this.box(id), json: changes, ...options });
+  }
+
   async deleteSandbox(id: string, options: { force?: boolean } & CallOptions = {}): Promise<void> {
     const { signal, force } = options;
     await this.call({ method: 'DELETE', path: this.box(id), query: { force }, signal });

@@ -18,7 +18,7 @@ takes<ours.Process, theirs.Process>();
 // Methods that the interface does not have, but the class does.
 type Own =
   | 'exposePort' | 'unexposePort' | 'getExposedPorts' | 'isPortExposed' | 'validatePortToken' | 'getSession' | 'setKeepAlive' | 'setSleepAfter'
-  | 'setLabels' | 'setTransport' | 'setContainerTimeouts' | 'destroy' | 'stop' | 'wsConnect' | 'containerFetch'; // prettier-ignore
+  | 'setLabels' | 'setTransport' | 'setContainerTimeouts' | 'destroy' | 'stop' | 'wsConnect' | 'containerFetch' | 'fetch' | 'tunnels'; // prettier-ignore
 type Methods<T, K extends keyof T> = { [P in K]: T[P] };
 takes<Methods<ours.Sandbox, Own>, Methods<theirs.Sandbox, Own>>();
 
@@ -54,6 +54,11 @@ takes<typeof ours.responseToAsyncIterable, typeof theirs.responseToAsyncIterable
 takes<typeof ours.asyncIterableToSSEStream, typeof theirs.asyncIterableToSSEStream>();
 takes<typeof ours.streamFile, typeof theirs.streamFile>();
 takes<typeof ours.collectFile, typeof theirs.collectFile>();
+takes<typeof ours.isExecResult, typeof theirs.isExecResult>();
+takes<typeof ours.isProcess, typeof theirs.isProcess>();
+takes<typeof ours.isProcessStatus, typeof theirs.isProcessStatus>();
+takes<typeof ours.isPlatformTransientError, typeof theirs.isPlatformTransientError>();
+takes<typeof ours.isDurableObjectCodeUpdateReset, typeof theirs.isDurableObjectCodeUpdateReset>();
 
 // What is caught.
 takes<

@@ -76,6 +76,12 @@ int native_check_spec(struct http_request *req, const struct spec *spec, struct 
     return r < 0 ? err_wrap(err, r, "network: sandbox %s", sandbox_name(other)) : 0;
 }
 
+/* The root file system `host` is not among them: what it shows any user of the host may read. */
+static bool shows_directories(const struct spec *s)
+{
+    return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
+}
+
 /* A broken one has no spec, and only its owner can tell what it was. */
 static int check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
@@ -87,7 +93,7 @@ static int check_use(struct http_request *req, const struct sandbox *s, struct e
         return err_set(err, -EPERM, "its files cannot be read: only the owner may use it");
     r = native_check_spec(req, sandbox_spec(s), err);
     /* What is in it was opened with its maker's rights, which are not everybody's. */
-    if (r == 0 && (sandbox_spec(s)->volume_count > 0 || sandbox_spec(s)->rootfs != NULL) &&
+    if (r == 0 && shows_directories(sandbox_spec(s)) &&
         sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
         r = err_set(err, -EPERM, "it shows directories of the host with the rights of who made it");
     return r;

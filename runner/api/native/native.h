@@ -60,6 +60,7 @@ extern const struct route native_event_routes[];    /* events.c */
 extern const struct route native_exec_routes[];     /* exec.c */
 extern const struct route native_process_routes[];  /* process.c */
 extern const struct route native_exposure_routes[]; /* exposures.c */
+extern const struct route native_egress_routes[];   /* egress.c */
 extern const struct route native_image_routes[];    /* images.c, image-*.c */
 extern const struct route native_port_routes[];     /* ports.c */
 extern const struct route native_port_http_routes[]; /* port-http.c */

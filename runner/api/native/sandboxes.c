@@ -287,6 +287,33 @@ static void inspect_sandbox(struct http_request *req)
         reply_json(req, 200, sandbox_encode(s, true));
 }
 
+static void update_sandbox(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    auto_ptr(json_decref) json_t *patch = NULL;
+    auto_ptr(spec_free) struct spec *changed = NULL;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, NULL, NULL, &err);
+    if (r == 0)
+        r = json_body_tree(req, &patch, &err);
+    if (r == 0 && sandbox_spec(s) == NULL)
+        r = err_set(&err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
+    if (r == 0)
+        r = spec_patch(sandbox_spec(s), patch, &changed, &err);
+    if (r == 0)
+        r = native_check_spec(req, changed, &err);
+    if (r == 0)
+        r = sandbox_update(s, changed, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, sandbox_encode(s, true));
+}
+
 struct remove_query {
     bool force;
 };
@@ -321,6 +348,7 @@ const struct route native_sandbox_routes[] = {
     {"GET",    "/v1/sandboxes",              list_sandboxes,  0, 0},
     {"POST",   "/v1/sandboxes",              create_sandbox,  ROUTE_BODY | ROUTE_LARGE | ROUTE_UPGRADE, 0},
     {"GET",    "/v1/sandboxes/{id}",         inspect_sandbox, 0, 0},
+    {"PATCH",  "/v1/sandboxes/{id}",         update_sandbox,  ROUTE_BODY, 0},
     {"DELETE", "/v1/sandboxes/{id}",         delete_sandbox,  0, 0},
     {"POST",   "/v1/sandboxes/{id}/start",   sandbox_post_start,      ROUTE_BODY | ROUTE_UPGRADE, 0},
     {"POST",   "/v1/sandboxes/{id}/attach",  sandbox_post_attach, ROUTE_BODY | ROUTE_UPGRADE, 0},

@@ -54,24 +54,31 @@ export interface BoxSettings {
   spec: Omit<api.SandboxCreate, 'name' | 'start' | 'command'>;
 }
 
+/** Whether there is something among the options that a sandbox which is there has to be told. */
+const asks = ({ keepAlive, sleepAfter, labels }: SandboxOptions): boolean =>
+  keepAlive !== undefined || sleepAfter !== undefined || labels !== undefined;
+
 export class Box {
   readonly name: string;
   /** Distinguishes this client from others of the same sandbox. */
   readonly client = randomBytes(6).toString('hex');
   /** Of setEnvVars: for sessions that are made later, and for commands without one. */
   env: Record<string, string> = {};
-  options: SandboxOptions;
 
   private current: Promise<string> | undefined;
+  /** Whether what was asked for is still to be told to a sandbox that is there already. */
+  private untold: boolean;
+  /** Labels of an earlier setLabels, which the next one takes away. */
+  private stale: string[] = [];
   private readonly onGone: Array<() => void> = [];
 
   constructor(
     readonly id: string,
     readonly settings: BoxSettings,
-    options: SandboxOptions,
+    private options: SandboxOptions,
   ) {
     this.name = boxName(id);
-    this.options = options;
+    this.untold = asks(options);
   }
 
   get rind(): Rind {
@@ -88,8 +95,56 @@ export class Box {
     for (const forget of this.onGone) forget();
   }
 
+  /** Counts for a sandbox that is made later, and with the next call for one that is there. */
+  configure(options: SandboxOptions): void {
+    const before = { ...this.options };
+    const gone = Object.keys(before.labels ?? {}).filter((key) => options.labels && !(key in options.labels));
+    this.options = { ...before, ...options };
+    this.stale.push(...gone);
+    this.untold ||= asks(options);
+  }
+
+  /** The same at once, for one that is there. */
+  async apply(options: SandboxOptions): Promise<void> {
+    if (options.sleepAfter !== undefined) sleepMs(options.sleepAfter);
+    this.configure(options);
+    const box = await this.inspect(this.name);
+    if (!box) return;
+    this.check(box);
+    await this.tell(box.id);
+  }
+
+  /** What of the options a sandbox that is there can be told. */
+  private changes(): api.SandboxUpdate {
+    const { keepAlive, sleepAfter, labels } = this.options;
+    const { provider, spec } = this.settings;
+    const changes: api.SandboxUpdate = {};
+    if (keepAlive) changes.inactivityTimeoutMs = null;
+    else if (keepAlive === false || sleepAfter !== undefined)
+      changes.inactivityTimeoutMs = sleepMs(sleepAfter ?? '10m');
+    if (labels || this.stale.length > 0)
+      changes.labels = {
+        ...Object.fromEntries(this.stale.map((key) => [key, null])),
+        ...spec.labels,
+        ...labels,
+        [LABEL_PROVIDER]: provider,
+        [LABEL_ID]: this.id,
+      };
+    return changes;
+  }
+
+  private async tell(id: string): Promise<void> {
+    await this.rind.updateSandbox(id, this.changes());
+    this.told();
+  }
+
+  private told(): void {
+    this.untold = false;
+    this.stale = [];
+  }
+
   /** The running sandbox's id in rind. */
-  ensure(): Promise<string> {
+  async ensure(): Promise<string> {
     if (!this.current) {
       const found = this.open();
       this.current = found;
@@ -97,16 +152,20 @@ export class Box {
         if (this.current === found) this.current = undefined;
       });
     }
-    return this.current;
+    const id = await this.current;
+    if (this.untold) await this.tell(id);
+    return id;
   }
 
   /** Does something in the sandbox; where that has gone or stopped meanwhile, in one that is made or started anew. */
   async use<T>(what: (id: string) => Promise<T>): Promise<T> {
-    const id = await this.ensure();
+    let id = '';
     try {
+      id = await this.ensure();
       return await what(id);
     } catch (error) {
-      if (!(await this.hasGone(error, id))) throw error;
+      id ||= (await this.current?.catch(() => undefined)) ?? '';
+      if (id === '' || !(await this.hasGone(error, id))) throw error;
       this.forget();
       return what(await this.ensure());
     }
@@ -208,7 +267,7 @@ export class Box {
     const { spec, provider } = this.settings;
     const { keepAlive, sleepAfter, labels } = this.options;
     try {
-      return await this.rind.createSandbox({
+      const box = await this.rind.createSandbox({
         init: true,
         cwd: WORKSPACE,
         ...spec,
@@ -218,6 +277,8 @@ export class Box {
         labels: { ...spec.labels, ...labels, [LABEL_PROVIDER]: provider, [LABEL_ID]: this.id },
         inactivityTimeoutMs: keepAlive ? null : sleepMs(sleepAfter ?? '10m'),
       });
+      this.told();
+      return box;
     } catch (error) {
       if (error instanceof RindError && error.code === 'EEXIST') return undefined;
       throw error;

@@ -14,6 +14,8 @@ const LOG_TAIL = 1 << 20; // characters of each stream that waitForLog looks at
 const MARK = 'rind'; // $0 of the shell that starts one
 
 const SHELL = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$1"';
+/** The same, behind what a session's shell has exported: in its own words, which no other kind of shell understands. */
+const SHELL_AFTER = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$2" "$0" "$1" "$h"';
 
 function status(p: api.Process): t.ProcessStatus {
   switch (p.state) {
@@ -72,7 +74,9 @@ export class Processes {
     try {
       const state = session?.begun ? await this.snapshot(session) : undefined;
       const request: api.ProcessCreate = {
-        argv: ['/bin/sh', '-c', state ? `${state.exports}\n${this.own(options)}${SHELL}` : SHELL, MARK, command],
+        argv: state
+          ? ['/bin/sh', '-c', SHELL_AFTER, MARK, command, `${state.exports}\n${this.own(options)}exec "$2" -c "$1"`]
+          : ['/bin/sh', '-c', SHELL, MARK, command],
         env: { ...this.box.env, ...session?.settings.env, ...variables(options.env) },
         cwd: options.cwd ?? state?.cwd ?? session?.settings.cwd ?? WORKSPACE,
       };

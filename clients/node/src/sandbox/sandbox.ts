@@ -21,9 +21,8 @@ import { eventStream } from './sse';
 import { openTerminal } from './terminal';
 import type * as t from './types';
 
-const HEARTBEAT_MS = 30_000;
-
 const LATER = 'it is not there yet';
+const NONE = 'there are no tunnels to Cloudflare; exposePort() gives a port a URL of this machine';
 const never = (method: string, why: string): Promise<never> => Promise.reject(new NotSupportedError(method, why));
 
 /** What a session and a sandbox have in common: commands, processes and files. */
@@ -225,7 +224,6 @@ export class Sandbox extends Commands {
   private readonly sessions = new Map<string, Session>();
   private readonly defaultId: string;
   private readonly ports: Ports;
-  private heartbeat: NodeJS.Timeout | undefined;
 
   constructor(
     id: string,
@@ -236,14 +234,12 @@ export class Sandbox extends Commands {
     this.id = id;
     this.defaultId = `sandbox-${id}`;
     this.ports = new Ports(this.box);
-    if (options.keepAlive) this.beat(true);
   }
 
   /** What later calls of getSandbox ask for. */
   configure(options: t.SandboxOptions): this {
     this.options = { ...this.options, ...options };
-    this.box.options = this.options;
-    if (options.keepAlive !== undefined) this.beat(options.keepAlive);
+    this.box.configure(options);
     return this;
   }
 
@@ -359,6 +355,27 @@ export class Sandbox extends Commands {
     );
   }
 
+  /**
+   * As containerFetch, and a WebSocket where that is asked for. The port: that of `/proxy/<port>` in the path, or of the header
+   * by which the platform's `switchPort` says it; 8080 otherwise.
+   */
+  async fetch(request: Request): Promise<Response> {
+    const named =
+      request.headers.get('cf-container-target-port') ?? /^\/proxy\/(\d+)/.exec(new URL(request.url).pathname)?.[1];
+    const port = Number(named ?? 8080);
+    const upgrade = request.headers.get('upgrade')?.toLowerCase() === 'websocket';
+    return upgrade ? this.wsConnect(request, port) : this.containerFetch(request, port);
+  }
+
+  /** Tunnels to Cloudflare's network: there are none. */
+  get tunnels(): t.Tunnels {
+    return {
+      get: () => never('tunnels.get', NONE),
+      list: () => never('tunnels.list', NONE),
+      destroy: () => never('tunnels.destroy', NONE),
+    };
+  }
+
   /** A WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
   async wsConnect(request: Request, port: number): Promise<Response> {
     return this.ports.wsConnect(request, port);
@@ -366,7 +383,6 @@ export class Sandbox extends Commands {
 
   /** Removes the sandbox with everything in it. The next call makes a new one. */
   async destroy(): Promise<void> {
-    this.beat(false);
     await this.box.destroy();
     this.sessions.clear();
     this.box.env = {};
@@ -377,18 +393,24 @@ export class Sandbox extends Commands {
     await this.box.stop();
   }
 
-  /** True: as long as this program runs, it is not stopped for being unused. */
+  /** True: it is not stopped for being unused, whoever runs, until destroy() or false. */
   async setKeepAlive(keepAlive: boolean): Promise<void> {
-    this.configure({ keepAlive });
+    return this.set({ keepAlive });
   }
 
-  /** Counts for the sandbox when it is next made. */
+  /** After how long it is stopped for being unused: counted from now for one that is there, and for those that are made. */
   async setSleepAfter(sleepAfter: string | number): Promise<void> {
-    this.configure({ sleepAfter });
+    return this.set({ sleepAfter });
   }
 
+  /** Its labels, instead of those of an earlier call. */
   async setLabels(labels: Record<string, string>): Promise<void> {
-    this.configure({ labels });
+    return this.set({ labels });
+  }
+
+  private set(options: t.SandboxOptions): Promise<void> {
+    this.options = { ...this.options, ...options };
+    return this.box.apply(options);
   }
 
   async setContainerTimeouts(_timeouts: NonNullable<t.SandboxOptions['containerTimeouts']>): Promise<void> {
@@ -402,16 +424,6 @@ export class Sandbox extends Commands {
   /** There is no placement of a local sandbox. */
   async getContainerPlacementId(): Promise<string | null | undefined> {
     return null;
-  }
-
-  private beat(on: boolean): void {
-    clearInterval(this.heartbeat);
-    this.heartbeat = undefined;
-    if (!on) return;
-    this.heartbeat = setInterval(
-      () => void this.box.inspect(this.box.name).catch(() => undefined),
-      HEARTBEAT_MS,
-    ).unref();
   }
 }
 

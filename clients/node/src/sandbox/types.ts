@@ -242,3 +242,10 @@ export interface PtyOptions {
   rows?: number;
   shell?: string;
 }
+
+/** Every call of it rejects. */
+export interface Tunnels {
+  get(port: number, options?: { name?: string }): Promise<never>;
+  list(): Promise<never>;
+  destroy(portOrInfo: number | object): Promise<never>;
+}

@@ -1,0 +1,87 @@
+/* What sandboxes may send where. */
+#include "core/egress.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+
+#include "api/http.h"
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/native/native.h"
+#include "api/reply.h"
+#include "api/route.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "json/parse.h"
+#include "policy/egress.h"
+#include "spec/spec.h"
+
+static void get_egress(struct http_request *req)
+{
+    const struct sandbox *s = native_sandbox(req);
+
+    if (s == NULL)
+        return;
+    if (sandbox_spec(s)->egress == NULL)
+        reply_errorf(req, -ENOENT, "sandbox %s has no egress rules", sandbox_name(s));
+    else
+        reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
+}
+
+static void put_egress(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct egress_rules *rules = NULL;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = json_body_tree(req, &root, &err);
+    if (r == 0)
+        r = egress_from_json(root, NULL, &rules, &err);
+    if (r == 0)
+        r = egress_put(s, rules, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
+}
+
+static void delete_egress(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (egress_put(s, NULL, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+static void get_ca(struct http_request *req)
+{
+    const struct native *n = req->context;
+    struct err err = ERR_NONE;
+    const char *pem = egress_ca(n->config.supervisor, &err);
+
+    if (pem == NULL)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, json_pack("{s:s}", "certificate", pem));
+}
+
+/* clang-format off */
+const struct route native_egress_routes[] = {
+    {"GET",    "/v1/sandboxes/{id}/egress", get_egress, 0, 0},
+    {"PUT",    "/v1/sandboxes/{id}/egress", put_egress, ROUTE_BODY, 0},
+    {"DELETE", "/v1/sandboxes/{id}/egress", delete_egress, 0, 0},
+    {"GET",    "/v1/egress/ca",             get_ca, 0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,168 @@
+/* rind update: what can be changed of sandboxes that exist. */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/remote.h"
+#include "cli/url.h"
+#include "json/parse.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+struct update_args {
+    struct remote remote; /* first */
+    json_t *patch;        /* owned; what is sent */
+};
+
+/* Each value goes through the parser that rind create uses, into a spec of its own, and what that
+ * makes of it is sent. */
+static int put_parsed(json_t *patch, int (*set)(struct spec *, const char *, struct err *),
+                      const char *key, const char *text, struct err *err)
+{
+    auto_ptr(spec_free) struct spec *spec = spec_new();
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r = spec == NULL ? err_errno(err, -ENOMEM, "update") : set(spec, text, err);
+
+    if (r == 0)
+        r = spec_to_json(spec, &root, err);
+    if (r == 0 && json_object_set(patch, key, json_object_get(root, key)) < 0)
+        r = err_errno(err, -ENOMEM, "update");
+    return r;
+}
+
+#define HANDLER(name, set, key)                                                                    \
+    static int on_##name(void *target, const struct opt *o, const char *text, struct err *err)     \
+    {                                                                                              \
+        (void)o;                                                                                   \
+        return put_parsed(((struct update_args *)target)->patch, set, key, text, err);             \
+    }
+HANDLER(restart, spec_set_restart, "restart")
+HANDLER(stop_signal, spec_set_stop_signal, "stopSignal")
+HANDLER(stop_timeout, spec_set_stop_timeout, "stopTimeoutMs")
+
+static int on_inactivity(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    json_t *patch = ((struct update_args *)target)->patch;
+
+    (void)o;
+    if (strcmp(text, "none") == 0)
+        return json_object_set_new(patch, "inactivityTimeoutMs", json_null()) < 0
+                   ? err_errno(err, -ENOMEM, "update")
+                   : 0;
+    return put_parsed(patch, spec_set_inactivity, "inactivityTimeoutMs", text, err);
+}
+
+/* The labels of the patch, to be added to; borrowed. NULL when out of memory. */
+static json_t *labels_of(json_t *patch)
+{
+    json_t *labels = json_object_get(patch, "labels");
+
+    if (labels == NULL && json_object_set_new(patch, "labels", json_object()) == 0)
+        labels = json_object_get(patch, "labels");
+    return labels;
+}
+
+static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    auto_ptr(json_decref) json_t *one = json_object();
+    json_t *labels = labels_of(((struct update_args *)target)->patch);
+    int r;
+
+    (void)o;
+    if (one == NULL || labels == NULL)
+        return err_errno(err, -ENOMEM, "update");
+    r = put_parsed(one, spec_add_label, "labels", text, err);
+    if (r == 0 && json_object_update(labels, json_object_get(one, "labels")) < 0)
+        r = err_errno(err, -ENOMEM, "update");
+    return r;
+}
+
+static int on_label_remove(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    json_t *labels = labels_of(((struct update_args *)target)->patch);
+
+    (void)o;
+    if (labels == NULL)
+        return err_errno(err, -ENOMEM, "update");
+    return json_object_set_new(labels, text, json_null()) < 0
+               ? err_set(err, -EILSEQ, "label \"%.64s\": is not UTF-8", text)
+               : 0;
+}
+
+/* clang-format off */
+static const struct opt update_options[] = {
+    { .name = "label", .letter = 'l', .arg = "KEY[=VALUE]", .set = on_label, .flags = OPT_REPEAT,
+      .help = "Put a label on the sandbox, or change it" },
+    { .name = "label-rm", .arg = "KEY", .set = on_label_remove, .flags = OPT_REPEAT,
+      .help = "Take a label away" },
+    { .name = "restart", .arg = "POLICY", .set = on_restart,
+      .help = "When the main process has ended by itself, start it again: no, "
+              "on-failure[:TIMES], always, or unless-stopped" },
+    { .name = "stop-signal", .arg = "SIGNAL", .set = on_stop_signal,
+      .help = "What rind stop sends first" },
+    { .name = "stop-timeout", .arg = "TIME", .set = on_stop_timeout,
+      .help = "From that to SIGKILL" },
+    { .name = "inactivity-timeout", .arg = "TIME", .set = on_inactivity,
+      .help = "Stop the sandbox when nobody has used it for so long, from now on; none: never" },
+    {0},
+};
+/* clang-format on */
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = update_options}, REMOTE_GROUP, {0}};
+
+static const char *const details[] = {
+    "Changes what the daemon looks at when something happens to a sandbox, in whatever state it "
+    "is: "
+    "nothing in it is touched or started again. What the command runs with (files, network, "
+    "limits, "
+    "policy, environment) is decided when a sandbox is made.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind update --inactivity-timeout 30m web", "it may be unused for longer"},
+    {"rind update --label team=red --label-rm temporary web", "one label more, one less"},
+    {0},
+};
+
+static int update_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, "/v1/sandboxes/%s", name);
+
+    if (r < 0)
+        return err_errno(err, r, "sandbox '%.64s'", name);
+    return client_json(c, "PATCH", url.data, json_incref(((const struct update_args *)data)->patch),
+                       ret, err);
+}
+
+static int update_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct update_args args = {.remote.globals = *g, .patch = json_object()};
+    char **names;
+    int status;
+
+    if (args.patch == NULL)
+        return cli_failf("update: out of memory");
+    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "sandbox", &names, &status) != VERB_DONE)
+        status = json_object_size(args.patch) == 0
+                     ? cli_failf("update: nothing to change; rind update --help lists the options")
+                     : remote_each(&args.remote, names, update_one, &args);
+    json_decref(args.patch);
+    return status;
+}
+
+const struct verb verb_update = {
+    .name = "update",
+    .operands = "NAME...",
+    .summary = "Change labels, time-outs and restarting of sandboxes",
+    .details = details,
+    .examples = examples,
+    .groups = groups,
+    .main = update_main,
+};

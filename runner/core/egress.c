@@ -1,0 +1,470 @@
+#include "core/egress.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/egress_internal.h"
+#include "core/events.h"
+#include "core/gateway.h"
+#include "core/launcher-client.h"
+#include "core/store.h"
+#include "core/supervisor_internal.h"
+#include "gateway/ca.h"
+#include "json/parse.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+#include "policy/egress.h"
+
+#define CA_FILE "egress-ca.pem"
+
+enum { HOST_SHOWN = 128 /* bytes of a name in an event */ };
+
+struct egress_service {
+    struct ca *ca;          /* owned */
+    struct egress_hub *hub; /* owned */
+};
+
+/* ---- sockets of the launcher's ---- */
+
+/* One that the engine has asked for. */
+struct opening {
+    struct sandbox *s; /* a reference */
+    dns_socket_fn *cb; /* NULL = cancelled */
+    void *who;
+};
+
+static void on_opened(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct opening *o = data;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    if (r == 0 && fds[0] < 0) {
+        r = err_set(&own, -EPROTO, "no socket came");
+        err = &own;
+    }
+    if (o->cb != NULL)
+        o->cb(o->who, r, r == 0 ? take_fd(&fds[0]) : FD_NONE, err);
+    sandbox_unref(o->s);
+    free(o);
+}
+
+static void put_want(struct buf *b, const struct sandbox *s, const struct egress_want *w)
+{
+    static const enum launch_verb verbs[] = {[EGRESS_DIRECT] = LAUNCH_CONNECT,
+                                             [EGRESS_HANDLER] = LAUNCH_DIAL,
+                                             [EGRESS_RESOLVER] = LAUNCH_RESOLVER};
+
+    launch_begin(b, verbs[w->kind]);
+    if (w->kind != EGRESS_RESOLVER)
+        launch_put_string(b, TAG_ID, s->id);
+    if (w->kind == EGRESS_DIRECT) {
+        launch_put_number(b, TAG_FAMILY, (uint64_t)w->family);
+        launch_put_number(b, TAG_MARK, 1);
+    } else if (w->kind == EGRESS_HANDLER) {
+        launch_put_string(b, TAG_HANDLER, w->handler);
+    } else {
+        launch_put_number(b, TAG_INDEX, w->index);
+        if (w->udp)
+            launch_put_number(b, TAG_UDP, 1);
+    }
+}
+
+static int open_socket(void *data, const struct egress_want *want, dns_socket_fn *cb, void *who,
+                       void **ret_handle, struct err *err)
+{
+    struct sandbox_egress *e = data;
+    auto_buf struct buf b = BUF_INIT(0);
+    struct opening *o;
+    int r;
+
+    /* The launcher takes as many of them; one more is no socket, but an index is an answer. */
+    if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
+        return err_set(err, -ENOENT, "name servers: no %u", want->index);
+    if (want->kind == EGRESS_DIRECT && e->s->net.box4.family == 0)
+        return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
+    o = calloc(1, sizeof(*o));
+    if (o == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    *o = (struct opening){.s = e->s, .cb = cb, .who = who};
+    put_want(&b, e->s, want);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(e->s->sup->launcher, &b, on_opened, o, err);
+    if (r < 0) {
+        free(o);
+        return r;
+    }
+    sandbox_ref(e->s);
+    *ret_handle = o;
+    return 0;
+}
+
+static void cancel_socket(void *handle)
+{
+    struct opening *o = handle;
+
+    o->cb = NULL;
+}
+
+/* ---- what happened ---- */
+
+static json_t *event_json(const struct egress_event *e)
+{
+    char to[ADDRESS_TEXT_MAX] = "";
+    json_t *o = json_object();
+
+    if (e->to->family != 0)
+        address_format_host(e->to, to);
+    (void)json_object_set_new(o, "protocol", json_string(e->protocol));
+    (void)json_object_set_new(o, "verdict", json_string(e->verdict));
+    if (e->host != NULL)
+        (void)json_object_set_new(o, "host", json_stringn(e->host, strnlen(e->host, HOST_SHOWN)));
+    if (to[0] != '\0')
+        (void)json_object_set_new(o, "address", json_string(to));
+    (void)json_object_set_new(o, "port", json_integer(e->to->port));
+    if (e->rule != NULL)
+        (void)json_object_set_new(o, "rule", json_stringn(e->rule, strnlen(e->rule, 64)));
+    if (e->reason != NULL)
+        (void)json_object_set_new(o, "reason", json_stringn(e->reason, strnlen(e->reason, 64)));
+    (void)json_object_set_new(o, "sent", json_integer((json_int_t)e->sent));
+    (void)json_object_set_new(o, "received", json_integer((json_int_t)e->received));
+    if (e->left_out > 0)
+        (void)json_object_set_new(o, "leftOut", json_integer(e->left_out));
+    return o;
+}
+
+static void on_event(void *data, const struct egress_event *e)
+{
+    struct sandbox_egress *se = data;
+    auto_ptr(json_decref) json_t *o = event_json(e);
+    auto_free char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    sandbox_touch(se->s);
+    sandbox_emit(se->s, "egress", text);
+}
+
+static void on_trouble(void *data, const char *what, const char *why)
+{
+    const struct sandbox_egress *e = data;
+
+    log_warn("egress", "id=%s %s%s%s (said once a minute)", e->s->id, what, why != NULL ? ": " : "",
+             why != NULL ? why : "");
+}
+
+static const struct egress_ops ops = {
+    .open = open_socket, .cancel = cancel_socket, .event = on_event, .trouble = on_trouble};
+
+/* ---- the engine ---- */
+
+static int service_new(struct supervisor *sup, struct egress_service **ret, struct err *err)
+{
+    const struct egress_limits limits = {.connections = sup->limits.egress_connections,
+                                         .handler_ms = sup->limits.egress_handler_ms,
+                                         .queries_per_second = sup->limits.egress_queries};
+    struct egress_service *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (e == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    r = ca_open(sup->dir_fd, CA_FILE, &e->ca, err);
+    if (r == 0)
+        r = egress_hub_new(gateway_poller(sup->gateway), gateway_hub(sup->gateway), e->ca,
+                           gateway_config(sup->gateway), &limits, &ops, &e->hub, err);
+    if (r < 0) {
+        egress_service_free(e);
+        return r;
+    }
+    *ret = e;
+    return 0;
+}
+
+void egress_service_free(struct egress_service *e)
+{
+    if (e == NULL)
+        return;
+    egress_hub_close(e->hub);
+    ca_free(e->ca);
+    free(e);
+}
+
+struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
+{
+    if (sup->egress == NULL && service_new(sup, &sup->egress, err) < 0)
+        return NULL;
+    return sup->egress->hub;
+}
+
+const char *egress_ca(struct supervisor *sup, struct err *err)
+{
+    return egress_hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
+}
+
+/* ---- opening ---- */
+
+bool egress_wanted(const struct sandbox *s)
+{
+    return s->spec->egress != NULL && s->spec->net_container == NULL;
+}
+
+static void ask(struct sandbox_egress *e);
+
+static void drop(struct sandbox *s)
+{
+    struct sandbox_egress *e = take(s->egress);
+
+    deadline_clear(&e->again);
+    sidecar_free(e);
+    egress_box_close(e->box);
+    free(e);
+}
+
+static void finish(struct sandbox_egress *e, int r, const struct err *err)
+{
+    egress_cb *cb = e->cb;
+    struct sandbox *s = e->s;
+    struct err own = ERR_NONE;
+
+    e->cb = NULL;
+    e->is_open = r == 0;
+    if (e->closing) {
+        r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(s));
+        err = &own;
+    }
+    if (r < 0) {
+        own = *err; /* it may be of what is freed */
+        err = &own;
+        if (e->sidecar != NULL)
+            sidecar_failed(e, r, err);
+        drop(s);
+    }
+    cb(s, r, err);
+    sandbox_unref(s);
+}
+
+static void on_again(struct deadline *d)
+{
+    ask((struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
+}
+
+static void on_listening(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    struct sandbox_egress *e = data;
+    struct err own = ERR_NONE;
+    int tcp, udp;
+
+    (void)reply;
+    e->asking = false;
+    if (e->closing) {
+        finish(e, -ECANCELED, NULL);
+        return;
+    }
+    if (r == 0 && (fds[0] < 0 || fds[1] < 0)) {
+        r = err_set(&own, -EPROTO, "egress: no sockets came");
+    } else if (r == 0) {
+        tcp = take_fd(&fds[0]);
+        udp = take_fd(&fds[1]);
+        r = egress_box_listen(e->box, tcp, udp, &own);
+    } else if (r == -EADDRINUSE && clock_mono_ms() < e->until) {
+        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS, on_again);
+        return;
+    } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
+        r = 0; /* no IPv6 inside: nothing leaves by it */
+    }
+    if (r == 0 && e->family == 4) {
+        e->family = 6;
+        ask(e);
+        return;
+    }
+    finish(e, r, own.code < 0 ? &own : err);
+}
+
+static int send_egress(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
+                       struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    launch_begin(&b, LAUNCH_EGRESS);
+    launch_put_string(&b, TAG_ID, s->id);
+    launch_put_number(&b, TAG_FAMILY, (uint64_t)family);
+    launch_put_number(&b, TAG_EGRESS, flags);
+    r = launch_end(&b);
+    return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, cb, data, err);
+}
+
+static void ask(struct sandbox_egress *e)
+{
+    struct err err = ERR_NONE;
+    int r =
+        send_egress(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
+
+    e->asking = r == 0;
+    if (r < 0)
+        finish(e, r, &err);
+}
+
+int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
+                     egress_cb *cb, struct err *err)
+{
+    struct egress_hub *hub = egress_hub_of(s->sup, err);
+    struct sandbox_egress *e;
+    int r;
+
+    if (hub == NULL || s->egress != NULL) {
+        egress_free(rules);
+        return hub == NULL ? err->code : err_set(err, -EBUSY, "egress: is open");
+    }
+    e = calloc(1, sizeof(*e));
+    if (e == NULL) {
+        egress_free(rules);
+        return err_errno(err, -ENOMEM, "egress");
+    }
+    *e = (struct sandbox_egress){
+        .s = s, .cb = cb, .until = clock_mono_ms() + wait_ms, .family = 4, .lets_out = lets_out};
+    r = egress_box_new(hub, s->id, rules, e, &e->box, err);
+    if (r < 0) {
+        egress_free(rules);
+        free(e);
+        return r;
+    }
+    if (s->net.gateway4.family != 0)
+        egress_box_gateway(e->box, &s->net.gateway4);
+    r = send_egress(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
+    if (r < 0) {
+        egress_box_close(e->box);
+        free(e);
+        return r;
+    }
+    e->asking = true;
+    s->egress = e;
+    sandbox_ref(s);
+    return 0;
+}
+
+/* Rules are decoded into an index of their own each time: through their text. */
+static struct egress_rules *copy_rules(const struct egress_rules *rules, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = egress_to_json(rules);
+    struct egress_rules *copy = NULL;
+
+    if (root == NULL)
+        (void)err_errno(err, -ENOMEM, "egress");
+    else
+        (void)egress_from_json(root, NULL, &copy, err);
+    return copy;
+}
+
+int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *err)
+{
+    struct egress_rules *rules = copy_rules(s->spec->egress, err);
+
+    return rules == NULL ? err->code : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
+}
+
+void egress_close(struct sandbox *s)
+{
+    struct sandbox_egress *e = s->egress;
+
+    if (e == NULL)
+        return;
+    if (e->cb == NULL) {
+        drop(s);
+        return;
+    }
+    e->closing = true;
+    deadline_clear(&e->again);
+    egress_box_close(take(e->box));
+    if (!e->asking)
+        finish(e, -ECANCELED, NULL); /* else the launcher's answer does it */
+}
+
+/* ---- changing ---- */
+
+struct table_change {
+    struct sandbox *s; /* a reference */
+    void (*cb)(void *data, int r);
+    void *data;
+};
+
+static void on_table(void *data, int r, const struct launch_reply *reply, int fds[2],
+                     const struct err *err)
+{
+    struct table_change *c = data;
+    struct sandbox *s = c->s;
+
+    (void)reply;
+    (void)fds;
+    if (c->cb != NULL)
+        c->cb(c->data, r);
+    free(c);
+    if (r < 0 && r != -ECANCELED && s->egress != NULL && !s->ending) {
+        log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
+        sandbox_end_init(s);
+    }
+    sandbox_unref(s);
+}
+
+void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data)
+{
+    uint64_t flags = LAUNCH_EGRESS_TABLE | (lets_out ? LAUNCH_EGRESS_OPEN : 0);
+    struct table_change *c = calloc(1, sizeof(*c));
+    struct err err = ERR_NONE;
+    int r;
+
+    if (c == NULL) {
+        log_error("egress", "id=%s: out of memory; the sandbox is ended", s->id);
+        if (cb != NULL)
+            cb(data, -ENOMEM);
+        sandbox_end_init(s);
+        return;
+    }
+    *c = (struct table_change){.s = s, .cb = cb, .data = data};
+    sandbox_ref(s);
+    s->egress->lets_out = lets_out;
+    r = send_egress(s, 4, flags, on_table, c, &err);
+    if (r < 0)
+        on_table(c, r, NULL, NULL, &err);
+}
+
+int egress_put(struct sandbox *s, struct egress_rules *rules, struct err *err)
+{
+    auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL;
+    struct sandbox_egress *e = s->egress;
+    int r;
+
+    if (s->spec->net_container != NULL)
+        return err_set(err, -EINVAL, "egress: a sandbox in the network of another has the other's");
+    if (e != NULL && (e->sidecar != NULL || e->cb != NULL))
+        return err_set(err, -EBUSY, "egress: %s",
+                       e->sidecar != NULL ? "a sidecar has it" : "is being opened");
+    if (s->channel != NULL && (e == NULL) != (rules == NULL))
+        return err_set(err, -EBUSY, "egress: sandbox %s runs %s; stop it first", sandbox_name(s),
+                       e == NULL ? "without" : "with it");
+    if (e != NULL && (box = copy_rules(rules, err)) == NULL)
+        return err->code;
+    mine = s->spec->egress;
+    s->spec->egress = rules;
+    r = store_save_spec(s->sup->store, s->id, s->spec, err);
+    if (r < 0) {
+        s->spec->egress = take(mine);
+        egress_free(rules);
+        return r;
+    }
+    if (e == NULL)
+        return 0;
+    egress_box_rules(e->box, take(box));
+    if (e->lets_out != rules->open)
+        egress_set_table(s, rules->open, NULL, NULL);
+    return 0;
+}

@@ -1,0 +1,36 @@
+#pragma once
+
+/* egress.c and sidecar.c. */
+
+#include "core/egress.h"
+#include "core/sandbox_internal.h"
+#include "gateway/egress.h"
+#include "gateway/poller.h"
+
+struct sidecar;
+
+struct sandbox_egress {
+    struct sandbox *s;
+    struct egress_box *box; /* owned */
+    egress_cb *cb;          /* not NULL: being opened */
+    int64_t until;          /* mono ms: -EADDRINUSE is tried again */
+    int family;             /* that is being asked for */
+    bool asking, closing, is_open;
+    bool lets_out; /* the table inside lets UDP and ICMP out */
+    struct deadline again;
+    struct sidecar *sidecar; /* owned; NULL = it has rules of its own */
+};
+
+/* The engine, made when it is first needed. NULL: err says why. */
+struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err);
+/* As egress_open with these rules (taken in any case). lets_out: UDP and ICMP. */
+int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
+                     egress_cb *cb, struct err *err);
+/* The table inside, again: open or closed for UDP and ICMP; cb (NULL: nobody) follows once. On a
+ * failure, which is logged, the sandbox is ended: what could not be closed would stay open. */
+void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data);
+
+/* sidecar.c */
+/* It could not be opened: tells whoever started it. */
+void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err);
+void sidecar_free(struct sandbox_egress *e); /* NULL is fine */

@@ -1,0 +1,68 @@
+/* What others may know of a sandbox. */
+#include "core/exec.h"
+#include "core/sandbox.h"
+#include "core/sandbox_internal.h"
+#include "spec/spec.h"
+
+const char *sandbox_id(const struct sandbox *s)
+{
+    return s->id;
+}
+
+const char *sandbox_name(const struct sandbox *s)
+{
+    return s->spec != NULL && s->spec->name != NULL ? s->spec->name : s->id;
+}
+
+const struct spec *sandbox_spec(const struct sandbox *s)
+{
+    return s->spec;
+}
+
+int64_t sandbox_made_by(const struct sandbox *s)
+{
+    return s->creator;
+}
+
+struct exec *sandbox_main(const struct sandbox *s)
+{
+    return s->main;
+}
+
+bool sandbox_is_attachable(const struct sandbox *s)
+{
+    return s->spec != NULL && (s->spec->attach || s->spec->tty || s->spec->interactive);
+}
+
+void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
+{
+    s->rows = rows;
+    s->cols = cols;
+    if (s->main != NULL)
+        (void)exec_resize(s->main, rows, cols);
+}
+
+enum sandbox_state sandbox_get_state(const struct sandbox *s)
+{
+    return s->state;
+}
+
+struct supervisor *sandbox_supervisor(const struct sandbox *s)
+{
+    return s->sup;
+}
+
+void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
+{
+    *ret = (struct sandbox_facts){.created_ms = s->created_ms,
+                                  .started_ms = s->started_ms,
+                                  .finished_ms = s->finished_ms,
+                                  .exit_code = s->has_exit ? s->exit_code : -1,
+                                  .oom_killed = s->oom_killed,
+                                  .timed_out = s->timed_out,
+                                  .pid = s->main != NULL ? exec_pid(s->main) : 0,
+                                  .restarts = s->restarts,
+                                  .error = s->error,
+                                  .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net
+                                                                                       : NULL};
+}

@@ -1,0 +1,23 @@
+#pragma once
+
+/*
+ * The egress CA in a sandbox that asks for it ("trust" of its egress): files below /etc/rind, and
+ * variables in the environment of every process that name them, for OpenSSL, curl, git, Python,
+ * Node.js, Go and Java. The image's own certificates stay trusted: most of these variables replace
+ * what a program trusts, so the files hold both.
+ */
+
+#include <stdbool.h>
+
+struct err;
+struct sandbox;
+
+typedef void trust_cb(struct sandbox *s, int r, const struct err *err);
+
+bool trust_wanted(const struct sandbox *s);
+/* Writes the files, in a sandbox whose init runs: cb follows once, unless this fails. Each start
+ * writes them anew. */
+int trust_place(struct sandbox *s, trust_cb *cb, struct err *err);
+/* "NAME=value", ended by NULL. */
+enum { TRUST_ENV_MAX = 8 };
+extern const char *const trust_env[TRUST_ENV_MAX];

@@ -1,0 +1,548 @@
+/*
+ * One connection from inside, from the moment it was accepted: its first bytes are looked at until
+ * they say what it is, then it is decided and dialled, and joined.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/connect.h"
+#include "gateway/egress-internal.h"
+#include "policy/egress-net.h"
+
+enum {
+    ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
+                          netinet's */
+    PEEKS_MAX = 64,    /* looks at first bytes that come in drips */
+    DNS_PORT = 53,
+    HTTP_PORT = 80,
+    HTTPS_PORT = 443,
+};
+
+/*
+ * PEEK    first bytes are looked at
+ * DIAL    it is known where it goes
+ * JOINED  a relay has both sockets
+ */
+enum conn_phase { CONN_PEEK, CONN_DIAL, CONN_JOINED };
+
+struct egress_conn {
+    struct watch watch; /* first */
+    struct egress_box *box;
+    struct egress_conn *next, **link;
+    enum conn_phase phase;
+    int fd; /* owned */
+    struct address to;
+    bool explicit_proxy; /* the client talks to a proxy */
+    bool heard;          /* a first byte has come */
+    bool end_tls;        /* a 200 of the handler means so */
+    unsigned peeks;
+    struct deadline clock;
+    struct egress_dial *dial;
+    struct relay *relay;
+    /* What it shows, and what came of it. */
+    enum egress_kind kind;
+    char name[EGRESS_NAME_MAX + 1];
+    bool has_name, from_tls;
+    enum egress_action action;
+    char *handler; /* owned */
+    char *rule;    /* owned; as it was written */
+};
+
+void egress_reset(int fd)
+{
+    const struct linger now = {.l_onoff = 1, .l_linger = 0};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    (void)close(fd);
+}
+
+static void conn_free(struct egress_conn *c, bool reset)
+{
+    egress_dial_cancel(c->dial);
+    watch_remove(&c->watch);
+    deadline_clear(&c->clock);
+    if (c->fd >= 0 && reset)
+        egress_reset(c->fd);
+    else if (c->fd >= 0)
+        (void)close(c->fd);
+    *c->link = c->next;
+    if (c->next != NULL)
+        c->next->link = c->link;
+    c->box->count--;
+    free(c->handler);
+    free(c->rule);
+    free(c);
+}
+
+/* ---- telling ---- */
+
+static void tell(struct egress_conn *c, enum egress_action action, const char *reason,
+                 const uint64_t bytes[2])
+{
+    struct egress_event e = {.protocol = c->kind == EGRESS_HTTPS  ? "https"
+                                         : c->kind == EGRESS_HTTP ? "http"
+                                                                  : "tcp",
+                             .host = c->has_name ? c->name : NULL,
+                             .to = &c->to,
+                             .verdict = egress_verdict(action),
+                             .rule = c->rule,
+                             .reason = reason,
+                             .sent = bytes != NULL ? bytes[0] : 0,
+                             .received = bytes != NULL ? bytes[1] : 0};
+
+    egress_tell(c->box, &e);
+}
+
+static void refuse(struct egress_conn *c, const char *reason)
+{
+    tell(c, EGRESS_DENY, reason, NULL);
+    conn_free(c, true);
+}
+
+/* ---- joined ---- */
+
+static void on_relay_end(void *data, const struct relay_result *result)
+{
+    static const char *const reasons[] = {[RELAY_FINISHED] = NULL,
+                                          [RELAY_RESET] = NULL,
+                                          [RELAY_IDLE] = "idle",
+                                          [RELAY_CLOSED] = "the rules have changed, or it ended"};
+    struct egress_conn *c = data;
+
+    c->relay = NULL;
+    tell(c, c->action, reasons[result->end], result->bytes);
+    conn_free(c, true);
+}
+
+static void join(struct egress_conn *c, int server)
+{
+    struct err err = ERR_NONE;
+    int client;
+
+    watch_remove(&c->watch);
+    deadline_clear(&c->clock);
+    client = take_fd(&c->fd);
+    c->phase = CONN_JOINED;
+    if (relay_start(c->box->hub->relays, client, server, strtoull(c->box->id, NULL, 16),
+                    on_relay_end, c, &c->relay, &err) == 0)
+        return;
+    egress_reset(client);
+    (void)close(server);
+    egress_trouble(c->box, "connections of the gateway", NULL);
+    refuse(c, "limit maxGatewayConnections");
+}
+
+/* ---- dialling ---- */
+
+static void end_tls_here(struct egress_conn *c, int server)
+{
+    int client;
+
+    watch_remove(&c->watch);
+    client = take_fd(&c->fd);
+    egress_tunnel(c->box, client, c->name, &c->to, server);
+    conn_free(c, false);
+}
+
+static void on_dialled(void *who, int r, int fd, int status, const struct err *err)
+{
+    struct egress_conn *c = who;
+
+    c->dial = NULL;
+    if (r < 0) {
+        if (c->action == EGRESS_HANDLE)
+            egress_trouble(c->box, "a handler did not take a connection", err->msg);
+        tell(c, c->action, err->msg, NULL);
+        conn_free(c, true);
+    } else if (c->end_tls && status == 200) {
+        end_tls_here(c, fd);
+    } else if (c->box->is_sidecar || status == 0 || status == 200) {
+        join(c, fd);
+    } else {
+        (void)close(fd);
+        refuse(c, "the handler's answer is none");
+    }
+}
+
+static void dial(struct egress_conn *c, const char *resolve)
+{
+    const struct dial_request q = {.handler = c->handler,
+                                   .resolve = resolve,
+                                   .to = c->to,
+                                   .name = c->has_name && !c->from_tls ? c->name : NULL,
+                                   .sni = c->has_name && c->from_tls ? c->name : NULL,
+                                   .protocol = c->kind == EGRESS_HTTPS  ? "https"
+                                               : c->kind == EGRESS_HTTP ? "http"
+                                                                        : "tcp"};
+    struct err err = ERR_NONE;
+
+    c->phase = CONN_DIAL;
+    deadline_clear(&c->clock);
+    if (egress_dial(c->box, &q, on_dialled, c, &c->dial, &err) < 0)
+        refuse(c, err.msg);
+}
+
+/* ---- deciding ---- */
+
+static bool copy(char **to, const char *from)
+{
+    free(*to);
+    *to = from != NULL ? strdup(from) : NULL;
+    return from == NULL || *to != NULL;
+}
+
+static bool take_decision(struct egress_conn *c, const struct decision *d)
+{
+    c->action = d->action;
+    return copy(&c->handler, d->action == EGRESS_HANDLE ? d->handler : NULL) &&
+           copy(&c->rule, d->rule != NULL ? d->rule->to : NULL);
+}
+
+static void decide(struct egress_conn *c)
+{
+    struct decision d = egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, false);
+
+    if (!take_decision(c, &d))
+        refuse(c, "out of memory");
+    else if (d.action == EGRESS_DENY)
+        refuse(c, d.reason);
+    else
+        dial(c, NULL);
+}
+
+/* To the proxy, request by request. */
+static void give_to_proxy(struct egress_conn *c, const char *sni)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    watch_remove(&c->watch);
+    deadline_clear(&c->clock);
+    r = egress_http(c->box, c->fd, &c->to, sni, c->explicit_proxy, &err);
+    if (r < 0) {
+        refuse(c, err.msg);
+        return;
+    }
+    c->fd = FD_NONE;
+    conn_free(c, false);
+}
+
+/* What a rule for TLS wants with a handler means the plain text; one for TCP the bytes. */
+static void decide_tls(struct egress_conn *c)
+{
+    struct decision d =
+        egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to, false);
+    char address[ADDRESS_TEXT_MAX];
+
+    if (d.action == EGRESS_HANDLE && (d.rule->protocols & EGRESS_HTTPS) != 0) {
+        address_format_host(&c->to, address);
+        give_to_proxy(c, c->has_name ? c->name : address);
+        return;
+    }
+    decide(c);
+}
+
+static void decide_sidecar(struct egress_conn *c)
+{
+    const struct decision d = {.action = EGRESS_HANDLE, .handler = c->box->sidecar.handler};
+
+    c->end_tls = c->from_tls && c->has_name && c->box->sidecar.tls;
+    if (!take_decision(c, &d))
+        refuse(c, "out of memory");
+    else
+        dial(c, NULL);
+}
+
+static void decide_any(struct egress_conn *c)
+{
+    if (c->box->is_sidecar)
+        decide_sidecar(c);
+    else if (c->kind == EGRESS_HTTPS)
+        decide_tls(c);
+    else
+        decide(c);
+}
+
+/* ---- the explicit proxy ---- */
+
+/* "CONNECT host:port": the answer goes first, so that the client shows what it is. Whoever lies
+ * there gets no further than a rule for that name lets anybody get. */
+static void explicit_connect(struct egress_conn *c, const char *data, size_t len)
+{
+    static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+    static char scratch[CONNECT_HEAD_MAX];
+    struct connect_head head;
+    struct decision d;
+    struct err err = ERR_NONE;
+    long n = connect_head(data, len, &head, &err);
+    int r;
+
+    if (n == 0)
+        return;
+    r = n < 0 ? -EBADMSG : connect_target(head.target, c->name, &c->to);
+    if (r < 0 || recv(c->fd, scratch, (size_t)n, MSG_DONTWAIT) != n) {
+        refuse(c, "a CONNECT that names nothing");
+        return;
+    }
+    c->has_name = c->name[0] != '\0';
+    c->kind = c->to.port == HTTPS_PORT ? EGRESS_HTTPS : EGRESS_TCP;
+    d = egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, true);
+    if (!take_decision(c, &d) || d.action == EGRESS_DENY) {
+        static const char no[] = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+
+        (void)send(c->fd, no, sizeof(no) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        tell(c, EGRESS_DENY, d.reason, NULL);
+        conn_free(c, false);
+        return;
+    }
+    if (send(c->fd, ok, sizeof(ok) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(ok) - 1) {
+        refuse(c, "the client does not read");
+        return;
+    }
+    c->from_tls = c->kind == EGRESS_HTTPS;
+    if (d.action == EGRESS_HANDLE && c->kind == EGRESS_HTTPS && c->has_name &&
+        (d.rule->protocols & EGRESS_HTTPS) != 0) {
+        c->explicit_proxy = false;
+        give_to_proxy(c, c->name);
+        return;
+    }
+    dial(c, d.action == EGRESS_ALLOW && c->has_name ? c->name : NULL);
+}
+
+/* ---- first bytes ---- */
+
+static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
+{
+    struct hello hello;
+    int r = hello_read(c->box->hub->probe, data, len, &hello);
+
+    if (r == 0 && ++c->peeks < PEEKS_MAX)
+        return;
+    if (r < 0 && data[0] == 22 && len > 1 && data[1] != 3)
+        r = 2; /* begins with that byte, and is no TLS */
+    if (r <= 0) {
+        egress_trouble(c->box, "a TLS hello that is none", NULL);
+        c->kind = EGRESS_HTTPS;
+        refuse(c, "a TLS hello that is none");
+        return;
+    }
+    if (r == 1) {
+        c->kind = EGRESS_HTTPS;
+        c->from_tls = true;
+        c->has_name = hello.has_name;
+        (void)snprintf(c->name, sizeof(c->name), "%s", hello.name);
+    }
+    decide_any(c);
+}
+
+/* A sidecar only wants to know the host of a plain request, at port 80. */
+static void look_http_sidecar(struct egress_conn *c, const char *data, size_t len)
+{
+    struct connect_head head;
+    long n = c->to.port == HTTP_PORT ? connect_head(data, len, &head, NULL) : -EBADMSG;
+
+    if (n == 0 && len < CONNECT_HEAD_MAX && ++c->peeks < PEEKS_MAX)
+        return;
+    if (n > 0 && head.host[0] != '\0') {
+        c->has_name = true;
+        (void)snprintf(c->name, sizeof(c->name), "%s", head.host);
+        c->kind = EGRESS_HTTP;
+    }
+    decide_any(c);
+}
+
+static void look(struct egress_conn *c, const char *data, size_t len)
+{
+    switch (connect_look(data, len)) {
+    case LOOKS_UNKNOWN:
+        return;
+    case LOOKS_TLS:
+        if (c->explicit_proxy)
+            refuse(c, "the proxy speaks plain HTTP");
+        else
+            look_tls(c, (const uint8_t *)data, len);
+        return;
+    case LOOKS_CONNECT:
+        if (c->explicit_proxy) {
+            explicit_connect(c, data, len);
+            return;
+        }
+        decide_any(c); /* to somebody else's proxy: bytes like any */
+        return;
+    case LOOKS_HTTP:
+        c->kind = EGRESS_HTTP;
+        if (c->box->is_sidecar && !c->explicit_proxy)
+            look_http_sidecar(c, data, len);
+        else
+            give_to_proxy(c, NULL);
+        return;
+    case LOOKS_OTHER:
+    default:
+        if (c->explicit_proxy)
+            refuse(c, "no HTTP");
+        else
+            decide_any(c);
+    }
+}
+
+/* It waits for the server to speak, or says nothing. */
+static void on_silent(struct deadline *d)
+{
+    struct egress_conn *c =
+        (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
+
+    if (c->heard || c->explicit_proxy) {
+        egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
+        refuse(c, "its first bytes did not come in time");
+    } else {
+        decide_any(c);
+    }
+}
+
+static void on_event(struct watch *w, unsigned events)
+{
+    static char scratch[HELLO_MAX];
+    struct egress_conn *c = (struct egress_conn *)(void *)w;
+    ssize_t n;
+
+    if (c->phase != CONN_PEEK || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0)
+        return;
+    n = recv(c->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n < 0) {
+        conn_free(c, true);
+        return;
+    }
+    if (n == 0) {
+        decide_any(c); /* nothing will come of it, but perhaps of the server */
+        return;
+    }
+    if (!c->heard)
+        deadline_set(c->box->hub->poller, &c->clock, EGRESS_HELLO_MS, on_silent);
+    c->heard = true;
+    if ((events & EPOLLRDHUP) != 0 && connect_look(scratch, (size_t)n) == LOOKS_UNKNOWN)
+        decide_any(c); /* there will not be more to tell by */
+    else
+        look(c, scratch, (size_t)n);
+}
+
+/* ---- the beginning ---- */
+
+/* Where it was going before the kernel sent it here; false: here. */
+static bool original(const struct egress_box *b, int fd, struct address *ret)
+{
+    struct sockaddr_storage to, here;
+    socklen_t len = sizeof(to), here_len = sizeof(here);
+    struct address own;
+    struct net_addr a;
+
+    if (getsockname(fd, (struct sockaddr *)(void *)&here, &here_len) < 0 ||
+        !address_from_socket((struct sockaddr *)(void *)&here, &own))
+        return false;
+    if (here.ss_family == AF_INET6 ? getsockopt(fd, IPPROTO_IPV6, ORIGINAL_DST, &to, &len) < 0
+                                   : getsockopt(fd, IPPROTO_IP, ORIGINAL_DST, &to, &len) < 0)
+        return false;
+    if (!address_from_socket((struct sockaddr *)(void *)&to, ret))
+        return false;
+    a = egress_addr(ret);
+    if (ret->port == EGRESS_PROXY_PORT && b->gateway.family == a.family &&
+        memcmp(b->gateway.bytes, a.bytes, sizeof(a.bytes)) == 0)
+        return false;
+    return ret->port != own.port || memcmp(ret->bytes, own.bytes, sizeof(own.bytes)) != 0;
+}
+
+/* Where clients speak first: waiting for them costs nobody anything. */
+static bool client_first(const struct egress_conn *c)
+{
+    const struct net_addr a = egress_addr(&c->to);
+
+    return c->explicit_proxy || c->to.port == HTTP_PORT || c->to.port == HTTPS_PORT ||
+           (!c->box->is_sidecar &&
+            (egress_match(c->box->rules, EGRESS_HTTPS, NULL, &a, c->to.port) != NULL &&
+             egress_match(c->box->rules, EGRESS_TCP, NULL, &a, c->to.port) == NULL));
+}
+
+void egress_accept(struct egress_box *b, int fd)
+{
+    struct egress_conn *c;
+    struct address to;
+    bool redirected = original(b, fd, &to);
+
+    if (redirected && to.port == DNS_PORT) {
+        dns_adopt(b->dns, fd);
+        return;
+    }
+    if (b->count >= b->hub->limits.connections) {
+        egress_trouble(b, "limit maxEgressConnections", NULL);
+        egress_reset(fd);
+        return;
+    }
+    c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        egress_reset(fd);
+        return;
+    }
+    *c = (struct egress_conn){.box = b,
+                              .fd = fd,
+                              .kind = EGRESS_TCP,
+                              .explicit_proxy = !redirected,
+                              .next = b->conns,
+                              .link = &b->conns};
+    if (redirected)
+        c->to = to;
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    b->conns = c;
+    b->count++;
+    if (watch_add(b->hub->poller, &c->watch, fd, on_event) < 0) {
+        conn_free(c, true);
+        return;
+    }
+    deadline_set(b->hub->poller, &c->clock, client_first(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+                 on_silent);
+}
+
+/* ---- all of them ---- */
+
+void egress_conns_close(struct egress_box *b)
+{
+    while (b->conns != NULL)
+        if (b->conns->relay != NULL)
+            relay_stop(b->conns->relay); /* and its end frees it */
+        else
+            conn_free(b->conns, true);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+void egress_conns_review(struct egress_box *b)
+{
+    for (struct egress_conn *c = b->conns, *next; c != NULL; c = next) {
+        struct decision d;
+
+        next = c->next;
+        if (c->phase == CONN_PEEK)
+            continue;
+        /* An explicit proxy's client was let go by its name alone. */
+        d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, c->explicit_proxy);
+        if (d.action == c->action &&
+            same_text(d.action == EGRESS_HANDLE ? d.handler : NULL, c->handler))
+            continue;
+        if (c->relay != NULL)
+            relay_stop(c->relay);
+        else
+            refuse(c, "the rules have changed");
+    }
+}

@@ -1,0 +1,292 @@
+/* The way to where a connection goes: a name's address perhaps, a socket from the launcher, its
+ * connection, and what a handler answers to CONNECT. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/connect.h"
+#include "gateway/egress-internal.h"
+
+/*
+ * FIND     the name's address
+ * OPEN     the launcher makes a socket
+ * CONNECT  until it is writable
+ * ASK      CONNECT is written to a handler
+ * ANSWER   what it says to that
+ */
+enum dial_phase { DIAL_FIND, DIAL_OPEN, DIAL_CONNECT, DIAL_ASK, DIAL_ANSWER };
+
+struct egress_dial {
+    struct egress_box *box;
+    dial_fn *cb;
+    void *who;
+    enum dial_phase phase;
+    bool handler, second; /* second: the name's IPv6 addresses */
+    struct address to;
+    char *handler_text; /* owned */
+    char *name;         /* owned; to be resolved */
+    struct dns_query *query;
+    void *opening;
+    struct watch watch;
+    int fd; /* owned */
+    struct deadline clock;
+    struct buf ask;
+    size_t asked;
+};
+
+static void dial_free(struct egress_dial *d)
+{
+    dns_cancel(d->query);
+    if (d->opening != NULL)
+        d->box->hub->ops->cancel(d->opening);
+    watch_remove(&d->watch);
+    deadline_clear(&d->clock);
+    if (d->fd >= 0)
+        (void)close(d->fd);
+    buf_done(&d->ask);
+    free(d->handler_text);
+    free(d->name);
+    free(d);
+}
+
+void egress_dial_cancel(struct egress_dial *d)
+{
+    if (d != NULL)
+        dial_free(d);
+}
+
+static void finish(struct egress_dial *d, int r, int status, const struct err *err)
+{
+    dial_fn *cb = d->cb;
+    void *who = d->who;
+    int fd = FD_NONE;
+
+    if (r == 0) {
+        watch_remove(&d->watch);
+        fd = take_fd(&d->fd);
+    }
+    dial_free(d);
+    cb(who, r, fd, status, err);
+}
+
+static void fail(struct egress_dial *d, int r, const char *what)
+{
+    struct err err = ERR_NONE;
+
+    (void)err_errno(&err, r, "%s", what);
+    finish(d, r, 0, &err);
+}
+
+static const char *what_of(const struct egress_dial *d)
+{
+    return d->handler ? "handler" : "connect";
+}
+
+static void on_due(struct deadline *c)
+{
+    struct egress_dial *d =
+        (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, clock));
+
+    if (d->phase == DIAL_OPEN && d->opening == NULL)
+        fail(d, -ECANCELED, what_of(d)); /* put off from within egress_dial */
+    else
+        fail(d, -ETIMEDOUT, what_of(d));
+}
+
+/* Only looked at, and then taken exactly: what follows is the connection's. */
+static void read_answer(struct egress_dial *d)
+{
+    static char scratch[CONNECT_HEAD_MAX];
+    struct err err = ERR_NONE;
+    int status = 0;
+    ssize_t n = recv(d->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
+    long head;
+
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) {
+        fail(d, n < 0 ? -errno : -ECONNRESET, "handler");
+        return;
+    }
+    head = connect_reply(scratch, (size_t)n, &status, &err);
+    if (head == 0 && (size_t)n < sizeof(scratch))
+        return; /* more comes, and with it an event */
+    if (head <= 0)
+        finish(d, head < 0 ? (int)head : -E2BIG, 0, &err);
+    else if (status < 200 || status > 299) {
+        (void)err_set(&err, -EACCES, "handler: answered %d", status);
+        finish(d, -EACCES, 0, &err);
+    } else if (recv(d->fd, scratch, (size_t)head, MSG_DONTWAIT) != head) {
+        fail(d, -EPROTO, "handler");
+    } else {
+        finish(d, 0, status, NULL);
+    }
+}
+
+static void write_ask(struct egress_dial *d)
+{
+    while (d->asked < d->ask.len) {
+        ssize_t n =
+            send(d->fd, d->ask.data + d->asked, d->ask.len - d->asked, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0) {
+            fail(d, -errno, "handler");
+            return;
+        }
+        d->asked += (size_t)n;
+    }
+    d->phase = DIAL_ANSWER;
+    read_answer(d);
+}
+
+static void connected(struct egress_dial *d)
+{
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        error = errno;
+    if (error != 0) {
+        fail(d, -error, what_of(d));
+        return;
+    }
+    if (!d->handler) {
+        finish(d, 0, 0, NULL);
+        return;
+    }
+    deadline_set(d->box->hub->poller, &d->clock, d->box->hub->limits.handler_ms, on_due);
+    d->phase = DIAL_ASK;
+    write_ask(d);
+}
+
+static void on_event(struct watch *w, unsigned events)
+{
+    struct egress_dial *d =
+        (struct egress_dial *)(void *)((char *)w - offsetof(struct egress_dial, watch));
+
+    if (d->phase == DIAL_CONNECT && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
+        connected(d);
+    else if (d->phase == DIAL_ASK)
+        write_ask(d);
+    else if (d->phase == DIAL_ANSWER)
+        read_answer(d);
+}
+
+static void on_socket(void *who, int r, int fd, const struct err *err)
+{
+    struct egress_dial *d = who;
+    struct sockaddr_storage to;
+    socklen_t len;
+
+    d->opening = NULL;
+    if (r < 0) {
+        finish(d, r, 0, err);
+        return;
+    }
+    d->fd = fd;
+    d->phase = DIAL_CONNECT;
+    len = address_socket(&d->to, &to);
+    if (!d->handler && connect(fd, (struct sockaddr *)(void *)&to, len) < 0 &&
+        errno != EINPROGRESS) {
+        fail(d, -errno, "connect");
+        return;
+    }
+    r = watch_add(d->box->hub->poller, &d->watch, fd, on_event);
+    if (r < 0)
+        fail(d, r, what_of(d));
+}
+
+static int open_socket(struct egress_dial *d, struct err *err)
+{
+    const struct egress_want want = {.kind = d->handler ? EGRESS_HANDLER : EGRESS_DIRECT,
+                                     .family = d->to.family,
+                                     .handler = d->handler_text};
+
+    d->phase = DIAL_OPEN;
+    return d->box->hub->ops->open(d->box->data, &want, on_socket, d, &d->opening, err);
+}
+
+static void on_found(void *who, int r, const struct net_addr *a)
+{
+    struct egress_dial *d = who;
+    struct err err = ERR_NONE;
+
+    d->query = NULL;
+    if (r == -ENOENT && !d->second) {
+        d->second = true;
+        dns_lookup(d->box->dns, d->name, 6, on_found, d, &d->query);
+        return;
+    }
+    if (r == 0) {
+        d->to.family = a->family;
+        (void)memcpy(d->to.bytes, a->bytes, sizeof(d->to.bytes));
+        r = open_socket(d, &err);
+    } else {
+        (void)err_errno(&err, r, "%s", d->name);
+    }
+    if (r < 0)
+        finish(d, r, 0, &err);
+}
+
+static void on_begin(struct deadline *c)
+{
+    struct egress_dial *d =
+        (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, clock));
+
+    deadline_set(d->box->hub->poller, &d->clock, EGRESS_DIAL_MS, on_due);
+    dns_lookup(d->box->dns, d->name, 4, on_found, d, &d->query);
+}
+
+static int prepare(struct egress_dial *d, const struct dial_request *q)
+{
+    const struct connect_request ask = {.to = &d->to,
+                                        .name = q->name,
+                                        .sni = q->sni,
+                                        .protocol = q->protocol,
+                                        .sandbox = d->box->id};
+
+    d->handler = q->handler != NULL;
+    if (q->handler != NULL && (d->handler_text = strdup(q->handler)) == NULL)
+        return -ENOMEM;
+    if (q->resolve != NULL && (d->name = strdup(q->resolve)) == NULL)
+        return -ENOMEM;
+    return d->handler ? connect_write(&ask, &d->ask) : 0;
+}
+
+int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
+                struct egress_dial **ret, struct err *err)
+{
+    struct egress_dial *d = calloc(1, sizeof(*d));
+    int r;
+
+    if (d == NULL)
+        return err_errno(err, -ENOMEM, "connect");
+    *d = (struct egress_dial){.box = b,
+                              .cb = cb,
+                              .who = who,
+                              .to = q->to,
+                              .fd = FD_NONE,
+                              .ask = BUF_INIT(CONNECT_HEAD_MAX)};
+    r = prepare(d, q);
+    if (r < 0)
+        (void)err_errno(err, r, "connect");
+    else if (d->name != NULL)
+        deadline_set(b->hub->poller, &d->clock, 1, on_begin); /* an answer may be there already */
+    else
+        r = open_socket(d, err);
+    if (r < 0) {
+        dial_free(d);
+        return r;
+    }
+    if (d->name == NULL)
+        deadline_set(b->hub->poller, &d->clock, EGRESS_DIAL_MS, on_due);
+    *ret = d;
+    return 0;
+}

@@ -1,0 +1,297 @@
+/* Requests that leave sandboxes, one by one: the proxy reads them, the rules say where they go. */
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/ca.h"
+#include "gateway/connect.h"
+#include "gateway/egress-internal.h"
+#include "gateway/message.h"
+#include "gateway/tls.h"
+
+/* One client's connection, as the proxy has it. */
+struct egress_http {
+    struct egress_box *box; /* NULL: it is gone, and so is everything that this could do */
+    struct egress_http *next, **link;
+    uint64_t serial;
+    bool explicit_proxy, tls;
+    struct address to; /* where the client connected to; of an explicit proxy's: port alone */
+    char sni[EGRESS_NAME_MAX + 1];
+    /* Of the request under way. */
+    char name[EGRESS_NAME_MAX + 1];
+    bool has_name;
+    struct address target;
+    enum egress_action action;
+    char *handler, *rule; /* owned */
+    /* Of its server's connection. */
+    struct proxy_conn *conn;
+    struct egress_dial *dial;
+};
+
+static void http_unlink(struct egress_http *h)
+{
+    if (h->box == NULL)
+        return;
+    egress_dial_cancel(h->dial);
+    h->dial = NULL;
+    *h->link = h->next;
+    if (h->next != NULL)
+        h->next->link = h->link;
+    h->box->count--;
+    h->box = NULL;
+}
+
+static void http_free(struct egress_http *h)
+{
+    http_unlink(h);
+    free(h->handler);
+    free(h->rule);
+    free(h);
+}
+
+static void tell(struct egress_http *h, enum egress_action action, const char *reason,
+                 const uint64_t bytes[2])
+{
+    struct egress_event e = {.protocol = h->tls ? "https" : "http",
+                             .host = h->has_name ? h->name : NULL,
+                             .to = &h->target,
+                             .verdict = egress_verdict(action),
+                             .rule = h->rule,
+                             .reason = reason,
+                             .sent = bytes != NULL ? bytes[0] : 0,
+                             .received = bytes != NULL ? bytes[1] : 0};
+
+    if (h->box != NULL)
+        egress_tell(h->box, &e);
+}
+
+/* ---- whom a request is for ---- */
+
+static int deny(struct egress_http *h, int status, const char *why, struct buf *body)
+{
+    tell(h, EGRESS_DENY, why, NULL);
+    (void)buf_printf(body,
+                     "{\"error\":{\"code\":\"EACCES\",\"message\":\"egress of this sandbox: %s\"}}",
+                     why != NULL ? why : "a rule denies it");
+    return status;
+}
+
+/* The authority of a request: a name, or an address, and a port. */
+static int read_host(struct egress_http *h, const struct message *req)
+{
+    const char *host = req->host, *colon = strrchr(host, ':');
+    size_t len = strlen(host);
+    struct address a;
+    unsigned long port = 0;
+
+    h->has_name = false;
+    h->target = h->to;
+    if (h->explicit_proxy)
+        h->target = (struct address){.port = 80};
+    if (colon != NULL && strchr(colon, ']') == NULL) {
+        len = (size_t)(colon - host);
+        port = strtoul(colon + 1, NULL, 10);
+    }
+    if (egress_name(host, len, h->name) == 0) {
+        h->has_name = true;
+    } else if (h->explicit_proxy) {
+        char text[ADDRESS_TEXT_MAX];
+        bool brackets = host[0] == '[';
+
+        if (len < (brackets ? 3U : 1U) || len >= sizeof(text))
+            return -EINVAL;
+        (void)snprintf(text, sizeof(text), "%.*s", (int)(len - (brackets ? 2 : 0)),
+                       host + (brackets ? 1 : 0));
+        if (address_parse_host(text, &a) < 0)
+            return -EINVAL;
+        a.port = h->target.port;
+        h->target = a;
+    }
+    if (h->explicit_proxy && port > 0 && port <= 65535)
+        h->target.port = (uint16_t)port;
+    return 0;
+}
+
+static bool copy(char **to, const char *from)
+{
+    free(*to);
+    *to = from != NULL ? strdup(from) : NULL;
+    return from == NULL || *to != NULL;
+}
+
+/* One key for each place that one client's requests go to: what one of them left behind is of no
+ * use to another client. */
+static void key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
+{
+    uint32_t where = 0x811c9dc5u;
+    const char *parts[] = {h->handler != NULL ? h->handler : "", h->has_name ? h->name : "",
+                           h->action == EGRESS_ALLOW ? "a" : "h"};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (const char *p = parts[i]; *p != '\0'; p++)
+            where = (where ^ (unsigned char)*p) * 0x01000193u;
+    (void)snprintf(key, PROXY_KEY_MAX, "%s/%" PRIx64 "/%x/%x", h->box->id, h->serial, where,
+                   h->target.port);
+}
+
+static int route(void *data, struct proxy_conn *c, const struct message *req,
+                 char key[PROXY_KEY_MAX], struct buf *body)
+{
+    struct egress_http *h = proxy_context(c);
+    struct decision d;
+
+    (void)data;
+    if (h->box == NULL)
+        return 503;
+    (void)copy(&h->rule, NULL);
+    if (read_host(h, req) < 0)
+        return deny(h, 400, "Host is neither a name nor an address", body);
+    /* Another host's requests belong on a connection of their own. */
+    if (h->tls && h->has_name && strcmp(h->name, h->sni) != 0)
+        return deny(h, 421, "Host is not the name that TLS was begun for", body);
+    if (h->tls && !h->has_name && strchr(h->sni, ':') == NULL &&
+        strspn(h->sni, "0123456789.") != strlen(h->sni))
+        return deny(h, 421, "Host is not the name that TLS was begun for", body);
+    d = egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
+                      &h->target, h->explicit_proxy && h->has_name);
+    h->action = d.action;
+    if (!copy(&h->handler, d.action == EGRESS_HANDLE ? d.handler : NULL) ||
+        !copy(&h->rule, d.rule != NULL ? d.rule->to : NULL))
+        return deny(h, 503, "out of memory", body);
+    if (d.action == EGRESS_DENY)
+        return deny(h, 403, d.reason, body);
+    /* TLS that was ended for a handler cannot go on to the server: we are not its client. */
+    if (d.action == EGRESS_ALLOW && h->tls)
+        return deny(h, 421, "the rules have changed: connect again", body);
+    key_of(h, key);
+    return 0;
+}
+
+/* ---- how its server is reached ---- */
+
+static void on_dialled(void *who, int r, int fd, int status, const struct err *err)
+{
+    struct egress_http *h = who;
+    struct err own = ERR_NONE;
+
+    h->dial = NULL;
+    if (r == 0 && status != 0 && status != 200) {
+        (void)close(fd);
+        fd = FD_NONE;
+        r = err_set(&own, -EACCES, "handler: answered %d", status);
+        err = &own;
+    }
+    if (r < 0) {
+        if (h->action == EGRESS_HANDLE)
+            egress_trouble(h->box, "a handler did not take a connection", err->msg);
+        tell(h, h->action, err->msg, NULL);
+        /* What is wrong with the host's side is nobody's business inside: a reset. */
+        if (h->action == EGRESS_HANDLE)
+            r = -ECONNABORTED;
+    }
+    proxy_connected(h->conn, r, fd, err);
+}
+
+static int start_connect(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
+                         struct err *err)
+{
+    struct egress_http *h = proxy_context(c);
+    struct dial_request q;
+    int r;
+
+    (void)data;
+    (void)key;
+    if (h->box == NULL)
+        return err_set(err, -ECANCELED, "the sandbox has ended");
+    q = (struct dial_request){.handler = h->handler,
+                              .to = h->target,
+                              .name = h->has_name ? h->name : NULL,
+                              .sni = h->tls ? h->sni : NULL,
+                              .protocol = h->tls ? "https" : "http"};
+    if (h->explicit_proxy && h->has_name && h->action == EGRESS_ALLOW)
+        q.resolve = h->name;
+    h->conn = c;
+    r = egress_dial(h->box, &q, on_dialled, h, &h->dial, err);
+    if (r == 0)
+        *ret_handle = h;
+    return r;
+}
+
+static void cancel(void *handle)
+{
+    struct egress_http *h = handle;
+
+    egress_dial_cancel(h->dial);
+    h->dial = NULL;
+}
+
+static void closed(void *data, void *context, const uint64_t bytes[2])
+{
+    struct egress_http *h = context;
+
+    (void)data;
+    if (h->action != EGRESS_DENY) /* each denied one has been told of */
+        tell(h, h->action, NULL, bytes);
+    http_free(h);
+}
+
+const struct proxy_ops egress_proxy_ops = {
+    .route = route, .connect = start_connect, .cancel = cancel, .closed = closed};
+
+/* ---- the beginning, the end ---- */
+
+int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
+                bool explicit_proxy, struct err *err)
+{
+    struct egress_http *h = calloc(1, sizeof(*h));
+    struct proxy_client client = {.peer = "", .context = h};
+    SSL_CTX *ctx;
+    int r;
+
+    if (h == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    *h = (struct egress_http){.serial = ++b->hub->serial,
+                              .explicit_proxy = explicit_proxy,
+                              .tls = sni != NULL,
+                              .to = *to};
+    if (sni != NULL) {
+        (void)snprintf(h->sni, sizeof(h->sni), "%s", sni);
+        ctx = ca_context(b->hub->ca, sni, err);
+        client.ssl = ctx != NULL ? tls_accept(ctx) : NULL;
+        if (client.ssl == NULL) {
+            free(h);
+            return err->code < 0 ? err->code : err_errno(err, -ENOMEM, "TLS");
+        }
+    }
+    r = proxy_adopt(b->hub->proxy, fd, &client, err);
+    if (r < 0) {
+        free(h);
+        return r;
+    }
+    h->box = b;
+    h->next = b->https;
+    h->link = &b->https;
+    if (h->next != NULL)
+        h->next->link = &h->next;
+    b->https = h;
+    b->count++;
+    return 0;
+}
+
+static bool is_of(const void *context, const void *box)
+{
+    const struct egress_http *h = context;
+
+    return h->box == box;
+}
+
+void egress_https_close(struct egress_box *b)
+{
+    proxy_end(b->hub->proxy, is_of, b);
+}

@@ -1,0 +1,112 @@
+#pragma once
+
+/* The parts of egress.h: egress.c hub, boxes, decisions; egress-conn.c one connection until it is
+ * known where it goes; egress-dial.c the way there; egress-http.c requests, one by one;
+ * egress-tunnel.c TLS that is ended here and goes on as plain bytes. */
+
+#include <openssl/types.h>
+
+#include "gateway/egress.h"
+#include "gateway/hello.h"
+#include "gateway/names.h"
+#include "gateway/proxy.h"
+#include "gateway/relay.h"
+
+struct egress_conn;
+struct egress_http;
+struct egress_tunnel;
+struct listener;
+struct said;
+
+enum { TROUBLE_MAX = 16 /* different ones that are told apart */ };
+
+struct egress_hub {
+    struct poller *poller;
+    struct relay_hub *relays;
+    struct ca *ca;
+    struct proxy *proxy; /* owned */
+    SSL_CTX *probe;      /* owned */
+    struct egress_limits limits;
+    const struct egress_ops *ops;
+    uint64_t serial;
+};
+
+/* What was logged, and when. */
+struct said {
+    const char *what; /* of code: compared by its text */
+    uint64_t at;
+};
+
+struct egress_box {
+    struct egress_hub *hub;
+    void *data;
+    char id[32];
+    struct egress_rules *rules; /* owned; as a sidecar: its names */
+    bool is_sidecar;
+    struct egress_sidecar sidecar;
+    struct names *names; /* owned */
+    struct dns *dns;     /* owned */
+    struct listener *listeners[2];
+    unsigned listener_count;
+    struct net_addr gateway; /* family 0: none */
+    struct egress_conn *conns;
+    struct egress_http *https; /* that the proxy has */
+    struct egress_tunnel *tunnels;
+    unsigned count;
+    struct said said[TROUBLE_MAX];
+    unsigned told, left_out; /* events of this second */
+    uint64_t told_since;
+};
+
+/* egress.c */
+struct decision {
+    const struct egress_rule *rule; /* valid until the rules change; NULL = the default */
+    enum egress_action action;
+    const char *handler; /* of the rule */
+    const char *reason;  /* of a denial that no rule asked for */
+};
+/* name: what the connection shows, or NULL; open: an allowed name needs no address that was given
+ * out for it (whoever asked did not resolve it). */
+struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
+                              const struct address *to, bool open);
+/* what: of code; logged once in a while, with `why` (or NULL) of then. */
+void egress_trouble(struct egress_box *b, const char *what, const char *why);
+void egress_tell(struct egress_box *b, struct egress_event *e);
+const char *egress_verdict(enum egress_action action);
+struct net_addr egress_addr(const struct address *a);
+
+/* egress-conn.c */
+void egress_accept(struct egress_box *b, int fd);
+void egress_conns_close(struct egress_box *b);
+void egress_conns_review(struct egress_box *b);
+void egress_reset(int fd);
+
+/* egress-dial.c */
+struct egress_dial;
+struct dial_request {
+    const char *handler; /* NULL: to `to` itself */
+    const char *resolve; /* a name whose address is to be found first, or NULL */
+    struct address to;
+    const char *name, *sni; /* told to a handler */
+    const char *protocol;
+};
+/* r < 0: err says why. status: a handler's answer, 200 to 299; 0 without one. fd: the callee's. */
+typedef void dial_fn(void *who, int r, int fd, int status, const struct err *err);
+/* cb follows once, not from within. Strings are copied. */
+int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
+                struct egress_dial **ret, struct err *err);
+void egress_dial_cancel(struct egress_dial *d);
+
+/* egress-http.c */
+extern const struct proxy_ops egress_proxy_ops;
+/* Hands a connection to the proxy; fd is taken on success. sni: TLS is ended here for this name;
+ * explicit: the client means to talk to a proxy. */
+int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
+                bool explicit_proxy, struct err *err);
+void egress_https_close(struct egress_box *b);
+
+/* egress-tunnel.c */
+/* Both are taken in any case. */
+void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
+                   int server);
+void egress_tunnels_close(struct egress_box *b);

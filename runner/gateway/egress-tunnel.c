@@ -1,0 +1,146 @@
+/* TLS of a client inside that ends here, and goes on as plain bytes to a handler: a sidecar's. */
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/ca.h"
+#include "gateway/egress-internal.h"
+#include "gateway/endpoint.h"
+#include "gateway/tls.h"
+
+enum {
+    QUEUE = 64 << 10, /* bytes that wait for either side before the other is made to */
+    ROUNDS = 64,      /* before others get their turn */
+};
+
+struct egress_tunnel {
+    struct egress_box *box;
+    struct egress_tunnel *next, **link;
+    struct endpoint client, server;
+    struct address to;
+    struct deadline idle;
+    char name[EGRESS_NAME_MAX + 1];
+};
+
+static void tunnel_free(struct egress_tunnel *t, bool reset)
+{
+    struct egress_event e = {.protocol = "https",
+                             .host = t->name,
+                             .to = &t->to,
+                             .verdict = "handler",
+                             .sent = t->client.received,
+                             .received = t->client.sent};
+
+    egress_tell(t->box, &e);
+    endpoint_close(&t->client, reset);
+    endpoint_close(&t->server, reset);
+    deadline_clear(&t->idle);
+    *t->link = t->next;
+    if (t->next != NULL)
+        t->next->link = t->link;
+    t->box->count--;
+    free(t);
+}
+
+static bool pump(struct endpoint *from, struct endpoint *to)
+{
+    bool any = false;
+
+    if (endpoint_queued(to) < QUEUE) {
+        if (from->in.len == 0)
+            any = endpoint_read(from, ENDPOINT_READ);
+        if (from->in.len > 0) {
+            if (buf_append(&to->out, from->in.data, from->in.len) < 0)
+                to->failed = true;
+            endpoint_used(from, from->in.len);
+            any = true;
+        }
+    }
+    any = endpoint_write(to) || any;
+    if (from->eof && from->in.len == 0 && endpoint_queued(to) == 0 && !to->shut) {
+        endpoint_shut(to);
+        any = true;
+    }
+    return any;
+}
+
+static void on_idle(struct deadline *d)
+{
+    tunnel_free((struct egress_tunnel *)(void *)((char *)d - offsetof(struct egress_tunnel, idle)),
+                true);
+}
+
+static void step(struct egress_tunnel *t)
+{
+    bool moved = false, any = true;
+    int rounds = 0;
+
+    while (any && rounds++ < ROUNDS && !t->client.failed && !t->server.failed) {
+        any = pump(&t->client, &t->server);
+        any = pump(&t->server, &t->client) || any;
+        moved = moved || any;
+    }
+    if (t->client.failed || t->server.failed) {
+        tunnel_free(t, true);
+        return;
+    }
+    if (t->client.shut && t->server.shut) {
+        tunnel_free(t, false);
+        return;
+    }
+    if (any)
+        watch_again(&t->client.watch);
+    if (moved)
+        deadline_set(t->box->hub->poller, &t->idle, RELAY_IDLE_MS, on_idle);
+}
+
+static void on_event(struct watch *w, unsigned events)
+{
+    struct endpoint *e = (struct endpoint *)(void *)w;
+
+    endpoint_event(e, events);
+    step(e->owner);
+}
+
+void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
+                   int server)
+{
+    struct egress_tunnel *t = calloc(1, sizeof(*t));
+    struct err err = ERR_NONE;
+    SSL_CTX *ctx = t != NULL ? ca_context(b->hub->ca, sni, &err) : NULL;
+    SSL *ssl = ctx != NULL ? tls_accept(ctx) : NULL;
+
+    if (ssl == NULL || endpoint_open(&t->client, b->hub->poller, client, ssl, on_event, t) < 0) {
+        free(t);
+        egress_reset(client);
+        (void)close(server);
+        egress_trouble(b, "a certificate could not be made", NULL);
+        return;
+    }
+    t->box = b;
+    t->to = *to;
+    (void)snprintf(t->name, sizeof(t->name), "%s", sni);
+    t->next = b->tunnels;
+    t->link = &b->tunnels;
+    if (t->next != NULL)
+        t->next->link = &t->next;
+    b->tunnels = t;
+    b->count++;
+    deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_idle);
+    t->server.fd = FD_NONE;
+    if (endpoint_open(&t->server, b->hub->poller, server, NULL, on_event, t) < 0) {
+        (void)close(server);
+        tunnel_free(t, true);
+    }
+}
+
+void egress_tunnels_close(struct egress_box *b)
+{
+    while (b->tunnels != NULL)
+        tunnel_free(b->tunnels, true);
+}

@@ -1,0 +1,332 @@
+#include "gateway/egress.h"
+
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "gateway/egress-internal.h"
+#include "gateway/listener.h"
+
+enum { STAND_NET = 19 /* 198.19.0.0/16: of no network (RFC 2544), as the stand-ins' own */ };
+
+static uint64_t now_of(const struct egress_box *b)
+{
+    return uv_now(poller_loop(b->hub->poller));
+}
+
+/* ---- telling ---- */
+
+void egress_trouble(struct egress_box *b, const char *what, const char *why)
+{
+    struct said *oldest = &b->said[0];
+    uint64_t now = now_of(b);
+
+    for (size_t i = 0; i < TROUBLE_MAX; i++) {
+        struct said *s = &b->said[i];
+
+        if (s->what != NULL && strcmp(s->what, what) == 0) {
+            if (now - s->at < EGRESS_SAID_MS)
+                return;
+            oldest = s;
+            break;
+        }
+        if (s->what == NULL || (oldest->what != NULL && s->at < oldest->at))
+            oldest = s;
+    }
+    oldest->what = what;
+    oldest->at = now;
+    b->hub->ops->trouble(b->data, what, why);
+}
+
+void egress_tell(struct egress_box *b, struct egress_event *e)
+{
+    uint64_t now = now_of(b);
+
+    if (now - b->told_since >= 1000) {
+        b->told_since = now;
+        b->told = 0;
+    }
+    if (b->told >= EGRESS_EVENTS) {
+        b->left_out++;
+        return;
+    }
+    b->told++;
+    e->left_out = b->left_out;
+    b->left_out = 0;
+    b->hub->ops->event(b->data, e);
+}
+
+const char *egress_verdict(enum egress_action action)
+{
+    return action == EGRESS_ALLOW ? "allow" : action == EGRESS_HANDLE ? "handler" : "deny";
+}
+
+struct net_addr egress_addr(const struct address *a)
+{
+    struct net_addr n = {.family = (uint8_t)a->family};
+
+    (void)memcpy(n.bytes, a->bytes, a->family == 4 ? 4 : 16);
+    return n;
+}
+
+/* ---- decisions ---- */
+
+struct by_names {
+    const struct egress_rules *rules;
+    const struct egress_rule *best;
+    uint16_t port;
+};
+
+static void try_name(void *data, const char *name)
+{
+    struct by_names *n = data;
+
+    n->best = egress_first(n->best, egress_match(n->rules, EGRESS_TCP, name, NULL, n->port));
+}
+
+struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
+                              const struct address *to, bool open)
+{
+    const struct net_addr a = egress_addr(to);
+    struct decision d = {.action = b->rules->open ? EGRESS_ALLOW : EGRESS_DENY};
+    struct by_names by = {.rules = b->rules, .port = to->port};
+
+    d.rule = egress_match(b->rules, kind, name, &a, to->port);
+    if (d.rule == NULL && kind != EGRESS_TCP)
+        d.rule = egress_match(b->rules, EGRESS_TCP, name, &a, to->port);
+    /* One that shows no name has those that its address was given out for. */
+    if (name == NULL && a.family != 0) {
+        by.best = d.rule;
+        names_each(b->names, &a, now_of(b), try_name, &by);
+        d.rule = by.best;
+    }
+    if (d.rule == NULL) {
+        d.reason = d.action == EGRESS_DENY ? "no rule allows it" : NULL;
+        return d;
+    }
+    d.action = d.rule->action;
+    d.handler = d.rule->handler;
+    /* A name is only what the client says. Whoever may choose the address as well could say any
+     * allowed name to any server. */
+    if (d.action == EGRESS_ALLOW && d.rule->by_name && !d.rule->any && name != NULL && !open &&
+        !b->rules->open && !names_has(b->names, name, &a, now_of(b))) {
+        d.action = EGRESS_DENY;
+        d.reason = "the address is none of that name's";
+    }
+    return d;
+}
+
+/* ---- names ---- */
+
+static enum egress_answer dns_policy(void *data, const char *name)
+{
+    struct egress_box *b = data;
+    enum egress_answer answer;
+
+    if (!b->is_sidecar)
+        return egress_answer(b->rules, name);
+    answer = b->sidecar.dns ? egress_answer(b->rules, name) : EGRESS_ANSWER_ASK;
+    if (b->sidecar.internet)
+        return answer == EGRESS_ANSWER_STAND ? answer : EGRESS_ANSWER_ASK;
+    return answer == EGRESS_ANSWER_STAND ? EGRESS_ANSWER_OWN : EGRESS_ANSWER_NO;
+}
+
+/* The same name has the same one each time, whoever asks: nothing has to be kept. Two names can
+ * share one; what a connection shows tells them apart. */
+static bool dns_stand_in(void *data, const char *name, int family, struct net_addr *ret)
+{
+    static const struct net_addr sidecar4 = {.family = 4, .bytes = {11, 0, 0, 1}};
+    static const struct net_addr sidecar6 = {.family = 6, .bytes = {0xfd, [15] = 1}};
+    const struct egress_box *b = data;
+    uint32_t h = 0x811c9dc5u;
+
+    if (b->is_sidecar) {
+        *ret = family == 4 ? sidecar4 : sidecar6;
+        return true;
+    }
+    if (family != 4)
+        return false; /* the sandbox may have no route for it, and clients would wait */
+    for (const char *p = name; *p != '\0'; p++)
+        h = (h ^ (unsigned char)*p) * 0x01000193u;
+    h ^= h >> 16;
+    *ret = (struct net_addr){
+        .family = 4, .bytes = {198, STAND_NET, (uint8_t)(h >> 8), (uint8_t)((h & 0xff) | 1)}};
+    return true;
+}
+
+static int dns_server(void *data, unsigned index, bool udp, dns_socket_fn *cb, void *who,
+                      void **ret_handle, struct err *err)
+{
+    struct egress_box *b = data;
+    const struct egress_want want = {.kind = EGRESS_RESOLVER, .index = index, .udp = udp};
+
+    return b->hub->ops->open(b->data, &want, cb, who, ret_handle, err);
+}
+
+static void dns_learned(void *data, const char *name, const struct net_addr *a, uint32_t ttl)
+{
+    struct egress_box *b = data;
+    uint64_t now = now_of(b), most = DNS_TTL_MOST_S;
+
+    names_add(b->names, name, a, now,
+              now + (ttl < most ? ttl : most) * UINT64_C(1000) + EGRESS_NAME_MS);
+}
+
+static void dns_trouble(void *data, const char *what)
+{
+    egress_trouble(data, what, NULL);
+}
+
+/* ---- boxes ---- */
+
+static void on_client(void *data, int fd, const struct sockaddr *peer)
+{
+    (void)peer;
+    egress_accept(data, fd);
+}
+
+int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
+{
+    int r = b->listener_count < 2 ? dns_serve(b->dns, udp, err)
+                                  : err_set(err, -E2BIG, "egress: a third family");
+
+    if (r < 0)
+        (void)close(udp);
+    else
+        r = listener_new(b->hub->poller, tcp, on_client, b, &b->listeners[b->listener_count], err);
+    if (r < 0)
+        (void)close(tcp);
+    else
+        b->listener_count++;
+    return r;
+}
+
+void egress_box_gateway(struct egress_box *b, const struct net_addr *gateway)
+{
+    b->gateway = *gateway;
+}
+
+void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
+{
+    struct egress_rules *old = b->rules;
+
+    b->rules = rules;
+    egress_conns_review(b);
+    egress_free(old);
+}
+
+const struct egress_rules *egress_box_get_rules(const struct egress_box *b)
+{
+    return b->rules;
+}
+
+void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
+                        struct egress_rules *names)
+{
+    b->is_sidecar = true;
+    b->sidecar = *s;
+    if (names == NULL)
+        return;
+    egress_free(b->rules);
+    b->rules = names;
+}
+
+unsigned egress_box_count(const struct egress_box *b)
+{
+    return b->count;
+}
+
+static struct dns_ops dns_ops_of(const struct egress_hub *h)
+{
+    return (struct dns_ops){.policy = dns_policy,
+                            .stand_in = dns_stand_in,
+                            .server = dns_server,
+                            .cancel = h->ops->cancel,
+                            .learned = dns_learned,
+                            .trouble = dns_trouble};
+}
+
+int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
+                   struct egress_box **ret, struct err *err)
+{
+    static struct dns_ops dns_ops; /* the same for all */
+    struct egress_box *b = calloc(1, sizeof(*b));
+    int r;
+
+    if (b == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    dns_ops = dns_ops_of(h);
+    b->hub = h;
+    b->data = data;
+    (void)snprintf(b->id, sizeof(b->id), "%s", id);
+    b->names = names_new();
+    r = b->names == NULL
+            ? err_errno(err, -ENOMEM, "egress")
+            : dns_new(h->poller, &dns_ops, b, h->limits.queries_per_second, &b->dns, err);
+    if (r < 0) {
+        egress_box_close(b);
+        return r;
+    }
+    b->rules = rules;
+    *ret = b;
+    return 0;
+}
+
+void egress_box_close(struct egress_box *b)
+{
+    if (b == NULL)
+        return;
+    for (unsigned i = 0; i < b->listener_count; i++)
+        listener_close(b->listeners[i]);
+    egress_conns_close(b);
+    egress_https_close(b);
+    egress_tunnels_close(b);
+    dns_close(b->dns);
+    names_free(b->names);
+    egress_free(b->rules);
+    free(b);
+}
+
+/* ---- the hub ---- */
+
+int egress_hub_new(struct poller *poller, struct relay_hub *relays, struct ca *ca,
+                   const struct proxy_config *proxy, const struct egress_limits *limits,
+                   const struct egress_ops *ops, struct egress_hub **ret, struct err *err)
+{
+    struct egress_hub *h = calloc(1, sizeof(*h));
+    struct proxy_config config;
+    int r;
+
+    if (h == NULL)
+        return err_errno(err, -ENOMEM, "egress");
+    if (proxy != NULL)
+        config = *proxy;
+    else
+        proxy_config_init(&config);
+    config.outbound = true;
+    *h = (struct egress_hub){
+        .poller = poller, .relays = relays, .ca = ca, .limits = *limits, .ops = ops};
+    h->probe = hello_context();
+    r = h->probe == NULL ? err_errno(err, -ENOMEM, "egress")
+                         : proxy_new(poller, relays, &config, &egress_proxy_ops, h, &h->proxy, err);
+    if (r < 0) {
+        egress_hub_close(h);
+        return r;
+    }
+    *ret = h;
+    return 0;
+}
+
+void egress_hub_close(struct egress_hub *h)
+{
+    if (h == NULL)
+        return;
+    proxy_close(h->proxy);
+    SSL_CTX_free(h->probe);
+    free(h);
+}

@@ -1,0 +1,108 @@
+#include "gateway/hello.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/tls1.h>
+#include <string.h>
+
+enum {
+    EXTENSION_ECH = 0xfe0d,
+    HELLO_HANDSHAKE = 22,
+    NAME_HEADER = 5, /* lengths of the list and the name, and its type */
+    NAME_TYPE_HOST = 0,
+};
+
+static int ex_index(void)
+{
+    static int index = -1;
+
+    if (index < 0)
+        index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+    return index;
+}
+
+static void take_name(struct hello *h, const unsigned char *data, size_t len)
+{
+    size_t name;
+
+    if (len <= NAME_HEADER || data[2] != NAME_TYPE_HOST)
+        return;
+    name = (size_t)data[3] << 8 | data[4];
+    if (name != len - NAME_HEADER)
+        return; /* one name: no client sends more */
+    h->has_name = egress_name((const char *)data + NAME_HEADER, name, h->name) == 0;
+}
+
+static int on_hello(SSL *ssl, int *alert, void *arg)
+{
+    struct hello *h = SSL_get_ex_data(ssl, ex_index());
+    const unsigned char *data;
+    size_t len;
+
+    (void)alert;
+    (void)arg;
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len) == 1)
+        take_name(h, data, len);
+    h->encrypted = SSL_client_hello_get0_ext(ssl, EXTENSION_ECH, &data, &len) == 1;
+    return SSL_CLIENT_HELLO_RETRY; /* that is all we wanted to know */
+}
+
+SSL_CTX *hello_context(void)
+{
+    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+
+    if (ctx != NULL)
+        SSL_CTX_set_client_hello_cb(ctx, on_hello, NULL);
+    ERR_clear_error();
+    return ctx;
+}
+
+/* Whether the first record is there, so that a hello that comes byte by byte is parsed once. */
+static int first_record(const uint8_t *data, size_t len)
+{
+    if (len > 0 && data[0] != HELLO_HANDSHAKE)
+        return -EBADMSG;
+    if (len > 1 && data[1] != 3)
+        return -EBADMSG;
+    if (len < 5)
+        return 0;
+    return len >= 5 + ((size_t)data[3] << 8 | data[4]);
+}
+
+int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret)
+{
+    BIO *in = NULL, *out = NULL;
+    SSL *ssl;
+    int r = first_record(data, len);
+
+    *ret = (struct hello){.has_name = false};
+    if (r <= 0)
+        return r == 0 && len >= HELLO_MAX ? -EBADMSG : r;
+    ERR_clear_error();
+    ssl = SSL_new(context);
+    in = BIO_new_mem_buf(data, (int)len);
+    out = BIO_new(BIO_s_null());
+    if (ssl == NULL || in == NULL || out == NULL || SSL_set_ex_data(ssl, ex_index(), ret) != 1) {
+        BIO_free(in);
+        BIO_free(out);
+        r = -ENOMEM;
+    } else {
+        (void)BIO_set_mem_eof_return(in, -1); /* more may come */
+        SSL_set_bio(ssl, in, out);
+        SSL_set_accept_state(ssl);
+        switch (SSL_get_error(ssl, SSL_do_handshake(ssl))) {
+        case SSL_ERROR_WANT_CLIENT_HELLO_CB:
+            r = 1;
+            break;
+        case SSL_ERROR_WANT_READ:
+            r = len >= HELLO_MAX ? -EBADMSG : 0;
+            break;
+        default:
+            r = -EBADMSG;
+        }
+    }
+    SSL_free(ssl);
+    ERR_clear_error();
+    return r;
+}

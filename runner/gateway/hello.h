@@ -1,0 +1,26 @@
+#pragma once
+
+/* What a TLS client says first, read by OpenSSL without answering it. Pure. */
+
+#include <openssl/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/egress.h"
+
+struct err;
+
+enum { HELLO_MAX = 16 << 10 /* bytes of a ClientHello with its records; more is none */ };
+
+struct hello {
+    bool has_name;
+    bool encrypted;                 /* the true name is elsewhere (ECH); name is the outer one */
+    char name[EGRESS_NAME_MAX + 1]; /* lower case */
+};
+
+/* For hello_read; the caller's (SSL_CTX_free). NULL without memory. */
+SSL_CTX *hello_context(void);
+/* 1: *ret is what it says; 0: there must come more; -EBADMSG: no ClientHello. data: all there is of
+ * the connection. */
+int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret);

@@ -1,0 +1,213 @@
+/*
+ * Sockets for a supervisor that controls what a sandbox sends. In the sandbox's namespace: the
+ * table that redirects (core/ gives us net/'s) and the listeners that it redirects to. On the host:
+ * one to a name server of the host's, which the supervisor cannot choose, and one to a client's
+ * handler, connected with the rights of who made the sandbox: to a unix socket that they may write
+ * to, or to a TCP port of the host's own loopback. Nothing else of the host can be reached with
+ * these.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/address.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/launcher.h"
+#include "launch/net-ops.h"
+#include "launch/request.h"
+#include "launch/sandbox.h"
+#include "policy/egress-handler.h"
+#include "policy/egress-net.h"
+
+enum { EGRESS_BACKLOG = 512 };
+
+/* ---- in the namespace ---- */
+
+static int own_namespace(struct stat *ret)
+{
+    auto_close int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, ret) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+static int listen_inside(int family, int type, uint16_t port)
+{
+    const struct sockaddr_in v4 = {.sin_family = AF_INET,
+                                   .sin_port = htons(port),
+                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    auto_close int fd =
+        socket(family == 6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    /* "Although connections of an earlier one still end"; UDP has none. */
+    if (type == SOCK_STREAM && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
+        return -errno;
+    r = family == 6 ? bind(fd, (const struct sockaddr *)(const void *)&v6, sizeof(v6))
+                    : bind(fd, (const struct sockaddr *)(const void *)&v4, sizeof(v4));
+    if (r < 0 || (type == SOCK_STREAM && listen(fd, EGRESS_BACKLOG) < 0))
+        return -errno;
+    return take_fd(&fd);
+}
+
+/* In the sandbox's namespace, for a few system calls. *ret_ns: it. */
+static int make_inside(int family, bool sockets, const struct stat *host, int *ret_ns, int ret[2],
+                       struct err *err)
+{
+    auto_close int tcp = FD_NONE, udp = FD_NONE;
+    struct stat st;
+
+    *ret_ns = own_namespace(&st);
+    if (*ret_ns < 0)
+        return err_errno(err, *ret_ns, "egress: net namespace");
+    if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
+        return err_set(err, -EPERM, "egress: the sandbox has the host's network");
+    if (!sockets)
+        return 0;
+    tcp = listen_inside(family, SOCK_STREAM, EGRESS_TCP_PORT);
+    if (tcp < 0)
+        return err_errno(err, tcp, "egress: port %d inside", EGRESS_TCP_PORT);
+    udp = listen_inside(family, SOCK_DGRAM, EGRESS_DNS_PORT);
+    if (udp < 0)
+        return err_errno(err, udp, "egress: port %d inside", EGRESS_DNS_PORT);
+    ret[0] = take_fd(&tcp);
+    ret[1] = take_fd(&udp);
+    return 0;
+}
+
+int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2], struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, q->id);
+    bool sockets = (q->egress & LAUNCH_EGRESS_TABLE) == 0;
+    auto_close int home = FD_NONE, ns = FD_NONE;
+    struct stat host;
+    int r;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", q->id);
+    if (l->net == NULL || l->net->egress == NULL)
+        return err_set(err, -EOPNOTSUPP, "egress: this launcher makes no networks");
+    home = own_namespace(&host);
+    if (home < 0)
+        return err_errno(err, home, "egress: our own net namespace");
+    if (setns(s->pidfd, CLONE_NEWNET) < 0)
+        return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
+                         "egress: enter the network of sandbox %s", q->id);
+    r = make_inside(q->family, sockets, &host, &ns, ret, err);
+    if (setns(home, CLONE_NEWNET) < 0)
+        r = err_set(err, -ENOTRECOVERABLE, "egress: the launcher cannot leave a sandbox's network");
+    /* The table is the same for both families. */
+    if (r == 0 && (!sockets || q->family == 4))
+        r = l->net->egress(l->net->data, s->net, ns, (q->egress & LAUNCH_EGRESS_OPEN) != 0, err);
+    for (int i = 0; r < 0 && i < 2; i++)
+        if (ret[i] >= 0)
+            (void)close(take_fd(&ret[i]));
+    return r;
+}
+
+/* ---- on the host ---- */
+
+int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *err)
+{
+    struct sockaddr_storage to;
+    auto_close int fd = FD_NONE;
+    socklen_t len;
+    int r;
+
+    if (l->net == NULL || l->net->resolver == NULL)
+        return err_set(err, -EOPNOTSUPP, "resolver: this launcher makes no networks");
+    r = l->net->resolver(l->net->data, index, &to, err);
+    if (r < 0)
+        return r;
+    len = to.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    fd = socket(to.ss_family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_errno(err, -errno, "resolver: socket");
+    if (connect(fd, (struct sockaddr *)(void *)&to, len) < 0 && errno != EINPROGRESS)
+        return err_errno(err, -errno, "resolver: name server %u", index);
+    return take_fd(&fd);
+}
+
+static int dial_unix(const struct creator *c, const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int r;
+
+    if (fd < 0)
+        return -errno;
+    if (strlen(path) >= sizeof(name.sun_path))
+        return -ENAMETOOLONG;
+    (void)strcpy(name.sun_path, path);
+    /* Never waits: -EAGAIN when its queue is full. */
+    r = creator_connect(c, fd, &name);
+    return r < 0 ? r : take_fd(&fd);
+}
+
+static int dial_tcp(const char *text)
+{
+    struct address a;
+    struct sockaddr_storage to;
+    auto_close int fd = FD_NONE;
+    socklen_t len;
+
+    if (address_parse(text, &a) < 0 || a.port == 0 || !egress_handler_ok(text))
+        return -EINVAL;
+    len = address_socket(&a, &to);
+    fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (struct sockaddr *)(void *)&to, len) < 0 && errno != EINPROGRESS)
+        return -errno;
+    return take_fd(&fd);
+}
+
+/* Written down where only we write: whoever asks for it to be started again later is another. */
+static int maker_of(const struct sandbox *s, struct creator *ret, struct err *err)
+{
+    if (!s->kept) {
+        *ret = s->creator;
+        return 0;
+    }
+    return creator_load(s->dir_fd, KEEP_FILE, ret, err);
+}
+
+int launcher_dial(struct launcher *l, const char *id, const char *handler, struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+    struct creator *who;
+    int r;
+
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    if (handler[0] != '/') {
+        r = dial_tcp(handler);
+        return r < 0 ? err_errno(err, r, "handler %s", handler) : r;
+    }
+    who = malloc(sizeof(*who)); /* its groups are many */
+    if (who == NULL)
+        return err_errno(err, -ENOMEM, "handler");
+    r = maker_of(s, who, err);
+    if (r == 0) {
+        r = dial_unix(who, handler);
+        if (r < 0)
+            (void)err_errno(err, r, "handler %s", handler);
+    }
+    free(who);
+    return r;
+}

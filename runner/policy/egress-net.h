@@ -1,0 +1,13 @@
+#pragma once
+
+/* Numbers that the kernel's rules inside a sandbox's net namespace, the launcher's sockets and the
+ * supervisor's listeners have to agree on. */
+
+enum {
+    EGRESS_TCP_PORT = 61080,  /* of the namespace's loopback: every connection that leaves */
+    EGRESS_DNS_PORT = 61053,  /* and every question for a name, by UDP */
+    EGRESS_PROXY_PORT = 3128, /* of the gateway's address: the explicit proxy */
+    EGRESS_MARK = 0x72696e64, /* of the supervisor's own sockets in the namespace, which are let
+                                 through: nobody inside may set a mark (CAP_NET_ADMIN and
+                                 CAP_NET_RAW over the namespace are the host's alone) */
+};
