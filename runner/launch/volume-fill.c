@@ -343,7 +343,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
         (void)sys_pidfd_send_signal(c.pidfd, SIGKILL);
         while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
             ;
-        return err_wrap(err, r, "volume '%s'", name);
+        return r;
     }
     struct volume_fill *f = &l->fills[l->fill_count++];
 
