@@ -7,6 +7,7 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 MAKEFLAGS   += --no-builtin-rules
 .DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
 
 FLAVOUR ?= rel
 # V=1 shows the commands.
@@ -45,12 +46,13 @@ FLAVOUR_CFLAGS_analyze := -O1 -g -fanalyzer -Wno-analyzer-malloc-leak -Wno-analy
 FLAVOUR_LDFLAGS_analyze := -pie
 CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_$(FLAVOUR)) -MMD -MP -Irunner -Ishim
 LDFLAGS := $(FLAVOUR_LDFLAGS_$(FLAVOUR))
-RIND_LDFLAGS_rel := -static-pie -Wl,--no-warnings
+RIND_LDFLAGS_rel := -static-pie
+LINK_rel         := scripts/link
 
 # The libraries are the distribution's; their static archives are linked where it ships them, because each shared object
 # costs a start of `rind` 0.1 to 0.3 ms. So does libc in what is installed, position-independent all the same: 0.4 to 1 ms.
 # Nothing of it is used that loads modules at run time (getpwnam, getaddrinfo, iconv): sys/users.h reads the host's files.
-# That libuv could (os_homedir) is what --no-warnings is for.
+# That libraries could (libuv's os_homedir) is what scripts/link knows of; any other warning of the linker is an error.
 # llhttp comes as C sources in Debian's node-llhttp. They are compiled from there, without our warnings, and in strict
 # mode: what has two readings is an error.
 LLHTTP     ?= /usr/share/llhttp
@@ -102,7 +104,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean help unit integ format builder-objects
+.PHONY: all run test deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
@@ -123,7 +125,7 @@ build/rind.bash: $O/rind
 	$O/rind help --bash-completion >$@.tmp && mv $@.tmp $@
 
 $O/rind: $O/obj/runner/main.o $(LIBRUNNER) $(EMBED_OBJ)
-	$(Q)$(CC) $(LDFLAGS) $(RIND_LDFLAGS_$(FLAVOUR)) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
+	$(Q)$(LINK_$(FLAVOUR)) $(CC) $(LDFLAGS) $(RIND_LDFLAGS_$(FLAVOUR)) -o $@ $(filter %.o,$^) $(LIBRUNNER) $(LIBS)
 
 $(LIBRUNNER): $(RUNNER_OBJ) $(LLHTTP_OBJ)
 	@rm -f $@ && ar rcs $@ $^
@@ -299,7 +301,10 @@ format:
 install: all
 	@scripts/install "$(DESTDIR)" "$(PREFIX)"
 
+## make clean      what was built; make distclean: what was installed for it, too
 clean:
-	rm -rf build clients/node/dist clients/node/node_modules tests/bench/node/node_modules clients/node/src/api-types.ts
+	rm -rf build clients/node/dist clients/node/src/api-types.ts
+distclean: clean
+	rm -rf clients/node/node_modules tests/bench/node/node_modules
 
 -include $(shell [ -d build ] && find build -type f -name '*.d')

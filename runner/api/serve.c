@@ -53,6 +53,7 @@ enum {
     FDS_WANTED = 65536,
     WAIT_MS = 2000, /* for what is left of a daemon that was killed */
     RETRY_MS = 20,
+    SOCKET_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path),
 };
 
 static const char socket_group[] = "rind";
@@ -280,6 +281,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .disk_reserve = s->settings.limits.disk_reserve,
                                      .certificate = s->settings.certificate,
                                      .key = s->settings.key,
+                                     .terminals = s->settings.limits.terminals,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len,
                                      .worker_image = embed_rootfs().data,
@@ -369,6 +371,7 @@ struct daemon {
     struct native native;
     struct route_set sets[NATIVE_SETS_MAX + 1];
     int listen_fd, notify_fd, gateway_fd;
+    char socket[SOCKET_PATH_MAX + 1];
     SSL_CTX *tls; /* owned; NULL = none */
     bool stop_sandboxes, closing, lost;
     bool served; /* no client is there any more */
@@ -455,6 +458,13 @@ static int open_front(struct daemon *d, struct err *err)
     return r;
 }
 
+/* For who has started us and waits: a service manager is told by itself, and gets no such line. */
+static void tell_ready(const struct daemon *d)
+{
+    if (d->notify_fd < 0 || isatty(STDERR_FILENO))
+        (void)fprintf(stderr, "rind: serving on %s\n", d->socket);
+}
+
 /* Only now: who connects finds every sandbox that there was. */
 static void on_ready(void *data)
 {
@@ -470,7 +480,19 @@ static void on_ready(void *data)
         return;
     }
     service_tell(d->notify_fd, "READY=1\nSTATUS=serving");
+    tell_ready(d);
     log_info("serve", "ready");
+}
+
+/* Also of one that we were given; asked before we are confined. */
+static void socket_path(int fd, char ret[SOCKET_PATH_MAX + 1])
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof(name);
+
+    ret[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&name, &len) == 0)
+        (void)snprintf(ret, SOCKET_PATH_MAX + 1, "%.*s", SOCKET_PATH_MAX, name.sun_path);
 }
 
 static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *err)
@@ -495,6 +517,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     int r;
 
     d->listen_fd = take_fd(&s->listen_fd);
+    socket_path(d->listen_fd, d->socket);
     d->notify_fd = take_fd(&s->notify_fd);
     d->gateway_fd = take_fd(&s->gateway_fd);
     d->stop_sandboxes = s->config->stop_sandboxes;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -41,7 +42,9 @@ static const char *const details[] = {
     "Connects standard streams, terminal and signals with the main process of a sandbox, or with "
     "the command of rind exec that has the id EXEC (rind ps NAME lists them), and ends with its "
     "exit status. One client at a time.",
-    "When rind is killed, the command goes on. In a terminal the keys ctrl-p ctrl-q leave it.",
+    "When rind is killed, the command goes on. In a terminal the keys ctrl-p ctrl-q leave it, and "
+    "so "
+    "does the third INT or TERM without a pause of 3 s.",
     "A main process can be typed to when the sandbox was created with --interactive, --tty or "
     "--attach. What others say goes to a log, and is followed from now on.",
     NULL,
@@ -86,12 +89,15 @@ static int attach_stream(struct attach_args *args, struct client *c, const char 
     auto_attached struct attached *a = NULL;
     struct attached_end end = {.status = EXIT_RIND};
     struct err err = ERR_NONE;
-    int r = attached_new(&args->attached, &a, &err);
+    int r;
+
+    if (args->attached.tty && args->attached.input && !isatty(STDIN_FILENO))
+        return cli_failf("the command has a terminal, and standard input is none, whose end could "
+                         "not be told to it; use --no-stdin");
+    r = attached_new(&args->attached, &a, &err);
 
     if (r == 0)
-        r = client_send(c, &request, &err);
-    if (r == 0)
-        r = client_head(c, &err);
+        r = attached_request(a, c, &request, &err);
     if (r < 0)
         return cli_fail(&err);
     r = attached_run(a, c, target, false, &end, &err);

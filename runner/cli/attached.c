@@ -16,6 +16,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/impatience.h"
 #include "cli/cli.h"
 #include "cli/frames.h"
 #include "json/parse.h"
@@ -64,6 +65,10 @@ struct attached {
     bool resize, input_ended, detach, output_closed[3];
     bool input_open, input_over, input_sent, detached, hung_up;
     int64_t deadline; /* of the hang-up, or of the detaching; 0 = none */
+    struct impatience impatience;
+    bool own;     /* the command ends with us */
+    bool waiting; /* for an answer of the daemon's */
+    bool gave_up;
 };
 
 /* ---- making ---- */
@@ -201,6 +206,14 @@ static void check_hangup(struct attached *a)
     a->deadline = clock_mono_ms() + HANGUP_GRACE_MS;
 }
 
+/* Whose command goes on without us. */
+static void leave(struct attached *a)
+{
+    a->detach = true;
+    a->input_open = false;
+    a->deadline = clock_mono_ms() + DETACH_MS;
+}
+
 static void end_input(struct attached *a)
 {
     check_hangup(a);
@@ -227,9 +240,7 @@ static void read_input(struct attached *a)
         return;
     }
     if (keys_filter(&a->keys, bytes, (size_t)n, a->up + EXEC_FRAME_HEAD, &len)) {
-        a->detach = true;
-        a->input_open = false;
-        a->deadline = clock_mono_ms() + DETACH_MS;
+        leave(a);
     }
     if (len == 0)
         return;
@@ -354,19 +365,40 @@ static void stop_ourselves(struct attached *a)
     a->resize = true;
 }
 
+/* Asked for the third time. */
+static void insist(struct attached *a, unsigned times)
+{
+    const char *again = a->terminal.fd >= 0 ? "\r" : "";
+
+    if (times > IMPATIENCE_TIMES || a->waiting) {
+        a->gave_up = true;
+        return;
+    }
+    if (a->own)
+        want_signal(a, SIGKILL);
+    else
+        leave(a);
+    (void)fprintf(stderr, "rind: interrupted %d times: %s\n%s", IMPATIENCE_TIMES,
+                  a->own ? "the command is killed" : "left; the command goes on", again);
+}
+
 static void take_signals(struct attached *a)
 {
     struct signalfd_siginfo info;
 
     while (read(a->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         int signo = (int)info.ssi_signo;
+        unsigned times;
 
         if (signo == SIGTSTP) {
             stop_ourselves(a);
             continue;
         }
+        times = impatience_note(&a->impatience, signo, clock_mono_ms());
         if (signo == SIGWINCH && a->options.tty)
             a->resize = true;
+        else if (times >= IMPATIENCE_TIMES)
+            insist(a, times);
         else
             want_signal(a, signo);
         if (signo == SIGHUP)
@@ -409,6 +441,11 @@ static int timeout_of(const struct attached *a)
     return left < 0 ? 0 : (int)left;
 }
 
+static int gave_up(struct err *err)
+{
+    return err_set(err, -EINTR, "interrupted: the daemon was not waited for any longer");
+}
+
 static void check_deadline(struct attached *a)
 {
     if (a->deadline == 0 || clock_mono_ms() < a->deadline || !a->hung_up)
@@ -435,6 +472,8 @@ static int turn(struct attached *a, struct err *err)
     check_deadline(a);
     if (p[AT_SIGNALS].revents != 0)
         take_signals(a);
+    if (a->gave_up)
+        return gave_up(err);
     for (int i = 1; i <= 2; i++)
         if (p[AT_OUT + i - 1].revents != 0)
             write_sink(a, i);
@@ -461,6 +500,30 @@ static int move(struct attached *a, struct err *err)
 
 /* ---- a daemon that has gone ---- */
 
+/* While an answer is waited for. */
+static int on_waiting(void *data, struct err *err)
+{
+    struct attached *a = data;
+
+    take_signals(a);
+    return a->gave_up ? gave_up(err) : 0;
+}
+
+int attached_request(struct attached *a, struct client *c, const struct client_request *request,
+                     struct err *err)
+{
+    int r;
+
+    a->waiting = true;
+    client_watch(c, a->signal_fd, on_waiting, a);
+    r = client_send(c, request, err);
+    if (r == 0)
+        r = client_head(c, err);
+    client_watch(c, FD_NONE, NULL, NULL);
+    a->waiting = false;
+    return r;
+}
+
 static int begin(struct attached *a, struct err *err)
 {
     const char *bytes;
@@ -485,9 +548,7 @@ static int ask_again(struct attached *a, const char *again, bool own, struct err
 
     if (request.json == NULL)
         return err_errno(err, -ENOMEM, "attach");
-    r = client_send(a->client, &request, err);
-    if (r == 0)
-        r = client_head(a->client, err);
+    r = attached_request(a, a->client, &request, err);
     return r < 0 ? r : begin(a, err);
 }
 
@@ -588,6 +649,7 @@ int attached_run(struct attached *a, struct client *c, const char *again, bool o
 
     *ret = (struct attached_end){.status = EXIT_RIND};
     a->client = c;
+    a->own = own;
     r = begin(a, err);
     if (r < 0)
         return r;
@@ -600,6 +662,8 @@ int attached_run(struct attached *a, struct client *c, const char *again, bool o
             break;
     }
     terminal_end(&a->terminal);
+    if (r == -EINTR)
+        ret->status = 128 + SIGINT;
     if (r < 0)
         return r;
     if (a->frames.end_type == 0) {

@@ -9,7 +9,7 @@
  * the daemon goes and comes back, the command is attached to again.
  *
  *     attached_new(&options, &a, err);        from here on signals are ours to pass on
- *     client_send(…CLIENT_UPGRADE…), client_head(…)
+ *     attached_request(a, c, &request, &err); of an upgrade
  *     attached_run(a, c, again, own, &end, err);
  */
 
@@ -45,11 +45,16 @@ static inline void attached_free_auto_(struct attached **a)
 }
 #define auto_attached __attribute__((cleanup(attached_free_auto_)))
 
+/* client_send and client_head. Signals meanwhile are for the command, as soon as it runs; who asks
+ * for its end three times does not wait any more (-EINTR). */
+int attached_request(struct attached *a, struct client *c, const struct client_request *request,
+                     struct err *err);
 /*
- * After client_head of an upgrade: moves everything until the command has ended and all its output
+ * After attached_request: moves everything until the command has ended and all its output
  * is written. again: the target to attach to it again with ({"own":…} by `own`), when the
- * connection is lost. 0 and *ret; negative: ret->status is what to exit with all the same (126,
- * 127, 125).
+ * connection is lost. SIGINT or SIGTERM for the third time without a pause (base/impatience.h)
+ * kills what is our own and leaves what is not; for the fourth time nothing is waited for. 0 and
+ * *ret; negative: ret->status is what to exit with all the same (126, 127, 125).
  */
 int attached_run(struct attached *a, struct client *c, const char *again, bool own,
                  struct attached_end *ret, struct err *err);

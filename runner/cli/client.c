@@ -30,6 +30,9 @@ struct client {
     char in[REPLY_FEED_MAX];
     size_t in_at, in_len; /* read, and not fed yet */
     int exit_code;
+    int watched; /* borrowed, or FD_NONE */
+    int (*on_watched)(void *data, struct err *err);
+    void *watched_data;
 };
 
 bool client_is_lost(int code)
@@ -89,6 +92,7 @@ int client_open(const char *socket, struct client **ret, struct err *err)
     }
     (void)snprintf(c->path, sizeof(c->path), "%s", socket);
     c->fd = fd;
+    c->watched = FD_NONE;
     *ret = c;
     return 0;
 }
@@ -136,6 +140,28 @@ static int send_all(struct client *c, const char *data, size_t len)
         len -= (size_t)n;
     }
     return 0;
+}
+
+void client_watch(struct client *c, int fd, int (*ready)(void *data, struct err *err), void *data)
+{
+    c->watched = fd;
+    c->on_watched = ready;
+    c->watched_data = data;
+}
+
+/* Until something has come on the connection. */
+static int wait_answer(struct client *c, struct err *err)
+{
+    struct pollfd p[] = {{.fd = c->fd, .events = POLLIN}, {.fd = c->watched, .events = POLLIN}};
+    int r = 0;
+
+    while (r == 0 && c->watched >= 0 && p[0].revents == 0) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return err_errno(err, -errno, "poll");
+        if (p[1].revents != 0)
+            r = c->on_watched(c->watched_data, err);
+    }
+    return r;
 }
 
 /* What has come is used up first. 0 at the end of the connection. */
@@ -278,10 +304,13 @@ int client_put_end(struct client *c, struct err *err)
 /* One step: reads what there is, feeds it. */
 static int step(struct client *c, struct err *err)
 {
-    ssize_t n = fill(c);
+    int r = c->in_at < c->in_len ? 0 : wait_answer(c, err);
     size_t used = 0;
-    int r;
+    ssize_t n;
 
+    if (r < 0)
+        return r;
+    n = fill(c);
     if (n < 0)
         return err_errno(err, (int)n, "read from the daemon");
     if (n == 0) {

@@ -59,6 +59,9 @@ struct client_request {
     unsigned flags;
 };
 
+/* While an answer is waited for, calls `ready` each time that fd (borrowed; FD_NONE: none any more)
+ * can be read; what is negative of it ends the wait with that error, set by it. */
+void client_watch(struct client *c, int fd, int (*ready)(void *data, struct err *err), void *data);
 /* Sends head and JSON. A connection that the daemon has closed meanwhile is opened again. */
 int client_send(struct client *c, const struct client_request *request, struct err *err);
 /* A piece of a chunked body. 1: the answer is there already, and no more of it is wanted. */

@@ -6,23 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
+#include "json/parse.h"
 #include "policy/host-rootfs.h"
 
-struct doctor_args {
-    struct globals globals;
-    bool json;
-};
-
-static const struct opt doctor_options[] = {
-    {.name = "json",
-     .set = opt_flag,
-     .off = offsetof(struct doctor_args, json),
-     .help = "Print JSON instead of a table"},
-    {0},
-};
-static const struct opt_group groups[] = {{.title = "Options", .rows = doctor_options}, {0}};
+static const struct opt_group groups[] = {REMOTE_GROUP, {0}};
 
 static const char *const details[] = {
     "Says what this host can and cannot do for rind, what rind does without each thing, and the "
@@ -31,6 +22,8 @@ static const char *const details[] = {
     "Each thing is ok, limited (there, but not all of it), missing, or unknown (this user cannot "
     "find out). Those that the default policy needs are marked with a star. The exit status is 0 "
     "when the default policy can be met, and 1 when it cannot.",
+    "Where a daemon answers, its sandboxes that are broken are listed, too: their files cannot be "
+    "read, and they can only be removed.",
     NULL,
 };
 
@@ -89,6 +82,53 @@ static void print_host(const struct doctor_report *r)
     print_paths("copies", r->host->files);
 }
 
+/* What a daemon says, if one answers; NULL else: the host is looked at without it. */
+static int ask_daemon(const struct remote *r, json_t **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_client struct client *c = NULL;
+    char path[REMOTE_PATH_MAX];
+    bool named = false;
+    int code = remote_socket(r, path, &named, err);
+
+    if (!named && (code < 0 || r->globals.state != NULL))
+        return 0;
+    if (code == 0)
+        code = client_open(path, &c, err);
+    if (code < 0 && !named)
+        return 0;
+    if (code == 0)
+        code = client_json(c, "GET", "/v1/sandboxes?state=broken", NULL, &root, err);
+    if (code == 0)
+        *ret = json_incref(json_object_get(root, "sandboxes"));
+    return code;
+}
+
+static void print_broken(const json_t *broken)
+{
+    json_t *s;
+    size_t i;
+
+    if (json_array_size(broken) == 0)
+        return;
+    (void)printf("\nsandboxes that are broken (rind rm removes them, nothing else works)\n");
+    json_array_foreach(broken, i, s)
+        (void)printf("  %s %s: %s\n", member(s, "id"), member(s, "name"), member(s, "error"));
+}
+
+/* As the daemon's own report has it. */
+static json_t *encode_broken(const json_t *broken)
+{
+    json_t *list = json_array(), *s;
+    size_t i;
+
+    json_array_foreach(broken, i, s)
+        (void)json_array_append_new(list,
+                                    json_pack("{s:s, s:s, s:s}", "id", member(s, "id"), "name",
+                                              member(s, "name"), "error", member(s, "error")));
+    return list;
+}
+
 static void print_table(const struct doctor_report *r)
 {
     const char *group = "";
@@ -112,21 +152,22 @@ static void print_table(const struct doctor_report *r)
                         : "The default policy cannot be met: see what is missing and has a star.");
 }
 
-static int print_json(const struct doctor_report *r)
+static int print_report(const struct doctor_report *r, const json_t *broken)
 {
     json_t *j = doctor_encode(r);
 
     if (j == NULL)
         return -1;
-    (void)json_dumpf(j, stdout, JSON_INDENT(2)); /* cli_flush sees what could not be written */
-    (void)putchar('\n');
-    json_decref(j);
+    if (broken != NULL)
+        (void)json_object_set_new(j, "brokenSandboxes", encode_broken(broken));
+    print_json(j);
     return 0;
 }
 
 static int doctor_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    struct doctor_args args = {.globals = *g};
+    struct remote args = {.globals = *g};
+    auto_ptr(json_decref) json_t *broken = NULL;
     struct doctor_report *report = NULL;
     struct err err = ERR_NONE;
     struct cli_dirs dirs;
@@ -137,14 +178,17 @@ static int doctor_main(const struct verb *v, const struct globals *g, char **arg
         return status;
     if (rest.operands[0] != NULL)
         return cli_failf("%.64s: doctor takes no operand", rest.operands[0]);
-    if (cli_dirs(&args.globals, &dirs, &err) < 0 || doctor_run(dirs.state, &report, &err) < 0)
+    if (ask_daemon(&args, &broken, &err) < 0 || cli_dirs(&args.globals, &dirs, &err) < 0 ||
+        doctor_run(dirs.state, &report, &err) < 0)
         return cli_fail(&err);
 
     status = report->met ? 0 : EXIT_NOT_MET;
     if (!args.json)
         print_table(report);
-    else if (print_json(report) < 0)
+    else if (print_report(report, broken) < 0)
         status = cli_failf("doctor: out of memory");
+    if (!args.json)
+        print_broken(broken);
     doctor_free(report);
     return cli_flush(status);
 }

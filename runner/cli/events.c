@@ -47,7 +47,9 @@ static const struct opt events_options[] = {
      .arg = "TYPE",
      .set = on_type,
      .flags = OPT_REPEAT,
-     .help = "Only events of this type: create, start, exit, oom, destroy and others"},
+     .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
+             "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
+             "destroy"},
     {.name = "since",
      .arg = "ID",
      .set = on_since,

@@ -86,6 +86,8 @@ static const char *const details[] = {
     "Runs CMD in a sandbox that runs, with everything that its policy says, and ends with the "
     "command's exit status. Signals are passed on. When rind is killed, so is the command and all "
     "that it has started. When the daemon is restarted the command goes on, and rind with it.",
+    "The third INT or TERM without a pause of 3 s kills the command, the fourth ends rind without "
+    "waiting.",
     "With --tty and --interactive, the keys ctrl-p ctrl-q leave the command, and rind attach comes "
     "back to it.",
     NULL,
@@ -202,9 +204,7 @@ static int run_attached(const struct exec_args *args, struct client *c, const ch
     if (r < 0)
         json_decref(body);
     if (r == 0)
-        r = client_send(c, &request, &err);
-    if (r == 0)
-        r = client_head(c, &err);
+        r = attached_request(a, c, &request, &err);
     if (r < 0) {
         remote_hint(&err, name);
         (void)cli_fail(&err);

@@ -15,6 +15,7 @@ struct list_filter {
 struct list_args {
     struct remote remote; /* first */
     struct list_filter filter;
+    bool all; /* ps --all */
 };
 
 /* Only those in this state, with this label (KEY or KEY=VALUE); each may be called repeatedly. */
@@ -27,3 +28,9 @@ int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct
 int list_print(const json_t *list);
 /* All of it: asks and prints. Returns the exit status. */
 int list_show(const struct remote *r, const struct list_filter *f);
+
+/* What ls and ps have in common: the options --label and --quiet, and a verb's main around `show`,
+ * which gets the name that was given, or NULL. max: operands. Returns the exit status. */
+extern const struct opt list_options[];
+int list_main(const struct verb *v, const struct globals *g, char **argv, size_t max,
+              int (*show)(struct list_args *args, const char *name));

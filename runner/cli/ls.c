@@ -1,6 +1,7 @@
 /* rind ls: the sandboxes. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/auto.h"
@@ -114,6 +115,39 @@ int list_show(const struct remote *r, const struct list_filter *f)
     return cli_flush(0);
 }
 
+static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)o;
+    return list_label(&((struct list_args *)target)->filter, text, err);
+}
+
+const struct opt list_options[] = {
+    {.name = "label",
+     .arg = "KEY[=VALUE]",
+     .set = on_label,
+     .flags = OPT_REPEAT,
+     .help = "Only sandboxes with this label"},
+    {.name = "quiet",
+     .letter = 'q',
+     .set = opt_flag,
+     .off = offsetof(struct list_args, filter.quiet),
+     .help = "Print ids alone"},
+    {0},
+};
+
+int list_main(const struct verb *v, const struct globals *g, char **argv, size_t max,
+              int (*show)(struct list_args *args, const char *name))
+{
+    struct list_args args = {.remote.globals = *g, .filter.query = BUF_INIT(URL_MAX)};
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 0, max, "", &names, &status) == VERB_GO)
+        status = show(&args, names[0]);
+    buf_done(&args.filter.query);
+    return status;
+}
+
 /* ---- the verb ---- */
 
 static int on_state(void *target, const struct opt *o, const char *text, struct err *err)
@@ -122,35 +156,21 @@ static int on_state(void *target, const struct opt *o, const char *text, struct 
     return list_state(&((struct list_args *)target)->filter, text, err);
 }
 
-static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
-{
-    (void)o;
-    return list_label(&((struct list_args *)target)->filter, text, err);
-}
-
-static const struct opt list_options[] = {
+static const struct opt state_options[] = {
     {.name = "status",
      .arg = "STATE",
      .set = on_state,
      .flags = OPT_REPEAT,
-     .help = "Only those in this state: created, running, paused, stopped"},
-    {.name = "label",
-     .arg = "KEY[=VALUE]",
-     .set = on_label,
-     .flags = OPT_REPEAT,
-     .help = "Only those with this label"},
-    {.name = "quiet",
-     .letter = 'q',
-     .set = opt_flag,
-     .off = offsetof(struct list_args, filter.quiet),
-     .help = "Print ids alone"},
+     .help = "Only those in this state: created, running, paused, stopped, broken"},
     {0},
 };
-static const struct opt_group groups[] = {
-    {.title = "Options", .rows = list_options}, REMOTE_GROUP, {0}};
+static const struct opt_group groups[] = {{.title = "States", .rows = state_options},
+                                          {.title = "Lists", .rows = list_options},
+                                          REMOTE_GROUP,
+                                          {0}};
 
 static const char *const details[] = {
-    "Lists sandboxes, stopped ones included; rind ps lists those that run.",
+    "Lists all sandboxes, created and stopped ones included; rind ps lists those that run.",
     NULL,
 };
 
@@ -159,16 +179,15 @@ static const struct example examples[] = {
     {0},
 };
 
+static int show(struct list_args *args, const char *name)
+{
+    (void)name; /* there is no operand */
+    return list_show(&args->remote, &args->filter);
+}
+
 static int ls_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    struct list_args args = {.remote.globals = *g, .filter.query = BUF_INIT(URL_MAX)};
-    char **names;
-    int status;
-
-    if (remote_begin(v, &args, argv, 0, 0, "", &names, &status) == VERB_GO)
-        status = list_show(&args.remote, &args.filter);
-    buf_done(&args.filter.query);
-    return status;
+    return list_main(v, g, argv, 0, show);
 }
 
 const struct verb verb_ls = {

@@ -1,6 +1,7 @@
-/* rind ps: the sandboxes that run; with a name, what runs in that one. */
+/* rind ps: the sandboxes that run, or all; with a name, what runs in that one. */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/auto.h"
@@ -12,18 +13,22 @@
 #include "json/parse.h"
 
 static const struct opt ps_options[] = {
-    {.name = "quiet",
-     .letter = 'q',
+    {.name = "all",
+     .letter = 'a',
      .set = opt_flag,
-     .off = offsetof(struct list_args, filter.quiet),
-     .help = "Print ids alone"},
+     .off = offsetof(struct list_args, all),
+     .help = "Also sandboxes that do not run: created, stopped, broken"},
     {0},
 };
-static const struct opt_group groups[] = {
-    {.title = "Options", .rows = ps_options}, REMOTE_GROUP, {0}};
+static const struct opt_group groups[] = {{.title = "States", .rows = ps_options},
+                                          {.title = "Lists", .rows = list_options},
+                                          REMOTE_GROUP,
+                                          {0}};
 
 static const char *const details[] = {
-    "Without NAME: lists the sandboxes that run or are paused (rind ls lists all).",
+    "Without NAME: lists the sandboxes that run or are paused. One that was created and not "
+    "started "
+    "yet, or has stopped, is listed with --all, as rind ls does it.",
     "With NAME: lists what was started in that sandbox by request: its main process, commands of "
     "rind exec, and background processes. What these have started themselves is in "
     "`rind exec NAME -- ps`.",
@@ -164,27 +169,29 @@ static int show_one(const struct list_args *args, const char *name)
 
 /* ---- the verb ---- */
 
-static int show_running(struct list_args *args)
+static int show_boxes(struct list_args *args)
 {
     static const char *const states[] = {"starting", "running", "paused", "stopping"};
     struct err err = ERR_NONE;
 
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+    for (size_t i = 0; !args->all && i < sizeof(states) / sizeof(states[0]); i++)
         if (list_state(&args->filter, states[i], &err) < 0)
             return cli_fail(&err);
     return list_show(&args->remote, &args->filter);
 }
 
+static int show(struct list_args *args, const char *name)
+{
+    if (name == NULL)
+        return show_boxes(args);
+    if (args->all || args->filter.query.len > 0)
+        return cli_failf("ps: --all and --label choose sandboxes, which a NAME does, too");
+    return show_one(args, name);
+}
+
 static int ps_main(const struct verb *v, const struct globals *g, char **argv)
 {
-    struct list_args args = {.remote.globals = *g, .filter.query = BUF_INIT(URL_MAX)};
-    char **names;
-    int status;
-
-    if (remote_begin(v, &args, argv, 0, 1, "", &names, &status) == VERB_GO)
-        status = names[0] != NULL ? show_one(&args, names[0]) : show_running(&args);
-    buf_done(&args.filter.query);
-    return status;
+    return list_main(v, g, argv, 1, show);
 }
 
 const struct verb verb_ps = {

@@ -51,6 +51,10 @@ static const char *const details[] = {
     "its output, its exit status, its signals, and that nothing stays behind. A daemon that is "
     "restarted meanwhile does not disturb it, and in a terminal the keys ctrl-p ctrl-q leave it. "
     "With --alone, with --state, or with a policy file, rind runs it itself.",
+    "Signals are passed on to the command. As process 1 of its sandbox it does not even see an INT "
+    "or "
+    "TERM that it has no handler for (--init changes that); the third one without a pause of 3 s "
+    "kills it, the fourth removes the sandbox without waiting.",
     "The first word that is not an option ends the options. It names an image, whose file system, "
     "command, environment, user and working directory count, and what follows it replaces the "
     "image's command. Behind `--` all words are the command, in the file system of --image, of "

@@ -112,9 +112,7 @@ static int run_attached(const struct sandbox_args *args, struct client *c, json_
     if (r < 0)
         json_decref(body);
     if (r == 0)
-        r = client_send(c, &request, err);
-    if (r == 0)
-        r = client_head(c, err);
+        r = attached_request(a, c, &request, err);
     if (r < 0)
         return refused(c, r, ret_status);
     id = client_header(c, "rind-sandbox-id");

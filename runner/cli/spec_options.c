@@ -177,7 +177,8 @@ const struct opt isolation_options[] = {
     { .name = "network",  .arg = "MODE|NAME", .set = on_spec_set_network, .flags = OPT_REPEAT,
       .help = "none: only a loopback device. internet: connections to public addresses. "
               "container:NAME: the network of another sandbox. Any other NAME: a network whose "
-              "members reach each other. Default: what the policy says" },
+              "members reach each other; host is refused, bridge and default are called internet "
+              "here. Default: what the policy says" },
     { .name = "allow-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_allow_net,
       .flags = OPT_REPEAT,
       .help = "Allow connections there, whatever the network is otherwise: 10.1.0.0/16:5432" },

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -55,6 +56,10 @@ static int start_attached(struct client *c, const char *name, const char *target
     uint16_t rows, cols;
     int r;
 
+    if (options.tty && options.input && !isatty(STDIN_FILENO))
+        return cli_failf(
+            "--attach: the sandbox has a terminal, and standard input is none; start it "
+            "without, and use rind attach --no-stdin");
     (void)keys_parse(DETACH_KEYS, &options.detach);
     r = attached_new(&options, &a, &err);
     terminal_size(&rows, &cols);
@@ -62,9 +67,7 @@ static int start_attached(struct client *c, const char *name, const char *target
     if (r < 0)
         json_decref(request.json);
     if (r == 0)
-        r = client_send(c, &request, &err);
-    if (r == 0)
-        r = client_head(c, &err);
+        r = attached_request(a, c, &request, &err);
     if (r < 0) {
         (void)cli_fail(&err);
         return client_exit_code(c) != 0 ? client_exit_code(c) : EXIT_RIND;

@@ -1,5 +1,6 @@
 #include "core/events.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,20 @@ struct events {
 static uint64_t first_id(void)
 {
     return (uint64_t)clock_wall_us();
+}
+
+const char *const event_types[] = {
+    "create",       "adopt",   "start",  "restart", "exec",     "exec_exit", "process_start",
+    "process_exit", "pause",   "resume", "timeout", "inactive", "oom",       "exit",
+    "stop",         "destroy", "update", "egress",  NULL,
+};
+
+bool event_type_known(const char *type)
+{
+    for (size_t i = 0; event_types[i] != NULL; i++)
+        if (strcmp(event_types[i], type) == 0)
+            return true;
+    return false;
 }
 
 struct events *events_new(void)
@@ -41,6 +56,7 @@ void events_emit(struct events *e, const char *type, const char *sandbox, const 
     struct event *ev = &e->ring[e->next % EVENTS_MAX];
     struct events_reader *r, *next;
 
+    assert(event_type_known(type)); /* readers are refused what is not in the table */
     *ev = (struct event){.id = e->next++, .time_ms = clock_wall_ms(), .maker = maker};
     (void)snprintf(ev->type, sizeof(ev->type), "%s", type);
     (void)snprintf(ev->sandbox, sizeof(ev->sandbox), "%s", sandbox);

@@ -14,8 +14,7 @@ struct event {
     uint64_t id;     /* from 1, in order, for the supervisor's life and beyond (continued from the
                         stored last one) */
     int64_t time_ms; /* since the epoch */
-    char type[24];   /* create start exec exec_exit process_start process_exit exit oom pause
-                        resume stop destroy … */
+    char type[24];   /* one of event_types */
     char sandbox[64], name[64];
     int64_t maker; /* the uid of who made the sandbox, which may be gone by now; negative: unknown
                     */
@@ -26,6 +25,10 @@ struct events_reader {
     void (*on_event)(struct events_reader *r, const struct event *e);
     struct events_reader *next;
 };
+
+/* All types there are, NULL-terminated; what is emitted is one of them. */
+extern const char *const event_types[];
+bool event_type_known(const char *type);
 
 struct events *events_new(void);
 void events_free(struct events *e);

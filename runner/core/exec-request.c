@@ -191,6 +191,9 @@ const char *exec_step_name(uint32_t step)
     return step > EXEC_STEP_INVALID && step < EXEC_STEP_MAX ? names[step] : "do something unknown";
 }
 
+const char exec_no_terminal[] = "limit maxTerminals: the sandbox has as many terminals as is its "
+                                "share of those of all sandboxes";
+
 int exec_failure(const struct imsg *msg, const char *command, const char *user, const char *cwd,
                  struct err *err)
 {
@@ -213,6 +216,8 @@ int exec_failure(const struct imsg *msg, const char *command, const char *user, 
             "user '%s': no such user or group in the sandbox's /etc/passwd and /etc/group", user);
     else if (msg->step == EXEC_STEP_USER && error == ERANGE)
         (void)err_set(err, -error, "user '%s': a sandbox has the ids 0 to 65535", user);
+    else if (msg->step == EXEC_STEP_STDIO && error == ENOSPC)
+        (void)err_set(err, -error, "%s", exec_no_terminal);
     else if (msg->step == EXEC_STEP_CWD)
         (void)err_errno(err, -error, "working directory '%s'", cwd != NULL ? cwd : "/");
     else

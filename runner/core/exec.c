@@ -126,6 +126,9 @@ void exec_unref(struct exec *e)
         (void)exec_signal(e, SIGKILL, true);
     if (e->refs > 0)
         return;
+    /* Nobody reads its output any more: from now on init does. */
+    if (e->state == EXEC_ENDED && (e->flags & (IMSG_SINK | IMSG_PARK)) == IMSG_SINK)
+        (void)post(e, IMSG_COLLECT, 0, 0);
     leave_list(e);
     if (e->timer_open)
         uv_close((uv_handle_t *)&e->timeout, on_timer_closed);
@@ -180,6 +183,8 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
         (void)err_errno(err, -error, "user: look it up in the sandbox");
     } else if (msg->step == EXEC_STEP_CWD) {
         (void)err_errno(err, -error, "cwd: working directory");
+    } else if (msg->step == EXEC_STEP_STDIO && error == ENOSPC) {
+        (void)err_set(err, -error, "%s", exec_no_terminal);
     } else if (msg->step == EXEC_STEP_FORK && error == ENOMEM) {
         /* The kernel says the same of both. */
         (void)err_set(err, -error, "'%s': fork: there is no memory, or the sandbox is about to end",
@@ -404,6 +409,8 @@ static void on_exited_message(struct exec *e, const struct imsg *msg)
 {
     if ((msg->flags & IMSG_TIMED_OUT) != 0)
         e->timed_out = true;
+    if ((msg->flags & IMSG_SINK) == 0)
+        e->flags &= ~(uint32_t)IMSG_SINK;
     on_exited(e, msg->value);
 }
 
@@ -514,6 +521,9 @@ static uint32_t flags_of(const struct exec_options *o)
         flags |= IMSG_TIMEOUT;
     if (o->idle)
         flags |= IMSG_IDLE;
+    /* What a terminal's session leaves is hung up, and a helper leaves nothing. */
+    if (!o->main && !o->tty && !o->helper && o->log_fds == NULL)
+        flags |= IMSG_SINK;
     return flags;
 }
 
@@ -821,7 +831,7 @@ void exec_stdin_closed(struct exec *e)
 
 void exec_output_closed(struct exec *e, int stream)
 {
-    if (e->flags & IMSG_PARK)
+    if (e->flags & (IMSG_PARK | IMSG_SINK))
         (void)post(e, IMSG_OUTPUT_CLOSE, stream, 0);
 }
 

@@ -37,6 +37,7 @@ struct err;
     X(image_bytes,        uint64_t, "maxImageBytes",           64LL << 30, 1 << 20, 1LL << 50)              \
     X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
     X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
+    X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \

@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SAFE_WRITE = 4096 }; /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
+enum {
+    SAFE_WRITE = 4096, /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
+    DRAIN_READS = 16,  /* of a terminal at a time: it hands out 4 KiB at most, and others wait */
+};
 
 static void pump_work(struct pump *p);
 
@@ -43,8 +46,9 @@ static void on_idle(uv_idle_t *h)
 
 static void on_in(uv_poll_t *h, int status, int events)
 {
-    (void)status; /* the read says what it is */
     (void)events;
+    if (status < 0) /* libuv has stopped it; the read says what it is */
+        ((struct pump *)h->data)->in_waits = false;
     pump_work(h->data);
 }
 
@@ -55,11 +59,15 @@ static void on_out(uv_poll_t *h, int status, int events)
     (void)status;
     (void)events;
     (void)uv_poll_stop(&p->out_poll);
+    p->out_waits = false;
     pump_work(p);
 }
 
+/* To start what is started costs libuv two system calls. */
 static void wait_in(struct pump *p)
 {
+    if (p->in_waits)
+        return;
     if (p->out_polls)
         (void)uv_poll_stop(&p->out_poll);
     (void)uv_idle_stop(&p->idle);
@@ -67,10 +75,14 @@ static void wait_in(struct pump *p)
         (void)uv_poll_start(&p->in_poll, UV_READABLE, on_in);
     else
         (void)uv_idle_start(&p->idle, on_idle);
+    p->in_waits = p->in_polls;
+    p->out_waits = false;
 }
 
 static void wait_out(struct pump *p)
 {
+    if (p->out_waits)
+        return;
     if (p->in_polls)
         (void)uv_poll_stop(&p->in_poll);
     (void)uv_idle_stop(&p->idle);
@@ -78,6 +90,8 @@ static void wait_out(struct pump *p)
         (void)uv_poll_start(&p->out_poll, UV_WRITABLE, on_out);
     else
         (void)uv_idle_start(&p->idle, on_idle);
+    p->out_waits = p->out_polls;
+    p->in_waits = false;
 }
 
 static bool ready(int fd, short events)
@@ -142,6 +156,20 @@ static bool flush(struct pump *p)
     return true;
 }
 
+/* As read(2). */
+static ssize_t read_some(const struct pump *p)
+{
+    unsigned left = p->in_drains ? DRAIN_READS : 1;
+    size_t len = 0;
+    ssize_t n;
+
+    do {
+        n = read(p->in, p->buffer + len, PUMP_BUFFER - len);
+        len += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && len < PUMP_BUFFER && --left > 0);
+    return len > 0 ? (ssize_t)len : n;
+}
+
 static void pump_work(struct pump *p)
 {
     ssize_t n;
@@ -158,7 +186,7 @@ static void pump_work(struct pump *p)
         wait_in(p);
         return;
     }
-    n = read(p->in, p->buffer, PUMP_BUFFER);
+    n = read_some(p);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
         wait_in(p);
         return;
@@ -208,6 +236,7 @@ int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)
         .in = in, .out = out, .in_dup = -1, .out_dup = -1, .on_done = on_done, .data = data};
     p->in_kind = kind_of(in);
     p->out_kind = kind_of(out);
+    p->in_drains = p->in_kind == PUMP_OTHER && isatty(in) && (fcntl(in, F_GETFL) & O_NONBLOCK) != 0;
     p->buffer = malloc(PUMP_BUFFER);
     if (p->buffer == NULL)
         return -ENOMEM;

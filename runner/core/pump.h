@@ -22,6 +22,8 @@ struct pump {
     uv_poll_t in_poll, out_poll;
     uv_idle_t idle; /* stands in for a poll that the descriptor does not support (regular files) */
     bool in_polls, out_polls;
+    bool in_waits, out_waits; /* which of them is started */
+    bool in_drains; /* what is read does not block: a terminal, which hands out little at a time */
     unsigned handles; /* not closed yet */
     bool started, done, closing;
     int error; /* 0 at the end of input; -EPIPE when nobody reads any more; other errno of the side

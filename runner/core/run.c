@@ -23,8 +23,10 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/impatience.h"
 #include "core/exec-request.h"
 #include "core/host-rootfs.h"
 #include "core/network.h"
@@ -70,6 +72,7 @@ struct run {
     int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
     bool output_open[3];
     bool started, exited, timed_out, hung_up, handles_open;
+    struct impatience impatience;
     int wait_status;
     int failure; /* negative errno when the command could not be started */
     int failure_status;
@@ -337,6 +340,24 @@ static void on_control(uv_poll_t *h, int status, int events)
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
 
+/* The third ends the command, the fourth does not even wait for that: the sandbox goes. */
+static void take_signal(struct run *r, int signo)
+{
+    unsigned times = impatience_note(&r->impatience, signo, clock_mono_ms());
+    const char *again = r->terminal_fd >= 0 ? "\r" : "";
+
+    if (times > IMPATIENCE_TIMES) {
+        (void)err_set(r->err, -EINTR, "interrupted %u times: the sandbox was removed", times);
+        fail_run(r, -EINTR, 128 + signo);
+    } else if (times == IMPATIENCE_TIMES) {
+        (void)fprintf(stderr, "rind: interrupted %d times: the command is killed\n%s",
+                      IMPATIENCE_TIMES, again);
+        send_signal(r, SIGKILL);
+    } else {
+        send_signal(r, signo);
+    }
+}
+
 static void on_signal(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
@@ -349,7 +370,7 @@ static void on_signal(uv_poll_t *h, int status, int events)
             set_size(r);
             continue;
         }
-        send_signal(r, (int)info.ssi_signo);
+        take_signal(r, (int)info.ssi_signo);
         if (info.ssi_signo == SIGHUP)
             check_hangup(r);
     }

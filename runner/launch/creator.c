@@ -174,11 +174,31 @@ static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
     return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid ? 0 : -EPERM;
 }
 
-/* What is there, and whether they may read (enter, write) it. */
-static int open_checked(int dir_fd, const char *path, bool write)
+/* What the kernel has of it says so, without asking the file system. */
+static bool has_disk(int fd)
 {
+    struct statx st;
+
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0 &&
+           st.stx_dev_major != 0;
+}
+
+static int open_path(int dir_fd, const char *path, bool cached)
+{
+    const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     auto_close int fd = sys_openat2(dir_fd, path, O_PATH | O_CLOEXEC, 0,
-                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+                                    resolve | (cached ? (uint64_t)RESOLVE_CACHED : 0));
+
+    /* -EINVAL: an older kernel. */
+    if (cached && (fd == -EINVAL || (fd >= 0 && !has_disk(fd))))
+        return -EAGAIN;
+    return take_fd(&fd);
+}
+
+/* What is there, and whether they may read (enter, write) it. */
+static int open_checked(int dir_fd, const char *path, bool write, bool cached)
+{
+    auto_close int fd = open_path(dir_fd, path, cached);
     int mode = R_OK | (write ? W_OK : 0);
     struct stat st;
 
@@ -193,7 +213,7 @@ static int open_checked(int dir_fd, const char *path, bool write)
     return take_fd(&fd);
 }
 
-int creator_open(const struct creator *c, int dir_fd, const char *path, bool write)
+int creator_open(const struct creator *c, int dir_fd, const char *path, bool write, bool cached)
 {
     gid_t own[CREATOR_GROUPS_MAX];
     int own_count, fd;
@@ -201,14 +221,13 @@ int creator_open(const struct creator *c, int dir_fd, const char *path, bool wri
     if (c->kind == CREATOR_NONE)
         return -EPERM;
     if (c->kind == CREATOR_OWNER)
-        return sys_openat2(dir_fd, path, O_PATH | O_CLOEXEC, 0,
-                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        return open_path(dir_fd, path, cached);
     own_count = getgroups(CREATOR_GROUPS_MAX, own);
     if (own_count < 0)
         return -errno;
     fd = set_rights(c->uid, c->gid, c->groups, c->group_count);
     if (fd == 0)
-        fd = open_checked(dir_fd, path, write);
+        fd = open_checked(dir_fd, path, write, cached);
     /* With anything but our own rights the launcher is of no use, and a danger. */
     if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
         abort();

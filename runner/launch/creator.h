@@ -60,9 +60,10 @@ bool creator_in_group(const struct creator *c, gid_t gid);
 /*
  * openat2(dir_fd, path, O_PATH) beneath dir_fd, through no link, with the creator's rights; and the
  * creator may read what is there (enter it, when it is a directory), and with `write` write it.
- * Returns the fd, or a negative errno: -EPERM of CREATOR_NONE.
+ * Returns the fd, or a negative errno: -EPERM of CREATOR_NONE. cached: -EAGAIN rather than asking a
+ * file system, and of one that has no disk of its own below it, which may take for ever to answer.
  */
-int creator_open(const struct creator *c, int dir_fd, const char *path, bool write);
+int creator_open(const struct creator *c, int dir_fd, const char *path, bool write, bool cached);
 
 /* connect(2) to a unix socket, which needs the right to write to it, with the creator's rights. */
 int creator_connect(const struct creator *c, int fd, const struct sockaddr_un *name);

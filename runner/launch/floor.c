@@ -23,6 +23,17 @@ enum {
      * virtual machine that is the host. */
     FAMILY_ALG = 38,
     FAMILY_VSOCK = 40,
+    /* Huge pages are the host's: on cgroup v1 no limit of ours counts them. Who asks is told what a
+     * kernel without any tells, which programs are prepared for. */
+    MAP_HUGETLB_FLAG = 0x40000,
+    MFD_HUGETLB_FLAG = 4,
+    SHM_HUGETLB_FLAG = 0x800,
+    IPC_SHMGET = 23, /* first argument of i386's ipc, beside a version in the high half */
+    OLD_MMAP_I386 = 90,
+    IPC_I386 = 117,
+    MMAP2_I386 = 192,
+    MEMFD_CREATE_I386 = 356,
+    SHMGET_I386 = 395,
 };
 
 /* Refused with EPERM. Kernel-wide effects, other sandboxes' memory or keys, or large attack surface
@@ -69,8 +80,9 @@ static const uint16_t denied_x86_64[] = {
 };
 
 /* The same by the i386 table (arch/x86/entry/syscalls/syscall_32.tbl), and vm86, vm86old, stime,
- * clock_settime64, clock_adjtime64; and socketcall, whose family is in memory where no filter sees
- * it: libcs have used the calls of their own since 2015. */
+ * clock_settime64, clock_adjtime64; and socketcall and the old mmap, whose arguments are in memory
+ * where no filter sees them: libcs have used the calls of their own since 2015, and mmap2 since
+ * 1999. */
 static const uint16_t denied_i386[] = {
     283,
     128,
@@ -115,6 +127,7 @@ static const uint16_t denied_i386[] = {
     404,
     405,
     SOCKETCALL_I386,
+    OLD_MMAP_I386,
 };
 
 enum { NUMBERS = 1024, NODES_MAX = 512 };
@@ -125,8 +138,17 @@ enum { NUMBERS = 1024, NODES_MAX = 512 };
 
 /* Numbers of one table whose arguments are looked at. */
 struct looked_at {
-    uint32_t ioctl, socket, socketpair;
+    uint32_t ioctl, socket, socketpair, mmap, memfd_create, shmget, ipc; /* ipc: 0 = none */
 };
+
+/* Refused when this flag is in this argument. */
+static int flag(struct bpf_graph *g, unsigned argument, uint32_t value, int error)
+{
+    const int test =
+        bpf_test(g, BPF_JSET, value, bpf_return(g, NO(error)), bpf_return(g, SECCOMP_RET_ALLOW));
+
+    return bpf_step(g, LOAD, FIELD(args) + argument * (uint32_t)sizeof(uint64_t), test);
+}
 
 /*
  * What one table's numbers lead to. Arguments are looked at in their low half: the kernel ignores
@@ -150,6 +172,16 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
         nodes[denied[i]] = deny;
     nodes[calls->ioctl] = bpf_step(g, LOAD, FIELD(args[1]), command);
     nodes[calls->socket] = nodes[calls->socketpair] = bpf_step(g, LOAD, FIELD(args[0]), family);
+    nodes[calls->mmap] = flag(g, 3, MAP_HUGETLB_FLAG, ENOMEM);
+    nodes[calls->memfd_create] = flag(g, 1, MFD_HUGETLB_FLAG, ENOSYS);
+    nodes[calls->shmget] = flag(g, 2, SHM_HUGETLB_FLAG, ENOMEM);
+    if (calls->ipc != 0) {
+        const int get =
+            bpf_test(g, BPF_JEQ, IPC_SHMGET, flag(g, 3, SHM_HUGETLB_FLAG, ENOMEM), allow);
+
+        nodes[calls->ipc] =
+            bpf_step(g, LOAD, FIELD(args[0]), bpf_step(g, BPF_ALU | BPF_AND | BPF_K, 0xffff, get));
+    }
 
     for (uint32_t i = 0; i < NUMBERS; i++)
         n = bpf_span_add(spans, n, i, nodes[i]);
@@ -161,8 +193,19 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
 
 size_t floor_build(struct sock_filter out[FLOOR_MAX])
 {
-    static const struct looked_at calls_x86_64 = {SYS_ioctl, SYS_socket, SYS_socketpair};
-    static const struct looked_at calls_i386 = {IOCTL_I386, SOCKET_I386, SOCKETPAIR_I386};
+    static const struct looked_at calls_x86_64 = {.ioctl = SYS_ioctl,
+                                                  .socket = SYS_socket,
+                                                  .socketpair = SYS_socketpair,
+                                                  .mmap = SYS_mmap,
+                                                  .memfd_create = SYS_memfd_create,
+                                                  .shmget = SYS_shmget};
+    static const struct looked_at calls_i386 = {.ioctl = IOCTL_I386,
+                                                .socket = SOCKET_I386,
+                                                .socketpair = SOCKETPAIR_I386,
+                                                .mmap = MMAP2_I386,
+                                                .memfd_create = MEMFD_CREATE_I386,
+                                                .shmget = SHMGET_I386,
+                                                .ipc = IPC_I386};
     struct bpf_node nodes[NODES_MAX];
     struct bpf_graph g;
     int root, r;

@@ -267,38 +267,57 @@ static int lock_if_free(int registry_fd, const char *name)
     return take_fd(&fd);
 }
 
-static void unlink_if_free(int registry_fd, const char *name)
-{
-    auto_close int fd = lock_if_free(registry_fd, name);
-    struct stat st;
+/* What a range's file says. */
+struct owner {
+    char text[IDRANGE_OWNER_MAX + 1];
+    ssize_t len;
+};
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0)
-        (void)unlinkat(registry_fd, name, 0);
+static struct owner read_owner(int fd)
+{
+    struct owner o;
+
+    o.len = pread(fd, o.text, sizeof(o.text), 0);
+    return o;
 }
 
-/* Not durable, and need not be: after a crash the owner's next sweep finds its own name. */
-static void forget_owner(int registry_fd, const struct idrange *r, const char *name)
+static bool still_says(int fd, const struct owner *before)
 {
-    auto_close int fd = open_locked(registry_fd, r, name);
+    const struct owner now = read_owner(fd);
 
-    if (fd >= 0)
+    return now.len >= 0 && now.len == before->len &&
+           memcmp(now.text, before->text, (size_t)now.len) == 0;
+}
+
+/* A sandbox that still runs holds a copy of the lock: then it is the last who needs the range. Not
+ * durable, and need not be: after a crash the owner's next sweep finds its own name. */
+static void forget_owner(int registry_fd, const char *name, const struct owner *ours)
+{
+    auto_close int fd = openat(registry_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd >= 0 && ours->len > 0 && still_says(fd, ours))
         (void)!ftruncate(fd, 0);
 }
 
 void idrange_release(int registry_fd, struct idrange *r)
 {
+    auto_close int fd = FD_NONE;
+    struct owner ours;
     char name[NAME_LEN];
-    struct stat held;
 
     if (r->lock_fd < 0)
         return;
     slot_name(r->base, name);
-    if (fstat(r->lock_fd, &held) < 0 || held.st_size > 0)
-        forget_owner(registry_fd, r, name);
+    ours = read_owner(r->lock_fd);
     /* Our copy goes first. Unlinking under it would free the name while a sandbox that still runs
-     * holds another copy, and a second one would get the same ids. */
+     * holds another copy, and a second one would get the same ids. Whoever takes the range between
+     * the two holds its lock, or has written another owner. */
     idrange_done(r);
-    unlink_if_free(registry_fd, name);
+    fd = lock_if_free(registry_fd, name);
+    if (fd >= 0 && still_says(fd, &ours))
+        (void)unlinkat(registry_fd, name, 0);
+    else if (fd == -EWOULDBLOCK)
+        forget_owner(registry_fd, name, &ours);
 }
 
 void idrange_done(struct idrange *r)

@@ -152,6 +152,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");
+    terminals_open(l, config->terminals);
     r = open_dirs(l, config, err);
     if (r == 0)
         r = read_avoid(l, err);
@@ -517,20 +518,19 @@ static int step_volumes(struct start *st, struct err *err)
     }
     for (size_t i = 0; i < st->q->volume_count; i++) {
         struct launch_volume v = st->q->volumes[i];
-        struct stat sb;
+        bool is_dir;
         int fd;
 
         if (st->q->user != NULL) {
             v.uid = uid;
             v.gid = gid;
         }
-        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, err);
+        is_dir = v.named; /* those are directories */
+        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &is_dir, err);
         if (fd < 0)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
-        if (fstat(fd, &sb) < 0)
-            return err_errno(err, -errno, "volume '%s'", st->q->volumes[i].source);
-        st->mounts.volume_is_dir[i] = S_ISDIR(sb.st_mode);
+        st->mounts.volume_is_dir[i] = is_dir;
     }
     return 0;
 }
@@ -612,10 +612,18 @@ static int step_room(struct start *st, struct err *err)
     return r;
 }
 
+static int step_terminals(struct start *st, struct err *err)
+{
+    int r = terminals_take(st->l, st->s, err);
+
+    st->mounts.terminals = st->s->terminals;
+    return r;
+}
+
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,       step_creator, step_reopen,   step_ids,  step_dir,  step_cgroup,
-    step_net_choose, step_clone,   step_rlimits,  step_maps, step_oom,  step_execute,
-    step_root,       step_volumes, step_net_make, step_etc,  step_plan, step_go,
+    step_room,       step_terminals, step_creator, step_reopen, step_ids, step_dir,     step_cgroup,
+    step_net_choose, step_clone,     step_rlimits, step_maps,   step_oom, step_execute, step_root,
+    step_volumes,    step_net_make,  step_etc,     step_plan,   step_go,
 };
 
 static void start_close(struct start *st)

@@ -43,6 +43,7 @@ struct launcher_config {
     const void *worker_image; /* the static program that unpacks and packs; NULL = none */
     size_t worker_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
+    uint32_t terminals; /* of all sandboxes; 0: there are other launchers, nobody counts for all */
 };
 
 struct launch_result {

@@ -87,7 +87,7 @@ static bool aside(struct launcher *l, int fd, const char *name,
     }
     if (pid < 0)
         return false;
-    l->removals[l->removal_count++] = pid;
+    removal_keep(l, pid, NULL);
     return true;
 }
 

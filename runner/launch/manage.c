@@ -150,6 +150,7 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
     *ret_frozen = r > 0;
     (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
     network_load(s);
+    terminals_find(s);
     pidfd = fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3);
     if (pidfd < 0)
         return err_errno(err, -errno, "sandbox %s", s->id);

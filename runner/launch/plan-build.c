@@ -109,8 +109,10 @@ static void add_system(struct builder *b, const struct launch_request *q,
                        const struct plan_mounts *mounts)
 {
     const uint16_t strict = PLAN_STRICT | PLAN_MAKE_DIR;
-    char shm[TMPFS_OPTIONS_MAX];
+    char shm[TMPFS_OPTIONS_MAX], pts[64];
 
+    (void)snprintf(pts, sizeof(pts), "ptmxmode=0666,mode=0620,gid=5,max=%u",
+                   mounts->terminals > 0 ? mounts->terminals : 1);
     tmpfs_options(shm, sizeof(shm), q->shm >= 0 ? q->shm : SHM_DEFAULT);
     add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
     add_op(b,
@@ -119,8 +121,7 @@ static void add_system(struct builder *b, const struct launch_request *q,
                           .fd = -1,
                           .path = "dev/pts",
                           .text = "devpts",
-                          /* Of the kernel's 3072 for all that are not the host's own. */
-                          .options = "ptmxmode=0666,mode=0620,gid=5,max=128",
+                          .options = pts,
                           .attr = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
                           .flags = PLAN_STRICT});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,

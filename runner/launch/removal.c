@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,6 +21,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
@@ -55,13 +58,34 @@ static bool is_small(int at, const char *name, int depth, unsigned *left)
     return small;
 }
 
+/* Whoever asked for the removal was answered long ago: the log is all that can tell. */
+static void tell_failed(const struct removal *r, int status)
+{
+    if (WIFSIGNALED(status))
+        log_warn("launcher",
+                 "sandbox=%s removing its files was killed by signal %d, the next start goes on",
+                 r->id, WTERMSIG(status));
+    else
+        log_warn("launcher", "sandbox=%s removing its files failed: %s, the next start tries again",
+                 r->id, strerror(WEXITSTATUS(status)));
+}
+
 void removal_reap(struct launcher *l)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < l->removal_count; i++)
-        if (waitpid(l->removals[i], NULL, WNOHANG) == 0)
+    for (size_t i = 0; i < l->removal_count; i++) {
+        int status = 0;
+
+        if (waitpid(l->removals[i].pid, &status, WNOHANG) == 0) {
             l->removals[kept++] = l->removals[i];
+            continue;
+        }
+        if (l->removals[i].pidfd >= 0)
+            (void)close(l->removals[i].pidfd);
+        if (status != 0 && l->removals[i].id[0] != '\0')
+            tell_failed(&l->removals[i], status);
+    }
     l->removal_count = kept;
 }
 
@@ -84,19 +108,36 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     int fds[4] = {l->sandboxes_fd, l->ids_fd, s->lock_fd, s->ids.lock_fd};
     struct launcher own = *l;
     struct idrange ids = {.base = s->ids.base, .lock_fd = 3};
+    int r;
 
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-remove");
     (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
-    if (keep_only(fds) < 0)
-        _exit(1);
+    r = keep_only(fds);
     own.sandboxes_fd = 0;
     own.ids_fd = 1;
-    if (sandbox_dir_remove(&own, s->id, NULL) < 0)
-        _exit(1);
+    if (r == 0)
+        r = sandbox_dir_remove(&own, s->id, NULL);
+    if (r < 0)
+        _exit(-r < 256 ? -r : EIO); /* the status is the errno */
     idrange_release(own.ids_fd, &ids);
     _exit(0);
+}
+
+bool removal_has_room(struct launcher *l)
+{
+    removal_reap(l);
+    return l->removal_count < LAUNCH_REMOVALS_MAX;
+}
+
+void removal_keep(struct launcher *l, pid_t pid, const char *id)
+{
+    struct removal *r = &l->removals[l->removal_count++];
+
+    r->pid = pid;
+    r->pidfd = sys_pidfd_open(pid);
+    (void)snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 }
 
 bool removal_start(struct launcher *l, struct sandbox *s)
@@ -108,11 +149,10 @@ bool removal_start(struct launcher *l, struct sandbox *s)
 
     if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false; /* nobody else waits for us */
-    removal_reap(l);
     small = is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
             (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
              st.st_blocks < SMALL_BLOCKS);
-    if (l->removal_count == LAUNCH_REMOVALS_MAX || small)
+    if (!removal_has_room(l) || small)
         return false;
     if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
         return false;
@@ -121,6 +161,6 @@ bool removal_start(struct launcher *l, struct sandbox *s)
         child(l, s);
     if (pid < 0)
         return false;
-    l->removals[l->removal_count++] = pid;
+    removal_keep(l, pid, s->id);
     return true;
 }

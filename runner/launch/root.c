@@ -21,35 +21,6 @@
 
 enum { NOBODY = 65534 };
 
-/* A path of the client's, beneath one of the owner's prefixes, through no symbolic link, and with
- * the rights of who asked. Returns an O_PATH fd. */
-static int open_allowed(const struct launcher *l, const struct creator *creator, const char *path,
-                        bool write, struct err *err)
-{
-    for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
-        auto_close int root = FD_NONE;
-        size_t len = strlen(*prefix);
-        const char *rest;
-        int fd;
-
-        while (len > 0 && (*prefix)[len - 1] == '/')
-            len--;
-        if (strncmp(path, *prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
-            continue;
-        root = open(*prefix, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (root < 0)
-            continue;
-        rest = path + len + strspn(path + len, "/");
-        fd = creator_open(creator, root, *rest != '\0' ? rest : ".", write);
-        if (fd < 0 && creator->kind == CREATOR_NONE)
-            return err_set(err, fd, "'%s': nobody was named as whom it is to be opened", path);
-        return fd < 0 ? err_errno(err, fd, "'%s'%s", path,
-                                  creator->kind == CREATOR_CLIENT ? ", opened as you" : "")
-                      : fd;
-    }
-    return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
-}
-
 /* Private from the first moment: as a peer of a shared mount it would show what is mounted on the
  * host below it later. */
 int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err)
@@ -200,12 +171,12 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
     int r;
 
     if (q->root_dir != NULL) {
-        auto_close int dir = open_allowed(l, creator, q->root_dir, false, err);
         struct stat st;
+        auto_close int dir = source_open(l, creator, q->root_dir, false, &st, err);
 
         if (dir < 0)
             return err_wrap(err, dir, "root file system");
-        if (fstat(dir, &st) < 0 || !S_ISDIR(st.st_mode))
+        if (!S_ISDIR(st.st_mode))
             return err_set(err, -ENOTDIR, "root file system '%s' is not a directory", q->root_dir);
         /* All of an image's ids are the inside's own, so the root inside reads all of it, whatever
          * its modes: not for a client what a third one owns. */
@@ -416,7 +387,7 @@ static struct mapped mapped_of(const struct creator *c, const struct stat *st)
 }
 
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
-                 struct err *err)
+                 bool *ret_is_dir, struct err *err)
 {
     auto_close int source = FD_NONE;
     auto_close int userns = FD_NONE;
@@ -425,11 +396,9 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     struct stat st;
     int fd;
 
-    source = open_allowed(l, &s->creator, v->source, !v->read_only, err);
+    source = source_open(l, &s->creator, v->source, !v->read_only, &st, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
-    if (fstat(source, &st) < 0)
-        return err_errno(err, -errno, "volume '%s'", v->source);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
     if (s->creator.kind == CREATOR_CLIENT && !v->read_only &&
@@ -447,6 +416,7 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     attr.userns_fd = (uint64_t)(unsigned)userns;
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
+    *ret_is_dir = S_ISDIR(st.st_mode);
     fd = mount_clone(source, &attr, v->source, err);
     return fd < 0 ? err_wrap(err, fd, "volume") : fd;
 }

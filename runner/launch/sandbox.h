@@ -17,6 +17,7 @@
 
 struct err;
 struct launch_disk;
+struct stat;
 struct launcher;
 struct mount_attr;
 
@@ -47,6 +48,7 @@ struct sandbox {
     int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
                    */
     int32_t hosts_lease; /* the number of the same in init, which outlives us */
+    uint32_t terminals;  /* the maximum of its devpts */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -55,7 +57,7 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
 /* As many as one user may have sandboxes (maxSandboxesPerUser): whoever removes all of theirs at
  * once must not make the launcher remove the rest itself. */
-enum { LAUNCH_REMOVALS_MAX = 256 };
+enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
 /* A worker that has not been forgotten (worker.c). */
 struct work {
@@ -97,12 +99,38 @@ struct launcher {
     int null_fd;                         /* owned; /dev/null */
     int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
     struct sandbox *sandboxes;           /* owned */
-    pid_t removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
+    struct removal {
+        pid_t pid;
+        int pidfd;                   /* owned; -1: it is reaped at the next request */
+        char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody */
+    } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
     uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
+    struct penalty {
+        uid_t uid;
+        int64_t until_ms;
+    } penalties[LAUNCH_PENALTIES_MAX]; /* whose file system has not answered */
+    size_t penalty_next;
+    uint32_t terminals;   /* of all sandboxes together */
+    bool terminals_alone; /* there are other launchers beside us */
 };
+
+/* terminals.c */
+enum {
+    TERMINALS_MAX = 128,      /* of a sandbox */
+    TERMINALS_SINGLES = 1024, /* kept so that as many sandboxes can have one each */
+    TERMINALS_PART = 32,      /* of the others, one in so many goes to each start */
+};
+/* How many a sandbox gets when so many are left for all; 0: there is none. Pure. */
+uint32_t terminals_share(uint32_t left);
+/* configured: of all sandboxes; 0: what the host leaves, for a launcher that is one of many. */
+void terminals_open(struct launcher *l, uint32_t configured);
+/* Gives s its share, for as long as it is in the launcher's list; -EAGAIN: there is none left. */
+int terminals_take(struct launcher *l, struct sandbox *s, struct err *err);
+/* What one has that runs already. */
+void terminals_find(struct sandbox *s);
 
 /* launcher.c: the table; and what else manage.c needs of it. */
 struct sandbox *sandbox_new(const char *id);
@@ -153,6 +181,17 @@ int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 bool removal_start(struct launcher *l, struct sandbox *s);
 /* Reaps those that have ended. */
 void removal_reap(struct launcher *l);
+/* Whether one more child can be kept; and keeps one, of whose failure the log tells if it has an
+ * id.
+ */
+bool removal_has_room(struct launcher *l);
+void removal_keep(struct launcher *l, pid_t pid, const char *id);
+
+/* source.c: opens (O_PATH) what a client names of the host, with the creator's rights, and says
+ * what it is: nothing of it needs to be asked again. -ETIMEDOUT: its file system does not answer.
+ */
+int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
+                struct stat *ret_st, struct err *err);
 
 /*
  * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,
@@ -206,7 +245,7 @@ int work_wait(struct work *w, struct err *err);
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
-                 struct err *err);
+                 bool *ret_is_dir, struct err *err);
 
 /*
  * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
@@ -284,7 +323,8 @@ int idmap_range(uid_t from, uid_t to, struct err *err);
 
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {
-    int count; /* descriptors that init gets for its operations */
+    uint32_t terminals; /* the maximum of its devpts, at least 1: the kernel takes 0 for none */
+    int count;          /* descriptors that init gets for its operations */
     int root, dev;
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];

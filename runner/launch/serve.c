@@ -423,15 +423,20 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
 }
 
-/* Until a request is there. Meanwhile somebody may change the host's firewall. */
+/* Until a request is there. Meanwhile somebody may change the host's firewall, and a removal may
+ * end, of which the log tells when it has failed. */
 static int wait_request(struct launcher *l, int sock)
 {
-    struct pollfd p[2] = {{.fd = sock, .events = POLLIN},
-                          {.fd = network_watch(l), .events = POLLIN}};
+    struct pollfd p[2 + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
+                                                {.fd = network_watch(l), .events = POLLIN}};
 
     for (;;) {
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        for (size_t i = 0; i < l->removal_count; i++)
+            p[2 + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
+        if (poll(p, 2 + l->removal_count, -1) < 0 && errno != EINTR)
             return -errno;
+        removal_reap(l);
+        volume_reap(l);
         if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)
             network_watched(l);
         if (p[0].revents != 0)
@@ -451,8 +456,6 @@ int launcher_serve(struct launcher *l, int sock, struct err *err)
         if (r < 0)
             return err_errno(err, r, "launcher socket");
         r = receive(sock, fds, &fd_count, &full);
-        removal_reap(l);
-        volume_reap(l);
         if (r > 0)
             handle(l, fds, fd_count, full, &a);
         for (int i = 0; i < REQUEST_FDS_MAX; i++)

@@ -86,7 +86,7 @@ void trash_empty(struct launcher *l)
     if (pid == 0)
         child(l->volumes_fd);
     if (pid > 0)
-        l->removals[l->removal_count++] = pid;
+        removal_keep(l, pid, NULL);
     else
         (void)each_gone(l->volumes_fd, true);
 }

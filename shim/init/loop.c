@@ -77,8 +77,12 @@ static bool tell_started(struct loop *l, struct slot *s, uint16_t type)
         return false;
     /* Unless parked they are the supervisor's alone now: the process must see its death as EPIPE
      * and end of file. */
-    if ((s->flags & IMSG_PARK) == 0)
-        slot_close_ends(s);
+    if ((s->flags & IMSG_PARK) == 0) {
+        if ((s->flags & IMSG_SINK) == 0)
+            slot_close_ends(s);
+        else
+            slot_close_end(s, 0);
+    }
     return true;
 }
 
@@ -99,7 +103,7 @@ static bool tell_one(struct loop *l, struct slot *s, unsigned what)
     default:
         msg.type = IMSG_EXITED;
         msg.value = s->status;
-        msg.flags = s->flags & IMSG_TIMED_OUT;
+        msg.flags = s->flags & (IMSG_TIMED_OUT | IMSG_SINK);
         return say(l, &msg, NULL, 0);
     }
 }
@@ -118,7 +122,8 @@ static void tell(struct loop *l, struct slot *s)
         s->tell &= ~order[i];
     }
     /* The main process's stays: who takes this sandbox up must see that it has had its one. */
-    if (s->state == SLOT_ENDED && (s->flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN)) == 0)
+    if (s->state == SLOT_ENDED &&
+        (s->flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN | IMSG_SINK)) == 0)
         table_release(&l->table, s);
 }
 
@@ -177,7 +182,7 @@ static void on_status(struct loop *l, struct slot *s)
     if (n == (ssize_t)sizeof(s->failure)) {
         s->tell |= TELL_FAILED;
         /* Nothing of it is worth keeping: the slot is free once that has been told. */
-        s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED);
+        s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED | IMSG_SINK);
     } else {
         s->tell |= TELL_STARTED;
     }
@@ -207,6 +212,16 @@ static void drain_log(struct log *log)
     }
 }
 
+/* Whether somebody else than the process that has ended may go on to write. */
+static bool has_writers(const struct slot *s)
+{
+    struct pollfd p[] = {{.fd = s->ends[1]}, {.fd = s->ends[2]}};
+
+    (void)poll(p, 2, 0);
+    return (p[0].fd >= 0 && (p[0].revents & POLLHUP) == 0) ||
+           (p[1].fd >= 0 && (p[1].revents & POLLHUP) == 0);
+}
+
 static void reap(struct loop *l)
 {
     const struct init *init = l->table.init;
@@ -226,6 +241,8 @@ static void reap(struct loop *l)
             drain_log(&l->table.logs[s->log][i]);
         s->state = SLOT_ENDED;
         s->status = status;
+        if ((s->flags & (IMSG_SINK | IMSG_PARK)) == IMSG_SINK && !has_writers(s))
+            s->flags &= ~(uint32_t)IMSG_SINK; /* the most frequent case costs no COLLECT */
         s->tell |= TELL_EXITED;
         tell(l, s);
     }
@@ -345,29 +362,28 @@ static void on_collect(struct loop *l, const struct imsg *msg)
 {
     struct slot *s = table_find(&l->table, msg->id);
 
-    if (s != NULL && s->state == SLOT_ENDED)
-        table_release(&l->table, s);
+    if (s == NULL || s->state != SLOT_ENDED)
+        return;
+    if (s->flags & IMSG_SINK)
+        slot_sink_ends(&l->table, s);
+    table_release(&l->table, s);
 }
 
 static void on_stdin_close(struct loop *l, const struct imsg *msg)
 {
     struct slot *s = table_find(&l->table, msg->id);
 
-    if (s == NULL || (s->flags & IMSG_TTY) || (s->flags & IMSG_STDIN) == 0 || s->ends[0] < 0)
+    if (s == NULL || (s->flags & IMSG_TTY) || (s->flags & IMSG_STDIN) == 0)
         return;
-    (void)close(s->ends[0]);
-    s->ends[0] = -1;
+    slot_close_end(s, 0);
 }
 
 static void on_output_close(struct loop *l, const struct imsg *msg)
 {
     struct slot *s = table_find(&l->table, msg->id);
 
-    if (s == NULL || (s->flags & IMSG_TTY) || (msg->value != 1 && msg->value != 2) ||
-        s->ends[msg->value] < 0)
-        return;
-    (void)close(s->ends[msg->value]);
-    s->ends[msg->value] = -1;
+    if (s != NULL && (s->flags & IMSG_TTY) == 0 && (msg->value == 1 || msg->value == 2))
+        slot_close_end(s, msg->value);
 }
 
 static void on_message(struct loop *l, const struct imsg *msg, const int *fds, int count)
@@ -400,6 +416,26 @@ static void on_message(struct loop *l, const struct imsg *msg, const int *fds, i
     }
 }
 
+/* The output of these was the supervisor's that has gone. A process that runs is to see that; those
+ * that it has left behind had nobody to hear them before. */
+static void lose_sinks(struct loop *l)
+{
+    for (unsigned i = 0; i < l->table.used; i++) {
+        struct slot *s = &l->table.slots[i];
+        bool handed_out =
+            (s->state == SLOT_RUNNING || s->state == SLOT_ENDED) && (s->tell & TELL_STARTED) == 0;
+
+        if ((s->flags & (IMSG_SINK | IMSG_PARK)) != IMSG_SINK || !handed_out)
+            continue;
+        if (s->state == SLOT_ENDED)
+            slot_sink_ends(&l->table, s);
+        slot_close_ends(s);
+        s->flags &= ~(uint32_t)IMSG_SINK;
+        if (s->tell == 0 && s->state == SLOT_ENDED)
+            table_release(&l->table, s);
+    }
+}
+
 static void lose_control(struct loop *l)
 {
     if (l->table.init->plan.header->flags & PLAN_ATTACHED)
@@ -408,6 +444,7 @@ static void lose_control(struct loop *l)
     l->control = -1;
     l->list_at = NOT_LISTING;
     l->blocked = l->has_unsaid = false;
+    lose_sinks(l);
 }
 
 static void on_control(struct loop *l)
@@ -475,7 +512,8 @@ static void loop_open(struct loop *l, struct init *init)
         init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
 }
 
-/* Status pipes of starting processes and the pipes that are logged, behind the fixed ones. */
+/* Status pipes of starting processes and the pipes that are logged, behind the fixed ones; the
+ * sinks are the last. */
 static unsigned gather(struct loop *l, struct pollfd *polled)
 {
     unsigned count = POLL_FIXED;
@@ -494,6 +532,8 @@ static unsigned gather(struct loop *l, struct pollfd *polled)
                 polled[count++] =
                     (struct pollfd){.fd = l->table.logs[s->log][k].pipe, .events = POLLIN};
     }
+    for (unsigned i = 0; i < l->table.sink_count; i++)
+        polled[count++] = (struct pollfd){.fd = l->table.sinks[i], .events = POLLIN};
     return count;
 }
 
@@ -509,10 +549,18 @@ static void serve_processes(struct loop *l)
     }
 }
 
+/* polled: of the sinks. From behind, because one that has ended goes out of the row. */
+static void serve_sinks(struct loop *l, const struct pollfd *polled)
+{
+    for (unsigned i = l->table.sink_count; i-- > 0;)
+        if (polled[i].revents != 0)
+            sink_drain(&l->table, i);
+}
+
 void loop_run(struct init *init)
 {
     static struct loop l;
-    static struct pollfd polled[POLL_FIXED + INIT_EXECS_MAX + LOGGED_MAX * LOG_STREAMS];
+    static struct pollfd polled[POLL_FIXED + INIT_EXECS_MAX + LOGGED_MAX * LOG_STREAMS + SINKS_MAX];
 
     loop_open(&l, init);
     init_ready();
@@ -525,8 +573,10 @@ void loop_run(struct init *init)
             continue;
         if (polled[POLL_SIGNAL].revents != 0)
             drain_signals(l.signal_fd);
-        if (count > POLL_FIXED)
+        if (count > POLL_FIXED) {
+            serve_sinks(&l, polled + count - l.table.sink_count);
             serve_processes(&l);
+        }
         if (polled[POLL_CONTROL].revents & POLLOUT)
             tell_all(&l);
         if (polled[POLL_CONTROL].revents & ~POLLOUT)

@@ -1,7 +1,11 @@
 #include "init/table.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { SINK_CHUNKS = 16 /* reads of a sink before others have their turn */ };
 
 static const struct slot empty = {.status_fd = -1, .ends = {-1, -1, -1}, .log = -1};
 
@@ -53,11 +57,46 @@ int slot_ends(const struct slot *s, int fds[3])
 
 void slot_close_ends(struct slot *s)
 {
-    for (int i = 0; i < 3; i++) {
-        if (s->ends[i] >= 0)
-            (void)close(s->ends[i]);
+    for (int i = 0; i < 3; i++)
+        slot_close_end(s, i);
+}
+
+void slot_close_end(struct slot *s, int i)
+{
+    if (s->ends[i] >= 0)
+        (void)close(s->ends[i]);
+    s->ends[i] = -1;
+}
+
+static void sink_remove(struct table *t, unsigned i)
+{
+    (void)close(t->sinks[i]);
+    t->sink_count--;
+    (void)memmove(t->sinks + i, t->sinks + i + 1, (t->sink_count - i) * sizeof(t->sinks[0]));
+}
+
+void slot_sink_ends(struct table *t, struct slot *s)
+{
+    for (int i = 1; i < 3; i++) {
+        if (s->ends[i] < 0)
+            continue;
+        if (t->sink_count == SINKS_MAX)
+            sink_remove(t, 0);
+        (void)fcntl(s->ends[i], F_SETFL, O_NONBLOCK);
+        t->sinks[t->sink_count++] = s->ends[i];
         s->ends[i] = -1;
     }
+}
+
+void sink_drain(struct table *t, unsigned i)
+{
+    char scratch[4096];
+    ssize_t n = 1;
+
+    for (int k = 0; k < SINK_CHUNKS && n > 0; k++)
+        n = read(t->sinks[i], scratch, sizeof(scratch));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        sink_remove(t, i);
 }
 
 void table_release(struct table *t, struct slot *s)

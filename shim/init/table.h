@@ -13,6 +13,9 @@ enum {
     LOGGED_MAX =
         257, /* execs whose output init writes to logs, one sandbox: the main process, and 256 */
     LOG_STREAMS = 2,
+    /* Outputs of ended execs that are read and dropped; the oldest makes room, and who writes to it
+     * then finds nobody. */
+    SINKS_MAX = 128,
 };
 
 enum slot_state {
@@ -78,6 +81,8 @@ struct table {
     unsigned used; /* slots at or above this index are free */
     struct log logs[LOGGED_MAX][LOG_STREAMS];
     bool log_used[LOGGED_MAX];
+    int sinks[SINKS_MAX]; /* owned; the oldest first */
+    unsigned sink_count;
 };
 
 void table_init(struct table *t, struct init *init);
@@ -90,6 +95,11 @@ void table_release(struct table *t, struct slot *s);
 /* The ends that are open, in order. Returns their count. */
 int slot_ends(const struct slot *s, int fds[3]);
 void slot_close_ends(struct slot *s);
+void slot_close_end(struct slot *s, int i);
+/* Its ends of stdout and stderr become sinks. */
+void slot_sink_ends(struct table *t, struct slot *s);
+/* Reads and drops what there is now, bounded; closes it at its end. */
+void sink_drain(struct table *t, unsigned i);
 
 /* leaf.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
  * (helpers'). */

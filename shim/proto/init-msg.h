@@ -37,6 +37,10 @@
  *   OUTPUT_CLOSE(id, 1 or 2)                ->      the parked end of stdout or stderr is, so that
  * the process sees that nobody reads any more
  *
+ * With SINK init keeps duplicates of the ends of stdout and stderr, too, but hands them to nobody:
+ * when the process has ended and COLLECT has come, or the supervisor that had its output is gone,
+ * it reads and drops what the process's children go on to say, who would die of it else.
+ *
  * With LOGGED no ends come back: init itself moves what the process says to the log files that came
  * with EXEC, two a stream (struct log_header).
  *
@@ -99,6 +103,10 @@ enum imsg_flags {
     IMSG_UNSURE = 1 << 14,    /* SLOT: STARTED or EXEC_FAILED is still to come */
     IMSG_IDLE = 1 << 15,      /* EXEC: no activity of the sandbox; for the supervisor alone, which
                                  finds it in SLOT again */
+    IMSG_SINK = 1 << 16, /* EXEC: ends after it are kept until COLLECT, which comes when its output
+                            has been read: what processes that it left write then is read by init,
+                            and dropped. An init that does not know this lets them find nobody.
+                            EXITED: there may be some, COLLECT is waited for */
 };
 
 /* Stages of the start, for the pipe (a uint32_t each) and FAIL; names in boot.c of the launcher. A

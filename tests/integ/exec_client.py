@@ -7,6 +7,7 @@ import time
 import audit
 
 STDIN, STDOUT, STDERR, EXIT, ERROR, STDIN_CLOSE, RESIZE, SIGNAL = range(8)
+OUTPUT_CLOSE = 9
 LIMIT = 30  # seconds for anything that should come
 
 

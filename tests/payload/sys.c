@@ -137,6 +137,54 @@ static int cmd_i386(int argc, char **argv)
     return 0;
 }
 
+/* clang-format off */
+static const struct { const char *name; bool i386; int pointer; struct raw call; } hugepage_calls[] = {
+    /* pointer: the argument that is a name; -1: none */
+    {"memfd",            false, 0,  {319, {0, 4}}},
+    {"memfd 2M",         false, 0,  {319, {0, 4 | 21 << 26}}},
+    {"memfd high",       false, 0,  {319, {0, 4 | 1L << 32}}},
+    {"memfd sealing",    false, 0,  {319, {0, 4 | 1 | 2}}},
+    {"memfd i386",       true,  0,  {356, {0, 4}}},
+    {"mmap",             false, -1, {9, {0, 2 << 20, 3, 0x22 | 0x40000, -1, 0}}},
+    {"mmap 1G",          false, -1, {9, {0, 1 << 30, 3, 0x22 | 0x40000 | 30L << 26, -1, 0}}},
+    {"mmap high",        false, -1, {9, {0, 2 << 20, 3, 0x22 | 0x40000 | 1L << 32, -1, 0}}},
+    {"mmap2 i386",       true,  -1, {192, {0, 2 << 20, 3, 0x22 | 0x40000}}},
+    {"old mmap i386",    true,  0,  {90, {0}}},
+    {"shmget",           false, -1, {29, {0, 2 << 20, 0x800 | 01000 | 0600}}},
+    {"shmget i386",      true,  -1, {395, {0, 2 << 20, 0x800 | 01000 | 0600}}},
+    {"ipc i386",         true,  -1, {117, {23, 0, 2 << 20, 0x800 | 01000 | 0600}}},
+    {"ipc version i386", true,  -1, {117, {23 | 1 << 16, 0, 2 << 20, 0x800 | 01000 | 0600}}},
+    {"small memfd",      false, 0,  {319, {0, 3}}},
+    {"small memfd i386", true,  0,  {356, {0, 3}}},
+    {"small mmap",       false, -1, {9, {0, 2 << 20, 3, 0x22, -1, 0}}},
+    {"small shmget",     false, -1, {29, {0, 4096, 01000 | 0600}}},
+};
+/* clang-format on */
+
+/* Huge pages by every call that makes some, and the same calls without. */
+static int cmd_hugepages(int argc, char **argv)
+{
+    char *block =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+
+    (void)argc;
+    (void)argv;
+    if (block == MAP_FAILED)
+        return complain("mmap");
+    js_open(NULL, '{');
+    for (size_t i = 0; i < sizeof(hugepage_calls) / sizeof(hugepage_calls[0]); i++) {
+        struct raw r = hugepage_calls[i].call;
+
+        if (hugepage_calls[i].pointer >= 0)
+            r.a[hugepage_calls[i].pointer] = (long)block;
+        js_outcome(hugepage_calls[i].name,
+                   in_child(hugepage_calls[i].i386 ? i386_call : raw_call, &r));
+    }
+    js_close('}');
+    putchar('\n');
+    return 0;
+}
+
 static int cmd_x32(int argc, char **argv)
 {
     (void)argc;
@@ -160,7 +208,8 @@ static int cmd_i386(int argc, char **argv)
     puts("{}");
     return 0;
 }
-#define cmd_x32 cmd_i386
+#define cmd_x32       cmd_i386
+#define cmd_hugepages cmd_i386
 #endif
 
 /* socket(DOMAIN, TYPE, 0) for every domain; "DOMAIN TYPE" -> result. With `high`, bit 32 is set in
@@ -276,6 +325,7 @@ const struct cmd sys_cmds[] = {
     {"sys", cmd_sys, "NR ARG…: one call"},
     {"i386", cmd_i386, ": calls through int 0x80"},
     {"x32", cmd_x32, ": calls with the x32 bit"},
+    {"hugepages", cmd_hugepages, ": huge pages by every call that makes some"},
     {"sockets", cmd_sockets, "[high]: every domain and type"},
     {"clones", cmd_clones, ": new namespaces in every spelling"},
     {0},

@@ -258,15 +258,15 @@ TEST(what_is_opened)
     make(&p, "blind", 0, 0, 0711);          /* can be passed through, not shown */
     CHECK_INT(symlinkat("mine", p.fd, "link"), 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        int fd = creator_open(&client, p.fd, rows[i].path, rows[i].write);
+        int fd = creator_open(&client, p.fd, rows[i].path, rows[i].write, false);
 
         if ((fd < 0 ? fd : 0) != rows[i].want)
             tap_fail("%s: %d, want %d", rows[i].path, fd, rows[i].want);
         if (fd >= 0)
             (void)close(fd);
-        CHECK_INT(creator_open(&none, p.fd, rows[i].path, rows[i].write), -EPERM);
+        CHECK_INT(creator_open(&none, p.fd, rows[i].path, rows[i].write, false), -EPERM);
         /* Our own rights are back. */
-        fd = creator_open(&owner, p.fd, "root/inside", true);
+        fd = creator_open(&owner, p.fd, "root/inside", true, false);
         CHECK(fd >= 0);
         (void)close(fd);
         CHECK_INT(getgroups(64, groups), count);

@@ -31,13 +31,17 @@ static const uint32_t numbers[] = {
     __NR_migrate_pages,   __NR_vm86,
     __NR_vm86old,         __NR_stime,
     __NR_clock_settime64, __NR_clock_adjtime64,
-    __NR_socketcall,
+    __NR_socketcall,      __NR_mmap,
 };
 enum {
     IOCTL_32 = __NR_ioctl,
     GETPID_32 = __NR_getpid,
     SOCKET_32 = __NR_socket,
-    SOCKETPAIR_32 = __NR_socketpair
+    SOCKETPAIR_32 = __NR_socketpair,
+    MMAP2_32 = __NR_mmap2,
+    MEMFD_CREATE_32 = __NR_memfd_create,
+    SHMGET_32 = __NR_shmget,
+    IPC_32 = __NR_ipc
 };
 /* clang-format on */
 
@@ -75,7 +79,7 @@ static const char *const both[] = {
     "query_module", "get_kernel_syms", "uselib", "_sysctl", "move_pages", "migrate_pages",
 };
 static const char *const only_64[] = {"kexec_file_load"};
-static const char *const only_32[] = {"vm86", "vm86old", "stime", "clock_settime64", "clock_adjtime64", "socketcall"};
+static const char *const only_32[] = {"vm86", "vm86old", "stime", "clock_settime64", "clock_adjtime64", "socketcall", "mmap"};
 
 /* What no program can do without, whatever its libc and age. */
 static const char *const needed[] = {
@@ -209,6 +213,49 @@ TEST(socket_families)
             for (size_t h = 0; h < N(high); h++)
                 CHECK_INT(ask_family(calls[i].arch, calls[i].nr, family | high[h]),
                           family == 38 || family == 40 ? DENIED : SECCOMP_RET_ALLOW);
+}
+
+/* Wherever the flag stands, and in no other bit of the argument. */
+TEST(huge_pages)
+{
+    static const struct {
+        uint32_t arch, nr;
+        unsigned argument;
+        uint64_t flag, first;
+        uint32_t error;
+    } calls[] = {
+        {AUDIT_ARCH_X86_64, 9, 3, 0x40000, 0, ENOMEM},
+        {AUDIT_ARCH_X86_64, 319, 1, 4, 0, ENOSYS},
+        {AUDIT_ARCH_X86_64, 29, 2, 04000, 0, ENOMEM},
+        {AUDIT_ARCH_I386, MMAP2_32, 3, 0x40000, 0, ENOMEM},
+        {AUDIT_ARCH_I386, MEMFD_CREATE_32, 1, 4, 0, ENOSYS},
+        {AUDIT_ARCH_I386, SHMGET_32, 2, 04000, 0, ENOMEM},
+        {AUDIT_ARCH_I386, IPC_32, 3, 04000, 23, ENOMEM},
+        {AUDIT_ARCH_I386, IPC_32, 3, 04000, 23 | 1 << 16, ENOMEM},
+    };
+
+    (void)ask(0, 0, 0);
+    for (size_t i = 0; i < N(calls); i++)
+        for (unsigned bit = 0; bit < 64; bit++) {
+            const uint64_t value = UINT64_C(1) << bit;
+            struct seccomp_data d = {.nr = (int)calls[i].nr, .arch = calls[i].arch};
+
+            d.args[0] = calls[i].first;
+            d.args[calls[i].argument] = value;
+            CHECK_INT(sim_run(filter, count, &d), value == calls[i].flag
+                                                      ? SECCOMP_RET_ERRNO | calls[i].error
+                                                      : SECCOMP_RET_ALLOW);
+            d.args[calls[i].argument] = value | calls[i].flag | UINT64_C(0xffffffff) << 32;
+            CHECK_INT(sim_run(filter, count, &d), SECCOMP_RET_ERRNO | calls[i].error);
+        }
+    /* Another of ipc's calls has another meaning for the argument. */
+    for (uint64_t call = 0; call < 32; call++) {
+        struct seccomp_data d = {
+            .nr = IPC_32, .arch = AUDIT_ARCH_I386, .args = {call, 0, 0, 04000}};
+
+        CHECK_INT(sim_run(filter, count, &d),
+                  call == 23 ? SECCOMP_RET_ERRNO | ENOMEM : SECCOMP_RET_ALLOW);
+    }
 }
 
 TEST(what_programs_need)

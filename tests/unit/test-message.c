@@ -71,13 +71,29 @@ static struct outcome run(const char *text, size_t len, bool response, bool head
 
 /* ---- requests that are refused ---- */
 
-TEST(requests_refused)
+struct refused {
+    const char *text;
+    int status;
+    const char *why;
+};
+
+static void check_refused(const struct refused *rows, size_t count)
 {
-    static const struct {
-        const char *text;
-        int status;
-        const char *why;
-    } rows[] = {
+    for (size_t i = 0; i < count; i++) {
+        for (size_t step = 1; step < 4096; step *= 64) {
+            struct outcome o = run(rows[i].text, strlen(rows[i].text), false, false, step);
+
+            if (o.status != rows[i].status || strstr(o.why, rows[i].why) == NULL)
+                tap_fail("%.70s: %d '%s', want %d '%s'", rows[i].text, o.status, o.why,
+                         rows[i].status, rows[i].why);
+            outcome_done(&o);
+        }
+    }
+}
+
+TEST(lengths_refused)
+{
+    static const struct refused rows[] = {
         /* two lengths */
         {"POST / HTTP/1.1\r\n" HOST "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd", 400,
          "twice"},
@@ -112,7 +128,14 @@ TEST(requests_refused)
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding : chunked\r\n\r\n", 400, "name"},
         {"POST / HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
          "in HTTP/1.1"},
-        /* line ends, folding, names */
+    };
+
+    check_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+TEST(lines_refused)
+{
+    static const struct refused rows[] = {
         {"GET / HTTP/1.1\n" HOST "\r\n", 400, "line feed"},
         {"GET / HTTP/1.1\r\nHost: h\r\r\n\r\n", 400, "carriage return"},
         {"GET / HTTP/1.1\r\n" HOST "A: b\r\n c\r\n\r\n", 400, "blank"},
@@ -121,7 +144,14 @@ TEST(requests_refused)
         {"GET / HTTP/1.1\r\n" HOST "A b: c\r\n\r\n", 400, "name"},
         {"GET / HTTP/1.1\r\n" HOST "none\r\n\r\n", 400, "without a name"},
         {"GET / HTTP/1.1\r\n" HOST "A: b\x01\r\n\r\n", 400, "control byte"},
-        /* hosts */
+    };
+
+    check_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+TEST(hosts_refused)
+{
+    static const struct refused rows[] = {
         {"GET / HTTP/1.1\r\n\r\n", 400, "Host is missing"},
         {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, "Host is there twice"},
         {"GET / HTTP/1.1\r\nHost: a\r\nhOST: b\r\n\r\n", 400, "Host is there twice"},
@@ -133,7 +163,14 @@ TEST(requests_refused)
         {"GET * HTTP/1.1\r\n" HOST "\r\n", 400, "neither"},
         {"GET /a#b HTTP/1.1\r\n" HOST "\r\n", 400, "target"},
         {"GET /\x80 HTTP/1.1\r\n" HOST "\r\n", 400, "target"},
-        /* request lines */
+    };
+
+    check_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+TEST(request_lines_refused)
+{
+    static const struct refused rows[] = {
         {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400, "spoken"},
         {"GET / HTTP/1.1 \r\n" HOST "\r\n", 505, "spoken"},
         {"GET /a b HTTP/1.1\r\n" HOST "\r\n", 400, "spoken"},
@@ -145,7 +182,14 @@ TEST(requests_refused)
         {"G=T / HTTP/1.1\r\n" HOST "\r\n", 400, ""},
         {"CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n", 405, "CONNECT"},
         {"POST / HTTP/1.1\r\n" HOST "Expect: 200-ok\r\n\r\n", 417, "Expect"},
-        /* bodies */
+    };
+
+    check_refused(rows, sizeof(rows) / sizeof(rows[0]));
+}
+
+TEST(bodies_refused)
+{
+    static const struct refused rows[] = {
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n4\nabcd\r\n0\r\n\r\n", 400,
          "malformed body"},
         {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd0\r\n\r\n", 400,
@@ -170,16 +214,7 @@ TEST(requests_refused)
          431, "more than 16 headers"},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        for (size_t step = 1; step < 4096; step *= 64) {
-            struct outcome o = run(rows[i].text, strlen(rows[i].text), false, false, step);
-
-            if (o.status != rows[i].status || strstr(o.why, rows[i].why) == NULL)
-                tap_fail("%.70s: %d '%s', want %d '%s'", rows[i].text, o.status, o.why,
-                         rows[i].status, rows[i].why);
-            outcome_done(&o);
-        }
-    }
+    check_refused(rows, sizeof(rows) / sizeof(rows[0]));
 }
 
 TEST(limits_of_a_head)

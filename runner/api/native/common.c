@@ -8,6 +8,7 @@
 
 #include "api/native/sandbox-json.h"
 #include "api/reply.h"
+#include "api/route-query.h"
 #include "base/err.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
@@ -125,6 +126,14 @@ struct sandbox *native_sandbox(struct http_request *req)
     }
     sandbox_touch(s);
     return s;
+}
+
+int native_query_force(struct http_request *req, bool *ret, struct err *err)
+{
+    static const struct query_field fields[] = {{.name = "force", .type = QUERY_BOOL}, {0}};
+
+    *ret = false;
+    return http_query(req, fields, ret, err);
 }
 
 /* ---- calls with a callback ---- */

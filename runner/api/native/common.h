@@ -46,6 +46,9 @@ bool native_may_use(struct http_request *req, const struct sandbox *s);
  * sandbox's inactivity timer begins again. */
 struct sandbox *native_sandbox(struct http_request *req);
 
+/* The query of what is deleted: ?force, or nothing. */
+int native_query_force(struct http_request *req, bool *ret, struct err *err);
+
 /* ---- calls with a callback ---- */
 
 enum { NATIVE_ID_MAX = 63 };

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include "api/http.h"
+#include "api/native/common.h"
 #include "api/native/native.h"
 #include "api/reply.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/sandbox.h"
 #include "json/parse.h"
 
 enum { READ_SIZE = 16 << 10 };
@@ -31,10 +33,32 @@ struct doctor_reader {
     char chunk[READ_SIZE];
 };
 
+/* Of those that the client may use: they can only be removed, and nobody looks for them. */
+static json_t *encode_broken(struct http_request *req)
+{
+    json_t *list = json_array();
+
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+         s = sandbox_next(s)) {
+        struct sandbox_facts facts;
+
+        if (sandbox_get_state(s) != SANDBOX_BROKEN || !native_may_use(req, s))
+            continue;
+        sandbox_get_facts(s, &facts);
+        (void)json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", sandbox_id(s), "name",
+                                                    sandbox_name(s), "error", facts.error));
+    }
+    return list;
+}
+
 static void answer(struct doctor_reader *d, struct http_request *req)
 {
+    json_t *report = d->report != NULL ? json_copy(d->report) : NULL;
+
+    if (report != NULL)
+        (void)json_object_set_new(report, "brokenSandboxes", encode_broken(req));
     if (d->report != NULL)
-        reply_json(req, 200, json_incref(d->report));
+        reply_json(req, 200, report);
     else
         reply_errorf(req, -EAGAIN, "doctor: there is no report; run `rind doctor` on the host");
 }

@@ -15,6 +15,7 @@
 #include "api/route.h"
 #include "api/sse.h"
 #include "base/auto.h"
+#include "base/buf.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "json/parse.h"
@@ -152,6 +153,22 @@ static void on_event(struct events_reader *r, const struct event *e)
         st->dead = true; /* still within events_subscribe */
 }
 
+/* Who waits for what never comes is told now. */
+static int check_types(const struct query_list *types, struct err *err)
+{
+    auto_buf struct buf known = BUF_INIT(512);
+
+    for (size_t i = 0; i < types->count; i++) {
+        if (event_type_known(types->values[i]))
+            continue;
+        for (size_t k = 0; event_types[k] != NULL; k++)
+            (void)buf_printf(&known, "%s%s", k > 0 ? ", " : "", event_types[k]);
+        return err_set(err, -EINVAL, "type: \"%.32s\" is none; there are %s", types->values[i],
+                       known.data != NULL ? known.data : "others");
+    }
+    return 0;
+}
+
 /* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
 static int decode(struct http_request *req, struct events_query *q, struct err *err)
 {
@@ -160,6 +177,8 @@ static int decode(struct http_request *req, struct events_query *q, struct err *
     int r;
 
     r = http_query(req, fields, q, err);
+    if (r == 0)
+        r = check_types(&q->types, err);
     if (r < 0 || last == NULL || last[0] == '\0')
         return r;
     errno = 0;

@@ -8,6 +8,8 @@
 
 #include "api/http.h"
 #include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/reply.h"
 #include "base/auto.h"
 #include "base/base64.h"
 #include "base/err.h"
@@ -301,4 +303,23 @@ int exec_body_input(const struct exec_body *body, struct http_request *req, stru
     if (r == -EAGAIN)
         return err_set(err, r, "limit maxBufferedBytes: no room for this stdin now");
     return r < 0 ? err_errno(err, r, "stdin") : 0;
+}
+
+void exec_body_post(struct http_request *req, enum exec_body_kind kind,
+                    int (*start)(struct http_request *req, struct sandbox *s,
+                                 const struct exec_body *body, struct err *err))
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+    struct exec_body body;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = exec_body_read(req, kind, &body, &err);
+    if (r == 0)
+        r = start(req, s, &body, &err);
+    exec_body_done(&body);
+    if (r < 0)
+        reply_error(req, &err);
 }

@@ -15,6 +15,7 @@
 struct buf;
 struct err;
 struct http_request;
+struct sandbox;
 struct spec;
 
 enum {
@@ -57,6 +58,11 @@ int exec_body_input(const struct exec_body *body, struct http_request *req, stru
 int exec_body_read(const struct http_request *req, enum exec_body_kind kind, struct exec_body *ret,
                    struct err *err);
 void exec_body_done(struct exec_body *b);
+/* A whole handler: the sandbox, the body, and `start` with both; what is negative of it is the
+ * answer. */
+void exec_body_post(struct http_request *req, enum exec_body_kind kind,
+                    int (*start)(struct http_request *req, struct sandbox *s,
+                                 const struct exec_body *body, struct err *err));
 /* What core is asked for; strings belong to b. */
 void exec_body_options(const struct exec_body *b, struct exec_options *ret);
 

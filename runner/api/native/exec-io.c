@@ -18,11 +18,20 @@ enum {
      * there is; more than it can hold. */
     TTY_LEFT = 256 << 10,
     TTY_EOF = 4, /* ^D */
+    /* A program writes to its terminal line by line, and each line would be a frame of its own:
+     * what follows closely upon another is left to gather for a moment. Not where a full terminal
+     * would wait for us meanwhile. */
+    PACE_MS = 1,
+    PACE_FULL = 4096, /* bytes at a time from which on nothing is gained */
+    PACE_SMALL = 1024,
+    PACE_OFF = 64,  /* so many times it is left alone then, or until it says little again */
+    TTY_READS = 16, /* at a time: it hands out 4 KiB at most, and others wait for the loop */
 };
 
 struct end {
     uv_poll_t poll;
-    int fd; /* owned; -1 = closed, or there is none */
+    int fd;     /* owned; -1 = closed, or there is none */
+    int events; /* that are watched: to say so again costs two system calls */
 };
 
 struct exec_io {
@@ -30,9 +39,13 @@ struct exec_io {
     const struct exec_io_ops *ops;
     void *data;
     struct end ends[ENDS]; /* a terminal's master is [0] alone */
-    uv_timer_t later;      /* goes on reading after the exit, from the loop */
+    uv_timer_t later;      /* goes on reading from the loop: after the exit, or after a moment */
+    uint64_t read_at;      /* of a terminal, by uv_hrtime */
+    unsigned pace_off;
     unsigned handles;
     bool tty, paused, exited, told, closing, input_ending;
+    bool gathering;    /* a terminal's output, until `later` */
+    bool mid_line;     /* the last input did not end with a line's end */
     bool deaf;         /* of a terminal: what it says is dropped */
     size_t left[ENDS]; /* after the exit: bytes that are still to be delivered */
     struct buf input;  /* what the process has not taken yet */
@@ -42,6 +55,7 @@ struct exec_io {
 static char chunk[EXEC_IO_CHUNK];
 
 static void on_poll(uv_poll_t *h, int status, int events);
+static void on_later(uv_timer_t *h);
 
 /* ---- ends ---- */
 
@@ -91,10 +105,13 @@ static void watch(struct exec_io *io, int i)
 
     if (end->fd < 0)
         return;
-    if (is_output(io, i) && !io->paused && !io->exited)
+    if (is_output(io, i) && !io->paused && !io->exited && !io->gathering)
         events |= UV_READABLE;
     if (i == 0 && io->input.len > 0)
         events |= UV_WRITABLE;
+    if (events == end->events)
+        return;
+    end->events = events;
     if (events == 0)
         (void)uv_poll_stop(&end->poll);
     else
@@ -109,18 +126,48 @@ static void watch_all(struct exec_io *io)
 
 /* ---- output ---- */
 
+/* As read(2). A terminal hands out little at a time: all that it has now, up to max. */
+static ssize_t read_some(const struct exec_io *io, int i, size_t max)
+{
+    unsigned left = io->tty ? TTY_READS : 1;
+    size_t len = 0;
+    ssize_t n;
+
+    do {
+        n = read(io->ends[i].fd, chunk + len, max - len);
+        len += n > 0 ? (size_t)n : 0;
+    } while ((n < 0 && errno == EINTR) || (n > 0 && len < max && --left > 0));
+    return len > 0 ? (ssize_t)len : n;
+}
+
+/* Of a terminal that was just read: whether it is to be left alone for a moment. */
+static void pace(struct exec_io *io, size_t len)
+{
+    uint64_t now = uv_hrtime();
+    bool close_upon = now - io->read_at < 2 * PACE_MS * UINT64_C(1000000);
+
+    io->read_at = now;
+    if (len >= PACE_FULL)
+        io->pace_off = PACE_OFF;
+    else if (io->pace_off > 0)
+        io->pace_off = len < PACE_SMALL ? io->pace_off / 4 : io->pace_off - 1;
+    else if (close_upon && !io->exited)
+        io->gathering = true;
+    if (io->gathering)
+        (void)uv_timer_start(&io->later, on_later, PACE_MS, 0);
+}
+
 /* Reads once. 1: something; 0: nothing now; -1: it has ended. */
 static int read_once(struct exec_io *io, int i, size_t max)
 {
-    ssize_t n;
+    ssize_t n = read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
 
-    do
-        n = read(io->ends[i].fd, chunk, max < sizeof(chunk) ? max : sizeof(chunk));
-    while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0) /* a terminal whose last user is gone says EIO */
         return -1;
+    if (io->tty)
+        pace(io, (size_t)n);
     if (io->exited)
         io->left[i] -= (size_t)n;
     if (io->deaf)
@@ -161,7 +208,13 @@ static void drain(struct exec_io *io)
 
 static void on_later(uv_timer_t *h)
 {
-    drain(h->data);
+    struct exec_io *io = h->data;
+
+    io->gathering = false;
+    if (io->exited)
+        drain(io);
+    else
+        watch_all(io);
 }
 
 static void on_exited(void *data, struct exec *e)
@@ -170,6 +223,7 @@ static void on_exited(void *data, struct exec *e)
 
     (void)e;
     io->exited = true;
+    io->gathering = false;
     for (int i = 0; i < ENDS; i++)
         if (io->ends[i].fd >= 0)
             io->left[i] = io->tty ? TTY_LEFT : exec_pending(io->ends[i].fd);
@@ -186,12 +240,8 @@ static void input_done(struct exec_io *io)
     if (!io->input_ending)
         return;
     io->input_ending = false;
-    if (io->tty) {
-        static const char eof = TTY_EOF;
-
-        (void)!write(io->ends[0].fd, &eof, 1);
-        return;
-    }
+    if (io->tty)
+        return; /* its end of file is among the bytes */
     close_end(io, 0);
     exec_stdin_closed(io->exec);
 }
@@ -245,8 +295,9 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
 {
     ssize_t n = 0;
 
-    if (io->ends[0].fd < 0 || io->input_ending || io->exited)
+    if (io->ends[0].fd < 0 || io->input_ending || io->exited || len == 0)
         return true;
+    io->mid_line = ((const char *)data)[len - 1] != '\n' && ((const char *)data)[len - 1] != '\r';
     if (io->input.len == 0)
         n = write_some(io, data, len);
     if (n < 0) {
@@ -265,10 +316,22 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
     return false;
 }
 
+/* What a terminal's user types: it ends the line that is not ended yet, and then the input. It
+ * waits for room behind what was typed before, as that does. */
+static void type_end(struct exec_io *io)
+{
+    static const char eof[] = {TTY_EOF, TTY_EOF};
+
+    (void)exec_io_write(io, eof, io->mid_line ? 2 : 1);
+    io->mid_line = false;
+}
+
 void exec_io_end_input(struct exec_io *io)
 {
     if (io->ends[0].fd < 0 || io->input_ending)
         return;
+    if (io->tty)
+        type_end(io);
     io->input_ending = true;
     if (io->input.len == 0)
         input_done(io);
@@ -290,6 +353,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
 
     while (&io->ends[i].poll != h)
         i++;
+    if (status < 0)
+        io->ends[i].events = 0; /* libuv has stopped it */
     if (i == 0 && io->input.len > 0 && (status < 0 || (events & UV_WRITABLE) != 0))
         flush_input(io);
     if (io->closing || io->ends[i].fd < 0)

@@ -94,19 +94,7 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
 
 static void post_exec(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
-    struct err err = ERR_NONE;
-    struct exec_body body;
-    int r;
-
-    if (s == NULL)
-        return;
-    r = exec_body_read(req, EXEC_BODY_EXEC, &body, &err);
-    if (r == 0)
-        r = start(req, s, &body, &err);
-    exec_body_done(&body);
-    if (r < 0)
-        reply_error(req, &err);
+    exec_body_post(req, EXEC_BODY_EXEC, start);
 }
 
 /* ---- finding ---- */
@@ -264,29 +252,20 @@ static void post_resize(struct http_request *req)
         reply_empty(req, 204);
 }
 
-struct delete_query {
-    bool force;
-};
-
-static const struct query_field delete_fields[] = {
-    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct delete_query, force)},
-    {0},
-};
-
 /* Forgets one that has ended; with force one that runs is killed, and forgotten when it is gone. */
 static void delete_exec(struct http_request *req)
 {
     struct exec *e = requested(req);
-    struct delete_query q = {0};
     struct err err = ERR_NONE;
+    bool force = false;
 
     if (e == NULL)
         return;
-    if (http_query(req, delete_fields, &q, &err) < 0) {
+    if (native_query_force(req, &force, &err) < 0) {
         reply_error(req, &err);
         return;
     }
-    if (exec_get_state(e) != EXEC_ENDED && !q.force) {
+    if (exec_get_state(e) != EXEC_ENDED && !force) {
         reply_errorf(req, -EBUSY, "exec: it runs (force kills it)");
         return;
     }

@@ -188,19 +188,7 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
 
 static void post_process(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
-    struct err err = ERR_NONE;
-    struct exec_body body;
-    int r;
-
-    if (s == NULL)
-        return;
-    r = exec_body_read(req, EXEC_BODY_PROCESS, &body, &err);
-    if (r == 0)
-        r = start(req, s, &body, &err);
-    exec_body_done(&body);
-    if (r < 0)
-        reply_error(req, &err);
+    exec_body_post(req, EXEC_BODY_PROCESS, start);
 }
 
 /* ---- ending ---- */
@@ -283,26 +271,17 @@ static void kill_and_delete(struct http_request *req, struct process *p)
         free(w);
 }
 
-struct delete_query {
-    bool force;
-};
-
-static const struct query_field delete_fields[] = {
-    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct delete_query, force)},
-    {0},
-};
-
 static void delete_process(struct http_request *req)
 {
     struct process *p = process_requested(req);
-    struct delete_query q = {0};
     struct err err = ERR_NONE;
+    bool force = false;
     int r;
 
     if (p == NULL)
         return;
-    r = http_query(req, delete_fields, &q, &err);
-    if (r == 0 && q.force && process_runs(p)) {
+    r = native_query_force(req, &force, &err);
+    if (r == 0 && force && process_runs(p)) {
         kill_and_delete(req, p);
         return;
     }

@@ -314,30 +314,21 @@ static void update_sandbox(struct http_request *req)
         reply_json(req, 200, sandbox_encode(s, true));
 }
 
-struct remove_query {
-    bool force;
-};
-
-static const struct query_field remove_fields[] = {
-    {.name = "force", .type = QUERY_BOOL, .off = offsetof(struct remove_query, force)},
-    {0},
-};
-
 static void delete_sandbox(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
-    struct remove_query q = {0};
+    bool force = false;
     struct native_call *call;
     struct err err = ERR_NONE;
 
     if (s == NULL)
         return;
-    if (http_query(req, remove_fields, &q, &err) < 0) {
+    if (native_query_force(req, &force, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     call = native_call_new(req, s);
-    if (call != NULL && sandbox_remove(s, q.force, native_done_empty, call, &err) < 0)
+    if (call != NULL && sandbox_remove(s, force, native_done_empty, call, &err) < 0)
         native_call_fail(call, &err);
 }
 

@@ -1,0 +1,228 @@
+/*
+ * Opening what a client names of the host: beneath the owner's prefixes, through no symbolic link,
+ * with the rights of who asked.
+ *
+ * A file system may not answer: a FUSE server that its user has stopped, an NFS server that is
+ * away. The launcher has one thread. So what is not in the kernel's caches, on a file system with a
+ * disk below it, is opened by a process of its own, which has a deadline. That process holds no
+ * descriptor of ours: one that waits in the kernel, and cannot even be killed, must not hold a
+ * lock. Everything that asks the file system is asked there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum {
+    OPEN_MS = 5000,
+    /* For whose last one has not been answered: nobody makes others wait for long again and again.
+     */
+    OPEN_AGAIN_MS = 100,
+    PENALTY_MS = 60 * 1000,
+    OUT_OF_THE_WAY = 100,
+};
+
+/* What the child says, beside the descriptor. */
+struct answer {
+    int code; /* 0, or a negative errno that err tells about */
+    struct stat st;
+    struct err err;
+};
+
+/* cached: -EAGAIN instead of asking a file system that may not answer. */
+static int open_allowed(const struct launcher *l, const struct creator *creator, const char *path,
+                        bool write, bool cached, struct err *err)
+{
+    for (const char *const *prefix = l->bind_prefixes; *prefix != NULL; prefix++) {
+        auto_close int root = FD_NONE;
+        size_t len = strlen(*prefix);
+        const char *rest;
+        int fd;
+
+        while (len > 0 && (*prefix)[len - 1] == '/')
+            len--;
+        if (strncmp(path, *prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+            continue;
+        root = sys_openat2(AT_FDCWD, *prefix, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                           cached ? RESOLVE_CACHED : 0);
+        if (root < 0 && cached)
+            return -EAGAIN;
+        if (root < 0)
+            continue;
+        rest = path + len + strspn(path + len, "/");
+        fd = creator_open(creator, root, *rest != '\0' ? rest : ".", write, cached);
+        if (fd == -EAGAIN && cached)
+            return fd;
+        if (fd < 0 && creator->kind == CREATOR_NONE)
+            return err_set(err, fd, "'%s': nobody was named as whom it is to be opened", path);
+        return fd < 0 ? err_errno(err, fd, "'%s'%s", path,
+                                  creator->kind == CREATOR_CLIENT ? ", opened as you" : "")
+                      : fd;
+    }
+    return err_set(err, -EPERM, "'%s' is not beneath a directory that may be mounted", path);
+}
+
+/* ---- the child ---- */
+
+static int send_answer(int sock, const struct answer *a, int fd)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {.space = {0}};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)a, .iov_len = sizeof(*a)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (fd >= 0) {
+        msg.msg_control = control.space;
+        msg.msg_controllen = sizeof(control.space);
+        control.head = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        (void)memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    }
+    return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static _Noreturn void child(const struct launcher *l, const struct creator *c, const char *path,
+                            bool write, int sock)
+{
+    static struct answer a;
+    int fd;
+
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-open");
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sock = fcntl(sock, F_DUPFD, OUT_OF_THE_WAY);
+    if (sock < 0 || dup2(sock, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
+        _exit(1);
+    fd = open_allowed(l, c, path, write, false, &a.err);
+    a.code = fd < 0 ? fd : 0;
+    if (fd >= 0 && fstat(fd, &a.st) < 0)
+        a.code = err_errno(&a.err, -errno, "'%s'", path);
+    _exit(send_answer(0, &a, fd) < 0);
+}
+
+/* ---- the parent ---- */
+
+static int receive_answer(int sock, int64_t ms, struct answer *a, int *ret_fd)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = a, .iov_len = sizeof(*a)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.space,
+                         .msg_controllen = sizeof(control.space)};
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    int64_t end = clock_mono_ms() + ms, left;
+    struct cmsghdr *c;
+    int r;
+
+    do {
+        left = end - clock_mono_ms();
+        r = poll(&p, 1, left > 0 ? (int)left : 0);
+    } while (r < 0 && errno == EINTR);
+    if (r <= 0)
+        return r < 0 ? -errno : -ETIMEDOUT;
+    if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*a))
+        return -ECHILD;
+    c = CMSG_FIRSTHDR(&msg);
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int)))
+        (void)memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
+    return a->code == 0 && *ret_fd < 0 ? -ECHILD : 0;
+}
+
+static struct penalty *penalty_of(struct launcher *l, const struct creator *c)
+{
+    const uid_t uid = c->kind == CREATOR_CLIENT ? c->uid : 0;
+
+    for (size_t i = 0; i < LAUNCH_PENALTIES_MAX; i++)
+        if (l->penalties[i].until_ms > clock_mono_ms() && l->penalties[i].uid == uid)
+            return &l->penalties[i];
+    return NULL;
+}
+
+static void punish(struct launcher *l, const struct creator *c)
+{
+    struct penalty *p = penalty_of(l, c);
+
+    if (p == NULL)
+        p = &l->penalties[l->penalty_next++ % LAUNCH_PENALTIES_MAX];
+    *p = (struct penalty){.uid = c->kind == CREATOR_CLIENT ? c->uid : 0,
+                          .until_ms = clock_mono_ms() + PENALTY_MS};
+}
+
+static int open_apart(struct launcher *l, const struct creator *c, const char *path, bool write,
+                      struct stat *ret_st, struct err *err)
+{
+    const long long ms = penalty_of(l, c) != NULL ? OPEN_AGAIN_MS : OPEN_MS;
+    auto_close int in = FD_NONE, out = FD_NONE, fd = FD_NONE;
+    struct answer a;
+    int pair[2], r;
+    pid_t pid;
+
+    if (!removal_has_room(l))
+        return err_set(err, -EBUSY,
+                       "'%s': too many others wait for file systems that do not answer", path);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, -errno, "'%s': open it", path);
+    in = pair[0];
+    out = pair[1];
+    pid = fork();
+    if (pid < 0)
+        return err_errno(err, -errno, "'%s': open it", path);
+    if (pid == 0)
+        child(l, c, path, write, out);
+    (void)close(take_fd(&out));
+    r = receive_answer(in, ms, &a, &fd);
+    if (r == -ETIMEDOUT) {
+        /* It may be one that does not even die before it is answered: it is reaped when it does. */
+        (void)kill(pid, SIGKILL);
+        removal_keep(l, pid, NULL);
+        punish(l, c);
+        return err_set(err, r, "'%s': its file system has not answered for %lld ms", path, ms);
+    }
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (r < 0)
+        return err_errno(err, r, "'%s': open it", path);
+    if (a.code < 0) {
+        a.err.msg[sizeof(a.err.msg) - 1] = '\0';
+        return err_set(err, a.code, "%s", a.err.msg);
+    }
+    *ret_st = a.st;
+    return take_fd(&fd);
+}
+
+int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
+                struct stat *ret_st, struct err *err)
+{
+    int fd = open_allowed(l, c, path, write, true, err);
+
+    if (fd == -EAGAIN)
+        return open_apart(l, c, path, write, ret_st, err);
+    if (fd >= 0 && fstat(fd, ret_st) < 0) {
+        int r = err_errno(err, -errno, "'%s'", path);
+
+        (void)close(fd);
+        return r;
+    }
+    return fd;
+}
