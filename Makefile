@@ -64,7 +64,17 @@ CFLAGS  += $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 LLHTTP_SRC := $(LLHTTP)/api.c $(LLHTTP)/http.c $(LLHTTP)/llhttp.c
 LLHTTP_OBJ := $(LLHTTP_SRC:$(LLHTTP)/%.c=$O/obj/llhttp/%.o)
 
-LIBS := -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l:libssl.a -l:libcrypto.a -l:libjansson.a -l:libseccomp.a -l:libcap.a -l:libpcre2-8.a -lpthread -ldl -lm
+
+# Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
+# by the linker.
+BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
+                -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
+
+# Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
+# by the linker.
+BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
+                -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
 
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
@@ -80,6 +90,8 @@ PROTO_SRC  := $(wildcard shim/proto/*.c)
 INIT_SRC   := $(wildcard shim/init/*.c)
 FILES_SRC  := $(wildcard shim/files/*.c)
 BUILDER_SRC := $(wildcard rootfs-builder/*.c)
+# What rind-rootfs shares with the runner and the shim.
+BUILDER_SHARED := runner/base/err.c runner/base/file.c runner/base/log.c runner/image/worker-proto.c $(PROTO_SRC)
 
 RUNNER_OBJ := $(RUNNER_SRC:%.c=$O/obj/%.o) $(PROTO_SRC:%.c=$O/obj/%.o)
 EMBED_OBJ  := $O/obj/runner/image/embed.o
@@ -89,9 +101,10 @@ LIBRUNNER  := $O/librunner.a
 UNIT_BIN := $(patsubst tests/unit/test-%.c,$O/unit/test-%,$(wildcard tests/unit/test-*.c))
 # Modules of the shim and of init that their unit tests link beside librunner (everything but the mains).
 SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(INIT_SRC)))
+BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test deps test-browser lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format
+.PHONY: all run test deps test-browser lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
@@ -150,6 +163,23 @@ build/shim/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(MUSL_CC) $(SHIM_CFLAGS) $(KERNEL_HEADERS) -c -o $@ $<
 
+# A program of its own, static as what carries it, of one flavour: what is confined is not instrumented (its modules are, in
+# their unit tests).
+BUILDER_CFLAGS  := $(STD) $(WARN) $(WERROR) $(FLAVOUR_CFLAGS_rel) -ffunction-sections -fdata-sections -MMD -MP -Irunner -Ishim -Irootfs-builder
+BUILDER_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--build-id=none
+
+build/builder/rind-rootfs: $(BUILDER_SRC:%.c=build/builder/obj/%.o) $(BUILDER_SHARED:%.c=build/builder/obj/%.o)
+	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS) && strip $@
+
+# The same with an unpacker that an archive has taken over, for tests.
+SUBVERTED_OBJ := $(patsubst %.c,build/builder/obj/%.o,$(filter-out %/part-unpack.c,$(BUILDER_SRC)) tests/subverted/part-unpack.c $(BUILDER_SHARED))
+build/builder/rind-rootfs-subverted: $(SUBVERTED_OBJ)
+	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS)
+
+build/builder/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BUILDER_CFLAGS) -c -o $@ $<
+
 build/rootfs.tar: rootfs-builder/default-rootfs rootfs-builder/ustar.py
 	@mkdir -p build
 	rootfs-builder/default-rootfs $@
@@ -158,7 +188,7 @@ build/base.tar: rootfs-builder/base-layer rootfs-builder/ustar.py build/shim/san
 	rootfs-builder/base-layer build/shim/sandbox-shim $@
 
 # A layer's name is the SHA-256 of its archive, computed here, so that rind itself needs to hash nothing.
-$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/rootfs.tar build/base.tar
+$(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim build/builder/rind-rootfs build/rootfs.tar build/base.tar
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -DROOT_ID="$$(sha256sum build/rootfs.tar | cut -c 1-64)" \
 	    -DBASE_ID="$$(sha256sum build/base.tar | cut -c 1-64)" -c -o $@ $<
@@ -167,6 +197,13 @@ $(EMBED_OBJ): runner/image/embed.S build/shim/rind-init build/shim/sandbox-shim 
 $O/unit/test-%: tests/unit/test-%.c $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -Itests/unit $(LDFLAGS) -o $@ $< $(SHIM_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) $(LIBS)
+
+# Those of rind-rootfs link its modules, and not the shim's.
+.SECONDARY: $(BUILDER_TEST_OBJ)
+$O/unit/test-rootfs-%: tests/unit/test-rootfs-%.c $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -Itests/unit -Irootfs-builder $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(BUILDER_TEST_OBJ) $(LIBRUNNER) $(EMBED_OBJ) \
+	    $(BUILDER_LIBS) $(LIBS)
 
 # Runs it inside the sandboxes that it starts.
 $O/unit/test-launcher-hostile: | build/payload
@@ -188,12 +225,22 @@ build/fuzz/obj/runner/policy/builtin.o build/fuzz/obj/runner/policy/client.o bui
 build/fuzz/librind.a: $(FUZZ_OBJ)
 	@rm -f $@ && ar rcs $@ $^
 
+build/fuzz/libbuilder.a: $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
+	@rm -f $@ && ar rcs $@ $^
+
+build/fuzz/fuzz-rootfs-%: tests/fuzz/fuzz-rootfs-%.c build/fuzz/libbuilder.a build/fuzz/librind.a $(EMBED_OBJ)
+	@mkdir -p $(@D)
+	$(Q)$(FUZZ_CC) -Irootfs-builder -fsanitize=fuzzer -MMD -MP -MF $@.d -Wl,--gc-sections -o $@ $< $(LLHTTP_SRC) build/fuzz/libbuilder.a \
+	    build/fuzz/librind.a $(EMBED_OBJ) $(BUILDER_LIBS) $(LIBS)
+
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer -MMD -MP -MF $@.d -o $@ $< $(LLHTTP_SRC) build/fuzz/librind.a $(EMBED_OBJ) $(LIBS)
 
+builder-objects: $(BUILDER_TEST_OBJ)
+
 unit: $(UNIT_BIN)
-integ: all build/payload build/shim-aarch64/sandbox-shim
+integ: all build/payload build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 
 ## make run        install what is missing, build, and show a sandbox beside the host
 run: deps
@@ -218,7 +265,8 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim \
+	    build/builder/rind-rootfs-subverted
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
 ## make tsan       unit tests under TSan
@@ -228,7 +276,7 @@ tsan: deps
 
 ## make analyze    gcc -fanalyzer over everything, warnings are errors
 analyze: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=analyze build/analyze/rind
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=analyze build/analyze/rind builder-objects
 
 ## make tidy       clang-tidy; make cppcheck: cppcheck
 tidy: deps
@@ -236,7 +284,7 @@ tidy: deps
 cppcheck: deps
 	@cppcheck -q --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
 	    --suppressions-list=scripts/cppcheck-suppressions \
-	    -Irunner -Ishim runner shim rootfs-builder
+	    -Irunner -Ishim -Irootfs-builder runner shim rootfs-builder
 
 ## make fuzz       every fuzz target for FUZZ_SECONDS (60) each, from its seeds
 fuzz: deps

@@ -278,11 +278,14 @@ static int open_all(struct serve *s, struct err *err)
                                      .bind_prefixes =
                                          (const char *const *)s->settings.bind_prefixes,
                                      .publish = &s->settings.publish,
+                                     .disk_reserve = s->settings.limits.disk_reserve,
                                      .certificate = s->settings.certificate,
                                      .key = s->settings.key,
                                      .terminals = s->settings.limits.terminals,
                                      .init_image = embed_init().data,
-                                     .init_size = embed_init().len};
+                                     .init_size = embed_init().len,
+                                     .worker_image = embed_rootfs().data,
+                                     .worker_size = embed_rootfs().len};
     int base = FD_NONE, root = FD_NONE, state, r;
 
     const struct net_config net = {.pools4 = (const char *const *)s->settings.pools4,
@@ -307,6 +310,7 @@ static int open_all(struct serve *s, struct err *err)
     if (s->lock_fd < 0)
         return s->lock_fd;
     (void)launcher_sweep(s->launcher);
+    launcher_layers_sweep(s->launcher);
     r = launcher_recover(s->launcher, err);
     if (r == 0)
         r = image_default_layers(state, &base, &root, err);

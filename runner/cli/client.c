@@ -105,6 +105,19 @@ static void disconnect(struct client *c)
     c->in_at = c->in_len = 0;
 }
 
+int client_adopt(int fd, struct client **ret, struct err *err)
+{
+    struct client *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        (void)close(fd);
+        return err_errno(err, -ENOMEM, "client");
+    }
+    c->fd = fd;
+    *ret = c;
+    return 0;
+}
+
 void client_close(struct client *c)
 {
     if (c == NULL)
@@ -200,6 +213,9 @@ static int reconnect(struct client *c, struct err *err)
 {
     int fd;
 
+    if (c->path[0] == '\0') /* adopted: there is no other */
+        return c->fd >= 0 ? 0 : err_set(err, -ECONNRESET, "the connection has ended");
+
     if (c->fd >= 0 && !(c->used && (!c->reply.keep_alive || is_stale(c))))
         return 0;
     disconnect(c);
@@ -243,19 +259,29 @@ int client_send(struct client *c, const struct client_request *request, struct e
     return r;
 }
 
-int client_put(struct client *c, const void *data, size_t len, struct err *err)
+bool client_wait(struct client *c)
 {
-    char line[24];
-    int n = snprintf(line, sizeof(line), "%zx\r\n", len), r;
     struct pollfd p = {.fd = c->fd, .events = POLLIN | POLLOUT};
+    int r;
 
-    if (len == 0)
-        return 0;
     do
         r = poll(&p, 1, -1);
     while (r < 0 && errno == EINTR);
-    if ((p.revents & (POLLIN | POLLHUP)) != 0)
-        return 1;
+    return (p.revents & (POLLIN | POLLHUP)) != 0;
+}
+
+int client_put(struct client *c, const void *data, size_t len, struct err *err)
+{
+    return client_wait(c) ? 1 : client_put_on(c, data, len, err);
+}
+
+int client_put_on(struct client *c, const void *data, size_t len, struct err *err)
+{
+    char line[24];
+    int n = snprintf(line, sizeof(line), "%zx\r\n", len), r;
+
+    if (len == 0)
+        return 0;
     r = send_all(c, line, (size_t)n);
     if (r == 0)
         r = send_all(c, data, len);

@@ -24,6 +24,8 @@ enum {
 
 /* Connects. The message says what to do: -ENOENT (no daemon), -EACCES (not for this user). */
 int client_open(const char *socket, struct client **ret, struct err *err);
+/* Of a socket that is connected already (taken, also on failure); it is not opened again. */
+int client_adopt(int fd, struct client **ret, struct err *err);
 void client_close(struct client *c);
 static inline void client_close_auto_(struct client **c)
 {
@@ -65,6 +67,12 @@ int client_send(struct client *c, const struct client_request *request, struct e
 /* A piece of a chunked body. 1: the answer is there already, and no more of it is wanted. */
 int client_put(struct client *c, const void *data, size_t len, struct err *err);
 int client_put_end(struct client *c, struct err *err);
+/*
+ * For answers that begin before the body has ended. client_wait waits until something of it is
+ * there (true), or there is room for a piece; client_put_on is client_put, whatever is there.
+ */
+bool client_wait(struct client *c);
+int client_put_on(struct client *c, const void *data, size_t len, struct err *err);
 /* Reads up to the end of the reply's head: what the daemon refuses is an error as of client_json.
  */
 int client_head(struct client *c, struct err *err);

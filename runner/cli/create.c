@@ -54,7 +54,7 @@ static const struct example examples[] = {
     {0},
 };
 
-static int create(const struct sandbox_args *args, char **operands, struct err *err)
+static int create(const struct sandbox_args *args, char **operands, bool dashes, struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -62,7 +62,7 @@ static int create(const struct sandbox_args *args, char **operands, struct err *
     int r = 0;
 
     if (operands[0] != NULL)
-        r = spec_operands(args->spec, operands, err);
+        r = spec_operands(args->spec, operands, dashes, err);
     if (r == 0)
         r = spec_validate_kept(args->spec, err);
     if (r == 0)
@@ -89,20 +89,21 @@ static int create_main(const struct verb *v, const struct globals *g, char **arg
 {
     struct sandbox_args args = {.remote.globals = *g, .spec = spec_new()};
     struct err err = ERR_NONE;
-    char **operands;
+    struct opt_rest rest;
     int status;
 
     if (args.spec == NULL)
         return cli_failf("out of memory");
-    if (remote_begin(v, &args, argv, 0, REMOTE_ANY, "", &operands, &status) == VERB_GO)
-        status = create(&args, operands, &err) < 0 ? cli_fail(&err) : cli_flush(0);
+    if (verb_begin(v, &args, argv, &rest, &status) == VERB_GO)
+        status =
+            create(&args, rest.operands, rest.dashes, &err) < 0 ? cli_fail(&err) : cli_flush(0);
     spec_free(args.spec);
     return status;
 }
 
 const struct verb verb_create = {
     .name = "create",
-    .operands = "[--] [CMD [ARG...]]",
+    .operands = "[IMAGE [CMD [ARG...]]] | [-- CMD [ARG...]]",
     .summary = "Make a sandbox that is kept",
     .details = details,
     .groups = groups,

@@ -55,14 +55,16 @@ static const char *const details[] = {
     "or "
     "TERM that it has no handler for (--init changes that); the third one without a pause of 3 s "
     "kills it, the fourth removes the sandbox without waiting.",
-    "The first word that is not an option ends the options; `--` in front of "
-    "the command makes that explicit, and scripts should write it: without `--` and --rootfs, the "
-    "first word will name an image once rind stores images.",
+    "The first word that is not an option ends the options. It names an image, whose file system, "
+    "command, environment, user and working directory count, and what follows it replaces the "
+    "image's command. Behind `--` all words are the command, in the file system of --image, of "
+    "--rootfs, or the small one that rind carries.",
     NULL,
 };
 
 static const struct example examples[] = {
     {"rind run -- ps", "see what a program sees"},
+    {"rind run --rm -it alpine", "an image's own command (rind load first)"},
     {"rind run -it -- sh", "a shell"},
     {"rind run -m 256m --pids 64 --timeout 10s -v \"$PWD\":/src:ro -w /src -- ./untrusted",
      "an untrusted program with limits, on this directory read-only"},
@@ -71,8 +73,7 @@ static const struct example examples[] = {
 
 static_assert(offsetof(struct sandbox_args, remote.globals) == 0, "globals come first");
 
-static int run_spec(const struct globals *g, const struct spec *spec, int *ret_status,
-                    struct err *err)
+static int run_spec(const struct globals *g, struct spec *spec, int *ret_status, struct err *err)
 {
     struct cli_dirs dirs;
     struct core_config cfg;
@@ -110,7 +111,7 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
 
     r = check_choice(&args, &err);
     if (r == 0)
-        r = spec_operands(spec, rest.operands, &err);
+        r = spec_operands(spec, rest.operands, rest.dashes, &err);
     if (r == 0 && spec->tty && spec->interactive && !args.detach && !isatty(STDIN_FILENO))
         r = err_set(&err, -ENOTTY, "%s", no_terminal);
     if (r == 0)
@@ -138,7 +139,7 @@ static int run_main(const struct verb *v, const struct globals *g, char **argv)
 
 const struct verb verb_run = {
     .name = "run",
-    .operands = "[--] CMD [ARG...]",
+    .operands = "IMAGE [CMD [ARG...]] | -- CMD [ARG...]",
     .summary = "Run a command in a new sandbox",
     .details = details,
     .groups = groups,

@@ -22,6 +22,9 @@
 
 SPEC_HANDLER(spec_set_name);
 SPEC_HANDLER(spec_set_rootfs);
+SPEC_HANDLER(spec_set_image);
+SPEC_HANDLER(spec_set_entrypoint);
+SPEC_HANDLER(spec_set_health_cmd);
 SPEC_HANDLER(spec_set_policy);
 SPEC_HANDLER(spec_set_hostname);
 SPEC_HANDLER(spec_set_workdir);
@@ -29,12 +32,14 @@ SPEC_HANDLER(spec_set_user);
 SPEC_HANDLER(spec_add_env);
 SPEC_HANDLER(spec_add_env_file);
 SPEC_HANDLER(spec_add_volume);
+SPEC_HANDLER(spec_add_restore);
 SPEC_HANDLER(spec_add_tmpfs);
 SPEC_HANDLER(spec_add_publish);
 SPEC_HANDLER(spec_set_memory);
 SPEC_HANDLER(spec_set_cpus);
 SPEC_HANDLER(spec_set_pids);
 SPEC_HANDLER(spec_set_shm_size);
+SPEC_HANDLER(spec_set_disk);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
 SPEC_HANDLER(spec_add_allow_net);
@@ -69,11 +74,20 @@ const struct opt root_options[] = {
       .help = "Use the directory DIR as the root file system; \"host\": the programs of this machine, "
               "as far as any user of it may read them. It is not written to: changes go to the "
               "sandbox's own layer. Default: the small one that rind carries" },
+    { .name = "image",     .arg = "IMAGE", .set = on_spec_set_image,
+      .help = "Use the file system of IMAGE and what else it says; also the first operand without "
+              "`--` in front of it names one" },
     { .name = "read-only", .set = spec_flag, .off = offsetof(struct spec, read_only),
       .help = "Refuse writes to the root file system; volumes and tmpfs stay as they are" },
     { .name = "volume",    .letter = 'v', .arg = "SRC:DST[:ro]", .set = on_spec_add_volume,
       .flags = OPT_REPEAT,
-      .help = "Show the host's SRC at DST; with :ro it cannot be written to" },
+      .help = "Show SRC at DST, a path of the host that begins with / or ., or the name of a volume, "
+              "which is made when there is none and filled with what the image has at DST (not with "
+              ":nocopy). With :ro it cannot be written to. DST alone: a new volume that goes with "
+              "the sandbox" },
+    { .name = "restore",   .arg = "VOLUME:DST", .set = on_spec_add_restore, .flags = OPT_REPEAT,
+      .help = "Put a copy of VOLUME, such as rind snapshot --dir makes one, at DST; it goes with the "
+              "sandbox" },
     { .name = "publish",   .letter = 'p', .arg = "HOST:PORT[/udp]", .set = on_spec_add_publish,
       .flags = OPT_REPEAT,
       .help = "Make HOST, a port of the host or IP:PORT, lead to this one; 127.0.0.1 by itself. Of "
@@ -81,6 +95,9 @@ const struct opt root_options[] = {
     { .name = "tmpfs",     .arg = "DST[:SIZE]", .set = on_spec_add_tmpfs, .flags = OPT_REPEAT,
       .help = "Mount an empty file system in memory at DST, of at most SIZE bytes "
               "(default 64m)" },
+    { .name = "disk",      .arg = "SIZE", .set = on_spec_set_disk,
+      .help = "Give the sandbox's own layer a file system of SIZE bytes: what is written past that "
+              "fails (ENOSPC). It takes room on the host as it is filled" },
     { .name = "shm-size",  .arg = "SIZE", .set = on_spec_set_shm_size,
       .help = "Size of /dev/shm" },
     {0},
@@ -99,6 +116,12 @@ const struct opt command_options[] = {
     { .name = "user",        .letter = 'u', .arg = "USER[:GROUP]", .set = on_spec_set_user,
       .help = "Run the command as USER, a name from the sandbox's /etc/passwd or a number "
               "(default root, which is an ordinary user of the host)" },
+    { .name = "entrypoint",  .arg = "PROGRAM", .set = on_spec_set_entrypoint,
+      .help = "Run PROGRAM with the command as its arguments, rather than the image's entry point; "
+              "\"\" for none" },
+    { .name = "health-cmd",  .arg = "TEXT", .set = on_spec_set_health_cmd,
+      .help = "Ask this shell command whether the sandbox is well, rather than the image's; none "
+              "for none" },
     { .name = "tty",         .letter = 't', .set = spec_flag, .off = offsetof(struct spec, tty),
       .help = "Give the command a terminal of its own" },
     { .name = "interactive", .letter = 'i', .set = spec_flag,
@@ -183,12 +206,21 @@ const struct opt isolation_options[] = {
 };
 /* clang-format on */
 
-int spec_operands(struct spec *spec, char **operands, struct err *err)
+int spec_operands(struct spec *spec, char **operands, bool dashes, struct err *err)
 {
-    if (operands[0] == NULL)
+    if (operands[0] != NULL && !dashes && spec->rootfs == NULL && spec->image == NULL) {
+        int r = spec_set_image(spec, *operands++, err);
+
+        if (r < 0)
+            return r;
+    }
+    if (operands[0] == NULL && spec->image == NULL)
         return err_set(err, -EINVAL,
-                       "no command; write it behind the options: rind run [OPTIONS] -- CMD");
-    return spec_set_command(spec, operands, err);
+                       "no image and no command; write it behind the options: rind run [OPTIONS] "
+                       "IMAGE [CMD...], or rind run [OPTIONS] -- CMD");
+    if (operands[0] != NULL)
+        return spec_set_command(spec, operands, err);
+    return 0;
 }
 
 /* ---- for the daemon ---- */
@@ -215,10 +247,12 @@ int spec_request(const struct spec *spec, json_t **ret, struct err *err)
     size_t i;
     int r = spec_to_json(spec, &root, err);
 
+    if (r == 0 && !spec->has_stop_signal)
+        (void)json_object_del(root, "stopSignal"); /* the image may say one */
     if (r == 0)
         r = resolve(root, "rootfs", "root file system", err);
     json_array_foreach(json_object_get(root, "volumes"), i, volume)
-        if (r == 0)
+        if (r == 0 && !spec->volumes[i].named)
             r = resolve(volume, "source", "volume", err);
     if (r == 0)
         *ret = take(root);

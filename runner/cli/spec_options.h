@@ -27,8 +27,7 @@ extern const struct opt kept_options[];
 int spec_request(const struct spec *spec, json_t **ret, struct err *err);
 
 /*
- * What stands behind the options. With `--rootfs`, or behind `--`, all of it is the command.
- * (Images will be named by the first operand, as docker users expect, when neither is there.)
- * Refuses an empty command.
+ * What stands behind the options. With `--rootfs` or `--image`, or behind `--` (dashes), all of it
+ * is the command; else the first names an image. Refuses an empty command where there is no image.
  */
-int spec_operands(struct spec *spec, char **operands, struct err *err);
+int spec_operands(struct spec *spec, char **operands, bool dashes, struct err *err);

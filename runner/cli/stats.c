@@ -136,10 +136,23 @@ static void add_shares(json_t *all, const json_t *before)
 
 /* ---- output ---- */
 
+/* "12 MiB of 1 GiB"; nothing for one without a limit. */
+static void add_disk(struct table *t, const json_t *disk)
+{
+    char used[HUMAN_MAX], size[HUMAN_MAX];
+
+    if (!json_is_object(disk)) {
+        table_add(t, NULL);
+        return;
+    }
+    table_addf(t, "%s of %s", human_bytes((uint64_t)number(disk, "usedBytes"), used),
+               human_bytes((uint64_t)number(disk, "sizeBytes"), size));
+}
+
 static int print_table(const json_t *all)
 {
-    static const char *const titles[] = {"ID",   "NAME", "CPU %",     "MEMORY",
-                                         "PEAK", "PIDS", "OOM KILLS", NULL};
+    static const char *const titles[] = {"ID",   "NAME", "CPU %",     "MEMORY", "PEAK",
+                                         "PIDS", "DISK", "OOM KILLS", NULL};
     auto_table struct table *t = table_new(titles);
     char size[HUMAN_MAX];
     json_t *one;
@@ -159,6 +172,7 @@ static int print_table(const json_t *all)
         table_add(t, human_bytes((uint64_t)number(one, "memoryBytes"), size));
         table_add(t, human_bytes((uint64_t)number(one, "memoryPeakBytes"), size));
         table_addf(t, "%lld", (long long)number(one, "pids"));
+        add_disk(t, json_object_get(one, "disk"));
         table_addf(t, "%lld", (long long)number(one, "oomKills"));
     }
     return table_print(t, stdout);

@@ -103,8 +103,7 @@ static void answered(struct sandbox *s)
 {
     s->adopting = false;
     (void)uv_timer_stop(&s->timer);
-    if (--s->sup->adopting == 0 && s->sup->on_ready != NULL)
-        s->sup->on_ready(s->sup->data);
+    supervisor_taken_up(s->sup);
 }
 
 static void broken(struct sandbox *s, const char *why)
@@ -372,8 +371,7 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
         log_warn("supervisor", "list of the launcher's sandboxes: %s",
                  err != NULL ? err->msg : "unreadable");
     }
-    if (--sup->adopting == 0 && sup->on_ready != NULL)
-        sup->on_ready(sup->data);
+    supervisor_taken_up(sup);
 }
 
 int supervisor_adopt(struct supervisor *sup, struct err *err)

@@ -31,6 +31,13 @@ struct err;
     X(egress_connections, unsigned, "maxEgressConnections",    1024,       1,       60000)                  \
     X(egress_queries,     unsigned, "maxEgressQueriesPerSecond", 200,      1,       100000)                 \
     X(exposures,          unsigned, "maxExposures",            64,         1,       1024)                   \
+    X(images,             unsigned, "maxImages",               4096,       1,       100000)                 \
+    X(image_loads,        unsigned, "maxImageLoads",           4,          1,       64)                     \
+    X(image_layers,       unsigned, "maxImageLayers",          127,        1,       127)                    \
+    X(image_files,        unsigned, "maxImageFiles",           4000000,    1,       1000000000)             \
+    X(image_bytes,        uint64_t, "maxImageBytes",           64LL << 30, 1 << 20, 1LL << 50)              \
+    X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
+    X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
     X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
@@ -42,6 +49,7 @@ struct err;
     X(output_bytes,       uint64_t, "maxOutputBytes",          1 << 20,    1,       1 << 30)                \
     X(queue_bytes,        uint64_t, "maxQueueBytes",           32 << 20,   1 << 20, 1 << 30)                \
     X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
+    X(disk_reserve,       uint64_t, "diskReserveBytes",        0,          0,       1LL << 50)              \
     X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
     X(idle_ms,            unsigned, "idleTimeoutMs",           75 * 1000,  100,     86400000)               \
     X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \

@@ -33,7 +33,10 @@
 #include "core/paths.h"
 #include "core/policies.h"
 #include "core/pump.h"
+#include "core/run-image.h"
 #include "core/sandbox-request.h"
+#include "core/volume-alone.h"
+#include "core/volume-use.h"
 #include "image/embed.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
@@ -60,6 +63,7 @@ struct run {
     struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
     struct launch_result box;
+    int use_fd; /* owned; of the store of images, or -1 */
     uv_loop_t loop;
     uv_poll_t control, signals, firewall;
     bool watching; /* firewall is a handle of the loop's */
@@ -465,10 +469,13 @@ static int start_sandbox(struct run *r)
                        ? err_set(r->err, -ENOTDIR, "root file system '%s' is not a directory",
                                  r->spec->rootfs)
                        : err_errno(r->err, -errno, "root file system '%s'", r->spec->rootfs);
-    } else if (r->spec->rootfs == NULL) {
+    } else if (r->spec->image_id == NULL && r->spec->rootfs == NULL) {
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     }
     layers[n] = image_builtin_name(BUILTIN_BASE);
+    code = volumes_alone(r->launcher, r->spec, layers, root_fd, r->err);
+    if (code < 0)
+        return code;
 
     for (int tries = 0; tries < START_TRIES; tries++) {
         auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -680,8 +687,7 @@ static int run_status(const struct run *r)
     return 128 + WTERMSIG(r->wait_status);
 }
 
-int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
-             struct err *err)
+int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, struct err *err)
 {
     static const char *prefixes[] = {
         "/", NULL}; /* whoever runs this is the owner and may mount what they can name */
@@ -689,6 +695,7 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
                     .err = err,
                     .box = {.pidfd = FD_NONE, .control = FD_NONE},
                     .signal_fd = FD_NONE,
+                    .use_fd = FD_NONE,
                     .terminal_fd = FD_NONE,
                     .fds = {FD_NONE, FD_NONE, FD_NONE},
                     .failure_status = STATUS_RIND};
@@ -700,11 +707,15 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
                        "publish: nobody would serve the port; sandboxes of a daemon (rind serve) "
                        "can have some");
     n = open_launcher(&r, cfg, prefixes);
+    if (n == 0)
+        n = volumes_name_anonymous(spec, err);
     if (n == 0) {
         n = block_signals(&r);
         if (n < 0)
             (void)err_errno(err, n, "signals");
     }
+    if (n == 0 && spec->image != NULL)
+        n = run_image(launcher_state_fd(r.launcher), spec, &r.use_fd, err);
     if (n == 0)
         n = start_sandbox(&r);
     if (n == 0)
@@ -717,10 +728,14 @@ int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_st
         explain_end(&r);
         (void)remove_sandbox(&r);
     }
+    if (r.launcher != NULL)
+        volumes_alone_end(r.launcher, spec);
     launcher_free(r.launcher);
     network_close(&r.network);
     host_rootfs_free(r.host);
     if (r.signal_fd >= 0)
         (void)close(r.signal_fd);
+    if (r.use_fd >= 0)
+        (void)close(r.use_fd);
     return n;
 }

@@ -14,11 +14,11 @@ struct core_config {
 };
 
 /*
- * Runs spec's command and removes the sandbox. Our stdin (when interactive), stdout and stderr are
- * the command's, through pipes or a pty that belong to the sandbox; signals are forwarded. Returns
- * 0 with the command's exit status in *ret_status (128+n when signal n ended it), or a negative
- * errno with err set and *ret_status 125, or 126/127 when the command could not be executed or
- * found, or 137 when the whole sandbox was killed (by its memory limit, or from outside).
+ * Runs spec's command and removes the sandbox. Its anonymous volumes are given names. Our stdin
+ * (when interactive), stdout and stderr are the command's, through pipes or a pty that belong to
+ * the sandbox; signals are forwarded. Returns 0 with the command's exit status in *ret_status
+ * (128+n when signal n ended it), or a negative errno with err set and *ret_status 125, or 126/127
+ * when the command could not be executed or found, or 137 when the whole sandbox was killed (by its
+ * memory limit, or from outside).
  */
-int core_run(const struct core_config *cfg, const struct spec *spec, int *ret_status,
-             struct err *err);
+int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, struct err *err);

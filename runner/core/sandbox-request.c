@@ -50,6 +50,7 @@ static void put_limits(struct buf *b, const struct limits *l)
     put_limit(b, TAG_PIDS, l->pids);
     put_limit(b, TAG_CPU, l->cpu_millis);
     put_limit(b, TAG_SHM, l->shm_bytes);
+    put_limit(b, TAG_DISK, l->disk_bytes);
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         int64_t value;
 
@@ -212,19 +213,32 @@ static int host_path(const char *what, const char *path, bool resolve, char **re
     return 0;
 }
 
+/* Its ids are the inside's own: whose they are is not asked. */
+static void put_named(struct buf *b, const struct volume *v)
+{
+    launch_put_volume(
+        b, &(struct launch_volume){
+               .source = v->source, .target = v->target, .read_only = v->read_only, .named = true});
+}
+
 static int put_volumes(struct buf *b, const struct spec *spec, int root_fd, struct err *err)
 {
     uint32_t uid = 0, gid = 0;
+    size_t paths = 0;
     int r;
 
-    if (spec->volume_count == 0)
-        return 0;
-    r = put_user(b, spec, &uid, &gid, err);
+    for (size_t i = 0; i < spec->volume_count; i++)
+        paths += !spec->volumes[i].named;
+    r = paths > 0 ? put_user(b, spec, &uid, &gid, err) : 0;
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->volume_count; i++) {
         auto_free char *source = NULL;
 
+        if (spec->volumes[i].named) {
+            put_named(b, &spec->volumes[i]);
+            continue;
+        }
         r = host_path("volume", spec->volumes[i].source, root_fd >= 0, &source, err);
         if (r < 0)
             return r;
@@ -248,9 +262,42 @@ static int put_root(struct buf *b, const struct spec *spec, const char *const *l
             return r;
         launch_put_string(b, TAG_ROOT_DIR, dir);
     }
+    for (char **layer = spec->image_layers; layer != NULL && *layer != NULL; layer++)
+        launch_put_string(b, TAG_IMAGE_LAYER, *layer);
     for (; *layers != NULL; layers++)
         launch_put_string(b, TAG_LAYER, *layers);
     return 0;
+}
+
+int sandbox_fill_request(struct buf *b, const struct spec *spec, const char *const *layers,
+                         size_t at, int root_fd, struct err *err)
+{
+    int r;
+
+    launch_begin(b, LAUNCH_VOLUME_FILL);
+    put_named(b, &spec->volumes[at]);
+    if (spec->volumes[at].from != NULL)
+        launch_put_string(b, TAG_VOLUME_NAME, spec->volumes[at].from);
+    else if ((r = put_root(b, spec, layers, root_fd >= 0, err)) < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "fill a volume") : 0;
+}
+
+int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
+                         const char *const *layers, const char *volume, const char *dir,
+                         struct err *err)
+{
+    int r;
+
+    launch_begin(b, LAUNCH_VOLUME_FILL);
+    launch_put_volume(b, &(struct launch_volume){.source = volume, .target = dir, .named = true});
+    launch_put_string(b, TAG_SANDBOX, id);
+    r = put_root(b, spec, layers, false, err);
+    if (r < 0)
+        return r;
+    r = launch_end(b);
+    return r < 0 ? err_errno(err, r, "copy a directory") : 0;
 }
 
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stddef.h>
+
 struct buf;
 struct err;
 struct ready_policy;
@@ -19,3 +21,12 @@ struct network_join {
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *policy, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err);
+
+/* The launcher's request to fill the spec's volume `at`, which is a named one, from the root file
+ * system that the sandbox will have. Otherwise as above. */
+int sandbox_fill_request(struct buf *b, const struct spec *spec, const char *const *layers,
+                         size_t at, int root_fd, struct err *err);
+/* The same from what the sandbox `id` of this spec has in the directory `dir`. */
+int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
+                         const char *const *layers, const char *volume, const char *dir,
+                         struct err *err);

@@ -22,6 +22,7 @@
 #include "core/egress.h"
 #include "core/events.h"
 #include "core/exposure.h"
+#include "core/health.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/publish.h"
@@ -30,6 +31,7 @@
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "core/trust.h"
+#include "core/volume-use.h"
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -343,6 +345,7 @@ void sandbox_end_init(struct sandbox *s)
         return;
     s->ending = true; /* first: the ends of execs below come back here */
     (void)uv_timer_stop(&s->timer);
+    health_end(s);
     publish_close(s);
     egress_close(s);
     if (s->channel != NULL)
@@ -511,8 +514,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     init_started(s, r, fds, err);
 }
 
-/* The ports of a new sandbox are open, or it does not come to be. */
-static void on_published(struct sandbox *s, int r, const struct err *err)
+/* The ports of a new sandbox are open, or its volumes are there; or it does not come to be. */
+static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -535,17 +538,32 @@ static void on_published(struct sandbox *s, int r, const struct err *err)
         start_failed(s, r, err);
 }
 
-/* As publish_open. Whose rights count for the start is known in this call only. */
-static int publish_first(struct sandbox *s, struct err *err)
+/* Whose rights count for the start is known in this call only. */
+static void launch_later(struct sandbox *s)
 {
-    int r = publish_open(s, 0, on_published, err);
-
-    if (r != 0)
-        return r;
     s->launching = true;
     if (s->client_fd >= 0)
         s->waiting_fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
-    return 0;
+}
+
+/* As publish_open. */
+static int publish_first(struct sandbox *s, struct err *err)
+{
+    int r = publish_open(s, 0, on_prepared, err);
+
+    if (r == 0)
+        launch_later(s);
+    return r;
+}
+
+/* As publish_first, of the named volumes. */
+static int volumes_first(struct sandbox *s, struct err *err)
+{
+    int r = s->volumes_ready ? 1 : volumes_prepare(s, on_prepared, err);
+
+    if (r == 0)
+        launch_later(s);
+    return r;
 }
 
 int sandbox_launch(struct sandbox *s, struct err *err)
@@ -562,9 +580,11 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
     r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
+    if (r > 0 && s->state == SANDBOX_CREATING)
+        r = volumes_first(s, err);
     if (r <= 0)
         return r;
-    if (s->spec->rootfs == NULL)
+    if (s->spec->rootfs == NULL && s->spec->image_id == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_find_join(s, &join, err);
@@ -630,8 +650,10 @@ void sandbox_goes_on(struct sandbox *s)
 
     if (s->stop_again && sandbox_stop(s, LIMIT_UNSET, NULL, NULL, &err) < 0)
         log_warn("sandbox", "id=%s stop again: %s", s->id, err.msg);
-    if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED)
+    if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED) {
         arm_hard_timeout(s);
+        health_begin(s);
+    }
     sandbox_touch(s);
 }
 
@@ -647,6 +669,7 @@ static void on_main_started(void *data, struct exec *e)
         sandbox_set_state(s, SANDBOX_RUNNING);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
+    health_begin(s);
     arm_hard_timeout(s);
     sandbox_touch(s);
     waiters_answer(&s->on_started, 0, NULL);
@@ -766,6 +789,7 @@ static void on_main_exited(void *data, struct exec *e)
     struct sandbox *s = data;
     char detail[64];
 
+    health_end(s);
     s->has_exit = true;
     s->exit_code = exec_exit_code(e);
     s->finished_ms = clock_wall_ms();
@@ -887,6 +911,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_emit(s, "destroy", NULL);
     sandbox_ref(s);
     sandbox_forget(s);
+    volumes_sandbox_gone(s->sup, s->id);
     sandbox_dependent_ended(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);

@@ -58,6 +58,7 @@ struct sandbox {
     struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
+    struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
     struct exposure *exposures;        /* owned, by port (exposure.c) */
     struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
@@ -80,9 +81,11 @@ struct sandbox {
     bool timers_open;
     unsigned handles;
 
-    bool want_running; /* start the main process once init runs */
-    bool user_stopped; /* a client asked: restart policies leave it alone */
-    bool unknown;      /* broken: its init, if there is one, was never taken up */
+    bool volumes_ready;   /* what it has of named volumes is made and filled */
+    bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
+    bool want_running;    /* start the main process once init runs */
+    bool user_stopped;    /* a client asked: restart policies leave it alone */
+    bool unknown;         /* broken: its init, if there is one, was never taken up */
     unsigned restarts, failures_in_row;
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
@@ -92,7 +95,7 @@ struct sandbox {
     int64_t created_ms, started_ms, finished_ms;
     int64_t creator;  /* a uid, or STORE_NO_CREATOR */
     int start_fds[2]; /* owned: init's, while egress is being opened; -1 */
-    int waiting_fd;   /* owned: client_fd while the ports are being opened; -1 */
+    int waiting_fd;   /* owned: client_fd while ports are being opened or volumes made; -1 */
     int client_fd;    /* borrowed; its connection, while the sandbox is being made; -1 */
     char error[512];
 };
@@ -158,6 +161,9 @@ struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name);
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec);
 
 /* dependents.c: sandboxes in the network of another. */
+struct network_join;
+/* Whose network it shares, if its spec says so: -ENOENT, -EBUSY while that one does not run. */
+int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 const char *sandbox_hostname(const struct sandbox *s);
 /* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
 struct network_join;

@@ -1,6 +1,7 @@
 #include "core/supervisor.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "core/egress.h"
 #include "core/events.h"
 #include "core/gateway.h"
+#include "core/images.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
@@ -16,6 +18,39 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+
+/* ---- images ---- */
+
+static void each_used(void *data, struct images *im)
+{
+    struct supervisor *s = data;
+
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+        images_used(im, sb->spec);
+}
+
+static void on_image_event(void *data, const char *type, const char *id, const char *name)
+{
+    struct supervisor *s = data;
+    char detail[160];
+
+    if (id[0] != '\0')
+        (void)snprintf(detail, sizeof(detail), "{\"image\":\"%s\"}", id);
+    events_emit(s->events, type, "", name, -1, id[0] != '\0' ? detail : NULL);
+}
+
+static int open_images(struct supervisor *s, struct err *err)
+{
+    const struct images_config config = {.loop = s->loop,
+                                         .launcher = s->launcher,
+                                         .dir_fd = s->dir_fd,
+                                         .limits = &s->limits,
+                                         .each_used = each_used,
+                                         .on_event = on_image_event,
+                                         .data = s};
+
+    return images_new(&config, &s->images, err);
+}
 
 static void on_launcher_gone(void *data)
 {
@@ -58,11 +93,26 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
             (void)err_errno(err, r, "launcher");
     }
     if (r == 0)
+        r = open_images(s, err);
+    if (r == 0)
         r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
+        r = volumes_new(s, err);
+    if (r == 0)
         r = supervisor_adopt(s, err);
+    if (r == 0)
+        r = volumes_load(s, err);
     *ret = s; /* half made on failure: closed and freed like a whole one */
     return r;
+}
+
+void supervisor_taken_up(struct supervisor *sup)
+{
+    if (--sup->adopting > 0)
+        return;
+    volumes_remove_orphans(sup);
+    if (sup->on_ready != NULL)
+        sup->on_ready(sup->data);
 }
 
 static void on_one_ended(void *data, int r, const struct err *err)
@@ -126,7 +176,10 @@ void supervisor_close(struct supervisor *s)
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
     s->gateway = NULL;
     launcher_client_close(s->launcher);
+    images_close(s->images);
+    s->images = NULL;
     leftovers_close(s);
+    volumes_free(take(s->volumes));
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
         sandbox_ref(sb);
@@ -172,6 +225,11 @@ struct launcher_client *supervisor_launcher(struct supervisor *s)
 struct gateway *supervisor_gateway(struct supervisor *s)
 {
     return s->gateway;
+}
+
+struct images *supervisor_images(struct supervisor *s)
+{
+    return s->images;
 }
 
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s)

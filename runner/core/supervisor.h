@@ -13,6 +13,7 @@
 struct err;
 struct events;
 struct gateway;
+struct images;
 struct launcher_client;
 struct supervisor;
 
@@ -20,6 +21,7 @@ uv_loop_t *supervisor_loop(struct supervisor *s);
 struct events *supervisor_events(struct supervisor *s);
 struct launcher_client *supervisor_launcher(struct supervisor *s);
 struct gateway *supervisor_gateway(struct supervisor *s);
+struct images *supervisor_images(struct supervisor *s);
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
 /* O_DIRECTORY fd of the supervisor's own tree. Borrowed. */
 int supervisor_dir(const struct supervisor *s);

@@ -6,9 +6,11 @@
 
 struct leftover;
 struct gateway;
+struct images;
 struct log_watch;
 struct sandbox;
 struct store;
+struct volumes;
 
 enum { SANDBOX_BUCKETS = 1024 }; /* of each index; a power of two */
 
@@ -19,6 +21,8 @@ struct supervisor {
     struct store *store;
     struct log_watch *log_watch;
     struct gateway *gateway;
+    struct images *images;
+    struct volumes *volumes;       /* owned */
     struct egress_service *egress; /* owned; NULL until a sandbox needs it */
     struct preview_front front;    /* of the URLs of exposed ports */
     struct ready_policy *policies;
@@ -42,3 +46,13 @@ struct supervisor {
 
 /* adopt.c: takes up what earlier supervisors have left, then calls on_ready. */
 int supervisor_adopt(struct supervisor *sup, struct err *err);
+/* One of the answers that `adopting` counts: the last one calls on_ready. */
+void supervisor_taken_up(struct supervisor *sup);
+
+/* volumes.c */
+int volumes_new(struct supervisor *sup, struct err *err);
+/* Takes up those that the launcher has; on_ready waits for that. */
+int volumes_load(struct supervisor *sup, struct err *err);
+/* Anonymous ones whose sandbox is gone. */
+void volumes_remove_orphans(struct supervisor *sup);
+void volumes_free(struct volumes *v);

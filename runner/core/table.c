@@ -11,11 +11,15 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/events.h"
+#include "core/health.h"
+#include "core/images.h"
 #include "core/leftovers.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "core/trust.h"
+#include "core/volume-use.h"
+#include "core/volumes.h"
 
 enum { ID_PREFIX_MIN = 4 };
 
@@ -114,8 +118,11 @@ void sandbox_forget(struct sandbox *s)
         sandbox_unref(s);
     }
     /* These hold execs, and execs hold the sandbox. */
+    health_free(s);
     process_free_all(s);
     exec_unref(take(s->main));
+    if (s->spec != NULL && s->spec->image_id != NULL && s->sup->images != NULL)
+        images_sandbox_gone(s->sup->images);
     sandbox_unref(s);
 }
 
@@ -204,6 +211,8 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
                        spec->net_container);
     if (policies_find(sup->policies, spec->policy) == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", spec->policy);
+    if (spec->image != NULL && spec->image_id == NULL)
+        return err_set(err, -EINVAL, "image: nobody has looked for it");
     if (start && spec->argv[0] == NULL)
         return err_set(err, -EINVAL, "command: there is none to start");
     return 0;
@@ -218,6 +227,14 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     int r;
 
     r = check_create(sup, spec, creator, start, err);
+    if (r == 0)
+        r = volumes_check_spec(sup, spec,
+                               &(struct volume_creator){.uid = creator->uid,
+                                                        .limited = creator->limited,
+                                                        .fd = creator->fd},
+                               err);
+    if (r == 0)
+        r = volumes_name_anonymous(spec, err);
     if (r == 0)
         r = make_id(sup, id);
     if (r < 0)
@@ -236,6 +253,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     }
     s->created_ms = clock_wall_ms();
     s->creator = creator->uid;
+    s->limited_creator = creator->limited;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
     s->client_fd = creator->fd; /* the request to the launcher is sent at once */

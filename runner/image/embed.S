@@ -32,6 +32,7 @@
 
     blob embed_init, "build/shim/rind-init"
     blob embed_shim, "build/shim/sandbox-shim"
+    blob embed_rootfs, "build/builder/rind-rootfs"
     blob embed_base, "build/base.tar"
     blob embed_root, "build/rootfs.tar"
     text embed_base_id, BASE_ID

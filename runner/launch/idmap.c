@@ -34,20 +34,27 @@ int idmap_write(pid_t pid, uid_t base, struct err *err)
     return r < 0 ? err_errno(err, r, "write id maps") : 0;
 }
 
-static int single_maps(pid_t pid, uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid)
+/* What a user namespace is to map, beside what it maps it to. */
+struct map {
+    uid_t uid, to_uid;
+    gid_t gid, to_gid;
+    unsigned count;
+};
+
+static int write_maps(pid_t pid, const struct map *m)
 {
     char map[64];
     int r;
 
-    (void)snprintf(map, sizeof(map), "%u %u 1", host_uid, to_uid);
+    (void)snprintf(map, sizeof(map), "%u %u %u", m->uid, m->to_uid, m->count);
     r = write_map(pid, "uid_map", map);
     if (r < 0)
         return r;
-    (void)snprintf(map, sizeof(map), "%u %u 1", host_gid, to_gid);
+    (void)snprintf(map, sizeof(map), "%u %u %u", m->gid, m->to_gid, m->count);
     return write_map(pid, "gid_map", map);
 }
 
-int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err)
+static int namespace_with(const struct map *m, struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWUSER, .exit_signal = SIGCHLD};
     const pid_t self = getpid();
@@ -57,7 +64,7 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
 
     child = sys_clone3(&args);
     if (child < 0)
-        return err_errno(err, child, "clone a user namespace for a volume");
+        return err_errno(err, child, "clone a user namespace for a mount");
     if (child == 0) {
         /* Whoever kills the launcher now must not leave us behind. */
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == self)
@@ -65,7 +72,7 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
                 (void)pause();
         _exit(1);
     }
-    r = single_maps(child, host_uid, to_uid, host_gid, to_gid);
+    r = write_maps(child, m);
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)child);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r == 0 && fd < 0)
@@ -76,7 +83,23 @@ int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, str
     if (r < 0) {
         if (fd >= 0)
             (void)close(fd);
-        return err_errno(err, r, "map a volume's owner");
+        return err_errno(err, r, "map the owners of a mount");
     }
     return fd;
+}
+
+int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err)
+{
+    const struct map m = {
+        .uid = host_uid, .to_uid = to_uid, .gid = host_gid, .to_gid = to_gid, .count = 1};
+
+    return namespace_with(&m, err);
+}
+
+int idmap_range(uid_t from, uid_t to, struct err *err)
+{
+    const struct map m = {
+        .uid = from, .to_uid = to, .gid = from, .to_gid = to, .count = IDRANGE_SIZE};
+
+    return namespace_with(&m, err);
 }

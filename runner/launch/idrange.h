@@ -20,11 +20,11 @@ struct err;
 enum {
     IDRANGE_SIZE = 65536,
     IDRANGE_FIRST = 1879048192, /* 0x70000000: past systemd-nspawn's 524288..1879048191 */
-    IDRANGE_COUNT = 4093,       /* up to 2147287039, below the 2^31 that some tools stumble over */
-    IDRANGE_SUPERVISOR =
-        IDRANGE_FIRST +
-        IDRANGE_COUNT *
-            IDRANGE_SIZE,       /* the supervisor's own id: of the next range, never handed out */
+    IDRANGE_COUNT = 4092,       /* up to 2147221503, below the 2^31 that some tools stumble over */
+    /* Two more ranges that are never handed out: the ids that files of unpacked images and of
+     * volumes carry on disk, and the supervisor's own id. */
+    IDRANGE_LAYERS = IDRANGE_FIRST + IDRANGE_COUNT * IDRANGE_SIZE,
+    IDRANGE_SUPERVISOR = IDRANGE_LAYERS + IDRANGE_SIZE,
     IDRANGE_OWNER_MAX = 4000,   /* bytes of a reservation: one write, one page */
     IDRANGE_SUBIDS_MAX = 65536, /* lines of /etc/subuid and /etc/subgid together */
 };

@@ -103,8 +103,8 @@ static struct launcher *launcher_alloc(void)
     struct launcher *l = calloc(1, sizeof(*l));
 
     if (l != NULL)
-        l->state_fd = l->layers_fd = l->sandboxes_fd = l->ids_fd = l->init_exe = l->null_fd =
-            l->skeleton = FD_NONE;
+        l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
+            l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -124,6 +124,13 @@ static int open_dirs(struct launcher *l, const struct launcher_config *config, s
     if (l->sandboxes_fd < 0)
         return l->sandboxes_fd;
     sandbox_dirs_spread(l->sandboxes_fd);
+    l->image_layers_fd = open_own_dir(l->state_fd, "image-layers", err);
+    if (l->image_layers_fd < 0)
+        return l->image_layers_fd;
+    sandbox_dirs_spread(l->image_layers_fd);
+    l->volumes_fd = open_own_dir(l->state_fd, "volumes", err);
+    if (l->volumes_fd < 0)
+        return l->volumes_fd;
     l->ids_fd = open_own_dir(AT_FDCWD, config->ids_dir, err);
     return l->ids_fd < 0 ? l->ids_fd : 0;
 }
@@ -141,6 +148,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->host = config->host;
     l->certificate = config->certificate;
     l->key = config->key;
+    l->disk_reserve = config->disk_reserve;
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");
@@ -158,6 +166,11 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
         return err_errno(err, l->init_exe, "load init");
     if (fchmod(l->init_exe, 0555) < 0)
         return err_errno(err, -errno, "load init");
+    if (config->worker_image != NULL) {
+        l->worker_exe = memfd_program("rind-rootfs", config->worker_image, config->worker_size);
+        if (l->worker_exe < 0 || fchmod(l->worker_exe, 0555) < 0)
+            return err_errno(err, l->worker_exe < 0 ? l->worker_exe : -errno, "load rind-rootfs");
+    }
     l->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (l->null_fd < 0)
         return err_errno(err, -errno, "/dev/null");
@@ -207,8 +220,18 @@ void launcher_free(struct launcher *l)
         sandbox_free(l->sandboxes);
         l->sandboxes = next;
     }
-    const int fds[] = {l->state_fd, l->layers_fd, l->sandboxes_fd, l->ids_fd,
-                       l->init_exe, l->null_fd,   l->skeleton};
+    works_free(l);
+
+    const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
+                       l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
+                       l->null_fd,  l->skeleton};
+
+    for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
+        (void)close(l->fills[i].dir_fd);
+        (void)close(l->fills[i].lock_fd);
+        if (l->fills[i].source_fd >= 0)
+            (void)close(l->fills[i].source_fd);
+    }
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -245,9 +268,9 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, /sys, files of /etc, volumes, the lock of the id range, the hosts file, a socket
-     */
-    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
+    /* Root, /dev, /sys, files of /etc, volumes and their locks, the lock of the id range, the hosts
+     * file, a socket */
+    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -260,6 +283,7 @@ struct start {
     int count;              /* of fds in use; the program that init executes comes last of all */
     struct boot_ends ends;  /* owned; the stages' only by this start */
     int userns_fd, plan_fd; /* owned */
+    int volumes_userns;     /* owned; maps the ids of volumes to the sandbox's, once it is needed */
     struct root_sources sources; /* owned; until init has its descriptors */
     int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
     int etc_dir;                 /* owned; until init has its descriptors */
@@ -320,7 +344,9 @@ static int step_dir(struct start *st, struct err *err)
 
     if (st->reopened)
         return 0;
-    r = sandbox_dir_make(st->l, st->s, err);
+    r = disk_check_reserve(st->l, st->q->disk >= 0 ? (uint64_t)st->q->disk : 0, err);
+    if (r == 0)
+        r = sandbox_dir_make(st->l, st->s, st->q->disk, err);
     if (r < 0 || !st->s->kept)
         return r;
     owner = sandbox_owner(st->l, st->s->id);
@@ -464,6 +490,21 @@ static int step_root(struct start *st, struct err *err)
     return 0;
 }
 
+/* Its lock goes along as a mount that no operation uses. */
+static int mount_named(struct start *st, const struct launch_volume *v, struct err *err)
+{
+    int lock = FD_NONE, fd;
+
+    if (st->volumes_userns < 0)
+        st->volumes_userns = idmap_range(IDRANGE_LAYERS, st->s->ids.base, err);
+    if (st->volumes_userns < 0)
+        return st->volumes_userns;
+    fd = named_volume_mount(st->l, st->s, v, st->volumes_userns, &lock, err);
+    if (fd >= 0)
+        (void)add_mount(st, lock);
+    return fd;
+}
+
 static int step_volumes(struct start *st, struct err *err)
 {
     uint32_t uid = 0, gid = 0;
@@ -484,7 +525,8 @@ static int step_volumes(struct start *st, struct err *err)
             v.uid = uid;
             v.gid = gid;
         }
-        fd = volume_mount(st->l, st->s, &v, &is_dir, err);
+        is_dir = v.named; /* those are directories */
+        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &is_dir, err);
         if (fd < 0)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
@@ -592,6 +634,8 @@ static void start_close(struct start *st)
         (void)close(st->fds[i]);
     if (st->userns_fd >= 0)
         (void)close(st->userns_fd);
+    if (st->volumes_userns >= 0)
+        (void)close(st->volumes_userns);
     if (st->plan_fd >= 0)
         (void)close(st->plan_fd);
     if (st->ends.stages >= 0)
@@ -683,6 +727,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .ends = {.control = FD_NONE, .stages = FD_NONE},
                        .userns_fd = FD_NONE,
                        .plan_fd = FD_NONE,
+                       .volumes_userns = FD_NONE,
                        .net_pidfd = FD_NONE,
                        .etc_dir = FD_NONE,
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
@@ -690,6 +735,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
     if (*launcher_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "sandbox %s exists", q->id);
+    volume_reap(l);
     st.s = sandbox_new(q->id);
     if (st.s == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");

@@ -36,8 +36,12 @@ struct launcher_config {
     const struct host_rootfs *host; /* what the root file system `host` shows; borrowed; NULL = it
                                        cannot be had */
     const char *certificate, *key;  /* the gateway's, absolute paths; borrowed; NULL = none */
-    const void *init_image;         /* the static program that becomes init */
+    uint64_t disk_reserve;  /* bytes that stay free where sandboxes are kept; 0 = a twentieth
+                              of that file system, at most 1 GiB */
+    const void *init_image; /* the static program that becomes init */
     size_t init_size;
+    const void *worker_image; /* the static program that unpacks and packs; NULL = none */
+    size_t worker_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
     uint32_t terminals; /* of all sandboxes; 0: there are other launchers, nobody counts for all */
 };
@@ -121,6 +125,27 @@ int launcher_dial(struct launcher *l, const char *id, const char *handler, struc
 /* The same to a name server of the host's, TCP or UDP. -ENOENT: there is no index'th. */
 int launcher_resolver(struct launcher *l, unsigned index, bool udp, struct err *err);
 
+/*
+ * A worker for archives, confined to what q->work says (request.h). -EAGAIN: too many; -EEXIST: the
+ * name is taken; -ENOENT: no such layer or sandbox.
+ */
+struct launch_worker {
+    int pidfd;   /* owned */
+    int control; /* owned; the socket to it */
+};
+int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
+                    struct err *err);
+/* LAUNCH_LAYER_COMMIT: -ENOENT no such worker, -EEXIST there is such a layer. */
+int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err);
+/* LAUNCH_LAYER_DROP, LAUNCH_LAYER_REMOVE: files go in a process of its own. -ENOENT. */
+int launcher_layer_drop(struct launcher *l, const char *id, struct err *err);
+int launcher_layer_remove(struct launcher *l, const char *name, struct err *err);
+/* LAUNCH_LAYER_LIST: a sealed memfd. */
+int launcher_layer_list(struct launcher *l, struct err *err);
+/* Removes what workers of launchers that were killed have left, and layers that a host which went
+ * down may not have had time to write. */
+void launcher_layers_sweep(struct launcher *l);
+
 enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
 /* Sealed memfds of the gateway's certificate chain and key, read now. -ENOENT: none is configured.
  */
@@ -155,6 +180,11 @@ int launcher_sweep(struct launcher *l);
  * connection of the client for whom it is behind it; one struct launch_reply each, with pidfd and
  * control socket for LAUNCH_START. Returns 0 when the peer has closed (every sandbox goes on).
  */
+/* A sandbox's disk limit and what it uses of it. limit 0: it has none. */
+struct launch_disk {
+    uint64_t limit, allocated;                /* of the image; what it takes of the host's disk */
+    uint64_t size, used, inodes, inodes_used; /* of the file system; 0 while it is not mounted */
+};
 struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* of init */
@@ -162,6 +192,7 @@ struct launch_reply {
     int frozen; /* LAUNCH_ADOPT: whether its processes are paused */
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
+    struct launch_disk disk;                                  /* LAUNCH_STATS */
     struct net_place net;                                     /* LAUNCH_START, LAUNCH_ADOPT */
     char message[480];                                        /* NUL-terminated */
 };

@@ -92,6 +92,7 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     ret->memory_peak_bytes = stats.memory_peak_bytes;
     ret->cpu_usec = stats.cpu_usec;
     ret->pids = stats.pids;
+    disk_usage(s, &ret->disk);
     return 0;
 }
 

@@ -28,6 +28,7 @@
 enum {
     SMALL_ENTRIES = 2048, /* removed at once: some milliseconds */
     SMALL_DEPTH = 16,
+    SMALL_BLOCKS = 256 << 11, /* of 512 bytes, of a disk's image: 256 MiB */
     NICENESS = 10,
     OUT_OF_THE_WAY = 100, /* a number above those that are used below */
 };
@@ -142,11 +143,16 @@ void removal_keep(struct launcher *l, pid_t pid, const char *id)
 bool removal_start(struct launcher *l, struct sandbox *s)
 {
     unsigned left = SMALL_ENTRIES;
+    struct stat st;
+    bool small;
     pid_t pid;
 
     if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false; /* nobody else waits for us */
-    if (!removal_has_room(l) || is_small(s->dir_fd, "upper", SMALL_DEPTH, &left))
+    small = is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
+            (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+             st.st_blocks < SMALL_BLOCKS);
+    if (!removal_has_room(l) || small)
         return false;
     if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
         return false;

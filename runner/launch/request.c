@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "launch/volume.h"
 #include "policy/egress-handler.h"
+#include "policy/policy.h"
 #include "policy/tables.h"
 
 struct record {
@@ -151,6 +153,11 @@ static int dec_shm(const struct record *r, struct launch_request *q)
     return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
 }
 
+static int dec_disk(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+}
+
 /* A layer is a name in layers/, never a path. */
 static int dec_layer(const struct record *r, struct launch_request *q)
 {
@@ -165,6 +172,44 @@ static int dec_layer(const struct record *r, struct launch_request *q)
         return -E2BIG;
     q->layers[q->layer_count++] = name;
     return 0;
+}
+
+/* Named by a digest alone. */
+static int dec_image_layer(const struct record *r, struct launch_request *q)
+{
+    const char *name;
+    int n = get_string(r, LAUNCH_LAYER_NAME, &name);
+
+    if (n < 0)
+        return n;
+    if (strlen(name) != LAUNCH_LAYER_NAME || strspn(name, "0123456789abcdef") != LAUNCH_LAYER_NAME)
+        return -EINVAL;
+    if (q->image_layer_count == LAUNCH_LAYERS_MAX)
+        return -E2BIG;
+    q->image_layers[q->image_layer_count++] = name;
+    return 0;
+}
+
+static int dec_worker(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
+
+    if (n == 0)
+        q->work = (enum launch_work)v;
+    return n;
+}
+
+static int dec_sandbox(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ID_MAX, &q->sandbox);
+
+    return n == 0 && !launch_id_ok(q->sandbox) ? -EINVAL : n;
+}
+
+static int dec_bytes(const struct record *r, struct launch_request *q)
+{
+    return get_limit(r, 0, INT64_MAX, &q->bytes);
 }
 
 static int dec_root_dir(const struct record *r, struct launch_request *q)
@@ -200,6 +245,42 @@ static int dec_volume(const struct record *r, struct launch_request *q)
     if (q->volume_count == LAUNCH_VOLUMES_MAX)
         return -E2BIG;
     q->volumes[q->volume_count++] = v;
+    return 0;
+}
+
+static int dec_named_volume(const struct record *r, struct launch_request *q)
+{
+    struct launch_volume v = {.read_only = (r->flags & 1) != 0, .named = true};
+    const unsigned char *end = r->data + r->len, *nul;
+
+    if (r->len < 4 || end[-1] != '\0')
+        return -EPROTO;
+    nul = memchr(r->data, '\0', r->len);
+    if (nul + 1 >= end || memchr(nul + 1, '\0', (size_t)(end - (nul + 1))) != end - 1)
+        return -EPROTO;
+    v.source = (const char *)r->data;
+    v.target = (const char *)nul + 1;
+    if (!launch_volume_name_ok(v.source) || !target_ok(v.target))
+        return -EINVAL;
+    if (q->volume_count == LAUNCH_VOLUMES_MAX)
+        return -E2BIG;
+    q->volumes[q->volume_count++] = v;
+    return 0;
+}
+
+static int dec_volume_name(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
+
+    return n == 0 && !launch_volume_name_ok(q->volume_name) ? -EINVAL : n;
+}
+
+static int dec_meta(const struct record *r, struct launch_request *q)
+{
+    if (r->len > LAUNCH_META_MAX)
+        return -E2BIG;
+    q->meta = r->data;
+    q->meta_len = r->len;
     return 0;
 }
 
@@ -518,6 +599,14 @@ static const struct {
     [TAG_HANDLER]      = {"handler",      dec_handler,      false},
     [TAG_INDEX]        = {"index",        dec_index,        false},
     [TAG_MARK]         = {"mark",         dec_mark,         false},
+    [TAG_IMAGE_LAYER]  = {"image_layer",  dec_image_layer,  true},
+    [TAG_WORKER]       = {"worker",       dec_worker,       false},
+    [TAG_SANDBOX]      = {"sandbox",      dec_sandbox,      false},
+    [TAG_BYTES]        = {"bytes",        dec_bytes,        false},
+    [TAG_NAMED_VOLUME] = {"named_volume", dec_named_volume, true, 1},
+    [TAG_VOLUME_NAME]  = {"volume_name",  dec_volume_name,  false},
+    [TAG_META]         = {"meta",         dec_meta,         false},
+    [TAG_DISK]         = {"disk",         dec_disk,         false},
 };
 /* clang-format on */
 
@@ -559,6 +648,69 @@ static int check_header(const struct launch_wire *w, size_t len, struct err *err
     return 0;
 }
 
+static bool is_volume_verb(enum launch_verb verb)
+{
+    return verb >= LAUNCH_VOLUME_MAKE && verb <= LAUNCH_VOLUME_FILL;
+}
+
+static bool needs_id(enum launch_verb verb)
+{
+    return verb != LAUNCH_LIST && verb != LAUNCH_LISTEN && verb != LAUNCH_CERTIFICATE &&
+           verb != LAUNCH_RESOLVER && verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST &&
+           !is_volume_verb(verb);
+}
+
+/* Which of the records about layers go with which verb. */
+static int check_layers(const struct launch_request *q, struct err *err)
+{
+    const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
+    const bool of_sandbox = q->work == LAUNCH_WORK_UPPER || q->work == LAUNCH_WORK_ROOT ||
+                            (q->verb == LAUNCH_VOLUME_FILL && q->sandbox != NULL);
+
+    if ((q->verb == LAUNCH_WORKER) != (q->work != LAUNCH_WORK_INVALID))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->verb == LAUNCH_WORKER ? "no kind of worker" : "a kind, and no worker");
+    if (one && q->image_layer_count != 1)
+        return err_set(err, -EINVAL, "request: %zu layers, not one", q->image_layer_count);
+    if ((q->verb == LAUNCH_LAYER_COMMIT) != (q->bytes >= 0))
+        return err_set(err, -EINVAL, "request: %s",
+                       q->bytes < 0 ? "no size" : "a size, and no layer");
+    if (of_sandbox != (q->sandbox != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       of_sandbox ? "no sandbox to work on" : "a sandbox, and no work on it");
+    if (q->work == LAUNCH_WORK_IMAGE && q->image_layer_count == 0)
+        return err_set(err, -EINVAL, "request: no layers");
+    if (q->image_layer_count > 0 && !one && q->verb != LAUNCH_START && q->verb != LAUNCH_WORKER &&
+        q->verb != LAUNCH_VOLUME_FILL)
+        return err_set(err, -EINVAL, "request: a layer, and nothing to do with it");
+    if (q->image_layer_count + q->layer_count > LAUNCH_LAYERS_MAX)
+        return err_set(err, -E2BIG, "request: more than %d layers", LAUNCH_LAYERS_MAX);
+    return 0;
+}
+
+static int check_volume(const struct launch_request *q, struct err *err)
+{
+    bool named = q->verb != LAUNCH_VOLUME_LIST && q->verb != LAUNCH_VOLUME_FILL;
+    bool record = q->verb == LAUNCH_VOLUME_MAKE || q->verb == LAUNCH_VOLUME_WRITE;
+
+    if (named != (q->volume_name != NULL) && q->verb != LAUNCH_VOLUME_FILL)
+        return err_set(err, -EINVAL, "request: %s",
+                       named ? "no volume" : "a volume, and nothing to do with it");
+    if (record != (q->meta != NULL))
+        return err_set(err, -EINVAL, "request: %s",
+                       record ? "no record" : "a record, and nobody to keep it");
+    if (q->verb != LAUNCH_VOLUME_FILL)
+        return 0;
+    if (q->volume_count != 1 || !q->volumes[0].named)
+        return err_set(err, -EINVAL, "request: not one volume to fill");
+    if (q->volume_name != NULL && q->sandbox != NULL)
+        return err_set(err, -EINVAL, "request: both a volume and a sandbox to fill it from");
+    if (q->layer_count == 0 && q->image_layer_count == 0 && q->root_dir == NULL &&
+        q->volume_name == NULL)
+        return err_set(err, -EINVAL, "request: no root file system");
+    return 0;
+}
+
 /* Records of what leaves a sandbox, with their verbs alone. */
 static int check_egress(const struct launch_request *q, struct err *err)
 {
@@ -577,9 +729,13 @@ static int check_egress(const struct launch_request *q, struct err *err)
 
 static int check_whole(const struct launch_request *q, struct err *err)
 {
-    if (q->id == NULL && q->verb != LAUNCH_LIST && q->verb != LAUNCH_LISTEN &&
-        q->verb != LAUNCH_CERTIFICATE && q->verb != LAUNCH_RESOLVER)
+    int r;
+
+    if (q->id == NULL && needs_id(q->verb))
         return err_set(err, -EINVAL, "request: no id");
+    r = check_layers(q, err);
+    if (r < 0)
+        return r;
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
@@ -591,6 +747,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
                        q->family == 0 ? "no family" : "a family, and nothing to connect");
     if (check_egress(q, err) < 0)
         return -EINVAL;
+    if (is_volume_verb(q->verb))
+        return check_volume(q, err);
     if (q->verb != LAUNCH_START)
         return 0;
     if ((q->flags & LAUNCH_KEEP) && (q->flags & LAUNCH_ATTACHED))
@@ -601,6 +759,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
     if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
         return err_set(err, -EINVAL, "request: a named network, and no link");
+    if (q->image_layer_count > 0 && q->root_dir != NULL)
+        return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)
         return err_set(err, -EINVAL, "request: no root file system");
     if (q->root_dir != NULL && (q->flags & LAUNCH_HOST_ROOT) != 0)
@@ -612,7 +772,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
 
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
-    struct launch_request q = {.memory = -1, .pids = -1, .cpu = -1, .shm = -1, .client_fd = -1};
+    struct launch_request q = {
+        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .disk = -1, .bytes = -1, .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);
@@ -718,6 +879,14 @@ void launch_put_volume(struct buf *b, const struct launch_volume *v)
 {
     auto_buf struct buf tmp = BUF_INIT(LAUNCH_SIZE_MAX);
 
+    if (v->named) {
+        if (buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||
+            buf_append(&tmp, v->target, strlen(v->target) + 1) < 0)
+            b->max = 0;
+        else
+            launch_put(b, TAG_NAMED_VOLUME, v->read_only ? 1 : 0, tmp.data, tmp.len);
+        return;
+    }
     if (buf_append(&tmp, &v->uid, sizeof(v->uid)) < 0 ||
         buf_append(&tmp, &v->gid, sizeof(v->gid)) < 0 ||
         buf_append(&tmp, v->source, strlen(v->source) + 1) < 0 ||

@@ -29,6 +29,7 @@ enum {
     LAUNCH_SIZE_MAX = 512 << 10, /* bytes of one request; it travels in a sealed memfd */
     LAUNCH_ID_MAX = 63,
     LAUNCH_LAYERS_MAX = 128,
+    LAUNCH_LAYER_NAME = 64, /* hexadecimal digits */
     LAUNCH_VOLUMES_MAX = 64,
     LAUNCH_TMPFS_MAX = 32,
     LAUNCH_PATHS_MAX = 256, /* masked, and read-only, each (after expansion) */
@@ -63,6 +64,23 @@ enum launch_verb {
                         with the listener and the datagram socket of TAG_FAMILY inside */
     LAUNCH_DIAL,     /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
     LAUNCH_RESOLVER, /* the same to the TAG_INDEX'th name server of the host's */
+    /* Layers of images (layers.c, worker.c). */
+    LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
+                      to it (image/worker-proto.h) */
+    LAUNCH_LAYER_COMMIT, /* the tree that the worker TAG_ID has made, and who has ended, becomes the
+                            layer TAG_IMAGE_LAYER, of TAG_BYTES */
+    LAUNCH_LAYER_DROP,   /* forgets the worker TAG_ID, ends it, and removes what it has made */
+    LAUNCH_LAYER_REMOVE, /* removes the layer TAG_IMAGE_LAYER */
+    LAUNCH_LAYER_LIST,   /* replies with a memfd: for each layer "NAME BYTES" and a NUL */
+    LAUNCH_VOLUME_MAKE,  /* of TAG_VOLUME_NAME and TAG_META: volume.h */
+    LAUNCH_VOLUME_WRITE, /* the same of one that is there */
+    LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
+    LAUNCH_VOLUME_REMOVE,
+    LAUNCH_VOLUME_LIST, /* replies with a memfd of the names of all, NUL-terminated each */
+    LAUNCH_VOLUME_FILL, /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
+                           TAG_NAMED_VOLUME: replies with a process's
+                           pidfd and the pipe of its report, or with nothing where nothing is to do
+                         */
     LAUNCH_VERB_MAX
 };
 
@@ -101,6 +119,15 @@ enum launch_tag {
     TAG_HANDLER,  /* string: policy/egress-handler.h */
     TAG_INDEX,    /* u64 */
     TAG_MARK,     /* u64: 1 = let through by the sandbox's own egress table, for LAUNCH_CONNECT */
+    TAG_IMAGE_LAYER,  /* string: the name of a layer of an image; top first, above those of
+                         TAG_LAYER */
+    TAG_WORKER,       /* u64: enum launch_work */
+    TAG_SANDBOX,      /* string: the id of a sandbox, for LAUNCH_WORKER */
+    TAG_BYTES,        /* u64 */
+    TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
+    TAG_VOLUME_NAME,  /* string */
+    TAG_META,         /* bytes: the supervisor's own record of a volume */
+    TAG_DISK,         /* u64 bytes: of a file system of its own for the writable layer */
     TAG_MAX
 };
 
@@ -119,6 +146,18 @@ enum launch_flags {
     LAUNCH_KEEP = 1 << 4,      /* files and ids stay after its end, init after its supervisor's */
     LAUNCH_HOST_ROOT = 1 << 5, /* what the launcher shows of the host, above the layers */
     LAUNCH_FLAGS_ALL = (1 << 6) - 1,
+};
+
+/* What a worker works on. TAG_ID names the worker, TAG_SANDBOX the sandbox. */
+enum launch_work {
+    LAUNCH_WORK_INVALID = 0,
+    LAUNCH_WORK_STREAM, /* nothing but streams: SPLIT */
+    LAUNCH_WORK_LAYER,  /* UNPACK: a new tree, above the layers TAG_IMAGE_LAYER */
+    LAUNCH_WORK_IMAGE,  /* PACK: the layers TAG_IMAGE_LAYER as one tree */
+    LAUNCH_WORK_UPPER,  /* PACK: the writable layer of a kept sandbox, which stands still */
+    LAUNCH_WORK_ROOT,   /* PACK: the root of a kept sandbox: TAG_IMAGE_LAYER and TAG_LAYER, and its
+                           writable layer on top */
+    LAUNCH_WORK_MAX
 };
 
 enum launch_net_flags {
@@ -148,6 +187,7 @@ struct launch_volume {
     const char *source, *target;
     uint32_t uid, gid; /* the inside ids that the source's owner and group are mapped to */
     bool read_only;
+    bool named; /* source is a volume's name, and the ids count for nothing */
 };
 
 struct launch_tmpfs {
@@ -176,7 +216,7 @@ struct launch_request {
     const char *hostname;
     const char *user; /* NULL = not given */
     uint64_t flags, capabilities;
-    int64_t memory, pids, cpu, shm; /* -1 = not given */
+    int64_t memory, pids, cpu, shm, disk; /* -1 = not given */
     const char *root_dir;
     const char *layers[LAUNCH_LAYERS_MAX];
     size_t layer_count;
@@ -194,7 +234,12 @@ struct launch_request {
     size_t counter_count;
     const void *filter;
     size_t filter_count;
-    int family;    /* 0 = not given */
+    const char *image_layers[LAUNCH_LAYERS_MAX]; /* names: 64 hexadecimal digits */
+    size_t image_layer_count;
+    enum launch_work work; /* INVALID = not given */
+    const char *sandbox;   /* NULL = not given */
+    int64_t bytes;         /* -1 = not given */
+    int family;            /* 0 = not given */
     int client_fd; /* borrowed; the connection of who asks, which came beside the message; -1 */
     uint64_t net_flags;
     struct net_access net_access;
@@ -203,6 +248,9 @@ struct launch_request {
     const char *net_join, *net_name;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
+    const char *volume_name; /* NULL = not given */
+    const void *meta;        /* NULL = not given */
+    size_t meta_len;
     bool udp;
     uint64_t egress;
     bool has_egress, mark;

@@ -23,7 +23,7 @@ enum { NOBODY = 65534 };
 
 /* Private from the first moment: as a peer of a shared mount it would show what is mounted on the
  * host below it later. */
-static int clone_mount(int fd, struct mount_attr *attr, struct err *err, const char *what)
+int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err)
 {
     auto_close int mnt = FD_NONE;
     int r;
@@ -59,18 +59,56 @@ void root_sources_close(struct root_sources *s)
         (void)close(take_fd(&s->own));
 }
 
-static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                     struct err *err)
+int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                   struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     int fd;
 
-    fd = clone_mount(dir_fd, &attr, err, what);
+    fd = mount_clone(dir_fd, &attr, what, err);
     if (fd < 0)
         return fd;
     s->lowers[s->count++] = fd;
     return 0;
+}
+
+/* Their files carry the ids that are set aside for images: a sandbox's own are their maps' other
+ * end. */
+static int add_image_layers(struct launcher *l, const struct launch_request *q, uid_t base,
+                            struct root_sources *s, struct err *err)
+{
+    auto_close int userns = FD_NONE;
+    int r = 0;
+
+    if (q->image_layer_count == 0)
+        return 0;
+    userns = idmap_range(IDRANGE_LAYERS, base, err);
+    if (userns < 0)
+        return userns;
+    for (size_t i = 0; r == 0 && i < q->image_layer_count; i++) {
+        auto_close int dir = layer_open(l, q->image_layers[i], err);
+
+        r = dir < 0 ? dir : root_add_lower(s, dir, userns, q->image_layers[i], err);
+    }
+    return r;
+}
+
+int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
+                    struct root_sources *s, struct err *err)
+{
+    int r = add_image_layers(l, q, base, s, err);
+
+    for (size_t i = 0; r == 0 && i < q->layer_count; i++) {
+        auto_close int dir =
+            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+        if (dir < 0)
+            return err_errno(err, dir, "layer %s", q->layers[i]);
+        r = root_add_lower(s, dir, userns_fd, q->layers[i], err);
+    }
+    return r;
 }
 
 /*
@@ -94,7 +132,7 @@ static int open_skeleton(struct launcher *l, int root, uid_t base, struct mount_
         l->skeleton = fd;
         l->skeleton_stamp = stamp;
     }
-    fd = clone_mount(l->skeleton, attr, NULL, "");
+    fd = mount_clone(l->skeleton, attr, "", NULL);
     return fd >= 0 ? fd : host_skeleton_make(l->host, root, base, err);
 }
 
@@ -117,7 +155,7 @@ static int gather_host(struct launcher *l, const struct sandbox *box, int userns
     root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return err_errno(err, -errno, "root file system host");
-    s->host.root = clone_mount(root, &attr, err, "/");
+    s->host.root = mount_clone(root, &attr, "/", err);
     if (s->host.root < 0)
         return err_wrap(err, s->host.root, "root file system host");
     s->nosuid = true;
@@ -125,10 +163,11 @@ static int gather_host(struct launcher *l, const struct sandbox *box, int userns
     return s->host.skeleton < 0 ? s->host.skeleton : 0;
 }
 
-static int gather_lowers(struct launcher *l, const struct creator *creator,
+static int gather_lowers(struct launcher *l, const struct sandbox *box,
                          const struct launch_request *q, int userns_fd, struct root_sources *s,
                          struct err *err)
 {
+    const struct creator *creator = &box->creator;
     int r;
 
     if (q->root_dir != NULL) {
@@ -143,22 +182,11 @@ static int gather_lowers(struct launcher *l, const struct creator *creator,
          * its modes: not for a client what a third one owns. */
         if (creator->kind == CREATOR_CLIENT && st.st_uid != 0 && st.st_uid != creator->uid)
             return err_set(err, -EPERM, "root file system '%s' is another user's", q->root_dir);
-        r = add_lower(s, dir, userns_fd, q->root_dir, err);
+        r = root_add_lower(s, dir, userns_fd, q->root_dir, err);
         if (r < 0)
             return r;
     }
-    for (size_t i = 0; i < q->layer_count; i++) {
-        auto_close int dir =
-            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-
-        if (dir < 0)
-            return err_errno(err, dir, "layer %s", q->layers[i]);
-        r = add_lower(s, dir, userns_fd, q->layers[i], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
+    return root_add_layers(l, q, box->ids.base, userns_fd, s, err);
 }
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
@@ -166,15 +194,19 @@ static int gather_lowers(struct launcher *l, const struct creator *creator,
 static int overlay_by_fd(struct root_sources *s)
 {
     auto_close int view = s->host.root >= 0 ? host_view_by_fd(&s->host) : FD_NONE;
-    auto_close int upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    auto_close int work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int upper = FD_NONE;
+    auto_close int work = FD_NONE;
     auto_close int fs = FD_NONE;
     int r = 0;
 
     if (s->host.root >= 0 && view < 0)
         return view;
-    if (upper < 0 || work < 0)
-        return -errno;
+    if (s->own >= 0) {
+        upper = openat(s->own, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        work = openat(s->own, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (upper < 0 || work < 0)
+            return -errno;
+    }
     fs = sys_fsopen("overlay");
     if (fs < 0)
         return fs;
@@ -182,9 +214,9 @@ static int overlay_by_fd(struct root_sources *s)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, view);
     for (size_t i = 0; r == 0 && i < s->count; i++)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
-    if (r == 0)
+    if (r == 0 && upper >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
-    if (r == 0)
+    if (r == 0 && work >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work);
     /* Layers are hostile: no redirects to elsewhere in them, no metadata-only copies whose data is
      * somewhere else. */
@@ -234,12 +266,13 @@ static int overlay_staged_here(struct root_sources *s)
             return r;
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
     }
-    /* upper and work on one mount, as overlay wants it. */
-    r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
-    if (r < 0)
-        return r;
-    (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
-                   s->is_volatile ? ",volatile" : "");
+    if (s->own >= 0) { /* upper and work on one mount, as overlay wants it */
+        r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+            return r;
+        (void)snprintf(options + len, sizeof(options) - len, ",upperdir=d/upper,workdir=d/work%s",
+                       s->is_volatile ? ",volatile" : "");
+    }
     if (mount("overlay", "m", "overlay", ROOT_MS | (s->nosuid ? MS_NOSUID : 0), options) < 0)
         return -errno;
     return sys_open_tree(AT_FDCWD, "m", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -264,27 +297,67 @@ static int overlay_staged(struct root_sources *s)
     return fd;
 }
 
+static int overlay(struct root_sources *s, const char *what, struct err *err)
+{
+    int fd = overlay_by_fd(s);
+
+    if (fd == -EINVAL)
+        fd = overlay_staged(s);
+    return fd < 0 ? err_errno(err, fd, "mount %s", what) : fd;
+}
+
+int root_mount_lowers(struct root_sources *s, struct err *err)
+{
+    return overlay(s, "the layers as an overlay", err);
+}
+
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err)
 {
-    int fd, r;
+    int r;
 
     sources->is_volatile = !s->kept;
     r = (q->flags & LAUNCH_HOST_ROOT) != 0 ? gather_host(l, s, userns_fd, sources, err) : 0;
     if (r == 0)
-        r = gather_lowers(l, &s->creator, q, userns_fd, sources, err);
+        r = gather_lowers(l, s, q, userns_fd, sources, err);
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
      * beneath this one they are /upper and /work, wherever the state directory is. */
+    r = disk_mount(s, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
     sources->own =
-        sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        r >= 0 ? r
+               : sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (sources->own < 0)
         return err_errno(err, sources->own, "clone the mount of the writable layer");
-    fd = overlay_by_fd(sources);
-    if (fd == -EINVAL)
-        fd = overlay_staged(sources);
-    return fd < 0 ? err_errno(err, fd, "mount the root overlay") : fd;
+    return overlay(sources, "the root overlay", err);
+}
+
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         struct err *err)
+{
+    struct root_sources sources
+        __attribute__((cleanup(root_sources_close))) = {.host = HOST_LAYERS_NONE, .own = FD_NONE};
+    const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
+    int r = 0;
+
+    if (upper != NULL) {
+        auto_close int disk = FD_NONE;
+        auto_close int dir = upper_open(upper, &disk, err);
+        auto_close int userns = dir < 0 ? dir : idmap_range(upper->ids.base, IDRANGE_LAYERS, err);
+
+        r = userns < 0 ? userns : root_add_lower(&sources, dir, userns, "the writable layer", err);
+    }
+    if (r == 0)
+        r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);
+    if (r < 0)
+        return r;
+    if (sources.count == 1) /* overlay wants two */
+        return take_fd(&sources.lowers[--sources.count]);
+    return overlay(&sources, "the image", err);
 }
 
 /* ---- volumes ---- */
@@ -344,6 +417,6 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     *ret_is_dir = S_ISDIR(st.st_mode);
-    fd = clone_mount(source, &attr, err, v->source);
+    fd = mount_clone(source, &attr, v->source, err);
     return fd < 0 ? err_wrap(err, fd, "volume") : fd;
 }

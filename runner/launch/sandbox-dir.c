@@ -31,7 +31,7 @@ static int lock_file(int dir_fd)
     return take_fd(&fd);
 }
 
-static int fill(const struct sandbox *s, int dir_fd)
+static int fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *err)
 {
     int r;
 
@@ -42,6 +42,11 @@ static int fill(const struct sandbox *s, int dir_fd)
         return -errno;
     if (fchownat(dir_fd, "upper", s->ids.base, s->ids.base, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
+    if (disk >= 0) {
+        r = disk_make(dir_fd, (uint64_t)disk, s->kept, err);
+        if (r < 0)
+            return r;
+    }
     /* Last, as it goes first: what has it is whole, and everything else is the sweep's. */
     if (!s->kept)
         return 0;
@@ -61,10 +66,11 @@ void sandbox_dirs_spread(int dir_fd)
     (void)ioctl(dir_fd, FS_IOC_SETFLAGS, &flags); /* a hint: who does not know it does without */
 }
 
-int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
+int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err)
 {
     auto_close int dir = FD_NONE;
     auto_close int lock = FD_NONE;
+    struct err why = ERR_NONE;
     int r;
 
     /* Shared with other starters, against the sweep (sweep.c): a directory that is not locked yet
@@ -81,12 +87,13 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err)
     r = dir < 0 ? -errno : 0;
     if (r == 0) {
         lock = lock_file(dir);
-        r = lock < 0 ? lock : fill(s, dir);
+        r = lock < 0 ? lock : fill(s, dir, disk, &why);
     }
     (void)flock(l->sandboxes_fd, LOCK_UN);
     if (r < 0) {
         (void)rmtree_at(l->sandboxes_fd, s->id, 0);
-        return err_errno(err, r, "make the writable layer of sandbox %s", s->id);
+        return why.code < 0 ? err_set(err, r, "%s", why.msg)
+                            : err_errno(err, r, "make the writable layer of sandbox %s", s->id);
     }
     s->dir_fd = take_fd(&dir);
     s->lock_fd = take_fd(&lock);
@@ -210,6 +217,7 @@ static bool remove_empty(struct launcher *l, int dir, const char *id)
         unlinkat(dir, "upper", AT_REMOVEDIR) < 0)
         return false;
     (void)unlinkat(dir, SOCKET_FILE, 0);
+    (void)unlinkat(dir, DISK_FILE, 0);
     /* Overlay's own, whose mount is gone; the mark of a volatile one is in it. */
     (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
     (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);

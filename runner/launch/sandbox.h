@@ -11,15 +11,20 @@
 #include "launch/host-view.h"
 #include "launch/idrange.h"
 #include "launch/request.h"
+#include "launch/volume.h"
 #include "policy/net-box.h"
 #include "proto/init-msg.h"
 
 struct err;
+struct launch_disk;
 struct stat;
 struct launcher;
+struct mount_attr;
 
 #define KEEP_FILE                                                                                  \
     "keep" /* in the directory of a kept one: there from its whole make to its removal */
+
+#define DISK_FILE "disk" /* there too: the image of its disk, when it has a limit */
 
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
@@ -54,10 +59,32 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
  * once must not make the launcher remove the rest itself. */
 enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
+/* A worker that has not been forgotten (worker.c). */
+struct work {
+    char id[LAUNCH_ID_MAX + 1];
+    enum launch_work kind;
+    int pidfd;     /* owned */
+    pid_t pid;     /* 0 once it has been reaped */
+    int dir_fd;    /* owned; of a new layer's directory, which is locked; FD_NONE */
+    int opaque_fd; /* owned; what it says of opaque directories; FD_NONE */
+    struct work *next;
+};
+
+/* A process that fills a volume (volume-fill.c). */
+struct volume_fill {
+    pid_t pid;
+    int dir_fd, lock_fd; /* owned */
+    int source_fd;       /* owned; the lock of the volume that it is filled from, or FD_NONE */
+};
+
 struct launcher {
-    int state_fd, layers_fd, sandboxes_fd, ids_fd; /* owned */
-    struct cgroup_host *cgroups;                   /* owned */
-    struct idrange_avoid *avoid;                   /* owned */
+    int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
+    int image_layers_fd;                                       /* owned */
+    int worker_exe;                                            /* owned; sealed memfd, or FD_NONE */
+    struct work *works;                                        /* owned */
+    unsigned work_count;
+    struct cgroup_host *cgroups; /* owned */
+    struct idrange_avoid *avoid; /* owned */
     size_t avoid_count;
     const struct launch_net_ops *net;    /* borrowed; may be NULL */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
@@ -78,6 +105,9 @@ struct launcher {
         char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody */
     } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
+    size_t fill_count;
+    uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
     struct penalty {
         uid_t uid;
         int64_t until_ms;
@@ -123,8 +153,9 @@ char *sandbox_owner(const struct launcher *l, const char *id);
  * few thousand sandboxes old.
  */
 void sandbox_dirs_spread(int dir_fd);
-/* Makes sandboxes/<id> with upper (owned by base) and work, locked. */
-int sandbox_dir_make(struct launcher *l, struct sandbox *s, struct err *err);
+/* Makes sandboxes/<id> with upper (owned by base) and work, locked. disk: bytes of its disk, which
+ * then has the two; its own upper stays empty, and says whose ids they are. -1 = none. */
+int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err);
 /* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
  * set from its upper. */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
@@ -182,10 +213,57 @@ void root_sources_close(struct root_sources *s);
  * s. Returns the fd. *sources, which is empty, is filled also on failure. */
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err);
+/* The mount that fd is in, cloned: of fd alone, private, with these attributes. Returns the fd.
+ * -EOPNOTSUPP: its file system cannot be id-mapped. */
+int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err);
+/* One lower layer more, id-mapped, on the bottom of those that are there. */
+int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                   struct err *err);
+/* All of a sandbox's lower layers; as they are started with, but for its root directory. */
+int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
+                    struct root_sources *s, struct err *err);
+/* The sources as one overlay without a writable layer (two layers at least). Returns the fd. */
+int root_mount_lowers(struct root_sources *s, struct err *err);
+
+/* layers.c: the tree of a layer of an image, O_PATH; and those of a list as sources. */
+int layer_open(struct launcher *l, const char *name, struct err *err);
+/* Makes the locked directory of a new one; both fds are the caller's. */
+int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
+               struct err *err);
+/* Removes a new one whose worker has ended, in a process of its own where that takes time. */
+void layer_discard(struct launcher *l, const char *id);
+int layers_open(struct launcher *l, struct err *err);
+
+/* worker.c */
+void works_free(struct launcher *l);
+struct work **work_find(struct launcher *l, const char *id);
+/* Ends it, reaps it, and lets go of all that is held for it: *at is the next one then. */
+void work_end(struct launcher *l, struct work **at);
+/* Waits for one that has said its last word; kills one that goes on. */
+int work_wait(struct work *w, struct err *err);
+
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  bool *ret_is_dir, struct err *err);
+
+/*
+ * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
+ * sandbox's on top of it. All with the ids that volumes have on disk, which userns_fd maps to.
+ * Returns the fd.
+ */
+int root_mount_read_only(struct launcher *l, const struct creator *creator,
+                         const struct launch_request *q, int userns_fd, const struct sandbox *upper,
+                         struct err *err);
+
+/* volume.c: a named volume as a detached mount. userns_fd maps IDRANGE_LAYERS to the sandbox's
+ * range. Returns the fd; *ret_lock is what init has to hold as long as it has it. */
+int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                       int userns_fd, int *ret_lock, struct err *err);
+/* What killed launchers have left. */
+void volumes_sweep(struct launcher *l);
+/* volume-fill.c: takes up what those that fill volumes have done. */
+void volume_reap(struct launcher *l);
 
 /*
  * volume-user.c: the inside ids of a user that is named as image files name it, in the root file
@@ -193,6 +271,28 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
  */
 int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err);
+
+/* disk-make.c: an ext4 of this size in an empty, sparse file. With a journal it outlives a power
+ * failure. */
+int disk_format(int fd, uint64_t bytes, bool journal, struct err *err);
+
+/* disk.c */
+/* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
+/* The bytes that stay free. */
+uint64_t disk_reserve_bytes(const struct launcher *l);
+int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
+/* The image of a disk in a sandbox's directory. */
+int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
+/* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
+ * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
+int disk_mount(const struct sandbox *s, struct err *err);
+/* The same of one that may run, and of its own mount then. */
+int disk_peek(const struct sandbox *s, struct err *err);
+/* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is
+ * the mount that it is in, which ends with that descriptor: to be closed after what is cloned of
+ * it. */
+int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
+void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 
 /* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
  */
@@ -218,6 +318,8 @@ int sysfs_mount(int pidfd, struct err *err);
 int idmap_write(pid_t pid, uid_t base, struct err *err);
 /* A user namespace that maps just one host uid and gid to two others. Returns its fd. */
 int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
+/* The same for IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
+int idmap_range(uid_t from, uid_t to, struct err *err);
 
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {

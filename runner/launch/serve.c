@@ -224,6 +224,79 @@ static int do_certificate(struct launcher *l, const struct launch_request *q, st
     return r;
 }
 
+static int do_worker(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    struct launch_worker w;
+    int r = launcher_worker(l, q, &w, err);
+
+    if (r < 0)
+        return r;
+    a->fds[a->fd_count++] = w.pidfd;
+    a->fds[a->fd_count++] = w.control;
+    return 0;
+}
+
+static int do_layer_commit(struct launcher *l, const struct launch_request *q, struct answer *a,
+                           struct err *err)
+{
+    (void)a;
+    return launcher_layer_commit(l, q, err);
+}
+
+static int do_layer_drop(struct launcher *l, const struct launch_request *q, struct answer *a,
+                         struct err *err)
+{
+    (void)a;
+    return launcher_layer_drop(l, q->id, err);
+}
+
+static int do_layer_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
+                           struct err *err)
+{
+    (void)a;
+    return launcher_layer_remove(l, q->image_layers[0], err);
+}
+
+static int do_layer_list(struct launcher *l, const struct launch_request *q, struct answer *a,
+                         struct err *err)
+{
+    int fd = launcher_layer_list(l, err);
+
+    (void)q;
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
+static int do_volume_make(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    (void)a;
+    return q->verb == LAUNCH_VOLUME_MAKE ? launcher_volume_make(l, q, err)
+                                         : launcher_volume_write(l, q, err);
+}
+
+static int do_volume_remove(struct launcher *l, const struct launch_request *q, struct answer *a,
+                            struct err *err)
+{
+    (void)a;
+    return launcher_volume_remove(l, q->volume_name, err);
+}
+
+static int do_volume_read(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    int fd = q->verb == LAUNCH_VOLUME_LIST ? launcher_volume_list(l, err)
+                                           : launcher_volume_read(l, q->volume_name, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int do_egress(struct launcher *l, const struct launch_request *q, struct answer *a,
                      struct err *err)
 {
@@ -245,6 +318,16 @@ static int do_dial(struct launcher *l, const struct launch_request *q, struct an
         return fd;
     a->fds[a->fd_count++] = fd;
     return 0;
+}
+
+static int do_volume_fill(struct launcher *l, const struct launch_request *q, struct answer *a,
+                          struct err *err)
+{
+    int r = launcher_volume_fill(l, q, a->fds, err);
+
+    if (r > 0)
+        a->fd_count = 2;
+    return r < 0 ? r : 0;
 }
 
 static int do_resolver(struct launcher *l, const struct launch_request *q, struct answer *a,
@@ -276,6 +359,17 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_EGRESS] = do_egress,
     [LAUNCH_DIAL] = do_dial,
     [LAUNCH_RESOLVER] = do_resolver,
+    [LAUNCH_WORKER] = do_worker,
+    [LAUNCH_LAYER_COMMIT] = do_layer_commit,
+    [LAUNCH_LAYER_DROP] = do_layer_drop,
+    [LAUNCH_LAYER_REMOVE] = do_layer_remove,
+    [LAUNCH_LAYER_LIST] = do_layer_list,
+    [LAUNCH_VOLUME_MAKE] = do_volume_make,
+    [LAUNCH_VOLUME_WRITE] = do_volume_make,
+    [LAUNCH_VOLUME_READ] = do_volume_read,
+    [LAUNCH_VOLUME_LIST] = do_volume_read,
+    [LAUNCH_VOLUME_REMOVE] = do_volume_remove,
+    [LAUNCH_VOLUME_FILL] = do_volume_fill,
 };
 
 static int answer(int sock, const struct answer *a)
@@ -317,7 +411,8 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         r = read_request(fds[0], &data, &len, &err);
     if (r == 0)
         r = launch_decode(data, len, &q, &err);
-    if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START)
+    if (r == 0 && fd_count > 1 && q.verb != LAUNCH_START && q.verb != LAUNCH_VOLUME_MAKE &&
+        q.verb != LAUNCH_VOLUME_FILL)
         r = err_set(&err, -EPROTO, "request: more than one descriptor came with it");
     if (r == 0)
         q.client_fd = fds[1];
@@ -341,6 +436,7 @@ static int wait_request(struct launcher *l, int sock)
         if (poll(p, 2 + l->removal_count, -1) < 0 && errno != EINTR)
             return -errno;
         removal_reap(l);
+        volume_reap(l);
         if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)
             network_watched(l);
         if (p[0].revents != 0)

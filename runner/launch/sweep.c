@@ -141,6 +141,7 @@ int launcher_sweep(struct launcher *l)
     }
     if (d != NULL)
         (void)closedir(d);
+    volumes_sweep(l);
     /* And the files of ranges whose starter was killed before it had a directory. */
     (void)idrange_sweep(l->ids_fd, "", keep_reserved, NULL, NULL);
     return count;

@@ -123,6 +123,7 @@ static const struct jfield limit_fields[] = {
     {.name = "pids",        .decode = j_int64, .off = MOST(pids),         .min = 1, .max = LIMIT_PIDS_MAX},
     {.name = "cpuMillis",   .decode = j_int64, .off = MOST(cpu_millis),   .min = LIMIT_CPU_MILLIS_MIN, .max = LIMIT_CPU_MILLIS_MAX},
     {.name = "shmBytes",    .decode = j_int64, .off = MOST(shm_bytes),    .min = LIMIT_SHM_MIN, .max = LIMIT_BYTES_MAX},
+    {.name = "diskBytes",   .decode = j_int64, .off = MOST(disk_bytes),   .min = LIMIT_DISK_MIN, .max = LIMIT_DISK_MAX},
     {0},
 };
 
@@ -137,9 +138,12 @@ static const struct jfield client_fields[] = {
     {.name = "readOnlyBindPrefixes", .decode = d_prefixes, .off = MINE(read_only_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "rootfsPrefixes",       .decode = d_prefixes, .off = MINE(rootfs_prefixes), .max = CLIENT_POLICY_LIST_MAX, .required = true},
     {.name = "hostRootfs",           .decode = j_bool,     .off = MINE(host_rootfs)},
+    {.name = "namedVolumes",         .decode = j_bool,     .off = MINE(named_volumes)},
     {.name = "limits",               .decode = j_object,   .off = MINE(most), .fields = limit_fields},
     {.name = "publish",              .decode = j_publish_rules, .off = MINE(publish)},
     {.name = "ulimits",              .decode = j_bool,     .off = MINE(ulimits), .required = true},
+    {.name = "loadImages",           .decode = j_bool,     .off = MINE(load_images)},
+    {.name = "removeImages",         .decode = j_bool,     .off = MINE(remove_images)},
     {.name = "restart",              .decode = j_bool,     .off = MINE(restart), .required = true},
     {0},
 };

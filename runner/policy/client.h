@@ -30,10 +30,13 @@ struct client_policy {
     bool networks[NET_MODE_MAX];
     struct publish_rules publish;  /* of the host's ports; none = nothing */
     struct net_access most_access; /* what may be allowed, and which ports of the host: at most */
+    bool named_volumes;            /* those that they have made */
     bool share_network;            /* networks of other sandboxes, and named ones */
     struct limits most;            /* what may be asked at most; LIMIT_UNSET = any */
     bool ulimits;                  /* may set them */
     bool restart;                  /* may ask for another restart policy than "no" */
+    bool load_images;              /* may put images into the store, and name them */
+    bool remove_images;            /* may remove them, and take names away */
 };
 
 /* As policy_parse. */

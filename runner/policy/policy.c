@@ -37,6 +37,7 @@ static const struct jfield limit_fields[] = {
     LIMIT("pids", pids, 1, LIMIT_PIDS_MAX),
     LIMIT("cpuMillis", cpu_millis, LIMIT_CPU_MILLIS_MIN, LIMIT_CPU_MILLIS_MAX),
     LIMIT("shmBytes", shm_bytes, LIMIT_SHM_MIN, LIMIT_BYTES_MAX),
+    LIMIT("diskBytes", disk_bytes, LIMIT_DISK_MIN, LIMIT_DISK_MAX),
     LIMIT("userNamespaces", user_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
     LIMIT("mountNamespaces", mount_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),
     LIMIT("pidNamespaces", pid_namespaces, LIMIT_NAMESPACES_MIN, INT32_MAX),

@@ -29,6 +29,8 @@ enum net_mode { NET_INVALID = 0, NET_NONE, NET_INTERNET, NET_MODE_MAX };
 #define LIMIT_BYTES_MAX  (INT64_C(1) << 50)
 #define LIMIT_MEMORY_MIN (INT64_C(4) << 20) /* below this no process starts in a cgroup */
 #define LIMIT_SHM_MIN    INT64_C(4096)
+#define LIMIT_DISK_MIN   (INT64_C(16) << 20) /* room for the file system's own tables */
+#define LIMIT_DISK_MAX   (INT64_C(4) << 40)
 #define LIMIT_PIDS_MAX   INT64_C(4194304) /* the kernel's PID_MAX_LIMIT */
 enum {
     LIMIT_CPU_MILLIS_MIN = 10, /* a quota of 1 ms in a period of 100 ms: the kernel's least */
@@ -45,6 +47,7 @@ struct limits {
     int64_t pids;
     int64_t cpu_millis; /* thousandths of one CPU */
     int64_t shm_bytes;  /* /dev/shm */
+    int64_t disk_bytes; /* the writable layer: a file system of its own of this size */
     /* Per-user-namespace counters (user.max_*): shared by owner on the host unless bounded here. */
     int64_t user_namespaces, mount_namespaces, pid_namespaces, net_namespaces, ipc_namespaces,
         uts_namespaces, cgroup_namespaces, time_namespaces, inotify_instances, inotify_watches,

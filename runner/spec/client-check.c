@@ -98,6 +98,11 @@ static int check_paths(const struct client_policy *p, const struct spec *s, stru
     for (size_t i = 0; i < s->volume_count; i++) {
         const struct volume *v = &s->volumes[i];
 
+        if (v->named && p->named_volumes)
+            continue; /* whose it is, is the table's to say */
+        if (v->named)
+            return err_set(err, -EPERM,
+                           "volumes[%zu].source: the client policy allows no named volumes", i);
         if (below_one(v->source, p->bind_prefixes) ||
             (v->read_only && below_one(v->source, p->read_only_prefixes)))
             continue;
@@ -119,6 +124,7 @@ static int check_limits(const struct client_policy *p, const struct spec *s, str
         {"pids", offsetof(struct limits, pids)},
         {"cpus", offsetof(struct limits, cpu_millis)},
         {"shmSize", offsetof(struct limits, shm_bytes)},
+        {"disk", offsetof(struct limits, disk_bytes)},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

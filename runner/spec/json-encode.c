@@ -11,6 +11,7 @@
 #include "json/parse.h"
 #include "policy/egress.h"
 #include "policy/tables.h"
+#include "spec/health.h"
 #include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
@@ -78,6 +79,7 @@ static json_t *limits(const struct limits *l)
     put_number(&o, "memory", l->memory_bytes);
     put_number(&o, "pids", l->pids);
     put_number(&o, "shmSize", l->shm_bytes);
+    put_number(&o, "disk", l->disk_bytes);
     if (l->cpu_millis != LIMIT_UNSET && l->cpu_millis % 1000 == 0)
         put(&o, "cpus", json_integer(l->cpu_millis / 1000));
     else if (l->cpu_millis != LIMIT_UNSET)
@@ -108,8 +110,11 @@ static json_t *ulimit(const struct rlimit_value *v)
 
 static json_t *volume(const struct volume *v)
 {
-    return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
-                     v->read_only);
+    if (!v->named)
+        return json_pack("{s:s, s:s, s:b}", "source", v->source, "target", v->target, "readOnly",
+                         v->read_only);
+    return json_pack("{s:s?, s:s, s:b, s:b, s:s*}", "source", v->source, "target", v->target,
+                     "readOnly", v->read_only, "noCopy", v->no_copy, "from", v->from);
 }
 
 static json_t *tmpfs(const struct tmpfs *t)
@@ -261,6 +266,12 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     signal_format(s->stop_signal, signal);
     put_string(&o, "name", s->name);
     put_string(&o, "rootfs", s->rootfs);
+    put_string(&o, "image", s->image);
+    put_string(&o, "imageId", s->image_id);
+    if (s->image_layers != NULL)
+        put(&o, "imageLayers", strings(s->image_layers));
+    if (s->entrypoint != NULL)
+        put(&o, "entrypoint", strings(s->entrypoint));
     put_string(&o, "policy", s->policy);
     put(&o, "command", strings(s->argv));
     put(&o, "env", pairs(s->env));
@@ -286,6 +297,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put_number(&o, "inactivityTimeoutMs", s->inactivity_ms);
     put_number(&o, "hardTimeoutMs", s->timeout_ms);
     put(&o, "autoRemove", json_boolean(s->auto_remove));
+    if (s->health.none || s->health.test != NULL)
+        put(&o, "healthcheck", spec_health_to_json(&s->health));
     if (o.failed != NULL)
         return err_set(err, -EILSEQ, "%s: is not UTF-8, which JSON must be (or out of memory)",
                        o.failed);

@@ -17,6 +17,7 @@
 #include "policy/egress.h"
 #include "policy/tables.h"
 #include "spec/env.h"
+#include "spec/health.h"
 #include "spec/parse.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
@@ -51,11 +52,18 @@ static const struct text_key {
     setter *set;
     bool number;
 } text_keys[] = {
-    {"name", spec_set_name, false},         {"policy", spec_set_policy_name, false},
-    {"cwd", spec_set_workdir, false},       {"user", spec_set_user, false},
-    {"hostname", spec_set_hostname, false}, {"stopSignal", spec_set_stop_signal, true},
-    {"memory", spec_set_memory, true},      {"cpus", spec_set_cpus, true},
-    {"pids", spec_set_pids, true},          {"shmSize", spec_set_shm_size, true},
+    {"name", spec_set_name, false},
+    {"policy", spec_set_policy_name, false},
+    {"image", spec_set_image, false},
+    {"cwd", spec_set_workdir, false},
+    {"user", spec_set_user, false},
+    {"hostname", spec_set_hostname, false},
+    {"stopSignal", spec_set_stop_signal, true},
+    {"memory", spec_set_memory, true},
+    {"cpus", spec_set_cpus, true},
+    {"pids", spec_set_pids, true},
+    {"shmSize", spec_set_shm_size, true},
+    {"disk", spec_set_disk, true},
 };
 
 static const struct text_key *text_key(const char *name)
@@ -184,12 +192,30 @@ static int d_command(json_t *value, const struct jfield *field, void *dst, const
     return borrow_strings(value, path, &d->command, &d->command_count, err);
 }
 
+/* The entry point is kept apart until the image's own is known. */
+static int keep_apart(const struct decoding *d, struct err *err)
+{
+    char **list[2] = {NULL, NULL};
+    int r = 0;
+
+    /* What takes them copies and changes nothing: the casts only take const away. */
+    (void)memcpy(&list[0], &d->entrypoint, sizeof(list[0]));
+    (void)memcpy(&list[1], &d->command, sizeof(list[1]));
+    if (list[0] != NULL)
+        r = spec_set_entrypoints(d->spec, list[0], err);
+    if (r == 0 && d->command_count > 0)
+        r = spec_set_command(d->spec, list[1], err);
+    return r;
+}
+
 /* As images have it: the command is the entry point's arguments. */
 static int join_command(const struct decoding *d, struct err *err)
 {
     size_t count = d->entrypoint_count + d->command_count;
     auto_free char **argv = NULL;
 
+    if (d->spec->image != NULL && d->spec->image_id == NULL)
+        return keep_apart(d, err);
     if (count == 0)
         return 0;
     argv = calloc(count + 1, sizeof(*argv));
@@ -300,8 +326,8 @@ static int d_labels(json_t *value, const struct jfield *field, void *dst, const 
 /* ---- mounts ---- */
 
 struct volume_json {
-    char *source, *target; /* owned */
-    bool read_only;
+    char *source, *target, *from; /* owned */
+    bool read_only, no_copy;
 };
 
 static const struct jfield volume_fields[] = {
@@ -310,7 +336,7 @@ static const struct jfield volume_fields[] = {
      .off = offsetof(struct volume_json, source),
      .min = 1,
      .max = SPEC_PATH_MAX,
-     .required = true},
+     .nullable = true},
     {.name = "target",
      .decode = j_string,
      .off = offsetof(struct volume_json, target),
@@ -318,6 +344,13 @@ static const struct jfield volume_fields[] = {
      .max = SPEC_PATH_MAX,
      .required = true},
     {.name = "readOnly", .decode = j_bool, .off = offsetof(struct volume_json, read_only)},
+    {.name = "noCopy", .decode = j_bool, .off = offsetof(struct volume_json, no_copy)},
+    {.name = "from",
+     .decode = j_string,
+     .off = offsetof(struct volume_json, from),
+     .min = 1,
+     .max = SPEC_VOLUME_NAME_MAX,
+     .nullable = true},
     {0},
 };
 
@@ -329,14 +362,26 @@ static int volume(json_t *element, struct spec *s, const struct jpath *path, str
     int r;
 
     r = json_decode_at(element, volume_fields, &v, path, err);
-    if (r == 0)
-        r = absolute(v.source, &source, err);
     if (r == 0) {
-        r = spec_put_volume(s, v.source, v.target, v.read_only, &why);
-        r = r < 0 ? refused(err, r, path, &why) : 0;
+        bool named = v.source == NULL || strchr(v.source, '/') == NULL;
+
+        if (!named && v.no_copy)
+            r = json_fail(err, -EINVAL, path, "noCopy: only of a named volume");
+        else if (v.from != NULL && (!named || v.no_copy))
+            r = json_fail(err, -EINVAL, path, "from: only of a named volume that is filled");
+        else if (!named)
+            r = absolute(v.source, &source, err);
+        if (r == 0) {
+            r = named ? spec_put_named_volume(s, v.source, v.target, v.read_only, v.no_copy, &why)
+                      : spec_put_volume(s, v.source, v.target, v.read_only, &why);
+            if (r == 0 && v.from != NULL)
+                r = spec_volume_from(s, v.from, &why);
+            r = r < 0 ? refused(err, r, path, &why) : 0;
+        }
     }
     free(v.source);
     free(v.target);
+    free(v.from);
     return r;
 }
 
@@ -692,6 +737,40 @@ static int d_restart(json_t *value, const struct jfield *field, void *dst, const
     return r;
 }
 
+/* ---- the image that was found ---- */
+
+static int d_image_id(json_t *value, const struct jfield *field, void *dst,
+                      const struct jpath *path, struct err *err)
+{
+    struct decoding *d = dst;
+
+    (void)field;
+    if (!json_is_string(value) || json_string_length(value) > SPEC_IMAGE_MAX)
+        return wrong(err, path, "a string");
+    free(d->spec->image_id);
+    d->spec->image_id = strdup(json_string_value(value));
+    return d->spec->image_id != NULL ? 0 : json_fail(err, -ENOMEM, path, "out of memory");
+}
+
+static int d_image_layers(json_t *value, const struct jfield *field, void *dst,
+                          const struct jpath *path, struct err *err)
+{
+    struct decoding *d = dst;
+    const struct jfield bounded = {.name = field->name, .max = SPEC_IMAGE_LAYERS_MAX};
+
+    json_strings_free(take(d->spec->image_layers));
+    return j_strings(value, &bounded, &d->spec->image_layers, path, err);
+}
+
+/* ---- health ---- */
+
+static int d_health(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
+                    struct err *err)
+{
+    (void)field;
+    return spec_health_from_json(value, &((struct decoding *)dst)->spec->health, path, err);
+}
+
 /* ---- the table ---- */
 
 #define SPEC(member) offsetof(struct spec, member)
@@ -701,12 +780,16 @@ static const struct jfield limit_fields[] = {
     {.name = "cpus",    .decode = d_text, .nullable = true},
     {.name = "pids",    .decode = d_text, .nullable = true},
     {.name = "shmSize", .decode = d_text, .nullable = true},
+    {.name = "disk",    .decode = d_text, .nullable = true},
     {0},
 };
 
 static const struct jfield spec_fields[] = {
     {.name = "name",       .decode = d_text,       .nullable = true},
     {.name = "rootfs",     .decode = d_rootfs,     .nullable = true},
+    {.name = "image",      .decode = d_text,       .nullable = true},
+    {.name = "imageId",    .decode = d_image_id,   .nullable = true},
+    {.name = "imageLayers", .decode = d_image_layers, .nullable = true},
     {.name = "policy",     .decode = d_text,       .nullable = true},
     {.name = "entrypoint", .decode = d_entrypoint, .nullable = true},
     {.name = "command",    .decode = d_command,    .nullable = true},
@@ -737,6 +820,7 @@ static const struct jfield spec_fields[] = {
     {.name = "hardTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(timeout_ms),
      .min = 1, .max = SPEC_TIME_MAX_MS},
     {.name = "autoRemove", .decode = d_bool,       .nullable = true, .off = SPEC(auto_remove)},
+    {.name = "healthcheck", .decode = d_health,    .nullable = true},
     {0},
 };
 /* clang-format on */

@@ -123,7 +123,11 @@ int spec_set_restart(struct spec *s, const char *text, struct err *err)
 
 int spec_set_stop_signal(struct spec *s, const char *text, struct err *err)
 {
-    return signal_parse("stop signal", text, &s->stop_signal, err);
+    int r = signal_parse("stop signal", text, &s->stop_signal, err);
+
+    if (r == 0)
+        s->has_stop_signal = true;
+    return r;
 }
 
 int spec_set_stop_timeout(struct spec *s, const char *text, struct err *err)

@@ -29,6 +29,8 @@ struct spec *spec_new(void)
     s->timeout_ms = s->restart_max = s->inactivity_ms = LIMIT_UNSET;
     s->stop_timeout_ms = SPEC_STOP_TIMEOUT_MS;
     s->stop_signal = SIGTERM;
+    s->health.interval_ms = s->health.timeout_ms = s->health.start_period_ms =
+        s->health.start_interval_ms = s->health.retries = LIMIT_UNSET;
     s->labels = strings_new();
     s->policy = strdup("untrusted");
     s->env = strings_new();
@@ -45,6 +47,7 @@ void spec_free(struct spec *s)
     for (size_t i = 0; i < s->volume_count; i++) {
         free(s->volumes[i].source);
         free(s->volumes[i].target);
+        free(s->volumes[i].from);
     }
     for (size_t i = 0; i < s->tmpfs_count; i++)
         free(s->tmpfs[i].target);
@@ -55,6 +58,11 @@ void spec_free(struct spec *s)
     json_strings_free(s->env);
     json_strings_free(s->labels);
     env_index_free(s->env_index);
+    json_strings_free(s->entrypoint);
+    json_strings_free(s->image_layers);
+    health_check_done(&s->health);
+    free(s->image);
+    free(s->image_id);
     free(s->name);
     free(s->rootfs);
     free(s->hostname);
@@ -235,58 +243,133 @@ static size_t cut(char *text, char **parts, size_t n)
     return count;
 }
 
-static int parse_volume(const char *source, const char *target, bool read_only, struct volume *ret,
-                        struct err *err)
+/* As the launcher takes them (launch/volume.h). */
+static int parse_volume_name(const char *text, char **ret, struct err *err)
+{
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    size_t len = strlen(text);
+
+    if (len == 0 || len > SPEC_VOLUME_NAME_MAX || strspn(text, accepted) != len ||
+        strchr("_.-", text[0]) != NULL)
+        return err_set(err, -EINVAL,
+                       "volume \"%.*s\": must be a path that begins with / or ., or a name of 1 to "
+                       "%d letters, digits, _ . - that begins with a letter or digit",
+                       QUOTE_MAX, text, SPEC_VOLUME_NAME_MAX);
+    *ret = strdup(text);
+    return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "volume");
+}
+
+static int parse_volume(const char *source, const char *target, struct volume *v, struct err *err)
 {
     auto_free char *from = NULL, *to = NULL;
-    int r;
+    int r = 0;
 
-    r = parse_host_path("volume", source, &from, err);
+    if (source != NULL)
+        r = v->named ? parse_volume_name(source, &from, err)
+                     : parse_host_path("volume", source, &from, err);
     if (r == 0)
         r = parse_target("volume", target, &to, err);
+    if (r < 0)
+        return r;
+    v->source = take(from);
+    v->target = take(to);
+    return 0;
+}
+
+static int add_volume(struct spec *s, const char *source, const char *target, struct volume v,
+                      struct err *err)
+{
+    struct volume *more;
+    int r;
+
+    if (s->volume_count == SPEC_VOLUMES_MAX)
+        return err_set(err, -E2BIG, "volume \"%.*s:%.*s\": more than %d volumes", QUOTE_MAX,
+                       source != NULL ? source : "", QUOTE_MAX, target, SPEC_VOLUMES_MAX);
+    more = reallocarray(s->volumes, s->volume_count + 1, sizeof(*more));
+    if (more == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    s->volumes = more;
+    r = parse_volume(source, target, &v, err);
     if (r == 0)
-        *ret = (struct volume){.source = take(from), .target = take(to), .read_only = read_only};
+        s->volumes[s->volume_count++] = v;
     return r;
 }
 
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err)
 {
-    struct volume v, *more;
+    return add_volume(s, source, target, (struct volume){.read_only = read_only}, err);
+}
+
+int spec_put_named_volume(struct spec *s, const char *name, const char *target, bool read_only,
+                          bool no_copy, struct err *err)
+{
+    return add_volume(s, name, target,
+                      (struct volume){.read_only = read_only, .named = true, .no_copy = no_copy},
+                      err);
+}
+
+int spec_volume_from(struct spec *s, const char *from, struct err *err)
+{
+    struct volume *v = &s->volumes[s->volume_count - 1];
+
+    free(take(v->from));
+    return parse_volume_name(from, &v->from, err);
+}
+
+int spec_add_restore(struct spec *s, const char *text, struct err *err)
+{
+    const char *colon = strchr(text, ':');
+    auto_free char *name = NULL;
     int r;
 
-    if (s->volume_count == SPEC_VOLUMES_MAX)
-        return err_set(err, -E2BIG, "volume \"%.*s:%.*s\": more than %d volumes", QUOTE_MAX, source,
-                       QUOTE_MAX, target, SPEC_VOLUMES_MAX);
-    more = reallocarray(s->volumes, s->volume_count + 1, sizeof(*more));
-    if (more == NULL)
-        return err_errno(err, -ENOMEM, "volume");
-    s->volumes = more;
-    r = parse_volume(source, target, read_only, &v, err);
-    if (r == 0)
-        s->volumes[s->volume_count++] = v;
-    return r;
+    if (colon == NULL)
+        return err_set(err, -EINVAL, "restore \"%.*s\": must be VOLUME:DST", QUOTE_MAX, text);
+    name = strndup(text, (size_t)(colon - text));
+    if (name == NULL)
+        return err_errno(err, -ENOMEM, "restore");
+    r = spec_put_named_volume(s, NULL, colon + 1, false, false, err);
+    return r < 0 ? r : spec_volume_from(s, name, err);
+}
+
+/* "ro", "rw", "nocopy", joined by commas. */
+static bool parse_volume_flags(char *text, struct volume *v)
+{
+    const char *word;
+
+    while ((word = strsep(&text, ",")) != NULL) {
+        if (strcmp(word, "ro") == 0)
+            v->read_only = true;
+        else if (strcmp(word, "nocopy") == 0 && v->named)
+            v->no_copy = true;
+        else if (strcmp(word, "rw") != 0)
+            return false;
+    }
+    return true;
 }
 
 int spec_add_volume(struct spec *s, const char *text, struct err *err)
 {
     auto_free char *copy = NULL;
     char *parts[3] = {NULL};
+    struct volume v = {.read_only = false};
     size_t n;
 
     copy = strdup(text);
     if (copy == NULL)
         return err_errno(err, -ENOMEM, "volume");
     n = cut(copy, parts, 3);
-    if (n < 2 || n > 3 || (n == 3 && strcmp(parts[2], "ro") != 0 && strcmp(parts[2], "rw") != 0))
-        return err_set(err, -EINVAL, "volume \"%.*s\": must be SRC:DST, SRC:DST:ro or SRC:DST:rw",
-                       QUOTE_MAX, text);
-    if (parts[0][0] != '/' && parts[0][0] != '.')
-        return err_set(err, -EINVAL,
-                       "volume \"%.*s\": SRC must be a path that begins with / or . (there are no "
-                       "named volumes here)",
-                       QUOTE_MAX, text);
-    return spec_put_volume(s, parts[0], parts[1], n == 3 && strcmp(parts[2], "ro") == 0, err);
+    if (n == 1)
+        return spec_put_named_volume(s, NULL, parts[0], false, false, err);
+    v.named = n >= 2 && n <= 3 && parts[0][0] != '/' && parts[0][0] != '.';
+    if (n < 2 || n > 3 || (n == 3 && !parse_volume_flags(parts[2], &v)))
+        return err_set(
+            err, -EINVAL,
+            "volume \"%.*s\": must be SRC:DST, SRC:DST:ro or SRC:DST:rw; behind the name "
+            "of a volume also nocopy",
+            QUOTE_MAX, text);
+    return add_volume(s, parts[0], parts[1], v, err);
 }
 
 int spec_put_tmpfs(struct spec *s, const char *target, int64_t bytes, struct err *err)
@@ -348,6 +431,11 @@ int spec_set_memory(struct spec *s, const char *text, struct err *err)
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err)
 {
     return parse_bytes("shm size", text, LIMIT_SHM_MIN, LIMIT_BYTES_MAX, &s->limits.shm_bytes, err);
+}
+
+int spec_set_disk(struct spec *s, const char *text, struct err *err)
+{
+    return parse_bytes("disk", text, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &s->limits.disk_bytes, err);
 }
 
 int spec_set_pids(struct spec *s, const char *text, struct err *err)
@@ -461,6 +549,8 @@ static size_t strings_bytes(char *const *strings)
 
 int spec_validate_kept(const struct spec *s, struct err *err)
 {
+    if (s->image != NULL && s->rootfs != NULL)
+        return err_set(err, -EINVAL, "image: not with a rootfs; either is the root file system");
     if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
@@ -471,7 +561,7 @@ int spec_validate_kept(const struct spec *s, struct err *err)
 
 int spec_validate(const struct spec *s, struct err *err)
 {
-    if (s->argv[0] == NULL)
+    if (s->argv[0] == NULL && s->image == NULL)
         return err_set(err, -EINVAL, "no command: name one behind --");
     return spec_validate_kept(s, err);
 }

@@ -23,6 +23,7 @@ enum {
     SPEC_STRING_MAX =
         131071, /* bytes of one argument or entry: the kernel's MAX_ARG_STRLEN less its NUL */
     SPEC_VOLUMES_MAX = 64,
+    SPEC_VOLUME_NAME_MAX = 128,
     SPEC_TMPFS_MAX = 32,
     SPEC_PORTS_MAX = 64,
     SPEC_PATH_MAX = 4095,
@@ -32,9 +33,13 @@ enum {
 struct egress_rules;
 
 struct volume {
-    char *source; /* owned; absolute host path */
+    char *source; /* owned; absolute host path; or the name of a volume, or NULL: one is made */
     char *target; /* owned; absolute path inside */
     bool read_only;
+    bool named;     /* source is no path */
+    bool no_copy;   /* of a named one: what the image has there is not copied into it */
+    char *from;     /* owned; of a named one: the volume that it is filled from instead; or NULL */
+    bool anonymous; /* while the sandbox is being made: its name was made up for it */
 };
 
 struct tmpfs {
@@ -68,13 +73,29 @@ struct extra_host {
     char name[SPEC_HOST_NAME_MAX + 1];
 };
 
+/* How a sandbox tells whether it is well: a command that is run in it now and then. */
+struct health_check {
+    bool none;   /* told to have none, whatever the image says */
+    char **test; /* owned, NULL-terminated argv; NULL = none was said */
+    bool shell;  /* test is one text, for the image's shell */
+    int64_t interval_ms, timeout_ms, start_period_ms, start_interval_ms; /* LIMIT_UNSET */
+    int64_t retries;                                                     /* LIMIT_UNSET */
+};
+
 struct spec {
     char *name;     /* owned; NULL = made from the id */
+    char *image;    /* owned; a reference or id as it was asked for; NULL = none */
+    char *image_id; /* owned; "sha256:…", what that was when the sandbox was made; NULL = not yet */
+    char **image_layers; /* owned, NULL-terminated; the names that its layers are stored by, top
+                            first, as of then; NULL = not yet */
+    char **entrypoint;   /* owned, NULL-terminated; NULL = not said. With an image whose own is not
+                            merged yet alone; else argv has all of it */
     char *rootfs;   /* owned; absolute host directory, SPEC_ROOTFS_HOST, or NULL = the default root
                        file system */
     char *hostname; /* owned; NULL = the sandbox's id */
     char *policy;   /* owned; name or path of a policy file; never NULL */
-    char **argv;    /* owned, NULL-terminated; the command */
+    char **argv;    /* owned, NULL-terminated; the command; with an image, before it is merged, the
+                       arguments of its entry point */
     char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
     char *cwd;      /* owned; absolute; NULL = "/" */
     char *user; /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
@@ -103,8 +124,10 @@ struct spec {
     /* Of kept sandboxes. */
     char **labels; /* owned, NULL-terminated "K=V" */
     enum restart_policy restart;
-    int64_t restart_max; /* RESTART_ON_FAILURE: LIMIT_UNSET = no bound */
-    int stop_signal;     /* SIGTERM */
+    int64_t restart_max;  /* RESTART_ON_FAILURE: LIMIT_UNSET = no bound */
+    int stop_signal;      /* SIGTERM */
+    bool has_stop_signal; /* somebody said so: an image's own does not count */
+    struct health_check health;
     int64_t stop_timeout_ms;
     int64_t inactivity_ms; /* LIMIT_UNSET = never stopped for it */
     bool auto_remove;      /* removed when the main process has ended */
@@ -115,6 +138,9 @@ struct spec {
 };
 
 enum {
+    SPEC_IMAGE_MAX = 511, /* bytes of a reference */
+    SPEC_IMAGE_LAYERS_MAX = 127,
+    SPEC_HEALTH_RETRIES_MAX = 10000,
     SPEC_STOP_TIMEOUT_MS = 10000,
     SPEC_LABELS_MAX = 64,
     SPEC_LABEL_KEY_MAX = 128,          /* bytes */
@@ -136,6 +162,25 @@ int spec_set_name(struct spec *s, const char *text, struct err *err);
 int spec_set_rootfs(struct spec *s, const char *text,
                     struct err *err); /* "host", or relative to the process's cwd */
 bool spec_shows_host(const struct spec *s);
+/* A reference to an image, or its id. Not with a rootfs. */
+int spec_set_image(struct spec *s, const char *text, struct err *err);
+/* One word, as docker has it; "" = none, also not the image's. */
+int spec_set_entrypoint(struct spec *s, const char *text, struct err *err);
+int spec_set_entrypoints(struct spec *s, char *const argv[], struct err *err);
+/* A command for the image's shell, "none" = not the image's either. */
+int spec_set_health_cmd(struct spec *s, const char *text, struct err *err);
+/* For who has the image. id: "sha256:…"; layers: top first, NULL-terminated; both are copied. */
+int spec_set_image_layers(struct spec *s, const char *id, char *const *layers, struct err *err);
+/* What only who has the images may say: of a spec that a client sent. */
+void spec_forget_image(struct spec *s);
+/* argv becomes both lists (borrowed, NULL-terminated, may be NULL), entrypoint NULL. */
+int spec_join_command(struct spec *s, char *const *entrypoint, char *const *command,
+                      struct err *err);
+/* Puts these beneath the spec's own: what that says goes before. "K=V"s, or NULL. */
+int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
+/* Labels for which there is no room, or that are none here, are left out. */
+void spec_labels_beneath(struct spec *s, char *const *labels);
+void health_check_done(struct health_check *h);
 int spec_set_policy(struct spec *s, const char *text, struct err *err);
 /* As a client of a daemon writes it: a name, of which only the daemon knows whether there is one.
  */
@@ -146,13 +191,15 @@ int spec_set_user(struct spec *s, const char *text, struct err *err);
 int spec_add_env(struct spec *s, const char *text,
                  struct err *err); /* K=V, or K = taken from our own environment */
 int spec_add_env_file(struct spec *s, const char *path,
-                      struct err *err);                                 /* K=V lines, # comments */
-int spec_add_volume(struct spec *s, const char *text, struct err *err); /* SRC:DST[:ro|:rw] */
+                      struct err *err); /* K=V lines, # comments */
+int spec_add_volume(struct spec *s, const char *text,
+                    struct err *err); /* [SRC:]DST[:ro|rw|nocopy,…] */
 int spec_add_tmpfs(struct spec *s, const char *text, struct err *err);  /* DST[:size] */
 int spec_set_memory(struct spec *s, const char *text, struct err *err); /* 128m, 1g, bytes */
 int spec_set_cpus(struct spec *s, const char *text, struct err *err);   /* 0.5 */
 int spec_set_pids(struct spec *s, const char *text, struct err *err);
 int spec_set_shm_size(struct spec *s, const char *text, struct err *err);
+int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m, 10g, bytes */
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
 int spec_set_network(struct spec *s, const char *text, struct err *err);
@@ -191,6 +238,12 @@ const char *spec_restart_name(enum restart_policy policy);
  * default. */
 int spec_put_volume(struct spec *s, const char *source, const char *target, bool read_only,
                     struct err *err);
+/* The volume that was put last is a copy of the volume `from`, not of what the image has there. */
+int spec_volume_from(struct spec *s, const char *from, struct err *err);
+int spec_add_restore(struct spec *s, const char *text, struct err *err); /* VOLUME:DST */
+/* A named volume; name NULL: an anonymous one, which is removed with the sandbox. */
+int spec_put_named_volume(struct spec *s, const char *name, const char *target, bool read_only,
+                          bool no_copy, struct err *err);
 /* host: NULL = 127.0.0.1. */
 int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_t port, bool udp,
                      struct err *err);

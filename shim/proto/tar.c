@@ -582,6 +582,33 @@ static void pax_put_number(struct pax *x, const char *key, int64_t v)
     pax_put(x, key, "", text, at);
 }
 
+/* Seconds, and what is below one second in nine digits: "-1.25" is before -1. */
+static void pax_put_time(struct pax *x, const char *key, int64_t s, uint32_t ns)
+{
+    uint8_t text[40];
+    size_t at = 0;
+    uint64_t whole;
+
+    if (s < 0 && ns > 0) {
+        s++;
+        ns = 1000000000 - ns;
+        text[at++] = '-';
+        whole = (uint64_t)-s;
+    } else {
+        if (s < 0)
+            text[at++] = '-';
+        whole = s < 0 ? (uint64_t) - (s + 1) + 1 : (uint64_t)s;
+    }
+    at += put_decimal(text + at, whole);
+    if (ns > 0) {
+        text[at++] = '.';
+        for (size_t i = 9; i-- > 0; ns /= 10)
+            text[at + i] = (uint8_t)('0' + ns % 10);
+        at += 9;
+    }
+    pax_put(x, key, "", text, at);
+}
+
 /* prefix/name in ustar's two fields; false when it does not fit. */
 static bool put_name(uint8_t *block, const char *name, bool directory)
 {
@@ -622,11 +649,19 @@ static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *ite
         [TAR_CHARACTER] = '3', [TAR_BLOCK_DEVICE] = '4', [TAR_DIRECTORY] = '5',
         [TAR_PIPE] = '6'};
     const uint64_t size_max = UINT64_C(077777777777), id_max = 07777777;
-    bool directory = item->kind == TAR_DIRECTORY;
+    bool directory = item->kind == TAR_DIRECTORY, fits;
     size_t link_len = strlen(item->link);
 
-    if (!put_name(block, item->name, directory))
+    if (item->sparse) {
+        /* Readers that know nothing of it shall not take the map for the file. */
+        (void)put_text(block + NAME, "GNUSparseFile.0/sparse");
+        pax_put(x, "GNU.sparse.major", "", "1", 1);
+        pax_put(x, "GNU.sparse.minor", "", "0", 1);
+        pax_put(x, "GNU.sparse.name", "", item->name, strlen(item->name));
+        pax_put_number(x, "GNU.sparse.realsize", (int64_t)item->real_size);
+    } else if (!put_name(block, item->name, directory)) {
         pax_put(x, "path", "", item->name, strlen(item->name));
+    }
     if (link_len <= NAME_LEN)
         memcpy(block + LINK, item->link, link_len);
     else
@@ -641,12 +676,10 @@ static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *ite
     put_octal(block + SIZE, LONG_LEN, item->size <= size_max ? item->size : 0);
     if (item->size > size_max)
         pax_put_number(x, "size", (int64_t)item->size);
-    if (item->mtime >= 0 && (uint64_t)item->mtime <= size_max) {
-        put_octal(block + MTIME, LONG_LEN, (uint64_t)item->mtime);
-    } else {
-        put_octal(block + MTIME, LONG_LEN, 0);
-        pax_put_number(x, "mtime", item->mtime);
-    }
+    fits = item->mtime >= 0 && (uint64_t)item->mtime <= size_max;
+    put_octal(block + MTIME, LONG_LEN, fits ? (uint64_t)item->mtime : 0);
+    if (!fits || item->mtime_ns > 0)
+        pax_put_time(x, "mtime", item->mtime, item->mtime_ns);
     put_octal(block + DEV_MAJOR, SHORT_LEN, item->dev_major & id_max);
     put_octal(block + DEV_MINOR, SHORT_LEN, item->dev_minor & id_max);
     block[TYPE] = (uint8_t)types[item->kind];

@@ -52,6 +52,9 @@ struct tar_item {
     uint64_t size; /* of the contents that follow */
     int64_t mtime;
     uint32_t mtime_ns;
+    bool sparse; /* for tar_put_item: a regular file of real_size bytes, whose contents in the
+                    archive are GNU's map (format 1.0) and what lies between its holes */
+    uint64_t real_size;
     char name[FILE_PATH_MAX + 1];
     char link[FILE_PATH_MAX + 1];
     struct tar_xattr xattrs[TAR_XATTRS_MAX];

@@ -93,7 +93,7 @@ TEST(avoids_and_runs_out)
     CHECK_INT(take_from(fd, &two, &r[1], &err), 0);
     CHECK_INT(r[0].base + r[1].base, base_of(40) + base_of(41));
     CHECK_INT(take_from(fd, &two, &r[2], &err), -ENOSPC);
-    CHECK_STR(err.msg, "no free range of 65536 user ids: all 4093 of the pool are in use, kept by "
+    CHECK_STR(err.msg, "no free range of 65536 user ids: all 4092 of the pool are in use, kept by "
                        "stopped sandboxes or given to users in /etc/subuid; remove sandboxes");
     CHECK_INT(r[2].lock_fd, -1);
     idrange_release(fd, &r[1]);

@@ -104,7 +104,8 @@ static struct launch_request largest(struct plan_mounts *m)
         q.read_only[q.read_only_count++] = paths[i];
     }
     for (size_t i = 0; i < LAUNCH_VOLUMES_MAX; i++) {
-        q.volumes[q.volume_count++] = (struct launch_volume){"/s", paths[i], 0, 0, true};
+        q.volumes[q.volume_count++] =
+            (struct launch_volume){.source = "/s", .target = paths[i], .read_only = true};
         m->volumes[i] = 2 + (int)i;
         m->volume_is_dir[i] = i % 2 == 0;
     }

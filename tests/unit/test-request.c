@@ -33,8 +33,11 @@ TEST(round_trip)
     launch_put_string(&b, TAG_LAYER, layers[0]);
     launch_put_string(&b, TAG_LAYER, layers[1]);
     launch_put_string(&b, TAG_ROOT_DIR, "/srv/root");
-    launch_put_volume(&b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true});
-    launch_put_volume(&b, &(struct launch_volume){"/srv/b", "/b", 0, 65535, false});
+    launch_put_volume(&b, &(struct launch_volume){"/srv/a", "/data", 1000, 2000, true, false});
+    launch_put_volume(&b, &(struct launch_volume){"/srv/b", "/b", 0, 65535, false, false});
+    launch_put_volume(&b, &(struct launch_volume){
+                              .source = "Vol-1", .target = "/v", .read_only = true, .named = true});
+    launch_put_number(&b, TAG_DISK, 16 << 20);
     launch_put_tmpfs(&b, &(struct launch_tmpfs){"/run", 8192});
     launch_put_string(&b, TAG_MASKED, "/proc/kcore");
     launch_put_string(&b, TAG_READONLY, "/proc/sys");
@@ -59,7 +62,11 @@ TEST(round_trip)
     CHECK_INT(q.layer_count, 2);
     CHECK_STR(q.layers[1], "bb.c-d_e");
     CHECK_STR(q.root_dir, "/srv/root");
-    CHECK_INT(q.volume_count, 2);
+    CHECK_INT(q.volume_count, 3);
+    CHECK_STR(q.volumes[2].source, "Vol-1");
+    CHECK_STR(q.volumes[2].target, "/v");
+    CHECK(q.volumes[2].named && q.volumes[2].read_only && !q.volumes[0].named);
+    CHECK_INT(q.disk, 16 << 20);
     CHECK_STR(q.volumes[0].source, "/srv/a");
     CHECK_STR(q.volumes[0].target, "/data");
     CHECK_INT(q.volumes[0].uid, 1000);
@@ -166,6 +173,23 @@ static const struct refused {
     {TAG_ROOT_DIR, 0, B("/srv//x\0"), -EINVAL, "record root_dir"},
     {TAG_ROOT_DIR, 0, B("/srv"), -EPROTO, "record root_dir"},
     {TAG_ROOT_DIR, 0, {long_text, 4098}, -EPROTO, "record root_dir"},
+    {TAG_DISK, 0, B(K4), -ERANGE, "record disk"},
+    {TAG_DISK, 0, B(FF8), -ERANGE, "record disk"},
+    {TAG_DISK, 0, B("\0\0\0\1"), -EPROTO, "record disk"},
+    {TAG_NAMED_VOLUME, 2, B("v\0/b\0"), -EPROTO, "record named_volume: unknown flags 0x2"},
+    {TAG_NAMED_VOLUME, 0, B("v\0/b"), -EPROTO, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("v\0/b\0/c\0"), -EPROTO, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("vvvv\0"), -EPROTO, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("v\0"), -EPROTO, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B(""), -EPROTO, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("../v\0/b\0"), -EINVAL, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B(".v\0/b\0"), -EINVAL, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("\0/b/c\0"), -EINVAL, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("v\0/../b\0"), -EINVAL, "record named_volume"},
+    {TAG_NAMED_VOLUME, 0, B("v\0/sys\0"), -EINVAL, "record named_volume"},
+    {TAG_VOLUME_NAME, 0, B("a/b\0"), -EINVAL, "record volume_name"},
+    {TAG_VOLUME_NAME, 0, B("..\0"), -EINVAL, "record volume_name"},
+    {TAG_VOLUME_NAME, 0, B("\0"), -EPROTO, "record volume_name"},
     {TAG_VOLUME, 2, B(ZERO8 "/a\0/b\0"), -EPROTO, "record volume: unknown flags 0x2"},
     {TAG_VOLUME, 0, B(ZERO8 "/a\0"), -EPROTO, "record volume"},
     {TAG_VOLUME, 0, B(ZERO8 "/a\0/b"), -EPROTO, "record volume"},

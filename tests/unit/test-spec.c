@@ -32,8 +32,12 @@ struct refusal {
 #define BYTES_RULE "must be a number of bytes, or one with k, m, g or t behind it"
 #define CPUS_RULE  "must be a number between 0.01 and 1024, with at most three decimals"
 #define TIME_RULE  "must be a number of seconds, or one with ms, s, m or h behind it"
-#define VOL_RULE   "must be SRC:DST, SRC:DST:ro or SRC:DST:rw"
-#define ENV_RULE   "must be NAME=VALUE or NAME, and NAME must not be empty or hold white space"
+#define VOL_RULE                                                                                   \
+    "must be SRC:DST, SRC:DST:ro or SRC:DST:rw; behind the name of a volume also nocopy"
+#define VOL_NAME                                                                                   \
+    "must be a path that begins with / or ., or a name of 1 to 128 letters, digits, _ . - that "   \
+    "begins with a letter or digit"
+#define ENV_RULE "must be NAME=VALUE or NAME, and NAME must not be empty or hold white space"
 #define ULIM_RULE                                                                                  \
     "must be NAME=SOFT[:HARD], NAME one of as, core, cpu, data, fsize, locks, memlock, msgqueue, " \
     "nice, nofile, nproc, rss, rtprio, rttime, sigpending, stack"
@@ -121,13 +125,20 @@ static const struct refusal refusals[] = {
     {spec_set_workdir, "relative", -EINVAL, "workdir \"relative\": must be an absolute path in the sandbox"},
     {spec_set_workdir, "", -EINVAL, "workdir \"\": must be an absolute path in the sandbox"},
     {spec_set_workdir, "/a/..", -EINVAL, "workdir \"/a/..\": must not hold \"..\""},
-    {spec_add_volume, "", -EINVAL, "volume \"\": " VOL_RULE},
-    {spec_add_volume, "/a", -EINVAL, "volume \"/a\": " VOL_RULE},
+    {spec_add_volume, "", -EINVAL, "volume \"\": must be an absolute path in the sandbox"},
+    {spec_add_volume, "/proc", -EINVAL, "volume \"/proc\": /proc is made by rind, nothing can be mounted there"},
+    {spec_add_volume, "/a:/b:nocopy", -EINVAL, "volume \"/a:/b:nocopy\": " VOL_RULE},
+    {spec_add_volume, "v:/b:ro,x", -EINVAL, "volume \"v:/b:ro,x\": " VOL_RULE},
+    {spec_add_volume, "v:/b:,", -EINVAL, "volume \"v:/b:,\": " VOL_RULE},
     {spec_add_volume, "/a:/b:ro:x", -EINVAL, "volume \"/a:/b:ro:x\": " VOL_RULE},
     {spec_add_volume, "/a:/b:RO", -EINVAL, "volume \"/a:/b:RO\": " VOL_RULE},
     {spec_add_volume, "/a:/b:", -EINVAL, "volume \"/a:/b:\": " VOL_RULE},
-    {spec_add_volume, "data:/b", -EINVAL, "volume \"data:/b\": SRC must be a path that begins with / or . (there are no named volumes here)"},
-    {spec_add_volume, ":/b", -EINVAL, "volume \":/b\": SRC must be a path that begins with / or . (there are no named volumes here)"},
+    {spec_add_volume, "a/b:/b", -EINVAL, "volume \"a/b\": " VOL_NAME},
+    {spec_add_volume, "-a:/b", -EINVAL, "volume \"-a\": " VOL_NAME},
+    {spec_add_volume, "a b:/b", -EINVAL, "volume \"a b\": " VOL_NAME},
+    {spec_add_volume, ":/b", -EINVAL, "volume \"\": " VOL_NAME},
+    {spec_set_disk, "15m", -ERANGE, "disk \"15m\": must be between 16m and 4t"},
+    {spec_set_disk, "5t", -ERANGE, "disk \"5t\": must be between 16m and 4t"},
     {spec_add_volume, "/a:", -EINVAL, "volume \"\": must be an absolute path in the sandbox"},
     {spec_add_volume, "/a:b", -EINVAL, "volume \"b\": must be an absolute path in the sandbox"},
     {spec_add_volume, "/a:/b/../c", -EINVAL, "volume \"/b/../c\": must not hold \"..\""},

@@ -36,7 +36,7 @@ static struct sandbox *make(const char *id, bool kept)
     if (s == NULL)
         abort();
     s->kept = kept;
-    if (idrange_take(l->ids_fd, NULL, 0, &s->ids, &err) < 0 || sandbox_dir_make(l, s, &err) < 0)
+    if (idrange_take(l->ids_fd, NULL, 0, &s->ids, &err) < 0 || sandbox_dir_make(l, s, -1, &err) < 0)
         tap_fail("%s", err.msg);
     return s;
 }
@@ -202,7 +202,7 @@ TEST(an_id_that_exists)
     struct sandbox *first = make("twice", false), *second = sandbox_new("twice");
     struct err err = ERR_NONE;
 
-    CHECK_INT(sandbox_dir_make(l, second, &err), -EEXIST);
+    CHECK_INT(sandbox_dir_make(l, second, -1, &err), -EEXIST);
     CHECK_STR(err.msg, "make the directory of sandbox twice: File exists");
     CHECK(second->dir_fd < 0 && second->lock_fd < 0 && there("twice/upper"));
     sandbox_free(second);

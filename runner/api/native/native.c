@@ -17,6 +17,8 @@ const struct route *const native_tables[] = {
     native_port_routes,
     native_system_routes,
     native_egress_routes,
+    native_image_routes,
+    native_volume_routes,
     NULL,
 };
 _Static_assert(sizeof(native_tables) / sizeof(native_tables[0]) - 1 <= NATIVE_SETS_MAX,
@@ -26,6 +28,7 @@ int native_init(struct native *n, const struct native_config *config)
 {
     *n = (struct native){.config = *config};
     n->config.doctor_fd = -1;
+    n->config.images = supervisor_images(config->supervisor);
     return doctor_reader_new(supervisor_loop(config->supervisor), config->doctor_fd, &n->doctor);
 }
 

@@ -19,6 +19,7 @@
 #include "api/route.h"
 
 struct client_policy;
+struct images;
 struct route_set;
 struct supervisor;
 
@@ -26,6 +27,7 @@ enum { NATIVE_SETS_MAX = 16, NATIVE_DOCTOR_MAX = 256 << 10 /* bytes of a doctor'
 
 struct native_config {
     struct supervisor *supervisor;       /* borrowed */
+    struct images *images;               /* borrowed; the supervisor's */
     const struct client_policy *clients; /* borrowed: what others than the owner may do */
     bool has_group;
     gid_t group;   /* has_group: whose members may do what `clients` allows */
@@ -52,12 +54,14 @@ extern const struct route *const native_tables[];
 /* The tables of the resources; each ends with {0}. */
 extern const struct route native_sandbox_routes[];  /* sandboxes.c, sandbox-verbs.c */
 extern const struct route native_system_routes[];   /* system.c: version, health, doctor, openapi */
+extern const struct route native_volume_routes[];   /* volumes.c */
 extern const struct route native_file_routes[];     /* files.c and file-*.c */
 extern const struct route native_event_routes[];    /* events.c */
 extern const struct route native_exec_routes[];     /* exec.c */
 extern const struct route native_process_routes[];  /* process.c */
 extern const struct route native_exposure_routes[]; /* exposures.c */
 extern const struct route native_egress_routes[];   /* egress.c */
+extern const struct route native_image_routes[];    /* images.c, image-*.c */
 extern const struct route native_port_routes[];     /* ports.c */
 extern const struct route native_port_http_routes[]; /* port-http.c */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/native/common.h"
+#include "core/health.h"
 #include "core/publish.h"
 #include "core/sandbox.h"
 #include "policy/net-box.h"
@@ -73,6 +74,31 @@ static json_t *ports(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
+static json_t *health(const struct health_facts *f, bool whole)
+{
+    json_t *root, *log;
+
+    if (f == NULL || f->status == HEALTH_NONE)
+        return json_null();
+    root = json_pack("{s:s, s:I}", "status", health_status_name(f->status), "failingStreak",
+                     (json_int_t)f->failing_streak);
+    if (root == NULL || !whole)
+        return root;
+    log = json_array();
+    for (unsigned i = 0; i < f->count; i++) {
+        const struct health_check_result *c = &f->log[i];
+        /* What is no UTF-8 cannot be said in JSON. */
+        json_t *output = json_string(c->output != NULL ? c->output : "");
+
+        (void)json_array_append_new(
+            log, json_pack("{s:o, s:o, s:i, s:o}", "startedAt", native_time(c->started_ms),
+                           "endedAt", native_time(c->ended_ms), "exitCode", c->exit_code, "output",
+                           output != NULL ? output : json_null()));
+    }
+    (void)json_object_set_new(root, "log", log);
+    return root;
+}
+
 json_t *sandbox_encode(const struct sandbox *s, bool whole)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -89,6 +115,12 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
                      "pid", number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts,
                      "error", f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",
                      addresses(f.net), "labels", labels(spec), "ports", ports(s, spec));
+    if (root != NULL)
+        (void)json_object_set_new(root, "image",
+                                  spec != NULL && spec->image != NULL ? json_string(spec->image)
+                                                                      : json_null());
+    if (root != NULL)
+        (void)json_object_set_new(root, "health", health(sandbox_health(s), whole));
     if (root == NULL || !whole || spec == NULL)
         return root;
     if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {

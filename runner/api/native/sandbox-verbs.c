@@ -158,6 +158,16 @@ void sandbox_post_signal(struct http_request *req)
 
 /* ---- stats ---- */
 
+static json_t *disk_encode(const struct launch_disk *d)
+{
+    if (d->limit == 0)
+        return json_null();
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "limitBytes", (json_int_t)d->limit,
+                     "hostBytes", (json_int_t)d->allocated, "sizeBytes", (json_int_t)d->size,
+                     "usedBytes", (json_int_t)d->used, "inodes", (json_int_t)d->inodes,
+                     "inodesUsed", (json_int_t)d->inodes_used);
+}
+
 static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
 {
     struct native_call *call = data;
@@ -167,11 +177,12 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
         return;
     }
     reply_json(call->req, 200,
-               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "time", native_time(clock_wall_ms()),
-                         "memoryBytes", (json_int_t)reply->memory_bytes, "memoryPeakBytes",
+               json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o}", "time",
+                         native_time(clock_wall_ms()), "memoryBytes",
+                         (json_int_t)reply->memory_bytes, "memoryPeakBytes",
                          (json_int_t)reply->memory_peak_bytes, "cpuMicros",
                          (json_int_t)reply->cpu_usec, "pids", (json_int_t)reply->pids, "oomKills",
-                         (json_int_t)reply->oom_kills));
+                         (json_int_t)reply->oom_kills, "disk", disk_encode(&reply->disk)));
     native_call_free(call);
 }
 

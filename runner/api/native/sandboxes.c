@@ -11,10 +11,12 @@
 #include "api/native/sandbox-attach.h"
 #include "api/native/sandbox-json.h"
 #include "api/native/sandbox-verbs.h"
+#include "api/native/snapshots.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "api/route.h"
 #include "base/auto.h"
+#include "core/images.h"
 #include "core/sandbox.h"
 #include "json/decode.h"
 #include "json/parse.h"
@@ -56,6 +58,8 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
     if (r == 0)
         r = spec_from_json(root, &spec, err);
     if (r == 0)
+        spec_forget_image(spec); /* what it is, is for us to say */
+    if (r == 0)
         r = native_check_spec(req, spec, err);
     if (r == 0)
         *ret = take(spec);
@@ -85,25 +89,19 @@ static void on_created(void *data, int r, const struct err *err)
     native_call_free(call);
 }
 
-static void create_sandbox(struct http_request *req)
+/* The spec is whole: it is taken, and the request answered. */
+static void make_sandbox(struct http_request *req, struct spec *owned, bool start,
+                         const struct attach_options *attach)
 {
-    auto_ptr(spec_free) struct spec *spec = NULL;
+    auto_ptr(spec_free) struct spec *spec = owned;
     struct sandbox_creator creator = {
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;
-    struct attach_options attach;
-    bool start = false;
 
-    if (!native_admit(req))
-        return;
-    if (decode_create(req, &spec, &start, &attach, &err) < 0) {
-        reply_error(req, &err);
-        return;
-    }
     if (req->upgrade) {
-        int r = attach_create(req, spec, &creator, &attach, &err);
+        int r = attach_create(req, spec, &creator, attach, &err);
 
         if (r == 0)
             (void)take(spec);
@@ -120,6 +118,81 @@ static void create_sandbox(struct http_request *req)
     }
     (void)take(spec);
     (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
+}
+
+/* What is asked for, while its image is looked for. */
+struct image_wait {
+    struct http_request *req;
+    struct spec *spec; /* owned */
+    bool start;
+    struct attach_options attach;
+};
+
+static void on_image(void *data, int r, struct image *image, const struct err *err)
+{
+    struct image_wait *w = data;
+    struct http_request *req = w->req;
+    auto_ptr(spec_free) struct spec *spec = w->spec;
+    struct attach_options attach = w->attach;
+    struct err own = ERR_NONE;
+    bool start = w->start;
+
+    free(w);
+    if (r < 0)
+        own = *err;
+    if (r == 0)
+        r = image_merge(image, spec, &own);
+    image_free(image);
+    if (r == 0)
+        r = spec_validate_kept(spec, &own);
+    if (r == 0)
+        r = native_check_spec(req, spec, &own); /* the image may have said more */
+    if (req->gone)
+        http_abort(req);
+    else if (r < 0)
+        reply_error(req, &own);
+    else
+        make_sandbox(req, take(spec), start, &attach);
+}
+
+void native_create_sandbox(struct http_request *req, struct spec *owned, bool start,
+                           const struct attach_options *attach)
+{
+    auto_ptr(spec_free) struct spec *spec = owned;
+    struct err err = ERR_NONE;
+    struct image_wait *w;
+
+    if (spec->image == NULL) {
+        make_sandbox(req, take(spec), start, attach);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *w = (struct image_wait){.req = req, .spec = spec, .start = start, .attach = *attach};
+    if (images_ready(native_of(req)->config.images, spec->image, on_image, w, &err) < 0) {
+        free(w);
+        reply_error(req, &err);
+        return;
+    }
+    (void)take(spec);
+}
+
+static void create_sandbox(struct http_request *req)
+{
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct err err = ERR_NONE;
+    struct attach_options attach;
+    bool start = false;
+
+    if (!native_admit(req))
+        return;
+    if (decode_create(req, &spec, &start, &attach, &err) < 0)
+        reply_error(req, &err);
+    else
+        native_create_sandbox(req, take(spec), start, &attach);
 }
 
 /* ---- list ---- */
@@ -276,6 +349,8 @@ const struct route native_sandbox_routes[] = {
     {"POST",   "/v1/sandboxes/{id}/resume",  sandbox_post_resume,     ROUTE_BODY, 0},
     {"POST",   "/v1/sandboxes/{id}/signal",  sandbox_post_signal,     ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/wait",    sandbox_get_wait,       0, 0},
+    {"POST",   "/v1/sandboxes/{id}/snapshot", sandbox_post_snapshot, ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/clone",   sandbox_post_clone,      ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/stats",   sandbox_get_stats,      0, 0},
     {0},
 };

@@ -1,0 +1,105 @@
+#include "dirs.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+void dirs_done(struct dirs *d)
+{
+    free(d->items);
+    free(d->text);
+    free(d->slots);
+    *d = (struct dirs){.items = NULL};
+}
+
+/* Murmur's finisher over FNV-1a, from a start that no archive knows: it could choose its paths to
+ * collide. */
+static size_t hash(const struct dirs *d, const char *s)
+{
+    uint64_t h = d->seed;
+
+    for (; *s != '\0'; s++)
+        h = (h ^ (unsigned char)*s) * 1099511628211U;
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdU;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53U;
+    return (size_t)(h ^ h >> 33);
+}
+
+/* The slot that path has, or would have. */
+static size_t slot_of(const struct dirs *d, const char *path)
+{
+    size_t i = hash(d, path) & (d->slot_count - 1);
+
+    while (d->slots[i] != 0) {
+        assert(d->items != NULL);
+        if (strcmp(dirs_path(d, &d->items[d->slots[i] - 1]), path) == 0)
+            break;
+        i = (i + 1) & (d->slot_count - 1);
+    }
+    return i;
+}
+
+static bool grow_slots(struct dirs *d)
+{
+    size_t count = d->slot_count > 0 ? d->slot_count * 2 : 256;
+    uint32_t *slots = calloc(count, sizeof(*slots));
+
+    if (slots == NULL)
+        return false;
+    if (d->slot_count == 0 && getrandom(&d->seed, sizeof(d->seed), GRND_NONBLOCK) < 0)
+        d->seed = (uint64_t)(uintptr_t)slots; /* early at boot: what there is */
+    free(d->slots);
+    d->slots = slots;
+    d->slot_count = count;
+    assert(d->count == 0 || d->items != NULL);
+    for (size_t i = 0; i < d->count; i++)
+        slots[slot_of(d, dirs_path(d, &d->items[i]))] = (uint32_t)(i + 1);
+    return true;
+}
+
+static bool grow(struct dirs *d, size_t len)
+{
+    if (d->count == d->cap) {
+        size_t cap = d->cap > 0 ? d->cap * 2 : 64;
+        struct dir *items = realloc(d->items, cap * sizeof(*items));
+
+        if (items == NULL || cap > UINT32_MAX / 2)
+            return false;
+        d->items = items;
+        d->cap = cap;
+    }
+    if (d->text_len + len > d->text_cap) {
+        size_t cap = d->text_cap * 2 + len;
+        char *text = realloc(d->text, cap);
+
+        if (text == NULL)
+            return false;
+        d->text = text;
+        d->text_cap = cap;
+    }
+    return d->count * 2 < d->slot_count || grow_slots(d);
+}
+
+struct dir *dirs_find(const struct dirs *d, const char *path)
+{
+    uint32_t at = d->slot_count > 0 ? d->slots[slot_of(d, path)] : 0;
+
+    return at > 0 ? &d->items[at - 1] : NULL;
+}
+
+struct dir *dirs_get(struct dirs *d, const char *path)
+{
+    struct dir *found = dirs_find(d, path);
+    size_t len = strlen(path) + 1;
+
+    if (found != NULL)
+        return found;
+    if (!grow(d, len) || d->items == NULL)
+        return NULL;
+    (void)memcpy(d->text + d->text_len, path, len);
+    d->items[d->count] = (struct dir){.path = d->text_len};
+    d->text_len += len;
+    d->slots[slot_of(d, path)] = (uint32_t)(d->count + 1);
+    return &d->items[d->count++];
+}

@@ -1,0 +1,12 @@
+/* rind-rootfs: archives in and out of trees, in confined processes. Carried by rind, which runs it
+ * as `worker`; and a command of its own. */
+#include <string.h>
+
+#include "command.h"
+#include "worker.h"
+
+int main(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "worker") == 0 ? worker_main(argc, argv)
+                                                      : command_main(argc, argv);
+}

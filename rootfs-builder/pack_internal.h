@@ -1,0 +1,75 @@
+#pragma once
+
+/* For the files of pack*.c only. */
+
+#include <sys/stat.h>
+
+#include "pack.h"
+#include "proto/tar.h"
+
+/* The sorted names of a directory. */
+struct names {
+    char *text;         /* owned */
+    const char **items; /* owned; into text */
+    size_t count, next;
+};
+
+struct level {
+    struct names names;
+    int fd;          /* owned; FD_NONE: closed while a directory in it is packed */
+    size_t path_len; /* of the directory, in packer.path */
+};
+
+/* Files with more than one name, by inode: the name that was packed. */
+struct seen {
+    dev_t dev;
+    ino_t ino;
+    size_t name; /* offset into links.text */
+};
+
+struct links {
+    struct seen *slots; /* owned */
+    size_t slot_count, count;
+    char *text; /* owned */
+    size_t text_len, text_cap;
+};
+
+struct packer {
+    const struct pack_options *o; /* borrowed */
+    const struct pack_sink *sink; /* borrowed */
+    struct pack_result *result;   /* borrowed */
+    int root_fd;                  /* owned */
+    char path[PATH_ROOM];         /* of the entry at hand, relative to root */
+    struct level *levels;         /* owned */
+    size_t depth, cap;
+    const char **opaque; /* owned; sorted; into o->opaque */
+    size_t opaque_count;
+    struct links links;
+    struct tar_item item;
+    char xattr_values[TAR_PAX_MAX];
+    char xattr_names[TAR_PAX_MAX];
+    uint8_t head[TAR_HEAD_MAX];
+    uint64_t written; /* bytes of the stream */
+};
+
+/* ---- pack-links.c ---- */
+
+void links_done(struct links *l);
+/* The name under which the inode has been packed; NULL: not yet, and from now on it is name.
+ * -ENOMEM
+ */
+int links_find(struct links *l, const struct stat *st, const char *name, const char **ret);
+
+/* ---- pack-names.c ---- */
+
+/* All names in the directory, sorted; at most max, -E2BIG. */
+int names_read(struct names *n, int fd, uint64_t max);
+void names_done(struct names *n);
+
+/* ---- pack-file.c ---- */
+
+int put_bytes(struct packer *p, const void *bytes, size_t len, struct err *err);
+/* The header of p->item. */
+int put_item(struct packer *p, struct err *err);
+/* Header and contents of the regular file, p->item filled in but for its size. */
+int put_file(struct packer *p, int fd, const struct stat *st, struct err *err);

@@ -1,0 +1,45 @@
+#pragma once
+
+/*
+ * The processes that a worker forks, apart from P: each does its job with the descriptors that it
+ * is given, says DONE or FAILED over its own socket, and ends.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "codec.h"
+#include "confine.h"
+#include "image/worker-proto.h"
+
+struct part_request {
+    const struct worker_msg *start; /* borrowed */
+    struct shown *shown;            /* borrowed; shared memory */
+    int report;                     /* the socket */
+    int in, out;                    /* streams; FD_NONE where the part has none */
+    int tree, opaque;
+    const int *parents;
+    size_t parent_count;
+};
+
+/* ---- for the parts themselves ---- */
+
+/* Closes what the part does not need, and gives up what its role does not. */
+int part_become(const struct part_request *q, enum confine_role role, uint64_t file_max,
+                struct err *err);
+/* Says DONE with what is in m, or (r < 0) FAILED with m->name, and ends. */
+void part_finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
+    __attribute__((noreturn));
+/* read(2) for a tarball; data points to the fd. */
+ssize_t part_read(void *data, void *buf, size_t len);
+
+/* ---- the parts ---- */
+
+/* A: from `in`, compressed, to `out`, or (PACK) the other way round. */
+void part_codec(const struct part_request *q) __attribute__((noreturn));
+/* B of UNPACK and UNPACK_DIR: the tar stream `in` to the tree. */
+void part_unpack(const struct part_request *q) __attribute__((noreturn));
+/* B of SPLIT: the tar stream `in`; contents to `out`. Asks with ENTRY over the socket. */
+void part_split(const struct part_request *q) __attribute__((noreturn));
+/* B of PACK: the tree to `out`. */
+void part_pack(const struct part_request *q) __attribute__((noreturn));

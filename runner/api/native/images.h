@@ -1,0 +1,25 @@
+#pragma once
+
+/* /v1/images: what its files share. */
+
+#include <jansson.h>
+
+#include "api/route.h"
+
+struct http_request;
+struct image;
+struct images;
+
+struct images *native_images(const struct http_request *req);
+/* Whether the peer may put images into the store, or remove some; else the request has been
+ * answered. */
+bool native_may_load(struct http_request *req);
+bool native_may_remove(struct http_request *req);
+
+/* image-json.c: as lists show it; whole: as inspect does. NULL on OOM. */
+json_t *image_encode(const struct image *i, bool whole);
+json_t *image_encode_history(const struct image *i);
+
+/* image-load.c, image-save.c */
+http_handler_fn image_post_load, image_post_import;
+http_handler_fn image_get_save, image_get_export, image_get_sandbox_export;

@@ -1,0 +1,253 @@
+/* Snapshots and clones of sandboxes. */
+#include "api/native/snapshots.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/native/images.h"
+#include "api/native/sandbox-attach.h"
+#include "api/native/volumes.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "core/sandbox.h"
+#include "core/snapshots.h"
+#include "core/volumes.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+enum { TEXT_MAX = 4096, CHANGES_MAX = 256 };
+
+/* ---- snapshot ---- */
+
+struct snapshot_body {
+    char *name, *message, *author, *dir; /* owned */
+    char **changes;                      /* owned */
+    bool pause;
+};
+
+#define BODY(member) offsetof(struct snapshot_body, member)
+/* clang-format off */
+static const struct jfield snapshot_fields[] = {
+    {.name = "name",    .decode = j_string,  .off = BODY(name),    .min = 1, .max = 512,      .nullable = true},
+    {.name = "dir",     .decode = j_string,  .off = BODY(dir),     .min = 1, .max = TEXT_MAX, .nullable = true},
+    {.name = "message", .decode = j_string,  .off = BODY(message), .max = TEXT_MAX,           .nullable = true},
+    {.name = "author",  .decode = j_string,  .off = BODY(author),  .max = TEXT_MAX,           .nullable = true},
+    {.name = "changes", .decode = j_strings, .off = BODY(changes), .max = CHANGES_MAX,        .nullable = true},
+    {.name = "pause",   .decode = j_bool,    .off = BODY(pause),   .nullable = true},
+    {0},
+};
+/* clang-format on */
+
+static void body_done(struct snapshot_body *b)
+{
+    free(b->name);
+    free(b->message);
+    free(b->author);
+    free(b->dir);
+    json_strings_free(b->changes);
+}
+
+static void on_image(void *data, int r, struct image *image, const struct err *err)
+{
+    struct native_call *call = data;
+
+    if (r < 0) {
+        native_done_empty(call, r, err);
+        return;
+    }
+    reply_json(call->req, 201, image_encode(image, false));
+    image_free(image);
+    native_call_free(call);
+}
+
+static void on_volume(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    struct native_call *call = data;
+
+    if (r < 0) {
+        native_done_empty(call, r, err);
+        return;
+    }
+    reply_json(call->req, 201, volume_encode(v));
+    native_call_free(call);
+}
+
+static int begin(struct sandbox *s, const struct snapshot_body *b, struct native_call *call,
+                 struct err *err)
+{
+    const struct snapshot_options o = {.name = b->name,
+                                       .message = b->message,
+                                       .author = b->author,
+                                       .changes = (const char *const *)b->changes,
+                                       .no_pause = !b->pause};
+    const struct volume_creator who = {.uid = http_peer(call->req)->uid,
+                                       .limited = !native_is_owner(call->req),
+                                       .fd = http_peer_fd(call->req)};
+
+    if (b->dir == NULL)
+        return sandbox_snapshot(s, &o, on_image, call, err);
+    if (b->message != NULL || b->author != NULL || b->changes != NULL)
+        return err_set(err, -EINVAL,
+                       "dir: makes a volume, which has no message, author or changes");
+    return sandbox_snapshot_dir(s, b->dir, b->name, &who, on_volume, call, err);
+}
+
+void sandbox_post_snapshot(struct http_request *req)
+{
+    struct snapshot_body b __attribute__((cleanup(body_done))) = {.pause = true};
+    struct sandbox *s = native_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (json_body(req, snapshot_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    /* An image is everybody's, and a name that it is given is taken from another. */
+    if (b.dir != NULL ? !native_may_have_volumes(req) : !native_may_load(req))
+        return;
+    call = native_call_new(req, s);
+    if (call != NULL && begin(s, &b, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- clone ---- */
+
+struct clone_body {
+    char *name; /* owned */
+    bool start;
+};
+
+static const struct jfield clone_fields[] = {
+    {.name = "name",
+     .decode = j_string,
+     .off = offsetof(struct clone_body, name),
+     .min = 1,
+     .max = SPEC_NAME_MAX,
+     .nullable = true},
+    {.name = "start", .decode = j_bool, .off = offsetof(struct clone_body, start)},
+    {0},
+};
+
+/* What waits for the snapshot that a clone is made of. */
+struct clone {
+    struct http_request *req;
+    json_t *spec; /* owned: of the clone, but for its image */
+    bool start;
+};
+
+static void clone_free(struct clone *c)
+{
+    json_decref(c->spec);
+    free(c);
+}
+
+/* An anonymous volume is the sandbox's own: the clone has a copy. A plain one is everybody's. */
+static void clone_volumes(struct supervisor *sup, json_t *volumes)
+{
+    json_t *v;
+    size_t i;
+
+    json_array_foreach(volumes, i, v) {
+        const char *source = json_string_value(json_object_get(v, "source"));
+        const struct volume_entry *e =
+            source != NULL && strchr(source, '/') == NULL ? volume_find(sup, source) : NULL;
+
+        if (e == NULL || !volume_is_anonymous(e))
+            continue;
+        (void)json_object_set(v, "from", json_object_get(v, "source"));
+        (void)json_object_del(v, "source");
+        (void)json_object_del(v, "noCopy");
+    }
+}
+
+/* The spec of a clone: what was asked for, with the snapshot's image, ports of its own. */
+static int clone_spec(struct supervisor *sup, const struct sandbox *s, const struct clone_body *b,
+                      json_t **ret, struct err *err)
+{
+    static const char *const gone[] = {"name",  "imageId", "imageLayers",
+                                       "image", "command", "entrypoint"};
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *port;
+    size_t i;
+    int r = spec_to_json(sandbox_spec(s), &root, err);
+
+    if (r < 0)
+        return r;
+    for (i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
+        (void)json_object_del(root, gone[i]);
+    if (b->name != NULL && json_object_set_new(root, "name", json_string(b->name)) < 0)
+        return err_errno(err, -ENOMEM, "clone");
+    json_array_foreach(json_object_get(root, "ports"), i, port)
+        (void)json_object_set_new(port, "hostPort", json_integer(0));
+    clone_volumes(sup, json_object_get(root, "volumes"));
+    *ret = take(root);
+    return 0;
+}
+
+static void on_cloned(void *data, int r, struct image *image, const struct err *err)
+{
+    static const struct attach_options none;
+    struct clone *c = data;
+    struct http_request *req = c->req;
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct err own = ERR_NONE;
+    bool start = c->start;
+
+    if (image == NULL)
+        r = err != NULL && err->code < 0 ? err_set(&own, err->code, "%s", err->msg)
+                                         : err_errno(&own, r, "clone");
+    else if (json_object_set_new(c->spec, "image", json_string(image->id)) < 0)
+        r = err_errno(&own, -ENOMEM, "clone");
+    else
+        r = spec_from_json(c->spec, &spec, &own);
+    image_free(image);
+    clone_free(c);
+    if (req->gone)
+        http_abort(req);
+    else if (r < 0 || spec == NULL)
+        reply_error(req, &own);
+    else
+        native_create_sandbox(req, take(spec), start, &none);
+}
+
+void sandbox_post_clone(struct http_request *req)
+{
+    const struct snapshot_options o = {.message = "clone"};
+    struct clone_body b = {.name = NULL};
+    auto_ptr(json_decref) json_t *spec = NULL;
+    struct sandbox *s = native_sandbox(req);
+    struct clone *c;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL || !native_may_load(req))
+        return;
+    r = json_body(req, clone_fields, &b, &err);
+    if (r == 0)
+        r = http_query(req, NULL, NULL, &err);
+    if (r == 0)
+        r = clone_spec(native_supervisor(req), s, &b, &spec, &err);
+    c = r == 0 ? calloc(1, sizeof(*c)) : NULL;
+    if (r == 0 && c == NULL)
+        r = err_errno(&err, -ENOMEM, "clone");
+    if (c != NULL)
+        *c = (struct clone){.req = req, .start = b.start, .spec = take(spec)};
+    if (r == 0)
+        r = sandbox_snapshot(s, &o, on_cloned, c, &err);
+    free(b.name);
+    if (r == 0)
+        return;
+    if (c != NULL)
+        clone_free(c);
+    reply_error(req, &err);
+}

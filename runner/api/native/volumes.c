@@ -1,0 +1,343 @@
+/* /v1/volumes: named volumes. Members of the group see and use those that they have made. */
+
+#include "core/volumes.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/native/volumes.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "base/auto.h"
+#include "core/sandbox.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/client.h"
+#include "spec/spec.h"
+
+static struct volume_creator who_asks(struct http_request *req)
+{
+    return (struct volume_creator){
+        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+}
+
+bool native_may_have_volumes(struct http_request *req)
+{
+    if (!native_admit(req))
+        return false;
+    if (native_is_owner(req) || native_of(req)->config.clients->named_volumes)
+        return true;
+    reply_errorf(req, -EPERM, "the client policy allows no named volumes");
+    return false;
+}
+
+/* The one that {name} names; NULL: answered. Whose it is not, is told that it is another's. */
+static struct volume_entry *find(struct http_request *req)
+{
+    const struct volume_creator who = who_asks(req);
+    const char *name = http_param(req, "name");
+    struct volume_entry *v;
+
+    if (!native_may_have_volumes(req))
+        return NULL;
+    v = volume_find(native_supervisor(req), name);
+    if (v == NULL)
+        reply_errorf(req, -ENOENT, "volume '%.128s': there is none of this name", name);
+    else if (!volume_may_use(v, &who))
+        reply_errorf(req, -EPERM, "volume '%.128s' is another user's", name);
+    else
+        return v;
+    return NULL;
+}
+
+/* ---- as JSON ---- */
+
+static json_t *encode_labels(const struct volume_entry *v)
+{
+    json_t *labels = json_object();
+
+    for (char *const *l = volume_labels(v); *l != NULL && labels != NULL; l++) {
+        size_t key = strcspn(*l, "=");
+
+        if (json_object_setn_new(labels, *l, key, json_string(*l + key + 1)) < 0) {
+            json_decref(labels);
+            return NULL;
+        }
+    }
+    return labels;
+}
+
+json_t *volume_encode(const struct volume_entry *v)
+{
+    return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", volume_name(v), "createdAt",
+                     native_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
+                     (int)volume_is_anonymous(v), "users", (int)volume_users(v, NULL));
+}
+
+/* ---- list, show ---- */
+
+struct list_query {
+    struct query_list labels, names;
+};
+
+static const struct query_field list_fields[] = {
+    {.name = "label", .type = QUERY_LIST, .off = offsetof(struct list_query, labels)},
+    {.name = "name", .type = QUERY_LIST, .off = offsetof(struct list_query, names)},
+    {0},
+};
+
+/* All of the labels, and a part of one of the names. */
+static bool matches(const struct volume_entry *v, const struct list_query *q)
+{
+    bool named = q->names.count == 0;
+
+    for (size_t i = 0; i < q->labels.count; i++)
+        if (!volume_has_label(v, q->labels.values[i]))
+            return false;
+    for (size_t i = 0; i < q->names.count; i++)
+        named |= strstr(volume_name(v), q->names.values[i]) != NULL;
+    return named;
+}
+
+static void list_volumes(struct http_request *req)
+{
+    const struct volume_creator who = who_asks(req);
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    json_t *list;
+
+    if (!native_may_have_volumes(req))
+        return;
+    if (http_query(req, list_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    list = json_array();
+    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL && list != NULL;
+         v = volume_next(v)) {
+        if (!volume_is_ready(v) || !volume_may_use(v, &who) || !matches(v, &q))
+            continue;
+        if (json_array_append_new(list, volume_encode(v)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    }
+    reply_json(req, 200, list != NULL ? json_pack("{s:o}", "volumes", list) : NULL);
+}
+
+static void inspect_volume(struct http_request *req)
+{
+    struct volume_entry *v = find(req);
+
+    if (v != NULL)
+        reply_json(req, 200, volume_encode(v));
+}
+
+/* ---- make ---- */
+
+struct create_body {
+    char *name;           /* owned */
+    struct jpair *labels; /* owned */
+};
+
+static const struct jfield create_fields[] = {
+    {.name = "name",
+     .decode = j_string,
+     .off = offsetof(struct create_body, name),
+     .min = 1,
+     .max = VOLUME_NAME_MAX,
+     .nullable = true},
+    {.name = "labels",
+     .decode = j_string_map,
+     .off = offsetof(struct create_body, labels),
+     .max = VOLUME_LABELS_MAX,
+     .nullable = true},
+    {0},
+};
+
+static void create_done(struct create_body *b)
+{
+    for (struct jpair *p = b->labels; p != NULL && (p->key != NULL || p->value != NULL); p++) {
+        free(p->key);
+        free(p->value);
+    }
+    free(b->labels);
+    free(b->name);
+}
+
+/* "K=V" strings of the pairs; NULL on OOM. */
+static char **label_strings(const struct jpair *pairs)
+{
+    char **list = calloc(VOLUME_LABELS_MAX + 1, sizeof(*list));
+    size_t n = 0;
+
+    for (; list != NULL && pairs != NULL && pairs->key != NULL; pairs++)
+        if (asprintf(&list[n++], "%s=%s", pairs->key, pairs->value) < 0) {
+            list[n - 1] = NULL;
+            json_strings_free(list);
+            return NULL;
+        }
+    return list;
+}
+
+static void on_created(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    struct native_call *call = data;
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+    char location[sizeof("/v1/volumes/") + VOLUME_NAME_MAX];
+    const struct http_header headers[] = {{"Location", location}, {NULL, NULL}};
+
+    if (r < 0) {
+        native_call_fail(call, err);
+        return;
+    }
+    root = volume_encode(v);
+    text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (text == NULL) {
+        reply_json(call->req, 201, NULL); /* out of memory is said there */
+        native_call_free(call);
+        return;
+    }
+    (void)snprintf(location, sizeof(location), "/v1/volumes/%s", volume_name(v));
+    http_reply(call->req, 201, headers, "application/json", text, strlen(text));
+    native_call_free(call);
+}
+
+static void create_volume(struct http_request *req)
+{
+    struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL};
+    const struct volume_creator who = who_asks(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    char **labels;
+    int r;
+
+    if (!native_may_have_volumes(req))
+        return;
+    if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    for (const struct jpair *p = b.labels; p != NULL && p->key != NULL; p++)
+        if (strchr(p->key, '=') != NULL) {
+            reply_errorf(req, -EINVAL, "labels: a label's key must not hold =");
+            return;
+        }
+    call = native_call_new(req, NULL);
+    if (call == NULL)
+        return;
+    labels = label_strings(b.labels);
+    r = labels == NULL ? err_errno(&err, -ENOMEM, "volume")
+                       : volume_create(call->sup, b.name, labels, &who, on_created, call, &err);
+    json_strings_free(labels);
+    if (r < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- remove ---- */
+
+static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    (void)v;
+    native_done_empty(data, r, err);
+}
+
+static void delete_volume(struct http_request *req)
+{
+    struct volume_entry *v = find(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (v == NULL)
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, NULL);
+    if (call != NULL && volume_remove(v, on_removed, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- prune ---- */
+
+struct prune_body {
+    bool all;
+    char **labels; /* owned */
+};
+
+static const struct jfield prune_fields[] = {
+    {.name = "all", .decode = j_bool, .off = offsetof(struct prune_body, all), .nullable = true},
+    {.name = "labels",
+     .decode = j_strings,
+     .off = offsetof(struct prune_body, labels),
+     .max = VOLUME_LABELS_MAX,
+     .nullable = true},
+    {0},
+};
+
+static void reply_names(struct http_request *req, char *const *names)
+{
+    json_t *list = json_array();
+
+    for (; names != NULL && *names != NULL && list != NULL; names++)
+        if (json_array_append_new(list, json_string(*names)) < 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    reply_json(req, 200, list != NULL ? json_pack("{s:o}", "removed", list) : NULL);
+}
+
+static void on_pruned(void *data, int r, char *const *names, const struct err *err)
+{
+    struct native_call *call = data;
+
+    (void)r;
+    (void)err;
+    reply_names(call->req, names);
+    native_call_free(call);
+}
+
+static void prune_volumes(struct http_request *req)
+{
+    const struct volume_creator who = who_asks(req);
+    struct prune_body b = {false, NULL};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!native_may_have_volumes(req))
+        return;
+    if (json_body(req, prune_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        json_strings_free(b.labels);
+        return;
+    }
+    call = native_call_new(req, NULL);
+    if (call != NULL) {
+        r = volume_prune(call->sup, &who, b.all, b.labels, on_pruned, call, &err);
+        if (r < 0)
+            native_call_fail(call, &err);
+        else if (r > 0)
+            on_pruned(call, 0, NULL, NULL);
+    }
+    json_strings_free(b.labels);
+}
+
+/* clang-format off */
+const struct route native_volume_routes[] = {
+    {"GET",    "/v1/volumes",        list_volumes,   0, 0},
+    {"POST",   "/v1/volumes",        create_volume,  ROUTE_BODY, 0},
+    {"POST",   "/v1/volumes/prune",  prune_volumes,  ROUTE_BODY, 0},
+    {"GET",    "/v1/volumes/{name}", inspect_volume, 0, 0},
+    {"DELETE", "/v1/volumes/{name}", delete_volume,  0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,13 @@
+#pragma once
+
+/* Named volumes as JSON, and who may have some. */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct http_request;
+struct volume_entry;
+
+json_t *volume_encode(const struct volume_entry *v);
+/* Whether the peer may use volumes at all; else it has been answered. */
+bool native_may_have_volumes(struct http_request *req);

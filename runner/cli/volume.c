@@ -1,0 +1,335 @@
+/* rind volume: named volumes of the daemon. */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/human.h"
+#include "cli/remote.h"
+#include "cli/table.h"
+#include "cli/url.h"
+#include "json/parse.h"
+
+struct volume_args {
+    struct remote remote; /* first */
+    json_t *labels;       /* owned; ["K=V"], or NULL */
+    json_t *names;        /* owned; parts of names, or NULL */
+    bool all, quiet;
+};
+
+static int add_text(json_t **list, const char *what, const char *text, struct err *err)
+{
+    if (*list == NULL)
+        *list = json_array();
+    if (json_array_append_new(*list, json_string(text)) < 0)
+        return err_set(err, -EINVAL, "%s '%.64s': is not UTF-8", what, text);
+    return 0;
+}
+
+static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    return add_text(&((struct volume_args *)target)->labels, o->name, text, err);
+}
+
+static int on_name(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    return add_text(&((struct volume_args *)target)->names, o->name, text, err);
+}
+
+static const struct opt volume_options[] = {
+    {.name = "label",
+     .arg = "KEY[=VALUE]",
+     .set = on_label,
+     .flags = OPT_REPEAT,
+     .help = "create: give it this label; ls, prune: only those with it"},
+    {.name = "name",
+     .arg = "PART",
+     .set = on_name,
+     .flags = OPT_REPEAT,
+     .help = "ls: only those with PART in the name"},
+    {.name = "all",
+     .letter = 'a',
+     .set = opt_flag,
+     .off = offsetof(struct volume_args, all),
+     .help = "prune: not only anonymous ones, but every one that no sandbox has"},
+    {.name = "quiet",
+     .letter = 'q',
+     .set = opt_flag,
+     .off = offsetof(struct volume_args, quiet),
+     .help = "ls: print names alone"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = volume_options}, REMOTE_GROUP, {0}};
+
+/* ---- create ---- */
+
+/* "K=V" as an object; what has no = has no value. */
+static json_t *label_object(const json_t *labels)
+{
+    json_t *object = json_object(), *label;
+    size_t i;
+
+    json_array_foreach(labels, i, label) {
+        const char *text = json_string_value(label);
+        size_t key = strcspn(text, "=");
+
+        (void)json_object_setn_new(object, text, key,
+                                   json_string(text[key] == '=' ? text + key + 1 : ""));
+    }
+    return object;
+}
+
+static int create_volume(struct volume_args *args, struct client *c, char **names, struct err *err)
+{
+    auto_ptr(json_decref) json_t *made = NULL;
+    json_t *body = json_object();
+    int r;
+
+    if (names[0] != NULL && json_object_set_new(body, "name", json_string(names[0])) < 0)
+        r = err_set(err, -EINVAL, "volume '%.64s': is not UTF-8", names[0]);
+    else
+        r = args->labels == NULL ? 0
+                                 : json_object_set_new(body, "labels", label_object(args->labels));
+    if (r < 0) {
+        json_decref(body);
+        return r == -1 ? err_errno(err, -ENOMEM, "volume") : r;
+    }
+    r = client_json(c, "POST", "/v1/volumes", body, &made, err);
+    if (r < 0)
+        return r;
+    if (args->remote.json)
+        print_json(json_incref(made));
+    else
+        (void)printf("%s\n", member(made, "name"));
+    return 0;
+}
+
+/* ---- ls ---- */
+
+static int add_filters(struct buf *url, const char *key, const json_t *values)
+{
+    const json_t *value;
+    size_t i;
+    int r = 0;
+
+    json_array_foreach(values, i, value) {
+        if (r == 0)
+            r = buf_append_str(url, strchr(url->data, '?') == NULL ? "?" : "&");
+        if (r == 0)
+            r = buf_append_str(url, key);
+        if (r == 0)
+            r = url_add(url, json_string_value(value));
+    }
+    return r;
+}
+
+static int get_list(const struct volume_args *args, struct client *c, json_t **ret, struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *list;
+    int r = buf_append_str(&url, "/v1/volumes");
+
+    if (r == 0)
+        r = add_filters(&url, "label=", args->labels);
+    if (r == 0)
+        r = add_filters(&url, "name=", args->names);
+    if (r < 0)
+        return err_errno(err, r, "filters");
+    r = client_json(c, "GET", url.data, NULL, &root, err);
+    if (r < 0)
+        return r;
+    list = json_object_get(root, "volumes");
+    if (!json_is_array(list))
+        return err_set(err, -EPROTO, "the daemon's list of volumes is none");
+    *ret = json_incref(list);
+    return 0;
+}
+
+static int print_list(const json_t *list)
+{
+    static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "KIND", NULL};
+    auto_table struct table *t = table_new(titles);
+    int64_t now = clock_wall_ms();
+    char ago[HUMAN_MAX];
+    json_t *v;
+    size_t i;
+
+    if (t == NULL)
+        return -ENOMEM;
+    json_array_foreach(list, i, v) {
+        table_add(t, member(v, "name"));
+        if (json_is_string(json_object_get(v, "createdAt")))
+            table_addf(t, "%s ago", human_ago(member(v, "createdAt"), now, ago));
+        else
+            table_add(t, NULL);
+        table_addf(t, "%d", (int)json_integer_value(json_object_get(v, "users")));
+        table_add(t, json_is_true(json_object_get(v, "anonymous")) ? "anonymous" : "named");
+    }
+    return table_print(t, stdout);
+}
+
+static int list_volumes(struct volume_args *args, struct client *c, char **names, struct err *err)
+{
+    auto_ptr(json_decref) json_t *list = NULL;
+    int r = get_list(args, c, &list, err);
+    json_t *v;
+    size_t i;
+
+    (void)names;
+    if (r < 0)
+        return r;
+    if (args->remote.json)
+        print_json(json_incref(list));
+    else if (args->quiet)
+        json_array_foreach(list, i, v)
+            (void)printf("%s\n", member(v, "name"));
+    else if (print_list(list) < 0)
+        return err_errno(err, -ENOMEM, "volumes");
+    return 0;
+}
+
+/* ---- inspect, rm, prune ---- */
+
+static int inspect_volumes(struct volume_args *args, struct client *c, char **names,
+                           struct err *err)
+{
+    json_t *all = json_array();
+    int r = 0;
+
+    (void)args;
+    for (; r == 0 && *names != NULL; names++) {
+        json_t *one = NULL;
+
+        r = remote_get(c, "/v1/volumes/%s", *names, &one, err);
+        if (r == 0 && json_array_append_new(all, one) < 0)
+            r = err_errno(err, -ENOMEM, "volume");
+    }
+    if (r == 0)
+        print_json(all);
+    else
+        json_decref(all);
+    return r;
+}
+
+static int remove_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, "/v1/volumes/%s", name);
+
+    (void)data;
+    return r < 0 ? err_errno(err, r, "volume '%.64s'", name)
+                 : client_json(c, "DELETE", url.data, NULL, ret, err);
+}
+
+static int prune_volumes(struct volume_args *args, struct client *c, char **names, struct err *err)
+{
+    auto_ptr(json_decref) json_t *reply = NULL;
+    json_t *body = json_pack("{s:b}", "all", (int)args->all), *name;
+    size_t i;
+    int r = 0;
+
+    (void)names;
+    if (args->labels != NULL)
+        (void)json_object_set(body, "labels", args->labels);
+    r = client_json(c, "POST", "/v1/volumes/prune", body, &reply, err);
+    if (r < 0)
+        return r;
+    if (args->remote.json)
+        print_json(json_incref(reply));
+    else
+        json_array_foreach(json_object_get(reply, "removed"), i, name)
+            (void)printf("%s\n", json_string_value(name));
+    return 0;
+}
+
+/* ---- the verb ---- */
+
+static const struct word {
+    const char *name;
+    size_t min, max; /* names behind it */
+    int (*run)(struct volume_args *args, struct client *c, char **names, struct err *err);
+} words[] = {
+    {"create", 0, 1, create_volume},
+    {"ls", 0, 0, list_volumes},
+    {"inspect", 1, REMOTE_ANY, inspect_volumes},
+    {"rm", 1, REMOTE_ANY, NULL}, /* by remote_each */
+    {"prune", 0, 0, prune_volumes},
+};
+
+static const char *const details[] = {
+    "Named volumes outlive sandboxes, and several sandboxes can have the same one. "
+    "`rind run -v NAME:/data` makes one when there is none. At its first use it gets what the "
+    "image "
+    "has at that place. A volume without a name (`-v /data`) is removed with its sandbox.",
+    "COMMAND is create [NAME], ls, inspect NAME..., rm NAME... or prune. Those that a sandbox has "
+    "are not removed, also not when it is stopped.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind volume create cache --label project=web", "an empty one, with a label"},
+    {"rind volume prune --all --label project=web", "all of that project that nobody has"},
+    {0},
+};
+
+static const struct word *find_word(const char *name)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i].name, name) == 0)
+            return &words[i];
+    return NULL;
+}
+
+static int run_word(const struct word *w, struct volume_args *args, char **names)
+{
+    auto_client struct client *c = NULL;
+    struct err err = ERR_NONE;
+    size_t count = 0;
+
+    while (names[count] != NULL)
+        count++;
+    if (count < w->min)
+        return cli_failf("volume %s: name a volume", w->name);
+    if (count > w->max)
+        return cli_failf("volume %s: %.64s: one operand too many", w->name, names[w->max]);
+    if (w->run == NULL)
+        return remote_each(&args->remote, names, remove_one, args);
+    if (remote_open(&args->remote, &c, &err) < 0 || w->run(args, c, names, &err) < 0)
+        return cli_fail(&err);
+    return cli_flush(0);
+}
+
+static int volume_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct volume_args args = {.remote.globals = *g};
+    const struct word *w;
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "command", &names, &status) == VERB_GO) {
+        w = find_word(names[0]);
+        status = w != NULL ? run_word(w, &args, names + 1)
+                           : cli_failf("volume %.64s: must be create, ls, inspect, rm or prune",
+                                       names[0]);
+    }
+    json_decref(args.labels);
+    json_decref(args.names);
+    return status;
+}
+
+const struct verb verb_volume = {
+    .name = "volume",
+    .operands = "COMMAND [NAME...]",
+    .summary = "Make, show and remove named volumes",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = volume_main,
+};

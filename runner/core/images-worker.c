@@ -1,0 +1,373 @@
+/* A worker for archives, from the request to the launcher to its last word. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "core/images_internal.h"
+#include "core/launcher-client.h"
+#include "launch/launcher.h"
+
+enum { ID_LEN = 24 };
+
+struct image_worker {
+    struct images *im; /* held */
+    char id[ID_LEN + 1];
+    enum launch_work kind;
+    struct worker_msg start; /* sent when the worker is there */
+    struct worker_msg done;  /* DONE or FAILED, once it has said so */
+    int fd;                  /* owned; of the archive, until it is sent */
+    int sock, pidfd;         /* owned */
+    uv_poll_t poll;
+    bool polling, launching; /* launching: the launcher's answer is awaited, and refers to us */
+    bool dropped, ended;
+    const struct image_worker_events *events;
+    void *data;
+    struct image_worker *next, **at;
+};
+
+const char *image_worker_id(const struct image_worker *w)
+{
+    return w->id;
+}
+
+static void worker_free(struct image_worker *w)
+{
+    struct images *im = w->im;
+
+    if (w->at != NULL) {
+        *w->at = w->next;
+        if (w->next != NULL)
+            w->next->at = w->at;
+    }
+    if (w->fd >= 0)
+        (void)close(w->fd);
+    if (w->pidfd >= 0)
+        (void)close(w->pidfd);
+    if (w->sock >= 0)
+        (void)close(w->sock);
+    free(w);
+    images_release(im);
+}
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    worker_free(h->data);
+}
+
+/* Ends with everything of it, when nothing refers to it any more. */
+static void worker_close(struct image_worker *w)
+{
+    if (w->launching)
+        return; /* on_launched goes on */
+    if (w->polling) {
+        w->polling = false;
+        uv_close((uv_handle_t *)&w->poll, on_poll_closed);
+    } else {
+        worker_free(w);
+    }
+}
+
+static void on_verb_done(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    (void)r;
+    (void)reply;
+    (void)fds;
+    (void)err; /* it was gone already, or the launcher is */
+    images_release(data);
+}
+
+static void send_drop(struct image_worker *w)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    launch_begin(&b, LAUNCH_LAYER_DROP);
+    launch_put_string(&b, TAG_ID, w->id);
+    images_hold(w->im);
+    if (launch_end(&b) < 0 || images_send(w->im, &b, on_verb_done, w->im, NULL) < 0)
+        images_release(w->im);
+}
+
+/* on_end is told once; a layer's worker stays for who commits it. */
+static void end(struct image_worker *w, int r, const struct err *err)
+{
+    if (w->ended || w->dropped)
+        return;
+    w->ended = true;
+    if (w->polling)
+        (void)uv_poll_stop(&w->poll);
+    w->events->on_end(w->data, r, r == 0 ? &w->done : NULL, err);
+    if (r < 0 || w->kind != LAUNCH_WORK_LAYER)
+        image_worker_drop(w);
+}
+
+void image_worker_drop(struct image_worker *w)
+{
+    if (w == NULL || w->dropped)
+        return;
+    w->dropped = true;
+    if (!w->launching && (!w->ended || w->kind == LAUNCH_WORK_LAYER))
+        send_drop(w);
+    worker_close(w);
+}
+
+static void on_message(struct image_worker *w, const struct worker_msg *m)
+{
+    struct err err = ERR_NONE;
+
+    switch (m->type) {
+    case WORKER_ENTRY:
+    case WORKER_STORED:
+    case WORKER_PROGRESS:
+        w->events->on_msg(w->data, m);
+        return;
+    case WORKER_DONE:
+        w->done = *m;
+        return; /* its end follows: before that, what it has made may change */
+    case WORKER_FAILED:
+        if (m->name[0] != '\0')
+            (void)err_set(&err, m->code, "entry '%.200s': %.240s", m->name, m->text);
+        else
+            (void)err_set(&err, m->code, "%.400s", m->text);
+        break;
+    case WORKER_INVALID:
+    case WORKER_START:
+    case WORKER_TAKE:
+    case WORKER_SKIP:
+    default:
+        (void)err_set(&err, -EPROTO, "the worker has said what is not for it to say");
+        break;
+    }
+    end(w, err.code, &err);
+}
+
+static void on_readable(uv_poll_t *h, int status, int events)
+{
+    struct image_worker *w = h->data;
+    struct worker_msg *m = malloc(sizeof(*m)); /* too large for a stack frame of a loop */
+    struct err err = ERR_NONE;
+    int r = m != NULL ? 1 : -ENOMEM;
+
+    (void)events;
+    if (status < 0)
+        r = status;
+    while (r == 1 && !w->ended && !w->dropped) {
+        int fd = FD_NONE;
+
+        r = worker_msg_recv(w->sock, m, &fd, &err);
+        if (fd >= 0)
+            (void)close(fd); /* it has nothing to hand over */
+        if (r == 1)
+            on_message(w, m);
+    }
+    free(m);
+    if (r == -EAGAIN || r == 1 || w->dropped)
+        return;
+    if (r == 0 && w->done.type == WORKER_DONE)
+        end(w, 0, NULL);
+    else if (r == 0)
+        end(w, err_set(&err, -ECHILD, "the worker was killed (is the memory limit too low?)"),
+            &err);
+    else
+        end(w, err.code < 0 ? r : err_errno(&err, r, "worker"), &err);
+}
+
+static int begin(struct image_worker *w, int fds[2], struct err *err)
+{
+    int r;
+
+    w->pidfd = take_fd(&fds[0]);
+    w->sock = take_fd(&fds[1]);
+    if (w->sock < 0)
+        return err_set(err, -EPROTO, "the launcher gave no socket to its worker");
+    r = uv_poll_init(w->im->config.loop, &w->poll, w->sock);
+    if (r < 0)
+        return err_errno(err, r, "worker");
+    w->poll.data = w;
+    w->polling = true;
+    r = uv_poll_start(&w->poll, UV_READABLE, on_readable);
+    if (r < 0)
+        return err_errno(err, r, "worker");
+    r = worker_msg_send(w->sock, &w->start, w->fd, err);
+    if (w->fd >= 0)
+        (void)close(take_fd(&w->fd));
+    /* One that could not even start tells why. */
+    return r == -EPIPE || r == -ECONNRESET ? 0 : r;
+}
+
+static void on_launched(void *data, int r, const struct launch_reply *reply, int fds[2],
+                        const struct err *err)
+{
+    struct image_worker *w = data;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    w->launching = false;
+    if (w->dropped) {
+        if (r == 0)
+            send_drop(w);
+        worker_close(w);
+        return;
+    }
+    if (r == 0) {
+        r = begin(w, fds, &own);
+        err = &own;
+    }
+    if (r < 0)
+        end(w, r, err);
+}
+
+static int make_id(char id[ID_LEN + 1])
+{
+    unsigned char bytes[ID_LEN / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static void put_request(struct buf *b, const struct image_worker *w, const struct image_work *work)
+{
+    launch_begin(b, LAUNCH_WORKER);
+    launch_put_string(b, TAG_ID, w->id);
+    launch_put_number(b, TAG_WORKER, (uint64_t)work->kind);
+    if (work->sandbox != NULL)
+        launch_put_string(b, TAG_SANDBOX, work->sandbox);
+    for (const char *const *l = work->layers; l != NULL && *l != NULL; l++)
+        launch_put_string(b, TAG_IMAGE_LAYER, *l);
+    for (const char *const *l = work->base_layers; l != NULL && *l != NULL; l++)
+        launch_put_string(b, TAG_LAYER, *l);
+}
+
+int image_worker_start(struct images *im, struct image_work *work,
+                       const struct image_worker_events *events, void *data,
+                       struct image_worker **ret, struct err *err)
+{
+    struct image_worker *w = im->closing ? NULL : calloc(1, sizeof(*w));
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r = 0;
+
+    if (w == NULL) {
+        if (work->fd >= 0)
+            (void)close(take_fd(&work->fd));
+        return im->closing ? err_set(err, -ECANCELED, "the daemon stops")
+                           : err_errno(err, -ENOMEM, "worker");
+    }
+    images_hold(im);
+    w->im = im;
+    w->kind = work->kind;
+    w->start = work->start;
+    w->start.type = WORKER_START;
+    w->fd = take_fd(&work->fd);
+    w->sock = w->pidfd = FD_NONE;
+    w->events = events;
+    w->data = data;
+    r = make_id(w->id);
+    if (r == 0) {
+        put_request(&b, w, work);
+        r = launch_end(&b);
+    }
+    if (r < 0)
+        (void)err_errno(err, r, "worker");
+    else
+        r = images_send(im, &b, on_launched, w, err);
+    if (r < 0) {
+        worker_free(w);
+        return r;
+    }
+    w->launching = true;
+    w->next = im->workers;
+    w->at = &im->workers;
+    if (w->next != NULL)
+        w->next->at = &w->next;
+    im->workers = w;
+    *ret = w;
+    return 0;
+}
+
+int image_worker_take(struct image_worker *w, int fd, struct err *err)
+{
+    const struct worker_msg m = {.type = fd >= 0 ? WORKER_TAKE : WORKER_SKIP};
+
+    return worker_msg_send(w->sock, &m, fd, err);
+}
+
+/* For who closes all: on_end, as when the worker had been killed. */
+void image_workers_end(struct images *im)
+{
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ECANCELED, "the daemon stops");
+    for (struct image_worker *w = im->workers, *next; w != NULL; w = next) {
+        next = w->next;
+        if (!w->ended)
+            end(w, err.code, &err);
+    }
+}
+
+/* ---- giving a layer its name ---- */
+
+struct commit {
+    struct images *im; /* held */
+    char name[LAUNCH_LAYER_NAME + 1];
+    images_done_cb cb;
+    void *data;
+};
+
+static void on_committed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                         const struct err *err)
+{
+    struct commit *c = data;
+
+    (void)reply;
+    (void)fds;
+    /* Somebody else has made the same one meanwhile. */
+    if (r == -EEXIST || r == 0) {
+        r = image_names_add(&c->im->present, c->name);
+        err = NULL;
+    }
+    c->cb(c->data, r, err);
+    images_release(c->im);
+    free(c);
+}
+
+int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes, images_done_cb cb,
+                        void *data, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct commit *c = calloc(1, sizeof(*c));
+    int r;
+
+    if (c == NULL) {
+        image_worker_drop(w);
+        return err_errno(err, -ENOMEM, "layer");
+    }
+    *c = (struct commit){.im = w->im, .cb = cb, .data = data};
+    (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    launch_begin(&b, LAUNCH_LAYER_COMMIT);
+    launch_put_string(&b, TAG_ID, w->id);
+    launch_put_string(&b, TAG_IMAGE_LAYER, name);
+    launch_put_number(&b, TAG_BYTES, (uint64_t)bytes);
+    r = launch_end(&b);
+    if (r < 0)
+        (void)err_errno(err, r, "layer");
+    else
+        r = images_send(w->im, &b, on_committed, c, err);
+    if (r < 0) {
+        free(c);
+        image_worker_drop(w);
+        return r;
+    }
+    images_hold(c->im);
+    w->dropped = true; /* the launcher has no more of it */
+    worker_close(w);
+    return 0;
+}

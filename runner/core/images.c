@@ -1,0 +1,785 @@
+/* The store as a whole: finding, listing, naming, removing, and what nobody needs any more. Loading
+ * and saving are in images-load.c and images-save.c. */
+
+#include "core/images.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "core/images_internal.h"
+#include "core/limits.h"
+#include "json/decode.h"
+#include "launch/launcher.h"
+#include "spec/spec.h"
+
+enum { LAYER_LIST_MAX = 64 << 20 };
+
+/* ---- names ---- */
+
+static size_t names_at(const struct image_names *n, const char *text)
+{
+    size_t low = 0, high = n->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(n->list[mid], text) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+bool image_names_has(const struct image_names *n, const char *text)
+{
+    size_t at = names_at(n, text);
+
+    return at < n->count && strcmp(n->list[at], text) == 0;
+}
+
+int image_names_add(struct image_names *n, const char *text)
+{
+    size_t at = names_at(n, text);
+    char **more, *copy;
+
+    if (at < n->count && strcmp(n->list[at], text) == 0)
+        return 0;
+    copy = strdup(text);
+    more = copy != NULL ? reallocarray(n->list, n->count + 2, sizeof(*more)) : NULL;
+    if (more == NULL) {
+        free(copy);
+        return -ENOMEM;
+    }
+    n->list = more;
+    (void)memmove(&more[at + 1], &more[at], (n->count - at) * sizeof(*more));
+    more[at] = copy;
+    more[++n->count] = NULL;
+    return 0;
+}
+
+void image_names_drop(struct image_names *n, const char *text)
+{
+    size_t at = names_at(n, text);
+
+    if (at == n->count || strcmp(n->list[at], text) != 0)
+        return;
+    free(n->list[at]);
+    (void)memmove(&n->list[at], &n->list[at + 1], (n->count - at) * sizeof(n->list[0]));
+    n->count--;
+}
+
+void image_names_done(struct image_names *n)
+{
+    json_strings_free(n->list);
+    *n = (struct image_names){.list = NULL};
+}
+
+/* ---- the whole ---- */
+
+int images_new(const struct images_config *config, struct images **ret, struct err *err)
+{
+    struct images *im = calloc(1, sizeof(*im));
+    int r;
+
+    if (im == NULL)
+        return err_errno(err, -ENOMEM, "images");
+    im->config = *config;
+    r = image_store_open(config->dir_fd, &im->store, err);
+    if (r < 0) {
+        free(im);
+        return r;
+    }
+    im->busy = 1; /* the owner's */
+    *ret = im;
+    return 0;
+}
+
+void images_hold(struct images *im)
+{
+    im->busy++;
+}
+
+void images_release(struct images *im)
+{
+    if (--im->busy > 0)
+        return;
+    image_store_close(im->store);
+    image_names_done(&im->present);
+    image_names_done(&im->used);
+    free(im);
+}
+
+void images_close(struct images *im)
+{
+    if (im == NULL || im->closing)
+        return;
+    im->closing = true;
+    image_workers_end(im);
+    images_release(im);
+}
+
+int images_send(struct images *im, const struct buf *request, launch_cb cb, void *data,
+                struct err *err)
+{
+    if (im->closing)
+        return err_set(err, -ECANCELED, "the daemon stops");
+    return launcher_client_send(im->config.launcher, request, cb, data, err);
+}
+
+void images_emit(struct images *im, const char *type, const char *id, const char *name)
+{
+    if (im->config.on_event != NULL && !im->closing)
+        im->config.on_event(im->config.data, type, id, name);
+}
+
+/* ---- jobs ---- */
+
+static void on_work(uv_work_t *req)
+{
+    struct job *j = req->data;
+
+    j->r = j->work(j);
+}
+
+static void on_worked(uv_work_t *req, int status)
+{
+    struct job *j = req->data;
+    struct images *im = j->im;
+
+    if (status < 0)
+        j->r = err_errno(&j->err, status, "thread pool");
+    j->after(j);
+    images_release(im);
+}
+
+void job_start(struct images *im, struct job *j, int (*work)(struct job *),
+               void (*after)(struct job *))
+{
+    j->im = im;
+    j->work = work;
+    j->after = after;
+    j->r = 0;
+    j->err = (struct err)ERR_NONE;
+    j->req.data = j;
+    images_hold(im);
+    /* It fails only for a job without work. */
+    (void)uv_queue_work(im->config.loop, &j->req, on_work, on_worked);
+}
+
+/* ---- finding ---- */
+
+struct finding {
+    struct job job;
+    char *name;          /* owned */
+    struct image *image; /* owned */
+    struct image **list; /* owned */
+    size_t count;
+    bool ready; /* its layers, too */
+    image_cb cb;
+    image_list_cb list_cb;
+    void *data;
+};
+
+static struct finding *finding_new(const char *name, void *data)
+{
+    struct finding *f = calloc(1, sizeof(*f));
+
+    if (f != NULL) {
+        f->data = data;
+        f->name = strdup(name);
+    }
+    if (f != NULL && f->name == NULL) {
+        free(f);
+        f = NULL;
+    }
+    return f;
+}
+
+static void finding_free(struct finding *f)
+{
+    image_free(f->image);
+    image_list_free(f->list, f->count);
+    free(f->name);
+    free(f);
+}
+
+static int work_find_image(struct job *j)
+{
+    struct finding *f = (struct finding *)(void *)j;
+
+    return image_store_find(j->im->store, f->name, &f->image, &j->err);
+}
+
+static void answer(struct finding *f, int r, const struct err *err)
+{
+    f->cb(f->data, r, r < 0 ? NULL : take(f->image), err);
+    finding_free(f);
+}
+
+static void on_layered(void *data, int r, const struct err *err)
+{
+    answer(data, r, err);
+}
+
+static int open_blob(void *data, size_t i, struct err *err)
+{
+    struct finding *f = data;
+    int64_t size;
+
+    return blob_open(f->job.im->store, f->image->layers[i].blob, &size, err);
+}
+
+static bool all_there(const struct images *im, const struct image *image)
+{
+    for (size_t i = 0; i < image->layer_count; i++)
+        if (!image_names_has(&im->present, image_layer_name(&image->layers[i])))
+            return false;
+    return im->listed;
+}
+
+static void after_find(struct job *j)
+{
+    static const struct layering_events events = {.open_blob = open_blob, .on_done = on_layered};
+    struct finding *f = (struct finding *)(void *)j;
+    struct layering *unused;
+    int r = j->r;
+
+    if (r < 0 || !f->ready || all_there(j->im, f->image)) {
+        answer(f, r, &j->err);
+        return;
+    }
+    r = layering_start(j->im, f->image, &events, f, &unused, &j->err);
+    if (r < 0)
+        answer(f, r, &j->err);
+}
+
+static int find_image(struct images *im, const char *name, bool ready, image_cb cb, void *data,
+                      struct err *err)
+{
+    struct finding *f = finding_new(name, data);
+
+    if (f == NULL)
+        return err_errno(err, -ENOMEM, "image");
+    f->cb = cb;
+    f->ready = ready;
+    job_start(im, &f->job, work_find_image, after_find);
+    return 0;
+}
+
+int images_find(struct images *im, const char *name, image_cb cb, void *data, struct err *err)
+{
+    return find_image(im, name, false, cb, data, err);
+}
+
+int images_ready(struct images *im, const char *name, image_cb cb, void *data, struct err *err)
+{
+    return find_image(im, name, true, cb, data, err);
+}
+
+static int work_list(struct job *j)
+{
+    struct finding *f = (struct finding *)(void *)j;
+
+    return image_store_list(j->im->store, &f->list, &f->count, &j->err);
+}
+
+static void after_list(struct job *j)
+{
+    struct finding *f = (struct finding *)(void *)j;
+    struct image **list = take(f->list);
+    size_t count = f->count;
+
+    f->count = 0;
+    f->list_cb(f->data, j->r, list, count, &j->err);
+    finding_free(f);
+}
+
+int images_list(struct images *im, image_list_cb cb, void *data, struct err *err)
+{
+    struct finding *f = finding_new("", data);
+
+    if (f == NULL)
+        return err_errno(err, -ENOMEM, "images");
+    f->list_cb = cb;
+    job_start(im, &f->job, work_list, after_list);
+    return 0;
+}
+
+/* ---- layers that are there ---- */
+
+struct listing {
+    struct job job;
+    images_done_cb cb;
+    void *data;
+};
+
+/* The launcher's offset in it is ours, too: at its end. */
+static int read_list(int fd, char **ret, size_t *ret_len, struct err *err)
+{
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return err_errno(err, -errno, "list of layers");
+    return file_read_fd(fd, LAYER_LIST_MAX, ret, ret_len, err);
+}
+
+static int take_list(struct images *im, int fd, struct err *err)
+{
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    r = read_list(fd, &text, &len, err);
+    if (r < 0)
+        return r;
+    image_names_done(&im->present);
+    for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1) {
+        char name[LAUNCH_LAYER_NAME + 1];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(text + at, " "), text + at);
+        r = image_names_add(&im->present, name);
+    }
+    if (r < 0)
+        return err_errno(err, r, "list of layers");
+    im->listed = true;
+    return 0;
+}
+
+static void on_layer_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
+{
+    struct listing *l = data;
+    struct images *im = l->job.im;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    if (r == 0) {
+        r = take_list(im, fds[0], &own);
+        err = &own;
+    }
+    l->cb(l->data, r, err);
+    free(l);
+    images_release(im);
+}
+
+static int work_nothing(struct job *j)
+{
+    (void)j;
+    return 0;
+}
+
+static void after_nothing(struct job *j)
+{
+    struct listing *l = (struct listing *)(void *)j;
+
+    l->cb(l->data, 0, NULL);
+    free(l);
+}
+
+/* Anew, whatever is known. */
+static int ask_layers(struct images *im, struct listing *l, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r;
+
+    launch_begin(&b, LAUNCH_LAYER_LIST);
+    r = launch_end(&b);
+    if (r < 0)
+        return err_errno(err, r, "list of layers");
+    l->job.im = im;
+    r = images_send(im, &b, on_layer_list, l, err);
+    if (r == 0)
+        images_hold(im);
+    return r;
+}
+
+int images_list_layers(struct images *im, images_done_cb cb, void *data, struct err *err)
+{
+    struct listing *l = calloc(1, sizeof(*l));
+    int r;
+
+    if (l == NULL)
+        return err_errno(err, -ENOMEM, "list of layers");
+    l->cb = cb;
+    l->data = data;
+    if (im->listed) {
+        job_start(im, &l->job, work_nothing, after_nothing);
+        return 0;
+    }
+    r = ask_layers(im, l, err);
+    if (r < 0)
+        free(l);
+    return r;
+}
+
+/* ---- names ---- */
+
+struct naming {
+    struct job job;
+    char *name; /* owned */
+    char whole[REFERENCE_MAX + 1], id[DIGEST_LEN + 1];
+    images_done_cb cb;
+    void *data;
+};
+
+static int work_tag(struct job *j)
+{
+    struct naming *n = (struct naming *)(void *)j;
+
+    return image_store_tag(j->im->store, n->name, n->whole, n->id, &j->err);
+}
+
+static void after_tag(struct job *j)
+{
+    struct naming *n = (struct naming *)(void *)j;
+
+    if (j->r == 0)
+        images_emit(j->im, "image_tag", n->id, n->whole);
+    n->cb(n->data, j->r, &j->err);
+    free(n->name);
+    free(n);
+}
+
+int image_whole_name(const char *name, char ret[REFERENCE_MAX + 1], struct err *err)
+{
+    struct reference ref;
+    int r = reference_parse(name, &ref, err);
+
+    if (r < 0)
+        return r;
+    if (ref.digest[0] != '\0')
+        return err_set(err, -EINVAL, "image \"%.128s\": a digest cannot be given as a name", name);
+    reference_default_tag(&ref);
+    reference_format(&ref, ret);
+    return 0;
+}
+
+int images_tag(struct images *im, const char *name, const char *new_name, images_done_cb cb,
+               void *data, struct err *err)
+{
+    struct naming *n = calloc(1, sizeof(*n));
+    int r;
+
+    if (n == NULL)
+        return err_errno(err, -ENOMEM, "image");
+    r = image_whole_name(new_name, n->whole, err);
+    if (r == 0 && (n->name = strdup(name)) == NULL)
+        r = err_errno(err, -ENOMEM, "image");
+    if (r < 0) {
+        free(n);
+        return r;
+    }
+    n->cb = cb;
+    n->data = data;
+    job_start(im, &n->job, work_tag, after_tag);
+    return 0;
+}
+
+/* ---- who is used ---- */
+
+void images_used(struct images *im, const struct spec *spec)
+{
+    int r = 0;
+
+    if (spec == NULL || spec->image_id == NULL)
+        return;
+    r = image_names_add(&im->used, spec->image_id);
+    for (char **l = spec->image_layers; r == 0 && l != NULL && *l != NULL; l++)
+        r = image_names_add(&im->used, *l);
+    if (r < 0)
+        abort(); /* what is left out would be removed */
+}
+
+static void gather_used(struct images *im)
+{
+    image_names_done(&im->used);
+    im->config.each_used(im->config.data, im);
+}
+
+/* ---- removing ---- */
+
+struct removing {
+    struct job job;
+    char *name; /* owned; NULL = prune */
+    bool force, all;
+    struct image_names used; /* owned; what job->im->used said */
+    struct store_removal done;
+    int64_t bytes;
+    images_removed_cb cb; /* NULL: nobody waits */
+    void *data;
+    char **keep; /* owned; layers that images have */
+    int alone;   /* owned; nobody makes a layer while it is open */
+};
+
+static bool is_used(void *data, const char *id)
+{
+    return image_names_has(&((struct removing *)data)->used, id);
+}
+
+static int work_remove(struct job *j)
+{
+    struct removing *rm = (struct removing *)(void *)j;
+    struct image_store *s = j->im->store;
+    int r = 0;
+
+    if (rm->name != NULL)
+        r = image_store_remove(s, rm->name, rm->force, is_used, rm, &rm->done, &j->err);
+    else if (rm->cb != NULL)
+        r = image_store_prune(s, rm->all, is_used, rm, &rm->done, &j->err);
+    if (r < 0)
+        return r;
+    rm->alone = image_store_collect(s, &rm->keep, &rm->bytes, &j->err);
+    return rm->alone < 0 && rm->alone != FD_NONE ? rm->alone : 0;
+}
+
+static void removing_free(struct removing *rm)
+{
+    struct images *im = rm->job.im;
+
+    if (rm->alone >= 0)
+        (void)close(rm->alone);
+    store_removal_done(&rm->done);
+    image_names_done(&rm->used);
+    json_strings_free(rm->keep);
+    free(rm->name);
+    free(rm);
+    im->sweeping = false;
+    images_release(im);
+    if (im->sweep_asked)
+        images_sweep_soon(im);
+}
+
+static void finish_removal(struct removing *rm, int r, const struct err *err)
+{
+    static const char *const none[] = {NULL};
+    const struct images_removed removed = {
+        .untagged = rm->done.untagged != NULL ? (const char *const *)rm->done.untagged : none,
+        .deleted = rm->done.deleted != NULL ? (const char *const *)rm->done.deleted : none,
+        .bytes = rm->bytes};
+    struct images *im = rm->job.im;
+
+    for (size_t i = 0; r == 0 && removed.untagged[i] != NULL; i++)
+        images_emit(im, "image_untag", "", removed.untagged[i]);
+    for (size_t i = 0; r == 0 && removed.deleted[i] != NULL; i++)
+        images_emit(im, "image_remove", removed.deleted[i], "");
+    if (rm->cb != NULL)
+        rm->cb(rm->data, r, &removed, err);
+    removing_free(rm);
+}
+
+static void on_layer_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
+{
+    (void)reply;
+    (void)fds;
+    if (r < 0 && r != -ENOENT && r != -ECANCELED)
+        log_warn("images", "remove a layer: %s", err->msg);
+    images_release(data);
+}
+
+static void remove_layer(struct images *im, const char *name)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    launch_begin(&b, LAUNCH_LAYER_REMOVE);
+    launch_put_string(&b, TAG_IMAGE_LAYER, name);
+    if (launch_end(&b) == 0 && images_send(im, &b, on_layer_removed, im, NULL) == 0)
+        images_hold(im);
+}
+
+/* What neither an image nor a sandbox has. The launcher does one request after the other, so
+ * whoever may make a layer again comes behind the removal. */
+static void on_all_layers(void *data, int r, const struct err *err)
+{
+    struct removing *rm = data;
+    struct images *im = rm->job.im;
+    struct image_names keep = {.list = NULL};
+    bool orphans = false;
+
+    if (r < 0) {
+        finish_removal(rm, r, err);
+        return;
+    }
+    gather_used(im); /* as of now: a sandbox may have come */
+    for (char **k = rm->keep; r == 0 && k != NULL && *k != NULL; k++)
+        r = image_names_add(&keep, *k);
+    for (size_t i = 0; r == 0 && i < im->present.count;) {
+        const char *name = im->present.list[i];
+
+        if (image_names_has(&keep, name) || image_names_has(&im->used, name)) {
+            orphans |= !image_names_has(&keep, name);
+            i++;
+            continue;
+        }
+        remove_layer(im, name);
+        image_names_drop(&im->present, name);
+    }
+    image_names_done(&keep);
+    im->orphans = orphans;
+    finish_removal(rm, 0, NULL);
+}
+
+static void after_remove(struct job *j)
+{
+    struct removing *rm = (struct removing *)(void *)j;
+    struct listing *l = NULL;
+
+    if (j->r < 0 || rm->alone < 0) {
+        if (j->r == 0)
+            j->im->sweep_asked = true; /* somebody is at work: when that is done */
+        finish_removal(rm, j->r, &j->err);
+        return;
+    }
+    l = calloc(1, sizeof(*l));
+    if (l != NULL) {
+        l->cb = on_all_layers;
+        l->data = rm;
+    }
+    if (l == NULL || ask_layers(j->im, l, &j->err) < 0) {
+        free(l);
+        finish_removal(rm, 0, NULL); /* the next removal removes them */
+    }
+}
+
+static int start_removal(struct images *im, const char *name, struct removing *rm, struct err *err)
+{
+    int r = 0;
+
+    rm->alone = FD_NONE;
+    if (name != NULL && (rm->name = strdup(name)) == NULL)
+        r = -ENOMEM;
+    gather_used(im);
+    for (size_t i = 0; r == 0 && i < im->used.count; i++)
+        r = image_names_add(&rm->used, im->used.list[i]);
+    if (r < 0) {
+        image_names_done(&rm->used);
+        free(rm->name);
+        free(rm);
+        return err_errno(err, r, "images");
+    }
+    im->sweep_asked = false;
+    im->sweeping = true;
+    images_hold(im);
+    job_start(im, &rm->job, work_remove, after_remove);
+    return 0;
+}
+
+int images_remove(struct images *im, const char *name, bool force, images_removed_cb cb, void *data,
+                  struct err *err)
+{
+    struct removing *rm = calloc(1, sizeof(*rm));
+
+    if (rm == NULL)
+        return err_errno(err, -ENOMEM, "image");
+    rm->force = force;
+    rm->cb = cb;
+    rm->data = data;
+    return start_removal(im, name, rm, err);
+}
+
+int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, struct err *err)
+{
+    struct removing *rm = calloc(1, sizeof(*rm));
+
+    if (rm == NULL)
+        return err_errno(err, -ENOMEM, "images");
+    rm->all = all;
+    rm->cb = cb;
+    rm->data = data;
+    return start_removal(im, NULL, rm, err);
+}
+
+void images_sweep_soon(struct images *im)
+{
+    struct removing *rm;
+
+    im->sweep_asked = true;
+    if (im->sweeping || im->closing || im->loads > 0)
+        return; /* who is at work does it at its end */
+    rm = calloc(1, sizeof(*rm));
+    if (rm != NULL)
+        (void)start_removal(im, NULL, rm, NULL);
+}
+
+void images_sandbox_gone(struct images *im)
+{
+    if (im->orphans)
+        images_sweep_soon(im);
+}
+
+/* ---- disk use ---- */
+
+struct counting {
+    struct job job;
+    struct images_usage usage;
+    images_usage_cb cb;
+    void *data;
+};
+
+static int work_usage(struct job *j)
+{
+    struct counting *c = (struct counting *)(void *)j;
+
+    return image_store_usage(j->im->store, &c->usage.blob_bytes, &c->usage.images, &j->err);
+}
+
+static void on_sizes(void *data, int r, const struct launch_reply *reply, int fds[2],
+                     const struct err *err)
+{
+    struct counting *c = data;
+    struct images *im = c->job.im;
+    auto_free char *text = NULL;
+    struct err own = ERR_NONE;
+    size_t len = 0;
+
+    (void)reply;
+    if (r == 0) {
+        r = read_list(fds[0], &text, &len, &own);
+        err = &own;
+    }
+    for (size_t at = 0; r == 0 && at < len; at += strlen(text + at) + 1)
+        c->usage.layer_bytes += strtoll(text + at + strcspn(text + at, " "), NULL, 10);
+    c->cb(c->data, r, &c->usage, err);
+    free(c);
+    images_release(im);
+}
+
+static void after_usage(struct job *j)
+{
+    struct counting *c = (struct counting *)(void *)j;
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r = j->r;
+
+    launch_begin(&b, LAUNCH_LAYER_LIST);
+    if (r == 0)
+        r = launch_end(&b);
+    if (r == 0)
+        r = images_send(j->im, &b, on_sizes, c, &j->err);
+    if (r == 0) {
+        images_hold(j->im);
+        return;
+    }
+    c->cb(c->data, r, NULL, &j->err);
+    free(c);
+}
+
+int images_usage(struct images *im, images_usage_cb cb, void *data, struct err *err)
+{
+    struct counting *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return err_errno(err, -ENOMEM, "images");
+    c->cb = cb;
+    c->data = data;
+    job_start(im, &c->job, work_usage, after_usage);
+    return 0;
+}

@@ -1,0 +1,81 @@
+#include "core/volume-alone.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/sandbox-request.h"
+#include "core/volumes_internal.h"
+#include "launch/request.h"
+#include "launch/volume.h"
+#include "spec/spec.h"
+
+static int make(struct launcher *l, const char *name, struct err *err)
+{
+    const struct volume_record record = {.created_ms = clock_wall_ms(), .creator = geteuid()};
+    auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX);
+    struct launch_request q = {.volume_name = name, .client_fd = FD_NONE};
+    int r = volume_record_encode(&record, &meta, err);
+
+    if (r < 0)
+        return r;
+    q.meta = meta.data;
+    q.meta_len = meta.len;
+    r = launcher_volume_make(l, &q, err);
+    return r == -EEXIST ? 0 : r;
+}
+
+static int fill(struct launcher *l, const struct spec *spec, const char *const *layers, size_t at,
+                int root_fd, struct err *err)
+{
+    auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
+    auto_close int pidfd = FD_NONE, report = FD_NONE;
+    struct launch_request q;
+    int fds[2], r;
+
+    r = sandbox_fill_request(&request, spec, layers, at, root_fd, err);
+    if (r == 0)
+        r = launch_decode(request.data, request.len, &q, err);
+    if (r == 0)
+        r = launcher_volume_fill(l, &q, fds, err);
+    if (r <= 0)
+        return r;
+    pidfd = fds[0];
+    report = fds[1];
+
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+        ;
+    return fill_result(report, err);
+}
+
+int volumes_alone(struct launcher *l, const struct spec *spec, const char *const *layers,
+                  int root_fd, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < spec->volume_count; i++) {
+        const struct volume *v = &spec->volumes[i];
+
+        if (!v->named)
+            continue;
+        r = make(l, v->source, err);
+        if (r == 0 && !v->no_copy)
+            r = fill(l, spec, layers, i, root_fd, err);
+        if (r < 0)
+            (void)err_wrap(err, r, "volume '%s'", v->source);
+    }
+    return r;
+}
+
+void volumes_alone_end(struct launcher *l, const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->volume_count; i++)
+        if (spec->volumes[i].anonymous)
+            (void)launcher_volume_remove(l, spec->volumes[i].source, NULL);
+}

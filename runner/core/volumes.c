@@ -1,0 +1,699 @@
+/* The table of named volumes; what is asked of the launcher for them. */
+#include "core/volumes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "core/launcher-client.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "core/volume-use.h"
+#include "core/volumes_internal.h"
+#include "json/decode.h"
+#include "launch/request.h"
+#include "launch/volume.h"
+
+enum { LIST_MAX = 16 << 20 /* bytes of all names */ };
+
+_Static_assert((int)VOLUME_NAME_MAX == (int)LAUNCH_VOLUME_NAME_MAX, "one kind of names");
+
+/* Somebody who waits for an entry: to be made, written or removed. */
+struct volume_request {
+    struct volume_entry *entry;
+    bool is_new; /* one that exists is an error */
+    volume_cb cb;
+    void *data;
+    struct volume_request *next;
+};
+
+bool volume_name_ok(const char *name)
+{
+    return launch_volume_name_ok(name);
+}
+
+/* ---- the table ---- */
+
+int volumes_new(struct supervisor *sup, struct err *err)
+{
+    struct volumes *v = calloc(1, sizeof(*v));
+
+    if (v == NULL)
+        return err_errno(err, -ENOMEM, "volumes");
+    v->sup = sup;
+    v->last = &v->first;
+    sup->volumes = v;
+    return 0;
+}
+
+static void entry_free(struct volume_entry *e)
+{
+    volume_record_done(&e->record);
+    free(e);
+}
+
+void volumes_free(struct volumes *v)
+{
+    if (v == NULL)
+        return;
+    volumes_prepare_close(v);
+    volume_fills_close(v);
+    while (v->first != NULL) {
+        struct volume_entry *next = v->first->next;
+
+        entry_free(v->first);
+        v->first = next;
+    }
+    free(v);
+}
+
+static struct volume_entry *entry_add(struct volumes *v, const char *name)
+{
+    struct volume_entry *e = calloc(1, sizeof(*e));
+
+    if (e == NULL)
+        return NULL;
+    e->volumes = v;
+    (void)snprintf(e->name, sizeof(e->name), "%s", name);
+    *v->last = e;
+    v->last = &e->next;
+    v->count++;
+    return e;
+}
+
+static void entry_drop(struct volume_entry *e)
+{
+    struct volumes *v = e->volumes;
+    struct volume_entry **at = &v->first;
+
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    if (v->last == &e->next)
+        v->last = at;
+    v->count--;
+    entry_free(e);
+}
+
+struct volume_entry *volume_find(struct supervisor *sup, const char *name)
+{
+    struct volume_entry *e = sup->volumes->first;
+
+    while (e != NULL && strcmp(e->name, name) != 0)
+        e = e->next;
+    return e;
+}
+
+struct volume_entry *volume_first(struct supervisor *sup)
+{
+    return sup->volumes->first;
+}
+
+struct volume_entry *volume_next(struct volume_entry *v)
+{
+    return v->next;
+}
+
+const char *volume_name(const struct volume_entry *v)
+{
+    return v->name;
+}
+
+int64_t volume_created_ms(const struct volume_entry *v)
+{
+    return v->record.created_ms;
+}
+
+int64_t volume_made_by(const struct volume_entry *v)
+{
+    return v->record.creator;
+}
+
+char *const *volume_labels(const struct volume_entry *v)
+{
+    static char *const none[] = {NULL};
+
+    return v->record.labels != NULL ? v->record.labels : none;
+}
+
+bool volume_is_anonymous(const struct volume_entry *v)
+{
+    return v->record.owner[0] != '\0';
+}
+
+bool volume_is_ready(const struct volume_entry *v)
+{
+    return v->state == VOLUME_READY;
+}
+
+static bool is_named_by(const struct spec *spec, const char *name)
+{
+    for (size_t i = 0; spec != NULL && i < spec->volume_count; i++)
+        if (spec->volumes[i].named && spec->volumes[i].source != NULL &&
+            strcmp(spec->volumes[i].source, name) == 0)
+            return true;
+    return false;
+}
+
+unsigned volume_users(const struct volume_entry *v, struct sandbox **ret_first)
+{
+    struct sandbox *found = NULL;
+    unsigned n = 0;
+
+    for (struct sandbox *s = sandbox_first(v->volumes->sup); s != NULL; s = sandbox_next(s))
+        if (is_named_by(sandbox_spec(s), v->name) && n++ == 0)
+            found = s;
+    if (ret_first != NULL)
+        *ret_first = found;
+    return n;
+}
+
+bool volume_has_label(const struct volume_entry *v, const char *wanted)
+{
+    size_t key = strcspn(wanted, "=");
+
+    for (char *const *l = volume_labels(v); *l != NULL; l++)
+        if (strncmp(*l, wanted, key) == 0 && (*l)[key] == '=')
+            return wanted[key] == '\0' || strcmp(*l + key, wanted + key) == 0;
+    return false;
+}
+
+bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who)
+{
+    return !who->limited || v->record.creator == (int64_t)who->uid;
+}
+
+/* ---- requests to the launcher ---- */
+
+static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
+               const struct buf *meta, int client_fd, launch_cb cb, void *data, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r;
+
+    launch_begin(&b, verb);
+    if (name != NULL)
+        launch_put_string(&b, TAG_VOLUME_NAME, name);
+    if (meta != NULL)
+        launch_put(&b, TAG_META, 0, meta->data, meta->len);
+    r = launch_end(&b);
+    if (r < 0)
+        return err_errno(err, r, "volume");
+    return launcher_client_send_for(sup->launcher, &b, client_fd, cb, data, err);
+}
+
+/* The record in a memfd. One that cannot be read is the owner's, and says nothing. */
+static void take_record(struct volume_entry *e, int fd)
+{
+    auto_free char *text = NULL;
+    struct volume_record record;
+    struct err err = ERR_NONE;
+    size_t len = 0;
+    int r = fd < 0 || lseek(fd, 0, SEEK_SET) < 0
+                ? err_set(&err, -EIO, "no record")
+                : file_read_fd(fd, LAUNCH_META_MAX, &text, &len, &err);
+
+    if (r == 0)
+        r = volume_record_decode(text, len, &record, &err);
+    if (r < 0) {
+        log_warn("volumes", "name=%s its record: %s, ignoring", e->name, err.msg);
+        record = (struct volume_record){.creator = -1};
+    }
+    volume_record_done(&e->record);
+    e->record = record;
+}
+
+static void answer(struct volume_request *q, int r, const struct err *err)
+{
+    if (q->cb != NULL)
+        q->cb(q->data, r, r < 0 ? NULL : q->entry, err);
+    free(q);
+}
+
+/* Everybody who waits for an entry. The first asked for it; others came when it was under way. */
+static void answer_all(struct volume_entry *e, int r, bool existed, const struct err *err)
+{
+    struct volume_request *q = e->waiting;
+    struct err taken = ERR_NONE;
+
+    e->waiting = NULL;
+    (void)err_set(&taken, -EEXIST, "volume '%s': the name is taken", e->name);
+    while (q != NULL) {
+        struct volume_request *next = q->next;
+        bool refused = r == 0 && existed && q->is_new;
+
+        answer(q, refused ? taken.code : r, refused ? &taken : err);
+        existed = true;
+        q = next;
+    }
+}
+
+/* ---- making ---- */
+
+static int wait_for(struct volume_entry *e, bool is_new, volume_cb cb, void *data, struct err *err)
+{
+    struct volume_request **at = &e->waiting, *q = calloc(1, sizeof(*q));
+
+    if (q == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    *q = (struct volume_request){.entry = e, .is_new = is_new, .cb = cb, .data = data};
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = q;
+    return 0;
+}
+
+static void not_made(struct volume_entry *e, int r, const struct err *err)
+{
+    answer_all(e, r, false, err);
+    entry_drop(e);
+}
+
+static void on_read(void *data, int r, const struct launch_reply *reply, int fds[2],
+                    const struct err *err)
+{
+    struct volume_entry *e = data;
+
+    (void)reply;
+    if (r < 0) {
+        not_made(e, r, err);
+        return;
+    }
+    take_record(e, fds[0]);
+    e->state = VOLUME_READY;
+    answer_all(e, 0, true, NULL);
+}
+
+static void on_made(void *data, int r, const struct launch_reply *reply, int fds[2],
+                    const struct err *err)
+{
+    struct volume_entry *e = data;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    (void)fds;
+    if (r == -EEXIST) { /* by a `rind run` beside us */
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, -1, on_read, e, &own);
+        err = &own;
+        if (r == 0)
+            return;
+    }
+    if (r < 0) {
+        not_made(e, r, err);
+        return;
+    }
+    log_info("volumes", "name=%s made", e->name);
+    e->state = VOLUME_READY;
+    answer_all(e, 0, false, NULL);
+}
+
+static int check_room(const struct volumes *v, const struct volume_creator *creator,
+                      struct err *err)
+{
+    const struct supervisor_limits *limits = &v->sup->limits;
+    unsigned own = 0;
+
+    if (v->count >= limits->volumes)
+        return err_set(err, -EAGAIN, "limit maxVolumes: there are %u volumes already", v->count);
+    for (const struct volume_entry *e = v->first; e != NULL; e = e->next)
+        own += e->record.creator == (int64_t)creator->uid;
+    if (creator->limited && own >= limits->volumes_per_user)
+        return err_set(err, -EUSERS, "limit maxVolumesPerUser: you have %u volumes already", own);
+    return 0;
+}
+
+static int make(struct supervisor *sup, const char *name, char *const *labels, const char *owner,
+                const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
+                struct err *err)
+{
+    auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
+    struct volume_entry *e;
+    int r = check_room(sup->volumes, creator, err);
+
+    if (r < 0)
+        return r;
+    e = entry_add(sup->volumes, name);
+    if (e == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    e->record.created_ms = clock_wall_ms();
+    e->record.creator = creator->uid;
+    (void)snprintf(e->record.owner, sizeof(e->record.owner), "%s", owner != NULL ? owner : "");
+    r = volume_record_labels(&e->record, labels, err);
+    if (r == 0)
+        r = volume_record_encode(&e->record, &meta, err);
+    if (r == 0)
+        r = wait_for(e, is_new, cb, data, err);
+    if (r == 0)
+        r = ask(sup, LAUNCH_VOLUME_MAKE, name, &meta, creator->fd, on_made, e, err);
+    if (r < 0) {
+        free(e->waiting);
+        entry_drop(e);
+    }
+    return r;
+}
+
+int volume_create(struct supervisor *sup, const char *name, char *const *labels,
+                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+{
+    char random[65];
+
+    if (name == NULL) {
+        if (volume_random_name(random) < 0)
+            return err_set(err, -EIO, "volume: no random numbers");
+        name = random;
+    }
+    if (!volume_name_ok(name))
+        return err_set(err, -EINVAL,
+                       "name \"%.64s\": must be 1 to %d letters, digits, _ . - and begin with a "
+                       "letter or digit",
+                       name, VOLUME_NAME_MAX);
+    if (volume_find(sup, name) != NULL)
+        return err_set(err, -EEXIST, "volume '%s': the name is taken", name);
+    return make(sup, name, labels, NULL, creator, true, cb, data, err);
+}
+
+static void on_there(void *data, int r, const struct launch_reply *reply, int fds[2],
+                     const struct err *err)
+{
+    struct volume_request *q = data;
+
+    (void)reply;
+    (void)fds;
+    (void)r; /* whatever the launcher says: it was only to be asked */
+    (void)err;
+    q->entry = NULL;
+    answer(q, 0, NULL);
+}
+
+int volumes_want(struct supervisor *sup, const char *name, const char *owner,
+                 const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+{
+    struct volume_entry *e = volume_find(sup, name);
+    struct volume_request *q;
+    int r;
+
+    if (e == NULL)
+        return make(sup, name, NULL, owner, creator, false, cb, data, err);
+    if (!volume_may_use(e, creator))
+        return err_set(err, -EPERM, "volume '%s' is another user's", name);
+    if (e->state == VOLUME_REMOVING)
+        return err_set(err, -EBUSY, "volume '%s' is being removed", name);
+    if (e->state == VOLUME_MAKING)
+        return wait_for(e, false, cb, data, err);
+    /* It is there. The answer comes from the loop, in the order of the launcher's. */
+    q = calloc(1, sizeof(*q));
+    if (q == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
+    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, -1, on_there, q, err);
+    if (r < 0)
+        free(q);
+    return r;
+}
+
+/* ---- another record ---- */
+
+static void on_written(void *data, int r, const struct launch_reply *reply, int fds[2],
+                       const struct err *err)
+{
+    (void)reply;
+    (void)fds;
+    answer(data, r, err);
+}
+
+int volume_keep(struct volume_entry *v, volume_cb cb, void *data, struct err *err)
+{
+    auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
+    struct volume_request *q = calloc(1, sizeof(*q));
+    int r;
+
+    if (q == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
+    v->record.owner[0] = '\0';
+    r = volume_record_encode(&v->record, &meta, err);
+    if (r == 0)
+        r = ask(v->volumes->sup, LAUNCH_VOLUME_WRITE, v->name, &meta, -1, on_written, q, err);
+    if (r < 0)
+        free(q);
+    return r;
+}
+
+/* ---- removing ---- */
+
+static void on_removed(void *data, int r, const struct launch_reply *reply, int fds[2],
+                       const struct err *err)
+{
+    struct volume_request *q = data;
+    struct volume_entry *e = q->entry;
+
+    (void)reply;
+    (void)fds;
+    q->entry = NULL;
+    if (r == 0 || r == -ENOENT) {
+        log_info("volumes", "name=%s removed", e->name);
+        entry_drop(e);
+        r = 0;
+    } else {
+        e->state = VOLUME_READY;
+    }
+    answer(q, r, err);
+}
+
+static int begin_removal(struct volume_entry *v, volume_cb cb, void *data, struct err *err)
+{
+    struct volume_request *q = calloc(1, sizeof(*q));
+    int r;
+
+    if (q == NULL)
+        return err_errno(err, -ENOMEM, "volume");
+    *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
+    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, -1, on_removed, q, err);
+    if (r < 0)
+        free(q);
+    else
+        v->state = VOLUME_REMOVING;
+    return r;
+}
+
+int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err)
+{
+    struct sandbox *s = NULL;
+    unsigned users = volume_users(v, &s);
+
+    if (v->state != VOLUME_READY)
+        return err_set(err, -EBUSY, "volume '%s' is being %s", v->name,
+                       v->state == VOLUME_MAKING ? "made" : "removed");
+    if (users > 0)
+        return err_set(err, -EBUSY, "volume '%s' is in use by sandbox %s%s", v->name,
+                       sandbox_name(s), users > 1 ? " and others" : "");
+    return begin_removal(v, cb, data, err);
+}
+
+void volumes_sandbox_gone(struct supervisor *sup, const char *id)
+{
+    for (struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next) {
+        struct err err = ERR_NONE;
+
+        if (e->state == VOLUME_READY && strcmp(e->record.owner, id) == 0 &&
+            volume_users(e, NULL) == 0 && begin_removal(e, NULL, NULL, &err) < 0)
+            log_warn("volumes", "name=%s remove: %s, ignoring", e->name, err.msg);
+    }
+}
+
+/* ---- pruning ---- */
+
+struct prune {
+    struct supervisor *sup;
+    char **names; /* owned */
+    size_t count, at, removed;
+    volume_prune_cb cb;
+    void *data;
+};
+
+static void prune_free(struct prune *p)
+{
+    json_strings_free(p->names);
+    free(p);
+}
+
+static bool prune_next(struct prune *p);
+
+static void prune_done(struct prune *p)
+{
+    for (size_t i = p->removed; i < p->count; i++)
+        free(take(p->names[i]));
+    p->cb(p->data, 0, p->names, NULL);
+    prune_free(p);
+}
+
+static void on_pruned(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    struct prune *p = data;
+
+    (void)v;
+    if (r < 0) {
+        log_warn("volumes", "name=%s prune: %s, ignoring", p->names[p->at],
+                 err != NULL ? err->msg : "");
+    } else { /* those that are gone come first */
+        char *name = p->names[p->at];
+
+        p->names[p->at] = p->names[p->removed];
+        p->names[p->removed++] = name;
+    }
+    p->at++;
+    if (!prune_next(p))
+        prune_done(p);
+}
+
+/* Whether on_pruned follows. */
+static bool prune_next(struct prune *p)
+{
+    for (; p->at < p->count; p->at++) {
+        struct volume_entry *v = volume_find(p->sup, p->names[p->at]);
+
+        if (v != NULL && volume_remove(v, on_pruned, p, NULL) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool prunable(struct volume_entry *e, const struct volume_creator *who, bool all,
+                     char *const *labels)
+{
+    bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
+                (all || volume_is_anonymous(e)) && volume_users(e, NULL) == 0;
+
+    for (; fits && labels != NULL && *labels != NULL; labels++)
+        fits = volume_has_label(e, *labels);
+    return fits;
+}
+
+int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
+                 char *const *labels, volume_prune_cb cb, void *data, struct err *err)
+{
+    struct prune *p = calloc(1, sizeof(*p));
+
+    if (p != NULL)
+        p->names = calloc(sup->volumes->count + 1, sizeof(*p->names));
+    if (p == NULL || p->names == NULL) {
+        free(p);
+        return err_errno(err, -ENOMEM, "prune");
+    }
+    p->sup = sup;
+    p->cb = cb;
+    p->data = data;
+    for (struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next)
+        if (prunable(e, who, all, labels) && (p->names[p->count] = strdup(e->name)) != NULL)
+            p->count++;
+    if (prune_next(p))
+        return 0;
+    prune_free(p);
+    return 1;
+}
+
+/* ---- taking up what there is ---- */
+
+/* One after the other: the queue of the launcher is for others, too. */
+struct loading {
+    struct supervisor *sup;
+    char *names; /* owned; NUL-terminated each */
+    size_t len, at;
+    struct volume_entry *entry;
+};
+
+static void load_next(struct loading *l);
+
+static void load_end(struct loading *l)
+{
+    free(l->names);
+    free(l);
+}
+
+static void on_loaded(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct loading *l = data;
+
+    (void)reply;
+    (void)err;
+    if (r == -ECANCELED || r == -EPIPE) {
+        load_end(l);
+        return;
+    }
+    take_record(l->entry, r < 0 ? -1 : fds[0]);
+    l->entry->state = VOLUME_READY;
+    load_next(l);
+}
+
+static void load_next(struct loading *l)
+{
+    while (l->at < l->len) {
+        const char *name = l->names + l->at;
+
+        l->at += strlen(name) + 1;
+        l->entry = volume_name_ok(name) && volume_find(l->sup, name) == NULL
+                       ? entry_add(l->sup->volumes, name)
+                       : NULL;
+        if (l->entry == NULL)
+            continue;
+        l->entry->record.creator = -1;
+        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, -1, on_loaded, l, NULL) == 0)
+            return;
+        l->entry->state = VOLUME_READY; /* its record is not known */
+    }
+    supervisor_taken_up(l->sup);
+    load_end(l);
+}
+
+static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                    const struct err *err)
+{
+    struct loading *l = data;
+
+    (void)reply;
+    if (r == -ECANCELED || r == -EPIPE) {
+        load_end(l);
+        return;
+    }
+    if (r < 0 || fds[0] < 0 || lseek(fds[0], 0, SEEK_SET) < 0 ||
+        file_read_fd(fds[0], LIST_MAX, &l->names, &l->len, NULL) < 0)
+        log_warn("volumes", "list of the launcher's: %s", err != NULL ? err->msg : "unreadable");
+    load_next(l);
+}
+
+int volumes_load(struct supervisor *sup, struct err *err)
+{
+    struct loading *l = calloc(1, sizeof(*l));
+    int r;
+
+    if (l == NULL)
+        return err_errno(err, -ENOMEM, "volumes");
+    l->sup = sup;
+    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, -1, on_list, l, err);
+    if (r < 0)
+        load_end(l);
+    else
+        sup->adopting++;
+    return r;
+}
+
+void volumes_remove_orphans(struct supervisor *sup)
+{
+    for (struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next) {
+        struct err err = ERR_NONE;
+
+        if (volume_is_anonymous(e) && e->state == VOLUME_READY &&
+            sandbox_by_id(sup, e->record.owner) == NULL && volume_users(e, NULL) == 0 &&
+            begin_removal(e, NULL, NULL, &err) < 0)
+            log_warn("volumes", "name=%s remove: %s, ignoring", e->name, err.msg);
+    }
+}

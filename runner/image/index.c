@@ -1,0 +1,728 @@
+/*
+ * index.json: the names of images. An entry is one name of one manifest; an image without a name
+ * has one entry that has none. What only we need to know stands in annotations of ours.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "image/manifest.h"
+#include "image/store_internal.h"
+#include "json/decode.h"
+#include "json/parse.h"
+
+#define NAME_KEY    "org.opencontainers.image.ref.name"
+#define ID_KEY      "dev.rind.image.id"
+#define PARENT_KEY  "dev.rind.image.parent"
+#define LOADED_KEY  "dev.rind.image.loaded"
+#define CHAINED_KEY "dev.rind.layers.ofParents"
+
+enum { INDEX_MAX = 64 << 20, ENTRIES_MAX = 1 << 20, CHAINED_MAX = IMAGE_LAYERS_MAX + 1 };
+
+struct entry {
+    char manifest[DIGEST_LEN + 1], media_type[129];
+    int64_t size;
+    char name[REFERENCE_MAX + 1];                    /* "" = none */
+    char id[DIGEST_LEN + 1], parent[DIGEST_LEN + 1]; /* parent "" = none */
+    char chained[CHAINED_MAX];                       /* a '1' for each layer that is of_parents */
+    int64_t loaded_ms;
+};
+
+struct index {
+    struct entry *entries; /* owned */
+    size_t count;
+};
+
+static void index_done(struct index *x)
+{
+    free(x->entries);
+}
+
+#define auto_index __attribute__((cleanup(index_done)))
+
+/* ---- reading and writing ---- */
+
+static void copy_text(json_t *object, const char *key, char *ret, size_t size)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    (void)snprintf(ret, size, "%s", text != NULL && strlen(text) < size ? text : "");
+}
+
+/* Our own file, so what is not as we write it is damage: -EUCLEAN. */
+static int decode_entry(json_t *object, struct entry *e)
+{
+    json_t *about = json_object_get(object, "annotations");
+    char loaded[32];
+
+    copy_text(object, "digest", e->manifest, sizeof(e->manifest));
+    copy_text(object, "mediaType", e->media_type, sizeof(e->media_type));
+    e->size = json_integer_value(json_object_get(object, "size"));
+    copy_text(about, NAME_KEY, e->name, sizeof(e->name));
+    copy_text(about, ID_KEY, e->id, sizeof(e->id));
+    copy_text(about, PARENT_KEY, e->parent, sizeof(e->parent));
+    copy_text(about, CHAINED_KEY, e->chained, sizeof(e->chained));
+    copy_text(about, LOADED_KEY, loaded, sizeof(loaded));
+    e->loaded_ms = strtoll(loaded, NULL, 10);
+    return digest_ok(e->manifest) && digest_ok(e->id) ? 0 : -EUCLEAN;
+}
+
+static int index_read(struct image_store *s, struct index *ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+    json_t *list, *object;
+    size_t len = 0, i;
+    int r;
+
+    r = file_read_at(s->dir, "index.json", INDEX_MAX, &text, &len, err);
+    if (r == 0)
+        r = json_parse(text, len, INDEX_MAX, &root, err);
+    if (r < 0)
+        return err_wrap(err, r == -EINVAL ? -EUCLEAN : r, "images/index.json");
+    list = json_object_get(root, "manifests");
+    if (json_array_size(list) > ENTRIES_MAX)
+        return err_set(err, -E2BIG, "images/index.json: more than %d entries", ENTRIES_MAX);
+    ret->entries = calloc(json_array_size(list) + 1, sizeof(*ret->entries));
+    if (ret->entries == NULL)
+        return err_errno(err, -ENOMEM, "images/index.json");
+    json_array_foreach(list, i, object) {
+        r = decode_entry(object, &ret->entries[ret->count]);
+        if (r < 0)
+            return err_set(err, r, "images/index.json: entry %zu is damaged", i);
+        ret->count++;
+    }
+    return 0;
+}
+
+static json_t *encode_entry(const struct entry *e)
+{
+    json_t *about = json_object();
+    char loaded[32];
+
+    (void)snprintf(loaded, sizeof(loaded), "%" PRId64, e->loaded_ms);
+    (void)json_object_set_new(about, ID_KEY, json_string(e->id));
+    (void)json_object_set_new(about, LOADED_KEY, json_string(loaded));
+    if (e->name[0] != '\0')
+        (void)json_object_set_new(about, NAME_KEY, json_string(e->name));
+    if (e->parent[0] != '\0')
+        (void)json_object_set_new(about, PARENT_KEY, json_string(e->parent));
+    if (strchr(e->chained, '1') != NULL)
+        (void)json_object_set_new(about, CHAINED_KEY, json_string(e->chained));
+    return json_pack("{s:s, s:s, s:I, s:o}", "mediaType", e->media_type, "digest", e->manifest,
+                     "size", (json_int_t)e->size, "annotations", about);
+}
+
+static int index_write(struct image_store *s, const struct index *x, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+    json_t *list = json_array();
+    int r = list != NULL ? 0 : -ENOMEM;
+
+    for (size_t i = 0; r == 0 && i < x->count; i++)
+        if (json_array_append_new(list, encode_entry(&x->entries[i])) < 0)
+            r = -ENOMEM;
+    if (r == 0)
+        root = json_pack("{s:i, s:s, s:o}", "schemaVersion", 2, "mediaType",
+                         "application/vnd.oci.image.index.v1+json", "manifests", list);
+    else
+        json_decref(list);
+    text = root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    if (text == NULL)
+        return err_errno(err, -ENOMEM, "images/index.json");
+    return file_replace_at(s->dir, "index.json", text, strlen(text), 0600, err);
+}
+
+static int index_add(struct index *x, const struct entry *e)
+{
+    struct entry *more = reallocarray(x->entries, x->count + 1, sizeof(*more));
+
+    if (more == NULL)
+        return -ENOMEM;
+    x->entries = more;
+    more[x->count++] = *e;
+    return 0;
+}
+
+static void index_drop(struct index *x, size_t i)
+{
+    (void)memmove(&x->entries[i], &x->entries[i + 1], (x->count - i - 1) * sizeof(x->entries[0]));
+    x->count--;
+}
+
+/* ---- finding ---- */
+
+/* The entry that a name means; -ENOENT, -ENOTUNIQ. */
+static ssize_t find_name(const struct index *x, const struct reference *r)
+{
+    char whole[REFERENCE_MAX + 1];
+    size_t len = strlen(r->name);
+
+    if (r->digest[0] == '\0') {
+        reference_format(r, whole);
+        for (size_t i = 0; i < x->count; i++)
+            if (strcmp(x->entries[i].name, whole) == 0)
+                return (ssize_t)i;
+        return -ENOENT;
+    }
+    for (size_t i = 0; i < x->count; i++)
+        if (strcmp(x->entries[i].manifest, r->digest) == 0 &&
+            strncmp(x->entries[i].name, r->name, len) == 0 &&
+            (x->entries[i].name[len] == ':' || x->entries[i].name[len] == '@' ||
+             x->entries[i].name[len] == '\0'))
+            return (ssize_t)i;
+    return -ENOENT;
+}
+
+static ssize_t find_id(const struct index *x, const char *hex)
+{
+    ssize_t found = -ENOENT;
+
+    for (size_t i = 0; i < x->count; i++) {
+        const char *id = x->entries[i].id + strlen("sha256:");
+
+        if (strncmp(id, hex, strlen(hex)) != 0)
+            continue;
+        if (found >= 0 && strcmp(x->entries[found].id, x->entries[i].id) != 0)
+            return -ENOTUNIQ;
+        if (found < 0)
+            found = (ssize_t)i;
+    }
+    return found;
+}
+
+/* *ret_by_id: it was an id, or the beginning of one. */
+static ssize_t find(const struct index *x, const char *name, bool *ret_by_id, struct err *err)
+{
+    struct reference r;
+    struct err why = ERR_NONE;
+    const char *hex = NULL;
+    ssize_t at = -ENOENT;
+    int n = reference_parse(name, &r, &why);
+
+    *ret_by_id = false;
+    if (n == 0) {
+        reference_default_tag(&r);
+        at = find_name(x, &r);
+    }
+    if (at == -ENOENT && digest_prefix(name, 4, &hex)) {
+        *ret_by_id = true;
+        at = find_id(x, hex);
+    }
+    if (at == -ENOTUNIQ)
+        return err_set(err, (int)at, "image '%.80s': several ids begin so; write more of it", name);
+    if (at < 0 && hex == NULL && n < 0) {
+        if (err != NULL)
+            *err = why;
+        return n;
+    }
+    if (at < 0)
+        return err_set(err, -ENOENT, "no such image: %.300s", name);
+    return at;
+}
+
+/* ---- images ---- */
+
+static int add_name(struct image *i, const char *name)
+{
+    size_t n = 0;
+    char **more;
+
+    while (i->names != NULL && i->names[n] != NULL)
+        n++;
+    more = reallocarray(i->names, n + 2, sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    i->names = more;
+    more[n] = name[0] != '\0' ? strdup(name) : NULL;
+    more[n + 1] = NULL;
+    return name[0] != '\0' && more[n] == NULL ? -ENOMEM : 0;
+}
+
+static int fill_in(struct image *i, const struct index *x, const struct entry *e)
+{
+    int r = add_name(i, "");
+
+    (void)memcpy(i->id, e->id, sizeof(i->id));
+    (void)memcpy(i->manifest, e->manifest, sizeof(i->manifest));
+    (void)memcpy(i->media_type, e->media_type, sizeof(i->media_type));
+    (void)memcpy(i->parent, e->parent, sizeof(i->parent));
+    i->loaded_ms = e->loaded_ms;
+    for (size_t k = 0; k < i->layer_count; k++)
+        i->layers[k].of_parents = strlen(e->chained) > k && e->chained[k] == '1';
+    for (size_t k = 0; r == 0 && k < x->count; k++)
+        if (strcmp(x->entries[k].id, e->id) == 0 && x->entries[k].name[0] != '\0')
+            r = add_name(i, x->entries[k].name);
+    return r;
+}
+
+int image_store_find(struct image_store *s, const char *name, struct image **ret, struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_ptr(image_free) struct image *i = NULL;
+    bool by_id;
+    ssize_t at;
+    int r;
+
+    r = index_read(s, &x, err);
+    if (r < 0)
+        return r;
+    at = find(&x, name, &by_id, err);
+    if (at < 0)
+        return (int)at;
+    r = image_read(s, x.entries[at].manifest, &i, err);
+    if (r == 0 && strcmp(i->id, x.entries[at].id) != 0)
+        r = err_set(err, -EUCLEAN, "its id is %s", i->id);
+    if (r < 0)
+        return err_wrap(err, r == -ENOENT ? -EUCLEAN : r, "image %.300s is damaged", name);
+    r = fill_in(i, &x, &x.entries[at]);
+    if (r < 0)
+        return err_errno(err, r, "image");
+    *ret = take(i);
+    return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct image *x = *(struct image *const *)a, *y = *(struct image *const *)b;
+
+    if (x->created_ms != y->created_ms)
+        return x->created_ms < y->created_ms ? 1 : -1;
+    return strcmp(x->id, y->id);
+}
+
+/* An image is its configuration: the same one may have come with several manifests, because its
+ * layers were compressed otherwise. */
+static bool seen(const struct index *x, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(x->entries[i].id, x->entries[at].id) == 0)
+            return true;
+    return false;
+}
+
+int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count, struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    struct image **list;
+    size_t count = 0;
+    int r = index_read(s, &x, err);
+
+    if (r < 0)
+        return r;
+    list = calloc(x.count + 1, sizeof(struct image *));
+    r = list != NULL ? 0 : -ENOMEM;
+    for (size_t at = 0; r == 0 && at < x.count; at++) {
+        struct image *i = NULL;
+
+        if (seen(&x, at))
+            continue;
+        if (image_read(s, x.entries[at].manifest, &i, NULL) < 0)
+            i = calloc(1, sizeof(*i)); /* damaged: shown, so that it can be removed */
+        r = i != NULL ? fill_in(i, &x, &x.entries[at]) : -ENOMEM;
+        if (i != NULL)
+            list[count++] = i;
+    }
+    if (r < 0) {
+        image_list_free(list, count);
+        return err_errno(err, r, "images");
+    }
+    qsort(list, count, sizeof(struct image *), newest_first);
+    *ret = list;
+    *ret_count = count;
+    return 0;
+}
+
+/* ---- adding and naming ---- */
+
+static size_t count_images(const struct index *x)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->count; i++)
+        n += !seen(x, i);
+    return n;
+}
+
+/* Whoever had it has it no more; an image stays without it. */
+static int take_name(struct index *x, const char *name)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        bool other = false;
+
+        if (strcmp(x->entries[i].name, name) != 0)
+            continue;
+        for (size_t k = 0; k < x->count; k++)
+            other |= k != i && strcmp(x->entries[k].id, x->entries[i].id) == 0;
+        if (other)
+            index_drop(x, i);
+        else
+            x->entries[i].name[0] = '\0';
+        return 0;
+    }
+    return 0;
+}
+
+/* The image of e gets that name, or is put in without one where it is not in yet. */
+static int give_name(struct index *x, const struct entry *e, const char *name)
+{
+    struct entry own = *e;
+    size_t same = x->count;
+
+    if (name[0] != '\0')
+        (void)take_name(x, name);
+    for (size_t i = 0; i < x->count; i++)
+        if (strcmp(x->entries[i].id, e->id) == 0) {
+            same = i;
+            if (x->entries[i].name[0] == '\0') { /* it has a name now */
+                (void)snprintf(x->entries[i].name, sizeof(x->entries[i].name), "%s", name);
+                return 0;
+            }
+        }
+    if (name[0] == '\0' && same < x->count)
+        return 0;
+    (void)snprintf(own.name, sizeof(own.name), "%s", name);
+    return index_add(x, &own);
+}
+
+static void entry_of(const struct image *i, struct entry *e)
+{
+    *e = (struct entry){.size = i->manifest_bytes, .loaded_ms = clock_wall_ms()};
+    (void)memcpy(e->manifest, i->manifest, sizeof(e->manifest));
+    (void)memcpy(e->media_type, i->media_type, sizeof(e->media_type));
+    (void)memcpy(e->id, i->id, sizeof(e->id));
+    (void)memcpy(e->parent, i->parent, sizeof(e->parent));
+    for (size_t k = 0; k < i->layer_count && k + 1 < sizeof(e->chained); k++)
+        e->chained[k] = i->layers[k].of_parents ? '1' : '0';
+}
+
+int image_store_add(struct image_store *s, const struct image *image, char *const *names,
+                    unsigned max, struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_close int lock = store_lock(s, LOCK_EX, err);
+    struct entry e;
+    int r;
+
+    if (lock < 0)
+        return lock;
+    r = index_read(s, &x, err);
+    if (r < 0)
+        return r;
+    entry_of(image, &e);
+    /* It may be in already, with its layers unpacked otherwise. */
+    for (size_t i = 0; i < x.count; i++)
+        if (strcmp(x.entries[i].id, e.id) == 0) {
+            (void)memcpy(x.entries[i].chained, e.chained, sizeof(e.chained));
+            if (e.parent[0] != '\0')
+                (void)memcpy(x.entries[i].parent, e.parent, sizeof(e.parent));
+        }
+    if (names == NULL || names[0] == NULL)
+        r = give_name(&x, &e, "");
+    for (size_t i = 0; r == 0 && names != NULL && names[i] != NULL; i++)
+        r = give_name(&x, &e, names[i]);
+    if (r < 0)
+        return err_errno(err, r, "images");
+    if (count_images(&x) > max)
+        return err_set(err, -EAGAIN, "limit maxImages: there are %u images already", max);
+    return index_write(s, &x, err);
+}
+
+int image_store_tag(struct image_store *s, const char *name, const char *whole,
+                    char ret_id[DIGEST_LEN + 1], struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_close int lock = store_lock(s, LOCK_EX, err);
+    struct entry e;
+    bool by_id;
+    ssize_t at;
+    int r;
+
+    if (lock < 0)
+        return lock;
+    r = index_read(s, &x, err);
+    if (r < 0)
+        return r;
+    at = find(&x, name, &by_id, err);
+    if (at < 0)
+        return (int)at;
+    e = x.entries[at];
+    (void)memcpy(ret_id, e.id, sizeof(e.id));
+    r = give_name(&x, &e, whole);
+    if (r < 0)
+        return err_errno(err, r, "images");
+    return index_write(s, &x, err);
+}
+
+/* ---- removing ---- */
+
+void store_removal_done(struct store_removal *r)
+{
+    json_strings_free(r->untagged);
+    json_strings_free(r->deleted);
+    *r = (struct store_removal){.untagged = NULL};
+}
+
+static int note(char ***list, const char *text)
+{
+    size_t n = 0;
+    char **more;
+
+    while (*list != NULL && (*list)[n] != NULL)
+        n++;
+    more = reallocarray(*list, n + 2, sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    *list = more;
+    more[n + 1] = NULL;
+    more[n] = strdup(text);
+    return more[n] != NULL ? 0 : -ENOMEM;
+}
+
+static size_t names_of(const struct index *x, const char *id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->count; i++)
+        n += strcmp(x->entries[i].id, id) == 0 && x->entries[i].name[0] != '\0';
+    return n;
+}
+
+/* All entries of one image. */
+static int drop_image(struct index *x, const char *id, struct store_removal *ret)
+{
+    char own[DIGEST_LEN + 1];
+    bool told = false;
+    int r = 0;
+
+    (void)snprintf(own, sizeof(own), "%s", id); /* it may point into what moves */
+    for (size_t i = 0; r == 0 && i < x->count;) {
+        if (strcmp(x->entries[i].id, own) != 0) {
+            i++;
+            continue;
+        }
+        if (x->entries[i].name[0] != '\0')
+            r = note(&ret->untagged, x->entries[i].name);
+        if (r == 0 && !told)
+            r = note(&ret->deleted, x->entries[i].id);
+        told = true;
+        index_drop(x, i);
+    }
+    return r;
+}
+
+int image_store_remove(struct image_store *s, const char *name, bool force,
+                       bool (*is_used)(void *data, const char *id), void *data,
+                       struct store_removal *ret, struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_close int lock = store_lock(s, LOCK_EX, err);
+    struct entry e;
+    bool by_id;
+    ssize_t at;
+    size_t names;
+    int r;
+
+    if (lock < 0)
+        return lock;
+    r = index_read(s, &x, err);
+    if (r < 0)
+        return r;
+    at = find(&x, name, &by_id, err);
+    if (at < 0)
+        return (int)at;
+    e = x.entries[at];
+    names = names_of(&x, e.id);
+    if (!by_id && names > 1) { /* the others stay */
+        r = note(&ret->untagged, e.name);
+        index_drop(&x, (size_t)at);
+    } else if (names > 1 && !force) {
+        return err_set(err, -EBUSY,
+                       "image %.300s has %zu names; remove those, or all of it with force", name,
+                       names);
+    } else if (!force && is_used(data, e.id)) {
+        return err_set(err, -EBUSY,
+                       "image %.300s: a sandbox is made from it; remove that first, or the image "
+                       "with force",
+                       name);
+    } else {
+        r = drop_image(&x, e.id, ret);
+    }
+    return r < 0 ? err_errno(err, r, "images") : index_write(s, &x, err);
+}
+
+int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *data, const char *id),
+                      void *data, struct store_removal *ret, struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_close int lock = store_lock(s, LOCK_EX, err);
+    int r;
+
+    if (lock < 0)
+        return lock;
+    r = index_read(s, &x, err);
+    for (size_t i = 0; r == 0 && i < x.count;) {
+        if ((!all && names_of(&x, x.entries[i].id) > 0) || is_used(data, x.entries[i].id))
+            i++;
+        else
+            r = drop_image(&x, x.entries[i].id, ret);
+        /* drop_image may have moved others, but none from before i here: all of its own are gone,
+         * and what came to i has not been looked at. */
+    }
+    return r < 0 ? err_wrap(err, r, "images") : index_write(s, &x, err);
+}
+
+/* ---- what nothing names ---- */
+
+/* Sorted names of files, to be looked for. */
+struct names {
+    char **list; /* owned, NULL-terminated */
+    size_t count;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int names_add(struct names *n, const char *text)
+{
+    char **more;
+
+    /* Room for a power of two. */
+    if ((n->count & (n->count + 1)) == 0) {
+        more = reallocarray(n->list, 2 * (n->count + 1), sizeof(*more));
+        if (more == NULL)
+            return -ENOMEM;
+        n->list = more;
+    }
+    n->list[n->count] = strdup(text);
+    if (n->list[n->count] == NULL)
+        return -ENOMEM;
+    n->list[++n->count] = NULL;
+    return 0;
+}
+
+static void names_sort(struct names *n)
+{
+    if (n->count > 1)
+        qsort(n->list, n->count, sizeof(char *), by_text);
+}
+
+static int add_image(struct image_store *s, const struct index *x, const struct entry *e,
+                     struct names *blobs, struct names *layers)
+{
+    const size_t skip = strlen("sha256:");
+    auto_ptr(image_free) struct image *i = NULL;
+    int r = names_add(blobs, e->manifest + skip);
+
+    if (r == 0)
+        r = names_add(blobs, e->id + skip);
+    if (r < 0)
+        return r;
+    r = image_read(s, e->manifest, &i, NULL);
+    /* What is damaged says no more of its layers; what cannot be read now may be read later. */
+    if (r < 0)
+        return r == -EBADMSG || r == -EINVAL || r == -ENOENT || r == -EUCLEAN ? 0 : r;
+    r = fill_in(i, x, e);
+    for (size_t k = 0; r == 0 && k < i->layer_count; k++) {
+        r = names_add(blobs, i->layers[k].blob + skip);
+        if (r == 0)
+            r = names_add(layers, image_layer_name(&i->layers[k]));
+    }
+    return r;
+}
+
+struct removing {
+    const struct names *keep;
+    int64_t bytes;
+};
+
+static int remove_other(void *arg, int dir_fd, const char *name)
+{
+    struct removing *rm = arg;
+    struct stat st;
+
+    if (rm->keep != NULL && rm->keep->count > 0 &&
+        bsearch(&name, rm->keep->list, rm->keep->count, sizeof(char *), by_text) != NULL)
+        return 0;
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && unlinkat(dir_fd, name, 0) == 0)
+        rm->bytes += (int64_t)st.st_blocks * 512;
+    return 0;
+}
+
+int image_store_collect(struct image_store *s, char ***ret_layers, int64_t *ret_bytes,
+                        struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    auto_close int alone = store_collect_lock(s);
+    struct names blobs = {.list = NULL}, layers = {.list = NULL};
+    struct removing rm = {.keep = &blobs};
+    int r;
+
+    if (alone == -EWOULDBLOCK)
+        return FD_NONE;
+    if (alone < 0)
+        return err_errno(err, alone, "lock the store of images");
+    r = index_read(s, &x, err);
+    for (size_t i = 0; r == 0 && i < x.count; i++)
+        r = add_image(s, &x, &x.entries[i], &blobs, &layers);
+    if (r == 0) {
+        names_sort(&blobs);
+        names_sort(&layers);
+        r = store_each_file(s->blobs, remove_other, &rm);
+    }
+    if (r == 0) {
+        rm.keep = NULL;
+        r = store_each_file(s->tmp, remove_other, &rm);
+    }
+    json_strings_free(blobs.list);
+    if (r == 0 && layers.list == NULL && (layers.list = calloc(1, sizeof(char *))) == NULL)
+        r = -ENOMEM;
+    if (r < 0) {
+        json_strings_free(layers.list);
+        return err_errno(err, r, "sweep the store of images");
+    }
+    *ret_layers = layers.list;
+    *ret_bytes = rm.bytes;
+    return take_fd(&alone);
+}
+
+static int add_bytes(void *arg, int dir_fd, const char *name)
+{
+    struct stat st;
+
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        *(int64_t *)arg += (int64_t)st.st_blocks * 512;
+    return 0;
+}
+
+int image_store_usage(struct image_store *s, int64_t *ret_bytes, uint64_t *ret_images,
+                      struct err *err)
+{
+    auto_index struct index x = {.entries = NULL};
+    int64_t bytes = 0;
+    int r = index_read(s, &x, err);
+
+    if (r == 0) {
+        r = store_each_file(s->blobs, add_bytes, &bytes);
+        if (r < 0)
+            (void)err_errno(err, r, "images");
+    }
+    if (r < 0)
+        return r;
+    *ret_bytes = bytes;
+    *ret_images = count_images(&x);
+    return 0;
+}

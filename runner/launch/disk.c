@@ -1,0 +1,303 @@
+/*
+ * The disk of a sandbox that has a limit: sandboxes/<id>/disk, a sparse file with an ext4 in it,
+ * that a loop device shows while the sandbox runs. Its upper layer and overlay's work directory lie
+ * inside; ENOSPC is that file system's, and so is the bound of inodes.
+ *
+ * Nothing has to be swept. The device goes with its last user (LO_FLAGS_AUTOCLEAR): the launcher
+ * until the mount stands, then the mount, which dies with the sandbox's namespace. It holds the
+ * very open file that we have locked, so the lock of the file says exactly as long as the device
+ * shows it that it is in use: two mounts of one image would destroy it.
+ *
+ * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is
+ * inside the sandbox sees files, never the blocks.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/launcher.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum {
+    LOOP_TRIES = 64,   /* another takes the device between our asking for one and taking it */
+    LOOP_BLOCK = 4096, /* the file system's: what it writes needs no page to be read first */
+    LOCK_TRIES = 1000, /* of LOCK_PAUSE: an image's last user has ended, and lets it go */
+    LOCK_PAUSE = 2 * 1000 * 1000, /* ns */
+    RESERVE_SHARE = 20, /* the reserve that nobody has configured: this part of the file system, */
+};
+#define RESERVE_MOST (UINT64_C(1) << 30) /* and no more than this */
+
+/* ---- the host's reserve ---- */
+
+static uint64_t reserve_of(const struct launcher *l, const struct statvfs *st)
+{
+    uint64_t share = (uint64_t)st->f_blocks * st->f_frsize / RESERVE_SHARE;
+
+    if (l->disk_reserve != 0)
+        return l->disk_reserve;
+    return share < RESERVE_MOST ? share : RESERVE_MOST;
+}
+
+uint64_t disk_reserve_bytes(const struct launcher *l)
+{
+    struct statvfs st;
+
+    return fstatvfs(l->sandboxes_fd, &st) < 0 ? l->disk_reserve : reserve_of(l, &st);
+}
+
+int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err)
+{
+    struct statvfs st;
+    uint64_t reserve, free_bytes;
+
+    if (fstatvfs(l->sandboxes_fd, &st) < 0)
+        return err_errno(err, -errno, "room for sandboxes");
+    reserve = reserve_of(l, &st);
+    free_bytes = (uint64_t)st.f_bavail * st.f_frsize;
+    if (free_bytes >= reserve && free_bytes - reserve >= bytes)
+        return 0;
+    return err_set(err, -ENOSPC,
+                   "limit diskReserveBytes: %" PRIu64 " bytes are free where sandboxes are kept, "
+                   "%" PRIu64 " of them are the host's reserve%s",
+                   free_bytes, reserve,
+                   bytes > 0 ? ", and the disk could take all of its size" : "");
+}
+
+/* ---- making ---- */
+
+int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err)
+{
+    auto_close int fd = openat(dir_fd, DISK_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    bytes -= bytes % LOOP_BLOCK;
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+        return err_errno(err, -errno, "disk: make its image");
+    return disk_format(fd, bytes, journal, err);
+}
+
+/* ---- the loop device ---- */
+
+static int take_device(int control, int image, struct err *err)
+{
+    struct loop_config config = {
+        .fd = (__u32)image,
+        .block_size = LOOP_BLOCK,
+        .info = {.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO},
+    };
+
+    for (int i = 0; i < LOOP_TRIES; i++) {
+        auto_close int fd = FD_NONE;
+        char path[32];
+        int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+        if (n < 0)
+            return err_errno(err, -errno, "disk: a free loop device");
+        (void)snprintf(path, sizeof(path), "/dev/loop%d", n);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+            return err_errno(err, -errno, "disk: %s", path);
+        if (ioctl(fd, LOOP_CONFIGURE, &config) == 0)
+            return take_fd(&fd);
+        if (errno == EINVAL && (config.info.lo_flags & LO_FLAGS_DIRECT_IO) != 0)
+            config.info.lo_flags = LO_FLAGS_AUTOCLEAR; /* a file system below that cannot */
+        else if (errno != EBUSY)
+            return err_errno(err, -errno, "disk: set %s up", path);
+    }
+    return err_set(err, -EBUSY, "disk: every free loop device was taken by others");
+}
+
+static int open_device(int image, struct err *err)
+{
+    auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+    if (control < 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "disk: this host has no loop devices (CONFIG_BLK_DEV_LOOP, "
+                       "/dev/loop-control): a disk limit cannot be kept");
+    return take_device(control, image, err);
+}
+
+/* ---- mounting ---- */
+
+/* One that has just ended may still be in the kernel's hands. */
+static int open_image(int dir_fd, struct err *err)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE};
+    auto_close int fd = openat(dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0)
+        return errno == ENOENT ? -ENOENT : err_errno(err, -errno, "disk: its image");
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_errno(err, -errno, "disk: lock its image");
+        if (i == LOCK_TRIES)
+            return err_set(err, -EBUSY, "disk: its image is still mounted");
+        (void)nanosleep(&pause, NULL);
+    }
+    return take_fd(&fd);
+}
+
+static int mount_ext4(int device, struct err *err)
+{
+    auto_close int fs = sys_fsopen("ext4");
+    char source[32];
+    int r;
+
+    if (fs < 0)
+        return err_errno(err, fs, "disk: ext4");
+    (void)snprintf(source, sizeof(source), "/proc/self/fd/%d", device);
+    r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "source", source, 0);
+    if (r == 0) /* what is freed inside is given back to the host */
+        r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "discard", NULL, 0);
+    if (r == 0) /* its tables are zeros already, and shall stay holes */
+        r = sys_fsconfig(fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    if (r == 0)
+        r = sys_fsmount(fs, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+    return r < 0 ? err_errno(err, r, "disk: mount its ext4") : r;
+}
+
+/* The device that shows this image to somebody else. While we have it open it goes on doing so. */
+static int find_device(int image, struct err *err)
+{
+    DIR *d = opendir("/sys/block");
+    const struct dirent *e;
+    struct stat st;
+    int found = FD_NONE;
+
+    if (d == NULL || fstat(image, &st) < 0) {
+        int r = err_errno(err, -errno, "disk: look for its loop device");
+
+        if (d != NULL)
+            (void)closedir(d);
+        return r;
+    }
+    while (found < 0 && (e = readdir(d)) != NULL) {
+        struct loop_info64 info;
+        char path[300];
+        auto_close int fd = FD_NONE;
+
+        if (strncmp(e->d_name, "loop", 4) != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "/dev/%s", e->d_name);
+        fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0 && ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == st.st_ino &&
+            info.lo_device == st.st_dev)
+            found = take_fd(&fd);
+    }
+    (void)closedir(d);
+    return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
+}
+
+int disk_peek(const struct sandbox *s, struct err *err)
+{
+    auto_close int image = openat(s->dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int device = FD_NONE;
+
+    if (image < 0)
+        return errno == ENOENT ? -ENOENT : err_errno(err, -errno, "disk: its image");
+    if (flock(image, LOCK_EX | LOCK_NB) == 0)
+        device = open_device(image, err);
+    else
+        device = find_device(image, err);
+    /* Of one device there is one file system, however often it is mounted. */
+    return device < 0 ? device : mount_ext4(device, err);
+}
+
+int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
+{
+    auto_close int disk = disk_peek(s, err);
+    int fd;
+
+    if (disk < 0 && disk != -ENOENT)
+        return disk;
+    fd = openat(disk >= 0 ? disk : s->dir_fd, "upper",
+                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, -errno, "the writable layer of sandbox %s", s->id);
+    *ret_disk = disk >= 0 ? take_fd(&disk) : FD_NONE;
+    return fd;
+}
+
+/* As sandbox_dir_make's, the first time. */
+static int make_dirs(int mnt, uid_t base)
+{
+    bool is_new = mkdirat(mnt, "upper", 0755) == 0;
+
+    if (!is_new && errno != EEXIST)
+        return -errno;
+    if (is_new && (fchmodat(mnt, "upper", 0755, 0) < 0 ||
+                   fchownat(mnt, "upper", base, base, AT_SYMLINK_NOFOLLOW) < 0))
+        return -errno;
+    return mkdirat(mnt, "work", 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int disk_mount(const struct sandbox *s, struct err *err)
+{
+    auto_close int image = open_image(s->dir_fd, err);
+    auto_close int device = FD_NONE;
+    auto_close int mnt = FD_NONE;
+    int r;
+
+    if (image < 0)
+        return image;
+    device = open_device(image, err);
+    if (device < 0)
+        return device;
+    mnt = mount_ext4(device, err);
+    if (mnt < 0)
+        return mnt;
+    r = make_dirs(mnt, s->ids.base);
+    return r < 0 ? err_errno(err, r, "disk: make the writable layer") : take_fd(&mnt);
+}
+
+/* ---- what is used ---- */
+
+/* Of a running one by its own root, which stands on the disk. */
+static int stat_inside(const struct sandbox *s, struct statvfs *ret)
+{
+    auto_close int root = FD_NONE;
+    char path[64];
+
+    if (s->pidfd < 0)
+        return -ESRCH;
+    (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
+    root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Its number was not another's meanwhile. */
+    if (root < 0 || sys_pidfd_send_signal(s->pidfd, 0) < 0)
+        return -ESRCH;
+    return fstatvfs(root, ret) < 0 ? -errno : 0;
+}
+
+void disk_usage(const struct sandbox *s, struct launch_disk *ret)
+{
+    struct statvfs fs;
+    struct stat st;
+
+    *ret = (struct launch_disk){.limit = 0};
+    if (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    ret->limit = (uint64_t)st.st_size;
+    ret->allocated = (uint64_t)st.st_blocks * 512;
+    if (stat_inside(s, &fs) < 0)
+        return;
+    ret->size = (uint64_t)fs.f_blocks * fs.f_frsize;
+    ret->used = (uint64_t)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+    ret->inodes = fs.f_files;
+    ret->inodes_used = fs.f_files - fs.f_ffree;
+}

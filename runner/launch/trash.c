@@ -1,0 +1,92 @@
+/*
+ * Trees that are to go, and may be large: they are moved to a name that nobody looks for, beside
+ * the volumes, and removed by a process of its own (removal.c says why). Should that die, the next
+ * start goes on.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/volume_internal.h"
+#include "proto/rmtree.h"
+#include "proto/syscalls.h"
+
+#define TRASH_PREFIX ".gone-"
+
+enum { NICENESS = 10 };
+
+int trash_put(struct launcher *l, int at_fd, const char *name, struct err *err)
+{
+    char gone[sizeof(TRASH_PREFIX) + 16];
+    uint64_t number;
+
+    if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+        return err_set(err, -EIO, "remove '%s': no random numbers", name);
+    (void)snprintf(gone, sizeof(gone), TRASH_PREFIX "%016llx", (unsigned long long)number);
+    if (renameat(at_fd, name, l->volumes_fd, gone) < 0)
+        return err_errno(err, -errno, "remove '%s'", name);
+    return 0;
+}
+
+/* Whether there is something; with `remove` it is removed. */
+static bool each_gone(int volumes_fd, bool remove)
+{
+    int fd = openat(volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    bool any = false;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    while ((remove || !any) && (e = readdir(d)) != NULL) {
+        if (strncmp(e->d_name, TRASH_PREFIX, strlen(TRASH_PREFIX)) != 0)
+            continue;
+        any = true;
+        if (remove)
+            (void)rmtree_at(volumes_fd, e->d_name, RMTREE_ONE_MOUNT);
+    }
+    (void)closedir(d);
+    return any;
+}
+
+static _Noreturn void child(int volumes_fd)
+{
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-remove");
+    (void)setpriority(PRIO_PROCESS, 0, NICENESS);
+    /* Locks of sandboxes and volumes must not be held by us. */
+    if (dup2(volumes_fd, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
+        _exit(1);
+    (void)each_gone(0, true);
+    _exit(0);
+}
+
+void trash_empty(struct launcher *l)
+{
+    pid_t pid = -1;
+
+    if (!each_gone(l->volumes_fd, false))
+        return;
+    removal_reap(l);
+    if (l->clients.len > 0 && l->removal_count < LAUNCH_REMOVALS_MAX)
+        pid = fork();
+    if (pid == 0)
+        child(l->volumes_fd);
+    if (pid > 0)
+        removal_keep(l, pid, NULL);
+    else
+        (void)each_gone(l->volumes_fd, true);
+}

@@ -1,0 +1,357 @@
+/*
+ * Filling a volume from an image. What is copied is the image's, hostile, and may be large: a
+ * process of its own does it (volume-copy.c), in namespaces of its own, as root of a user namespace
+ * whose ids are those that volumes carry. It sees the image's merged tree and an empty directory,
+ * each as a detached mount beyond which there is nothing, and has no other descriptor but the pipe
+ * that its report goes into. It ends with us.
+ *
+ * The directory becomes the volume's data only when the process has ended well, and by us: what was
+ * cut off is thrown away and begun anew.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "launch/launcher.h"
+#include "launch/volume_internal.h"
+#include "proto/syscalls.h"
+
+/* ---- what comes of it ---- */
+
+static void commit(struct launcher *l, const struct volume_fill *f, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : FILL_FAILED;
+
+    /* Over an empty one that nobody has mounted: we have the lock. */
+    if (code == FILL_DONE && renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA) == 0)
+        (void)close(openat(f->dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    else if (code == FILL_NOTHING)
+        (void)renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA); /* empty, as it is */
+    else
+        (void)trash_put(l, f->dir_fd, VOLUME_NEW, NULL);
+}
+
+void volume_reap(struct launcher *l)
+{
+    size_t kept = 0;
+    bool ended = false;
+
+    for (size_t i = 0; i < l->fill_count; i++) {
+        struct volume_fill *f = &l->fills[i];
+        int status = 0;
+        pid_t r = waitpid(f->pid, &status, WNOHANG);
+
+        if (r == 0) {
+            l->fills[kept++] = *f;
+            continue;
+        }
+        commit(l, f, r > 0 ? status : -1);
+        (void)close(f->dir_fd);
+        (void)close(f->lock_fd);
+        if (f->source_fd >= 0)
+            (void)close(f->source_fd);
+        ended = true;
+    }
+    l->fill_count = kept;
+    if (ended) /* now that nobody who removes could hold a lock of ours for a moment */
+        trash_empty(l);
+}
+
+int fill_result(int pipe_fd, struct err *err)
+{
+    struct fill_report report;
+    ssize_t n;
+
+    do
+        n = read(pipe_fd, &report, sizeof(report));
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof(report))
+        return err_set(err, -ECHILD, "fill the volume: the process that did it was killed");
+    report.message[sizeof(report.message) - 1] = '\0';
+    if (report.code >= 0)
+        return 0;
+    if (report.code < -4095)
+        report.code = -EPROTO;
+    return err_set(err, report.code, "fill the volume: %s", report.message);
+}
+
+/* ---- whether there is something to do ---- */
+
+static bool is_empty(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    int count = 0;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return false;
+    }
+    while (count <= 2 && (e = readdir(d)) != NULL)
+        count++;
+    (void)closedir(d);
+    return count <= 2; /* . and .. */
+}
+
+/* As Docker: one in which there is nothing, and never was by us. */
+static bool wants_filling(int dir_fd)
+{
+    if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return true;
+    return faccessat(dir_fd, VOLUME_FILLED, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+           is_empty(dir_fd, VOLUME_DATA);
+}
+
+/* ---- the process ---- */
+
+static int make_target(struct launcher *l, int dir_fd, struct err *err)
+{
+    auto_close int dir = FD_NONE;
+    int fd;
+
+    if (faccessat(dir_fd, VOLUME_NEW, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        int r = trash_put(l, dir_fd, VOLUME_NEW, err);
+
+        if (r < 0)
+            return r;
+        trash_empty(l);
+    }
+    if (mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 || fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
+        fchownat(dir_fd, VOLUME_NEW, IDRANGE_LAYERS, IDRANGE_LAYERS, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, -errno, "make the directory of a volume");
+    dir = openat(dir_fd, VOLUME_NEW, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return err_errno(err, -errno, "make the directory of a volume");
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
+
+    fd = mount_clone(dir, &attr, "a volume", err);
+    return fd;
+}
+
+struct child {
+    pid_t pid;
+    int pidfd, go, report; /* owned: our ends */
+};
+
+static void child_done(struct child *c)
+{
+    const int fds[] = {c->pidfd, c->go, c->report};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+}
+
+/* Waits for its ids, and for what it is to copy; dies with us until then, too. */
+static _Noreturn void in_child(int go, struct fill_job *job)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * 2)];
+        struct cmsghdr align;
+    } control;
+    static char path[LAUNCH_PATH_MAX + 1];
+    struct iovec iov = {.iov_base = path, .iov_len = sizeof(path) - 1};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *c;
+    int fds[2];
+
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || recvmsg(go, &hdr, MSG_CMSG_CLOEXEC) <= 0 ||
+        (c = CMSG_FIRSTHDR(&hdr)) == NULL || c->cmsg_len != CMSG_LEN(sizeof(fds)))
+        _exit(FILL_FAILED);
+    (void)memcpy(fds, CMSG_DATA(c), sizeof(fds));
+    job->src = fds[0];
+    job->dst = fds[1];
+    job->path = path;
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    fill_run(job);
+}
+
+static int start_child(struct launcher *l, const struct launch_request *q, struct child *ret,
+                       struct err *err)
+{
+    auto_close int our_go = FD_NONE, its_go = FD_NONE, our_report = FD_NONE, its_report = FD_NONE;
+    int pidfd = FD_NONE, pair[2];
+    struct clone_args args = {.flags = CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+                                       CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
+                              .pidfd = (uint64_t)(uintptr_t)&pidfd,
+                              .exit_signal = SIGCHLD};
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, -errno, "fill a volume");
+    our_go = pair[0];
+    its_go = pair[1];
+    if (pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_errno(err, -errno, "fill a volume");
+    our_report = pair[0];
+    its_report = pair[1];
+    pid = sys_clone3(&args);
+    if (pid < 0)
+        return err_errno(err, pid, "fill a volume: clone");
+    if (pid == 0) {
+        struct fill_job job = {.report = its_report,
+                               .reserve = disk_reserve_bytes(l),
+                               .must = q->sandbox != NULL || q->volume_name != NULL,
+                               .sync = q->sandbox != NULL};
+
+        (void)close(our_go); /* its end is our end */
+        in_child(its_go, &job);
+    }
+    *ret = (struct child){
+        .pid = pid, .pidfd = pidfd, .go = take_fd(&our_go), .report = take_fd(&our_report)};
+    return 0;
+}
+
+static int send_job(const struct child *c, int src, int dst, const char *path)
+{
+    const int fds[2] = {src, dst};
+    union {
+        char bytes[CMSG_SPACE(sizeof(fds))];
+        struct cmsghdr align;
+    } control = {.bytes = {0}};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)path, .iov_len = strlen(path)};
+    struct msghdr hdr = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    struct cmsghdr *h = CMSG_FIRSTHDR(&hdr);
+
+    h->cmsg_level = SOL_SOCKET;
+    h->cmsg_type = SCM_RIGHTS;
+    h->cmsg_len = CMSG_LEN(sizeof(fds));
+    (void)memcpy(CMSG_DATA(h), fds, sizeof(fds));
+    return sendmsg(c->go, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* What a sandbox sees, or a volume, or what an image has: read-only, its ids those of volumes. */
+static int open_source(struct launcher *l, const struct launch_request *q,
+                       const struct creator *creator, int userns, int *ret_lock, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY};
+    auto_close int dir = FD_NONE, data = FD_NONE;
+    int r;
+
+    if (q->sandbox != NULL) {
+        struct sandbox *s = sandbox_new(q->sandbox);
+
+        if (s == NULL)
+            return err_errno(err, -ENOMEM, "fill a volume");
+        r = sandbox_dir_peek(l, s, err);
+        if (r == 0) /* what of the host it shows was opened with its maker's rights */
+            r = creator_load(s->dir_fd, KEEP_FILE, &s->creator, err);
+        if (r == 0)
+            r = root_mount_read_only(l, &s->creator, q, userns, s, err);
+        sandbox_free(s);
+        return r;
+    }
+    if (q->volume_name == NULL)
+        return root_mount_read_only(l, creator, q, userns, NULL, err);
+    dir = volume_open(l, q->volume_name, err);
+    r = dir < 0 ? dir : volume_check(dir, q->volume_name, creator, err);
+    if (r < 0)
+        return r;
+    data = openat(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (data < 0)
+        return err_errno(err, -errno, "volume '%s'", q->volume_name);
+    *ret_lock = volume_lock(dir, q->volume_name, false, err);
+    return *ret_lock < 0 ? *ret_lock : mount_clone(data, &attr, q->volume_name, err);
+}
+
+/* That, and where it goes. */
+static int give_job(struct launcher *l, const struct launch_request *q,
+                    const struct creator *creator, const struct child *c, int dir_fd, int *ret_lock,
+                    struct err *err)
+{
+    auto_close int userns = FD_NONE, src = FD_NONE, dst = FD_NONE;
+    char path[64];
+    int r;
+
+    r = idmap_write(c->pid, IDRANGE_LAYERS, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)c->pid);
+    userns = open(path, O_RDONLY | O_CLOEXEC);
+    if (userns < 0)
+        return err_errno(err, -errno, "fill a volume: its user namespace");
+    src = open_source(l, q, creator, userns, ret_lock, err);
+    if (src < 0)
+        return src;
+    dst = make_target(l, dir_fd, err);
+    if (dst < 0)
+        return dst;
+    r = send_job(c, src, dst, q->volume_name != NULL ? "/" : q->volumes[0].target);
+    return r < 0 ? err_errno(err, r, "fill a volume") : 0;
+}
+
+/* Whose rights count where the image is a directory of the host's: the sandbox's maker's. */
+static int whose(struct launcher *l, const struct launch_request *q, struct creator *ret,
+                 struct err *err)
+{
+    *ret = (struct creator){.kind = CREATOR_OWNER};
+    return l->clients.len == 0 ? 0 : creator_ask(q->client_fd, &l->clients, ret, err);
+}
+
+int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int ret[2],
+                         struct err *err)
+{
+    const char *name = q->volumes[0].source;
+    auto_close int dir = volume_open(l, name, err);
+    auto_close int lock = FD_NONE, source_lock = FD_NONE;
+    struct child c __attribute__((cleanup(child_done))) = {0, FD_NONE, FD_NONE, FD_NONE};
+    struct creator creator;
+    int r = dir < 0 ? dir : whose(l, q, &creator, err);
+
+    if (r == 0)
+        r = volume_check(dir, name, &creator, err);
+    if (r < 0 || !wants_filling(dir))
+        return r;
+    if (l->fill_count == LAUNCH_FILLS_MAX)
+        return err_set(err, -EAGAIN, "%d volumes are being filled already", LAUNCH_FILLS_MAX);
+    lock = volume_lock(dir, name, true, NULL);
+    if (lock == -EBUSY && faccessat(dir, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0; /* somebody has it mounted, empty as it is */
+    if (lock < 0)
+        return err_errno(err, lock, "volume '%s'", name);
+    if (!wants_filling(dir))
+        return 0; /* until a moment ago somebody filled it */
+    r = disk_check_reserve(l, 0, err);
+    if (r == 0)
+        r = start_child(l, q, &c, err);
+    if (r < 0)
+        return r;
+    r = give_job(l, q, &creator, &c, dir, &source_lock, err);
+    if (r < 0) {
+        (void)sys_pidfd_send_signal(c.pidfd, SIGKILL);
+        while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        return r;
+    }
+    struct volume_fill *f = &l->fills[l->fill_count++];
+
+    *f = (struct volume_fill){.pid = c.pid,
+                              .dir_fd = take_fd(&dir),
+                              .lock_fd = take_fd(&lock),
+                              .source_fd = take_fd(&source_lock)};
+    ret[0] = take_fd(&c.pidfd);
+    ret[1] = take_fd(&c.report);
+    return 1;
+}

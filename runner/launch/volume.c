@@ -1,0 +1,269 @@
+/* Named volumes on disk: volume.h. */
+#include "launch/volume.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/launcher.h"
+#include "launch/volume_internal.h"
+#include "proto/syscalls.h"
+
+#define MAKING_PREFIX ".new-"
+
+enum { VOLUME_LIST_MAX = 16 << 20 /* bytes of all names */ };
+
+bool launch_volume_name_ok(const char *name)
+{
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    size_t len = strlen(name);
+
+    return len >= 1 && len <= LAUNCH_VOLUME_NAME_MAX && strspn(name, accepted) == len &&
+           strchr("_.-", name[0]) == NULL;
+}
+
+/* ---- opening ---- */
+
+int volume_open(const struct launcher *l, const char *name, struct err *err)
+{
+    int fd = sys_openat2(l->volumes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+
+    return fd == -ENOENT ? err_set(err, fd, "volume '%s': there is none of this name", name)
+           : fd < 0      ? err_errno(err, fd, "volume '%s'", name)
+                         : fd;
+}
+
+int volume_lock(int dir_fd, const char *name, bool alone, struct err *err)
+{
+    auto_close int fd = openat(dir_fd, VOLUME_LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "volume '%s'", name);
+    if (flock(fd, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
+        return take_fd(&fd);
+    if (errno != EWOULDBLOCK)
+        return err_errno(err, -errno, "volume '%s'", name);
+    return err_set(err, -EBUSY, "volume '%s' is %s", name,
+                   alone ? "in use" : "being filled or removed");
+}
+
+int volume_check(int dir_fd, const char *name, const struct creator *who, struct err *err)
+{
+    struct creator maker;
+    int r;
+
+    if (who->kind == CREATOR_OWNER)
+        return 0;
+    r = creator_load(dir_fd, VOLUME_KEEP, &maker, err);
+    if (r < 0)
+        return err_wrap(err, r, "volume '%s'", name);
+    if (who->kind == CREATOR_CLIENT && maker.kind == CREATOR_CLIENT && maker.uid == who->uid)
+        return 0;
+    return err_set(err, -EPERM, "volume '%s' is another user's", name);
+}
+
+/* ---- making ---- */
+
+int volume_data_make(int dir_fd, struct err *err)
+{
+    if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if ((mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 && errno != EEXIST) ||
+        fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
+        fchownat(dir_fd, VOLUME_NEW, IDRANGE_LAYERS, IDRANGE_LAYERS, AT_SYMLINK_NOFOLLOW) < 0 ||
+        renameat(dir_fd, VOLUME_NEW, dir_fd, VOLUME_DATA) < 0)
+        return err_errno(err, -errno, "make the directory of a volume");
+    return 0;
+}
+
+static int write_new(int dir_fd, const char *name, const void *data, size_t len)
+{
+    auto_close int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int r = fd < 0 ? -errno : write_all(fd, data, len);
+
+    return r == 0 && fsync(fd) < 0 ? -errno : r;
+}
+
+static int fill_record(int volumes_fd, const char *making, const struct launch_request *q,
+                       const struct creator *who, struct err *err)
+{
+    auto_close int dir =
+        openat(volumes_fd, making, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = dir < 0 ? -errno : write_new(dir, VOLUME_META, q->meta, q->meta_len);
+
+    if (r == 0)
+        r = write_new(dir, VOLUME_LOCK, "", 0);
+    if (r < 0)
+        return err_errno(err, r, "make volume '%s'", q->volume_name);
+    r = creator_save(dir, VOLUME_KEEP, who, err);
+    if (r == 0 && (syncfs(dir) < 0 || fsync(dir) < 0))
+        r = err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    return r;
+}
+
+static int make_locked(struct launcher *l, const struct launch_request *q, const char *making,
+                       const struct creator *who, struct err *err)
+{
+    int r;
+
+    if (faccessat(l->volumes_fd, q->volume_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return err_set(err, -EEXIST, "volume '%s': the name is taken", q->volume_name);
+    /* A launcher was killed in the middle of this: it held our lock, and does not any more. */
+    if (faccessat(l->volumes_fd, making, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+        (r = trash_put(l, l->volumes_fd, making, err)) < 0)
+        return r;
+    if (mkdirat(l->volumes_fd, making, 0700) < 0)
+        return err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    r = fill_record(l->volumes_fd, making, q, who, err);
+    if (r == 0 && (renameat(l->volumes_fd, making, l->volumes_fd, q->volume_name) < 0 ||
+                   fsync(l->volumes_fd) < 0))
+        r = err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    if (r < 0)
+        (void)trash_put(l, l->volumes_fd, making, NULL);
+    return r;
+}
+
+int launcher_volume_make(struct launcher *l, const struct launch_request *q, struct err *err)
+{
+    char making[sizeof(MAKING_PREFIX) + LAUNCH_VOLUME_NAME_MAX];
+    struct creator who = {.kind = CREATOR_OWNER};
+    int r = 0;
+
+    if (l->clients.len > 0)
+        r = creator_ask(q->client_fd, &l->clients, &who, err);
+    if (r == 0)
+        r = disk_check_reserve(l, 0, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(making, sizeof(making), MAKING_PREFIX "%s", q->volume_name);
+    while (flock(l->volumes_fd, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    r = make_locked(l, q, making, &who, err);
+    (void)flock(l->volumes_fd, LOCK_UN);
+    return r;
+}
+
+int launcher_volume_write(struct launcher *l, const struct launch_request *q, struct err *err)
+{
+    auto_close int dir = volume_open(l, q->volume_name, err);
+
+    return dir < 0 ? dir : file_replace_at(dir, VOLUME_META, q->meta, q->meta_len, 0600, err);
+}
+
+int launcher_volume_read(struct launcher *l, const char *name, struct err *err)
+{
+    auto_close int dir = volume_open(l, name, err);
+    auto_free char *text = NULL;
+    size_t len = 0;
+    int r;
+
+    if (dir < 0)
+        return dir;
+    r = file_read_at(dir, VOLUME_META, LAUNCH_META_MAX, &text, &len, err);
+    if (r < 0)
+        return err_wrap(err, r, "volume '%s'", name);
+    r = memfd_sealed("rind-volume", text, len);
+    return r < 0 ? err_errno(err, r, "volume '%s'", name) : r;
+}
+
+int launcher_volume_remove(struct launcher *l, const char *name, struct err *err)
+{
+    auto_close int dir = volume_open(l, name, err);
+    auto_close int lock = FD_NONE;
+    int r;
+
+    if (dir < 0)
+        return dir;
+    lock = volume_lock(dir, name, true, err);
+    if (lock < 0)
+        return lock;
+    r = trash_put(l, l->volumes_fd, name, err);
+    if (r == 0)
+        trash_empty(l);
+    return r;
+}
+
+int launcher_volume_list(struct launcher *l, struct err *err)
+{
+    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    auto_buf struct buf names = BUF_INIT(VOLUME_LIST_MAX);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (d == NULL) {
+        r = err_errno(err, -errno, "read the volumes");
+        if (fd >= 0)
+            (void)close(fd);
+        return r;
+    }
+    while (r == 0 && (e = readdir(d)) != NULL)
+        if (launch_volume_name_ok(e->d_name))
+            r = buf_append(&names, e->d_name, strlen(e->d_name) + 1);
+    (void)closedir(d);
+    if (r == 0)
+        r = memfd_sealed("rind-volumes", names.len > 0 ? names.data : "", names.len);
+    return r < 0 ? err_errno(err, r, "list the volumes") : r;
+}
+
+void volumes_sweep(struct launcher *l)
+{
+    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    /* Who makes one holds the lock. */
+    if (flock(l->volumes_fd, LOCK_EX | LOCK_NB) == 0) {
+        while ((e = readdir(d)) != NULL)
+            if (strncmp(e->d_name, MAKING_PREFIX, strlen(MAKING_PREFIX)) == 0)
+                (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
+        (void)flock(l->volumes_fd, LOCK_UN);
+    }
+    (void)closedir(d);
+    trash_empty(l);
+}
+
+/* ---- mounting ---- */
+
+int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
+                       int userns_fd, int *ret_lock, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                              .userns_fd = (uint64_t)(unsigned)userns_fd};
+    auto_close int dir = volume_open(l, v->source, err);
+    auto_close int lock = FD_NONE, data = FD_NONE;
+    int r = dir < 0 ? dir : volume_check(dir, v->source, &s->creator, err);
+
+    if (r < 0)
+        return r;
+    lock = volume_lock(dir, v->source, false, err);
+    r = lock < 0 ? lock : volume_data_make(dir, err);
+    if (r < 0)
+        return r;
+    data = sys_openat2(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    if (data < 0)
+        return err_errno(err, data, "volume '%s'", v->source);
+    if (v->read_only)
+        attr.attr_set |= MOUNT_ATTR_RDONLY;
+    r = mount_clone(data, &attr, v->source, err);
+    if (r < 0)
+        return err_wrap(err, r, "volume");
+    *ret_lock = take_fd(&lock);
+    return r;
+}

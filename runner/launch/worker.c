@@ -1,0 +1,537 @@
+/*
+ * Starting workers, which read hostile archives: each in namespaces of its own, as root of a user
+ * namespace whose ids are those of the files it works on, with an empty root directory, and with
+ * nothing but that tree (image/worker-proto.h). What it may do beyond that is its own filter's to
+ * say; what it makes is nobody's until it has ended and somebody has given it a name (layers.c).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "image/worker-proto.h"
+#include "launch/launcher.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum {
+    WORKS_MAX = 64,
+    WAIT_MS = 5000, /* from SIGKILL to the end */
+    TREES_MAX = 1 + WORKER_PARENTS_MAX,
+    FILES_OPEN = 1024,
+    PROCESSES = 64,
+    OUT_OF_THE_WAY = 512, /* above every number that the worker gets */
+    WALK_DEPTH = 4096,
+};
+
+/* ---- what is known of them ---- */
+
+struct work **work_find(struct launcher *l, const char *id)
+{
+    struct work **at = &l->works;
+
+    while (*at != NULL && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool has_ended(struct work *w, int timeout_ms)
+{
+    struct pollfd p = {.fd = w->pidfd, .events = POLLIN};
+    siginfo_t info;
+    int r;
+
+    if (w->pid == 0)
+        return true;
+    do
+        r = poll(&p, 1, timeout_ms);
+    while (r < 0 && errno == EINTR);
+    if (r <= 0)
+        return false;
+    (void)waitid(P_PIDFD, (id_t)w->pidfd, &info, WEXITED | WNOHANG);
+    w->pid = 0;
+    return true;
+}
+
+int work_wait(struct work *w, struct err *err)
+{
+    if (has_ended(w, 0))
+        return 0;
+    (void)sys_pidfd_send_signal(w->pidfd, SIGKILL);
+    return has_ended(w, WAIT_MS) ? 0 : err_set(err, -EBUSY, "worker %s does not go away", w->id);
+}
+
+static void work_close(struct work *w)
+{
+    const int fds[] = {w->pidfd, w->dir_fd, w->opaque_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    free(w);
+}
+
+void work_end(struct launcher *l, struct work **at)
+{
+    struct work *w = *at;
+
+    (void)work_wait(w, NULL);
+    *at = w->next;
+    l->work_count--;
+    work_close(w);
+}
+
+/* Those that have nothing to leave are only there to be reaped. */
+static void reap(struct launcher *l)
+{
+    for (struct work **at = &l->works; *at != NULL;)
+        if ((*at)->kind != LAUNCH_WORK_LAYER && has_ended(*at, 0))
+            work_end(l, at);
+        else
+            at = &(*at)->next;
+}
+
+void works_free(struct launcher *l)
+{
+    while (l->works != NULL) {
+        bool layer = l->works->kind == LAUNCH_WORK_LAYER;
+        char id[LAUNCH_ID_MAX + 1];
+
+        (void)snprintf(id, sizeof(id), "%s", l->works->id);
+        work_end(l, &l->works);
+        if (layer)
+            layer_discard(l, id);
+    }
+}
+
+/* ---- the trees ---- */
+
+/* What one start of a worker holds until it runs. */
+struct starting {
+    struct launcher *l;
+    const struct launch_request *q;
+    struct work *work;    /* owned */
+    uid_t base;           /* the host's id of the ids' first */
+    int trees[TREES_MAX]; /* owned; the one it works on first */
+    size_t tree_count;
+    struct root_sources layers; /* owned; what an overlay is made of */
+    int upper;                  /* owned; a directory to look for opaque ones in, or FD_NONE */
+    int disk;                   /* owned; the mount that this one is in, or FD_NONE */
+    int userns, control[2];     /* owned */
+};
+
+static int add_tree(struct starting *st, int dir, bool read_only, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                          (read_only ? MOUNT_ATTR_RDONLY : 0)};
+    int fd;
+
+    if (st->tree_count == TREES_MAX)
+        return err_set(err, -E2BIG, "more than %d layers", WORKER_PARENTS_MAX);
+    fd = mount_clone(dir, &attr, "a layer", err);
+    if (fd < 0)
+        return fd;
+    st->trees[st->tree_count++] = fd;
+    return 0;
+}
+
+/* Nothing, where there is nothing to work on. */
+static int tree_none(struct starting *st, struct err *err)
+{
+    auto_close int fs = sys_fsopen("tmpfs");
+    int r = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", "4k", 0);
+
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    if (r == 0)
+        r = sys_fsmount(fs, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (r < 0)
+        return err_errno(err, r, "an empty tree");
+    st->trees[st->tree_count++] = r;
+    return 0;
+}
+
+static int tree_layer(struct starting *st, struct err *err)
+{
+    auto_close int tree = FD_NONE;
+    int r;
+
+    r = layer_make(st->l, st->q->id, &st->work->dir_fd, &tree, err);
+    if (r == 0)
+        r = add_tree(st, tree, false, err);
+    for (size_t i = 0; r == 0 && i < st->q->image_layer_count; i++) {
+        auto_close int parent = layer_open(st->l, st->q->image_layers[i], err);
+
+        r = parent < 0 ? parent : add_tree(st, parent, true, err);
+    }
+    return r;
+}
+
+/* The layers as one tree, with the ids that they have on disk. */
+static int tree_image(struct starting *st, struct err *err)
+{
+    struct root_sources *s = &st->layers;
+    int r = 0;
+
+    if (st->q->image_layer_count == 1) {
+        auto_close int only = layer_open(st->l, st->q->image_layers[0], err);
+
+        return only < 0 ? only : add_tree(st, only, true, err);
+    }
+    for (size_t i = 0; r == 0 && i < st->q->image_layer_count; i++) {
+        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+        auto_close int dir = layer_open(st->l, st->q->image_layers[i], err);
+
+        r = dir < 0 ? dir : mount_clone(dir, &attr, "a layer", err);
+        if (r >= 0) {
+            s->lowers[s->count++] = r;
+            r = 0;
+        }
+    }
+    if (r == 0)
+        r = root_mount_lowers(s, err);
+    if (r < 0)
+        return r;
+    st->trees[st->tree_count++] = r;
+    return 0;
+}
+
+static int open_upper(struct starting *st, struct sandbox *s, struct err *err)
+{
+    int r = sandbox_dir_peek(st->l, s, err);
+
+    if (r < 0)
+        return r;
+    st->base = s->ids.base;
+    st->upper = upper_open(s, &st->disk, err);
+    return st->upper < 0 ? st->upper : 0;
+}
+
+static int tree_upper(struct starting *st, struct err *err)
+{
+    struct sandbox *s = sandbox_new(st->q->sandbox);
+    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+
+    sandbox_free(s);
+    return r < 0 ? r : add_tree(st, st->upper, true, err);
+}
+
+/* As it is started, with its own layer as the topmost of those that are only read. */
+static int tree_root(struct starting *st, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+    struct sandbox *s = sandbox_new(st->q->sandbox);
+    auto_close int userns = FD_NONE;
+    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+
+    sandbox_free(s);
+    if (r == 0)
+        r = userns = idmap_range(0, st->base, err);
+    if (r >= 0)
+        r = mount_clone(st->upper, &attr, "the writable layer", err);
+    if (r >= 0) {
+        st->layers.lowers[st->layers.count++] = r;
+        r = root_add_layers(st->l, st->q, st->base, userns, &st->layers, err);
+    }
+    if (r == 0)
+        r = root_mount_lowers(&st->layers, err);
+    if (st->upper >= 0)
+        (void)close(take_fd(&st->upper)); /* the overlay shows what is opaque */
+    if (r < 0)
+        return r;
+    st->trees[st->tree_count++] = r;
+    return 0;
+}
+
+static int (*const tree_steps[LAUNCH_WORK_MAX])(struct starting *st, struct err *err) = {
+    [LAUNCH_WORK_STREAM] = tree_none, [LAUNCH_WORK_LAYER] = tree_layer,
+    [LAUNCH_WORK_IMAGE] = tree_image, [LAUNCH_WORK_UPPER] = tree_upper,
+    [LAUNCH_WORK_ROOT] = tree_root,
+};
+
+/* ---- the process, until it is the worker ---- */
+
+/* The directories of an upper layer that hide what lies below them: the mark is only for us to see.
+ * The tree stands still; it is hostile all the same, so no link is followed. */
+static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
+{
+    char value[2];
+    DIR *d = fdopendir(dir);
+    const struct dirent *e;
+    int r = 0;
+
+    if (d == NULL) {
+        r = -errno;
+        (void)close(dir);
+        return r;
+    }
+    if (len > 0 && fgetxattr(dirfd(d), "trusted.overlay.opaque", value, sizeof(value)) == 1 &&
+        value[0] == 'y')
+        r = write_all(out, path, len + 1);
+    while (r == 0 && (errno = 0, e = readdir(d)) != NULL) {
+        size_t n = strlen(e->d_name);
+        int fd;
+
+        if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (depth == WALK_DEPTH || len + 1 + n > WORKER_PATH_MAX) {
+            r = -ENAMETOOLONG;
+            break;
+        }
+        fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0) {
+            r = -errno;
+            break;
+        }
+        (void)snprintf(path + len, WORKER_PATH_MAX + 1 - len, "%s%s", len > 0 ? "/" : "",
+                       e->d_name);
+        r = list_opaque(fd, path, len + (len > 0) + n, depth + 1, out);
+        path[len] = '\0';
+    }
+    (void)closedir(d);
+    return r;
+}
+
+static int empty_root(void)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("rind", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,mode=0555") < 0 ||
+        chdir("/tmp") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/") < 0 ||
+        mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+        return -errno;
+    return 0;
+}
+
+static int bound_resources(void)
+{
+    static const struct {
+        __rlimit_resource_t resource;
+        rlim_t max;
+    } rows[] = {
+        {RLIMIT_CORE, 0},    {RLIMIT_NOFILE, FILES_OPEN}, {RLIMIT_NPROC, PROCESSES},
+        {RLIMIT_MEMLOCK, 0}, {RLIMIT_MSGQUEUE, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct rlimit limit = {.rlim_cur = rows[i].max, .rlim_max = rows[i].max};
+
+        if (setrlimit(rows[i].resource, &limit) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* Its descriptors at their places, and no other. Returns the program's. */
+static int place_fds(struct starting *st, int opaque)
+{
+    const int first[] = {st->l->null_fd, st->l->null_fd, st->l->null_fd,
+                         st->control[1], st->trees[0],   opaque};
+    int fds[8 + TREES_MAX], n = 0, program;
+
+    for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+        fds[n++] = first[i];
+    for (size_t i = 1; i < st->tree_count; i++)
+        fds[n++] = st->trees[i];
+    fds[n++] = st->l->worker_exe;
+    for (int i = 0; i < n; i++) {
+        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
+        if (fds[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < n; i++)
+        if (dup2(fds[i], i) < 0)
+            return -errno;
+    program = n - 1;
+    if (fcntl(program, F_SETFD, FD_CLOEXEC) < 0)
+        return -errno;
+    return sys_close_range((unsigned)n, ~0U, 0) < 0 ? -errno : program;
+}
+
+static int become_root_inside(int userns)
+{
+    if (setns(userns, CLONE_NEWUSER) < 0 || setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 ||
+        setresuid(0, 0, 0) < 0)
+        return -errno;
+    return 0;
+}
+
+static void reset_signals(void)
+{
+    sigset_t none;
+
+    for (int i = 1; i < NSIG; i++)
+        (void)sys_signal_default(i);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static const char *child_steps(struct starting *st, char *parents, size_t size)
+{
+    static char name[] = "rind-rootfs", word[] = "worker";
+    char *argv[] = {name, word, parents, NULL};
+    char *envp[] = {NULL};
+    char path[WORKER_PATH_MAX + 1] = "";
+    int program, userns = st->userns;
+
+    (void)snprintf(parents, size, "%zu", st->tree_count - 1);
+    if (st->upper >= 0 && (list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd) < 0 ||
+                           lseek(st->work->opaque_fd, 0, SEEK_SET) < 0))
+        return "look for opaque directories";
+    if (empty_root() < 0)
+        return "make an empty root";
+    if (bound_resources() < 0)
+        return "bound its resources";
+    /* Beyond the numbers that are about to be used. */
+    if (become_root_inside(userns) < 0)
+        return "enter its user namespace";
+    program = place_fds(st, st->work->opaque_fd);
+    if (program < 0)
+        return "place its descriptors";
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return "bind it to the launcher";
+    (void)sys_execveat(program, "", argv, envp, AT_EMPTY_PATH);
+    return "execute it";
+}
+
+/* What went wrong is told as the worker itself would. */
+static _Noreturn void child(struct starting *st)
+{
+    struct worker_msg m = {.type = WORKER_FAILED};
+    char parents[16];
+    int control = st->control[1];
+    const char *step;
+
+    reset_signals();
+    step = child_steps(st, parents, sizeof(parents));
+    m.code = errno > 0 ? -errno : -EIO;
+    (void)snprintf(m.text, sizeof(m.text), "start the worker: %s: %s", step, strerror(-m.code));
+    if (worker_msg_send(control, &m, FD_NONE, NULL) < 0)
+        (void)worker_msg_send(WORKER_FD_CONTROL, &m, FD_NONE, NULL);
+    _exit(1);
+}
+
+/* ---- starting ---- */
+
+static int start_process(struct starting *st, struct err *err)
+{
+    struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                                       CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+                              .pidfd = (uint64_t)(uintptr_t)&st->work->pidfd,
+                              .exit_signal = SIGCHLD};
+    sigset_t all, old;
+    int pid;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &old);
+    pid = sys_clone3(&args);
+    if (pid == 0)
+        child(st);
+    (void)sigprocmask(SIG_SETMASK, &old, NULL);
+    if (pid < 0)
+        return err_errno(err, pid, "clone a worker");
+    st->work->pid = pid;
+    return 0;
+}
+
+static int prepare(struct starting *st, struct err *err)
+{
+    int r;
+
+    st->work->opaque_fd = memfd_create("rind-opaque", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (st->work->opaque_fd < 0 || ftruncate(st->work->opaque_fd, WORKER_OPAQUE_MAX) < 0 ||
+        ftruncate(st->work->opaque_fd, 0) < 0)
+        return err_errno(err, -errno, "worker");
+    st->base = IDRANGE_LAYERS;
+    r = tree_steps[st->q->work](st, err);
+    if (r < 0)
+        return r;
+    r = st->userns = idmap_range(0, st->base, err);
+    if (r < 0)
+        return r;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, st->control) < 0)
+        return err_errno(err, -errno, "worker");
+    return 0;
+}
+
+static void starting_done(struct starting *st)
+{
+    const int fds[] = {st->upper, st->disk, st->userns, st->control[0], st->control[1]};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    for (size_t i = 0; i < st->tree_count; i++)
+        (void)close(st->trees[i]);
+    root_sources_close(&st->layers);
+}
+
+int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
+                    struct err *err)
+{
+    struct starting st = {.l = l,
+                          .q = q,
+                          .layers = {.host = HOST_LAYERS_NONE, .own = FD_NONE},
+                          .upper = FD_NONE,
+                          .disk = FD_NONE,
+                          .userns = FD_NONE,
+                          .control = {FD_NONE, FD_NONE}};
+    bool made;
+    int r, pidfd = FD_NONE;
+
+    if (l->worker_exe < 0)
+        return err_set(err, -EOPNOTSUPP, "worker: there is no program for it");
+    reap(l);
+    if (*work_find(l, q->id) != NULL)
+        return err_set(err, -EEXIST, "worker %s exists", q->id);
+    if (l->work_count == WORKS_MAX)
+        return err_set(err, -EAGAIN, "there are %d workers already", WORKS_MAX);
+    st.work = calloc(1, sizeof(*st.work));
+    if (st.work == NULL)
+        return err_errno(err, -ENOMEM, "worker");
+    st.work->pidfd = st.work->dir_fd = st.work->opaque_fd = FD_NONE;
+    st.work->kind = q->work;
+    (void)snprintf(st.work->id, sizeof(st.work->id), "%s", q->id);
+    r = prepare(&st, err);
+    if (r == 0)
+        r = start_process(&st, err);
+    if (r == 0) {
+        pidfd = fcntl(st.work->pidfd, F_DUPFD_CLOEXEC, 3);
+        if (pidfd < 0)
+            r = err_errno(err, -errno, "worker");
+    }
+    made = st.work->dir_fd >= 0;
+    if (r == 0)
+        *ret = (struct launch_worker){.pidfd = pidfd, .control = take_fd(&st.control[0])};
+    starting_done(&st);
+    if (r < 0) {
+        (void)work_wait(st.work, NULL);
+        work_close(st.work);
+        if (made)
+            layer_discard(l, q->id);
+        return r;
+    }
+    st.work->next = l->works;
+    l->works = st.work;
+    l->work_count++;
+    return 0;
+}
