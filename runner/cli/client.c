@@ -114,6 +114,7 @@ int client_adopt(int fd, struct client **ret, struct err *err)
         return err_errno(err, -ENOMEM, "client");
     }
     c->fd = fd;
+    c->watched = FD_NONE;
     *ret = c;
     return 0;
 }
