@@ -25,7 +25,10 @@
 
 #define CA_FILE "egress-ca.pem"
 
-enum { HOST_SHOWN = 128 /* bytes of a name in an event */ };
+enum {
+    HOST_SHOWN = 128,  /* bytes of a name in an event */
+    OPENING_MAX = 256, /* sockets that one sandbox waits for: the launcher has others to serve */
+};
 
 struct egress_service {
     struct ca *ca;          /* owned */
@@ -54,6 +57,7 @@ static void on_opened(void *data, int r, const struct launch_reply *reply, int f
     }
     if (o->cb != NULL)
         o->cb(o->who, r, r == 0 ? take_fd(&fds[0]) : FD_NONE, err);
+    o->s->opening--;
     sandbox_unref(o->s);
     free(o);
 }
@@ -92,6 +96,10 @@ static int open_socket(void *data, const struct egress_want *want, dns_socket_fn
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
     if (want->kind == EGRESS_DIRECT && e->s->net.box4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
+    if (e->s->opening >= OPENING_MAX) {
+        egress_box_trouble(e->box, "more connections at a time than the launcher makes");
+        return err_set(err, -EAGAIN, "%d sockets are being opened", OPENING_MAX);
+    }
     o = calloc(1, sizeof(*o));
     if (o == NULL)
         return err_errno(err, -ENOMEM, "egress");
@@ -105,6 +113,7 @@ static int open_socket(void *data, const struct egress_want *want, dns_socket_fn
         return r;
     }
     sandbox_ref(e->s);
+    e->s->opening++;
     *ret_handle = o;
     return 0;
 }
@@ -339,7 +348,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
         return r;
     }
     if (s->net.gateway4.family != 0)
-        egress_box_gateway(e->box, &s->net.gateway4);
+        egress_box_place(e->box, &s->net.gateway4, &s->net.box4);
     r = send_egress(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
     if (r < 0) {
         egress_box_close(e->box);

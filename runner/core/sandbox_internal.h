@@ -61,6 +61,7 @@ struct sandbox {
     struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
     struct exposure *exposures;        /* owned, by port (exposure.c) */
     struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
+    unsigned opening;                  /* sockets of egress that the launcher is asked for */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
     unsigned port_links;               /* connections to its ports (port.c) */
     bool port_full;                    /* more were refused, and that was logged */

@@ -13,14 +13,17 @@
 
 int connect_write(const struct connect_request *c, struct buf *out)
 {
-    char to[ADDRESS_TEXT_MAX];
+    char to[EGRESS_NAME_MAX + 8];
     int r;
 
-    address_format(c->to, to);
+    if (c->to->family != 0)
+        address_format(c->to, to);
+    else
+        (void)snprintf(to, sizeof(to), "%s:%u", c->name != NULL ? c->name : "", c->to->port);
     r = buf_printf(out,
                    "CONNECT %s HTTP/1.1\r\nHost: %s\r\nX-Proto: tcp\r\nX-Rind-Protocol: %s\r\n"
-                   "X-Rind-Sandbox: %s\r\nX-Forwarded-For: 127.0.0.1\r\n",
-                   to, to, c->protocol, c->sandbox);
+                   "X-Rind-Sandbox: %s\r\nX-Forwarded-For: %s\r\n",
+                   to, to, c->protocol, c->sandbox, c->client);
     if (r == 0 && c->sni != NULL)
         r = buf_printf(out, "X-Tls-Sni: %s\r\n", c->sni);
     if (r == 0 && c->name != NULL)

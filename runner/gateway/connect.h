@@ -23,7 +23,8 @@ enum {
 
 /* What a handler is told. */
 struct connect_request {
-    const struct address *to; /* where the client connected to */
+    const struct address *to; /* where the client connected to; family 0: to `name`, by a proxy */
+    const char *client;       /* the sandbox's own address */
     const char *name;         /* the Host or resolved name, or NULL */
     const char *sni;          /* NULL: no TLS, or none was said */
     const char *protocol;     /* "http", "https", "tcp" */

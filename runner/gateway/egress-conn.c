@@ -481,6 +481,10 @@ void egress_accept(struct egress_box *b, int fd)
         dns_adopt(b->dns, fd);
         return;
     }
+    if (!redirected && b->is_sidecar) {
+        egress_reset(fd); /* everything goes to workerd, and it has no proxy */
+        return;
+    }
     if (b->count >= b->hub->limits.connections) {
         egress_trouble(b, "limit maxEgressConnections", NULL);
         egress_reset(fd);

@@ -250,6 +250,7 @@ static int prepare(struct egress_dial *d, const struct dial_request *q)
                                         .name = q->name,
                                         .sni = q->sni,
                                         .protocol = q->protocol,
+                                        .client = d->box->own,
                                         .sandbox = d->box->id};
 
     d->handler = q->handler != NULL;

@@ -49,6 +49,7 @@ struct egress_box {
     struct listener *listeners[2];
     unsigned listener_count;
     struct net_addr gateway; /* family 0: none */
+    char own[NET_ADDR_TEXT_MAX];
     struct egress_conn *conns;
     struct egress_http *https; /* that the proxy has */
     struct egress_tunnel *tunnels;

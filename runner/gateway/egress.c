@@ -206,9 +206,11 @@ int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
     return r;
 }
 
-void egress_box_gateway(struct egress_box *b, const struct net_addr *gateway)
+void egress_box_place(struct egress_box *b, const struct net_addr *gateway,
+                      const struct net_addr *own)
 {
     b->gateway = *gateway;
+    net_addr_format(own, b->own);
 }
 
 void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
@@ -234,6 +236,11 @@ void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
         return;
     egress_free(b->rules);
     b->rules = names;
+}
+
+void egress_box_trouble(struct egress_box *b, const char *what)
+{
+    egress_trouble(b, what, NULL);
 }
 
 unsigned egress_box_count(const struct egress_box *b)
@@ -264,6 +271,7 @@ int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *ru
     b->hub = h;
     b->data = data;
     (void)snprintf(b->id, sizeof(b->id), "%s", id);
+    (void)strcpy(b->own, "127.0.0.1");
     b->names = names_new();
     r = b->names == NULL
             ? err_errno(err, -ENOMEM, "egress")

@@ -104,8 +104,10 @@ void egress_box_close(struct egress_box *b);
 
 /* The two sockets of one family, both taken in any case. */
 int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err);
-/* The address whose EGRESS_PROXY_PORT is redirected here, too: the explicit proxy. */
-void egress_box_gateway(struct egress_box *b, const struct net_addr *gateway);
+/* Where it is: the address whose EGRESS_PROXY_PORT is redirected here, too (the explicit proxy),
+ * and its own. Without this call it has no link. */
+void egress_box_place(struct egress_box *b, const struct net_addr *gateway,
+                      const struct net_addr *own);
 
 /* Takes rules. Connections that the new ones let go somewhere else, or nowhere, are reset; requests
  * of the others are looked up again one by one. */
@@ -120,4 +122,6 @@ struct egress_sidecar {
 void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
                         struct egress_rules *names);
 
+/* Tells of trouble by ops->trouble, once in a while. what: of code. */
+void egress_box_trouble(struct egress_box *b, const char *what);
 unsigned egress_box_count(const struct egress_box *b);
