@@ -27,10 +27,10 @@ enum {
     SERIAL_BYTES = 16,
 };
 
-/* A server's context, among others in the order of their use. */
+/* A certificate, among others in the order of their use. */
 struct leaf {
     struct leaf *newer, *older;
-    SSL_CTX *ctx; /* owned */
+    X509 *cert; /* owned */
     time_t made;
     char name[EGRESS_NAME_MAX + 1];
 };
@@ -39,6 +39,7 @@ struct ca {
     X509 *cert;         /* owned */
     EVP_PKEY *key;      /* owned */
     EVP_PKEY *leaf_key; /* owned; one for all: making one takes longer than signing */
+    SSL_CTX *ctx;       /* owned */
     char *pem;          /* owned */
     struct leaf *newest, *oldest;
     unsigned count, made;
@@ -163,21 +164,14 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
     return SSL_TLSEXT_ERR_OK;
 }
 
-static SSL_CTX *make_context(struct ca *ca, const char *name)
+static int make_context(struct ca *ca, struct err *err)
 {
-    SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    X509 *cert = ctx != NULL ? make_leaf(ca, name) : NULL;
-    bool ok = cert != NULL && SSL_CTX_use_certificate(ctx, cert) == 1 &&
-              SSL_CTX_use_PrivateKey(ctx, ca->leaf_key) == 1;
-
-    X509_free(cert);
-    if (!ok) {
-        SSL_CTX_free(ctx);
-        return NULL;
-    }
-    tls_set_up(ctx);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
-    return ctx;
+    ca->ctx = SSL_CTX_new(TLS_server_method());
+    if (ca->ctx == NULL)
+        return failed(err, "egress CA");
+    tls_set_up(ca->ctx);
+    SSL_CTX_set_alpn_select_cb(ca->ctx, choose_alpn, NULL);
+    return 0;
 }
 
 static void unlink_leaf(struct ca *ca, struct leaf *l)
@@ -207,11 +201,11 @@ static void link_leaf(struct ca *ca, struct leaf *l)
 
 static void leaf_free(struct leaf *l)
 {
-    SSL_CTX_free(l->ctx);
+    X509_free(l->cert);
     free(l);
 }
 
-SSL_CTX *ca_context(struct ca *ca, const char *name, struct err *err)
+static X509 *cert_for(struct ca *ca, const char *name, struct err *err)
 {
     struct leaf *l = ca->newest;
 
@@ -229,7 +223,7 @@ SSL_CTX *ca_context(struct ca *ca, const char *name, struct err *err)
     }
     if (l == NULL) {
         l = calloc(1, sizeof(*l));
-        if (l == NULL || (l->ctx = make_context(ca, name)) == NULL) {
+        if (l == NULL || (l->cert = make_leaf(ca, name)) == NULL) {
             free(l);
             (void)failed(err, "certificate");
             return NULL;
@@ -245,7 +239,22 @@ SSL_CTX *ca_context(struct ca *ca, const char *name, struct err *err)
         leaf_free(last);
     }
     link_leaf(ca, l);
-    return l->ctx;
+    return l->cert;
+}
+
+/* One context for all: making one takes ten times as long as signing. */
+SSL *ca_accept(struct ca *ca, const char *name, struct err *err)
+{
+    X509 *cert = cert_for(ca, name, err);
+    SSL *ssl = cert != NULL ? tls_accept(ca->ctx) : NULL;
+
+    if (ssl != NULL && SSL_use_certificate(ssl, cert) == 1 &&
+        SSL_use_PrivateKey(ssl, ca->leaf_key) == 1)
+        return ssl;
+    SSL_free(ssl);
+    if (cert != NULL)
+        (void)failed(err, "TLS");
+    return NULL;
 }
 
 unsigned ca_made(const struct ca *ca)
@@ -341,6 +350,8 @@ int ca_open(int dir_fd, const char *file, struct ca **ret, struct err *err)
     }
     if (r == 0 && (ca->leaf_key = EVP_EC_gen("P-256")) == NULL)
         r = failed(err, "egress CA");
+    if (r == 0)
+        r = make_context(ca, err);
     if (r < 0) {
         ca_free(ca);
         return r;
@@ -362,6 +373,7 @@ void ca_free(struct ca *ca)
     X509_free(ca->cert);
     EVP_PKEY_free(ca->key);
     EVP_PKEY_free(ca->leaf_key);
+    SSL_CTX_free(ca->ctx);
     free(ca->pem);
     free(ca);
 }

@@ -23,8 +23,8 @@ int ca_open(int dir_fd, const char *file, struct ca **ret, struct err *err);
 void ca_free(struct ca *ca);
 /* The certificate, PEM. Borrowed. */
 const char *ca_pem(const struct ca *ca);
-/* A server's context with a certificate for this host name or address. Borrowed, until the next
- * call; SSL_new keeps its own reference. NULL: err says why. */
-SSL_CTX *ca_context(struct ca *ca, const char *name, struct err *err);
+/* One connection's, as a server with a certificate for this host name or address. The caller's
+ * (SSL_free). NULL: err says why. */
+SSL *ca_accept(struct ca *ca, const char *name, struct err *err);
 /* How many have been made, for tests. */
 unsigned ca_made(const struct ca *ca);

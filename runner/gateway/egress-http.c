@@ -13,7 +13,6 @@
 #include "gateway/connect.h"
 #include "gateway/egress-internal.h"
 #include "gateway/message.h"
-#include "gateway/tls.h"
 
 /* One client's connection, as the proxy has it. */
 struct egress_http {
@@ -251,7 +250,6 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
 {
     struct egress_http *h = calloc(1, sizeof(*h));
     struct proxy_client client = {.peer = "", .context = h};
-    SSL_CTX *ctx;
     int r;
 
     if (h == NULL)
@@ -262,11 +260,10 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
                               .to = *to};
     if (sni != NULL) {
         (void)snprintf(h->sni, sizeof(h->sni), "%s", sni);
-        ctx = ca_context(b->hub->ca, sni, err);
-        client.ssl = ctx != NULL ? tls_accept(ctx) : NULL;
+        client.ssl = ca_accept(b->hub->ca, sni, err);
         if (client.ssl == NULL) {
             free(h);
-            return err->code < 0 ? err->code : err_errno(err, -ENOMEM, "TLS");
+            return err->code;
         }
     }
     r = proxy_adopt(b->hub->proxy, fd, &client, err);

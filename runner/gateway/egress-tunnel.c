@@ -11,7 +11,6 @@
 #include "gateway/ca.h"
 #include "gateway/egress-internal.h"
 #include "gateway/endpoint.h"
-#include "gateway/tls.h"
 
 enum {
     QUEUE = 64 << 10, /* bytes that wait for either side before the other is made to */
@@ -112,8 +111,7 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
 {
     struct egress_tunnel *t = calloc(1, sizeof(*t));
     struct err err = ERR_NONE;
-    SSL_CTX *ctx = t != NULL ? ca_context(b->hub->ca, sni, &err) : NULL;
-    SSL *ssl = ctx != NULL ? tls_accept(ctx) : NULL;
+    SSL *ssl = t != NULL ? ca_accept(b->hub->ca, sni, &err) : NULL;
 
     if (ssl == NULL || endpoint_open(&t->client, b->hub->poller, client, ssl, on_event, t) < 0) {
         free(t);

@@ -363,26 +363,28 @@ TEST(certificates)
     CHECK_STR(ca_pem(again), ca_pem(ca));
     CHECK(strstr(ca_pem(ca), "PRIVATE") == NULL);
 
-    SSL_CTX *a = ca_context(ca, "a.example.com", &err);
-    X509 *cert = SSL_CTX_get0_certificate(a);
-    CHECK_INT(X509_check_host(cert, "a.example.com", 0, 0, NULL), 1);
-    CHECK_INT(X509_check_host(cert, "b.example.com", 0, 0, NULL), 0);
-    CHECK(ca_context(ca, "a.example.com", &err) == a);
-    CHECK_INT(X509_check_ip_asc(SSL_CTX_get0_certificate(ca_context(ca, "192.0.2.7", &err)),
-                                "192.0.2.7", 0),
-              1);
+    SSL *a = ca_accept(ca, "a.example.com", &err), *b = ca_accept(ca, "a.example.com", &err),
+        *c = ca_accept(ca, "192.0.2.7", &err);
+    CHECK_INT(X509_check_host(SSL_get_certificate(a), "a.example.com", 0, 0, NULL), 1);
+    CHECK_INT(X509_check_host(SSL_get_certificate(a), "b.example.com", 0, 0, NULL), 0);
+    CHECK(SSL_get_certificate(a) == SSL_get_certificate(b));
+    CHECK_INT(X509_check_ip_asc(SSL_get_certificate(c), "192.0.2.7", 0), 1);
     CHECK_INT(ca_made(ca), 2);
+    SSL_free(b);
+    SSL_free(c);
     for (int i = 0; i < CA_CACHE + 50; i++) {
         char name[32];
 
         (void)snprintf(name, sizeof(name), "n%d.example.com", i);
-        CHECK(ca_context(ca, name, &err) != NULL);
+        SSL_free(ca_accept(ca, name, &err));
     }
     CHECK_INT(ca_made(ca), CA_CACHE + 52);
-    (void)ca_context(ca, "n300.example.com", &err);
+    SSL_free(ca_accept(ca, "n300.example.com", &err));
     CHECK_INT(ca_made(ca), CA_CACHE + 52); /* is kept */
-    (void)ca_context(ca, "a.example.com", &err);
+    SSL_free(ca_accept(ca, "a.example.com", &err));
     CHECK_INT(ca_made(ca), CA_CACHE + 53); /* has gone */
+    CHECK_INT(X509_check_host(SSL_get_certificate(a), "a.example.com", 0, 0, NULL), 1); /* in use */
+    SSL_free(a);
 
     auto_buf struct buf jks = BUF_INIT(TRUSTSTORE_MAX);
     const char *pems[] = {ca_pem(ca), "nonsense"};
