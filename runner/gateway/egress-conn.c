@@ -477,7 +477,7 @@ void egress_accept(struct egress_box *b, int fd)
     struct address to;
     bool redirected = original(b, fd, &to);
 
-    if (redirected && to.port == DNS_PORT) {
+    if (redirected && to.port == DNS_PORT && !b->is_sidecar) {
         dns_adopt(b->dns, fd);
         return;
     }

@@ -217,6 +217,10 @@ int egress_make(int route, int nft, const struct egress_net *e, struct err *err)
     r = try_make(nft, e, true, err);
     if (r == -ENOENT)
         r = try_make(nft, e, false, err);
+    if (r == -ENOENT)
+        return err_set(err, -EOPNOTSUPP,
+                       "egress: this kernel's nftables cannot redirect (NFT_NAT, NFT_REDIR, "
+                       "NFT_REJECT_INET, NF_CONNTRACK)");
     if (r == 0 && !e->link)
         r = route_to_loopback(route, 4, err);
     if (r == 0 && !e->link)
