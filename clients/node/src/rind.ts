@@ -740,6 +740,26 @@ export class Rind {
     await this.call({ method: 'DELETE', path: `${this.box(id)}/exposures/${port}`, ...options });
   }
 
+  // ---- what leaves -------------------------------------------------------------------------------------------------
+
+  async getEgress(id: string, options: CallOptions = {}): Promise<api.Egress> {
+    return this.call({ method: 'GET', path: `${this.box(id)}/egress`, ...options });
+  }
+
+  /** Other rules from now on, for new connections and the next request of open ones. */
+  async putEgress(id: string, rules: api.Egress, options: CallOptions = {}): Promise<api.Egress> {
+    return this.call({ method: 'PUT', path: `${this.box(id)}/egress`, json: rules, ...options });
+  }
+
+  /** Of a sandbox that does not run. */
+  async deleteEgress(id: string, options: CallOptions = {}): Promise<void> {
+    await this.call({ method: 'DELETE', path: `${this.box(id)}/egress`, ...options });
+  }
+
+  async getEgressCa(options: CallOptions = {}): Promise<{ certificate: string }> {
+    return this.call({ method: 'GET', path: '/v1/egress/ca', ...options });
+  }
+
   /** HTTP to a server in the sandbox: whatever it answers, or what rind says where it cannot be reached (502, 503, 504). */
   async fetchPort(id: string, port: number, request: PortRequest): Promise<PortReply> {
     await this.ready({ signal: request.signal });
