@@ -158,7 +158,6 @@ static void on_event(void *data, const struct egress_event *e)
     auto_ptr(json_decref) json_t *o = event_json(e);
     auto_free char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
 
-    sandbox_touch(se->s);
     sandbox_emit(se->s, "egress", text);
 }
 

@@ -19,7 +19,7 @@ struct poller;
 struct watch;
 struct deadline;
 
-enum { DEADLINE_KINDS_MAX = 16 /* different durations in one poller */ };
+enum { DEADLINE_KINDS_MAX = 32 /* different durations in one poller */ };
 
 /* events: of epoll(7). 0: nothing new, watch_again asked for it. */
 typedef void watch_fn(struct watch *w, unsigned events);
