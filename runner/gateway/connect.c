@@ -57,22 +57,30 @@ long connect_reply(const char *data, size_t len, int *ret_status, struct err *er
     return *ret_status >= 100 ? n : err_set(err, -EBADMSG, "an answer that is no HTTP");
 }
 
+/* HTTP is a first line that says so, whatever its method: other protocols begin with words, too
+ * (IRC, SMTP), and lenient servers take odd methods and blank lines before. */
 enum connect_looks connect_look(const char *data, size_t len)
 {
-    static const char connect[] = "CONNECT ";
-    size_t n = 0;
+    static const char connect[] = "CONNECT ", version[] = " HTTP/";
+    const char *end;
+    size_t line;
 
-    if (len == 0)
-        return LOOKS_UNKNOWN;
-    if ((unsigned char)data[0] == 22)
+    if (len > 0 && (unsigned char)data[0] == 22)
         return LOOKS_TLS;
-    while (n < len && n < 16 && data[n] >= 'A' && data[n] <= 'Z')
-        n++;
-    if (n == len && n < 16)
-        return LOOKS_UNKNOWN;
-    if (n < 3 || n >= 16 || data[n] != ' ')
+    while (len > 0 && (*data == '\r' || *data == '\n')) {
+        data++;
+        len--;
+    }
+    end = memchr(data, '\n', len);
+    line = end != NULL ? (size_t)(end - data) : len;
+    for (size_t i = 0; i < line; i++)
+        if ((unsigned char)data[i] < ' ' && data[i] != '\r' && data[i] != '\t')
+            return LOOKS_OTHER;
+    if (end == NULL)
+        return len >= CONNECT_HEAD_MAX / 2 ? LOOKS_HTTP : LOOKS_UNKNOWN;
+    if (memmem(data, line, version, sizeof(version) - 1) == NULL)
         return LOOKS_OTHER;
-    return len >= sizeof(connect) - 1 && memcmp(data, connect, sizeof(connect) - 1) == 0
+    return line >= sizeof(connect) - 1 && memcmp(data, connect, sizeof(connect) - 1) == 0
                ? LOOKS_CONNECT
                : LOOKS_HTTP;
 }

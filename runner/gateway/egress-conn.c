@@ -21,6 +21,7 @@ enum {
     ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
                           netinet's */
     PEEKS_MAX = 64,    /* looks at first bytes that come in drips */
+    TLS_HANDSHAKE = 22,
     DNS_PORT = 53,
     HTTP_PORT = 80,
     HTTPS_PORT = 443,
@@ -41,7 +42,8 @@ struct egress_conn {
     int fd; /* owned */
     struct address to;
     bool explicit_proxy; /* the client talks to a proxy */
-    bool heard;          /* a first byte has come */
+    bool heard;          /* a first byte has come, */
+    bool tls;            /* and it could be TLS's */
     bool end_tls;        /* a 200 of the handler means so */
     unsigned peeks;
     struct deadline clock;
@@ -326,7 +328,7 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
 
     if (r == 0 && ++c->peeks < PEEKS_MAX)
         return;
-    if (r < 0 && data[0] == 22 && len > 1 && data[1] != 3)
+    if (r < 0 && data[0] == TLS_HANDSHAKE && len > 1 && data[1] != 3)
         r = 2; /* begins with that byte, and is no TLS */
     if (r <= 0) {
         egress_trouble(c->box, "a TLS hello that is none", NULL);
@@ -361,6 +363,11 @@ static void look_http_sidecar(struct egress_conn *c, const char *data, size_t le
 
 static void look(struct egress_conn *c, const char *data, size_t len)
 {
+    /* A sidecar looks for a host at port 80 alone. */
+    if (c->box->is_sidecar && c->to.port != HTTP_PORT && (unsigned char)data[0] != TLS_HANDSHAKE) {
+        decide_any(c);
+        return;
+    }
     switch (connect_look(data, len)) {
     case LOOKS_UNKNOWN:
         return;
@@ -379,7 +386,7 @@ static void look(struct egress_conn *c, const char *data, size_t len)
         return;
     case LOOKS_HTTP:
         c->kind = EGRESS_HTTP;
-        if (c->box->is_sidecar && !c->explicit_proxy)
+        if (c->box->is_sidecar)
             look_http_sidecar(c, data, len);
         else
             give_to_proxy(c, NULL);
@@ -393,13 +400,21 @@ static void look(struct egress_conn *c, const char *data, size_t len)
     }
 }
 
+/* Where HTTP and TLS are at home, clients speak first, and what they say is waited for. Elsewhere a
+ * client that says nothing, or a word that has no end, is not held up for long. */
+static bool is_strict(const struct egress_conn *c)
+{
+    return c->explicit_proxy || c->to.port == HTTP_PORT || c->to.port == HTTPS_PORT ||
+           (!c->box->is_sidecar && egress_is_web(c->box->rules, c->to.port));
+}
+
 /* It waits for the server to speak, or says nothing. */
 static void on_silent(struct deadline *d)
 {
     struct egress_conn *c =
         (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
 
-    if (c->heard || c->explicit_proxy) {
+    if ((c->heard && !c->box->is_sidecar && (is_strict(c) || c->tls)) || c->explicit_proxy) {
         egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
         refuse(c, "its first bytes did not come in time");
     } else {
@@ -426,8 +441,11 @@ static void on_event(struct watch *w, unsigned events)
         decide_any(c); /* nothing will come of it, but perhaps of the server */
         return;
     }
-    if (!c->heard)
-        deadline_set(c->box->hub->poller, &c->clock, EGRESS_HELLO_MS, on_silent);
+    if (!c->heard) {
+        c->tls = (unsigned char)scratch[0] == TLS_HANDSHAKE;
+        deadline_set(c->box->hub->poller, &c->clock,
+                     c->tls || is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS, on_silent);
+    }
     c->heard = true;
     if ((events & EPOLLRDHUP) != 0 && connect_look(scratch, (size_t)n) == LOOKS_UNKNOWN)
         decide_any(c); /* there will not be more to tell by */
@@ -458,17 +476,6 @@ static bool original(const struct egress_box *b, int fd, struct address *ret)
         memcmp(b->gateway.bytes, a.bytes, sizeof(a.bytes)) == 0)
         return false;
     return ret->port != own.port || memcmp(ret->bytes, own.bytes, sizeof(own.bytes)) != 0;
-}
-
-/* Where clients speak first: waiting for them costs nobody anything. */
-static bool client_first(const struct egress_conn *c)
-{
-    const struct net_addr a = egress_addr(&c->to);
-
-    return c->explicit_proxy || c->to.port == HTTP_PORT || c->to.port == HTTPS_PORT ||
-           (!c->box->is_sidecar &&
-            (egress_match(c->box->rules, EGRESS_HTTPS, NULL, &a, c->to.port) != NULL &&
-             egress_match(c->box->rules, EGRESS_TCP, NULL, &a, c->to.port) == NULL));
 }
 
 void egress_accept(struct egress_box *b, int fd)
@@ -511,7 +518,7 @@ void egress_accept(struct egress_box *b, int fd)
         conn_free(c, true);
         return;
     }
-    deadline_set(b->hub->poller, &c->clock, client_first(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+    deadline_set(b->hub->poller, &c->clock, is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
                  on_silent);
 }
 

@@ -293,6 +293,23 @@ static bool denies_all(const struct egress_rule *r)
     return r->action == EGRESS_DENY && r->protocols == EGRESS_PROTOCOLS && r->port == 0;
 }
 
+bool egress_is_web(const struct egress_rules *e, uint16_t port)
+{
+    for (size_t i = 0; i < e->web_port_count && i < EGRESS_WEB_PORTS_MAX; i++)
+        if (e->web_ports[i] == port)
+            return true;
+    return e->web_port_count > EGRESS_WEB_PORTS_MAX;
+}
+
+static void note_port(struct egress_rules *e, const struct egress_rule *r)
+{
+    if ((r->protocols & EGRESS_TCP) != 0 || egress_is_web(e, r->port))
+        return;
+    if (e->web_port_count < EGRESS_WEB_PORTS_MAX)
+        e->web_ports[e->web_port_count] = r->port;
+    e->web_port_count++;
+}
+
 static void index_rule(struct egress_rules *e, const struct egress_rule *r)
 {
     for (unsigned kind = EGRESS_HTTP; kind <= EGRESS_TCP; kind <<= 1)
@@ -324,10 +341,11 @@ int egress_index(struct egress_rules *e, struct err *err)
     if (e->slots == NULL)
         return err_errno(err, -ENOMEM, "egress");
     e->slot_count = size;
-    e->glob_count = 0;
+    e->glob_count = e->web_port_count = 0;
     for (size_t i = 0; i < e->count; i++) {
         const struct egress_rule *r = &e->list[i];
 
+        note_port(e, r);
         if (r->by_name && shape_of(r) == 0) {
             if (e->glob_count == EGRESS_GLOBS_MAX)
                 return err_set(err, -ERANGE,

@@ -31,6 +31,7 @@ enum {
     EGRESS_RULES_MAX = 1024,
     EGRESS_GLOBS_MAX =
         64, /* with '*' elsewhere than in front of a name: these are tried one by one */
+    EGRESS_WEB_PORTS_MAX = 64,
     EGRESS_NAME_MAX = 253,
     EGRESS_TO_MAX = 320,       /* bytes of "to" */
     EGRESS_TEXT_MAX = 1 << 20, /* bytes of all rules as JSON */
@@ -76,6 +77,8 @@ struct egress_rules {
     size_t globs[EGRESS_GLOBS_MAX];
     size_t glob_count;
     bool by_address; /* there is a rule for addresses that lets something through */
+    uint16_t web_ports[EGRESS_WEB_PORTS_MAX]; /* that rules for http or https alone name */
+    size_t web_port_count;                    /* more than there is room for: all of them */
 };
 
 /*
@@ -103,6 +106,8 @@ int egress_index(struct egress_rules *e, struct err *err);
 const struct egress_rule *egress_match(const struct egress_rules *e, enum egress_kind kind,
                                        const char *name, const struct net_addr *address,
                                        uint16_t port);
+/* Whether a rule for http or https alone is for this port. */
+bool egress_is_web(const struct egress_rules *e, uint16_t port);
 /* Of two that may be NULL the one that stands first. */
 const struct egress_rule *egress_first(const struct egress_rule *a, const struct egress_rule *b);
 

@@ -225,15 +225,19 @@ TEST(looks)
         enum connect_looks want;
     } rows[] = {{"", LOOKS_UNKNOWN},
                 {"G", LOOKS_UNKNOWN},
-                {"GET ", LOOKS_HTTP},
-                {"OPTIONS * ", LOOKS_HTTP},
-                {"CONNECT a", LOOKS_CONNECT},
-                {"get /", LOOKS_OTHER},
+                {"GET / HTTP/1.1", LOOKS_UNKNOWN},
+                {"GET / HTTP/1.1\r\n", LOOKS_HTTP},
+                {"get / HTTP/1.1\n", LOOKS_HTTP},
+                {"\r\n\nGET / HTTP/1.1\r\n", LOOKS_HTTP},
+                {"PRI * HTTP/2.0\r\n", LOOKS_HTTP},
+                {"CONNECT a:80 HTTP/1.1\r\n", LOOKS_CONNECT},
+                {"CONNECT {}\r\n", LOOKS_OTHER},
                 {"\x16\x03", LOOKS_TLS},
-                {"SSH-2.0", LOOKS_OTHER},
-                {"EHLO", LOOKS_UNKNOWN},
-                {"A /", LOOKS_OTHER},
-                {"ABCDEFGHIJKLMNOPQ", LOOKS_OTHER}};
+                {"SSH-2.0-OpenSSH\r\n", LOOKS_OTHER},
+                {"EHLO x\r\n", LOOKS_OTHER},
+                {"NICK someone\r\n", LOOKS_OTHER},
+                {"AMQP\1\1", LOOKS_OTHER},
+                {"OPTIONS rtsp://a RTSP/1.0\r\n", LOOKS_OTHER}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (connect_look(rows[i].text, strlen(rows[i].text)) != rows[i].want)
