@@ -478,6 +478,46 @@ static bool original(const struct egress_box *b, int fd, struct address *ret)
     return ret->port != own.port || memcmp(ret->bytes, own.bytes, sizeof(own.bytes)) != 0;
 }
 
+static struct egress_conn *conn_new(struct egress_box *b, int fd)
+{
+    struct egress_conn *c = calloc(1, sizeof(*c));
+
+    if (c == NULL) {
+        egress_reset(fd);
+        return NULL;
+    }
+    *c = (struct egress_conn){
+        .box = b, .fd = fd, .kind = EGRESS_TCP, .next = b->conns, .link = &b->conns};
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    b->conns = c;
+    b->count++;
+    return c;
+}
+
+void egress_join(struct egress_box *b, int client, int server, const struct joined *j)
+{
+    struct egress_conn *c = conn_new(b, client);
+
+    if (c == NULL) {
+        (void)close(server);
+        return;
+    }
+    c->kind = j->kind;
+    c->to = j->to;
+    c->action = j->action;
+    c->explicit_proxy = j->explicit_proxy;
+    c->has_name = j->name != NULL;
+    if (j->name != NULL)
+        (void)snprintf(c->name, sizeof(c->name), "%s", j->name);
+    if (copy(&c->handler, j->handler) && copy(&c->rule, j->rule)) {
+        join(c, server);
+        return;
+    }
+    (void)close(server);
+    refuse(c, "out of memory");
+}
+
 void egress_accept(struct egress_box *b, int fd)
 {
     struct egress_conn *c;
@@ -497,23 +537,12 @@ void egress_accept(struct egress_box *b, int fd)
         egress_reset(fd);
         return;
     }
-    c = calloc(1, sizeof(*c));
-    if (c == NULL) {
-        egress_reset(fd);
+    c = conn_new(b, fd);
+    if (c == NULL)
         return;
-    }
-    *c = (struct egress_conn){.box = b,
-                              .fd = fd,
-                              .kind = EGRESS_TCP,
-                              .explicit_proxy = !redirected,
-                              .next = b->conns,
-                              .link = &b->conns};
+    c->explicit_proxy = !redirected;
     if (redirected)
         c->to = to;
-    if (c->next != NULL)
-        c->next->link = &c->next;
-    b->conns = c;
-    b->count++;
     if (watch_add(b->hub->poller, &c->watch, fd, on_event) < 0) {
         conn_free(c, true);
         return;

@@ -240,8 +240,34 @@ static void closed(void *data, void *context, const uint64_t bytes[2])
     http_free(h);
 }
 
-const struct proxy_ops egress_proxy_ops = {
-    .route = route, .connect = start_connect, .cancel = cancel, .closed = closed};
+/* A WebSocket, as a rule: looked at again when the rules change, as any connection that is joined.
+ */
+static void upgraded(void *data, void *context, int client, int server)
+{
+    struct egress_http *h = context;
+    const struct joined j = {.kind = EGRESS_HTTP,
+                             .name = h->has_name ? h->name : NULL,
+                             .handler = h->handler,
+                             .rule = h->rule,
+                             .to = h->target,
+                             .action = h->action,
+                             .explicit_proxy = h->explicit_proxy};
+
+    (void)data;
+    if (h->box != NULL) {
+        egress_join(h->box, client, server, &j);
+        h->action = EGRESS_DENY; /* its end is told of there */
+        return;
+    }
+    egress_reset(client);
+    (void)close(server);
+}
+
+const struct proxy_ops egress_proxy_ops = {.upgraded = upgraded,
+                                           .route = route,
+                                           .connect = start_connect,
+                                           .cancel = cancel,
+                                           .closed = closed};
 
 /* ---- the beginning, the end ---- */
 

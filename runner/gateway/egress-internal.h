@@ -78,6 +78,15 @@ struct net_addr egress_addr(const struct address *a);
 
 /* egress-conn.c */
 void egress_accept(struct egress_box *b, int fd);
+/* One that is connected already, and was decided so: from now on like any. Both are taken. */
+struct joined {
+    enum egress_kind kind;
+    const char *name, *handler, *rule; /* or NULL */
+    struct address to;
+    enum egress_action action;
+    bool explicit_proxy;
+};
+void egress_join(struct egress_box *b, int client, int server, const struct joined *j);
 void egress_conns_close(struct egress_box *b);
 void egress_conns_review(struct egress_box *b);
 void egress_reset(int fd);

@@ -569,6 +569,11 @@ static bool hand_over(struct proxy_conn *c)
         return false;
     fds[0] = endpoint_take_fd(&c->client);
     fds[1] = endpoint_take_fd(&c->server);
+    c->phase = PHASE_OVER;
+    if (c->proxy->ops->upgraded != NULL) {
+        c->proxy->ops->upgraded(c->proxy->data, c->context, fds[0], fds[1]);
+        return true;
+    }
     if (relay_start(c->proxy->hub, fds[0], fds[1], strtoull(c->key, NULL, 16), NULL, NULL, &relay,
                     NULL) < 0) {
         (void)close(fds[0]);
@@ -577,7 +582,6 @@ static bool hand_over(struct proxy_conn *c)
         c->entered = false; /* the relay's now */
         relay_counted(relay);
     }
-    c->phase = PHASE_OVER;
     return true;
 }
 

@@ -71,6 +71,9 @@ struct proxy_ops {
                    struct err *err);
     /* proxy_connected does not follow any more. */
     void (*cancel)(void *handle);
+    /* A plain connection has become a tunnel (101), and both sockets are taken; NULL: a relay of
+     * the group that the key begins with. `closed` follows all the same. */
+    void (*upgraded)(void *data, void *context, int client, int server);
     /* The connection is over; may be NULL. bytes: that came from the client, and that it was sent,
      * before any upgrade. */
     void (*closed)(void *data, void *context, const uint64_t bytes[2]);

@@ -186,6 +186,11 @@ def http(name):
             except (OSError, IndexError):
                 here = "?"
             server.seen.append((head, h))
+            if h.get("upgrade") == "echo":
+                c.sendall(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+                while data := c.recv(65536):
+                    c.sendall(data)
+                return
             body = f"{name} {h.get('host')} {head.split()[1]} {here}\n".encode()
             c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     return serve
