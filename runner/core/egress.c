@@ -174,7 +174,7 @@ static const struct egress_ops ops = {
 
 /* ---- the engine ---- */
 
-static int service_new(struct supervisor *sup, struct egress_service **ret, struct err *err)
+static struct egress_service *service_new(struct supervisor *sup, struct err *err)
 {
     const struct egress_limits limits = {.connections = sup->limits.egress_connections,
                                          .handler_ms = sup->limits.egress_handler_ms,
@@ -182,18 +182,19 @@ static int service_new(struct supervisor *sup, struct egress_service **ret, stru
     struct egress_service *e = calloc(1, sizeof(*e));
     int r;
 
-    if (e == NULL)
-        return err_errno(err, -ENOMEM, "egress");
+    if (e == NULL) {
+        (void)err_errno(err, -ENOMEM, "egress");
+        return NULL;
+    }
     r = ca_open(sup->dir_fd, CA_FILE, &e->ca, err);
     if (r == 0)
         r = egress_hub_new(gateway_poller(sup->gateway), gateway_hub(sup->gateway), e->ca,
                            gateway_config(sup->gateway), &limits, &ops, &e->hub, err);
     if (r < 0) {
         egress_service_free(e);
-        return r;
+        return NULL;
     }
-    *ret = e;
-    return 0;
+    return e;
 }
 
 void egress_service_free(struct egress_service *e)
@@ -207,9 +208,9 @@ void egress_service_free(struct egress_service *e)
 
 struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
 {
-    if (sup->egress == NULL && service_new(sup, &sup->egress, err) < 0)
-        return NULL;
-    return sup->egress->hub;
+    if (sup->egress == NULL)
+        sup->egress = service_new(sup, err);
+    return sup->egress != NULL ? sup->egress->hub : NULL;
 }
 
 const char *egress_ca(struct supervisor *sup, struct err *err)
@@ -249,7 +250,8 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
         err = &own;
     }
     if (r < 0) {
-        own = *err; /* it may be of what is freed */
+        if (err != NULL)
+            own = *err; /* it may be of what is freed */
         err = &own;
         if (e->sidecar != NULL)
             sidecar_failed(e, r, err);

@@ -88,10 +88,8 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
     (void)memset(head + 148, ' ', 8);
     head[156] = '0';
-    (void)memcpy(head + 257,
-                 "ustar\0"
-                 "00",
-                 8);
+    (void)snprintf(head + 257, 6, "ustar");
+    head[263] = head[264] = '0'; /* its version */
     for (size_t i = 0; i < sizeof(head); i++)
         sum += (unsigned char)head[i];
     (void)snprintf(head + 148, 8, "%06o", sum);
@@ -239,7 +237,7 @@ int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
     *t = (struct trust){.s = s,
                         .cb = cb,
                         .bundle = BUF_INIT(TRUSTSTORE_MAX / 2),
-                        .tar = BUF_INIT(4 * TRUSTSTORE_MAX)};
+                        .tar = BUF_INIT((size_t)4 * TRUSTSTORE_MAX)};
     r = read_next(t, err);
     if (r < 0)
         free(t);

@@ -1,6 +1,7 @@
 #include "gateway/dns.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -573,7 +574,7 @@ void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, v
     q->who = who;
     q->q = (struct dns_question){.type = family == 4 ? DNS_TYPE_A : DNS_TYPE_AAAA, .recurse = true};
     /* name: as egress_name made it; on the wire a length stands where a dot was. */
-    (void)strcpy(q->q.name, name);
+    (void)snprintf(q->q.name, sizeof(q->q.name), "%s", name);
     at = q->q.wire;
     for (const char *label = name; *label != '\0';) {
         size_t len = strcspn(label, ".");

@@ -153,7 +153,7 @@ static int dial_unix(const struct creator *c, const char *path)
         return -errno;
     if (strlen(path) >= sizeof(name.sun_path))
         return -ENAMETOOLONG;
-    (void)strcpy(name.sun_path, path);
+    (void)snprintf(name.sun_path, sizeof(name.sun_path), "%s", path);
     /* Never waits: -EAGAIN when its queue is full. */
     r = creator_connect(c, fd, &name);
     return r < 0 ? r : take_fd(&fd);

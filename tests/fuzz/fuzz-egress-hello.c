@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (longer == NULL)
         abort();
     (void)memcpy(longer, data, size);
-    (void)memcpy(longer + size, "abc", 3);
+    longer[size] = longer[size + 1] = longer[size + 2] = 'a';
     assert(hello_read(probe, longer, size + 3, &more) == 1);
     assert(more.has_name == h.has_name && strcmp(more.name, h.name) == 0);
     free(longer);
