@@ -18,7 +18,7 @@ struct event {
     char sandbox[64], name[64];
     int64_t maker; /* the uid of who made the sandbox, which may be gone by now; negative: unknown
                     */
-    char detail[448]; /* a JSON object's text: {"exitCode":1} */
+    char detail[512]; /* a JSON object's text: {"exitCode":1} */
 };
 
 struct events_reader {

@@ -46,7 +46,7 @@ enum {
     EGRESS_HANDLER_MS = 30 * 1000, /* for a handler's answer (egressHandlerTimeoutMs) */
     EGRESS_NAME_MS = 60 * 1000, /* that an address lives for its name at least, and beyond its time
                                    to live: clients keep it as well */
-    EGRESS_EVENTS = 50,         /* told in a second of one sandbox; the rest is counted */
+    EGRESS_EVENTS = 20,         /* told in a second of one sandbox; the rest is counted */
     EGRESS_SAID_MS = 60 * 1000, /* the same trouble is logged once in this time */
 };
 
