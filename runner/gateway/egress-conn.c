@@ -309,7 +309,6 @@ static void explicit_connect(struct egress_conn *c, const char *data, size_t len
         refuse(c, "the client does not read");
         return;
     }
-    c->from_tls = c->kind == EGRESS_HTTPS;
     if (d.action == EGRESS_HANDLE && c->kind == EGRESS_HTTPS && c->has_name &&
         (d.rule->protocols & EGRESS_HTTPS) != 0) {
         c->explicit_proxy = false;
