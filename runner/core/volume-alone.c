@@ -14,11 +14,12 @@
 #include "launch/volume.h"
 #include "spec/spec.h"
 
-static int make(struct launcher *l, const char *name, struct err *err)
+static int make(struct launcher *l, const struct volume *v, struct err *err)
 {
     const struct volume_record record = {.created_ms = clock_wall_ms(), .creator = geteuid()};
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX);
-    struct launch_request q = {.volume_name = name, .client_fd = FD_NONE};
+    struct launch_request q = {
+        .volume_name = v->source, .flags = v->anonymous ? 0 : LAUNCH_KEEP, .client_fd = FD_NONE};
     int r = volume_record_encode(&record, &meta, err);
 
     if (r < 0)
@@ -64,7 +65,7 @@ int volumes_alone(struct launcher *l, const struct spec *spec, const char *const
 
         if (!v->named)
             continue;
-        r = make(l, v->source, err);
+        r = make(l, v, err);
         if (r == 0 && !v->no_copy)
             r = fill(l, spec, layers, i, root_fd, err);
         if (r < 0)

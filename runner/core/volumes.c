@@ -194,7 +194,8 @@ bool volume_may_use(const struct volume_entry *v, const struct volume_creator *w
 /* ---- requests to the launcher ---- */
 
 static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
-               const struct buf *meta, int client_fd, launch_cb cb, void *data, struct err *err)
+               const struct buf *meta, bool keep, int client_fd, launch_cb cb, void *data,
+               struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -204,6 +205,8 @@ static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
         launch_put_string(&b, TAG_VOLUME_NAME, name);
     if (meta != NULL)
         launch_put(&b, TAG_META, 0, meta->data, meta->len);
+    if (verb == LAUNCH_VOLUME_MAKE && keep)
+        launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "volume");
@@ -301,7 +304,7 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
     (void)reply;
     (void)fds;
     if (r == -EEXIST) { /* by a `rind run` beside us */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, -1, on_read, e, &own);
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, -1, on_read, e, &own);
         err = &own;
         if (r == 0)
             return;
@@ -352,7 +355,7 @@ static int make(struct supervisor *sup, const char *name, char *const *labels, c
     if (r == 0)
         r = wait_for(e, is_new, cb, data, err);
     if (r == 0)
-        r = ask(sup, LAUNCH_VOLUME_MAKE, name, &meta, creator->fd, on_made, e, err);
+        r = ask(sup, LAUNCH_VOLUME_MAKE, name, &meta, owner == NULL, creator->fd, on_made, e, err);
     if (r < 0) {
         free(e->waiting);
         entry_drop(e);
@@ -413,7 +416,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
-    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, -1, on_there, q, err);
+    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, false, -1, on_there, q, err);
     if (r < 0)
         free(q);
     return r;
@@ -441,7 +444,8 @@ int volume_keep(struct volume_entry *v, volume_cb cb, void *data, struct err *er
     v->record.owner[0] = '\0';
     r = volume_record_encode(&v->record, &meta, err);
     if (r == 0)
-        r = ask(v->volumes->sup, LAUNCH_VOLUME_WRITE, v->name, &meta, -1, on_written, q, err);
+        r = ask(v->volumes->sup, LAUNCH_VOLUME_WRITE, v->name, &meta, false, -1, on_written, q,
+                err);
     if (r < 0)
         free(q);
     return r;
@@ -476,7 +480,7 @@ static int begin_removal(struct volume_entry *v, volume_cb cb, void *data, struc
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
-    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, -1, on_removed, q, err);
+    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, false, -1, on_removed, q, err);
     if (r < 0)
         free(q);
     else
@@ -646,7 +650,7 @@ static void load_next(struct loading *l)
         if (l->entry == NULL)
             continue;
         l->entry->record.creator = -1;
-        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, -1, on_loaded, l, NULL) == 0)
+        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, false, -1, on_loaded, l, NULL) == 0)
             return;
         l->entry->state = VOLUME_READY; /* its record is not known */
     }
@@ -678,7 +682,7 @@ int volumes_load(struct supervisor *sup, struct err *err)
     if (l == NULL)
         return err_errno(err, -ENOMEM, "volumes");
     l->sup = sup;
-    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, -1, on_list, l, err);
+    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, false, -1, on_list, l, err);
     if (r < 0)
         load_end(l);
     else

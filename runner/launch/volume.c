@@ -90,9 +90,22 @@ int volume_data_make(int dir_fd, struct err *err)
 static int write_new(int dir_fd, const char *name, const void *data, size_t len)
 {
     auto_close int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int r = fd < 0 ? -errno : write_all(fd, data, len);
 
-    return r == 0 && fsync(fd) < 0 ? -errno : r;
+    return fd < 0 ? -errno : write_all(fd, data, len);
+}
+
+/* These files and no others: everybody waits for us, and the file system is not ours alone. */
+static int sync_record(int dir_fd)
+{
+    static const char *const names[] = {VOLUME_META, VOLUME_KEEP, "."};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        auto_close int fd = openat(dir_fd, names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (fd < 0 || fsync(fd) < 0)
+            return -errno;
+    }
+    return 0;
 }
 
 static int fill_record(int volumes_fd, const char *making, const struct launch_request *q,
@@ -107,8 +120,8 @@ static int fill_record(int volumes_fd, const char *making, const struct launch_r
     if (r < 0)
         return err_errno(err, r, "make volume '%s'", q->volume_name);
     r = creator_save(dir, VOLUME_KEEP, who, err);
-    if (r == 0 && (syncfs(dir) < 0 || fsync(dir) < 0))
-        r = err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    if (r == 0 && (q->flags & LAUNCH_KEEP) != 0 && (r = sync_record(dir)) < 0)
+        (void)err_errno(err, r, "make volume '%s'", q->volume_name);
     return r;
 }
 
@@ -127,7 +140,7 @@ static int make_locked(struct launcher *l, const struct launch_request *q, const
         return err_errno(err, -errno, "make volume '%s'", q->volume_name);
     r = fill_record(l->volumes_fd, making, q, who, err);
     if (r == 0 && (renameat(l->volumes_fd, making, l->volumes_fd, q->volume_name) < 0 ||
-                   fsync(l->volumes_fd) < 0))
+                   ((q->flags & LAUNCH_KEEP) != 0 && fsync(l->volumes_fd) < 0)))
         r = err_errno(err, -errno, "make volume '%s'", q->volume_name);
     if (r < 0)
         (void)trash_put(l, l->volumes_fd, making, NULL);

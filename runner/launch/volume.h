@@ -32,7 +32,8 @@ enum {
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most LAUNCH_VOLUME_NAME_MAX bytes. */
 bool launch_volume_name_ok(const char *name);
 
-/* Makes q->volume_name with q->meta as its record, for q->client_fd; durable. -EEXIST. */
+/* Makes q->volume_name with q->meta as its record, for q->client_fd; durable with LAUNCH_KEEP.
+ * -EEXIST. */
 int launcher_volume_make(struct launcher *l, const struct launch_request *q, struct err *err);
 /* Another record. -ENOENT. */
 int launcher_volume_write(struct launcher *l, const struct launch_request *q, struct err *err);
