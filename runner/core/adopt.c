@@ -126,6 +126,8 @@ static void list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
     answered(s);
+    if (s->main != NULL && s->spec->console)
+        console_adopt(s, s->main);
     if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
         sandbox_goes_on(s);
         return;

@@ -15,7 +15,7 @@ struct event {
                         stored last one) */
     int64_t time_ms; /* since the epoch */
     char type[24];   /* one of event_types */
-    char sandbox[64], name[64];
+    char sandbox[64], name[256];
     int64_t maker; /* the uid of who made the sandbox, which may be gone by now; negative: unknown
                     */
     char detail[512]; /* a JSON object's text: {"exitCode":1} */

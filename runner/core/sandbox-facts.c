@@ -31,7 +31,8 @@ struct exec *sandbox_main(const struct sandbox *s)
 
 bool sandbox_is_attachable(const struct sandbox *s)
 {
-    return s->spec != NULL && (s->spec->attach || s->spec->tty || s->spec->interactive);
+    return s->spec != NULL &&
+           (s->spec->attach || s->spec->console || s->spec->tty || s->spec->interactive);
 }
 
 void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
@@ -60,6 +61,7 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
                                   .exit_code = s->has_exit ? s->exit_code : -1,
                                   .oom_killed = s->oom_killed,
                                   .timed_out = s->timed_out,
+                                  .restarting = s->restart_due && s->state == SANDBOX_STOPPED,
                                   .pid = s->main != NULL ? exec_pid(s->main) : 0,
                                   .restarts = s->restarts,
                                   .error = s->error,

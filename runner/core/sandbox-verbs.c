@@ -33,6 +33,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     s->user_stopped = false;
+    s->restart_due = false;
     s->failures_in_row = 0;
     s->want_running = true;
     if (s->channel != NULL) {
@@ -86,6 +87,7 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
         return r;
     s->user_stopped = true;
     s->want_running = false;
+    s->restart_due = false;
     if (s->state == SANDBOX_STOPPED) {
         (void)uv_timer_stop(&s->timer); /* a restart that was due */
         sandbox_save_state(s);          /* and is not any more */
@@ -261,9 +263,25 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     return waiters_add(&s->on_exit, cb, data, err);
 }
 
+int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    if (s->gone)
+        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    return waiters_add(&s->on_exit, cb, data, err);
+}
+
+int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    if (s->gone)
+        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    return waiters_add(&s->on_removed, cb, data, err);
+}
+
 bool sandbox_wait_cancel(struct sandbox *s, void *data)
 {
-    return waiters_forget(&s->on_exit, data);
+    bool waited = waiters_forget(&s->on_exit, data);
+
+    return waiters_forget(&s->on_removed, data) || waited;
 }
 
 /* Somebody who waits for all of it to be over; goes on from stopped to removed. */

@@ -119,6 +119,7 @@ static void sandbox_free(struct sandbox *s)
     process_free_all(s);
     exposure_free_all(s);
     publish_free(s);
+    console_free(s);
     spec_free(s->spec);
     free(s);
 }
@@ -236,6 +237,8 @@ static void stopped(struct sandbox *s)
     }
     if (s->state == SANDBOX_STOPPED && !s->want_running)
         answer_not_run(s);
+    if (s->state == SANDBOX_STOPPED && !s->want_running)
+        console_no_run(s);
     sandbox_dependent_ended(s);
     waiters_answer(&s->on_stopped, 0, NULL);
     if (s->gone || s->state != SANDBOX_STOPPED)
@@ -404,6 +407,7 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
     sandbox_save_state(s);
     waiters_answer(&s->on_init, r, err);
     waiters_answer(&s->on_started, r, err);
+    console_no_run(s);
 }
 
 /* From here on it is not half made any more. */
@@ -661,7 +665,6 @@ static void on_main_started(void *data, struct exec *e)
 {
     struct sandbox *s = data;
 
-    (void)e;
     s->started_ms = clock_wall_ms();
     s->has_exit = s->timed_out = s->oom_killed = false;
     s->error[0] = '\0';
@@ -672,6 +675,8 @@ static void on_main_started(void *data, struct exec *e)
     health_begin(s);
     arm_hard_timeout(s);
     sandbox_touch(s);
+    if (s->spec->console)
+        console_begin(s, e);
     waiters_answer(&s->on_started, 0, NULL);
 }
 
@@ -692,6 +697,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_save_state(s);
     waiters_answer(&s->on_exit, exit_code, NULL);
+    console_no_run(s);
     sandbox_end_init(s); /* the inner PID 1 is spent */
 }
 
@@ -833,6 +839,7 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
+    s->restart_due = false;
     /* Somebody may have changed their mind meanwhile. */
     if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO)
         return;
@@ -872,6 +879,7 @@ void sandbox_maybe_restart(struct sandbox *s)
     for (unsigned i = 0; i < s->failures_in_row && wait < RESTART_LONGEST_MS; i++)
         wait *= 2;
     s->failures_in_row++;
+    s->restart_due = true;
     (void)uv_timer_start(&s->timer, on_restart,
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
 }
@@ -913,6 +921,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_forget(s);
     volumes_sandbox_gone(s->sup, s->id);
     sandbox_dependent_ended(s);
+    console_no_run(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);
     sandbox_unref(s);
@@ -954,6 +963,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
         return r;
     s->want_running = false;
     s->user_stopped = true;
+    s->restart_due = false;
     s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
     sandbox_set_state(s, SANDBOX_REMOVING);
     sandbox_save_state(s); /* whoever comes after us goes on with it */

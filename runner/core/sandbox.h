@@ -80,8 +80,14 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
 /* When the main process has ended (cb with r = exit code), or at once when it is stopped; -ENOENT
  * when it was removed meanwhile. */
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* When the main process ends the next time, whether it has run before or not. */
+int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* Once it is gone: cb with 0, whoever removes it. */
+int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Whether cb will not be called any more; else it is on its way. */
 bool sandbox_wait_cancel(struct sandbox *s, void *data);
+/* Another name, durable when 0 is returned. -EEXIST: it is taken; -EINVAL: it is none. */
+int sandbox_rename(struct sandbox *s, const char *name, struct err *err);
 /* Sees to it that init runs, also in a stopped sandbox (a helper init, which ends after it was
  * idle). cb may follow at once from the loop. */
 int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
@@ -116,8 +122,9 @@ struct sandbox_facts {
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
     int exit_code;                               /* of the last run; -1 = none yet */
     bool oom_killed;
-    bool timed_out; /* the last run was ended by the hard timeout */
-    pid_t pid;      /* of the main process, on the host; 0 */
+    bool timed_out;  /* the last run was ended by the hard timeout */
+    bool restarting; /* it has ended, and a restart is due */
+    pid_t pid;       /* of the main process, on the host; 0 */
     unsigned restarts;
     const char *error;           /* why the last start failed, or "" */
     const struct net_place *net; /* NULL: it has no addresses, or does not run */

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "core/channel.h"
+#include "core/console.h"
 #include "core/death.h"
 #include "core/exec.h"
 #include "core/launcher-client.h"
@@ -59,6 +60,7 @@ struct sandbox {
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
     struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
+    struct console *console;           /* owned (console.c); NULL = not needed so far */
     struct exposure *exposures;        /* owned, by port (exposure.c) */
     struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     unsigned opening;                  /* sockets of egress that the launcher is asked for */
@@ -87,6 +89,7 @@ struct sandbox {
     bool want_running;    /* start the main process once init runs */
     bool user_stopped;    /* a client asked: restart policies leave it alone */
     bool unknown;         /* broken: its init, if there is one, was never taken up */
+    bool restart_due;     /* the timer is a restart's */
     unsigned restarts, failures_in_row;
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */

@@ -183,6 +183,7 @@ void supervisor_close(struct supervisor *s)
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
         sandbox_ref(sb);
+        console_close(sb);
         exec_forget_all(sb);
         channel_close(sb->channel);
         sb->channel = NULL;

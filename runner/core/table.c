@@ -271,6 +271,34 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     return 0;
 }
 
+/* ---- another name ---- */
+
+int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
+{
+    auto_free char *before = NULL;
+    const struct sandbox *other = sandbox_find(s->sup, name);
+    int r;
+
+    if (s->gone || s->spec == NULL)
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(s->state));
+    if (other != NULL && strcmp(sandbox_name(s), name) != 0)
+        return err_set(err, -EEXIST, "name: '%s' is taken", name);
+    before = take(s->spec->name);
+    r = spec_set_name(s->spec, name, err);
+    if (r == 0)
+        r = store_save_spec(s->sup->store, s->id, s->spec, err);
+    if (r < 0) {
+        free(s->spec->name);
+        s->spec->name = take(before);
+        return r;
+    }
+    link_out(s, offsetof(struct sandbox, by_name));
+    link_in(bucket(s->sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
+    sandbox_emit(s, "rename", NULL);
+    return 0;
+}
+
 /* ---- finding ---- */
 
 /* The first whose id begins so, and how many there are. */

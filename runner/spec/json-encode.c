@@ -291,6 +291,7 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put(&o, "tty", json_boolean(s->tty));
     put(&o, "stdin", json_boolean(s->interactive));
     put(&o, "attach", json_boolean(s->attach));
+    put(&o, "console", json_boolean(s->console));
     put(&o, "restart", restart(s));
     put_string(&o, "stopSignal", signal);
     put_number(&o, "stopTimeoutMs", s->stop_timeout_ms);

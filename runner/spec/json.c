@@ -811,6 +811,7 @@ static const struct jfield spec_fields[] = {
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},
     {.name = "stdin",      .decode = d_bool,       .nullable = true, .off = SPEC(interactive)},
     {.name = "attach",     .decode = d_bool,       .nullable = true, .off = SPEC(attach)},
+    {.name = "console",    .decode = d_bool,       .nullable = true, .off = SPEC(console)},
     {.name = "restart",    .decode = d_restart,    .nullable = true},
     {.name = "stopSignal", .decode = d_text,       .nullable = true},
     {.name = "stopTimeoutMs",       .decode = d_int64, .nullable = true, .off = SPEC(stop_timeout_ms),

@@ -28,13 +28,24 @@ static int replace(char **member, const char *text, struct err *err)
     return 0;
 }
 
+/* Of a sandbox. */
 static bool is_name(const char *text)
 {
-    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t len = strlen(text);
 
     return len > 0 && len <= SPEC_NAME_MAX && strspn(text, accepted) == len &&
            strchr("_.-", text[0]) == NULL;
+}
+
+/* Of a network: its name is also the kernel's. */
+static bool is_network_name(const char *text)
+{
+    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    size_t len = strlen(text);
+
+    return is_name(text) && len <= SPEC_NETWORK_MAX && strspn(text, accepted) == len;
 }
 
 /* Words that mean something elsewhere must not become names by accident. */
@@ -67,7 +78,7 @@ int spec_set_network(struct spec *s, const char *text, struct err *err)
     r = check_reserved(text, err);
     if (r < 0)
         return r;
-    if (!is_name(text))
+    if (!is_network_name(text))
         return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
     return replace(&s->net_name, text, err);
 }

@@ -90,13 +90,14 @@ static int replace(char **member, const char *text, struct err *err)
 
 int spec_set_name(struct spec *s, const char *text, struct err *err)
 {
-    static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     size_t len = strlen(text);
 
     if (len == 0 || len > SPEC_NAME_MAX || strspn(text, accepted) != len ||
         strchr("_.-", text[0]) != NULL)
         return err_set(err, -EINVAL,
-                       "name \"%.*s\": must be 1 to %d lower-case letters, digits, _ . - and begin "
+                       "name \"%.*s\": must be 1 to %d letters, digits, _ . - and begin "
                        "with a letter or digit",
                        QUOTE_MAX, text, SPEC_NAME_MAX);
     return replace(&s->name, text, err);

@@ -16,7 +16,8 @@
 struct err;
 
 enum {
-    SPEC_NAME_MAX = 63,
+    SPEC_NAME_MAX = 255,        /* bytes; clients that make names of their own make long ones */
+    SPEC_NETWORK_MAX = 63,      /* bytes of a network's name */
     SPEC_ARGS_MAX = 65536,      /* arguments, and environment entries, each */
     SPEC_STRINGS_MAX = 2 << 20, /* bytes of argv and env together: the kernel's default ARG_MAX (a
                                    quarter of 8 MiB) */
@@ -120,6 +121,7 @@ struct spec {
     size_t host_count;
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
+    bool console;       /* the same, to any number of clients, and to a log with times */
     int64_t timeout_ms; /* LIMIT_UNSET = none */
     /* Of kept sandboxes. */
     char **labels; /* owned, NULL-terminated "K=V" */

@@ -33,7 +33,7 @@ static const struct refusal refusals[] = {
     {"{\"Name\":\"a\"}", -EINVAL, "Name: unknown key (it is spelt \"name\")"},
     {"{\"name\":\"a\",\"NAME\":\"b\"}", -EINVAL, "keys \"name\" and \"NAME\" differ only in case"},
     {"{\"name\":1}", -EINVAL, "name: must be a string"},
-    {"{\"name\":\"A\"}", -EINVAL, "name: name \"A\": must be 1 to 63 lower-case letters, digits, _ . - and begin with a letter or digit"},
+    {"{\"name\":\"a b\"}", -EINVAL, "name: name \"a b\": must be 1 to 255 letters, digits, _ . - and begin with a letter or digit"},
     {"{\"rootfs\":\"x\"}", -EINVAL, "rootfs: \"x\": must be an absolute path"},
     {"{\"rootfs\":\"/a/../b\"}", -EINVAL, "rootfs: rootfs \"/a/../b\": must not hold \"..\""},
     {"{\"rootfs\":\"host \"}", -EINVAL, "rootfs: \"host \": must be an absolute path"},

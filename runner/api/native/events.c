@@ -21,8 +21,8 @@
 #include "json/parse.h"
 
 enum {
-    /* All that is kept can be sent at once: EVENTS_MAX of at most 512 bytes. */
-    EVENTS_QUEUE_MAX = EVENTS_MAX * 512,
+    /* All that is kept can be sent at once: EVENTS_MAX of at most 768 bytes. */
+    EVENTS_QUEUE_MAX = EVENTS_MAX * 768,
 };
 
 struct events_query {

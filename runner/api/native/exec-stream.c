@@ -13,10 +13,10 @@
 #include "api/http.h"
 #include "api/native/common.h"
 #include "api/native/exec-forms.h"
-#include "api/native/exec-io.h"
 #include "api/native/exec-json.h"
 #include "api/reply.h"
 #include "base/auto.h"
+#include "core/exec-io.h"
 #include "core/exec.h"
 #include "core/sandbox.h"
 

@@ -1,4 +1,4 @@
-#include "api/native/exec-io.h"
+#include "core/exec-io.h"
 
 #include <errno.h>
 #include <stdlib.h>
