@@ -497,6 +497,13 @@ void exec_io_close_output(struct exec_io *io, int stream)
     exec_output_closed(io->exec, stream);
 }
 
+void exec_io_hang_up(struct exec_io *io)
+{
+    for (int i = 0; i < ENDS; i++)
+        close_end(io, i);
+    exec_hang_up(io->exec);
+}
+
 struct exec *exec_io_exec(const struct exec_io *io)
 {
     return io->exec;

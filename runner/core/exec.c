@@ -849,6 +849,12 @@ int exec_signal_group(struct exec *e, int signo)
     return post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
 }
 
+void exec_hang_up(struct exec *e)
+{
+    if (e->master >= 0)
+        (void)close(take_fd(&e->master));
+}
+
 size_t exec_pending(int fd)
 {
     int n = 0;

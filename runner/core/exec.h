@@ -113,6 +113,9 @@ int exec_signal_group(struct exec *e, int signo);
 /* A terminal's size: -ENOTTY; -EBUSY when nobody has been attached to it yet in this supervisor's
  * life. */
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
+/* Closes what is still held of its terminal: when its end is closed, too, the terminal hangs up. It
+ * has no size any more. */
+void exec_hang_up(struct exec *e);
 /* Bytes that wait in an end: after exited, output has ended when it is 0. */
 size_t exec_pending(int fd);
 /* By id; borrowed. NULL when there is none (any more). */
