@@ -8,6 +8,7 @@
 
 #include "api/error.h"
 #include "api/http.h"
+#include "api/route.h"
 #include "base/err.h"
 #include "base/log.h"
 
@@ -85,6 +86,10 @@ void reply_error_step(struct http_request *req, const struct err *err, const cha
 
     log_msg(status >= 500 ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "api", "%s %s: %d %s: %s",
             req->method, req->path, status, code, err->msg);
+    if (req->set != NULL && req->set->failure != NULL) {
+        req->set->failure(req, status, code, err->msg, NULL);
+        return;
+    }
     reply_encoded(req, status, encode_error(code, err->msg, step, number), NULL);
 }
 

@@ -21,6 +21,7 @@
 
 #include "api/confine.h"
 #include "api/http.h"
+#include "api/docker/docker.h"
 #include "api/native/native.h"
 #include "api/route.h"
 #include "api/service.h"
@@ -371,7 +372,7 @@ struct daemon {
     struct supervisor *supervisor;
     struct http_server *server;
     struct native native;
-    struct route_set sets[NATIVE_SETS_MAX + 1];
+    struct route_set sets[NATIVE_SETS_MAX + DOCKER_SETS_MAX + 1];
     int listen_fd, notify_fd, gateway_fd;
     char socket[SOCKET_PATH_MAX + 1];
     SSL_CTX *tls; /* owned; NULL = none */
@@ -397,6 +398,7 @@ static void on_server_closed(void *data)
 {
     struct daemon *d = data;
 
+    docker_done(&d->native);
     native_done(&d->native);
     d->served = true;
     if (!d->stop_sandboxes || !supervisor_end_sandboxes(d->supervisor, close_supervisor, d))
@@ -475,6 +477,7 @@ static void on_ready(void *data)
 
     if (d->closing)
         return;
+    docker_ready(&d->native);
     if (http_server_listen(d->server, d->listen_fd, &err) < 0 || open_front(d, &err) < 0) {
         log_error("serve", "%s", err.msg);
         d->lost = true;
@@ -540,7 +543,10 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     r = native_init(&d->native, &native);
     if (r < 0)
         return err_errno(err, r, "API");
-    (void)native_route_sets(&d->native, d->sets);
+    r = docker_init(&d->native);
+    if (r < 0)
+        return err_errno(err, r, "API");
+    (void)docker_route_sets(&d->native, d->sets + native_route_sets(&d->native, d->sets));
     r = http_server_new(&d->loop, &s->settings.http, d->sets, &d->server, err);
     if (r < 0)
         return r;

@@ -84,25 +84,32 @@ static bool shows_directories(const struct spec *s)
 }
 
 /* A broken one has no spec, and only its owner can tell what it was. */
-static int check_use(struct http_request *req, const struct sandbox *s, struct err *err)
+int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
     int r;
 
     if (native_is_owner(req))
         return 0;
     if (sandbox_spec(s) == NULL)
-        return err_set(err, -EPERM, "its files cannot be read: only the owner may use it");
+        return err_set(err, -EPERM,
+                       "sandbox %s: its files cannot be read: only the owner may use it",
+                       sandbox_name(s));
     r = native_check_spec(req, sandbox_spec(s), err);
+    if (r < 0)
+        return err_wrap(err, r, "sandbox %s", sandbox_name(s));
     /* What is in it was opened with its maker's rights, which are not everybody's. */
-    if (r == 0 && shows_directories(sandbox_spec(s)) &&
+    if (shows_directories(sandbox_spec(s)) &&
         sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
-        r = err_set(err, -EPERM, "it shows directories of the host with the rights of who made it");
-    return r;
+        return err_set(
+            err, -EPERM,
+            "sandbox %s: it shows directories of the host with the rights of who made it",
+            sandbox_name(s));
+    return 0;
 }
 
 bool native_may_use(struct http_request *req, const struct sandbox *s)
 {
-    return check_use(req, s, NULL) == 0;
+    return native_check_use(req, s, NULL) == 0;
 }
 
 struct sandbox *native_sandbox(struct http_request *req)
@@ -119,8 +126,7 @@ struct sandbox *native_sandbox(struct http_request *req)
     }
     /* Whoever may not make such a sandbox may not work in one that somebody else made: what it may
      * do would be theirs. */
-    if (check_use(req, s, &err) < 0) {
-        (void)err_wrap(&err, err.code, "sandbox %s", sandbox_name(s));
+    if (native_check_use(req, s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }

@@ -40,7 +40,9 @@ bool native_admit(struct http_request *req);
 bool native_is_owner(struct http_request *req);
 /* What the client policy says to this spec from this peer: 0, or -EPERM with the field's name. */
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err);
-/* Whether the peer may see and use this sandbox: it would have been allowed to make it. */
+/* Whether the peer may see and use this sandbox: it would have been allowed to make it. 0, or
+ * -EPERM, which says why not. */
+int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err);
 bool native_may_use(struct http_request *req, const struct sandbox *s);
 /* native_admit, and the sandbox that {id} names (id, prefix of an id, or name); NULL: answered. The
  * sandbox's inactivity timer begins again. */

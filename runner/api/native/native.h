@@ -20,6 +20,7 @@
 
 struct client_policy;
 struct images;
+struct docker;
 struct route_set;
 struct supervisor;
 
@@ -39,6 +40,7 @@ struct native {
     struct native_config config;
     unsigned watchers;            /* readers of events, logs and directories: maxWatchers */
     struct doctor_reader *doctor; /* doctor.c's own */
+    struct docker *docker;        /* owned by docker_init and docker_done; NULL = no façade */
 };
 
 int native_init(struct native *n, const struct native_config *config);

@@ -1,0 +1,47 @@
+/* What Docker has and rind has not: a sentence each, and never a wrong success. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/docker-routes.h"
+#include "api/http.h"
+#include "api/reply.h"
+
+#define ABSENT(fn, text)                                                                           \
+    static void fn(struct http_request *req)                                                       \
+    {                                                                                              \
+        if (docker_admit(req))                                                                     \
+            reply_errorf(req, -EOPNOTSUPP, text);                                                  \
+    }
+
+ABSENT(no_build, "images are not built over this API yet; build elsewhere and load the archive")
+ABSENT(no_swarm, "this engine is no part of a swarm, and cannot become one")
+ABSENT(no_plugins, "there are no plugins")
+ABSENT(no_search, "there is no registry to be searched")
+ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
+ABSENT(no_changes, "changes of a file system are not listed")
+ABSENT(no_session, "there is no build session")
+ABSENT(no_usage, "disk use is not told over this API")
+
+/* clang-format off */
+const struct route docker_absent_routes[] = {
+    {"POST",   "/build",                    no_build,     ROUTE_STREAM, 0},
+    {"POST",   "/build/prune",              no_build,     ROUTE_BODY, 0},
+    {"POST",   "/build/cancel",             no_build,     ROUTE_BODY, 0},
+    {"POST",   "/session",                  no_session,   ROUTE_BODY, 0},
+    {"POST",   "/grpc",                     no_session,   ROUTE_BODY, 0},
+    {"GET",    "/images/search",            no_search,    0, 0},
+    {"GET",    "/containers/{id}/changes",  no_changes,   0, 0},
+    {"GET",    "/containers/{id}/attach/ws", no_websocket, 0, 0},
+    {"GET",    "/system/df",                no_usage,     0, 0},
+    {"GET",    "/swarm",                    no_swarm,     0, 0},
+    {"POST",   "/swarm/{what}",             no_swarm,     ROUTE_BODY, 0},
+    {"GET",    "/nodes",                    no_swarm,     0, 0},
+    {"GET",    "/services",                 no_swarm,     0, 0},
+    {"GET",    "/tasks",                    no_swarm,     0, 0},
+    {"GET",    "/secrets",                  no_swarm,     0, 0},
+    {"GET",    "/configs",                  no_swarm,     0, 0},
+    {"GET",    "/plugins",                  no_plugins,   0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,204 @@
+/* POST /containers/{id}/attach: a client at a container's console, before, while and after it runs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/frames.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/console.h"
+#include "core/sandbox.h"
+#include "spec/spec.h"
+
+enum { EARLY_MAX = 64 << 10 /* bytes of stdin kept for a process that does not run yet */ };
+
+struct attached {
+    struct console_client client; /* first */
+    struct http_request *req;
+    struct sandbox *s; /* a reference */
+    bool raw, in, out, errors, once, input_ended;
+    struct buf early; /* input that came before the process */
+};
+
+static void attached_free(struct attached *a)
+{
+    console_detach(&a->client);
+    sandbox_unref(a->s);
+    buf_done(&a->early);
+    free(a);
+}
+
+/* ---- from the process ---- */
+
+static bool on_output(struct console_client *c, int stream, const char *bytes, size_t len)
+{
+    struct attached *a = (struct attached *)(void *)c;
+
+    if (a->req->gone || (stream == 2 ? !a->errors : !a->out))
+        return true;
+    return docker_send(a->req, a->raw, stream, bytes, len);
+}
+
+static void give_end(struct attached *a)
+{
+    /* A terminal has no end of input that a client's leaving could mean. */
+    if (a->input_ended && a->once && !a->raw)
+        console_end_input(a->s);
+}
+
+static void on_writable(struct console_client *c)
+{
+    struct attached *a = (struct attached *)(void *)c;
+
+    if (!console_takes_input(a->s))
+        return;
+    if (a->early.len > 0) {
+        bool room = console_write(a->s, a->early.data, a->early.len);
+
+        buf_done(&a->early);
+        a->early.max = EARLY_MAX;
+        if (!room)
+            return;
+    }
+    if (a->input_ended)
+        give_end(a);
+    else
+        http_body_resume(a->req);
+}
+
+static void on_ended(struct console_client *c)
+{
+    struct attached *a = (struct attached *)(void *)c;
+    struct http_request *req = a->req;
+
+    attached_free(a);
+    http_end(req);
+}
+
+/* ---- from the client ---- */
+
+static void on_body(struct http_request *req, const char *data, size_t len)
+{
+    struct attached *a = req->data;
+
+    if (data == NULL) {
+        a->input_ended = true;
+        if (a->early.len == 0 && a->in)
+            give_end(a);
+    } else if (!a->in) {
+        return;
+    } else if (!console_takes_input(a->s)) {
+        if (buf_append(&a->early, data, len) < 0)
+            len = 0; /* more than a client can have meant for later */
+        http_body_pause(req);
+    } else if (!console_write(a->s, data, len)) {
+        http_body_pause(req);
+    }
+}
+
+static void on_drain(struct http_request *req)
+{
+    console_resume(&((struct attached *)req->data)->client);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct attached *a = req->data;
+
+    http_abort(req);
+    attached_free(a);
+}
+
+/* ---- beginning ---- */
+
+struct attach_query {
+    const char *logs, *stream, *in, *out, *errors, *detach_keys;
+};
+
+#define FLAG(key, member)                                                                          \
+    {                                                                                              \
+        .name = (key), .type = QUERY_STRING, .off = offsetof(struct attach_query, member),         \
+        .max = 256                                                                                 \
+    }
+
+static const struct query_field fields[] = {FLAG("logs", logs),
+                                            FLAG("stream", stream),
+                                            FLAG("stdin", in),
+                                            FLAG("stdout", out),
+                                            FLAG("stderr", errors),
+                                            FLAG("detachKeys", detach_keys),
+                                            {0}};
+
+static void send_log(struct attached *a)
+{
+    struct console_record record;
+    uint64_t offset = 0;
+
+    while (console_read(a->s, &offset, &record) == 1)
+        (void)on_output(&a->client, record.stream, record.bytes, record.len);
+}
+
+static struct attached *attached_new(struct http_request *req, struct sandbox *s,
+                                     const struct attach_query *q)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+    struct attached *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return NULL;
+    *a = (struct attached){
+        .client = {.output = on_output, .writable = on_writable, .ended = on_ended},
+        .req = req,
+        .s = s,
+        .raw = sandbox_spec(s)->tty,
+        .in = docker_bool(q->in) && sandbox_spec(s)->interactive,
+        .out = docker_bool(q->out),
+        .errors = docker_bool(q->errors),
+        .once = json_is_true(json_object_get(kept, "stdinOnce")),
+        .early = BUF_INIT(EARLY_MAX)};
+    sandbox_ref(s);
+    return a;
+}
+
+void docker_post_attach(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct attach_query q = {0};
+    struct attached *a;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, fields, &q, &err);
+    if (r == 0 && sandbox_get_state(s) == SANDBOX_PAUSED)
+        r = err_set(&err, -EBUSY, "container %s is paused, unpause the container before attach",
+                    sandbox_name(s));
+    if (r == 0 && (sandbox_spec(s) == NULL || !sandbox_spec(s)->console))
+        r = err_set(&err, -EINVAL, "container %s has no console to attach to", sandbox_name(s));
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    a = attached_new(req, s, &q);
+    if (a == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    req->data = a;
+    req->on_gone = on_gone;
+    req->on_drain = on_drain;
+    docker_upgrade(req, a->raw, on_body);
+    if (docker_bool(q.logs))
+        send_log(a);
+    if (docker_bool(q.stream) && !(docker_is_running(s) && console_is_over(s)) &&
+        console_attach(s, &a->client, NULL) == 0)
+        return;
+    attached_free(a);
+    http_end(req);
+}

@@ -1,0 +1,159 @@
+#include "api/docker/body.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/err.h"
+
+int body_fail(struct err *err, int code, const char *path, const char *fmt, ...)
+{
+    char text[ERR_MSG_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    return err_set(err, code, "%s: %s", path, text);
+}
+
+bool body_is_empty(const json_t *value)
+{
+    const char *key;
+    json_t *element;
+
+    switch (json_typeof(value)) {
+    case JSON_NULL:
+    case JSON_FALSE:
+        return true;
+    case JSON_INTEGER:
+        return json_integer_value(value) == 0;
+    case JSON_REAL:
+        return json_real_value(value) == 0;
+    case JSON_STRING:
+        return json_string_length(value) == 0;
+    case JSON_ARRAY:
+        return json_array_size(value) == 0;
+    case JSON_OBJECT:
+        json_object_foreach((json_t *)(uintptr_t)value, key, element)
+            if (!body_is_empty(element))
+                return false;
+        return true;
+    case JSON_TRUE:
+    default:
+        return false;
+    }
+}
+
+/* The row of this very key; NULL, and *ret_folded is one that differs in case alone. */
+static const struct body_field *find(const struct body_field *fields, const char *key,
+                                     const char **ret_folded)
+{
+    for (; fields->name != NULL; fields++) {
+        if (strcmp(fields->name, key) == 0)
+            return fields;
+        if (strcasecmp(fields->name, key) == 0)
+            *ret_folded = fields->name;
+    }
+    return NULL;
+}
+
+static int take_field(json_t *value, const struct body_field *f, void *dst, const char *path,
+                      struct err *err)
+{
+    if (f->take != NULL && f->fields != NULL)
+        return json_is_null(value) ? 0 : f->take(value, f, dst, path, err);
+    if (body_is_empty(value) && (!f->always || json_is_null(value)))
+        return 0;
+    if (f->take == NULL)
+        return body_fail(err, f->code, path, "%s", f->why);
+    return f->take(value, f, dst, path, err);
+}
+
+int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
+                struct err *err)
+{
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(object))
+        return body_fail(err, -EINVAL, *path != '\0' ? path : "the body", "must be an object");
+    json_object_foreach(object, key, value) {
+        const char *folded = NULL;
+        const struct body_field *f = find(fields, key, &folded);
+        char here[BODY_PATH_MAX];
+        int r = 0;
+
+        (void)snprintf(here, sizeof(here), "%s%s%.64s", path, *path != '\0' ? "." : "", key);
+        if (f != NULL)
+            r = take_field(value, f, dst, here, err);
+        else if (folded != NULL)
+            r = body_fail(err, -EINVAL, here, "must be written \"%s\"", folded);
+        else if (!body_is_empty(value))
+            r = body_fail(err, -EINVAL, here, "is not known here");
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int b_ignore(json_t *value, const struct body_field *field, void *dst, const char *path,
+             struct err *err)
+{
+    (void)value;
+    (void)field;
+    (void)dst;
+    (void)path;
+    (void)err;
+    return 0;
+}
+
+static void *member(void *dst, const struct body_field *field)
+{
+    return (char *)dst + field->off;
+}
+
+int b_string(json_t *value, const struct body_field *field, void *dst, const char *path,
+             struct err *err)
+{
+    if (!json_is_string(value))
+        return body_fail(err, -EINVAL, path, "must be a string");
+    *(const char **)member(dst, field) = json_string_value(value);
+    return 0;
+}
+
+int b_bool(json_t *value, const struct body_field *field, void *dst, const char *path,
+           struct err *err)
+{
+    if (!json_is_boolean(value))
+        return body_fail(err, -EINVAL, path, "must be true or false");
+    *(bool *)member(dst, field) = json_is_true(value);
+    return 0;
+}
+
+int b_number(json_t *value, const struct body_field *field, void *dst, const char *path,
+             struct err *err)
+{
+    if (!json_is_integer(value))
+        return body_fail(err, -EINVAL, path, "must be a whole number");
+    *(int64_t *)member(dst, field) = json_integer_value(value);
+    return 0;
+}
+
+int b_value(json_t *value, const struct body_field *field, void *dst, const char *path,
+            struct err *err)
+{
+    (void)path;
+    (void)err;
+    *(json_t **)member(dst, field) = value;
+    return 0;
+}
+
+int b_object(json_t *value, const struct body_field *field, void *dst, const char *path,
+             struct err *err)
+{
+    return body_decode(value, field->fields, dst, path, err);
+}

@@ -1,0 +1,311 @@
+#include "api/docker/common.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <openssl/sha.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "api/reply.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "spec/spec.h"
+
+enum { CORE_ID_LEN = 16, NS_MS = 1000000, NS_S = 1000000000, KEPT_MAX = 64 << 10 };
+
+/* ---- whose request ---- */
+
+/* "1.41" -> 1041. */
+static int version_number(const char *text)
+{
+    return atoi(text) * 1000 + atoi(text + strcspn(text, ".") + 1);
+}
+
+bool docker_admit(struct http_request *req)
+{
+    if (!native_admit(req))
+        return false;
+    if (req->version == NULL)
+        return true;
+    if (version_number(req->version) > version_number(DOCKER_API_VERSION)) {
+        reply_errorf(req, -EINVAL,
+                     "client version %.16s is too new. Maximum supported API version is %s",
+                     req->version, DOCKER_API_VERSION);
+        return false;
+    }
+    if (version_number(req->version) < version_number(DOCKER_API_VERSION_MIN)) {
+        reply_errorf(req, -EINVAL,
+                     "client version %.16s is too old. Minimum supported API version is %s, please "
+                     "upgrade your client to a newer version",
+                     req->version, DOCKER_API_VERSION_MIN);
+        return false;
+    }
+    return true;
+}
+
+/* ---- ids ---- */
+
+void docker_id(const char *sandbox_id, char ret[DOCKER_ID_LEN + 1])
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    size_t len = strlen(sandbox_id);
+
+    (void)SHA256((const unsigned char *)sandbox_id, len, digest);
+    (void)snprintf(ret, DOCKER_ID_LEN + 1, "%s", sandbox_id);
+    for (size_t i = 0; len + 2 * i + 2 <= DOCKER_ID_LEN; i++)
+        (void)snprintf(ret + len + 2 * i, 3, "%02x", digest[i]);
+}
+
+static bool is_hex(const char *text, size_t len)
+{
+    return strspn(text, "0123456789abcdef") == len && text[len] == '\0';
+}
+
+/* More of an id than a sandbox has: the rest must be what follows from its beginning. */
+static struct sandbox *find_long(struct supervisor *sup, const char *text, size_t len)
+{
+    char begin[CORE_ID_LEN + 1], whole[DOCKER_ID_LEN + 1];
+    struct sandbox *s;
+
+    if (len <= CORE_ID_LEN || len > DOCKER_ID_LEN || !is_hex(text, len))
+        return NULL;
+    (void)snprintf(begin, sizeof(begin), "%.*s", CORE_ID_LEN, text);
+    docker_id(begin, whole);
+    if (strncmp(whole, text, len) != 0)
+        return NULL;
+    s = sandbox_find(sup, begin);
+    return s != NULL && strcmp(sandbox_id(s), begin) == 0 ? s : NULL;
+}
+
+int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret, struct err *err)
+{
+    struct supervisor *sup = native_supervisor(req);
+    struct err why = ERR_NONE;
+    int r;
+
+    if (text[0] == '/')
+        text++; /* as names are shown */
+    r = sandbox_lookup(sup, text, ret, &why);
+    if (r == 0)
+        return 0;
+    if (r == -ENOTUNIQ)
+        return err_set(err, r, "multiple IDs found with provided prefix: %.128s", text);
+    *ret = find_long(sup, text, strlen(text));
+    if (*ret != NULL)
+        return 0;
+    return err_set(err, -ENOENT, "No such container: %.255s", text);
+}
+
+struct sandbox *docker_sandbox(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+    struct sandbox *s;
+
+    if (!docker_admit(req))
+        return NULL;
+    if (docker_lookup(req, http_param(req, "id"), &s, &err) < 0 ||
+        native_check_use(req, s, &err) < 0) {
+        reply_error(req, &err);
+        return NULL;
+    }
+    sandbox_touch(s);
+    return s;
+}
+
+int docker_random_id(char ret[DOCKER_ID_LEN + 1])
+{
+    unsigned char bytes[DOCKER_ID_LEN / 2];
+
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+        return -EIO;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+/* ---- states ---- */
+
+/* Its main process has ended, and what is left of it is being cleared away. */
+static bool is_over(const struct sandbox *s)
+{
+    struct sandbox_facts f;
+
+    sandbox_get_facts(s, &f);
+    return sandbox_main(s) == NULL && f.exit_code >= 0;
+}
+
+const char *docker_status(const struct sandbox *s)
+{
+    struct sandbox_facts f;
+
+    switch (sandbox_get_state(s)) {
+    case SANDBOX_RUNNING:
+        return "running";
+    case SANDBOX_STOPPING:
+        return is_over(s) ? "exited" : "running";
+    case SANDBOX_PAUSED:
+        return "paused";
+    case SANDBOX_STOPPED:
+        sandbox_get_facts(s, &f);
+        return f.restarting ? "restarting" : f.exit_code >= 0 ? "exited" : "created";
+    case SANDBOX_REMOVING:
+        return "removing";
+    case SANDBOX_BROKEN:
+        return "dead";
+    case SANDBOX_CREATING:
+    case SANDBOX_CREATED:
+    case SANDBOX_STARTING:
+    case SANDBOX_INVALID:
+    case SANDBOX_STATE_MAX:
+    default:
+        return "created";
+    }
+}
+
+bool docker_is_running(const struct sandbox *s)
+{
+    const char *status = docker_status(s);
+
+    return strcmp(status, "running") == 0 || strcmp(status, "paused") == 0 ||
+           strcmp(status, "restarting") == 0;
+}
+
+json_t *docker_kept(const struct spec *spec)
+{
+    size_t n = sizeof(DOCKER_LABEL) - 1;
+    json_t *root = NULL;
+
+    for (char **l = spec != NULL ? spec->labels : NULL; l != NULL && *l != NULL; l++)
+        if (strncmp(*l, DOCKER_LABEL, n) == 0 && (*l)[n] == '=' &&
+            json_parse(*l + n + 1, strlen(*l + n + 1), KEPT_MAX, &root, NULL) < 0)
+            root = NULL;
+    return root != NULL ? root : json_object();
+}
+
+/* ---- JSON and text ---- */
+
+void docker_time_text(int64_t ns, char ret[DOCKER_TIME_MAX])
+{
+    time_t seconds = (time_t)(ns / NS_S);
+    char date[24];
+    struct tm tm;
+
+    if (ns <= 0 || gmtime_r(&seconds, &tm) == NULL ||
+        strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
+        (void)snprintf(ret, DOCKER_TIME_MAX, "0001-01-01T00:00:00Z");
+    else
+        (void)snprintf(ret, DOCKER_TIME_MAX, "%s.%09dZ", date, (int)(ns % NS_S));
+}
+
+json_t *docker_time(int64_t ms)
+{
+    char text[DOCKER_TIME_MAX];
+
+    docker_time_text(ms * NS_MS, text);
+    return json_string(text);
+}
+
+/* ".123" in nanoseconds; *at moves behind it. -EINVAL */
+static int fraction(const char **at, int64_t *ret)
+{
+    int64_t unit = NS_S / 10;
+
+    *ret = 0;
+    if (**at != '.')
+        return 0;
+    if (!isdigit((unsigned char)*++*at))
+        return -EINVAL;
+    for (; isdigit((unsigned char)**at); ++*at, unit /= 10)
+        *ret += unit * (**at - '0');
+    return 0;
+}
+
+static int parse_date(const char *text, int64_t *ret_ns)
+{
+    struct tm tm = {0};
+    const char *end = strptime(text, "%Y-%m-%d", &tm);
+    int64_t ns = 0, zone = 0;
+    int hours, minutes, used = 0;
+
+    if (end != NULL && *end == 'T')
+        end = strptime(end, "T%H:%M:%S", &tm);
+    if (end == NULL || fraction(&end, &ns) < 0)
+        return -EINVAL;
+    if (*end == 'Z')
+        end++;
+    else if (*end == '+' || *end == '-') {
+        if (sscanf(end + 1, "%2d:%2d%n", &hours, &minutes, &used) != 2 || used != 5)
+            return -EINVAL;
+        zone = (int64_t)(hours * 60 + minutes) * 60 * (*end == '-' ? -1 : 1);
+        end += 1 + used;
+    }
+    if (*end != '\0')
+        return -EINVAL;
+    *ret_ns = ((int64_t)timegm(&tm) - zone) * NS_S + ns;
+    return 0;
+}
+
+int docker_time_parse(const char *text, int64_t *ret_ns)
+{
+    const char *end = text;
+    int64_t seconds = 0, ns = 0;
+
+    if (strchr(text, '-') != NULL && text[0] != '-')
+        return parse_date(text, ret_ns);
+    for (; isdigit((unsigned char)*end) && end - text < 11; end++)
+        seconds = seconds * 10 + (*end - '0');
+    if (end == text || fraction(&end, &ns) < 0 || *end != '\0' || seconds > INT64_MAX / NS_S - 1)
+        return -EINVAL;
+    *ret_ns = seconds * NS_S + ns;
+    return 0;
+}
+
+bool docker_bool(const char *text)
+{
+    static const char *const no[] = {"", "0", "no", "false", "none"};
+
+    for (size_t i = 0; text != NULL && i < sizeof(no) / sizeof(no[0]); i++)
+        if (strcasecmp(text, no[i]) == 0)
+            return false;
+    return text != NULL;
+}
+
+json_t *docker_labels(const struct spec *spec)
+{
+    json_t *object = json_object();
+
+    for (char **l = spec != NULL ? spec->labels : NULL; object != NULL && l != NULL && *l != NULL;
+         l++) {
+        size_t n = strcspn(*l, "=");
+
+        if (n == sizeof(DOCKER_LABEL) - 1 && strncmp(*l, DOCKER_LABEL, n) == 0)
+            continue;
+        if (json_object_setn_new(object, *l, n, json_string(*l + n + 1)) < 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+json_t *docker_strings(char *const *list)
+{
+    json_t *array = list != NULL ? json_array() : json_null();
+
+    for (; array != NULL && list != NULL && *list != NULL; list++)
+        if (json_array_append_new(array, json_string(*list)) < 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+bool docker_put(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}

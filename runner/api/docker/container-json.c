@@ -1,0 +1,426 @@
+/* A container as Docker's clients expect to see it: from the spec, the facts, and what create has
+ * kept beside them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/sidecar.h"
+#include "base/address.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "core/publish.h"
+#include "core/sandbox.h"
+#include "core/sidecar.h"
+#include "image/reference.h"
+#include "policy/net-box.h"
+#include "policy/tables.h"
+#include "spec/signals.h"
+#include "spec/spec.h"
+
+enum { PORT_KEY_MAX = 16, MS = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
+
+/* ---- words ---- */
+
+/* As Docker's clients write a time span. */
+static void span(int64_t ms, char *ret, size_t size)
+{
+    static const struct {
+        int64_t below, unit;
+        const char *one, *word;
+    } rows[] = {{MINUTE, 1, "1 second", "seconds"},
+                {HOUR, MINUTE, "About a minute", "minutes"},
+                {2 * DAY, HOUR, "About an hour", "hours"},
+                {INT64_MAX, DAY, "1 day", "days"}};
+    int64_t seconds = ms > 0 ? ms / MS : 0;
+    size_t i = 0;
+
+    while (seconds >= rows[i].below)
+        i++;
+    if (seconds == 0)
+        (void)snprintf(ret, size, "Less than a second");
+    else if (seconds / rows[i].unit == 1)
+        (void)snprintf(ret, size, "%s", rows[i].one);
+    else
+        (void)snprintf(ret, size, "%" PRId64 " %s", seconds / rows[i].unit, rows[i].word);
+}
+
+void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX])
+{
+    const char *status = docker_status(s);
+    int64_t now = clock_wall_ms();
+    struct sandbox_facts f;
+    char text[40];
+
+    sandbox_get_facts(s, &f);
+    span(now - f.started_ms, text, sizeof(text));
+    if (strcmp(status, "running") == 0)
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s", text);
+    else if (strcmp(status, "paused") == 0)
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s (Paused)", text);
+    else if (strcmp(status, "created") == 0)
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Created");
+    else if (strcmp(status, "dead") == 0)
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Dead");
+    else if (strcmp(status, "removing") == 0)
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Removal In Progress");
+    else {
+        span(now - f.finished_ms, text, sizeof(text));
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "%s (%d) %s ago",
+                       strcmp(status, "restarting") == 0 ? "Restarting" : "Exited", f.exit_code,
+                       text);
+    }
+}
+
+const char *docker_image_name(const struct sandbox *s, json_t *kept)
+{
+    const struct spec *spec = sandbox_spec(s);
+    const char *image = json_string_value(json_object_get(kept, "image"));
+
+    if (spec != NULL && spec->image != NULL)
+        return spec->image;
+    return image != NULL ? image : "";
+}
+
+static json_t *name_of(const struct sandbox *s)
+{
+    return json_sprintf("/%s", sandbox_name(s));
+}
+
+/* ---- the command ---- */
+
+static const char *path_of(const struct spec *spec)
+{
+    return spec->argv[0] != NULL ? spec->argv[0] : "";
+}
+
+static json_t *args_of(const struct spec *spec)
+{
+    return docker_strings(spec->argv[0] != NULL ? spec->argv + 1 : spec->argv);
+}
+
+/* ---- state ---- */
+
+static bool sidecar_runs(const struct sandbox *s)
+{
+    return sidecar_port(s) != 0;
+}
+
+static json_t *state(const struct sandbox *s)
+{
+    const char *status = docker_status(s);
+    struct sandbox_facts f;
+
+    sandbox_get_facts(s, &f);
+    return json_pack(
+        "{s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:s, s:o, s:o}", "Status", status, "Running",
+        (int)docker_is_running(s), "Paused", strcmp(status, "paused") == 0, "Restarting",
+        strcmp(status, "restarting") == 0, "OOMKilled", (int)f.oom_killed, "Dead",
+        strcmp(status, "dead") == 0, "Pid", (int)f.pid, "ExitCode",
+        f.exit_code >= 0 && !(docker_is_running(s) && !f.restarting) ? f.exit_code : 0, "Error",
+        f.error, "StartedAt", docker_time(f.started_ms), "FinishedAt", docker_time(f.finished_ms));
+}
+
+/* ---- ports and network ---- */
+
+static bool put_binding(json_t *ports, const char *key, const char *ip, unsigned port)
+{
+    char number[8];
+    json_t *list = json_object_get(ports, key);
+
+    (void)snprintf(number, sizeof(number), "%u", port);
+    if (!json_is_array(list)) {
+        if (!docker_put(ports, key, json_array()))
+            return false;
+        list = json_object_get(ports, key);
+    }
+    return json_array_append_new(list,
+                                 json_pack("{s:s, s:s}", "HostIp", ip, "HostPort", number)) == 0;
+}
+
+json_t *docker_ports(const struct sandbox *s)
+{
+    const struct spec *spec = sandbox_spec(s);
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+    json_t *ports = json_object(), *value;
+    char key[PORT_KEY_MAX], host[ADDRESS_TEXT_MAX];
+    const char *exposed;
+    bool ok = ports != NULL;
+
+    if (ok && sidecar_runs(s)) {
+        (void)snprintf(key, sizeof(key), "%d/tcp", SIDECAR_INGRESS_PORT);
+        ok = put_binding(ports, key, "127.0.0.1", sidecar_port(s));
+    }
+    json_object_foreach(json_object_get(kept, "exposed"), exposed, value)
+        if (ok && json_object_get(ports, exposed) == NULL)
+            ok = docker_put(ports, exposed, json_null());
+    for (size_t i = 0; ok && spec != NULL && i < spec->port_count; i++) {
+        const struct publish *p = &spec->ports[i];
+        struct address at;
+
+        (void)snprintf(key, sizeof(key), "%u/%s", p->port, p->udp ? "udp" : "tcp");
+        if (!publish_where(s, i, &at))
+            continue;
+        address_format_host(&p->host, host);
+        ok = put_binding(ports, key, host, at.port);
+    }
+    if (!ok) {
+        json_decref(ports);
+        return NULL;
+    }
+    return ports;
+}
+
+static void address_text(const struct net_addr *a, char text[NET_ADDR_TEXT_MAX])
+{
+    text[0] = '\0';
+    if (a != NULL && a->family != 0)
+        net_addr_format(a, text);
+}
+
+static const char *network_mode(const struct spec *spec, json_t *kept)
+{
+    const char *mode = json_string_value(json_object_get(kept, "networkMode"));
+
+    if (mode != NULL)
+        return mode;
+    if (spec != NULL && spec->net_name != NULL)
+        return spec->net_name;
+    return spec != NULL && spec->network == NET_NONE ? "none" : "default";
+}
+
+static json_t *endpoint(const struct net_place *net)
+{
+    char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
+
+    address_text(net != NULL ? &net->box4 : NULL, ip);
+    address_text(net != NULL ? &net->gateway4 : NULL, gateway);
+    return json_pack("{s:n, s:n, s:n, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
+                     "IPAMConfig", "Links", "Aliases", "NetworkID", "", "EndpointID", "", "Gateway",
+                     gateway, "IPAddress", ip, "IPPrefixLen", 0, "IPv6Gateway", "",
+                     "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
+}
+
+static json_t *networks(const struct sandbox *s, json_t *kept)
+{
+    const struct spec *spec = sandbox_spec(s);
+    const char *mode = network_mode(spec, kept);
+    struct sandbox_facts f;
+
+    sandbox_get_facts(s, &f);
+    if (strncmp(mode, "container:", 10) == 0)
+        return json_object();
+    if (strcmp(mode, "default") == 0)
+        mode = "bridge";
+    return json_pack("{s:o}", mode, endpoint(f.net));
+}
+
+static json_t *network_settings(const struct sandbox *s, json_t *kept)
+{
+    char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
+    struct sandbox_facts f;
+
+    sandbox_get_facts(s, &f);
+    address_text(f.net != NULL ? &f.net->box4 : NULL, ip);
+    address_text(f.net != NULL ? &f.net->gateway4 : NULL, gateway);
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:o}", "Bridge", "", "SandboxID", "",
+                     "SandboxKey", "", "Ports",
+                     docker_is_running(s) ? docker_ports(s) : json_object(), "Gateway", gateway,
+                     "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "", "Networks",
+                     networks(s, kept));
+}
+
+/* ---- mounts ---- */
+
+static json_t *mounts(const struct spec *spec)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list != NULL && spec != NULL && i < spec->volume_count; i++) {
+        const struct volume *v = &spec->volumes[i];
+        bool named = v->source == NULL || v->source[0] != '/';
+        json_t *m = json_pack("{s:s, s:s, s:s, s:s, s:b, s:s}", "Type", named ? "volume" : "bind",
+                              "Source", v->source != NULL ? v->source : "", "Destination",
+                              v->target, "Mode", "", "RW", (int)!v->read_only, "Propagation", "");
+
+        if (m != NULL && named) {
+            (void)docker_put(m, "Name", json_string(v->source != NULL ? v->source : ""));
+            (void)docker_put(m, "Driver", json_string("local"));
+        }
+        (void)json_array_append_new(list, m);
+    }
+    return list;
+}
+
+/* ---- what it was made with ---- */
+
+static json_t *or_null(json_t *kept, const char *key)
+{
+    json_t *value = json_object_get(kept, key);
+
+    return value != NULL ? json_incref(value) : json_null();
+}
+
+static json_t *or_empty(json_t *kept, const char *key)
+{
+    json_t *value = json_object_get(kept, key);
+
+    return value != NULL ? json_incref(value) : json_object();
+}
+
+static int64_t set_or(int64_t value, int64_t otherwise)
+{
+    return value == LIMIT_UNSET ? otherwise : value;
+}
+
+static json_t *host_config(const struct spec *spec, json_t *kept)
+{
+    json_t *root = json_pack(
+        "{s:o, s:o, s:s, s:o, s:{s:s, s:I}, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+        "Binds", or_null(kept, "binds"), "PortBindings", or_empty(kept, "ports"), "NetworkMode",
+        network_mode(spec, kept), "Mounts", or_null(kept, "mounts"), "RestartPolicy", "Name",
+        spec_restart_name(spec->restart), "MaximumRetryCount",
+        (json_int_t)set_or(spec->restart_max, 0), "AutoRemove", (int)spec->auto_remove,
+        "ReadonlyRootfs", (int)spec->read_only, "PublishAllPorts",
+        json_is_true(json_object_get(kept, "publishAll")), "Memory",
+        (json_int_t)set_or(spec->limits.memory_bytes, 0), "NanoCpus",
+        (json_int_t)(set_or(spec->limits.cpu_millis, 0) * 1000000), "PidsLimit",
+        (json_int_t)set_or(spec->limits.pids, 0), "ShmSize",
+        (json_int_t)set_or(spec->limits.shm_bytes, 64 << 20), "Dns", or_null(kept, "dns"),
+        "ExtraHosts", or_null(kept, "extraHosts"), "SecurityOpt",
+        json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
+
+    if (root == NULL)
+        return NULL;
+    (void)json_object_update_new(
+        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:n, s:n, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
+                        "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "",
+                        "UsernsMode", "", "CgroupnsMode", "private", "CapAdd", "CapDrop",
+                        "Devices", "LogConfig", "Type", "json-file", "Config", "Init",
+                        (int)spec->init, "ConsoleSize", 0, 0));
+    return root;
+}
+
+static json_t *config(const struct sandbox *s, json_t *kept)
+{
+    const struct spec *spec = sandbox_spec(s);
+    char signal[SIGNAL_TEXT_MAX];
+    json_t *root;
+
+    signal_format(spec->stop_signal, signal);
+    root = json_pack(
+        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:n, s:s, s:I}",
+        "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname", "",
+        "User", spec->user != NULL ? spec->user : "", "AttachStdin",
+        json_is_true(json_object_get(kept, "attachStdin")), "AttachStdout",
+        json_is_true(json_object_get(kept, "attachStdout")), "AttachStderr",
+        json_is_true(json_object_get(kept, "attachStderr")), "Tty", (int)spec->tty, "OpenStdin",
+        (int)spec->interactive, "StdinOnce", json_is_true(json_object_get(kept, "stdinOnce")),
+        "Env", docker_strings(spec->env), "Cmd", docker_strings(spec->argv), "Image",
+        docker_image_name(s, kept), "ExposedPorts", or_empty(kept, "exposed"), "Labels",
+        docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
+        "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
+    return root;
+}
+
+json_t *docker_container(const struct sandbox *s)
+{
+    const struct spec *spec = sandbox_spec(s);
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+    char id[DOCKER_ID_LEN + 1];
+    struct sandbox_facts f;
+    json_t *root;
+
+    docker_id(sandbox_id(s), id);
+    sandbox_get_facts(s, &f);
+    root = json_pack("{s:s, s:o, s:o, s:s, s:o, s:i, s:s, s:s, s:o, s:o}", "Id", id, "Created",
+                     docker_time(f.created_ms), "State", state(s), "Image",
+                     spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
+                     name_of(s), "RestartCount", (int)f.restarts, "Driver", "overlay2", "Platform",
+                     "linux", "Mounts", mounts(spec), "NetworkSettings",
+                     network_settings(s, kept));
+    if (root == NULL || spec == NULL)
+        return root;
+    if (!docker_put(root, "Path", json_string(path_of(spec))) ||
+        !docker_put(root, "Args", args_of(spec)) ||
+        !docker_put(root, "Config", config(s, kept)) ||
+        !docker_put(root, "HostConfig", host_config(spec, kept)) ||
+        json_object_update_new(
+            root, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:n, s:{s:s, s:n}}",
+                            "ResolvConfPath", "", "HostnamePath", "", "HostsPath", "", "LogPath",
+                            "", "MountLabel", "", "ProcessLabel", "", "AppArmorProfile", "",
+                            "ExecIDs", "GraphDriver", "Name", "overlay2", "Data")) < 0) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
+/* ---- a line of a list ---- */
+
+static json_t *line_ports(const struct sandbox *s)
+{
+    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? docker_ports(s) : json_object();
+    json_t *list = json_array(), *bindings, *b;
+    const char *key;
+    size_t i;
+
+    json_object_foreach(ports, key, bindings) {
+        const char *slash = strchr(key, '/'), *type = slash != NULL ? slash + 1 : "tcp";
+        json_int_t port = strtol(key, NULL, 10);
+
+        if (json_array_size(bindings) == 0)
+            (void)json_array_append_new(
+                list, json_pack("{s:I, s:s}", "PrivatePort", port, "Type", type));
+        json_array_foreach(bindings, i, b)
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:O, s:I, s:I, s:s}", "IP", json_object_get(b, "HostIp"),
+                          "PrivatePort", port, "PublicPort",
+                          (json_int_t)strtol(json_string_value(json_object_get(b, "HostPort")),
+                                             NULL, 10),
+                          "Type", type));
+    }
+    return list;
+}
+
+static json_t *command_text(const struct spec *spec)
+{
+    char text[512];
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (char **a = spec != NULL ? spec->argv : NULL; a != NULL && *a != NULL; a++) {
+        int n = snprintf(text + len, sizeof(text) - len, "%s%s", len > 0 ? " " : "", *a);
+
+        if (n < 0 || (size_t)n >= sizeof(text) - len)
+            break;
+        len += (size_t)n;
+    }
+    while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
+        len--; /* a character that was cut, but for its first byte */
+    json_t *whole = json_string(text);
+    return whole != NULL ? whole : json_string("");
+}
+
+json_t *docker_container_line(const struct sandbox *s)
+{
+    const struct spec *spec = sandbox_spec(s);
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+    char id[DOCKER_ID_LEN + 1], status[DOCKER_STATUS_MAX];
+    struct sandbox_facts f;
+
+    docker_id(sandbox_id(s), id);
+    docker_status_text(s, status);
+    sandbox_get_facts(s, &f);
+    return json_pack(
+        "{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}", "Id", id,
+        "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",
+        spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Command",
+        command_text(spec), "Created", (json_int_t)(f.created_ms / MS), "Ports", line_ports(s),
+        "Labels", docker_labels(spec), "State", docker_status(s), "Status", status, "HostConfig",
+        "NetworkMode", network_mode(spec, kept), "NetworkSettings", "Networks", networks(s, kept),
+        "Mounts", mounts(spec));
+}

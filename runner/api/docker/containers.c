@@ -1,0 +1,379 @@
+/* /containers: listing, showing, removing, and the table of what is below. */
+#include "api/docker/containers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/exec.h"
+#include "api/docker/filters.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "image/reference.h"
+#include "spec/spec.h"
+
+/* ---- list ---- */
+
+struct list_query {
+    const char *all, *size, *filters;
+    int64_t limit;
+};
+
+static const struct query_field list_fields[] = {
+    {.name = "all", .type = QUERY_STRING, .off = offsetof(struct list_query, all), .max = 16},
+    {.name = "size", .type = QUERY_STRING, .off = offsetof(struct list_query, size), .max = 16},
+    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
+    {.name = "limit",
+     .type = QUERY_INT,
+     .off = offsetof(struct list_query, limit),
+     .min = -1,
+     .max = INT32_MAX},
+    {0},
+};
+
+static const char *const known_filters[] = {
+    "ancestor", "before", "exited", "id", "label", "name", "network", "since", "status", "volume",
+    NULL};
+
+static bool matches_exited(const struct sandbox *s, const struct filters *f)
+{
+    struct sandbox_facts facts;
+    char code[16];
+
+    if (filters_get(f, "exited", 0) == NULL)
+        return true;
+    sandbox_get_facts(s, &facts);
+    (void)snprintf(code, sizeof(code), "%d", facts.exit_code);
+    return strcmp(docker_status(s), "exited") == 0 && filters_match(f, "exited", code);
+}
+
+/* An image by a name of its, or by its id. */
+static bool matches_ancestor(const struct sandbox *s, const struct filters *f)
+{
+    const struct spec *spec = sandbox_spec(s);
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+    struct reference have, want;
+    const char *wanted;
+
+    if (filters_get(f, "ancestor", 0) == NULL)
+        return true;
+    for (size_t i = 0; (wanted = filters_get(f, "ancestor", i)) != NULL; i++) {
+        const char *hex = NULL;
+
+        if (spec != NULL && spec->image_id != NULL && digest_prefix(wanted, 12, &hex) &&
+            strncmp(spec->image_id + 7, hex, strlen(hex)) == 0)
+            return true;
+        if (reference_parse(docker_image_name(s, kept), &have, NULL) < 0 ||
+            reference_parse(wanted, &want, NULL) < 0)
+            continue;
+        reference_default_tag(&have);
+        reference_default_tag(&want);
+        if (strcmp(have.name, want.name) == 0 && strcmp(have.tag, want.tag) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool matches_volume(const struct spec *spec, const struct filters *f)
+{
+    if (filters_get(f, "volume", 0) == NULL)
+        return true;
+    for (size_t i = 0; spec != NULL && i < spec->volume_count; i++)
+        if ((spec->volumes[i].source != NULL &&
+             filters_match(f, "volume", spec->volumes[i].source)) ||
+            filters_match(f, "volume", spec->volumes[i].target))
+            return true;
+    return false;
+}
+
+static bool matches_network(const struct spec *spec, const struct filters *f)
+{
+    const char *name = spec != NULL && spec->net_name != NULL             ? spec->net_name
+                       : spec != NULL && spec->network == NET_NONE        ? "none"
+                       : spec != NULL && spec->net_container != NULL      ? ""
+                                                                          : "bridge";
+
+    return filters_match(f, "network", name);
+}
+
+/* Relative to a container that filters name: made before, or since. */
+static int matches_order(struct http_request *req, const struct sandbox *s, const struct filters *f,
+                         struct err *err)
+{
+    const char *before = filters_get(f, "before", 0), *since = filters_get(f, "since", 0);
+    struct sandbox_facts facts, other;
+    struct sandbox *than;
+    int r;
+
+    sandbox_get_facts(s, &facts);
+    if (before != NULL) {
+        r = docker_lookup(req, before, &than, err);
+        if (r < 0)
+            return r;
+        sandbox_get_facts(than, &other);
+        if (facts.created_ms >= other.created_ms)
+            return 0;
+    }
+    if (since != NULL) {
+        r = docker_lookup(req, since, &than, err);
+        if (r < 0)
+            return r;
+        sandbox_get_facts(than, &other);
+        if (facts.created_ms <= other.created_ms)
+            return 0;
+    }
+    return 1;
+}
+
+static bool matches(const struct sandbox *s, const struct filters *f)
+{
+    const struct spec *spec = sandbox_spec(s);
+    char id[DOCKER_ID_LEN + 1];
+
+    docker_id(sandbox_id(s), id);
+    return filters_match_prefix(f, "id", id) && filters_match_part(f, "name", sandbox_name(s)) &&
+           filters_match(f, "status", docker_status(s)) &&
+           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && matches_exited(s, f) &&
+           matches_ancestor(s, f) && matches_volume(spec, f) && matches_network(spec, f);
+}
+
+/* Newest first, as Docker has them. */
+static int collect(struct http_request *req, const struct list_query *q, const struct filters *f,
+                   json_t *list, struct err *err)
+{
+    bool all = docker_bool(q->all) || q->limit > 0 || filters_get(f, "status", 0) != NULL ||
+               filters_get(f, "exited", 0) != NULL;
+    int r;
+
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+         s = sandbox_next(s)) {
+        if ((!all && !docker_is_running(s)) || !matches(s, f) || !native_may_use(req, s))
+            continue;
+        r = matches_order(req, s, f, err);
+        if (r < 0)
+            return r;
+        if (r > 0 && json_array_insert_new(list, 0, docker_container_line(s)) < 0)
+            return err_errno(err, -ENOMEM, "list");
+    }
+    while (q->limit > 0 && json_array_size(list) > (size_t)q->limit)
+        (void)json_array_remove(list, json_array_size(list) - 1);
+    return 0;
+}
+
+static void get_list(struct http_request *req)
+{
+    auto_ptr(filters_free) struct filters *f = NULL;
+    auto_ptr(json_decref) json_t *list = json_array();
+    struct list_query q = {.limit = 0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known_filters, &f, &err);
+    if (r == 0)
+        r = collect(req, &q, f, list, &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, json_incref(list));
+}
+
+/* ---- one ---- */
+
+struct inspect_query {
+    const char *size;
+};
+
+static const struct query_field inspect_fields[] = {
+    {.name = "size", .type = QUERY_STRING, .off = offsetof(struct inspect_query, size), .max = 16},
+    {0},
+};
+
+static void get_inspect(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct inspect_query q = {0};
+    struct err err = ERR_NONE;
+    json_t *root;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, inspect_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    root = docker_container(s);
+    if (root != NULL)
+        docker_exec_list(native_of(req)->docker, s, root);
+    reply_json(req, 200, root);
+}
+
+struct remove_query {
+    const char *force, *volumes, *link;
+};
+
+static const struct query_field remove_fields[] = {
+    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
+    {.name = "v", .type = QUERY_STRING, .off = offsetof(struct remove_query, volumes), .max = 16},
+    {.name = "link", .type = QUERY_STRING, .off = offsetof(struct remove_query, link), .max = 16},
+    {0},
+};
+
+static int check_removal(const struct sandbox *s, bool force, struct err *err)
+{
+    char id[DOCKER_ID_LEN + 1];
+
+    docker_id(sandbox_id(s), id);
+    if (sandbox_get_state(s) == SANDBOX_REMOVING)
+        return err_set(err, -EBUSY, "removal of container %s is already in progress",
+                       sandbox_name(s));
+    if (!force && docker_is_running(s))
+        return err_set(err, -EBUSY,
+                       "cannot remove container \"/%s\": container is %s: stop the container "
+                       "before removing or force remove",
+                       sandbox_name(s), docker_status(s));
+    return 0;
+}
+
+static void delete_container(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct remove_query q = {0};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, remove_fields, &q, &err);
+    if (r == 0 && docker_bool(q.link))
+        r = err_set(&err, -EOPNOTSUPP, "link: containers are not linked here");
+    if (r == 0)
+        r = check_removal(s, docker_bool(q.force), &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && sandbox_remove(s, true, native_done_empty, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- prune ---- */
+
+struct prune {
+    struct http_request *req;
+    json_t *deleted; /* owned */
+    unsigned left;   /* removals under way, and one of the loop itself */
+};
+
+static void prune_done(struct prune *p)
+{
+    if (--p->left > 0)
+        return;
+    reply_json(p->req, 200,
+               json_pack("{s:o, s:i}", "ContainersDeleted", p->deleted, "SpaceReclaimed", 0));
+    free(p);
+}
+
+static void on_pruned(void *data, int r, const struct err *err)
+{
+    (void)r;
+    (void)err; /* it is in the log; what stays is listed */
+    prune_done(data);
+}
+
+static bool prunable(struct http_request *req, const struct sandbox *s, const struct filters *f)
+{
+    const char *status = docker_status(s);
+    const struct spec *spec = sandbox_spec(s);
+
+    return (strcmp(status, "exited") == 0 || strcmp(status, "dead") == 0 ||
+            strcmp(status, "created") == 0) &&
+           filters_match_labels(f, spec != NULL ? spec->labels : NULL) && native_may_use(req, s);
+}
+
+static void prune_all(struct prune *p, const struct filters *f)
+{
+    struct supervisor *sup = native_supervisor(p->req);
+
+    for (struct sandbox *s = sandbox_first(sup), *next; s != NULL; s = next) {
+        char id[DOCKER_ID_LEN + 1];
+
+        next = sandbox_next(s);
+        docker_id(sandbox_id(s), id);
+        if (!prunable(p->req, s, f) || sandbox_remove(s, true, on_pruned, p, NULL) < 0)
+            continue;
+        p->left++;
+        (void)json_array_append_new(p->deleted, json_string(id));
+    }
+    prune_done(p);
+}
+
+static void post_prune(struct http_request *req)
+{
+    static const char *const known[] = {"label", NULL};
+    auto_ptr(filters_free) struct filters *f = NULL;
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    struct prune *p;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &f, &err);
+    p = r == 0 ? calloc(1, sizeof(*p)) : NULL;
+    if (p == NULL) {
+        if (r == 0)
+            (void)err_errno(&err, -ENOMEM, "prune");
+        reply_error(req, &err);
+        return;
+    }
+    *p = (struct prune){.req = req, .deleted = json_array(), .left = 1};
+    prune_all(p, f);
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+const struct route docker_container_routes[] = {
+    {"GET",    "/containers/json",           get_list,          0, 0},
+    {"POST",   "/containers/create",         docker_post_create, ROUTE_BODY | ROUTE_LARGE, 0},
+    {"POST",   "/containers/prune",          post_prune,        ROUTE_BODY, 0},
+    {"GET",    "/containers/{id}/json",      get_inspect,       0, 0},
+    {"DELETE", "/containers/{id}",           delete_container,  0, 0},
+    {"POST",   "/containers/{id}/start",     docker_post_start,   ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/stop",      docker_post_stop,    ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/restart",   docker_post_restart, ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/kill",      docker_post_kill,    ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/pause",     docker_post_pause,   ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/unpause",   docker_post_unpause, ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/rename",    docker_post_rename,  ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/resize",    docker_post_resize,  ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/wait",      docker_post_wait,    ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/update",    docker_post_update,  ROUTE_BODY, 0},
+    {"POST",   "/containers/{id}/attach",    docker_post_attach,  ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"GET",    "/containers/{id}/logs",      docker_get_logs,     0, 0},
+    {"GET",    "/containers/{id}/stats",     docker_get_stats,    0, 0},
+    {"GET",    "/containers/{id}/top",       docker_get_top,      0, 0},
+    {"GET",    "/containers/{id}/archive",   docker_get_archive,  0, 0},
+    {"HEAD",   "/containers/{id}/archive",   docker_head_archive, 0, 0},
+    {"PUT",    "/containers/{id}/archive",   docker_put_archive,  ROUTE_STREAM, 0},
+    {"GET",    "/containers/{id}/export",    docker_get_export,   0, 0},
+    {"POST",   "/containers/{id}/exec",      docker_post_exec,    ROUTE_BODY | ROUTE_LARGE, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,1100 @@
+#include "api/docker/create-body.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "base/auto.h"
+#include "base/err.h"
+
+#define BODY(member) .off = offsetof(struct making, member)
+
+enum { CPU_PERIOD = 100000, MILLION = 1000000, BILLION = 1000000000 };
+
+/* What the rows fill, and what is made of it at the end. */
+struct making {
+    struct create_body *out;
+    const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
+    const char *restart, *ipc, *cgroupns;
+    json_t *volumes, *port_bindings;
+    int64_t memory, swap, nano_cpus, cpu_quota, cpu_period, pids, shm, stop_timeout, retries;
+    bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
+        auto_remove, init, publish_all, has_stop_timeout;
+};
+
+static int out_of_memory(struct err *err)
+{
+    return err_errno(err, -ENOMEM, "a request");
+}
+
+static int put(struct making *m, const char *key, json_t *value, struct err *err)
+{
+    return docker_put(m->out->spec, key, value) ? 0 : out_of_memory(err);
+}
+
+static json_t *array_of(struct making *m, const char *key)
+{
+    json_t *list = json_object_get(m->out->spec, key);
+
+    if (list == NULL && docker_put(m->out->spec, key, json_array()))
+        list = json_object_get(m->out->spec, key);
+    return list;
+}
+
+static int push(struct making *m, const char *key, json_t *value, struct err *err)
+{
+    json_t *list = array_of(m, key);
+
+    if (list == NULL) {
+        json_decref(value);
+        return out_of_memory(err);
+    }
+    return json_array_append_new(list, value) < 0 ? out_of_memory(err) : 0;
+}
+
+/* ---- strings and lists ---- */
+
+static int check_strings(json_t *value, const char *path, struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array of strings");
+    json_array_foreach(value, i, element)
+        if (!json_is_string(element))
+            return body_fail(err, -EINVAL, path, "must be an array of strings");
+    return 0;
+}
+
+/* Docker takes a command as a list or as one word. */
+static int take_words(json_t *value, json_t **ret, const char *path, struct err *err)
+{
+    if (json_is_string(value)) {
+        *ret = json_pack("[O]", value);
+    } else {
+        int r = check_strings(value, path, err);
+
+        if (r < 0)
+            return r;
+        *ret = json_incref(value);
+    }
+    return *ret != NULL ? 0 : out_of_memory(err);
+}
+
+static int t_cmd(json_t *value, const struct body_field *field, void *dst, const char *path,
+                 struct err *err)
+{
+    (void)field;
+    return take_words(value, &((struct making *)dst)->out->cmd, path, err);
+}
+
+/* [""] is how clients ask for none. */
+static int t_entrypoint(json_t *value, const struct body_field *field, void *dst, const char *path,
+                        struct err *err)
+{
+    struct create_body *out = ((struct making *)dst)->out;
+    int r = take_words(value, &out->entrypoint, path, err);
+
+    (void)field;
+    if (r == 0 && json_array_size(out->entrypoint) == 1 &&
+        json_string_length(json_array_get(out->entrypoint, 0)) == 0) {
+        json_decref(out->entrypoint);
+        out->entrypoint = json_array();
+    }
+    return r;
+}
+
+/* A name alone takes the variable away, as in Docker: of an image's it is none that we could. */
+static int t_env(json_t *value, const struct body_field *field, void *dst, const char *path,
+                 struct err *err)
+{
+    json_t *element;
+    size_t i;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element)
+        if (strchr(json_string_value(element), '=') == NULL)
+            return body_fail(err, -EINVAL, path, "\"%.64s\": must be NAME=VALUE",
+                             json_string_value(element));
+    return put(dst, "env", json_incref(value), err);
+}
+
+static int t_labels(json_t *value, const struct body_field *field, void *dst, const char *path,
+                    struct err *err)
+{
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object of strings");
+    if (json_object_get(value, DOCKER_LABEL) != NULL)
+        return body_fail(err, -EINVAL, path, "\"%s\" is rind's own", DOCKER_LABEL);
+    return put(dst, "labels", json_copy(value), err);
+}
+
+static int t_image(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    (void)field;
+    if (!json_is_string(value))
+        return body_fail(err, -EINVAL, path, "must be a string");
+    ((struct making *)dst)->out->image = json_string_value(value);
+    return 0;
+}
+
+static int t_exposed(json_t *value, const struct body_field *field, void *dst, const char *path,
+                     struct err *err)
+{
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    ((struct making *)dst)->out->exposed = value;
+    return 0;
+}
+
+static int t_stop_timeout(json_t *value, const struct body_field *field, void *dst,
+                          const char *path, struct err *err)
+{
+    ((struct making *)dst)->has_stop_timeout = true;
+    return b_number(value, field, dst, path, err);
+}
+
+/* ["NONE"] asks for none. Others are an image's matter. */
+static int t_health(json_t *value, const struct body_field *field, void *dst, const char *path,
+                    struct err *err)
+{
+    json_t *test = json_object_get(value, "Test");
+
+    (void)field;
+    (void)dst;
+    if (json_array_size(test) == 1 && json_is_string(json_array_get(test, 0)) &&
+        strcmp(json_string_value(json_array_get(test, 0)), "NONE") == 0)
+        return 0;
+    return body_fail(err, -EOPNOTSUPP, path, "health checks are not supported over this API");
+}
+
+/* ---- mounts ---- */
+
+/* What leads to the host's own affairs, also for who could have it by the native API: a client of
+ * Docker's that asks for it is more often deceived than right. */
+static const char *const never_bound[] = {"/proc", "/sys", "/dev", "/run", "/var/run", "/boot",
+                                          "/etc",  "/root"};
+
+static bool is_below(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+static int check_source(const char *source, const char *path, struct err *err)
+{
+    if (source[strspn(source, "/")] == '\0')
+        return body_fail(err, -EPERM, path, "the host's root is not bound into containers");
+    for (size_t i = 0; i < sizeof(never_bound) / sizeof(never_bound[0]); i++)
+        if (is_below(source, never_bound[i]))
+            return body_fail(err, -EPERM, path,
+                             "\"%.128s\": nothing of the host's %s is bound into containers",
+                             source, never_bound[i]);
+    return 0;
+}
+
+/* source NULL: a volume of the container's own. */
+static int add_volume(struct making *m, const char *source, const char *target, bool read_only,
+                      bool no_copy, const char *path, struct err *err)
+{
+    json_t *v;
+
+    if (source != NULL && source[0] == '/') {
+        int r = check_source(source, path, err);
+
+        if (r < 0)
+            return r;
+    }
+    v = json_pack("{s:s, s:b}", "target", target, "readOnly", (int)read_only);
+    if (v == NULL || (source != NULL && !docker_put(v, "source", json_string(source))) ||
+        (no_copy && !docker_put(v, "noCopy", json_true()))) {
+        json_decref(v);
+        return out_of_memory(err);
+    }
+    return push(m, "volumes", v, err);
+}
+
+struct bind {
+    char *source, *target, *options; /* in one text of the caller's */
+};
+
+/* SOURCE:TARGET[:OPTIONS] or TARGET. */
+static int split_bind(char *text, struct bind *ret, const char *path, struct err *err)
+{
+    char *colon = strchr(text, ':');
+
+    *ret = (struct bind){.source = colon != NULL ? text : NULL, .target = text};
+    if (colon != NULL) {
+        *colon = '\0';
+        ret->target = colon + 1;
+        colon = strchr(ret->target, ':');
+    }
+    if (colon != NULL) {
+        *colon = '\0';
+        ret->options = colon + 1;
+    }
+    if (ret->target[0] != '/' || (ret->source != NULL && ret->source[0] == '\0') ||
+        (ret->options != NULL && strchr(ret->options, ':') != NULL))
+        return body_fail(err, -EINVAL, path, "invalid volume specification");
+    return 0;
+}
+
+static int bind_options(char *options, bool *ret_read_only, bool *ret_no_copy, const char *path,
+                        struct err *err)
+{
+    char *save = NULL;
+
+    for (char *o = options != NULL ? strtok_r(options, ",", &save) : NULL; o != NULL;
+         o = strtok_r(NULL, ",", &save)) {
+        if (strcmp(o, "ro") == 0)
+            *ret_read_only = true;
+        else if (strcmp(o, "nocopy") == 0)
+            *ret_no_copy = true;
+        else if (strcmp(o, "rw") != 0 && strcmp(o, "rprivate") != 0)
+            return body_fail(err, -EOPNOTSUPP, path, "option \"%.32s\" is not supported", o);
+    }
+    return 0;
+}
+
+static int t_binds(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    json_t *element;
+    size_t i;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element) {
+        auto_free char *text = strdup(json_string_value(element));
+        bool read_only = false, no_copy = false;
+        char here[BODY_PATH_MAX];
+        struct bind b;
+
+        if (text == NULL)
+            return out_of_memory(err);
+        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
+        r = split_bind(text, &b, here, err);
+        if (r == 0)
+            r = bind_options(b.options, &read_only, &no_copy, here, err);
+        if (r == 0)
+            r = add_volume(dst, b.source, b.target, read_only, no_copy, here, err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(((struct making *)dst)->out->kept, "binds", json_incref(value))
+               ? 0
+               : out_of_memory(err);
+}
+
+static int t_volumes(json_t *value, const struct body_field *field, void *dst, const char *path,
+                     struct err *err)
+{
+    const char *target;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, target, element) {
+        int r = add_volume(dst, NULL, target, false, false, path, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+struct mount {
+    const char *type, *source, *target, *consistency, *propagation;
+    bool read_only, no_copy, make_source;
+    int64_t bytes, mode;
+};
+
+#define MOUNT(member) .off = offsetof(struct mount, member)
+#define NOT_HERE(key)                                                                              \
+    {                                                                                              \
+        .name = (key), .code = -EOPNOTSUPP, .why = "is not supported"                              \
+    }
+
+static const struct body_field bind_fields[] = {
+    {.name = "Propagation", .take = b_string, MOUNT(propagation)},
+    {.name = "CreateMountpoint", .take = b_bool, MOUNT(make_source)},
+    NOT_HERE("NonRecursive"),
+    NOT_HERE("ReadOnlyNonRecursive"),
+    NOT_HERE("ReadOnlyForceRecursive"),
+    {0}};
+static const struct body_field volume_fields[] = {
+    {.name = "NoCopy", .take = b_bool, MOUNT(no_copy)},
+    {.name = "Labels", .take = b_ignore},
+    NOT_HERE("Subpath"),
+    NOT_HERE("DriverConfig"),
+    {0}};
+static const struct body_field tmpfs_fields[] = {
+    {.name = "SizeBytes", .take = b_number, MOUNT(bytes)},
+    {.name = "Mode", .take = b_number, MOUNT(mode)},
+    NOT_HERE("Options"),
+    {0}};
+static const struct body_field mount_fields[] = {
+    {.name = "Type", .take = b_string, MOUNT(type)},
+    {.name = "Source", .take = b_string, MOUNT(source)},
+    {.name = "Target", .take = b_string, MOUNT(target)},
+    {.name = "ReadOnly", .take = b_bool, MOUNT(read_only)},
+    {.name = "Consistency", .take = b_ignore},
+    {.name = "BindOptions", .take = b_object, .fields = bind_fields},
+    {.name = "VolumeOptions", .take = b_object, .fields = volume_fields},
+    {.name = "TmpfsOptions", .take = b_object, .fields = tmpfs_fields},
+    NOT_HERE("ImageOptions"),
+    NOT_HERE("ClusterOptions"),
+    {0},
+};
+
+static int add_tmpfs(struct making *m, const char *target, int64_t bytes, struct err *err)
+{
+    json_t *t = json_pack("{s:s}", "target", target);
+
+    if (t != NULL && bytes > 0 && !docker_put(t, "size", json_integer(bytes))) {
+        json_decref(t);
+        t = NULL;
+    }
+    return t != NULL ? push(m, "tmpfs", t, err) : out_of_memory(err);
+}
+
+static int add_mount(struct making *m, const struct mount *mt, const char *path, struct err *err)
+{
+    if (mt->target == NULL || mt->target[0] != '/')
+        return body_fail(err, -EINVAL, path, "Target must be an absolute path");
+    if (mt->propagation != NULL && strcmp(mt->propagation, "rprivate") != 0)
+        return body_fail(err, -EOPNOTSUPP, path, "BindOptions.Propagation: only rprivate");
+    if (mt->type == NULL || strcmp(mt->type, "volume") == 0) {
+        if (mt->source != NULL && strchr(mt->source, '/') != NULL)
+            return body_fail(err, -EINVAL, path, "Source: must be a volume's name");
+        return add_volume(m, mt->source, mt->target, mt->read_only, mt->no_copy, path, err);
+    }
+    if (strcmp(mt->type, "bind") == 0) {
+        if (mt->source == NULL || mt->source[0] != '/')
+            return body_fail(err, -EINVAL, path, "Source must be an absolute path");
+        return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
+    }
+    if (strcmp(mt->type, "tmpfs") == 0)
+        return add_tmpfs(m, mt->target, mt->bytes, err);
+    return body_fail(err, -EOPNOTSUPP, path, "Type \"%.32s\" is not supported", mt->type);
+}
+
+static int t_mounts(json_t *value, const struct body_field *field, void *dst, const char *path,
+                    struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array");
+    json_array_foreach(value, i, element) {
+        struct mount m = {0};
+        char here[BODY_PATH_MAX];
+        int r;
+
+        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
+        r = body_decode(element, mount_fields, &m, here, err);
+        if (r == 0)
+            r = add_mount(dst, &m, here, err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(((struct making *)dst)->out->kept, "mounts", json_incref(value))
+               ? 0
+               : out_of_memory(err);
+}
+
+/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others make it no weaker
+ * than it is. */
+static int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
+                   struct err *err)
+{
+    static const char *const known[] = {"rw", "noexec", "nosuid", "nodev", "exec", "mode="};
+    const char *target;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, target, element) {
+        json_t *t = json_pack("{s:s}", "target", target);
+        auto_free char *text = json_is_string(element) ? strdup(json_string_value(element)) : NULL;
+        char *save = NULL;
+        int r = t == NULL || text == NULL ? -ENOMEM : 0;
+
+        for (char *o = r == 0 ? strtok_r(text, ",", &save) : NULL; o != NULL && r == 0;
+             o = strtok_r(NULL, ",", &save)) {
+            size_t k = 0, count = sizeof(known) / sizeof(known[0]);
+
+            while (k < count && strncmp(o, known[k], strlen(known[k])) != 0)
+                k++;
+            if (strncmp(o, "size=", 5) == 0)
+                r = docker_put(t, "size", json_string(o + 5)) ? 0 : -ENOMEM;
+            else if (k == count)
+                r = -EOPNOTSUPP;
+        }
+        if (r == 0)
+            r = push(dst, "tmpfs", json_incref(t), err);
+        json_decref(t);
+        if (r == -EOPNOTSUPP)
+            return body_fail(err, r, path, "an option of \"%.64s\" is not supported", target);
+        if (r < 0)
+            return out_of_memory(err);
+    }
+    return 0;
+}
+
+/* ---- ports ---- */
+
+static int parse_port(const char *text, int64_t least, int64_t *ret)
+{
+    char *end = NULL;
+    long n = strtol(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n < least || n > 65535)
+        return -EINVAL;
+    *ret = n;
+    return 0;
+}
+
+/* "80", "80/tcp", "53/udp". */
+static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
+{
+    const char *slash = strchr(key, '/');
+    char number[8];
+
+    *ret_protocol = slash != NULL ? slash + 1 : "tcp";
+    (void)snprintf(number, sizeof(number), "%.*s",
+                   (int)(slash != NULL ? slash - key : (ptrdiff_t)strlen(key)), key);
+    if (strcmp(*ret_protocol, "tcp") != 0 && strcmp(*ret_protocol, "udp") != 0)
+        return -EINVAL;
+    return parse_port(number, 1, ret);
+}
+
+struct binding {
+    const char *ip, *port;
+};
+
+static const struct body_field binding_fields[] = {
+    {.name = "HostIp", .take = b_string, .off = offsetof(struct binding, ip)},
+    {.name = "HostPort", .take = b_string, .off = offsetof(struct binding, port)},
+    {0},
+};
+
+/* Where no address is said Docker binds all of the host's; here it is 127.0.0.1, which is Docker's
+ * own advice. All are to be had by saying so. */
+static int add_port(struct making *m, const char *key, const struct binding *b, const char *path,
+                    struct err *err)
+{
+    const char *protocol;
+    int64_t port, host = 0;
+    json_t *p;
+
+    if (split_port(key, &port, &protocol) < 0)
+        return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
+    if (b->port != NULL && parse_port(b->port, 0, &host) < 0)
+        return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be one port", b->port);
+    p = json_pack("{s:I, s:I, s:s, s:s*}", "port", (json_int_t)port, "hostPort", (json_int_t)host,
+                  "protocol", protocol, "hostAddress", b->ip);
+    return p != NULL ? push(m, "ports", p, err) : out_of_memory(err);
+}
+
+static int t_bindings(json_t *value, const struct body_field *field, void *dst, const char *path,
+                      struct err *err)
+{
+    const char *key;
+    json_t *list, *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, key, list) {
+        if (!json_is_array(list) && !json_is_null(list))
+            return body_fail(err, -EINVAL, path, "must hold arrays");
+        json_array_foreach(list, i, element) {
+            struct binding b = {0};
+            int r = body_decode(element, binding_fields, &b, path, err);
+
+            if (r == 0)
+                r = add_port(dst, key, &b, path, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return docker_put(((struct making *)dst)->out->kept, "ports", json_incref(value))
+               ? 0
+               : out_of_memory(err);
+}
+
+/* ---- limits ---- */
+
+struct ulimit {
+    const char *name;
+    int64_t soft, hard;
+};
+
+static const struct body_field ulimit_fields[] = {
+    {.name = "Name", .take = b_string, .off = offsetof(struct ulimit, name)},
+    {.name = "Soft", .take = b_number, .off = offsetof(struct ulimit, soft)},
+    {.name = "Hard", .take = b_number, .off = offsetof(struct ulimit, hard)},
+    {0},
+};
+
+static int t_ulimits(json_t *value, const struct body_field *field, void *dst, const char *path,
+                     struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array");
+    json_array_foreach(value, i, element) {
+        struct ulimit u = {0};
+        int r = body_decode(element, ulimit_fields, &u, path, err);
+
+        if (r == 0 && u.name == NULL)
+            r = body_fail(err, -EINVAL, path, "Name is missing");
+        if (r == 0)
+            r = push(dst, "ulimits",
+                     json_pack("{s:s, s:I, s:I}", "name", u.name, "soft", (json_int_t)u.soft,
+                               "hard", (json_int_t)u.hard),
+                     err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- words with few meanings ---- */
+
+/* One of a list of words, which all mean what is done anyway. */
+static int only(json_t *value, const char *const *words, const char *path, int code,
+                const char *why, struct err *err)
+{
+    if (!json_is_string(value))
+        return body_fail(err, -EINVAL, path, "must be a string");
+    for (; *words != NULL; words++)
+        if (strcmp(json_string_value(value), *words) == 0)
+            return 0;
+    return body_fail(err, code, path, "\"%.64s\": %s", json_string_value(value), why);
+}
+
+#define WORDS(fn, code, why, ...)                                                                  \
+    static int fn(json_t *value, const struct body_field *field, void *dst, const char *path,      \
+                  struct err *err)                                                                 \
+    {                                                                                              \
+        static const char *const words[] = {__VA_ARGS__, NULL};                                    \
+                                                                                                   \
+        (void)field;                                                                               \
+        (void)dst;                                                                                 \
+        return only(value, words, path, code, why, err);                                           \
+    }
+
+WORDS(t_ipc, -EPERM, "a container has an ipc namespace of its own", "private", "shareable")
+WORDS(t_cgroupns, -EPERM, "a container has a cgroup namespace of its own", "private")
+WORDS(t_isolation, -EOPNOTSUPP, "there is one isolation", "default")
+WORDS(t_runtime, -EOPNOTSUPP, "there is one runtime", "rind", "runc", "io.containerd.runc.v2")
+WORDS(t_driver, -EOPNOTSUPP, "there is one volume driver", "local")
+
+struct log_config {
+    const char *type;
+};
+
+static int t_log_type(json_t *value, const struct body_field *field, void *dst, const char *path,
+                      struct err *err)
+{
+    static const char *const words[] = {"json-file", "local", NULL};
+
+    (void)field;
+    (void)dst;
+    return only(value, words, path, -EOPNOTSUPP, "logs are kept by rind itself", err);
+}
+
+static const struct body_field log_fields[] = {
+    {.name = "Type", .take = t_log_type},
+    {.name = "Config", .take = b_ignore}, /* sizes of files: bounded anyway */
+    {0},
+};
+
+static const struct body_field restart_fields[] = {
+    {.name = "Name", .take = b_string, BODY(restart)},
+    {.name = "MaximumRetryCount", .take = b_number, BODY(retries)},
+    {0},
+};
+
+/* The container's own namespace is all that there is. Of workerd's containers, which have the
+ * network of a sidecar that rind plays, it means the same as "host" for what workerd wants of it;
+ * who joins what is known later (create.c). */
+static int t_pid(json_t *value, const struct body_field *field, void *dst, const char *path,
+                 struct err *err)
+{
+    struct making *m = dst;
+
+    (void)field;
+    if (!json_is_string(value))
+        return body_fail(err, -EINVAL, path, "must be a string");
+    if (strcmp(json_string_value(value), "host") != 0)
+        return body_fail(err, -EPERM, path, "\"%.64s\": a container has a pid namespace of its own",
+                         json_string_value(value));
+    m->out->host_pid = true;
+    return 0;
+}
+
+static int t_cap_add(json_t *value, const struct body_field *field, void *dst, const char *path,
+                     struct err *err)
+{
+    /* What the policy "container" gives anyway: Docker's own. */
+    static const char *const given[] = {
+        "AUDIT_WRITE", "CHOWN",  "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",       "MKNOD",
+        "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"};
+    struct making *m = dst;
+    json_t *element;
+    size_t i;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element) {
+        const char *name = json_string_value(element);
+        size_t k = 0, count = sizeof(given) / sizeof(given[0]);
+
+        if (strncasecmp(name, "CAP_", 4) == 0)
+            name += 4;
+        while (k < count && strcasecmp(name, given[k]) != 0)
+            k++;
+        if (strcasecmp(name, "NET_ADMIN") == 0)
+            m->out->adds_net_admin = true;
+        else if (k == count)
+            return body_fail(err, -EPERM, path,
+                             "\"%.32s\": capabilities are a policy's, and none has this one", name);
+    }
+    return 0;
+}
+
+static int t_security(json_t *value, const struct body_field *field, void *dst, const char *path,
+                      struct err *err)
+{
+    static const char policy[] = "rind-policy=";
+    struct making *m = dst;
+    json_t *element;
+    size_t i;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element) {
+        const char *text = json_string_value(element);
+
+        if (strncmp(text, policy, sizeof(policy) - 1) == 0)
+            m->out->policy = text + sizeof(policy) - 1;
+        else if (strcmp(text, "no-new-privileges") == 0 ||
+                 strcmp(text, "no-new-privileges:true") == 0 ||
+                 strcmp(text, "no-new-privileges=true") == 0)
+            m->out->policy = "untrusted";
+        else if (strstr(text, "unconfined") != NULL || strncmp(text, "label", 5) == 0 ||
+                 strncmp(text, "systempaths", 11) == 0)
+            return body_fail(err, -EPERM, path, "\"%.64s\": the confinement is not taken away",
+                             text);
+        else
+            return body_fail(err, -EOPNOTSUPP, path,
+                             "\"%.64s\": filters are a policy's (rind-policy=NAME)", text);
+    }
+    return 0;
+}
+
+/* An empty list takes the masks away; null, which is not even empty, leaves them. */
+static int no_paths(const json_t *host, const char *key, struct err *err)
+{
+    const json_t *value = json_object_get(host, key);
+
+    if (value == NULL || json_is_null(value))
+        return 0;
+    return err_set(err, -EPERM, "HostConfig.%s: what is masked is a policy's", key);
+}
+
+static int t_extra_hosts(json_t *value, const struct body_field *field, void *dst, const char *path,
+                         struct err *err)
+{
+    static const char gateway[] = "host.docker.internal:host-gateway";
+    json_t *element;
+    size_t i;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    (void)dst;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element)
+        if (strcmp(json_string_value(element), gateway) != 0)
+            return body_fail(err, -EOPNOTSUPP, path, "\"%.64s\": names are not added to containers",
+                             json_string_value(element));
+    return docker_put(((struct making *)dst)->out->kept, "extraHosts", json_incref(value))
+               ? 0
+               : out_of_memory(err);
+}
+
+static int t_dns(json_t *value, const struct body_field *field, void *dst, const char *path,
+                 struct err *err)
+{
+    struct making *m = dst;
+    int r = check_strings(value, path, err);
+
+    (void)field;
+    if (r == 0 && !docker_put(m->out->kept, "dns", json_incref(value)))
+        r = out_of_memory(err);
+    return r;
+}
+
+/* Endpoints of networks: which one is NetworkMode's matter; what else they ask for cannot be had. */
+static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
+                       struct err *err)
+{
+    const char *name, *key;
+    json_t *endpoint, *element;
+
+    (void)field;
+    (void)dst;
+    if (!json_is_object(value) || json_object_size(value) > 1)
+        return body_fail(err, -EOPNOTSUPP, path, "a container is in one network");
+    json_object_foreach(value, name, endpoint)
+        json_object_foreach(endpoint, key, element)
+            if (!body_is_empty(element) && strcmp(key, "GwPriority") != 0 &&
+                strcmp(key, "Aliases") != 0)
+                return body_fail(err, -EOPNOTSUPP, path, "%.64s.%.32s is not supported", name, key);
+    return 0;
+}
+
+static const struct body_field networking_fields[] = {
+    {.name = "EndpointsConfig", .take = t_endpoints},
+    {0},
+};
+
+/* ---- the tables ---- */
+
+#define REFUSED(key, text)                                                                         \
+    {                                                                                              \
+        .name = (key), .code = -EPERM, .why = (text)                                               \
+    }
+#define OWN_NAMESPACE "a container has a namespace of its own"
+#define NO_DEVICES    "no devices of the host are given to containers"
+
+/* clang-format off */
+static const struct body_field host_fields[] = {
+    {.name = "Binds",          .take = t_binds},
+    {.name = "Mounts",         .take = t_mounts},
+    {.name = "Tmpfs",          .take = t_tmpfs},
+    {.name = "PortBindings",   .take = t_bindings},
+    {.name = "PublishAllPorts",.take = b_bool,   BODY(publish_all)},
+    {.name = "NetworkMode",    .take = b_string, BODY(network)},
+    {.name = "RestartPolicy",  .take = b_object, .fields = restart_fields},
+    {.name = "AutoRemove",     .take = b_bool,   BODY(auto_remove)},
+    {.name = "ReadonlyRootfs", .take = b_bool,   BODY(read_only)},
+    {.name = "Init",           .take = b_bool,   BODY(init)},
+    {.name = "Memory",         .take = b_number, BODY(memory)},
+    {.name = "MemorySwap",     .take = b_number, BODY(swap)},
+    {.name = "NanoCpus",       .take = b_number, BODY(nano_cpus)},
+    {.name = "CpuQuota",       .take = b_number, BODY(cpu_quota)},
+    {.name = "CpuPeriod",      .take = b_number, BODY(cpu_period)},
+    {.name = "PidsLimit",      .take = b_number, BODY(pids)},
+    {.name = "ShmSize",        .take = b_number, BODY(shm)},
+    {.name = "Ulimits",        .take = t_ulimits},
+    {.name = "Dns",            .take = t_dns},
+    {.name = "ExtraHosts",     .take = t_extra_hosts},
+    {.name = "CapAdd",         .take = t_cap_add},
+    {.name = "SecurityOpt",    .take = t_security},
+    {.name = "LogConfig",      .take = b_object, .fields = log_fields},
+    {.name = "PidMode",        .take = t_pid},
+    {.name = "IpcMode",        .take = t_ipc},
+    {.name = "CgroupnsMode",   .take = t_cgroupns},
+    {.name = "Isolation",      .take = t_isolation},
+    {.name = "Runtime",        .take = t_runtime},
+    {.name = "VolumeDriver",   .take = t_driver},
+    {.name = "ConsoleSize",    .take = b_ignore}, /* the client sends it again, to resize */
+    {.name = "ContainerIDFile", .take = b_ignore}, /* the client's own file */
+    {.name = "MemorySwappiness", .take = b_ignore}, /* how eagerly, not how much */
+    {.name = "MaskedPaths",    .take = b_ignore}, /* see no_paths */
+    {.name = "ReadonlyPaths",  .take = b_ignore},
+    REFUSED("Privileged",        "there are no privileged containers"),
+    REFUSED("UsernsMode",        OWN_NAMESPACE),
+    REFUSED("UTSMode",           OWN_NAMESPACE),
+    REFUSED("Cgroup",            "a container is in no other's cgroup"),
+    REFUSED("CgroupParent",      "where a container's cgroup lies is rind's affair"),
+    REFUSED("Devices",           NO_DEVICES),
+    REFUSED("DeviceRequests",    NO_DEVICES),
+    REFUSED("DeviceCgroupRules", NO_DEVICES),
+    REFUSED("Sysctls",           "the kernel is not set up by containers"),
+    REFUSED("OomKillDisable",    "no container outlives the memory that it may use"),
+    REFUSED("VolumesFrom",       "name the volumes themselves"),
+    NOT_HERE("CapDrop"),
+    NOT_HERE("CpuShares"),
+    NOT_HERE("CpuRealtimePeriod"),
+    NOT_HERE("CpuRealtimeRuntime"),
+    NOT_HERE("CpusetCpus"),
+    NOT_HERE("CpusetMems"),
+    NOT_HERE("CpuCount"),
+    NOT_HERE("CpuPercent"),
+    NOT_HERE("IOMaximumIOps"),
+    NOT_HERE("IOMaximumBandwidth"),
+    NOT_HERE("MaximumIOps"),
+    NOT_HERE("MaximumIOBps"),
+    NOT_HERE("BlkioWeight"),
+    NOT_HERE("BlkioWeightDevice"),
+    NOT_HERE("BlkioDeviceReadBps"),
+    NOT_HERE("BlkioDeviceWriteBps"),
+    NOT_HERE("BlkioDeviceReadIOps"),
+    NOT_HERE("BlkioDeviceWriteIOps"),
+    NOT_HERE("KernelMemory"),
+    NOT_HERE("KernelMemoryTCP"),
+    NOT_HERE("MemoryReservation"),
+    NOT_HERE("OomScoreAdj"),
+    NOT_HERE("DnsOptions"),
+    NOT_HERE("DnsSearch"),
+    NOT_HERE("GroupAdd"),
+    NOT_HERE("Links"),
+    NOT_HERE("StorageOpt"),
+    NOT_HERE("Annotations"),
+    {0},
+};
+
+static const struct body_field create_fields[] = {
+    {.name = "Image",        .take = t_image},
+    {.name = "Cmd",          .take = t_cmd},
+    {.name = "Entrypoint",   .take = t_entrypoint},
+    {.name = "Env",          .take = t_env},
+    {.name = "Labels",       .take = t_labels},
+    {.name = "Hostname",     .take = b_string, BODY(hostname)},
+    {.name = "User",         .take = b_string, BODY(user)},
+    {.name = "WorkingDir",   .take = b_string, BODY(working_dir)},
+    {.name = "StopSignal",   .take = b_string, BODY(stop_signal)},
+    {.name = "StopTimeout",  .take = t_stop_timeout, BODY(stop_timeout), .always = true},
+    {.name = "Tty",          .take = b_bool, BODY(tty)},
+    {.name = "OpenStdin",    .take = b_bool, BODY(stdin)},
+    {.name = "StdinOnce",    .take = b_bool, BODY(stdin_once)},
+    {.name = "AttachStdin",  .take = b_bool, BODY(attach_in)},
+    {.name = "AttachStdout", .take = b_bool, BODY(attach_out)},
+    {.name = "AttachStderr", .take = b_bool, BODY(attach_err)},
+    {.name = "NetworkDisabled", .take = b_bool, BODY(network_disabled)},
+    {.name = "ExposedPorts", .take = t_exposed},
+    {.name = "Volumes",      .take = t_volumes},
+    {.name = "Healthcheck",  .take = t_health},
+    {.name = "HostConfig",   .take = b_object, .fields = host_fields},
+    {.name = "NetworkingConfig", .take = b_object, .fields = networking_fields},
+    {.name = "ArgsEscaped",  .take = b_ignore}, /* of Windows alone */
+    {.name = "Shell",        .take = b_ignore}, /* of builds alone */
+    NOT_HERE("Domainname"),
+    NOT_HERE("MacAddress"),
+    NOT_HERE("OnBuild"),
+    {0},
+};
+/* clang-format on */
+
+/* ---- what it comes to ---- */
+
+static int finish_limits(struct making *m, struct err *err)
+{
+    json_t *limits = json_object();
+    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD;
+    bool ok = limits != NULL;
+
+    if (m->nano_cpus > 0 && m->cpu_quota > 0) {
+        json_decref(limits);
+        return err_set(err, -EINVAL, "HostConfig.NanoCpus: not together with CpuQuota");
+    }
+    if (m->swap != 0 && !(m->swap == -1 && m->memory == 0) && m->swap != m->memory) {
+        json_decref(limits);
+        return err_set(err, -EOPNOTSUPP,
+                       "HostConfig.MemorySwap: swap is not limited by itself; leave it out");
+    }
+    if (ok && m->memory > 0)
+        ok = docker_put(limits, "memory", json_integer(m->memory));
+    if (ok && m->pids > 0)
+        ok = docker_put(limits, "pids", json_integer(m->pids));
+    if (ok && m->shm > 0)
+        ok = docker_put(limits, "shmSize", json_integer(m->shm));
+    if (ok && m->nano_cpus > 0)
+        ok = docker_put(limits, "cpus", json_real((double)(m->nano_cpus / MILLION) / 1000.0));
+    else if (ok && m->cpu_quota > 0)
+        ok = docker_put(limits, "cpus",
+                        json_real((double)(m->cpu_quota * 1000 / period) / 1000.0));
+    if (!ok) {
+        json_decref(limits);
+        return out_of_memory(err);
+    }
+    return put(m, "limits", limits, err);
+}
+
+static int finish_network(struct making *m, struct err *err)
+{
+    static const char container[] = "container:";
+    const char *mode = m->network_disabled ? "none" : m->network;
+    json_t *network, *dns = json_object_get(m->out->kept, "dns");
+
+    if (mode == NULL || strcmp(mode, "default") == 0 || strcmp(mode, "bridge") == 0) {
+        network = json_pack("{s:s}", "mode", "internet");
+    } else if (strcmp(mode, "none") == 0) {
+        network = json_pack("{s:s}", "mode", "none");
+        m->out->has_network = true;
+    } else if (strcmp(mode, "host") == 0) {
+        return err_set(err, -EPERM, "HostConfig.NetworkMode: no container has the host's network");
+    } else if (strncmp(mode, container, sizeof(container) - 1) == 0) {
+        m->out->joins = mode + sizeof(container) - 1;
+        return 0; /* by its id, which create.c finds */
+    } else {
+        network = json_pack("{s:s}", "name", mode);
+        m->out->has_network = true;
+    }
+    if (network != NULL && dns != NULL && strcmp(mode != NULL ? mode : "", "none") != 0 &&
+        json_object_set(network, "dns", dns) < 0) {
+        json_decref(network);
+        network = NULL;
+    }
+    return network != NULL ? put(m, "network", network, err) : out_of_memory(err);
+}
+
+static int finish_restart(struct making *m, struct err *err)
+{
+    json_t *restart;
+
+    if (m->restart == NULL || strcmp(m->restart, "no") == 0)
+        return 0;
+    restart = json_pack("{s:s}", "policy", m->restart);
+    if (restart != NULL && m->retries > 0 &&
+        !docker_put(restart, "maxRetries", json_integer(m->retries))) {
+        json_decref(restart);
+        restart = NULL;
+    }
+    return restart != NULL ? put(m, "restart", restart, err) : out_of_memory(err);
+}
+
+static int finish_words(struct making *m, struct err *err)
+{
+    const struct {
+        const char *key, *value;
+    } rows[] = {{"hostname", m->hostname},
+                {"user", m->user},
+                {"cwd", m->working_dir},
+                {"stopSignal", m->stop_signal}};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (rows[i].value != NULL)
+            r = put(m, rows[i].key, json_string(rows[i].value), err);
+    if (r == 0 && m->has_stop_timeout && m->stop_timeout >= 0)
+        r = put(m, "stopTimeoutMs", json_integer(m->stop_timeout * 1000), err);
+    return r;
+}
+
+static int finish_flags(struct making *m, struct err *err)
+{
+    json_t *kept = m->out->kept;
+
+    if (json_object_update_new(m->out->spec,
+                               json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "tty", (int)m->tty,
+                                         "stdin", (int)m->stdin, "readOnly", (int)m->read_only,
+                                         "autoRemove", (int)m->auto_remove, "init", (int)m->init,
+                                         "console", 1)) < 0 ||
+        json_object_update_new(kept, json_pack("{s:b, s:b, s:b, s:b, s:b}", "stdinOnce",
+                                               (int)m->stdin_once, "attachStdin", (int)m->attach_in,
+                                               "attachStdout", (int)m->attach_out, "attachStderr",
+                                               (int)m->attach_err, "publishAll",
+                                               (int)m->publish_all)) < 0)
+        return out_of_memory(err);
+    if (m->network != NULL && !docker_put(kept, "networkMode", json_string(m->network)))
+        return out_of_memory(err);
+    if (m->out->exposed != NULL &&
+        !docker_put(kept, "exposed", json_incref(m->out->exposed)))
+        return out_of_memory(err);
+    return 0;
+}
+
+int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
+{
+    struct making m = {.out = ret};
+    const json_t *host = json_object_get(root, "HostConfig");
+    int r;
+
+    *ret = (struct create_body){.spec = json_object(), .kept = json_object()};
+    if (ret->spec == NULL || ret->kept == NULL)
+        return out_of_memory(err);
+    r = body_decode(root, create_fields, &m, "", err);
+    if (r == 0)
+        r = no_paths(host, "MaskedPaths", err);
+    if (r == 0)
+        r = no_paths(host, "ReadonlyPaths", err);
+    if (r == 0)
+        r = finish_limits(&m, err);
+    if (r == 0)
+        r = finish_network(&m, err);
+    if (r == 0)
+        r = finish_restart(&m, err);
+    if (r == 0)
+        r = finish_words(&m, err);
+    if (r == 0)
+        r = finish_flags(&m, err);
+    ret->publish_all = m.publish_all;
+    return r;
+}
+
+void create_body_done(struct create_body *b)
+{
+    json_decref(b->spec);
+    json_decref(b->kept);
+    json_decref(b->entrypoint);
+    json_decref(b->cmd);
+}
+
+void create_body_explain(struct err *err)
+{
+    static const struct {
+        const char *spec, *docker;
+    } rows[] = {{"volumes", "HostConfig.Binds"},
+                {"network", "HostConfig.NetworkMode"},
+                {"ports", "HostConfig.PortBindings"},
+                {"limits.memory", "HostConfig.Memory"},
+                {"limits.pids", "HostConfig.PidsLimit"},
+                {"limits.cpus", "HostConfig.NanoCpus"},
+                {"limits.shmSize", "HostConfig.ShmSize"},
+                {"ulimits", "HostConfig.Ulimits"},
+                {"restart", "HostConfig.RestartPolicy"},
+                {"tmpfs", "HostConfig.Tmpfs"},
+                {"policy", "HostConfig.SecurityOpt"},
+                {"user", "User"},
+                {"cwd", "WorkingDir"},
+                {"env", "Env"},
+                {"labels", "Labels"},
+                {"hostname", "Hostname"},
+                {"stopSignal", "StopSignal"},
+                {"entrypoint", "Entrypoint"},
+                {"command", "Cmd"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t n = strlen(rows[i].spec);
+
+        if (strncmp(err->msg, rows[i].spec, n) == 0 && strchr(":[.", err->msg[n]) != NULL &&
+            err->msg[n] != '\0') {
+            (void)err_wrap(err, err->code, "%s", rows[i].docker);
+            return;
+        }
+    }
+}

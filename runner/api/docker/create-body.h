@@ -1,0 +1,35 @@
+#pragma once
+
+/* POST /containers/create: its body, as what the native API is asked for. Pure. */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+enum { CREATE_WARNINGS_MAX = 4 };
+
+struct create_body {
+    json_t *spec;        /* owned: as POST /v1/sandboxes takes it, but for the image's part */
+    json_t *kept;        /* owned: what inspect shows of it, and no spec holds */
+    const char *image;   /* borrowed from the tree; NULL = none */
+    json_t *exposed;     /* borrowed: ExposedPorts, or NULL */
+    bool publish_all;    /* all exposed ports, those of the image included */
+    json_t *entrypoint;  /* owned array, or NULL: not said */
+    json_t *cmd;         /* owned array, or NULL */
+    bool host_pid;       /* PidMode "host" */
+    bool has_network;    /* NetworkMode says something but the default */
+    const char *joins;   /* borrowed: of NetworkMode "container:…", whose; NULL */
+    const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
+    bool adds_net_admin; /* CapAdd NET_ADMIN: only a sidecar's, which the engine plays itself */
+    const char *warnings[CREATE_WARNINGS_MAX];
+    unsigned warning_count;
+};
+
+/* root: borrowed, outlives *ret. -EPERM for what would weaken the isolation, whoever asks;
+ * -EOPNOTSUPP for what cannot be had; -EINVAL. *ret is to be freed also on failure. */
+int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
+void create_body_done(struct create_body *b);
+/* A spec's words in Docker's: "volumes[0]…" becomes "HostConfig.Binds: volumes[0]…". */
+void create_body_explain(struct err *err);

@@ -1,0 +1,348 @@
+/*
+ * POST /containers/create. The body becomes the same object that POST /v1/sandboxes takes, and goes
+ * the same way from there: one parser, one client policy, one core.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/create-body.h"
+#include "api/docker/sidecar.h"
+#include "api/json-body.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/images.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "policy/client.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+#define POLICY_DEFAULT  "container" /* what a Docker user expects */
+#define POLICY_STRICTER "untrusted"
+
+struct create_query {
+    const char *name, *platform;
+};
+
+static const struct query_field query[] = {
+    {.name = "name", .type = QUERY_STRING, .off = offsetof(struct create_query, name), .max = 256},
+    {.name = "platform",
+     .type = QUERY_STRING,
+     .off = offsetof(struct create_query, platform),
+     .max = 64},
+    {0},
+};
+
+/* One creation; req->data. */
+struct creating {
+    struct http_request *req;
+    json_t *root; /* owned: the body */
+    struct create_body body;
+    struct spec *spec; /* owned */
+    char name[DOCKER_NAME_MAX + 1];
+    char id[NATIVE_ID_MAX + 1]; /* once it is made */
+};
+
+static void creating_free(struct creating *c)
+{
+    create_body_done(&c->body);
+    json_decref(c->root);
+    spec_free(c->spec);
+    free(c);
+}
+
+static void fail(struct creating *c, const struct err *err)
+{
+    struct err own = *err;
+
+    create_body_explain(&own);
+    reply_error(c->req, &own);
+    creating_free(c);
+}
+
+/* ---- what comes to the body ---- */
+
+static bool client_may_have(struct http_request *req, const char *policy)
+{
+    const struct client_policy *clients = native_of(req)->config.clients;
+
+    if (native_is_owner(req))
+        return true;
+    for (char **p = clients != NULL ? clients->policies : NULL; p != NULL && *p != NULL; p++)
+        if (strcmp(*p, policy) == 0)
+            return true;
+    return false;
+}
+
+/* Whose network is shared is found now, so that a later rename does not matter. */
+static int join_network(struct creating *c, struct err *err)
+{
+    struct sandbox *other = NULL;
+    json_t *network;
+    int r;
+
+    if (c->body.joins == NULL)
+        return 0;
+    r = docker_lookup(c->req, c->body.joins, &other, err);
+    if (r < 0)
+        return r;
+    if (c->body.host_pid && docker_is_sidecar(other)) {
+        c->body.warnings[c->body.warning_count++] =
+            "HostConfig.PidMode: beside rind's own sidecar \"host\" is a pid namespace of the "
+            "container's own";
+        c->body.host_pid = false;
+    }
+    network = json_pack("{s:s}", "container", sandbox_id(other));
+    if (network == NULL || !docker_put(c->body.spec, "network", network))
+        return err_errno(err, -ENOMEM, "a request");
+    return 0;
+}
+
+static int check_refused(const struct creating *c, bool sidecar, struct err *err)
+{
+    if (c->body.host_pid)
+        return err_set(err, -EPERM,
+                       "HostConfig.PidMode: \"host\": a container has a pid namespace of its own");
+    if (c->body.adds_net_admin && !sidecar)
+        return err_set(err, -EPERM,
+                       "HostConfig.CapAdd: \"NET_ADMIN\": capabilities are a policy's, and none "
+                       "has this one");
+    return 0;
+}
+
+/* The built-in image: no process for the sidecar itself, the default root file system for its
+ * helpers, which copy files and need no network. */
+static int take_sidecar(struct creating *c, bool *ret_sidecar, struct err *err)
+{
+    int r = docker_sidecar_take(&c->body, err);
+
+    if (r < 0)
+        return r;
+    *ret_sidecar = r == 1;
+    if (*ret_sidecar) {
+        json_decref(c->body.cmd);
+        c->body.cmd = NULL;
+    } else if (!c->body.has_network && c->body.joins == NULL &&
+               !docker_put(c->body.spec, "network", json_pack("{s:s}", "mode", "none"))) {
+        return err_errno(err, -ENOMEM, "a request");
+    }
+    return docker_put(c->body.kept, "image", json_string(c->body.image))
+               ? 0
+               : err_errno(err, -ENOMEM, "a request");
+}
+
+static int put_label(struct creating *c)
+{
+    auto_free char *text = json_dumps(c->body.kept, JSON_COMPACT);
+    json_t *labels = json_object_get(c->body.spec, "labels");
+
+    if (labels == NULL && docker_put(c->body.spec, "labels", json_object()))
+        labels = json_object_get(c->body.spec, "labels");
+    return text != NULL && labels != NULL && docker_put(labels, DOCKER_LABEL, json_string(text))
+               ? 0
+               : -ENOMEM;
+}
+
+static int put_rest(struct creating *c, bool builtin, struct err *err)
+{
+    json_t *spec = c->body.spec;
+    const char *policy = c->body.policy;
+    bool ok = true;
+
+    if (policy == NULL)
+        policy = client_may_have(c->req, POLICY_DEFAULT) ? POLICY_DEFAULT : POLICY_STRICTER;
+    if (c->name[0] != '\0')
+        ok = docker_put(spec, "name", json_string(c->name));
+    ok = ok && docker_put(spec, "policy", json_string(policy));
+    if (!builtin)
+        ok = ok && docker_put(spec, "image", json_string(c->body.image));
+    if (c->body.entrypoint != NULL)
+        ok = ok && json_object_set(spec, "entrypoint", c->body.entrypoint) == 0;
+    if (c->body.cmd != NULL)
+        ok = ok && json_object_set(spec, "command", c->body.cmd) == 0;
+    return ok && put_label(c) == 0 ? 0 : err_errno(err, -ENOMEM, "a request");
+}
+
+static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
+{
+    bool sidecar = false;
+    int r;
+
+    r = create_body_decode(c->root, &c->body, err);
+    if (r == 0 && (c->body.image == NULL || c->body.image[0] == '\0'))
+        r = err_set(err, -EINVAL, "Image: no image was named");
+    if (r < 0)
+        return r;
+    *ret_builtin = docker_sidecar_image(c->body.image);
+    if (*ret_builtin)
+        r = take_sidecar(c, &sidecar, err);
+    if (r == 0)
+        r = join_network(c, err);
+    if (r == 0)
+        r = check_refused(c, sidecar, err);
+    if (r == 0)
+        r = put_rest(c, *ret_builtin, err);
+    return r < 0 ? r : spec_from_json(c->body.spec, &c->spec, err);
+}
+
+/* ---- making it ---- */
+
+static void on_created(void *data, int r, const struct err *err)
+{
+    struct creating *c = data;
+    char id[DOCKER_ID_LEN + 1];
+    json_t *warnings;
+
+    if (r < 0) {
+        fail(c, err);
+        return;
+    }
+    docker_id(c->id, id);
+    warnings = json_array();
+    for (unsigned i = 0; i < c->body.warning_count; i++)
+        (void)json_array_append_new(warnings, json_string(c->body.warnings[i]));
+    reply_json(c->req, 201, json_pack("{s:s, s:o}", "Id", id, "Warnings", warnings));
+    creating_free(c);
+}
+
+static void name_taken(const struct creating *c, struct err *err)
+{
+    struct sandbox *other = sandbox_find(native_supervisor(c->req), c->name);
+    char id[DOCKER_ID_LEN + 1] = "";
+
+    if (other != NULL)
+        docker_id(sandbox_id(other), id);
+    (void)err_set(err, -EEXIST,
+                  "Conflict. The container name \"/%s\" is already in use by container \"%s\". You "
+                  "have to remove (or rename) that container to be able to reuse that name.",
+                  c->name, id);
+}
+
+static void make(struct creating *c)
+{
+    struct sandbox_creator creator = {.uid = http_peer(c->req)->uid,
+                                      .limited = !native_is_owner(c->req),
+                                      .fd = http_peer_fd(c->req)};
+    struct sandbox *s = NULL;
+    struct err err = ERR_NONE;
+    int r = native_check_spec(c->req, c->spec, &err);
+
+    if (r == 0)
+        r = sandbox_create(native_supervisor(c->req), c->spec, &creator, false, on_created, c, &s,
+                           &err);
+    if (r == -EEXIST)
+        name_taken(c, &err);
+    if (r < 0) {
+        fail(c, &err);
+        return;
+    }
+    c->spec = NULL;
+    (void)snprintf(c->id, sizeof(c->id), "%s", sandbox_id(s));
+}
+
+/* ---- the image's part ---- */
+
+static int publish_all(struct creating *c, char *const *exposed, struct err *err)
+{
+    int r = 0;
+
+    for (; r == 0 && exposed != NULL && *exposed != NULL; exposed++) {
+        const char *slash = strchr(*exposed, '/');
+        bool udp = slash != NULL && strcmp(slash, "/udp") == 0;
+        long port = strtol(*exposed, NULL, 10);
+
+        if (port >= 1 && port <= 65535 && (slash == NULL || udp || strcmp(slash, "/tcp") == 0))
+            r = spec_put_publish(c->spec, NULL, 0, port, udp, err);
+    }
+    return r;
+}
+
+static int publish_exposed(struct creating *c, const struct image *image, struct err *err)
+{
+    const char *key;
+    json_t *value;
+    int r = 0;
+
+    if (!c->body.publish_all)
+        return 0;
+    json_object_foreach(c->body.exposed, key, value) {
+        const char *const one[] = {key, NULL};
+
+        r = publish_all(c, (char *const *)(const void *)one, err);
+        if (r < 0)
+            return r;
+    }
+    return image != NULL ? publish_all(c, image->config->exposed, err) : 0;
+}
+
+static void on_image(void *data, int r, struct image *found, const struct err *err)
+{
+    auto_ptr(image_free) struct image *image = found;
+    struct creating *c = data;
+    struct err own = ERR_NONE;
+
+    if (r == -ENOENT) {
+        r = err_set(&own, r, "No such image: %.255s", c->body.image);
+        err = &own;
+    }
+    if (r == 0) {
+        r = image_merge(image, c->spec, &own);
+        if (r == 0)
+            r = publish_exposed(c, image, &own);
+        err = &own;
+    }
+    if (r < 0)
+        fail(c, err);
+    else
+        make(c);
+}
+
+/* ---- the request ---- */
+
+static int begin(struct creating *c, struct err *err)
+{
+    struct create_query q = {0};
+    bool builtin = false;
+    int r;
+
+    r = http_query(c->req, query, &q, err);
+    if (r == 0 && q.name != NULL)
+        (void)snprintf(c->name, sizeof(c->name), "%s", q.name + (q.name[0] == '/'));
+    if (r == 0)
+        r = json_body_tree(c->req, &c->root, err);
+    if (r == 0)
+        r = make_spec(c, &builtin, err);
+    if (r < 0)
+        return r;
+    if (builtin) {
+        /* Its ingress is published by the sidecar itself. */
+        make(c);
+        return 0;
+    }
+    return images_find(supervisor_images(native_supervisor(c->req)), c->body.image, on_image, c,
+                       err);
+}
+
+void docker_post_create(struct http_request *req)
+{
+    struct creating *c;
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req))
+        return;
+    c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    c->req = req;
+    req->data = c;
+    if (begin(c, &err) < 0)
+        fail(c, &err);
+}

@@ -1,0 +1,283 @@
+/* GET /events: core's events in Docker's words, one JSON object a line. */
+#include "core/events.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/docker-routes.h"
+#include "api/docker/filters.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "json/parse.h"
+#include "spec/spec.h"
+
+enum {
+    MS_NS = 1000000,
+    /* A reader that falls so far behind is cut off; all that is kept can be sent at once. */
+    EVENTS_QUEUE_MAX = EVENTS_MAX * 1024,
+};
+
+static const struct action {
+    const char *core, *docker, *type;
+} actions[] = {
+    {"create", "create", "container"},      {"start", "start", "container"},
+    {"exit", "die", "container"},           {"stop", "stop", "container"},
+    {"restart", "restart", "container"},    {"pause", "pause", "container"},
+    {"resume", "unpause", "container"},     {"oom", "oom", "container"},
+    {"rename", "rename", "container"},      {"destroy", "destroy", "container"},
+    {"exec", "exec_start", "container"},    {"exec_exit", "exec_die", "container"},
+    {"image_load", "load", "image"},        {"image_tag", "tag", "image"},
+    {"image_untag", "untag", "image"},      {"image_remove", "delete", "image"},
+    {"volume_create", "create", "volume"},  {"volume_remove", "destroy", "volume"},
+};
+
+static const struct action *find_action(const char *core)
+{
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (strcmp(actions[i].core, core) == 0)
+            return &actions[i];
+    return NULL;
+}
+
+/* One reader; frees itself when its client is gone, too slow, or its time over. */
+struct stream {
+    struct events_reader reader; /* first: found by its address */
+    struct http_request *req;
+    struct native *native;
+    struct filters *filters; /* owned */
+    int64_t since_ms, until_ms; /* 0 = no bound */
+    uv_timer_t timer;
+    bool subscribed, dead;
+};
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    struct stream *st = h->data;
+
+    filters_free(st->filters);
+    free(st);
+}
+
+/* The request is the caller's to end. */
+static void stream_end(struct stream *st)
+{
+    if (st->dead)
+        return;
+    st->dead = true;
+    if (st->subscribed)
+        events_unsubscribe(supervisor_events(st->native->config.supervisor), &st->reader);
+    native_watcher_drop(st->native);
+    uv_close((uv_handle_t *)&st->timer, on_timer_closed);
+}
+
+static struct sandbox *sandbox_of(const struct stream *st, const struct event *e)
+{
+    struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
+
+    /* Another one may have its id for a name. */
+    return s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0 ? s : NULL;
+}
+
+static bool may_see(const struct stream *st, const struct event *e, const struct sandbox *s)
+{
+    if (s != NULL)
+        return native_may_use(st->req, s);
+    return native_is_owner(st->req) ||
+           (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
+}
+
+static bool wanted(const struct stream *st, const struct event *e, const struct action *a,
+                   const struct sandbox *s)
+{
+    const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec);
+    const char *image = s != NULL ? docker_image_name(s, kept) : "";
+    char id[DOCKER_ID_LEN + 1];
+
+    docker_id(e->sandbox, id);
+    return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
+           (st->until_ms == 0 || e->time_ms <= st->until_ms) && may_see(st, e, s) &&
+           filters_match(st->filters, "type", a->type) &&
+           filters_match_prefix(st->filters, "event", a->docker) &&
+           (filters_match_prefix(st->filters, "container", id) ||
+            filters_match(st->filters, "container", e->name)) &&
+           filters_match(st->filters, "image", image) &&
+           filters_match_labels(st->filters, spec != NULL ? spec->labels : NULL);
+}
+
+static json_t *attributes(const struct event *e, const struct sandbox *s)
+{
+    const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
+    auto_ptr(json_decref) json_t *kept = docker_kept(spec), *detail = NULL;
+    json_t *object = docker_labels(spec), *code;
+
+    if (object == NULL)
+        return NULL;
+    (void)docker_put(object, "name", json_string(e->name));
+    if (s != NULL)
+        (void)docker_put(object, "image", json_string(docker_image_name(s, kept)));
+    if (json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) < 0)
+        detail = NULL;
+    code = json_object_get(detail, "exitCode");
+    if (code != NULL)
+        (void)docker_put(object, "exitCode",
+                         json_sprintf("%" JSON_INTEGER_FORMAT, json_integer_value(code)));
+    return object;
+}
+
+static json_t *encode(const struct event *e, const struct action *a, const struct sandbox *s)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(s != NULL ? sandbox_spec(s) : NULL);
+    bool container = strcmp(a->type, "container") == 0;
+    char id[DOCKER_ID_LEN + 1];
+    json_t *root;
+
+    docker_id(e->sandbox, id);
+    root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action",
+                     a->docker, "Actor", "ID", container ? id : e->sandbox, "Attributes",
+                     attributes(e, s), "scope", "local", "time", (json_int_t)(e->time_ms / 1000),
+                     "timeNano", (json_int_t)(e->time_ms * MS_NS));
+    if (root != NULL && container) {
+        (void)docker_put(root, "status", json_string(a->docker));
+        (void)docker_put(root, "id", json_string(id));
+        (void)docker_put(root, "from",
+                         json_string(s != NULL ? docker_image_name(s, kept) : ""));
+    }
+    return root;
+}
+
+static void on_event(struct events_reader *r, const struct event *e)
+{
+    struct stream *st = (struct stream *)(void *)r;
+    const struct action *a = find_action(e->type);
+    const struct sandbox *s = a != NULL ? sandbox_of(st, e) : NULL;
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+
+    if (st->dead || st->req->gone || a == NULL || !wanted(st, e, a, s))
+        return;
+    root = encode(e, a, s);
+    text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (text == NULL || http_queued(st->req) > EVENTS_QUEUE_MAX) {
+        http_abort(st->req);
+        stream_end(st);
+        return;
+    }
+    (void)http_write(st->req, text, strlen(text));
+    (void)http_write(st->req, "\n", 1);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct stream *st = req->data;
+
+    http_abort(req);
+    stream_end(st);
+}
+
+static void on_until(uv_timer_t *h)
+{
+    struct stream *st = h->data;
+    struct http_request *req = st->req;
+
+    stream_end(st);
+    http_end(req);
+}
+
+/* ---- the request ---- */
+
+struct events_query {
+    const char *since, *until, *filters;
+};
+
+static const struct query_field fields[] = {
+    {.name = "since",
+     .type = QUERY_STRING,
+     .off = offsetof(struct events_query, since),
+     .max = 64},
+    {.name = "until",
+     .type = QUERY_STRING,
+     .off = offsetof(struct events_query, until),
+     .max = 64},
+    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct events_query, filters)},
+    {0},
+};
+
+static int read_time(const char *key, const char *text, int64_t *ret_ms, struct err *err)
+{
+    int64_t ns = 0;
+
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    if (docker_time_parse(text, &ns) < 0)
+        return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
+    *ret_ms = ns / MS_NS;
+    return 0;
+}
+
+static int read_query(struct http_request *req, struct stream *st, struct err *err)
+{
+    static const char *const known[] = {"container", "event", "image", "label", "type",
+                                        "volume",    "network", "scope", "daemon", NULL};
+    struct events_query q = {0};
+    int r;
+
+    r = http_query(req, fields, &q, err);
+    if (r == 0)
+        r = read_time("since", q.since, &st->since_ms, err);
+    if (r == 0)
+        r = read_time("until", q.until, &st->until_ms, err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &st->filters, err);
+    return r;
+}
+
+static void get_events(struct http_request *req)
+{
+    struct stream *st;
+    struct err err = ERR_NONE;
+    int64_t left;
+
+    if (!docker_admit(req) || !native_watcher_take(req))
+        return;
+    st = calloc(1, sizeof(*st));
+    if (st == NULL || read_query(req, st, &err) < 0) {
+        native_watcher_drop(native_of(req));
+        if (st == NULL)
+            (void)err_errno(&err, -ENOMEM, "events");
+        free(st);
+        reply_error(req, &err);
+        return;
+    }
+    st->reader.on_event = on_event;
+    st->req = req;
+    st->native = native_of(req);
+    (void)uv_timer_init(http_loop(req), &st->timer); /* cannot fail */
+    st->timer.data = st;
+    req->data = st;
+    req->on_gone = on_gone;
+    http_start(req, 200, NULL, "application/json");
+    st->subscribed = true;
+    (void)events_subscribe(supervisor_events(st->native->config.supervisor), &st->reader,
+                           st->since_ms != 0 ? 1 : 0);
+    if (st->dead || st->until_ms == 0)
+        return;
+    left = st->until_ms - clock_wall_ms();
+    (void)uv_timer_start(&st->timer, on_until, left > 0 ? (uint64_t)left : 0, 0);
+}
+
+const struct route docker_event_routes[] = {
+    {"GET", "/events", get_events, 0, 0},
+    {0},
+};

@@ -1,0 +1,595 @@
+/*
+ * An exec's record is ours from its making on; the process is core's. A record that has ended stays
+ * for who asks how, and makes room, the oldest first, when there are too many (maxDockerExecs).
+ *
+ * As with Docker a process goes on when the client that started it leaves: what it says then is
+ * read and dropped. A terminal's is hung up.
+ */
+#include "api/docker/exec.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "api/docker/frames.h"
+#include "api/docker/state.h"
+#include "api/json-body.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/exec-io.h"
+#include "core/exec.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+
+enum { STATUS_CANNOT_EXECUTE = 126, SIDE_MAX = 65535 };
+
+enum record_state { RECORD_MADE = 0, RECORD_RUNNING, RECORD_ENDED };
+
+struct record {
+    struct record *next;
+    struct docker_execs *all;
+    char id[DOCKER_ID_LEN + 1];
+    char sandbox[NATIVE_ID_MAX + 1];
+    struct spec *spec; /* owned: argv, env, cwd, user */
+    bool tty, in, out, errors;
+    uint16_t rows, cols;
+    enum record_state state;
+    int exit_code;
+    pid_t pid;
+    struct exec_io *io;       /* owned while it runs */
+    struct http_request *req; /* of who is attached, or waits for its start; NULL */
+    bool detach, raw;
+};
+
+struct docker_execs {
+    struct native *native;      /* borrowed */
+    struct record *first, *end; /* the oldest first */
+    unsigned count;
+};
+
+/* ---- the table ---- */
+
+static void record_free(struct record *x)
+{
+    exec_io_close(x->io);
+    spec_free(x->spec);
+    free(x);
+}
+
+static void take_out(struct docker_execs *all, struct record *x)
+{
+    struct record **at = &all->first, *before = NULL;
+
+    while (*at != x) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    *at = x->next;
+    if (all->end == x)
+        all->end = before;
+    all->count--;
+}
+
+static void put_in(struct docker_execs *all, struct record *x)
+{
+    if (all->end != NULL)
+        all->end->next = x;
+    else
+        all->first = x;
+    all->end = x;
+    all->count++;
+}
+
+struct docker_execs *docker_execs_new(struct native *native)
+{
+    struct docker_execs *all = calloc(1, sizeof(*all));
+
+    if (all != NULL)
+        all->native = native;
+    return all;
+}
+
+void docker_execs_free(struct docker_execs *all)
+{
+    while (all != NULL && all->first != NULL) {
+        struct record *x = all->first;
+
+        take_out(all, x);
+        record_free(x);
+    }
+    free(all);
+}
+
+/* Of those that run the end is on its way, and forgets them. */
+void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
+{
+    for (struct record *x = all->first, *next; x != NULL; x = next) {
+        next = x->next;
+        if (strcmp(x->sandbox, sandbox_id) != 0 || x->state == RECORD_RUNNING || x->req != NULL)
+            continue;
+        take_out(all, x);
+        record_free(x);
+    }
+}
+
+static struct record *find(struct docker_execs *all, const char *id)
+{
+    struct record *x = all->first;
+
+    while (x != NULL && strcmp(x->id, id) != 0)
+        x = x->next;
+    return x;
+}
+
+/* The oldest that does not run, an ended one where there is one. */
+static bool make_room(struct docker_execs *all)
+{
+    struct record *oldest = NULL;
+
+    for (struct record *x = all->first; x != NULL; x = x->next) {
+        if (x->state == RECORD_RUNNING || x->req != NULL)
+            continue;
+        if (oldest == NULL)
+            oldest = x;
+        if (x->state == RECORD_ENDED) {
+            oldest = x;
+            break;
+        }
+    }
+    if (oldest == NULL)
+        return false;
+    take_out(all, oldest);
+    record_free(oldest);
+    return true;
+}
+
+static struct docker_execs *execs_of(const struct http_request *req)
+{
+    return native_of(req)->docker->execs;
+}
+
+void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *container)
+{
+    json_t *list = json_array();
+
+    for (const struct record *x = d->execs->first; x != NULL; x = x->next)
+        if (x->state == RECORD_RUNNING && strcmp(x->sandbox, sandbox_id(s)) == 0)
+            (void)json_array_append_new(list, json_string(x->id));
+    if (json_array_size(list) > 0)
+        (void)docker_put(container, "ExecIDs", list);
+    else
+        json_decref(list);
+}
+
+/* ---- making ---- */
+
+struct make_body {
+    json_t *cmd, *env;
+    const char *user, *cwd;
+    bool tty, in, out, errors;
+};
+
+static const struct body_field make_fields[] = {
+    {.name = "Cmd", .take = b_value, .off = offsetof(struct make_body, cmd)},
+    {.name = "Env", .take = b_value, .off = offsetof(struct make_body, env)},
+    {.name = "User", .take = b_string, .off = offsetof(struct make_body, user)},
+    {.name = "WorkingDir", .take = b_string, .off = offsetof(struct make_body, cwd)},
+    {.name = "Tty", .take = b_bool, .off = offsetof(struct make_body, tty)},
+    {.name = "AttachStdin", .take = b_bool, .off = offsetof(struct make_body, in)},
+    {.name = "AttachStdout", .take = b_bool, .off = offsetof(struct make_body, out)},
+    {.name = "AttachStderr", .take = b_bool, .off = offsetof(struct make_body, errors)},
+    {.name = "Detach", .take = b_ignore},      /* is said again at the start */
+    {.name = "ConsoleSize", .take = b_ignore}, /* the same */
+    {.name = "DetachKeys", .take = b_ignore},  /* the client's own affair */
+    {.name = "Privileged",
+     .code = -EPERM,
+     .why = "an exec may do no more than its container"},
+    {0},
+};
+
+/* By the parser of every other process: a spec that only has these. */
+static int make_spec(const struct make_body *b, struct spec **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = json_object();
+    bool ok = root != NULL;
+
+    if (!json_is_array(b->cmd) || json_array_size(b->cmd) == 0)
+        return err_set(err, -EINVAL, "Cmd: No exec command specified");
+    ok = ok && json_object_set(root, "command", b->cmd) == 0;
+    if (b->env != NULL)
+        ok = ok && json_object_set(root, "env", b->env) == 0;
+    if (b->user != NULL)
+        ok = ok && docker_put(root, "user", json_string(b->user));
+    if (b->cwd != NULL)
+        ok = ok && docker_put(root, "cwd", json_string(b->cwd));
+    return ok ? spec_from_json(root, ret, err) : err_errno(err, -ENOMEM, "exec");
+}
+
+static int check_runs(const struct sandbox *s, struct err *err)
+{
+    if (!docker_is_running(s) || sandbox_main(s) == NULL)
+        return err_set(err, -EBUSY, "container %s is not running", sandbox_name(s));
+    if (sandbox_get_state(s) == SANDBOX_PAUSED)
+        return err_set(err, -EBUSY, "Container %s is paused, unpause the container before exec",
+                       sandbox_name(s));
+    return 0;
+}
+
+static int check_room(const struct http_request *req, struct err *err)
+{
+    struct docker_execs *all = execs_of(req);
+    unsigned max = supervisor_limits(native_supervisor(req))->docker_execs;
+
+    if (all->count < max || make_room(all))
+        return 0;
+    return err_set(err, -EUSERS, "limit maxDockerExecs: %u execs are there already", all->count);
+}
+
+static int make(struct http_request *req, struct sandbox *s, struct record **ret, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct make_body b = {0};
+    struct record *x;
+    int r;
+
+    r = check_runs(s, err);
+    if (r == 0)
+        r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = body_decode(root, make_fields, &b, "", err);
+    if (r == 0)
+        r = make_spec(&b, &spec, err);
+    if (r == 0)
+        r = check_room(req, err);
+    if (r < 0)
+        return r;
+    x = calloc(1, sizeof(*x));
+    if (x == NULL || docker_random_id(x->id) < 0) {
+        free(x);
+        return err_errno(err, -ENOMEM, "exec");
+    }
+    (void)snprintf(x->sandbox, sizeof(x->sandbox), "%s", sandbox_id(s));
+    x->all = execs_of(req);
+    x->spec = take(spec);
+    x->tty = b.tty;
+    x->in = b.in;
+    x->out = b.out;
+    x->errors = b.errors;
+    put_in(x->all, x);
+    *ret = x;
+    return 0;
+}
+
+void docker_post_exec(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct record *x = NULL;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (make(req, s, &x, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 201, json_pack("{s:s}", "Id", x->id));
+}
+
+/* ---- one ---- */
+
+/* docker_admit, and the exec that {exec} names, if the peer may use its container. */
+static struct record *requested(struct http_request *req, struct sandbox **ret)
+{
+    const char *id = http_param(req, "exec");
+    struct err err = ERR_NONE;
+    struct record *x;
+
+    if (!docker_admit(req))
+        return NULL;
+    x = find(execs_of(req), id);
+    *ret = x != NULL ? sandbox_find(native_supervisor(req), x->sandbox) : NULL;
+    if (*ret == NULL || strcmp(sandbox_id(*ret), x->sandbox) != 0)
+        (void)err_set(&err, -ENOENT, "No such exec instance: %.128s", id);
+    else if (native_check_use(req, *ret, &err) == 0)
+        return x;
+    reply_error(req, &err);
+    return NULL;
+}
+
+static void get_exec(struct http_request *req)
+{
+    struct sandbox *s;
+    struct record *x = requested(req, &s);
+    char container[DOCKER_ID_LEN + 1];
+    json_t *root;
+
+    if (x == NULL)
+        return;
+    docker_id(x->sandbox, container);
+    root = json_pack("{s:s, s:b, s:o, s:{s:b, s:s, s:o, s:b, s:s}, s:b, s:b, s:b, s:b, s:s, s:s, "
+                     "s:i}",
+                     "ID", x->id, "Running", x->state == RECORD_RUNNING, "ExitCode",
+                     x->state == RECORD_ENDED ? json_integer(x->exit_code) : json_null(),
+                     "ProcessConfig", "tty", (int)x->tty, "entrypoint", x->spec->argv[0],
+                     "arguments", docker_strings(x->spec->argv + 1), "privileged", 0, "user",
+                     x->spec->user != NULL ? x->spec->user : "", "OpenStdin", (int)x->in,
+                     "OpenStderr", (int)x->errors, "OpenStdout", (int)x->out, "CanRemove", 0,
+                     "ContainerID", container, "DetachKeys", "", "Pid", (int)x->pid);
+    reply_json(req, 200, root);
+}
+
+struct resize_query {
+    int64_t rows, cols;
+};
+
+static const struct query_field resize_fields[] = {
+    {.name = "h",
+     .type = QUERY_INT,
+     .off = offsetof(struct resize_query, rows),
+     .min = 1,
+     .max = SIDE_MAX,
+     .required = true},
+    {.name = "w",
+     .type = QUERY_INT,
+     .off = offsetof(struct resize_query, cols),
+     .min = 1,
+     .max = SIDE_MAX,
+     .required = true},
+    {0},
+};
+
+/* Also before it is started: then that is its first size. */
+static void post_resize(struct http_request *req)
+{
+    struct sandbox *s;
+    struct record *x = requested(req, &s);
+    struct resize_query q = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (x == NULL)
+        return;
+    r = http_query(req, resize_fields, &q, &err);
+    if (r == 0 && !x->tty)
+        r = err_set(&err, -EINVAL, "exec %s has no terminal", x->id);
+    if (r == 0) {
+        x->rows = (uint16_t)q.rows;
+        x->cols = (uint16_t)q.cols;
+        if (x->state == RECORD_RUNNING && x->io != NULL)
+            (void)exec_resize(exec_io_exec(x->io), x->rows, x->cols);
+    }
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 200);
+}
+
+/* ---- the process ---- */
+
+static void on_drain(struct http_request *req)
+{
+    exec_io_resume(((struct record *)req->data)->io);
+}
+
+/* Nobody reads any more: it goes on, a terminal's hangs up. */
+static void on_gone(struct http_request *req)
+{
+    struct record *x = req->data;
+
+    http_abort(req);
+    x->req = NULL;
+    if (x->state != RECORD_RUNNING)
+        return;
+    if (x->tty) {
+        exec_io_hang_up(x->io);
+        return;
+    }
+    exec_io_end_input(x->io);
+    exec_io_resume(x->io);
+}
+
+static void on_body(struct http_request *req, const char *data, size_t len)
+{
+    struct record *x = req->data;
+
+    if (x->state != RECORD_RUNNING || !x->in)
+        return;
+    if (data != NULL) {
+        if (!exec_io_write(x->io, data, len))
+            http_body_pause(req);
+    } else if (!x->tty) {
+        /* A terminal has no end of input: who only wants to read half-closes at once. */
+        exec_io_end_input(x->io);
+    }
+}
+
+static void on_started(void *data)
+{
+    struct record *x = data;
+
+    x->state = RECORD_RUNNING;
+    x->pid = exec_pid(exec_io_exec(x->io));
+    if (x->req == NULL)
+        return;
+    if (x->detach) {
+        http_reply(take(x->req), 200, NULL, NULL, NULL, 0);
+        return;
+    }
+    x->req->on_drain = on_drain;
+    docker_upgrade(x->req, x->raw, on_body);
+}
+
+static void end(struct record *x, int exit_code)
+{
+    exec_io_close(take(x->io));
+    x->state = RECORD_ENDED;
+    x->exit_code = exit_code;
+}
+
+/* As Docker: the stream begins all the same, and says what was wrong. */
+static void on_failed(void *data, const struct err *err, int exit_code)
+{
+    struct record *x = data;
+    struct http_request *req = take(x->req);
+    char text[ERR_MSG_MAX + 64];
+    int n;
+
+    end(x, exit_code > STATUS_CANNOT_EXECUTE ? exit_code : STATUS_CANNOT_EXECUTE);
+    if (req == NULL)
+        return;
+    if (x->detach) {
+        struct err own = {.code = -EINVAL};
+
+        (void)err_set(&own, -EINVAL, "exec failed: %s", err->msg);
+        reply_error(req, &own);
+        return;
+    }
+    n = snprintf(text, sizeof(text), "exec failed: %s\r\n", err->msg);
+    if (!req->upgraded)
+        docker_upgrade(req, x->raw, on_body);
+    (void)docker_send(req, x->raw, 1, text, (size_t)n);
+    http_end(req);
+}
+
+static bool on_output(void *data, int stream, const char *bytes, size_t len)
+{
+    struct record *x = data;
+
+    if (x->req == NULL || x->detach || (stream == 2 ? !x->errors : !x->out))
+        return true;
+    return docker_send(x->req, x->raw, stream, bytes, len);
+}
+
+static void on_writable(void *data)
+{
+    struct record *x = data;
+
+    if (x->req != NULL)
+        http_body_resume(x->req);
+}
+
+/* Running is false before the client sees its stream end. */
+static void on_ended(void *data)
+{
+    struct record *x = data;
+    struct http_request *req = take(x->req);
+
+    end(x, exec_exit_code(exec_io_exec(x->io)));
+    if (req != NULL)
+        http_end(req);
+    if (sandbox_find(x->all->native->config.supervisor, x->sandbox) == NULL) {
+        take_out(x->all, x);
+        record_free(x);
+    }
+}
+
+static const struct exec_io_ops ops = {.started = on_started,
+                                       .failed = on_failed,
+                                       .output = on_output,
+                                       .writable = on_writable,
+                                       .ended = on_ended};
+
+/* ---- starting ---- */
+
+struct start_body {
+    bool detach, tty;
+    json_t *size;
+};
+
+static const struct body_field start_fields[] = {
+    {.name = "Detach", .take = b_bool, .off = offsetof(struct start_body, detach)},
+    {.name = "Tty", .take = b_bool, .off = offsetof(struct start_body, tty)},
+    {.name = "ConsoleSize", .take = b_value, .off = offsetof(struct start_body, size)},
+    {0},
+};
+
+/* [rows, columns]; 0 = the default. */
+static int take_size(struct record *x, json_t *size, struct err *err)
+{
+    json_int_t side[2];
+
+    if (size == NULL)
+        return 0;
+    for (size_t i = 0; i < 2; i++) {
+        side[i] = json_integer_value(json_array_get(size, i));
+        if (json_array_size(size) != 2 || side[i] < 0 || side[i] > SIDE_MAX)
+            return err_set(err, -EINVAL, "ConsoleSize: must be [rows, columns]");
+    }
+    if (side[0] != 0)
+        x->rows = (uint16_t)side[0];
+    if (side[1] != 0)
+        x->cols = (uint16_t)side[1];
+    return 0;
+}
+
+static int read_start(struct http_request *req, struct record *x, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct start_body b = {0};
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = body_decode(root, start_fields, &b, "", err);
+    if (r == 0)
+        r = take_size(x, b.size, err);
+    if (r == 0 && x->state != RECORD_MADE)
+        r = err_set(err, -EBUSY, "Error: Exec command %s has already run", x->id);
+    if (r == 0 && x->req != NULL)
+        r = err_set(err, -EBUSY, "Error: Exec command %s is being started", x->id);
+    if (r < 0)
+        return r;
+    x->detach = b.detach;
+    x->raw = x->tty;
+    return 0;
+}
+
+static void post_start(struct http_request *req)
+{
+    struct sandbox *s;
+    struct record *x = requested(req, &s);
+    struct exec_options o = EXEC_OPTIONS_NONE;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (x == NULL)
+        return;
+    r = read_start(req, x, &err);
+    if (r == 0)
+        r = check_runs(s, &err);
+    if (r == 0) {
+        o.argv = x->spec->argv;
+        o.envp = x->spec->env;
+        o.user = x->spec->user;
+        o.cwd = x->spec->cwd;
+        o.tty = x->tty;
+        o.rows = x->rows;
+        o.cols = x->cols;
+        o.with_stdin = x->in && !x->detach;
+        r = exec_io_start(s, &o, &ops, x, &x->io, &err);
+    }
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    x->req = req;
+    req->data = x;
+    req->on_gone = on_gone;
+}
+
+/* clang-format off */
+const struct route docker_exec_routes[] = {
+    {"POST", "/exec/{exec}/start",  post_start,  ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST", "/exec/{exec}/resize", post_resize, ROUTE_BODY, 0},
+    {"GET",  "/exec/{exec}/json",   get_exec,    0, 0},
+    {0},
+};
+/* clang-format on */

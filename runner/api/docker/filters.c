@@ -1,0 +1,188 @@
+#include "api/docker/filters.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/parse.h"
+
+enum { FILTERS_BYTES_MAX = 16 << 10 };
+
+struct filter {
+    char *name, *value; /* owned */
+};
+
+struct filters {
+    struct filter list[FILTERS_MAX];
+    size_t count;
+};
+
+void filters_free(struct filters *f)
+{
+    for (size_t i = 0; f != NULL && i < f->count; i++) {
+        free(f->list[i].name);
+        free(f->list[i].value);
+    }
+    free(f);
+}
+
+static int add(struct filters *f, const char *name, const char *value, struct err *err)
+{
+    struct filter *one = &f->list[f->count];
+
+    if (value == NULL)
+        return err_set(err, -EINVAL, "filters: %.64s: must be strings", name);
+    if (f->count == FILTERS_MAX)
+        return err_set(err, -E2BIG, "filters: more than %d values", FILTERS_MAX);
+    *one = (struct filter){.name = strdup(name), .value = strdup(value)};
+    f->count++;
+    return one->name != NULL && one->value != NULL ? 0 : err_errno(err, -ENOMEM, "filters");
+}
+
+static int add_all(struct filters *f, const char *name, json_t *values, struct err *err)
+{
+    json_t *element;
+    const char *key;
+    size_t i;
+    int r = 0;
+
+    if (!json_is_array(values) && !json_is_object(values))
+        return err_set(err, -EINVAL, "filters: %.64s: must be a list or a map", name);
+    json_array_foreach(values, i, element) {
+        r = add(f, name, json_string_value(element), err);
+        if (r < 0)
+            return r;
+    }
+    json_object_foreach(values, key, element) {
+        if (!json_is_boolean(element))
+            return err_set(err, -EINVAL, "filters: %.64s: must be true or false", name);
+        if (json_is_true(element))
+            r = add(f, name, key, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static bool is_known(const char *name, const char *const *known)
+{
+    for (; *known != NULL; known++)
+        if (strcmp(*known, name) == 0)
+            return true;
+    return false;
+}
+
+static int parse(struct filters *f, const char *text, const char *const *known, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    const char *name;
+    json_t *values;
+    int r;
+
+    if (text == NULL || text[0] == '\0')
+        return 0;
+    r = json_parse(text, strlen(text), FILTERS_BYTES_MAX, &root, err);
+    if (r < 0)
+        return err_wrap(err, r, "filters");
+    if (!json_is_object(root))
+        return err_set(err, -EINVAL, "filters: must be an object");
+    json_object_foreach(root, name, values) {
+        if (!is_known(name, known))
+            return err_set(err, -EINVAL, "invalid filter '%.64s'", name);
+        r = add_all(f, name, values, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int filters_parse(const char *text, const char *const *known, struct filters **ret, struct err *err)
+{
+    int r;
+
+    *ret = calloc(1, sizeof(**ret));
+    if (*ret == NULL)
+        return err_errno(err, -ENOMEM, "filters");
+    r = parse(*ret, text, known, err);
+    if (r < 0) {
+        filters_free(*ret);
+        *ret = NULL;
+    }
+    return r;
+}
+
+const char *filters_get(const struct filters *f, const char *name, size_t i)
+{
+    for (size_t k = 0; k < f->count; k++)
+        if (strcmp(f->list[k].name, name) == 0 && i-- == 0)
+            return f->list[k].value;
+    return NULL;
+}
+
+typedef bool compare(const char *value, const char *wanted);
+
+static bool any(const struct filters *f, const char *name, const char *value, compare *is)
+{
+    bool asked = false;
+
+    for (size_t i = 0; i < f->count; i++) {
+        if (strcmp(f->list[i].name, name) != 0)
+            continue;
+        asked = true;
+        if (is(value, f->list[i].value))
+            return true;
+    }
+    return !asked;
+}
+
+static bool is_same(const char *value, const char *wanted)
+{
+    return strcmp(value, wanted) == 0;
+}
+
+static bool begins(const char *value, const char *wanted)
+{
+    return strncmp(value, wanted, strlen(wanted)) == 0;
+}
+
+static bool holds(const char *value, const char *wanted)
+{
+    return strstr(value, wanted) != NULL;
+}
+
+bool filters_match(const struct filters *f, const char *name, const char *value)
+{
+    return any(f, name, value, is_same);
+}
+
+bool filters_match_prefix(const struct filters *f, const char *name, const char *value)
+{
+    return any(f, name, value, begins);
+}
+
+bool filters_match_part(const struct filters *f, const char *name, const char *value)
+{
+    return any(f, name, value, holds);
+}
+
+/* "K=V", or "K" with any value. */
+static bool has_label(char *const *labels, const char *wanted)
+{
+    size_t key = strcspn(wanted, "=");
+
+    for (; labels != NULL && *labels != NULL; labels++)
+        if (strncmp(*labels, wanted, key) == 0 && (*labels)[key] == '=')
+            return wanted[key] == '\0' || strcmp(*labels + key, wanted + key) == 0;
+    return false;
+}
+
+bool filters_match_labels(const struct filters *f, char *const *labels)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->list[i].name, "label") == 0 && !has_label(labels, f->list[i].value))
+            return false;
+    return true;
+}

@@ -1,0 +1,42 @@
+#include "api/docker/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/http.h"
+
+enum { MULTIPLEXED_SINCE = 42 /* of API version 1 */ };
+
+bool docker_send(struct http_request *req, bool raw, int stream, const void *bytes, size_t len)
+{
+    /* Head and payload in one write; one at a time, the loop has one thread. */
+    static unsigned char frame[DOCKER_FRAME_HEAD + DOCKER_FRAME_MAX];
+
+    if (raw)
+        return !http_write(req, bytes, len);
+    (void)memset(frame, 0, DOCKER_FRAME_HEAD);
+    frame[0] = (unsigned char)stream;
+    for (int i = 0; i < 4; i++)
+        frame[4 + i] = (unsigned char)(len >> (24 - 8 * i));
+    if (len > 0)
+        (void)memcpy(frame + DOCKER_FRAME_HEAD, bytes, len);
+    return !http_write(req, frame, DOCKER_FRAME_HEAD + len);
+}
+
+const char *docker_stream_type(const struct http_request *req, bool raw)
+{
+    const char *minor = req->version != NULL ? strchr(req->version, '.') : NULL;
+
+    if (raw || (minor != NULL && atoi(minor + 1) < MULTIPLEXED_SINCE))
+        return "application/vnd.docker.raw-stream";
+    return "application/vnd.docker.multiplexed-stream";
+}
+
+void docker_upgrade(struct http_request *req, bool raw,
+                    void (*on_body)(struct http_request *req, const char *data, size_t len))
+{
+    const struct http_header headers[] = {{"Content-Type", docker_stream_type(req, raw)},
+                                          {NULL, NULL}};
+
+    http_upgrade(req, req->upgrade ? "tcp" : NULL, headers, on_body);
+}

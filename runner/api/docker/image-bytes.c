@@ -1,0 +1,455 @@
+/* Archives of images in and out: load, import, save, and the pull of what is there already. */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/images.h"
+#include "api/docker/sidecar.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/images.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+
+static struct images *images_of(const struct http_request *req)
+{
+    return supervisor_images(native_supervisor(req));
+}
+
+bool docker_may_change_images(struct http_request *req)
+{
+    if (native_is_owner(req))
+        return true;
+    reply_errorf(req, -EPERM, "images are everybody's: only the owner of this daemon changes them");
+    return false;
+}
+
+void docker_join_name(const char *repo, const char *tag, char ret[REFERENCE_MAX + 1])
+{
+    const char *between = tag == NULL || tag[0] == '\0' ? "" : strchr(tag, ':') != NULL ? "@" : ":";
+
+    (void)snprintf(ret, REFERENCE_MAX + 1, "%s%s%s", repo, between, *between != '\0' ? tag : "");
+}
+
+bool docker_glob_name(const char *pattern, const char *name)
+{
+    char bare[REFERENCE_MAX + 1];
+    char *colon;
+
+    (void)snprintf(bare, sizeof(bare), "%s", name);
+    colon = strrchr(bare, ':');
+    if (colon != NULL && strchr(colon, '/') == NULL)
+        *colon = '\0';
+    return fnmatch(pattern, name, FNM_PATHNAME) == 0 || fnmatch(pattern, bare, FNM_PATHNAME) == 0;
+}
+
+/* ---- in ---- */
+
+struct loading {
+    struct http_request *req;
+    struct image_load *load;
+    bool started, import;
+    char id[DIGEST_LEN + 1]; /* of the last image that came */
+};
+
+static void send_line(struct loading *l, json_t *root)
+{
+    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+
+    json_decref(root);
+    if (text == NULL)
+        return;
+    if (!l->started) {
+        l->started = true;
+        http_start(l->req, 200, NULL, "application/json");
+    }
+    (void)http_write(l->req, text, strlen(text));
+    (void)http_write(l->req, "\r\n", 2);
+}
+
+static void on_progress(void *data, const struct image_progress *p)
+{
+    struct loading *l = data;
+    char name[REFERENCE_MAX + 1];
+
+    if (strcmp(p->stage, "image") != 0)
+        return;
+    (void)snprintf(l->id, sizeof(l->id), "%s", p->id);
+    if (l->import)
+        return;
+    reference_shorten(p->name, name);
+    if (p->name[0] != '\0')
+        send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image: %s\n", name)));
+    else
+        send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image ID: %s\n", p->id)));
+}
+
+static void on_drain(void *data)
+{
+    http_body_resume(((struct loading *)data)->req);
+}
+
+static void on_done(void *data, int r, const struct err *err)
+{
+    struct loading *l = data;
+
+    l->load = NULL;
+    if (r < 0 && !l->started) {
+        docker_image_fail(l->req, "archive", r, err);
+    } else if (r < 0) {
+        send_line(l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error",
+                               err->msg));
+        http_end(l->req);
+    } else {
+        if (l->import)
+            send_line(l, json_pack("{s:s}", "status", l->id));
+        if (!l->started)
+            http_start(l->req, 200, NULL, "application/json");
+        http_end(l->req);
+    }
+    free(l);
+}
+
+static const struct image_load_events load_events = {
+    .on_progress = on_progress, .on_drain = on_drain, .on_done = on_done};
+
+static void on_body(struct http_request *req, const char *data, size_t len)
+{
+    struct loading *l = req->data;
+
+    if (l->load == NULL)
+        return;
+    if (data == NULL)
+        image_load_end(l->load);
+    else if (image_load_write(l->load, data, len))
+        http_body_pause(req);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct loading *l = req->data;
+
+    if (l->load != NULL)
+        image_load_cancel(l->load);
+    free(l);
+    http_abort(req);
+}
+
+static struct loading *loading_new(struct http_request *req, bool import)
+{
+    struct loading *l = calloc(1, sizeof(*l));
+
+    if (l == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    *l = (struct loading){.req = req, .import = import};
+    return l;
+}
+
+static void begun(struct loading *l, int r, const struct err *err)
+{
+    if (r < 0) {
+        reply_error(l->req, err);
+        free(l);
+        return;
+    }
+    l->req->data = l;
+    l->req->on_gone = on_gone;
+    http_body_start(l->req, on_body);
+}
+
+struct load_query {
+    const char *quiet, *platform;
+};
+
+static const struct query_field load_fields[] = {
+    {.name = "quiet", .type = QUERY_STRING, .off = offsetof(struct load_query, quiet)},
+    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct load_query, platform)},
+    {0},
+};
+
+void docker_post_load(struct http_request *req)
+{
+    struct load_query q = {0};
+    struct loading *l;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req) || !docker_may_change_images(req))
+        return;
+    r = http_query(req, load_fields, &q, &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    l = loading_new(req, false);
+    if (l != NULL)
+        begun(l, images_load(images_of(req), NULL, &load_events, l, &l->load, &err), &err);
+}
+
+/* ---- create: import, and what Docker pulls ---- */
+
+struct create_query {
+    const char *from, *source, *repo, *tag, *message, *platform;
+    struct query_list changes;
+};
+
+static const struct query_field create_fields[] = {
+    {.name = "fromImage", .type = QUERY_STRING, .off = offsetof(struct create_query, from)},
+    {.name = "fromSrc", .type = QUERY_STRING, .off = offsetof(struct create_query, source)},
+    {.name = "repo", .type = QUERY_STRING, .off = offsetof(struct create_query, repo)},
+    {.name = "tag", .type = QUERY_STRING, .off = offsetof(struct create_query, tag)},
+    {.name = "message", .type = QUERY_STRING, .off = offsetof(struct create_query, message)},
+    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct create_query, platform)},
+    {.name = "changes", .type = QUERY_LIST, .off = offsetof(struct create_query, changes)},
+    {0},
+};
+
+static void import(struct http_request *req, const struct create_query *q)
+{
+    const char *changes[QUERY_LIST_MAX + 1] = {NULL};
+    char name[REFERENCE_MAX + 1];
+    struct image_import i = {.message = q->message, .changes = changes};
+    struct err err = ERR_NONE;
+    struct loading *l;
+
+    if (!docker_may_change_images(req))
+        return;
+    if (strcmp(q->source, "-") != 0) {
+        reply_errorf(req, -EOPNOTSUPP, "fromSrc: only \"-\", the body: nothing is fetched");
+        return;
+    }
+    for (size_t k = 0; k < q->changes.count; k++)
+        changes[k] = q->changes.values[k];
+    if (q->repo != NULL && q->repo[0] != '\0') {
+        docker_join_name(q->repo, q->tag, name);
+        i.name = name;
+    }
+    l = loading_new(req, true);
+    if (l != NULL)
+        begun(l, images_import(images_of(req), &i, &load_events, l, &l->load, &err), &err);
+}
+
+struct pulling {
+    struct http_request *req;
+    char name[REFERENCE_MAX + 1];
+};
+
+static void is_there(struct pulling *p)
+{
+    json_t *root = json_pack("{s:o}", "status",
+                             json_sprintf("Status: Image is up to date for %s", p->name));
+
+    reply_json(p->req, 200, root);
+    free(p);
+}
+
+static void on_pulled(void *data, int r, struct image *found, const struct err *err)
+{
+    struct pulling *p = data;
+
+    image_free(found);
+    if (r == 0) {
+        is_there(p);
+        return;
+    }
+    if (r == -ENOENT)
+        reply_errorf(p->req, r,
+                     "image %.255s is not in the store, and there are no registries yet: load it "
+                     "(docker load)",
+                     p->name);
+    else
+        docker_image_fail(p->req, p->name, r, err);
+    free(p);
+}
+
+static void pull(struct http_request *req, const struct create_query *q)
+{
+    struct pulling *p = calloc(1, sizeof(*p));
+    struct err err = ERR_NONE;
+
+    if (p == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    p->req = req;
+    docker_join_name(q->from, q->tag, p->name);
+    if (docker_sidecar_image(p->name))
+        is_there(p);
+    else if (images_find(images_of(req), p->name, on_pulled, p, &err) < 0)
+        on_pulled(p, err.code, NULL, &err);
+}
+
+void docker_post_image_create(struct http_request *req)
+{
+    struct create_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req))
+        return;
+    if (http_query(req, create_fields, &q, &err) < 0)
+        reply_error(req, &err);
+    else if (q.source != NULL && q.source[0] != '\0')
+        import(req, &q);
+    else if (q.from != NULL && q.from[0] != '\0')
+        pull(req, &q);
+    else
+        reply_errorf(req, -EINVAL, "fromImage or fromSrc is missing");
+}
+
+/* ---- out ---- */
+
+struct saving {
+    struct http_request *req;
+    struct image_save *save;
+    bool started;
+};
+
+static bool on_bytes(void *data, const void *bytes, size_t len)
+{
+    struct saving *s = data;
+
+    if (!s->started) {
+        s->started = true;
+        http_start(s->req, 200, NULL, "application/x-tar");
+    }
+    return http_write(s->req, bytes, len);
+}
+
+static void on_saved(void *data, int r, const struct err *err)
+{
+    struct saving *s = data;
+
+    s->save = NULL;
+    if (r < 0 && !s->started) {
+        reply_error(s->req, err);
+    } else if (r < 0) {
+        http_abort(s->req);
+    } else {
+        if (!s->started)
+            http_start(s->req, 200, NULL, "application/x-tar");
+        http_end(s->req);
+    }
+    free(s);
+}
+
+static const struct image_save_events save_events = {.on_bytes = on_bytes, .on_done = on_saved};
+
+static void on_save_drain(struct http_request *req)
+{
+    struct saving *s = req->data;
+
+    if (s->save != NULL)
+        image_save_resume(s->save);
+}
+
+static void on_save_gone(struct http_request *req)
+{
+    struct saving *s = req->data;
+
+    if (s->save != NULL)
+        image_save_cancel(s->save);
+    free(s);
+    http_abort(req);
+}
+
+static struct saving *saving_new(struct http_request *req)
+{
+    struct saving *s = calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    s->req = req;
+    return s;
+}
+
+static void save_begun(struct saving *s, int r, const struct err *err)
+{
+    if (r < 0) {
+        reply_error(s->req, err);
+        free(s);
+        return;
+    }
+    s->req->data = s;
+    s->req->on_gone = on_save_gone;
+    s->req->on_drain = on_save_drain;
+}
+
+static void save(struct http_request *req, const char *const *names)
+{
+    struct saving *s = saving_new(req);
+    struct err err = ERR_NONE;
+
+    if (s != NULL)
+        save_begun(s, images_save(images_of(req), names, &save_events, s, &s->save, &err), &err);
+}
+
+struct save_query {
+    struct query_list names;
+    const char *platform;
+};
+
+static const struct query_field save_fields[] = {
+    {.name = "names", .type = QUERY_LIST, .off = offsetof(struct save_query, names)},
+    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct save_query, platform)},
+    {0},
+};
+
+void docker_get_save(struct http_request *req)
+{
+    const char *names[QUERY_LIST_MAX + 1] = {NULL};
+    struct save_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req))
+        return;
+    if (http_query(req, save_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (q.names.count == 0) {
+        reply_errorf(req, -EINVAL, "names: no image was named");
+        return;
+    }
+    for (size_t i = 0; i < q.names.count; i++)
+        names[i] = q.names.values[i];
+    save(req, names);
+}
+
+void docker_get_save_one(struct http_request *req)
+{
+    const char *const names[] = {http_param(req, "name"), NULL};
+    struct save_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req))
+        return;
+    if (http_query(req, save_fields + 1, &q, &err) < 0)
+        reply_error(req, &err);
+    else
+        save(req, names);
+}
+
+/* GET /containers/{id}/export */
+void docker_get_export(struct http_request *req)
+{
+    struct sandbox *box = docker_sandbox(req);
+    struct saving *s = box != NULL ? saving_new(req) : NULL;
+    struct err err = ERR_NONE;
+
+    if (s != NULL)
+        save_begun(s,
+                   images_export_sandbox(images_of(req), sandbox_id(box), &save_events, s, &s->save,
+                                         &err),
+                   &err);
+}

@@ -1,0 +1,366 @@
+/* /images: a translation onto core/images.h. */
+#include "core/images.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/docker-routes.h"
+#include "api/docker/filters.h"
+#include "api/docker/image-json.h"
+#include "api/docker/images.h"
+#include "api/docker/sidecar.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/supervisor.h"
+
+static struct images *images_of(const struct http_request *req)
+{
+    return supervisor_images(native_supervisor(req));
+}
+
+/* A callback's error; 404 in the words that clients look for. */
+void docker_image_fail(struct http_request *req, const char *name, int r, const struct err *err)
+{
+    struct err own = ERR_NONE;
+
+    if (r == -ENOENT)
+        (void)err_set(&own, r, "No such image: %.255s", name);
+    else if (err == NULL || err->code == 0)
+        (void)err_errno(&own, r, "image %.255s", name);
+    reply_error(req, own.code < 0 ? &own : err);
+}
+
+/* ---- list ---- */
+
+struct list_query {
+    const char *all, *digests, *filters, *shared, *manifests, *filter;
+};
+
+#define FLAG(key, member)                                                                          \
+    {                                                                                              \
+        .name = (key), .type = QUERY_STRING, .off = offsetof(struct list_query, member)            \
+    }
+
+static const struct query_field list_fields[] = {
+    FLAG("all", all),           FLAG("digests", digests),     FLAG("filters", filters),
+    FLAG("shared-size", shared), FLAG("manifests", manifests), FLAG("filter", filter),
+    {0}};
+
+struct listing {
+    struct http_request *req;
+    struct filters *filters; /* owned */
+};
+
+/* "name*" and the like, of either form of the name. */
+static bool matches_reference(const struct image *image, const struct filters *f)
+{
+    const char *wanted;
+
+    if (filters_get(f, "reference", 0) == NULL)
+        return true;
+    for (size_t i = 0; (wanted = filters_get(f, "reference", i)) != NULL; i++)
+        for (char **n = image->names; n != NULL && *n != NULL; n++) {
+            char text[REFERENCE_MAX + 1];
+
+            reference_shorten(*n, text);
+            if (docker_glob_name(wanted, text))
+                return true;
+        }
+    return false;
+}
+
+static bool matches(const struct image *image, const struct filters *f)
+{
+    bool dangling = image->names == NULL || image->names[0] == NULL;
+    const char *asked = filters_get(f, "dangling", 0);
+
+    return (asked == NULL || docker_bool(asked) == dangling) && matches_reference(image, f) &&
+           filters_match_labels(f, image->config != NULL ? image->config->labels : NULL);
+}
+
+static void on_list(void *data, int r, struct image **list, size_t count, const struct err *err)
+{
+    struct listing *l = data;
+    json_t *array;
+
+    if (r < 0) {
+        docker_image_fail(l->req, "list", r, err);
+    } else {
+        array = json_array();
+        for (size_t i = 0; i < count; i++)
+            if (matches(list[i], l->filters))
+                (void)json_array_append_new(array, docker_image_line(list[i]));
+        reply_json(l->req, 200, array);
+        image_list_free(list, count);
+    }
+    filters_free(l->filters);
+    free(l);
+}
+
+static void get_list(struct http_request *req)
+{
+    static const char *const known[] = {"before", "dangling", "label", "reference",
+                                        "since",  "until",    NULL};
+    struct list_query q = {0};
+    struct listing *l;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    l = calloc(1, sizeof(*l));
+    r = l == NULL ? err_errno(&err, -ENOMEM, "list") : http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &l->filters, &err);
+    if (r == 0) {
+        l->req = req;
+        r = images_list(images_of(req), on_list, l, &err);
+        if (r < 0)
+            filters_free(l->filters);
+    }
+    if (r < 0) {
+        reply_error(req, &err);
+        free(l);
+    }
+}
+
+/* ---- one ---- */
+
+typedef json_t *encode_fn(const struct image *image);
+
+struct finding {
+    struct http_request *req;
+    encode_fn *encode;
+};
+
+static void on_found(void *data, int r, struct image *found, const struct err *err)
+{
+    auto_ptr(image_free) struct image *image = found;
+    struct finding *f = data;
+
+    if (r < 0)
+        docker_image_fail(f->req, http_param(f->req, "name"), r, err);
+    else
+        reply_json(f->req, 200, f->encode(image));
+    free(f);
+}
+
+struct one_query {
+    const char *manifests, *platform, *size;
+};
+
+static const struct query_field one_fields[] = {
+    {.name = "manifests", .type = QUERY_STRING, .off = offsetof(struct one_query, manifests)},
+    {.name = "platform", .type = QUERY_STRING, .off = offsetof(struct one_query, platform)},
+    {.name = "size", .type = QUERY_STRING, .off = offsetof(struct one_query, size)},
+    {0},
+};
+
+static void show(struct http_request *req, encode_fn *encode)
+{
+    struct one_query q = {0};
+    struct finding *f;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    f = calloc(1, sizeof(*f));
+    r = f == NULL ? err_errno(&err, -ENOMEM, "image") : http_query(req, one_fields, &q, &err);
+    if (r == 0) {
+        *f = (struct finding){.req = req, .encode = encode};
+        r = images_find(images_of(req), http_param(req, "name"), on_found, f, &err);
+    }
+    if (r < 0) {
+        docker_image_fail(req, http_param(req, "name"), r, &err);
+        free(f);
+    }
+}
+
+static void get_inspect(struct http_request *req)
+{
+    show(req, docker_image);
+}
+
+static void get_history(struct http_request *req)
+{
+    show(req, docker_image_history);
+}
+
+/* ---- tag, remove, prune ---- */
+
+static void on_tagged(void *data, int r, const struct err *err)
+{
+    struct http_request *req = data;
+
+    if (r < 0)
+        docker_image_fail(req, http_param(req, "name"), r, err);
+    else
+        reply_empty(req, 201);
+}
+
+struct tag_query {
+    const char *repo, *tag;
+};
+
+static const struct query_field tag_fields[] = {
+    {.name = "repo",
+     .type = QUERY_STRING,
+     .off = offsetof(struct tag_query, repo),
+     .min = 1,
+     .max = REFERENCE_NAME_MAX,
+     .required = true},
+    {.name = "tag", .type = QUERY_STRING, .off = offsetof(struct tag_query, tag), .max = 256},
+    {0},
+};
+
+static void post_tag(struct http_request *req)
+{
+    char name[REFERENCE_MAX + 1];
+    struct tag_query q = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req) || !docker_may_change_images(req))
+        return;
+    r = http_query(req, tag_fields, &q, &err);
+    if (r == 0) {
+        docker_join_name(q.repo, q.tag, name);
+        r = images_tag(images_of(req), http_param(req, "name"), name, on_tagged, req, &err);
+    }
+    if (r < 0)
+        docker_image_fail(req, http_param(req, "name"), r, &err);
+}
+
+static bool append_names(json_t *list, const char *key, const char *const *names)
+{
+    for (; names != NULL && *names != NULL; names++) {
+        char text[REFERENCE_MAX + 1];
+
+        reference_shorten(*names, text);
+        if (json_array_append_new(list, json_pack("{s:s}", key, text)) < 0)
+            return false;
+    }
+    return true;
+}
+
+static void on_removed(void *data, int r, const struct images_removed *removed,
+                       const struct err *err)
+{
+    struct http_request *req = data;
+    json_t *list;
+
+    if (r < 0) {
+        docker_image_fail(req, http_param(req, "name"), r, err);
+        return;
+    }
+    list = json_array();
+    (void)append_names(list, "Untagged", removed->untagged);
+    (void)append_names(list, "Deleted", removed->deleted);
+    reply_json(req, 200, list);
+}
+
+struct remove_query {
+    const char *force, *no_prune, *platforms;
+};
+
+static const struct query_field remove_fields[] = {
+    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
+    {.name = "noprune",
+     .type = QUERY_STRING,
+     .off = offsetof(struct remove_query, no_prune),
+     .max = 16},
+    {.name = "platforms",
+     .type = QUERY_STRING,
+     .off = offsetof(struct remove_query, platforms)},
+    {0},
+};
+
+static void delete_image(struct http_request *req)
+{
+    struct remove_query q = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req) || !docker_may_change_images(req))
+        return;
+    r = http_query(req, remove_fields, &q, &err);
+    if (r == 0)
+        r = images_remove(images_of(req), http_param(req, "name"), docker_bool(q.force), on_removed,
+                          req, &err);
+    if (r < 0)
+        docker_image_fail(req, http_param(req, "name"), r, &err);
+}
+
+static void on_pruned(void *data, int r, const struct images_removed *removed,
+                      const struct err *err)
+{
+    struct http_request *req = data;
+    json_t *list;
+
+    if (r < 0) {
+        docker_image_fail(req, "prune", r, err);
+        return;
+    }
+    list = json_array();
+    (void)append_names(list, "Untagged", removed->untagged);
+    (void)append_names(list, "Deleted", removed->deleted);
+    reply_json(req, 200,
+               json_pack("{s:o, s:I}", "ImagesDeleted", list, "SpaceReclaimed",
+                         (json_int_t)removed->bytes));
+}
+
+/* Docker takes those without a name, and with dangling=false all that nobody uses. */
+static void post_prune(struct http_request *req)
+{
+    static const char *const known[] = {"dangling", NULL};
+    auto_ptr(filters_free) struct filters *f = NULL;
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    const char *dangling;
+    int r;
+
+    if (!docker_admit(req) || !docker_may_change_images(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &f, &err);
+    if (r == 0) {
+        dangling = filters_get(f, "dangling", 0);
+        r = images_prune(images_of(req), dangling != NULL && !docker_bool(dangling), on_pruned, req,
+                         &err);
+    }
+    if (r < 0)
+        reply_error(req, &err);
+}
+
+static void no_push(struct http_request *req)
+{
+    if (docker_admit(req))
+        reply_errorf(req, -EOPNOTSUPP, "images are not pushed to registries yet; docker save them");
+}
+
+/* ---- the table ---- */
+
+/* clang-format off */
+const struct route docker_image_routes[] = {
+    {"GET",    "/images/json",              get_list,          0, 0},
+    {"POST",   "/images/load",              docker_post_load,  ROUTE_STREAM, 0},
+    {"POST",   "/images/create",            docker_post_image_create, ROUTE_STREAM, 0},
+    {"POST",   "/images/prune",             post_prune,        ROUTE_BODY, 0},
+    {"GET",    "/images/get",               docker_get_save,   0, 0},
+    {"GET",    "/images/{name...}/json",    get_inspect,       0, 0},
+    {"GET",    "/images/{name...}/history", get_history,       0, 0},
+    {"GET",    "/images/{name...}/get",     docker_get_save_one, 0, 0},
+    {"POST",   "/images/{name...}/tag",     post_tag,          ROUTE_BODY, 0},
+    {"POST",   "/images/{name...}/push",    no_push,           ROUTE_BODY, 0},
+    {"DELETE", "/images/{name...}",         delete_image,      0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,265 @@
+/* GET /containers/{id}/logs: what a container's console has kept, and what comes after it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/frames.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/err.h"
+#include "core/console.h"
+#include "core/sandbox.h"
+#include "spec/spec.h"
+
+enum { STREAMS_MAX = 3, TAIL_ALL = -1 };
+
+struct logs_query {
+    const char *follow, *out, *errors, *since, *until, *timestamps, *tail, *details;
+};
+
+#define FLAG(key, member)                                                                          \
+    {                                                                                              \
+        .name = (key), .type = QUERY_STRING, .off = offsetof(struct logs_query, member), .max = 64 \
+    }
+
+static const struct query_field fields[] = {
+    FLAG("follow", follow), FLAG("stdout", out),           FLAG("stderr", errors),
+    FLAG("since", since),   FLAG("until", until),          FLAG("timestamps", timestamps),
+    FLAG("tail", tail),     FLAG("details", details),      {0}};
+
+/* What of the log is wanted. */
+struct wanted {
+    bool streams[STREAMS_MAX];
+    int64_t since_ns, until_ns; /* 0 = no bound */
+    int64_t tail;               /* lines, or TAIL_ALL */
+    bool timestamps, raw, follow;
+};
+
+struct follower {
+    struct console_watcher watcher; /* first */
+    struct http_request *req;
+    struct native *native;
+    struct sandbox *s; /* a reference */
+    struct wanted w;
+    uint64_t offset;
+    bool begun[STREAMS_MAX]; /* the record before of this stream did not end its line */
+    bool blocked;
+};
+
+static bool is_wanted(const struct wanted *w, const struct console_record *r)
+{
+    return r->stream > 0 && r->stream < STREAMS_MAX && w->streams[r->stream] &&
+           (w->since_ns == 0 || r->time_ns >= w->since_ns) &&
+           (w->until_ns == 0 || r->time_ns <= w->until_ns);
+}
+
+/* Where the last `tail` lines begin. A line's pieces count once, with its last one; one that has
+ * not ended yet is a line, too. */
+static uint64_t find_tail(struct sandbox *s, const struct wanted *w)
+{
+    struct console_record r;
+    uint64_t offset = 0, before = 0;
+    int64_t lines = 0, skip;
+    bool open = false;
+
+    if (w->tail == TAIL_ALL)
+        return 0;
+    while (console_read(s, &offset, &r) == 1)
+        if (is_wanted(w, &r)) {
+            lines += r.whole;
+            open = !r.whole;
+        }
+    lines += open;
+    skip = lines > w->tail ? lines - w->tail : 0;
+    if (w->tail == 0)
+        return offset;
+    for (offset = 0; skip > 0 && console_read(s, &offset, &r) == 1; before = offset)
+        skip -= is_wanted(w, &r) && r.whole;
+    return before;
+}
+
+/* Whether the client has room for more. */
+static bool send_record(struct follower *f, const struct console_record *r)
+{
+    static char line[DOCKER_TIME_MAX + 1 + CONSOLE_RECORD_MAX]; /* the loop has one thread */
+    size_t n = 0;
+
+    if (f->w.timestamps && !f->begun[r->stream]) {
+        docker_time_text(r->time_ns, line);
+        n = strlen(line);
+        line[n++] = ' ';
+    }
+    f->begun[r->stream] = !r->whole;
+    (void)memcpy(line + n, r->bytes, r->len);
+    return docker_send(f->req, f->w.raw, r->stream, line, n + r->len);
+}
+
+static void follower_end(struct follower *f)
+{
+    struct http_request *req = f->req;
+
+    console_unwatch(&f->watcher);
+    if (f->w.follow)
+        native_watcher_drop(f->native);
+    sandbox_unref(f->s);
+    free(f);
+    http_end(req);
+}
+
+static bool past(const struct follower *f, const struct console_record *r)
+{
+    return f->w.until_ns != 0 && r->time_ns > f->w.until_ns;
+}
+
+/* All there is, as far as the client takes it. */
+static void go_on(struct follower *f)
+{
+    struct console_record r;
+
+    while (!f->blocked && console_read(f->s, &f->offset, &r) == 1) {
+        if (past(f, &r)) {
+            follower_end(f);
+            return;
+        }
+        if (is_wanted(&f->w, &r) && !send_record(f, &r))
+            f->blocked = true;
+    }
+    if (!f->blocked && (!f->w.follow || console_is_over(f->s)))
+        follower_end(f);
+}
+
+static void on_change(struct console_watcher *w)
+{
+    struct follower *f = (struct follower *)(void *)w;
+
+    if (!f->req->gone)
+        go_on(f);
+}
+
+static void on_drain(struct http_request *req)
+{
+    struct follower *f = req->data;
+
+    f->blocked = false;
+    go_on(f);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct follower *f = req->data;
+
+    console_unwatch(&f->watcher);
+    if (f->w.follow)
+        native_watcher_drop(f->native);
+    sandbox_unref(f->s);
+    free(f);
+    http_abort(req);
+}
+
+/* ---- the request ---- */
+
+static int read_time(const char *key, const char *text, int64_t *ret, struct err *err)
+{
+    if (text == NULL || text[0] == '\0' || strcmp(text, "0") == 0)
+        return 0;
+    if (docker_time_parse(text, ret) < 0)
+        return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
+    return 0;
+}
+
+static int read_tail(const char *text, int64_t *ret, struct err *err)
+{
+    char *end = NULL;
+
+    *ret = TAIL_ALL;
+    if (text == NULL || text[0] == '\0' || strcmp(text, "all") == 0)
+        return 0;
+    *ret = strtoll(text, &end, 10);
+    if (*end != '\0')
+        return err_set(err, -EINVAL, "tail: \"%.64s\": must be a number or all", text);
+    if (*ret < 0)
+        *ret = TAIL_ALL;
+    return 0;
+}
+
+static int read_query(struct http_request *req, struct wanted *w, struct err *err)
+{
+    struct logs_query q = {0};
+    int r;
+
+    r = http_query(req, fields, &q, err);
+    if (r == 0)
+        r = read_time("since", q.since, &w->since_ns, err);
+    if (r == 0)
+        r = read_time("until", q.until, &w->until_ns, err);
+    if (r == 0)
+        r = read_tail(q.tail, &w->tail, err);
+    if (r < 0)
+        return r;
+    w->streams[1] = docker_bool(q.out);
+    w->streams[2] = docker_bool(q.errors);
+    w->timestamps = docker_bool(q.timestamps);
+    w->follow = docker_bool(q.follow);
+    if (!w->streams[1] && !w->streams[2])
+        return err_set(err, -EINVAL, "Bad parameters: you must choose at least one stream");
+    return 0;
+}
+
+static struct follower *follower_new(struct http_request *req, struct sandbox *s,
+                                     const struct wanted *w)
+{
+    struct follower *f;
+
+    if (w->follow && !native_watcher_take(req))
+        return NULL;
+    f = calloc(1, sizeof(*f));
+    if (f == NULL) {
+        if (w->follow)
+            native_watcher_drop(native_of(req));
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return NULL;
+    }
+    *f = (struct follower){.watcher = {.on_change = on_change},
+                           .req = req,
+                           .native = native_of(req),
+                           .s = s,
+                           .w = *w};
+    sandbox_ref(s);
+    return f;
+}
+
+void docker_get_logs(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct wanted w = {.tail = TAIL_ALL};
+    struct follower *f;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = read_query(req, &w, &err);
+    if (r == 0 && (sandbox_spec(s) == NULL || !sandbox_spec(s)->console))
+        r = err_set(&err, -EOPNOTSUPP,
+                    "container %s was not made over this API: its log is at /v1/sandboxes",
+                    sandbox_name(s));
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    w.raw = sandbox_spec(s)->tty;
+    f = follower_new(req, s, &w);
+    if (f == NULL)
+        return;
+    f->offset = find_tail(s, &w);
+    req->data = f;
+    req->on_gone = on_gone;
+    req->on_drain = on_drain;
+    if (w.follow)
+        (void)console_watch(s, &f->watcher, NULL);
+    http_start(req, 200, NULL, docker_stream_type(req, w.raw));
+    go_on(f);
+}

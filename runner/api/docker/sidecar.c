@@ -1,0 +1,234 @@
+#include "api/docker/sidecar.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/create-body.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/sidecar.h"
+#include "image/reference.h"
+#include "spec/spec.h"
+
+#define SIDECAR_NAME "docker.io/cloudflare/proxy-everything"
+
+bool docker_sidecar_image(const char *image)
+{
+    struct reference r;
+
+    return image != NULL && reference_parse(image, &r, NULL) == 0 &&
+           strcmp(r.name, SIDECAR_NAME) == 0;
+}
+
+/* ---- its command line ---- */
+
+enum flag_kind { FLAG_IGNORED = 0, FLAG_PORT, FLAG_BOOL };
+
+/* Flags of the real one. The addresses are its own affair: nothing listens inside here. */
+static const struct flag {
+    const char *name, *key;
+    enum flag_kind kind;
+    bool value;
+} flags[] = {
+    {"--http-egress-port", "egressPort", FLAG_PORT, true},
+    {"--http-ingress-address", NULL, FLAG_IGNORED, true},
+    {"--docker-gateway-cidr", NULL, FLAG_IGNORED, true},
+    {"--gateway-ip", NULL, FLAG_IGNORED, true},
+    {"--address", NULL, FLAG_IGNORED, true},
+    {"--address-v6", NULL, FLAG_IGNORED, true},
+    {"--dns-address", NULL, FLAG_IGNORED, true},
+    {"--dns-address-v6", NULL, FLAG_IGNORED, true},
+    {"--disable-ipv6", NULL, FLAG_IGNORED, false},
+    {"--dns-enabled", "dns", FLAG_BOOL, false},
+    {"--tls-intercept", "tls", FLAG_BOOL, false},
+};
+
+static const struct flag *find_flag(const char *text)
+{
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (strcmp(flags[i].name, text) == 0)
+            return &flags[i];
+    return NULL;
+}
+
+static int take_value(json_t *kept, const struct flag *f, const char *value, struct err *err)
+{
+    char *end = NULL;
+    long port;
+
+    if (value == NULL)
+        return err_set(err, -EINVAL, "Cmd: %s needs a value", f->name);
+    if (f->kind != FLAG_PORT)
+        return 0;
+    port = strtol(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || port < 1 || port > 65535)
+        return err_set(err, -EINVAL, "Cmd: %s \"%.16s\": must be a port", f->name, value);
+    return docker_put(kept, f->key, json_integer(port)) ? 0 : err_errno(err, -ENOMEM, "sidecar");
+}
+
+static int take_flags(json_t *cmd, json_t *kept, struct err *err)
+{
+    size_t count = json_array_size(cmd);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_array_get(cmd, i));
+        const struct flag *f = find_flag(text);
+        int r = 0;
+
+        if (f == NULL)
+            return err_set(err, -EINVAL, "Cmd: the built-in sidecar has no \"%.64s\"", text);
+        if (f->value)
+            r = take_value(kept, f, json_string_value(json_array_get(cmd, ++i)), err);
+        else if (f->kind == FLAG_BOOL && !docker_put(kept, f->key, json_true()))
+            r = err_errno(err, -ENOMEM, "sidecar");
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int docker_sidecar_take(struct create_body *b, struct err *err)
+{
+    json_t *kept;
+    int r;
+
+    if (json_array_size(b->entrypoint) > 0 || json_array_size(b->cmd) == 0)
+        return 0;
+    kept = json_object();
+    if (kept == NULL || !docker_put(b->kept, "sidecar", kept))
+        return err_errno(err, -ENOMEM, "sidecar");
+    r = take_flags(b->cmd, kept, err);
+    if (r == 0 && json_object_get(kept, "egressPort") == NULL)
+        r = err_set(err, -EINVAL, "Cmd: --http-egress-port is missing");
+    return r < 0 ? r : 1;
+}
+
+bool docker_is_sidecar(const struct sandbox *s)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+
+    return json_object_get(kept, "sidecar") != NULL;
+}
+
+/* ---- starting ---- */
+
+struct starting {
+    struct sandbox *s; /* a reference */
+    sandbox_cb cb;
+    void *data;
+};
+
+static void done(struct starting *st, int r, const struct err *err)
+{
+    if (st->cb != NULL)
+        st->cb(st->data, r, err);
+    sandbox_unref(st->s);
+    free(st);
+}
+
+/* Where clients find it again after a restart of ours. */
+static int keep_port(struct sandbox *s, uint16_t port, struct err *err)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+    auto_free char *text = NULL, *label = NULL;
+    json_t *sidecar = json_object_get(kept, "sidecar");
+
+    if (json_integer_value(json_object_get(sidecar, "port")) == port)
+        return 0;
+    if (docker_put(sidecar, "port", json_integer(port)))
+        text = json_dumps(kept, JSON_COMPACT);
+    if (text == NULL || asprintf(&label, "%s=%s", DOCKER_LABEL, text) < 0) {
+        label = NULL;
+        return err_errno(err, -ENOMEM, "sidecar");
+    }
+    return sandbox_put_label(s, label, err);
+}
+
+static void on_listening(void *data, int r, uint16_t port, const struct err *err)
+{
+    struct starting *st = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = keep_port(st->s, port, &own);
+        err = &own;
+        if (r < 0)
+            sidecar_stop(st->s);
+    }
+    done(st, r, err);
+}
+
+static void on_init(void *data, int r, const struct err *err)
+{
+    struct starting *st = data;
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(st->s));
+    const json_t *sidecar = json_object_get(kept, "sidecar");
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        const struct sidecar_config config = {
+            .egress_port = (uint16_t)json_integer_value(json_object_get(sidecar, "egressPort")),
+            .port = (uint16_t)json_integer_value(json_object_get(sidecar, "port")),
+            .tls = json_is_true(json_object_get(sidecar, "tls")),
+            .dns = json_is_true(json_object_get(sidecar, "dns")),
+        };
+
+        r = sidecar_start(st->s, &config, on_listening, st, &own);
+        if (r == 0)
+            return;
+        err = &own;
+    }
+    done(st, r, err);
+}
+
+int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    struct starting *st = calloc(1, sizeof(*st));
+    int r;
+
+    if (st == NULL)
+        return err_errno(err, -ENOMEM, "sidecar");
+    *st = (struct starting){.s = s, .cb = cb, .data = data};
+    sandbox_ref(s);
+    r = sandbox_with_init(s, on_init, st, err);
+    if (r < 0) {
+        sandbox_unref(s);
+        free(st);
+    }
+    return r;
+}
+
+static void on_resumed(void *data, int r, const struct err *err)
+{
+    struct sandbox *s = data;
+
+    if (r < 0)
+        log_warn("docker", "sidecar %s is not taken up: %s", sandbox_name(s),
+                 err != NULL ? err->msg : strerror(-r));
+    sandbox_unref(s);
+}
+
+static bool was_started(const struct sandbox *s)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+
+    return json_object_get(json_object_get(kept, "sidecar"), "port") != NULL &&
+           sandbox_get_state(s) == SANDBOX_CREATED;
+}
+
+void docker_sidecar_resume(struct native *n)
+{
+    struct err err = ERR_NONE;
+
+    for (struct sandbox *s = sandbox_first(n->config.supervisor); s != NULL; s = sandbox_next(s)) {
+        if (!was_started(s))
+            continue;
+        sandbox_ref(s);
+        if (docker_sidecar_start(s, on_resumed, s, &err) < 0)
+            on_resumed(s, err.code, &err);
+    }
+}

@@ -1,0 +1,188 @@
+/* GET /containers/{id}/stats and /top: what runs in a container, and what it uses. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/supervisor.h"
+#include "launch/launcher.h"
+
+enum { STATS_MS = 1000 };
+
+struct stats_query {
+    const char *stream, *one_shot;
+};
+
+static const struct query_field fields[] = {
+    {.name = "stream",
+     .type = QUERY_STRING,
+     .off = offsetof(struct stats_query, stream),
+     .max = 16},
+    {.name = "one-shot",
+     .type = QUERY_STRING,
+     .off = offsetof(struct stats_query, one_shot),
+     .max = 16},
+    {0},
+};
+
+struct counters {
+    int64_t time_us, cpu_usec;
+};
+
+struct stats {
+    struct http_request *req; /* NULL: its client has gone */
+    struct native *native;
+    struct sandbox *s; /* a reference */
+    uv_timer_t timer;
+    struct counters before;
+    bool stream, asking, closing;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+    struct stats *st = h->data;
+
+    sandbox_unref(st->s);
+    free(st);
+}
+
+static void stats_close(struct stats *st)
+{
+    if (st->closing || st->asking)
+        return; /* the answer that is on its way does it */
+    st->closing = true;
+    native_watcher_drop(st->native);
+    uv_close((uv_handle_t *)&st->timer, on_closed);
+}
+
+static json_t *cpu(const struct counters *c)
+{
+    return json_pack("{s:{s:I, s:I, s:I}, s:I, s:i, s:{s:i, s:i, s:i}}", "cpu_usage", "total_usage",
+                     (json_int_t)(c->cpu_usec * 1000), "usage_in_kernelmode", (json_int_t)0,
+                     "usage_in_usermode", (json_int_t)0, "system_cpu_usage",
+                     (json_int_t)(c->time_us * 1000 * sysconf(_SC_NPROCESSORS_ONLN)), "online_cpus",
+                     (int)sysconf(_SC_NPROCESSORS_ONLN), "throttling_data", "periods", 0,
+                     "throttled_periods", 0, "throttled_time", 0);
+}
+
+static json_t *encode(struct stats *st, const struct launch_reply *reply)
+{
+    struct counters now = {.time_us = clock_wall_us(),
+                           .cpu_usec = reply != NULL ? (int64_t)reply->cpu_usec : 0};
+    char id[DOCKER_ID_LEN + 1], time[DOCKER_TIME_MAX];
+    json_t *root;
+
+    docker_id(sandbox_id(st->s), id);
+    docker_time_text(now.time_us * 1000, time);
+    root = json_pack("{s:s, s:s, s:s, s:s, s:{s:I}, s:o, s:o, s:{s:I, s:I, s:I, s:{}}, s:{}, s:{}}",
+                     "read", time, "preread", "0001-01-01T00:00:00Z", "id", id, "name",
+                     sandbox_name(st->s), "pids_stats", "current",
+                     (json_int_t)(reply != NULL ? reply->pids : 0), "cpu_stats", cpu(&now),
+                     "precpu_stats", cpu(&st->before), "memory_stats", "usage",
+                     (json_int_t)(reply != NULL ? reply->memory_bytes : 0), "max_usage",
+                     (json_int_t)(reply != NULL ? reply->memory_peak_bytes : 0), "limit",
+                     (json_int_t)0, "stats", "networks", "blkio_stats");
+    st->before = now;
+    return root;
+}
+
+static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
+{
+    struct stats *st = data;
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+
+    (void)err;
+    st->asking = false;
+    if (st->req == NULL) {
+        stats_close(st);
+        return;
+    }
+    root = encode(st, r == 0 ? reply : NULL);
+    text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    if (text != NULL) {
+        (void)http_write(st->req, text, strlen(text));
+        (void)http_write(st->req, "\n", 1);
+    }
+    if (st->stream && r == 0 && text != NULL)
+        return;
+    http_end(take(st->req));
+    stats_close(st);
+}
+
+static void ask(struct stats *st)
+{
+    st->asking = true;
+    if (sandbox_stats(st->s, on_stats, st, NULL) == 0)
+        return;
+    on_stats(st, -EBUSY, NULL, NULL); /* one that does not run uses nothing */
+}
+
+static void on_timer(uv_timer_t *h)
+{
+    struct stats *st = h->data;
+
+    if (!st->asking && st->req != NULL && http_queued(st->req) == 0)
+        ask(st);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct stats *st = req->data;
+
+    http_abort(req);
+    st->req = NULL;
+    stats_close(st);
+}
+
+void docker_get_stats(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct stats_query q = {0};
+    struct stats *st;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (!native_watcher_take(req))
+        return;
+    st = calloc(1, sizeof(*st));
+    if (st == NULL) {
+        native_watcher_drop(native_of(req));
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *st = (struct stats){.req = req,
+                         .native = native_of(req),
+                         .s = s,
+                         .stream = q.stream == NULL || docker_bool(q.stream)};
+    sandbox_ref(s);
+    (void)uv_timer_init(http_loop(req), &st->timer); /* cannot fail */
+    st->timer.data = st;
+    req->data = st;
+    req->on_gone = on_gone;
+    http_start(req, 200, NULL, "application/json");
+    if (st->stream)
+        (void)uv_timer_start(&st->timer, on_timer, STATS_MS, STATS_MS);
+    ask(st);
+}
+
+void docker_get_top(struct http_request *req)
+{
+    if (docker_sandbox(req) != NULL)
+        reply_errorf(req, -EOPNOTSUPP,
+                     "what runs in a container is not listed from outside; exec ps in it");
+}

@@ -1,0 +1,458 @@
+/* What changes a container's state: POST /containers/{id}/start, stop, kill and the like. */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/sidecar.h"
+#include "api/json-body.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/sidecar.h"
+#include "spec/signals.h"
+#include "spec/spec.h"
+
+enum {
+    STATUS_CANNOT_EXECUTE = 126,
+    STATUS_NOT_FOUND = 127,
+    SIDE_MAX = 65535,
+    STOP_SECONDS_MAX = 86400
+};
+
+/* ---- start ---- */
+
+/* Docker's clients find in these words what a shell would end with. */
+static void explain_failure(const struct sandbox *s, const struct err *why, struct err *ret)
+{
+    struct sandbox_facts f;
+    const struct spec *spec = sandbox_spec(s);
+    const char *command = spec != NULL && spec->argv[0] != NULL ? spec->argv[0] : "";
+
+    sandbox_get_facts(s, &f);
+    if (f.exit_code == STATUS_NOT_FOUND)
+        (void)err_set(ret, -EINVAL, "exec: \"%.128s\": no such file or directory: %s", command,
+                      why->msg);
+    else if (f.exit_code == STATUS_CANNOT_EXECUTE)
+        (void)err_set(ret, -EINVAL, "exec: \"%.128s\": permission denied: %s", command, why->msg);
+    else
+        *ret = *why;
+}
+
+static void on_started(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+    struct sandbox *s = native_call_sandbox(call);
+    struct err own = ERR_NONE;
+
+    if (r < 0 && s != NULL && err != NULL && err->code < 0) {
+        explain_failure(s, err, &own);
+        native_call_fail(call, &own);
+        return;
+    }
+    native_done_empty(call, r, err);
+}
+
+/* What is left of the last run is gone now. */
+static void on_over(void *data, int r, const struct err *err)
+{
+    struct native_call *call = data;
+    struct sandbox *s = native_call_sandbox(call);
+    struct err own = ERR_NONE;
+
+    (void)r;
+    (void)err;
+    if (s == NULL)
+        (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
+    else if (sandbox_start(s, on_started, call, &own) == 0)
+        return;
+    native_call_fail(call, &own);
+}
+
+static int start(struct sandbox *s, struct native_call *call, struct err *err)
+{
+    if (docker_is_sidecar(s))
+        return docker_sidecar_start(s, on_started, call, err);
+    if (sandbox_get_state(s) == SANDBOX_STOPPING)
+        return sandbox_when_over(s, on_over, call, err);
+    return sandbox_start(s, on_started, call, err);
+}
+
+struct start_query {
+    const char *detach_keys, *checkpoint, *checkpoint_dir;
+};
+
+static const struct query_field start_fields[] = {
+    {.name = "detachKeys",
+     .type = QUERY_STRING,
+     .off = offsetof(struct start_query, detach_keys),
+     .max = 256},
+    {.name = "checkpoint",
+     .type = QUERY_STRING,
+     .off = offsetof(struct start_query, checkpoint),
+     .max = 256},
+    {.name = "checkpoint-dir",
+     .type = QUERY_STRING,
+     .off = offsetof(struct start_query, checkpoint_dir),
+     .max = 4096},
+    {0},
+};
+
+void docker_post_start(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct start_query q = {0};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, start_fields, &q, &err);
+    if (r == 0 && q.checkpoint != NULL && q.checkpoint[0] != '\0')
+        r = err_set(&err, -EOPNOTSUPP, "checkpoint: there are no checkpoints");
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (docker_is_running(s)) {
+        reply_empty(req, 304);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && start(s, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- stop, restart ---- */
+
+struct stop_query {
+    int64_t seconds;
+    const char *signal;
+};
+
+static const struct query_field stop_fields[] = {
+    {.name = "t",
+     .type = QUERY_INT,
+     .off = offsetof(struct stop_query, seconds),
+     .min = -1,
+     .max = STOP_SECONDS_MAX},
+    {.name = "signal",
+     .type = QUERY_STRING,
+     .off = offsetof(struct stop_query, signal),
+     .max = SIGNAL_TEXT_MAX},
+    {0},
+};
+
+enum { SECONDS_UNSET = -2 };
+
+static int64_t stop_ms(const struct stop_query *q)
+{
+    if (q->seconds == SECONDS_UNSET)
+        return LIMIT_UNSET;
+    return q->seconds == -1 ? SPEC_TIME_MAX_MS : q->seconds * 1000;
+}
+
+/* Another signal than the container's own is not to be had: the core knows one. */
+static int read_stop(struct http_request *req, const struct sandbox *s, struct stop_query *q,
+                     struct err *err)
+{
+    int signo = 0, r;
+
+    q->seconds = SECONDS_UNSET;
+    r = http_query(req, stop_fields, q, err);
+    if (r < 0 || q->signal == NULL || q->signal[0] == '\0')
+        return r;
+    r = signal_parse("signal", q->signal, &signo, err);
+    if (r == 0 && sandbox_spec(s) != NULL && signo != sandbox_spec(s)->stop_signal)
+        r = err_set(err, -EOPNOTSUPP,
+                    "signal: a container is stopped by the signal that it was made with");
+    return r;
+}
+
+void docker_post_stop(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct stop_query q = {0};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (read_stop(req, s, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (!docker_is_running(s)) {
+        reply_empty(req, 304);
+        return;
+    }
+    if (docker_is_sidecar(s)) {
+        sidecar_stop(s);
+        reply_empty(req, 204);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && sandbox_stop(s, stop_ms(&q), native_done_empty, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+void docker_post_restart(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct stop_query q = {0};
+    struct native_call *call;
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    if (read_stop(req, s, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call == NULL)
+        return;
+    r = docker_is_sidecar(s) ? docker_sidecar_start(s, on_started, call, &err)
+                             : sandbox_restart(s, stop_ms(&q), on_started, call, &err);
+    if (r < 0)
+        native_call_fail(call, &err);
+}
+
+/* ---- kill ---- */
+
+struct kill_query {
+    const char *signal;
+};
+
+static const struct query_field kill_fields[] = {
+    {.name = "signal",
+     .type = QUERY_STRING,
+     .off = offsetof(struct kill_query, signal),
+     .max = SIGNAL_TEXT_MAX},
+    {0},
+};
+
+static int check_running(const struct sandbox *s, const char *what, struct err *err)
+{
+    if (docker_is_running(s) && (sandbox_main(s) != NULL || docker_is_sidecar(s)))
+        return 0;
+    return err_set(err, -EBUSY, "cannot %s container: %s: container %s is not running", what,
+                   sandbox_name(s), sandbox_name(s));
+}
+
+/* As Docker, a container that was killed is not restarted, and the answer comes with its end. */
+static void kill_whole(struct http_request *req, struct sandbox *s)
+{
+    struct native_call *call = native_call_new(req, s);
+    struct err err = ERR_NONE;
+
+    if (call != NULL && sandbox_stop(s, 0, native_done_empty, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+void docker_post_kill(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct kill_query q = {0};
+    struct err err = ERR_NONE;
+    int signo = SIGKILL, r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, kill_fields, &q, &err);
+    if (r == 0 && q.signal != NULL && q.signal[0] != '\0')
+        r = signal_parse("signal", q.signal, &signo, &err);
+    if (r == 0)
+        r = check_running(s, "kill", &err);
+    if (r == 0 && docker_is_sidecar(s)) {
+        sidecar_stop(s);
+    } else if (r == 0 && signo == SIGKILL) {
+        kill_whole(req, s);
+        return;
+    } else if (r == 0) {
+        r = sandbox_signal(s, signo, &err);
+    }
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+/* ---- pause, unpause ---- */
+
+typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+
+static void plain(struct http_request *req, plain_verb *verb)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct native_call *call;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    call = native_call_new(req, s);
+    if (call != NULL && verb(s, native_done_empty, call, &err) < 0)
+        native_call_fail(call, &err);
+}
+
+void docker_post_pause(struct http_request *req)
+{
+    plain(req, sandbox_pause);
+}
+
+void docker_post_unpause(struct http_request *req)
+{
+    plain(req, sandbox_resume);
+}
+
+/* ---- rename, resize ---- */
+
+struct rename_query {
+    const char *name;
+};
+
+static const struct query_field rename_fields[] = {
+    {.name = "name",
+     .type = QUERY_STRING,
+     .off = offsetof(struct rename_query, name),
+     .min = 1,
+     .max = 256,
+     .required = true},
+    {0},
+};
+
+void docker_post_rename(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct rename_query q = {0};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (s == NULL)
+        return;
+    r = http_query(req, rename_fields, &q, &err);
+    if (r == 0)
+        r = sandbox_rename(s, q.name + (q.name[0] == '/'), &err);
+    if (r < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+struct resize_query {
+    int64_t rows, cols;
+};
+
+static const struct query_field resize_fields[] = {
+    {.name = "h",
+     .type = QUERY_INT,
+     .off = offsetof(struct resize_query, rows),
+     .min = 0,
+     .max = SIDE_MAX,
+     .required = true},
+    {.name = "w",
+     .type = QUERY_INT,
+     .off = offsetof(struct resize_query, cols),
+     .min = 0,
+     .max = SIDE_MAX,
+     .required = true},
+    {0},
+};
+
+/* Also before it is started: clients say so then, and it must not be lost. */
+void docker_post_resize(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct resize_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, resize_fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (q.rows != 0 && q.cols != 0)
+        sandbox_set_size(s, (uint16_t)q.rows, (uint16_t)q.cols);
+    reply_empty(req, 200);
+}
+
+/* ---- update ---- */
+
+struct update_body {
+    const char *restart;
+    int64_t retries;
+};
+
+#define LATER(key)                                                                                 \
+    {                                                                                              \
+        .name = (key), .code = -EOPNOTSUPP, .why = "limits are a container's for its life"         \
+    }
+
+static const struct body_field restart_fields[] = {
+    {.name = "Name", .take = b_string, .off = offsetof(struct update_body, restart)},
+    {.name = "MaximumRetryCount",
+     .take = b_number,
+     .off = offsetof(struct update_body, retries)},
+    {0},
+};
+
+static const struct body_field update_fields[] = {
+    {.name = "RestartPolicy", .take = b_object, .fields = restart_fields},
+    LATER("Memory"),
+    LATER("MemorySwap"),
+    LATER("MemoryReservation"),
+    LATER("NanoCpus"),
+    LATER("CpuQuota"),
+    LATER("CpuPeriod"),
+    LATER("CpuShares"),
+    LATER("CpusetCpus"),
+    LATER("PidsLimit"),
+    {0},
+};
+
+static int update(struct http_request *req, struct sandbox *s, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct update_body b = {0};
+    char text[64];
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = body_decode(root, update_fields, &b, "", err);
+    if (r < 0 || b.restart == NULL)
+        return r;
+    if (b.retries > 0)
+        (void)snprintf(text, sizeof(text), "%.32s:%d", b.restart,
+                       (int)(b.retries < SPEC_RESTARTS_MAX ? b.retries : SPEC_RESTARTS_MAX));
+    else
+        (void)snprintf(text, sizeof(text), "%.32s", b.restart);
+    return sandbox_set_restart(s, text, err);
+}
+
+void docker_post_update(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (update(req, s, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, json_pack("{s:[]}", "Warnings"));
+}

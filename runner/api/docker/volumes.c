@@ -1,0 +1,300 @@
+/* /volumes: a translation onto core/volumes.h. */
+#include "core/volumes.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "api/docker/docker-routes.h"
+#include "api/docker/filters.h"
+#include "api/json-body.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/decode.h"
+
+static struct volume_creator who(struct http_request *req)
+{
+    return (struct volume_creator){.uid = http_peer(req)->uid,
+                                   .limited = !native_is_owner(req),
+                                   .fd = http_peer_fd(req)};
+}
+
+/* ---- what one looks like ---- */
+
+static json_t *labels(const struct volume_entry *v)
+{
+    json_t *object = json_object();
+
+    for (char *const *l = volume_labels(v); object != NULL && l != NULL && *l != NULL; l++) {
+        size_t n = strcspn(*l, "=");
+
+        (void)json_object_setn_new(object, *l, n, json_string((*l)[n] == '=' ? *l + n + 1 : ""));
+    }
+    return object;
+}
+
+/* Where it lies is no client's affair: inside, it is where it was asked for. */
+static json_t *encode(const struct volume_entry *v)
+{
+    return json_pack("{s:o, s:s, s:o, s:s, s:s, s:n, s:s}", "CreatedAt",
+                     docker_time(volume_created_ms(v)), "Driver", "local", "Labels", labels(v),
+                     "Mountpoint", "", "Name", volume_name(v), "Options", "Scope", "local");
+}
+
+/* docker_admit, and the volume that {name} names, if the peer may use it; NULL: answered. */
+static struct volume_entry *requested(struct http_request *req)
+{
+    const char *name = http_param(req, "name");
+    struct volume_creator creator;
+    struct volume_entry *v;
+
+    if (!docker_admit(req))
+        return NULL;
+    v = volume_find(native_supervisor(req), name);
+    if (v == NULL || !volume_is_ready(v)) {
+        reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
+        return NULL;
+    }
+    creator = who(req);
+    if (!volume_may_use(v, &creator)) {
+        reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
+        return NULL;
+    }
+    return v;
+}
+
+/* ---- list ---- */
+
+struct list_query {
+    const char *filters;
+};
+
+static const struct query_field list_fields[] = {
+    {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
+    {0},
+};
+
+static bool matches(const struct volume_entry *v, const struct filters *f)
+{
+    const char *dangling = filters_get(f, "dangling", 0);
+    struct sandbox *first;
+    bool used = volume_users(v, &first) > 0;
+
+    return volume_is_ready(v) && filters_match_part(f, "name", volume_name(v)) &&
+           filters_match(f, "driver", "local") && filters_match_labels(f, volume_labels(v)) &&
+           (dangling == NULL || docker_bool(dangling) == !used);
+}
+
+static void get_list(struct http_request *req)
+{
+    static const char *const known[] = {"dangling", "driver", "label", "name", NULL};
+    auto_ptr(filters_free) struct filters *f = NULL;
+    struct volume_creator creator;
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    json_t *list;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &f, &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    creator = who(req);
+    list = json_array();
+    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
+         v = volume_next(v))
+        if (matches(v, f) && volume_may_use(v, &creator))
+            (void)json_array_append_new(list, encode(v));
+    reply_json(req, 200, json_pack("{s:o, s:n}", "Volumes", list, "Warnings"));
+}
+
+/* ---- one ---- */
+
+static void get_one(struct http_request *req)
+{
+    struct volume_entry *v = requested(req);
+
+    if (v != NULL)
+        reply_json(req, 200, encode(v));
+}
+
+static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    struct http_request *req = data;
+
+    (void)v;
+    if (r < 0)
+        reply_error(req, err);
+    else
+        reply_empty(req, 204);
+}
+
+struct remove_query {
+    const char *force;
+};
+
+static const struct query_field remove_fields[] = {
+    {.name = "force", .type = QUERY_STRING, .off = offsetof(struct remove_query, force), .max = 16},
+    {0},
+};
+
+static void delete_one(struct http_request *req)
+{
+    struct volume_entry *v = requested(req);
+    struct remove_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (v == NULL)
+        return;
+    if (http_query(req, remove_fields, &q, &err) < 0 || volume_remove(v, on_removed, req, &err) < 0)
+        reply_error(req, &err);
+}
+
+/* ---- create ---- */
+
+struct create_body {
+    const char *name, *driver;
+    json_t *labels;
+};
+
+static const struct body_field create_fields[] = {
+    {.name = "Name", .take = b_string, .off = offsetof(struct create_body, name)},
+    {.name = "Driver", .take = b_string, .off = offsetof(struct create_body, driver)},
+    {.name = "Labels", .take = b_value, .off = offsetof(struct create_body, labels)},
+    {.name = "DriverOpts", .code = -EOPNOTSUPP, .why = "volumes are plain directories"},
+    {.name = "ClusterVolumeSpec", .code = -EOPNOTSUPP, .why = "there is no cluster"},
+    {0},
+};
+
+static void on_created(void *data, int r, struct volume_entry *v, const struct err *err)
+{
+    struct http_request *req = data;
+
+    if (r < 0)
+        reply_error(req, err);
+    else
+        reply_json(req, 201, encode(v));
+}
+
+/* "K=V"s, to be freed with json_strings_free; *ret NULL where there are none. */
+static int read_labels(json_t *value, char ***ret, struct err *err)
+{
+    size_t count = json_object_size(value), i = 0;
+    const char *key;
+    json_t *element;
+    char **list;
+
+    if (value == NULL || count == 0)
+        return 0;
+    list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        return err_errno(err, -ENOMEM, "labels");
+    *ret = list;
+    json_object_foreach(value, key, element) {
+        if (!json_is_string(element))
+            return err_set(err, -EINVAL, "Labels: must be an object of strings");
+        if (asprintf(&list[i], "%s=%s", key, json_string_value(element)) < 0) {
+            list[i] = NULL;
+            return err_errno(err, -ENOMEM, "labels");
+        }
+        i++;
+    }
+    return 0;
+}
+
+/* Making one that is there already is fine, as in Docker. */
+static int create(struct http_request *req, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct volume_creator creator = who(req);
+    struct create_body b = {0};
+    struct volume_entry *v;
+    char **list = NULL;
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = body_decode(root, create_fields, &b, "", err);
+    if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
+        r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
+    if (r == 0)
+        r = read_labels(b.labels, &list, err);
+    v = r == 0 && b.name != NULL ? volume_find(native_supervisor(req), b.name) : NULL;
+    if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
+        reply_json(req, 201, encode(v));
+    else if (r == 0)
+        r = volume_create(native_supervisor(req), b.name, list, &creator, on_created, req, err);
+    json_strings_free(list);
+    return r;
+}
+
+static void post_create(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (docker_admit(req) && create(req, &err) < 0)
+        reply_error(req, &err);
+}
+
+/* ---- prune ---- */
+
+static void on_pruned(void *data, int r, char *const *names, const struct err *err)
+{
+    struct http_request *req = data;
+    json_t *list;
+
+    if (r < 0) {
+        reply_error(req, err);
+        return;
+    }
+    list = docker_strings(names);
+    reply_json(req, 200, json_pack("{s:o, s:i}", "VolumesDeleted", list, "SpaceReclaimed", 0));
+}
+
+static void post_prune(struct http_request *req)
+{
+    static const char *const known[] = {"all", "label", NULL};
+    auto_ptr(filters_free) struct filters *f = NULL;
+    struct volume_creator creator;
+    struct list_query q = {0};
+    char *wanted[FILTERS_MAX + 1] = {NULL};
+    struct err err = ERR_NONE;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    r = http_query(req, list_fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &f, &err);
+    if (r == 0) {
+        for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
+            wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
+        creator = who(req);
+        r = volume_prune(native_supervisor(req), &creator,
+                         docker_bool(filters_get(f, "all", 0)), wanted, on_pruned, req, &err);
+    }
+    if (r < 0)
+        reply_error(req, &err);
+}
+
+/* clang-format off */
+const struct route docker_volume_routes[] = {
+    {"GET",    "/volumes",        get_list,    0, 0},
+    {"POST",   "/volumes/create", post_create, ROUTE_BODY, 0},
+    {"POST",   "/volumes/prune",  post_prune,  ROUTE_BODY, 0},
+    {"GET",    "/volumes/{name}", get_one,     0, 0},
+    {"DELETE", "/volumes/{name}", delete_one,  0, 0},
+    {0},
+};
+/* clang-format on */

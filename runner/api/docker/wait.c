@@ -1,0 +1,129 @@
+/*
+ * POST /containers/{id}/wait: the head at once, as Docker, and the end when it comes. A client that
+ * waits before it starts the container (condition next-exit) so knows that nothing is missed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/strtab.h"
+#include "core/sandbox.h"
+
+enum wait_condition { WAIT_NOT_RUNNING = 0, WAIT_NEXT_EXIT, WAIT_REMOVED };
+
+static const struct strtab conditions[] = {{"not-running", WAIT_NOT_RUNNING},
+                                           {"next-exit", WAIT_NEXT_EXIT},
+                                           {"removed", WAIT_REMOVED},
+                                           {"", WAIT_NOT_RUNNING},
+                                           {NULL, 0}};
+
+struct wait_query {
+    int condition;
+};
+
+static const struct query_field fields[] = {
+    {.name = "condition",
+     .type = QUERY_ENUM,
+     .off = offsetof(struct wait_query, condition),
+     .names = conditions},
+    {0},
+};
+
+struct waiting {
+    struct http_request *req; /* NULL once its client is gone */
+    struct sandbox *s;        /* a reference */
+    int condition;
+};
+
+static void end(struct waiting *w)
+{
+    sandbox_unref(w->s);
+    free(w);
+}
+
+static int last_code(const struct sandbox *s)
+{
+    struct sandbox_facts f;
+
+    sandbox_get_facts(s, &f);
+    return f.exit_code >= 0 ? f.exit_code : 0;
+}
+
+static void tell(struct http_request *req, int code)
+{
+    char text[64];
+    int n = snprintf(text, sizeof(text), "{\"Error\":null,\"StatusCode\":%d}\n", code);
+
+    (void)http_write(req, text, (size_t)n);
+    http_end(req);
+}
+
+/* r: the exit code. One that was removed meanwhile has ended, however. */
+static void on_over(void *data, int r, const struct err *err)
+{
+    struct waiting *w = data;
+
+    (void)err;
+    if (w->req != NULL)
+        tell(w->req, r > 0 ? r : w->condition == WAIT_REMOVED || r < 0 ? last_code(w->s) : 0);
+    end(w);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct waiting *w = req->data;
+
+    http_abort(req);
+    w->req = NULL;
+    if (sandbox_wait_cancel(w->s, w))
+        end(w);
+}
+
+static int begin(struct waiting *w, struct err *err)
+{
+    if (w->condition == WAIT_REMOVED)
+        return sandbox_wait_removed(w->s, on_over, w, err);
+    return sandbox_wait_next(w->s, on_over, w, err);
+}
+
+void docker_post_wait(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct wait_query q = {0};
+    struct waiting *w;
+    struct err err = ERR_NONE;
+
+    if (s == NULL)
+        return;
+    if (http_query(req, fields, &q, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    if (q.condition == WAIT_NOT_RUNNING && (!docker_is_running(s) || sandbox_main(s) == NULL)) {
+        http_start(req, 200, NULL, "application/json");
+        tell(req, last_code(s));
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *w = (struct waiting){.req = req, .s = s, .condition = q.condition};
+    sandbox_ref(s);
+    if (begin(w, &err) < 0) {
+        reply_error(req, &err);
+        end(w);
+        return;
+    }
+    req->data = w;
+    req->on_gone = on_gone;
+    http_start(req, 200, NULL, "application/json");
+}
