@@ -325,7 +325,7 @@ static int begin(struct creating *c, struct err *err)
         make(c);
         return 0;
     }
-    return images_find(supervisor_images(native_supervisor(c->req)), c->body.image, on_image, c,
+    return images_ready(supervisor_images(native_supervisor(c->req)), c->body.image, on_image, c,
                        err);
 }
 
