@@ -249,7 +249,7 @@ static void on_sent(void *data, int r, const struct err *err)
     archive_free(a);
 }
 
-/* Entries are named from the path's last component on, and from "./" where it is "." or none. */
+/* Entries are named from the path's last component on, and from "./" where it is none. */
 static void send_archive(struct archive *a)
 {
     static const struct file_request request = {
@@ -258,11 +258,11 @@ static void send_archive(struct archive *a)
     const char *argv[ARGS_MAX] = {"rind-tar-out", a->path};
     size_t argc = 2, len;
     const char *name = last_name(a->path, &len);
-    bool named = a->directory && len > 0 && len <= NAME_MAX_BYTES &&
-                 strncmp(name, ".", len > 1 ? len : 1) != 0;
+    bool up = len == 2 && strncmp(name, "..", 2) == 0;
 
-    if (named && !(len == 2 && strncmp(name, "..", 2) == 0)) {
-        (void)snprintf(a->name_arg, sizeof(a->name_arg), "--name=%.*s", (int)len, name);
+    if (a->directory && len <= NAME_MAX_BYTES) {
+        (void)snprintf(a->name_arg, sizeof(a->name_arg), "--name=%.*s", len > 0 && !up ? (int)len : 1,
+                       len > 0 && !up ? name : ".");
         argv[argc++] = a->name_arg;
     }
     if (follows(a->path))

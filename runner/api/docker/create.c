@@ -12,6 +12,7 @@
 #include "api/docker/create-body.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
+#include "api/native/images.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
@@ -325,7 +326,7 @@ static int begin(struct creating *c, struct err *err)
         make(c);
         return 0;
     }
-    return images_ready(supervisor_images(native_supervisor(c->req)), c->body.image, on_image, c,
+    return images_ready(native_images(c->req), c->body.image, on_image, c,
                        err);
 }
 

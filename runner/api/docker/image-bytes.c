@@ -10,26 +10,13 @@
 #include "api/docker/containers.h"
 #include "api/docker/images.h"
 #include "api/docker/sidecar.h"
+#include "api/native/images.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/images.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
-
-static struct images *images_of(const struct http_request *req)
-{
-    return supervisor_images(native_supervisor(req));
-}
-
-bool docker_may_change_images(struct http_request *req)
-{
-    if (native_is_owner(req))
-        return true;
-    reply_errorf(req, -EPERM, "images are everybody's: only the owner of this daemon changes them");
-    return false;
-}
 
 void docker_join_name(const char *repo, const char *tag, char ret[REFERENCE_MAX + 1])
 {
@@ -183,7 +170,7 @@ void docker_post_load(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !docker_may_change_images(req))
+    if (!docker_admit(req) || !native_may_load(req))
         return;
     r = http_query(req, load_fields, &q, &err);
     if (r < 0) {
@@ -192,7 +179,7 @@ void docker_post_load(struct http_request *req)
     }
     l = loading_new(req, false);
     if (l != NULL)
-        begun(l, images_load(images_of(req), NULL, &load_events, l, &l->load, &err), &err);
+        begun(l, images_load(native_images(req), NULL, &load_events, l, &l->load, &err), &err);
 }
 
 /* ---- create: import, and what Docker pulls ---- */
@@ -221,7 +208,7 @@ static void import(struct http_request *req, const struct create_query *q)
     struct err err = ERR_NONE;
     struct loading *l;
 
-    if (!docker_may_change_images(req))
+    if (!native_may_load(req))
         return;
     if (strcmp(q->source, "-") != 0) {
         reply_errorf(req, -EOPNOTSUPP, "fromSrc: only \"-\", the body: nothing is fetched");
@@ -235,7 +222,7 @@ static void import(struct http_request *req, const struct create_query *q)
     }
     l = loading_new(req, true);
     if (l != NULL)
-        begun(l, images_import(images_of(req), &i, &load_events, l, &l->load, &err), &err);
+        begun(l, images_import(native_images(req), &i, &load_events, l, &l->load, &err), &err);
 }
 
 struct pulling {
@@ -284,7 +271,7 @@ static void pull(struct http_request *req, const struct create_query *q)
     docker_join_name(q->from, q->tag, p->name);
     if (docker_sidecar_image(p->name))
         is_there(p);
-    else if (images_find(images_of(req), p->name, on_pulled, p, &err) < 0)
+    else if (images_find(native_images(req), p->name, on_pulled, p, &err) < 0)
         on_pulled(p, err.code, NULL, &err);
 }
 
@@ -391,7 +378,7 @@ static void save(struct http_request *req, const char *const *names)
     struct err err = ERR_NONE;
 
     if (s != NULL)
-        save_begun(s, images_save(images_of(req), names, &save_events, s, &s->save, &err), &err);
+        save_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err), &err);
 }
 
 struct save_query {
@@ -449,7 +436,7 @@ void docker_get_export(struct http_request *req)
 
     if (s != NULL)
         save_begun(s,
-                   images_export_sandbox(images_of(req), sandbox_id(box), &save_events, s, &s->save,
+                   images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box), &save_events, s, &s->save,
                                          &err),
                    &err);
 }

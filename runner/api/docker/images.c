@@ -12,17 +12,11 @@
 #include "api/docker/filters.h"
 #include "api/docker/image-json.h"
 #include "api/docker/images.h"
-#include "api/docker/sidecar.h"
+#include "api/native/images.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
-#include "core/supervisor.h"
-
-static struct images *images_of(const struct http_request *req)
-{
-    return supervisor_images(native_supervisor(req));
-}
 
 /* A callback's error; 404 in the words that clients look for. */
 void docker_image_fail(struct http_request *req, const char *name, int r, const struct err *err)
@@ -120,7 +114,7 @@ static void get_list(struct http_request *req)
         r = filters_parse(q.filters, known, &l->filters, &err);
     if (r == 0) {
         l->req = req;
-        r = images_list(images_of(req), on_list, l, &err);
+        r = images_list(native_images(req), on_list, l, &err);
         if (r < 0)
             filters_free(l->filters);
     }
@@ -175,7 +169,7 @@ static void show(struct http_request *req, encode_fn *encode)
     r = f == NULL ? err_errno(&err, -ENOMEM, "image") : http_query(req, one_fields, &q, &err);
     if (r == 0) {
         *f = (struct finding){.req = req, .encode = encode};
-        r = images_find(images_of(req), http_param(req, "name"), on_found, f, &err);
+        r = images_find(native_images(req), http_param(req, "name"), on_found, f, &err);
     }
     if (r < 0) {
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -227,12 +221,12 @@ static void post_tag(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !docker_may_change_images(req))
+    if (!docker_admit(req) || !native_may_load(req))
         return;
     r = http_query(req, tag_fields, &q, &err);
     if (r == 0) {
         docker_join_name(q.repo, q.tag, name);
-        r = images_tag(images_of(req), http_param(req, "name"), name, on_tagged, req, &err);
+        r = images_tag(native_images(req), http_param(req, "name"), name, on_tagged, req, &err);
     }
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -288,11 +282,11 @@ static void delete_image(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !docker_may_change_images(req))
+    if (!docker_admit(req) || !native_may_remove(req))
         return;
     r = http_query(req, remove_fields, &q, &err);
     if (r == 0)
-        r = images_remove(images_of(req), http_param(req, "name"), docker_bool(q.force), on_removed,
+        r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force), on_removed,
                           req, &err);
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -326,14 +320,14 @@ static void post_prune(struct http_request *req)
     const char *dangling;
     int r;
 
-    if (!docker_admit(req) || !docker_may_change_images(req))
+    if (!docker_admit(req) || !native_may_remove(req))
         return;
     r = http_query(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {
         dangling = filters_get(f, "dangling", 0);
-        r = images_prune(images_of(req), dangling != NULL && !docker_bool(dangling), on_pruned, req,
+        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling), on_pruned, req,
                          &err);
     }
     if (r < 0)

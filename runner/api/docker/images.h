@@ -13,8 +13,6 @@ struct http_request;
 http_handler_fn docker_post_load, docker_post_image_create, docker_get_save, docker_get_save_one;
 
 void docker_image_fail(struct http_request *req, const char *name, int r, const struct err *err);
-/* Images are everybody's: only the owner changes what there is. False: answered. */
-bool docker_may_change_images(struct http_request *req);
 /* "name", "name:tag" or "name@sha256:…". */
 void docker_join_name(const char *repo, const char *tag, char ret[REFERENCE_MAX + 1]);
 /* Whether a name ("a/b:1") matches a pattern with "*" and "?" in it: as a whole, without its tag,

@@ -83,9 +83,9 @@ static json_t *encode(struct stats *st, const struct launch_reply *reply)
 
     docker_id(sandbox_id(st->s), id);
     docker_time_text(now.time_us * 1000, time);
-    root = json_pack("{s:s, s:s, s:s, s:s, s:{s:I}, s:o, s:o, s:{s:I, s:I, s:I, s:{}}, s:{}, s:{}}",
+    root = json_pack("{s:s, s:s, s:s, s:o, s:{s:I}, s:o, s:o, s:{s:I, s:I, s:I, s:{}}, s:{}, s:{}}",
                      "read", time, "preread", "0001-01-01T00:00:00Z", "id", id, "name",
-                     sandbox_name(st->s), "pids_stats", "current",
+                     json_sprintf("/%s", sandbox_name(st->s)), "pids_stats", "current",
                      (json_int_t)(reply != NULL ? reply->pids : 0), "cpu_stats", cpu(&now),
                      "precpu_stats", cpu(&st->before), "memory_stats", "usage",
                      (json_int_t)(reply != NULL ? reply->memory_bytes : 0), "max_usage",
