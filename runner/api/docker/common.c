@@ -14,6 +14,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/sandbox.h"
+#include "core/sidecar.h"
 #include "spec/spec.h"
 
 enum { CORE_ID_LEN = 16, NS_MS = 1000000, NS_S = 1000000000, KEPT_MAX = 64 << 10 };
@@ -157,8 +158,9 @@ const char *docker_status(const struct sandbox *s)
         return "removing";
     case SANDBOX_BROKEN:
         return "dead";
-    case SANDBOX_CREATING:
     case SANDBOX_CREATED:
+        return sidecar_port(s) != 0 ? "running" : "created"; /* it has no process */
+    case SANDBOX_CREATING:
     case SANDBOX_STARTING:
     case SANDBOX_INVALID:
     case SANDBOX_STATE_MAX:
