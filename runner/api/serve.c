@@ -20,8 +20,8 @@
 #include <uv.h>
 
 #include "api/confine.h"
-#include "api/http.h"
 #include "api/docker/docker.h"
+#include "api/http.h"
 #include "api/native/native.h"
 #include "api/route.h"
 #include "api/service.h"

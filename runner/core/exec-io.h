@@ -65,7 +65,8 @@ void exec_io_give(struct exec_io *io, struct buf *input);
 /* Nothing of stdout (1) or stderr (2) is wanted any more: the process sees it, as of a pipe whose
  * reader has gone. Of a terminal it is read, and dropped. */
 void exec_io_close_output(struct exec_io *io, int stream);
-/* Its ends are closed, and it goes on without: a terminal's processes are hung up. `ended` follows. */
+/* Its ends are closed, and it goes on without: a terminal's processes are hung up. `ended` follows.
+ */
 void exec_io_hang_up(struct exec_io *io);
 /* Lets go: an exec that is not kept is killed with all of its leaf. No callback comes any more. */
 void exec_io_close(struct exec_io *io);

@@ -66,7 +66,7 @@ function makeImage(dir) {
     created: '2026-01-01T00:00:00Z',
     config: {
       Env: ['PATH=/bin', 'IMAGE_SAYS=hello'],
-      Entrypoint: ['node', '/app/app.js'],
+      Cmd: ['node', '/app/app.js'],
       WorkingDir: '/app',
       ExposedPorts: { '8080/tcp': {} },
     },

@@ -81,7 +81,7 @@ export class Box extends DurableObject {
     await this.up();
     this.c.start();
   }
-  async env() {
+  async environment() {
     return this.json('/env');
   }
   async args() {
@@ -106,8 +106,8 @@ export class Box extends DurableObject {
     await this.c.destroy(reason ? new Error(reason) : undefined);
     await end;
   }
-  async monitorMissing() {
-    this.c.start({ entrypoint: ['/no/such/program'] });
+  async monitorMissing(options) {
+    this.c.start(options);
     await this.c.monitor();
   }
   async signal({ signo }) {
@@ -166,7 +166,7 @@ export class Box extends DurableObject {
   async execCombined() {
     await this.up();
     const p = await this.c.exec(['sh', '-c', 'echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c'], { stderr: 'combined' });
-    return { stderr: p.stderr === null, stdout: text((await p.output()).stdout) };
+    return { stderr: (p.stderr ?? null) === null, stdout: text((await p.output()).stdout) };
   }
   async execBig({ bytes }) {
     await this.up();

@@ -178,7 +178,8 @@ static void on_stat_done(void *data, int r, const struct err *err)
 {
     struct archive *a = data;
     struct err own = ERR_NONE;
-    const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header}, {NULL, NULL}};
+    const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header},
+                                          {NULL, NULL}};
 
     a->op = NULL;
     if (r == 0 && a->header == NULL)
@@ -203,9 +204,8 @@ static bool follows(const char *path)
 
 static void look(struct archive *a)
 {
-    static const struct file_request request = {.stream = FRAME_STREAM_RECORDS,
-                                                .max_frame = FILE_BATCH_MAX,
-                                                .timeout_ms = FILES_PROMPT_MS};
+    static const struct file_request request = {
+        .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .timeout_ms = FILES_PROMPT_MS};
     static const struct file_events events = {.on_frame = on_stat, .on_done = on_stat_done};
     const char *argv[] = {"rind-stat", a->path, follows(a->path) ? NULL : "--no-follow", NULL};
 
@@ -217,7 +217,8 @@ static void look(struct archive *a)
 static bool on_bytes(void *data, const void *bytes, size_t len)
 {
     struct archive *a = data;
-    const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header}, {NULL, NULL}};
+    const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header},
+                                          {NULL, NULL}};
 
     if (!a->started) {
         a->started = true;
@@ -261,8 +262,8 @@ static void send_archive(struct archive *a)
     bool up = len == 2 && strncmp(name, "..", 2) == 0;
 
     if (a->directory && len <= NAME_MAX_BYTES) {
-        (void)snprintf(a->name_arg, sizeof(a->name_arg), "--name=%.*s", len > 0 && !up ? (int)len : 1,
-                       len > 0 && !up ? name : ".");
+        (void)snprintf(a->name_arg, sizeof(a->name_arg), "--name=%.*s",
+                       len > 0 && !up ? (int)len : 1, len > 0 && !up ? name : ".");
         argv[argc++] = a->name_arg;
     }
     if (follows(a->path))

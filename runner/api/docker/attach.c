@@ -1,4 +1,5 @@
-/* POST /containers/{id}/attach: a client at a container's console, before, while and after it runs. */
+/* POST /containers/{id}/attach: a client at a container's console, before, while and after it runs.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * Docker's JSON bodies by table. One row per key that the API has: what is done with its value, or
  * that only a value which asks for nothing (null, false, 0, "", [], {}) is taken, and why. Clients
  * send every field they know, most of them empty, and newer ones fields that we do not know: those
- * are taken as long as they ask for nothing. Docker's own reader folds case; so a key that is one of
- * ours but for its case is refused, and what it would have meant there cannot slip by here.
+ * are taken as long as they ask for nothing. Docker's own reader folds case; so a key that is one
+ * of ours but for its case is refused, and what it would have meant there cannot slip by here.
  */
 
 #include <jansson.h>
@@ -26,8 +26,8 @@ struct body_field {
     body_fn *take;    /* NULL: only empty values; why and code say what others are answered */
     int code;         /* -EPERM: it would weaken the isolation; -EOPNOTSUPP: it cannot be had */
     const char *why;
-    bool always;                     /* a value that asks for nothing asks for something, but null */
-    size_t off;                      /* of the member that b_* fill */
+    bool always; /* a value that asks for nothing asks for something, but null */
+    size_t off;  /* of the member that b_* fill */
     const struct body_field *fields; /* b_object */
 };
 

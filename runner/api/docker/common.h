@@ -60,7 +60,8 @@ json_t *docker_time(int64_t ms);
 /* "1136073845.000000000", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05", "2006-01-02" as
  * nanoseconds. -EINVAL. */
 int docker_time_parse(const char *text, int64_t *ret_ns);
-/* As Docker reads a query's bool: "", "0", "no", "false", "none" are false in any case. NULL too. */
+/* As Docker reads a query's bool: "", "0", "no", "false", "none" are false in any case. NULL too.
+ */
 bool docker_bool(const char *text);
 /* The labels as an object, but for the façade's own. NULL on OOM. */
 json_t *docker_labels(const struct spec *spec);

@@ -136,8 +136,8 @@ static bool put_binding(json_t *ports, const char *key, const char *ip, unsigned
             return false;
         list = json_object_get(ports, key);
     }
-    return json_array_append_new(list,
-                                 json_pack("{s:s, s:s}", "HostIp", ip, "HostPort", number)) == 0;
+    return json_array_append_new(list, json_pack("{s:s, s:s}", "HostIp", ip, "HostPort", number)) ==
+           0;
 }
 
 json_t *docker_ports(const struct sandbox *s)
@@ -295,11 +295,11 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
     if (root == NULL)
         return NULL;
     (void)json_object_update_new(
-        root, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:n, s:n, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
-                        "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "",
-                        "UsernsMode", "", "CgroupnsMode", "private", "CapAdd", "CapDrop",
-                        "Devices", "LogConfig", "Type", "json-file", "Config", "Init",
-                        (int)spec->init, "ConsoleSize", 0, 0));
+        root,
+        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:n, s:n, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
+                  "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
+                  "", "CgroupnsMode", "private", "CapAdd", "CapDrop", "Devices", "LogConfig",
+                  "Type", "json-file", "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
     return root;
 }
 
@@ -311,7 +311,8 @@ static json_t *config(const struct sandbox *s, json_t *kept)
 
     signal_format(spec->stop_signal, signal);
     root = json_pack(
-        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:n, s:s, s:I}",
+        "{s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s, s:o, s:o, s:s, s:n, s:s, "
+        "s:I}",
         "Hostname", spec->hostname != NULL ? spec->hostname : sandbox_id(s), "Domainname", "",
         "User", spec->user != NULL ? spec->user : "", "AttachStdin",
         json_is_true(json_object_get(kept, "attachStdin")), "AttachStdout",
@@ -339,13 +340,11 @@ json_t *docker_container(const struct sandbox *s)
                      docker_time(f.created_ms), "State", state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
                      name_of(s), "RestartCount", (int)f.restarts, "Driver", "overlay2", "Platform",
-                     "linux", "Mounts", mounts(spec), "NetworkSettings",
-                     network_settings(s, kept));
+                     "linux", "Mounts", mounts(spec), "NetworkSettings", network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
     if (!docker_put(root, "Path", json_string(path_of(spec))) ||
-        !docker_put(root, "Args", args_of(spec)) ||
-        !docker_put(root, "Config", config(s, kept)) ||
+        !docker_put(root, "Args", args_of(spec)) || !docker_put(root, "Config", config(s, kept)) ||
         !docker_put(root, "HostConfig", host_config(spec, kept)) ||
         json_object_update_new(
             root, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:n, s:{s:s, s:n}}",
@@ -372,16 +371,15 @@ static json_t *line_ports(const struct sandbox *s)
         json_int_t port = strtol(key, NULL, 10);
 
         if (json_array_size(bindings) == 0)
-            (void)json_array_append_new(
-                list, json_pack("{s:I, s:s}", "PrivatePort", port, "Type", type));
+            (void)json_array_append_new(list,
+                                        json_pack("{s:I, s:s}", "PrivatePort", port, "Type", type));
         json_array_foreach(bindings, i, b)
             (void)json_array_append_new(
-                list,
-                json_pack("{s:O, s:I, s:I, s:s}", "IP", json_object_get(b, "HostIp"),
-                          "PrivatePort", port, "PublicPort",
-                          (json_int_t)strtol(json_string_value(json_object_get(b, "HostPort")),
-                                             NULL, 10),
-                          "Type", type));
+                list, json_pack("{s:O, s:I, s:I, s:s}", "IP", json_object_get(b, "HostIp"),
+                                "PrivatePort", port, "PublicPort",
+                                (json_int_t)strtol(
+                                    json_string_value(json_object_get(b, "HostPort")), NULL, 10),
+                                "Type", type));
     }
     return list;
 }
@@ -415,12 +413,11 @@ json_t *docker_container_line(const struct sandbox *s)
     docker_id(sandbox_id(s), id);
     docker_status_text(s, status);
     sandbox_get_facts(s, &f);
-    return json_pack(
-        "{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}", "Id", id,
-        "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",
-        spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Command",
-        command_text(spec), "Created", (json_int_t)(f.created_ms / MS), "Ports", line_ports(s),
-        "Labels", docker_labels(spec), "State", docker_status(s), "Status", status, "HostConfig",
-        "NetworkMode", network_mode(spec, kept), "NetworkSettings", "Networks", networks(s, kept),
-        "Mounts", mounts(spec));
+    return json_pack("{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}",
+                     "Id", id, "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",
+                     spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Command",
+                     command_text(spec), "Created", (json_int_t)(f.created_ms / MS), "Ports",
+                     line_ports(s), "Labels", docker_labels(spec), "State", docker_status(s),
+                     "Status", status, "HostConfig", "NetworkMode", network_mode(spec, kept),
+                     "NetworkSettings", "Networks", networks(s, kept), "Mounts", mounts(spec));
 }

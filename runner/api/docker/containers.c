@@ -39,9 +39,9 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-static const char *const known_filters[] = {
-    "ancestor", "before", "exited", "id", "label", "name", "network", "since", "status", "volume",
-    NULL};
+static const char *const known_filters[] = {"ancestor", "before", "exited",  "id",
+                                            "label",    "name",   "network", "since",
+                                            "status",   "volume", NULL};
 
 static bool matches_exited(const struct sandbox *s, const struct filters *f)
 {
@@ -96,10 +96,10 @@ static bool matches_volume(const struct spec *spec, const struct filters *f)
 
 static bool matches_network(const struct spec *spec, const struct filters *f)
 {
-    const char *name = spec != NULL && spec->net_name != NULL             ? spec->net_name
-                       : spec != NULL && spec->network == NET_NONE        ? "none"
-                       : spec != NULL && spec->net_container != NULL      ? ""
-                                                                          : "bridge";
+    const char *name = spec != NULL && spec->net_name != NULL        ? spec->net_name
+                       : spec != NULL && spec->network == NET_NONE   ? "none"
+                       : spec != NULL && spec->net_container != NULL ? ""
+                                                                     : "bridge";
 
     return filters_match(f, "network", name);
 }

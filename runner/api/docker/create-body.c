@@ -184,8 +184,8 @@ static int t_health(json_t *value, const struct body_field *field, void *dst, co
 
 /* What leads to the host's own affairs, also for who could have it by the native API: a client of
  * Docker's that asks for it is more often deceived than right. */
-static const char *const never_bound[] = {"/proc", "/sys", "/dev", "/run", "/var/run", "/boot",
-                                          "/etc",  "/root"};
+static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
+                                          "/var/run", "/boot", "/etc", "/root"};
 
 static bool is_below(const char *path, const char *top)
 {
@@ -664,8 +664,8 @@ static int t_cap_add(json_t *value, const struct body_field *field, void *dst, c
 {
     /* What the policy "container" gives anyway: Docker's own. */
     static const char *const given[] = {
-        "AUDIT_WRITE", "CHOWN",  "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",       "MKNOD",
-        "NET_BIND_SERVICE", "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"};
+        "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",   "MKNOD",
+        "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",      "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"};
     struct making *m = dst;
     json_t *element;
     size_t i;
@@ -766,7 +766,8 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
-/* Endpoints of networks: which one is NetworkMode's matter; what else they ask for cannot be had. */
+/* Endpoints of networks: which one is NetworkMode's matter; what else they ask for cannot be had.
+ */
 static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
                        struct err *err)
 {
@@ -935,8 +936,7 @@ static int finish_limits(struct making *m, struct err *err)
     if (ok && m->nano_cpus > 0)
         ok = docker_put(limits, "cpus", json_real((double)(m->nano_cpus / MILLION) / 1000.0));
     else if (ok && m->cpu_quota > 0)
-        ok = docker_put(limits, "cpus",
-                        json_real((double)(m->cpu_quota * 1000 / period) / 1000.0));
+        ok = docker_put(limits, "cpus", json_real((double)(m->cpu_quota * 1000 / period) / 1000.0));
     if (!ok) {
         json_decref(limits);
         return out_of_memory(err);
@@ -1009,11 +1009,10 @@ static int finish_flags(struct making *m, struct err *err)
 {
     json_t *kept = m->out->kept;
 
-    if (json_object_update_new(m->out->spec,
-                               json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "tty", (int)m->tty,
-                                         "stdin", (int)m->stdin, "readOnly", (int)m->read_only,
-                                         "autoRemove", (int)m->auto_remove, "init", (int)m->init,
-                                         "console", 1)) < 0 ||
+    if (json_object_update_new(
+            m->out->spec, json_pack("{s:b, s:b, s:b, s:b, s:b, s:b}", "tty", (int)m->tty, "stdin",
+                                    (int)m->stdin, "readOnly", (int)m->read_only, "autoRemove",
+                                    (int)m->auto_remove, "init", (int)m->init, "console", 1)) < 0 ||
         json_object_update_new(kept, json_pack("{s:b, s:b, s:b, s:b, s:b}", "stdinOnce",
                                                (int)m->stdin_once, "attachStdin", (int)m->attach_in,
                                                "attachStdout", (int)m->attach_out, "attachStderr",
@@ -1022,8 +1021,7 @@ static int finish_flags(struct making *m, struct err *err)
         return out_of_memory(err);
     if (m->network != NULL && !docker_put(kept, "networkMode", json_string(m->network)))
         return out_of_memory(err);
-    if (m->out->exposed != NULL &&
-        !docker_put(kept, "exposed", json_incref(m->out->exposed)))
+    if (m->out->exposed != NULL && !docker_put(kept, "exposed", json_incref(m->out->exposed)))
         return out_of_memory(err);
     return 0;
 }

@@ -326,8 +326,7 @@ static int begin(struct creating *c, struct err *err)
         make(c);
         return 0;
     }
-    return images_ready(native_images(c->req), c->body.image, on_image, c,
-                       err);
+    return images_ready(native_images(c->req), c->body.image, on_image, c, err);
 }
 
 void docker_post_create(struct http_request *req)

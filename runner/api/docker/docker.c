@@ -15,9 +15,9 @@
 #include "core/supervisor.h"
 
 const struct route *const docker_tables[] = {
-    docker_container_routes, docker_exec_routes,   docker_event_routes,
+    docker_container_routes, docker_exec_routes,    docker_event_routes,
     docker_system_routes,    docker_network_routes, docker_image_routes,
-    docker_volume_routes,    docker_absent_routes, NULL,
+    docker_volume_routes,    docker_absent_routes,  NULL,
 };
 _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SETS_MAX,
                "each table has a set");
@@ -75,8 +75,8 @@ static void fail(struct http_request *req, int status, const char *code, const c
         root = json_pack("{s:s}", "message", "the request holds text that is not UTF-8");
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
-    http_reply(req, text != NULL ? status : 503, allow != NULL ? headers : NULL,
-               "application/json", text != NULL ? text : "{}", text != NULL ? strlen(text) : 2);
+    http_reply(req, text != NULL ? status : 503, allow != NULL ? headers : NULL, "application/json",
+               text != NULL ? text : "{}", text != NULL ? strlen(text) : 2);
 }
 
 size_t docker_route_sets(struct native *native, struct route_set *sets)

@@ -31,15 +31,15 @@ enum {
 static const struct action {
     const char *core, *docker, *type;
 } actions[] = {
-    {"create", "create", "container"},      {"start", "start", "container"},
-    {"exit", "die", "container"},           {"stop", "stop", "container"},
-    {"restart", "restart", "container"},    {"pause", "pause", "container"},
-    {"resume", "unpause", "container"},     {"oom", "oom", "container"},
-    {"rename", "rename", "container"},      {"destroy", "destroy", "container"},
-    {"exec", "exec_start", "container"},    {"exec_exit", "exec_die", "container"},
-    {"image_load", "load", "image"},        {"image_tag", "tag", "image"},
-    {"image_untag", "untag", "image"},      {"image_remove", "delete", "image"},
-    {"volume_create", "create", "volume"},  {"volume_remove", "destroy", "volume"},
+    {"create", "create", "container"},     {"start", "start", "container"},
+    {"exit", "die", "container"},          {"stop", "stop", "container"},
+    {"restart", "restart", "container"},   {"pause", "pause", "container"},
+    {"resume", "unpause", "container"},    {"oom", "oom", "container"},
+    {"rename", "rename", "container"},     {"destroy", "destroy", "container"},
+    {"exec", "exec_start", "container"},   {"exec_exit", "exec_die", "container"},
+    {"image_load", "load", "image"},       {"image_tag", "tag", "image"},
+    {"image_untag", "untag", "image"},     {"image_remove", "delete", "image"},
+    {"volume_create", "create", "volume"}, {"volume_remove", "destroy", "volume"},
 };
 
 static const struct action *find_action(const char *core)
@@ -55,7 +55,7 @@ struct stream {
     struct events_reader reader; /* first: found by its address */
     struct http_request *req;
     struct native *native;
-    struct filters *filters; /* owned */
+    struct filters *filters;    /* owned */
     int64_t since_ms, until_ms; /* 0 = no bound */
     uv_timer_t timer;
     bool subscribed, dead;
@@ -151,8 +151,7 @@ static json_t *encode(const struct event *e, const struct action *a, const struc
     if (root != NULL && container) {
         (void)docker_put(root, "status", json_string(a->docker));
         (void)docker_put(root, "id", json_string(id));
-        (void)docker_put(root, "from",
-                         json_string(s != NULL ? docker_image_name(s, kept) : ""));
+        (void)docker_put(root, "from", json_string(s != NULL ? docker_image_name(s, kept) : ""));
     }
     return root;
 }
@@ -202,14 +201,8 @@ struct events_query {
 };
 
 static const struct query_field fields[] = {
-    {.name = "since",
-     .type = QUERY_STRING,
-     .off = offsetof(struct events_query, since),
-     .max = 64},
-    {.name = "until",
-     .type = QUERY_STRING,
-     .off = offsetof(struct events_query, until),
-     .max = 64},
+    {.name = "since", .type = QUERY_STRING, .off = offsetof(struct events_query, since), .max = 64},
+    {.name = "until", .type = QUERY_STRING, .off = offsetof(struct events_query, until), .max = 64},
     {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct events_query, filters)},
     {0},
 };
@@ -228,7 +221,7 @@ static int read_time(const char *key, const char *text, int64_t *ret_ms, struct 
 
 static int read_query(struct http_request *req, struct stream *st, struct err *err)
 {
-    static const char *const known[] = {"container", "event", "image", "label", "type",
+    static const char *const known[] = {"container", "event",   "image", "label",  "type",
                                         "volume",    "network", "scope", "daemon", NULL};
     struct events_query q = {0};
     int r;

@@ -189,9 +189,7 @@ static const struct body_field make_fields[] = {
     {.name = "Detach", .take = b_ignore},      /* is said again at the start */
     {.name = "ConsoleSize", .take = b_ignore}, /* the same */
     {.name = "DetachKeys", .take = b_ignore},  /* the client's own affair */
-    {.name = "Privileged",
-     .code = -EPERM,
-     .why = "an exec may do no more than its container"},
+    {.name = "Privileged", .code = -EPERM, .why = "an exec may do no more than its container"},
     {0},
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Docker's stream of a process without a terminal: pieces of stdout and stderr behind heads of eight
- * bytes (the stream, three zero bytes, the length, big-endian). A terminal's is raw.
+ * Docker's stream of a process without a terminal: pieces of stdout and stderr behind heads of
+ * eight bytes (the stream, three zero bytes, the length, big-endian). A terminal's is raw.
  */
 
 #include <stdbool.h>

@@ -91,8 +91,8 @@ static void on_done(void *data, int r, const struct err *err)
     if (r < 0 && !l->started) {
         docker_image_fail(l->req, "archive", r, err);
     } else if (r < 0) {
-        send_line(l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error",
-                               err->msg));
+        send_line(
+            l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error", err->msg));
         http_end(l->req);
     } else {
         if (l->import)
@@ -232,8 +232,8 @@ struct pulling {
 
 static void is_there(struct pulling *p)
 {
-    json_t *root = json_pack("{s:o}", "status",
-                             json_sprintf("Status: Image is up to date for %s", p->name));
+    json_t *root =
+        json_pack("{s:o}", "status", json_sprintf("Status: Image is up to date for %s", p->name));
 
     reply_json(p->req, 200, root);
     free(p);
@@ -378,7 +378,8 @@ static void save(struct http_request *req, const char *const *names)
     struct err err = ERR_NONE;
 
     if (s != NULL)
-        save_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err), &err);
+        save_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err),
+                   &err);
 }
 
 struct save_query {
@@ -436,7 +437,7 @@ void docker_get_export(struct http_request *req)
 
     if (s != NULL)
         save_begun(s,
-                   images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box), &save_events, s, &s->save,
-                                         &err),
+                   images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
+                                         &save_events, s, &s->save, &err),
                    &err);
 }

@@ -65,10 +65,9 @@ json_t *docker_image(const struct image *image)
     const struct image_config *c = image->config;
     json_t *root = json_pack(
         "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
-        image->id, "RepoTags", docker_image_tags(image), "RepoDigests",
-        docker_image_digests(image), "Parent", image->parent, "Comment", "", "Created",
-        docker_time(image->created_ms), "DockerVersion", "", "Author",
-        text_or_empty(c != NULL ? c->author : NULL), "Architecture",
+        image->id, "RepoTags", docker_image_tags(image), "RepoDigests", docker_image_digests(image),
+        "Parent", image->parent, "Comment", "", "Created", docker_time(image->created_ms),
+        "DockerVersion", "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
         text_or_empty(c != NULL ? c->architecture : NULL), "Os",
         text_or_empty(c != NULL ? c->os : NULL), "Size", (json_int_t)image->bytes, "GraphDriver",
         "Name", "overlay2", "Data", "RootFS", "Type", "layers", "Layers", layers(image));
@@ -119,13 +118,13 @@ json_t *docker_image_history(const struct image *image)
 
         if (h->created == NULL || docker_time_parse(h->created, &ns) < 0)
             ns = 0;
-        (void)json_array_insert_new(
-            list, 0,
-            json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id", last ? image->id : "<missing>",
-                      "Created", (json_int_t)(ns / 1000000000), "CreatedBy",
-                      text_or_empty(h->created_by), "Tags",
-                      last ? docker_image_tags(image) : json_null(), "Size", bytes, "Comment",
-                      text_or_empty(h->comment)));
+        (void)json_array_insert_new(list, 0,
+                                    json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id",
+                                              last ? image->id : "<missing>", "Created",
+                                              (json_int_t)(ns / 1000000000), "CreatedBy",
+                                              text_or_empty(h->created_by), "Tags",
+                                              last ? docker_image_tags(image) : json_null(), "Size",
+                                              bytes, "Comment", text_or_empty(h->comment)));
     }
     return list;
 }

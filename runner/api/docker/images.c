@@ -41,10 +41,13 @@ struct list_query {
         .name = (key), .type = QUERY_STRING, .off = offsetof(struct list_query, member)            \
     }
 
-static const struct query_field list_fields[] = {
-    FLAG("all", all),           FLAG("digests", digests),     FLAG("filters", filters),
-    FLAG("shared-size", shared), FLAG("manifests", manifests), FLAG("filter", filter),
-    {0}};
+static const struct query_field list_fields[] = {FLAG("all", all),
+                                                 FLAG("digests", digests),
+                                                 FLAG("filters", filters),
+                                                 FLAG("shared-size", shared),
+                                                 FLAG("manifests", manifests),
+                                                 FLAG("filter", filter),
+                                                 {0}};
 
 struct listing {
     struct http_request *req;
@@ -270,9 +273,7 @@ static const struct query_field remove_fields[] = {
      .type = QUERY_STRING,
      .off = offsetof(struct remove_query, no_prune),
      .max = 16},
-    {.name = "platforms",
-     .type = QUERY_STRING,
-     .off = offsetof(struct remove_query, platforms)},
+    {.name = "platforms", .type = QUERY_STRING, .off = offsetof(struct remove_query, platforms)},
     {0},
 };
 
@@ -286,8 +287,8 @@ static void delete_image(struct http_request *req)
         return;
     r = http_query(req, remove_fields, &q, &err);
     if (r == 0)
-        r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force), on_removed,
-                          req, &err);
+        r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force),
+                          on_removed, req, &err);
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
 }
@@ -327,8 +328,8 @@ static void post_prune(struct http_request *req)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {
         dangling = filters_get(f, "dangling", 0);
-        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling), on_pruned, req,
-                         &err);
+        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling), on_pruned,
+                         req, &err);
     }
     if (r < 0)
         reply_error(req, &err);

@@ -26,9 +26,9 @@ struct logs_query {
     }
 
 static const struct query_field fields[] = {
-    FLAG("follow", follow), FLAG("stdout", out),           FLAG("stderr", errors),
-    FLAG("since", since),   FLAG("until", until),          FLAG("timestamps", timestamps),
-    FLAG("tail", tail),     FLAG("details", details),      {0}};
+    FLAG("follow", follow), FLAG("stdout", out),      FLAG("stderr", errors),
+    FLAG("since", since),   FLAG("until", until),     FLAG("timestamps", timestamps),
+    FLAG("tail", tail),     FLAG("details", details), {0}};
 
 /* What of the log is wanted. */
 struct wanted {
@@ -222,11 +222,8 @@ static struct follower *follower_new(struct http_request *req, struct sandbox *s
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }
-    *f = (struct follower){.watcher = {.on_change = on_change},
-                           .req = req,
-                           .native = native_of(req),
-                           .s = s,
-                           .w = *w};
+    *f = (struct follower){
+        .watcher = {.on_change = on_change}, .req = req, .native = native_of(req), .s = s, .w = *w};
     sandbox_ref(s);
     return f;
 }

@@ -146,8 +146,8 @@ static void get_list(struct http_request *req)
     list = json_array();
     for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
         if (matches(f, builtins[i].name, builtins[i].driver))
-            (void)json_array_append_new(
-                list, encode(req, builtins[i].name, builtins[i].driver, false));
+            (void)json_array_append_new(list,
+                                        encode(req, builtins[i].name, builtins[i].driver, false));
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
         const char *name = network_of(s);
@@ -179,7 +179,8 @@ static void get_one(struct http_request *req)
          s = sandbox_next(s))
         known = strcmp(network_of(s), name) == 0 && native_may_use(req, s);
     if (known)
-        reply_json(req, 200, encode(req, name, strcmp(name, "none") == 0 ? "null" : "bridge", true));
+        reply_json(req, 200,
+                   encode(req, name, strcmp(name, "none") == 0 ? "null" : "bridge", true));
     else
         reply_errorf(req, -ENOENT, "network %.128s not found", name);
 }

@@ -18,10 +18,14 @@
 #include "core/sandbox.h"
 
 static const struct http_header ping_headers[] = {
-    {"Api-Version", DOCKER_API_VERSION},  {"Docker-Experimental", "false"},
-    {"Ostype", "linux"},                  {"Builder-Version", "1"},
-    {"Swarm", "inactive"},                {"Cache-Control", "no-cache, no-store, must-revalidate"},
-    {"Pragma", "no-cache"},               {NULL, NULL}};
+    {"Api-Version", DOCKER_API_VERSION},
+    {"Docker-Experimental", "false"},
+    {"Ostype", "linux"},
+    {"Builder-Version", "1"},
+    {"Swarm", "inactive"},
+    {"Cache-Control", "no-cache, no-store, must-revalidate"},
+    {"Pragma", "no-cache"},
+    {NULL, NULL}};
 
 /* Any version may ask: the answer is how it learns which to speak. */
 static void get_ping(struct http_request *req)
@@ -97,30 +101,31 @@ static void get_info(struct http_request *req)
         (void)memset(&memory, 0, sizeof(memory));
     c = count(req);
     docker_time_text(clock_wall_us() * 1000, now);
-    root = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:[[ss]], s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:s, "
-        "s:s, s:s}",
-        "ID", "rind", "Containers", c.all, "ContainersRunning", c.running, "ContainersPaused",
-        c.paused, "ContainersStopped", c.all - c.running - c.paused, "Images", (json_int_t)0,
-        "Driver", "overlay2", "DriverStatus", "Backing", "rind", "Name", host.nodename,
-        "ServerVersion", RIND_VERSION, "OperatingSystem", "rind " RIND_VERSION, "OSType", "linux",
-        "Architecture", host.machine, "KernelVersion", host.release, "NCPU",
-        (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "MemTotal",
-        (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now, "CgroupDriver", "rind",
-        "CgroupVersion", "2");
+    root =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:[[ss]], s:s, s:s, s:s, s:s, s:s, s:s, "
+                  "s:I, s:I, s:s, "
+                  "s:s, s:s}",
+                  "ID", "rind", "Containers", c.all, "ContainersRunning", c.running,
+                  "ContainersPaused", c.paused, "ContainersStopped", c.all - c.running - c.paused,
+                  "Images", (json_int_t)0, "Driver", "overlay2", "DriverStatus", "Backing", "rind",
+                  "Name", host.nodename, "ServerVersion", RIND_VERSION, "OperatingSystem",
+                  "rind " RIND_VERSION, "OSType", "linux", "Architecture", host.machine,
+                  "KernelVersion", host.release, "NCPU", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
+                  "MemTotal", (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now,
+                  "CgroupDriver", "rind", "CgroupVersion", "2");
     if (root == NULL ||
         json_object_update_new(
             root,
             json_pack("{s:[s], s:{s:{s:s}}, s:s, s:{s:s}, s:{s:[s], s:[s], s:[], s:[s]}, s:s, s:s, "
                       "s:s, s:s, s:b, s:b, s:b, s:b, s:s, s:[], s:[], s:s, s:b, s:b, s:b, s:b}",
-                      "SecurityOptions", "name=seccomp,profile=builtin", "Runtimes", "rind",
-                      "path", "rind", "DefaultRuntime", "rind", "Swarm", "LocalNodeState",
-                      "inactive", "Plugins", "Volume", "local", "Network", "bridge",
-                      "Authorization", "Log", "json-file", "LoggingDriver", "json-file",
-                      "DockerRootDir", "/var/lib/rind", "IndexServerAddress", "", "InitBinary",
-                      "rind", "MemoryLimit", 1, "SwapLimit", 0, "PidsLimit", 1, "IPv4Forwarding",
-                      1, "Isolation", "", "Labels", "Warnings", "OSVersion", "", "LiveRestoreEnabled", 1,
-                      "ExperimentalBuild", 0, "Debug", 0, "OomKillDisable", 0)) < 0) {
+                      "SecurityOptions", "name=seccomp,profile=builtin", "Runtimes", "rind", "path",
+                      "rind", "DefaultRuntime", "rind", "Swarm", "LocalNodeState", "inactive",
+                      "Plugins", "Volume", "local", "Network", "bridge", "Authorization", "Log",
+                      "json-file", "LoggingDriver", "json-file", "DockerRootDir", "/var/lib/rind",
+                      "IndexServerAddress", "", "InitBinary", "rind", "MemoryLimit", 1, "SwapLimit",
+                      0, "PidsLimit", 1, "IPv4Forwarding", 1, "Isolation", "", "Labels", "Warnings",
+                      "OSVersion", "", "LiveRestoreEnabled", 1, "ExperimentalBuild", 0, "Debug", 0,
+                      "OomKillDisable", 0)) < 0) {
         json_decref(root);
         root = NULL;
     }
@@ -131,7 +136,8 @@ static void get_info(struct http_request *req)
 static void post_auth(struct http_request *req)
 {
     if (docker_admit(req))
-        reply_errorf(req, -EOPNOTSUPP, "there are no registries yet: images are loaded (docker load)");
+        reply_errorf(req, -EOPNOTSUPP,
+                     "there are no registries yet: images are loaded (docker load)");
 }
 
 /* clang-format off */

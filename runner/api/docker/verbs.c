@@ -404,9 +404,7 @@ struct update_body {
 
 static const struct body_field restart_fields[] = {
     {.name = "Name", .take = b_string, .off = offsetof(struct update_body, restart)},
-    {.name = "MaximumRetryCount",
-     .take = b_number,
-     .off = offsetof(struct update_body, retries)},
+    {.name = "MaximumRetryCount", .take = b_number, .off = offsetof(struct update_body, retries)},
     {0},
 };
 

@@ -20,9 +20,8 @@
 
 static struct volume_creator who(struct http_request *req)
 {
-    return (struct volume_creator){.uid = http_peer(req)->uid,
-                                   .limited = !native_is_owner(req),
-                                   .fd = http_peer_fd(req)};
+    return (struct volume_creator){
+        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
 }
 
 /* ---- what one looks like ---- */
@@ -281,8 +280,8 @@ static void post_prune(struct http_request *req)
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
         creator = who(req);
-        r = volume_prune(native_supervisor(req), &creator,
-                         docker_bool(filters_get(f, "all", 0)), wanted, on_pruned, req, &err);
+        r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
+                         wanted, on_pruned, req, &err);
     }
     if (r < 0)
         reply_error(req, &err);
