@@ -410,6 +410,8 @@ static int refused(struct client *c, struct err *err)
         (void)json_parse(all.data, all.len, CLIENT_JSON_MAX, &root, NULL);
     error = json_object_get(root, "error");
     message = json_string_value(json_object_get(error, "message"));
+    if (message == NULL) /* of the routes that are Docker's */
+        message = json_string_value(json_object_get(root, "message"));
     at = json_string_value(json_object_get(error, "step"));
     c->exit_code = (int)json_integer_value(json_object_get(error, "exitCode"));
     r = errno_of(error, c->reply.status);

@@ -9,6 +9,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/common.h"
+#include "api/docker/create-body-internal.h"
 #include "base/auto.h"
 #include "base/err.h"
 
@@ -16,25 +17,14 @@
 
 enum { CPU_PERIOD = 100000, MILLION = 1000000, BILLION = 1000000000 };
 
-/* What the rows fill, and what is made of it at the end. */
-struct making {
-    struct create_body *out;
-    const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
-    const char *restart, *ipc, *cgroupns;
-    json_t *volumes, *port_bindings;
-    int64_t memory, swap, nano_cpus, cpu_quota, cpu_period, pids, shm, stop_timeout, retries;
-    bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
-        auto_remove, init, publish_all, has_stop_timeout;
-};
-
-static int out_of_memory(struct err *err)
+int create_no_memory(struct err *err)
 {
     return err_errno(err, -ENOMEM, "a request");
 }
 
-static int put(struct making *m, const char *key, json_t *value, struct err *err)
+int create_put(struct making *m, const char *key, json_t *value, struct err *err)
 {
-    return docker_put(m->out->spec, key, value) ? 0 : out_of_memory(err);
+    return docker_put(m->out->spec, key, value) ? 0 : create_no_memory(err);
 }
 
 static json_t *array_of(struct making *m, const char *key)
@@ -46,20 +36,20 @@ static json_t *array_of(struct making *m, const char *key)
     return list;
 }
 
-static int push(struct making *m, const char *key, json_t *value, struct err *err)
+int create_push(struct making *m, const char *key, json_t *value, struct err *err)
 {
     json_t *list = array_of(m, key);
 
     if (list == NULL) {
         json_decref(value);
-        return out_of_memory(err);
+        return create_no_memory(err);
     }
-    return json_array_append_new(list, value) < 0 ? out_of_memory(err) : 0;
+    return json_array_append_new(list, value) < 0 ? create_no_memory(err) : 0;
 }
 
 /* ---- strings and lists ---- */
 
-static int check_strings(json_t *value, const char *path, struct err *err)
+int create_check_strings(json_t *value, const char *path, struct err *err)
 {
     json_t *element;
     size_t i;
@@ -78,13 +68,13 @@ static int take_words(json_t *value, json_t **ret, const char *path, struct err 
     if (json_is_string(value)) {
         *ret = json_pack("[O]", value);
     } else {
-        int r = check_strings(value, path, err);
+        int r = create_check_strings(value, path, err);
 
         if (r < 0)
             return r;
         *ret = json_incref(value);
     }
-    return *ret != NULL ? 0 : out_of_memory(err);
+    return *ret != NULL ? 0 : create_no_memory(err);
 }
 
 static int t_cmd(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -116,7 +106,7 @@ static int t_env(json_t *value, const struct body_field *field, void *dst, const
 {
     json_t *element;
     size_t i;
-    int r = check_strings(value, path, err);
+    int r = create_check_strings(value, path, err);
 
     (void)field;
     if (r < 0)
@@ -125,7 +115,7 @@ static int t_env(json_t *value, const struct body_field *field, void *dst, const
         if (strchr(json_string_value(element), '=') == NULL)
             return body_fail(err, -EINVAL, path, "\"%.64s\": must be NAME=VALUE",
                              json_string_value(element));
-    return put(dst, "env", json_incref(value), err);
+    return create_put(dst, "env", json_incref(value), err);
 }
 
 static int t_labels(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -136,7 +126,7 @@ static int t_labels(json_t *value, const struct body_field *field, void *dst, co
         return body_fail(err, -EINVAL, path, "must be an object of strings");
     if (json_object_get(value, DOCKER_LABEL) != NULL)
         return body_fail(err, -EINVAL, path, "\"%s\" is rind's own", DOCKER_LABEL);
-    return put(dst, "labels", json_copy(value), err);
+    return create_put(dst, "labels", json_copy(value), err);
 }
 
 static int t_image(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -180,370 +170,6 @@ static int t_health(json_t *value, const struct body_field *field, void *dst, co
     return body_fail(err, -EOPNOTSUPP, path, "health checks are not supported over this API");
 }
 
-/* ---- mounts ---- */
-
-/* What leads to the host's own affairs, also for who could have it by the native API: a client of
- * Docker's that asks for it is more often deceived than right. */
-static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
-                                          "/var/run", "/boot", "/etc", "/root"};
-
-static bool is_below(const char *path, const char *top)
-{
-    size_t len = strlen(top);
-
-    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
-static int check_source(const char *source, const char *path, struct err *err)
-{
-    if (source[strspn(source, "/")] == '\0')
-        return body_fail(err, -EPERM, path, "the host's root is not bound into containers");
-    for (size_t i = 0; i < sizeof(never_bound) / sizeof(never_bound[0]); i++)
-        if (is_below(source, never_bound[i]))
-            return body_fail(err, -EPERM, path,
-                             "\"%.128s\": nothing of the host's %s is bound into containers",
-                             source, never_bound[i]);
-    return 0;
-}
-
-/* source NULL: a volume of the container's own. */
-static int add_volume(struct making *m, const char *source, const char *target, bool read_only,
-                      bool no_copy, const char *path, struct err *err)
-{
-    json_t *v;
-
-    if (source != NULL && source[0] == '/') {
-        int r = check_source(source, path, err);
-
-        if (r < 0)
-            return r;
-    }
-    v = json_pack("{s:s, s:b}", "target", target, "readOnly", (int)read_only);
-    if (v == NULL || (source != NULL && !docker_put(v, "source", json_string(source))) ||
-        (no_copy && !docker_put(v, "noCopy", json_true()))) {
-        json_decref(v);
-        return out_of_memory(err);
-    }
-    return push(m, "volumes", v, err);
-}
-
-struct bind {
-    char *source, *target, *options; /* in one text of the caller's */
-};
-
-/* SOURCE:TARGET[:OPTIONS] or TARGET. */
-static int split_bind(char *text, struct bind *ret, const char *path, struct err *err)
-{
-    char *colon = strchr(text, ':');
-
-    *ret = (struct bind){.source = colon != NULL ? text : NULL, .target = text};
-    if (colon != NULL) {
-        *colon = '\0';
-        ret->target = colon + 1;
-        colon = strchr(ret->target, ':');
-    }
-    if (colon != NULL) {
-        *colon = '\0';
-        ret->options = colon + 1;
-    }
-    if (ret->target[0] != '/' || (ret->source != NULL && ret->source[0] == '\0') ||
-        (ret->options != NULL && strchr(ret->options, ':') != NULL))
-        return body_fail(err, -EINVAL, path, "invalid volume specification");
-    return 0;
-}
-
-static int bind_options(char *options, bool *ret_read_only, bool *ret_no_copy, const char *path,
-                        struct err *err)
-{
-    char *save = NULL;
-
-    for (char *o = options != NULL ? strtok_r(options, ",", &save) : NULL; o != NULL;
-         o = strtok_r(NULL, ",", &save)) {
-        if (strcmp(o, "ro") == 0)
-            *ret_read_only = true;
-        else if (strcmp(o, "nocopy") == 0)
-            *ret_no_copy = true;
-        else if (strcmp(o, "rw") != 0 && strcmp(o, "rprivate") != 0)
-            return body_fail(err, -EOPNOTSUPP, path, "option \"%.32s\" is not supported", o);
-    }
-    return 0;
-}
-
-static int t_binds(json_t *value, const struct body_field *field, void *dst, const char *path,
-                   struct err *err)
-{
-    json_t *element;
-    size_t i;
-    int r = check_strings(value, path, err);
-
-    (void)field;
-    if (r < 0)
-        return r;
-    json_array_foreach(value, i, element) {
-        auto_free char *text = strdup(json_string_value(element));
-        bool read_only = false, no_copy = false;
-        char here[BODY_PATH_MAX];
-        struct bind b;
-
-        if (text == NULL)
-            return out_of_memory(err);
-        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
-        r = split_bind(text, &b, here, err);
-        if (r == 0)
-            r = bind_options(b.options, &read_only, &no_copy, here, err);
-        if (r == 0)
-            r = add_volume(dst, b.source, b.target, read_only, no_copy, here, err);
-        if (r < 0)
-            return r;
-    }
-    return docker_put(((struct making *)dst)->out->kept, "binds", json_incref(value))
-               ? 0
-               : out_of_memory(err);
-}
-
-static int t_volumes(json_t *value, const struct body_field *field, void *dst, const char *path,
-                     struct err *err)
-{
-    const char *target;
-    json_t *element;
-
-    (void)field;
-    if (!json_is_object(value))
-        return body_fail(err, -EINVAL, path, "must be an object");
-    json_object_foreach(value, target, element) {
-        int r = add_volume(dst, NULL, target, false, false, path, err);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-struct mount {
-    const char *type, *source, *target, *consistency, *propagation;
-    bool read_only, no_copy, make_source;
-    int64_t bytes, mode;
-};
-
-#define MOUNT(member) .off = offsetof(struct mount, member)
-#define NOT_HERE(key)                                                                              \
-    {                                                                                              \
-        .name = (key), .code = -EOPNOTSUPP, .why = "is not supported"                              \
-    }
-
-static const struct body_field bind_fields[] = {
-    {.name = "Propagation", .take = b_string, MOUNT(propagation)},
-    {.name = "CreateMountpoint", .take = b_bool, MOUNT(make_source)},
-    NOT_HERE("NonRecursive"),
-    NOT_HERE("ReadOnlyNonRecursive"),
-    NOT_HERE("ReadOnlyForceRecursive"),
-    {0}};
-static const struct body_field volume_fields[] = {
-    {.name = "NoCopy", .take = b_bool, MOUNT(no_copy)},
-    {.name = "Labels", .take = b_ignore},
-    NOT_HERE("Subpath"),
-    NOT_HERE("DriverConfig"),
-    {0}};
-static const struct body_field tmpfs_fields[] = {
-    {.name = "SizeBytes", .take = b_number, MOUNT(bytes)},
-    {.name = "Mode", .take = b_number, MOUNT(mode)},
-    NOT_HERE("Options"),
-    {0}};
-static const struct body_field mount_fields[] = {
-    {.name = "Type", .take = b_string, MOUNT(type)},
-    {.name = "Source", .take = b_string, MOUNT(source)},
-    {.name = "Target", .take = b_string, MOUNT(target)},
-    {.name = "ReadOnly", .take = b_bool, MOUNT(read_only)},
-    {.name = "Consistency", .take = b_ignore},
-    {.name = "BindOptions", .take = b_object, .fields = bind_fields},
-    {.name = "VolumeOptions", .take = b_object, .fields = volume_fields},
-    {.name = "TmpfsOptions", .take = b_object, .fields = tmpfs_fields},
-    NOT_HERE("ImageOptions"),
-    NOT_HERE("ClusterOptions"),
-    {0},
-};
-
-static int add_tmpfs(struct making *m, const char *target, int64_t bytes, struct err *err)
-{
-    json_t *t = json_pack("{s:s}", "target", target);
-
-    if (t != NULL && bytes > 0 && !docker_put(t, "size", json_integer(bytes))) {
-        json_decref(t);
-        t = NULL;
-    }
-    return t != NULL ? push(m, "tmpfs", t, err) : out_of_memory(err);
-}
-
-static int add_mount(struct making *m, const struct mount *mt, const char *path, struct err *err)
-{
-    if (mt->target == NULL || mt->target[0] != '/')
-        return body_fail(err, -EINVAL, path, "Target must be an absolute path");
-    if (mt->propagation != NULL && strcmp(mt->propagation, "rprivate") != 0)
-        return body_fail(err, -EOPNOTSUPP, path, "BindOptions.Propagation: only rprivate");
-    if (mt->type == NULL || strcmp(mt->type, "volume") == 0) {
-        if (mt->source != NULL && strchr(mt->source, '/') != NULL)
-            return body_fail(err, -EINVAL, path, "Source: must be a volume's name");
-        return add_volume(m, mt->source, mt->target, mt->read_only, mt->no_copy, path, err);
-    }
-    if (strcmp(mt->type, "bind") == 0) {
-        if (mt->source == NULL || mt->source[0] != '/')
-            return body_fail(err, -EINVAL, path, "Source must be an absolute path");
-        return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
-    }
-    if (strcmp(mt->type, "tmpfs") == 0)
-        return add_tmpfs(m, mt->target, mt->bytes, err);
-    return body_fail(err, -EOPNOTSUPP, path, "Type \"%.32s\" is not supported", mt->type);
-}
-
-static int t_mounts(json_t *value, const struct body_field *field, void *dst, const char *path,
-                    struct err *err)
-{
-    json_t *element;
-    size_t i;
-
-    (void)field;
-    if (!json_is_array(value))
-        return body_fail(err, -EINVAL, path, "must be an array");
-    json_array_foreach(value, i, element) {
-        struct mount m = {0};
-        char here[BODY_PATH_MAX];
-        int r;
-
-        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
-        r = body_decode(element, mount_fields, &m, here, err);
-        if (r == 0)
-            r = add_mount(dst, &m, here, err);
-        if (r < 0)
-            return r;
-    }
-    return docker_put(((struct making *)dst)->out->kept, "mounts", json_incref(value))
-               ? 0
-               : out_of_memory(err);
-}
-
-/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others make it no weaker
- * than it is. */
-static int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
-                   struct err *err)
-{
-    static const char *const known[] = {"rw", "noexec", "nosuid", "nodev", "exec", "mode="};
-    const char *target;
-    json_t *element;
-
-    (void)field;
-    if (!json_is_object(value))
-        return body_fail(err, -EINVAL, path, "must be an object");
-    json_object_foreach(value, target, element) {
-        json_t *t = json_pack("{s:s}", "target", target);
-        auto_free char *text = json_is_string(element) ? strdup(json_string_value(element)) : NULL;
-        char *save = NULL;
-        int r = t == NULL || text == NULL ? -ENOMEM : 0;
-
-        for (char *o = r == 0 ? strtok_r(text, ",", &save) : NULL; o != NULL && r == 0;
-             o = strtok_r(NULL, ",", &save)) {
-            size_t k = 0, count = sizeof(known) / sizeof(known[0]);
-
-            while (k < count && strncmp(o, known[k], strlen(known[k])) != 0)
-                k++;
-            if (strncmp(o, "size=", 5) == 0)
-                r = docker_put(t, "size", json_string(o + 5)) ? 0 : -ENOMEM;
-            else if (k == count)
-                r = -EOPNOTSUPP;
-        }
-        if (r == 0)
-            r = push(dst, "tmpfs", json_incref(t), err);
-        json_decref(t);
-        if (r == -EOPNOTSUPP)
-            return body_fail(err, r, path, "an option of \"%.64s\" is not supported", target);
-        if (r < 0)
-            return out_of_memory(err);
-    }
-    return 0;
-}
-
-/* ---- ports ---- */
-
-static int parse_port(const char *text, int64_t least, int64_t *ret)
-{
-    char *end = NULL;
-    long n = strtol(text, &end, 10);
-
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n < least || n > 65535)
-        return -EINVAL;
-    *ret = n;
-    return 0;
-}
-
-/* "80", "80/tcp", "53/udp". */
-static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
-{
-    const char *slash = strchr(key, '/');
-    char number[8];
-
-    *ret_protocol = slash != NULL ? slash + 1 : "tcp";
-    (void)snprintf(number, sizeof(number), "%.*s",
-                   (int)(slash != NULL ? slash - key : (ptrdiff_t)strlen(key)), key);
-    if (strcmp(*ret_protocol, "tcp") != 0 && strcmp(*ret_protocol, "udp") != 0)
-        return -EINVAL;
-    return parse_port(number, 1, ret);
-}
-
-struct binding {
-    const char *ip, *port;
-};
-
-static const struct body_field binding_fields[] = {
-    {.name = "HostIp", .take = b_string, .off = offsetof(struct binding, ip)},
-    {.name = "HostPort", .take = b_string, .off = offsetof(struct binding, port)},
-    {0},
-};
-
-/* Where no address is said Docker binds all of the host's; here it is 127.0.0.1, which is Docker's
- * own advice. All are to be had by saying so. */
-static int add_port(struct making *m, const char *key, const struct binding *b, const char *path,
-                    struct err *err)
-{
-    const char *protocol;
-    int64_t port, host = 0;
-    json_t *p;
-
-    if (split_port(key, &port, &protocol) < 0)
-        return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
-    if (b->port != NULL && parse_port(b->port, 0, &host) < 0)
-        return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be one port", b->port);
-    p = json_pack("{s:I, s:I, s:s, s:s*}", "port", (json_int_t)port, "hostPort", (json_int_t)host,
-                  "protocol", protocol, "hostAddress", b->ip);
-    return p != NULL ? push(m, "ports", p, err) : out_of_memory(err);
-}
-
-static int t_bindings(json_t *value, const struct body_field *field, void *dst, const char *path,
-                      struct err *err)
-{
-    const char *key;
-    json_t *list, *element;
-    size_t i;
-
-    (void)field;
-    if (!json_is_object(value))
-        return body_fail(err, -EINVAL, path, "must be an object");
-    json_object_foreach(value, key, list) {
-        if (!json_is_array(list) && !json_is_null(list))
-            return body_fail(err, -EINVAL, path, "must hold arrays");
-        json_array_foreach(list, i, element) {
-            struct binding b = {0};
-            int r = body_decode(element, binding_fields, &b, path, err);
-
-            if (r == 0)
-                r = add_port(dst, key, &b, path, err);
-            if (r < 0)
-                return r;
-        }
-    }
-    return docker_put(((struct making *)dst)->out->kept, "ports", json_incref(value))
-               ? 0
-               : out_of_memory(err);
-}
-
 /* ---- limits ---- */
 
 struct ulimit {
@@ -574,10 +200,10 @@ static int t_ulimits(json_t *value, const struct body_field *field, void *dst, c
         if (r == 0 && u.name == NULL)
             r = body_fail(err, -EINVAL, path, "Name is missing");
         if (r == 0)
-            r = push(dst, "ulimits",
-                     json_pack("{s:s, s:I, s:I}", "name", u.name, "soft", (json_int_t)u.soft,
-                               "hard", (json_int_t)u.hard),
-                     err);
+            r = create_push(dst, "ulimits",
+                            json_pack("{s:s, s:I, s:I}", "name", u.name, "soft", (json_int_t)u.soft,
+                                      "hard", (json_int_t)u.hard),
+                            err);
         if (r < 0)
             return r;
     }
@@ -669,7 +295,7 @@ static int t_cap_add(json_t *value, const struct body_field *field, void *dst, c
     struct making *m = dst;
     json_t *element;
     size_t i;
-    int r = check_strings(value, path, err);
+    int r = create_check_strings(value, path, err);
 
     (void)field;
     if (r < 0)
@@ -698,7 +324,7 @@ static int t_security(json_t *value, const struct body_field *field, void *dst, 
     struct making *m = dst;
     json_t *element;
     size_t i;
-    int r = check_strings(value, path, err);
+    int r = create_check_strings(value, path, err);
 
     (void)field;
     if (r < 0)
@@ -739,7 +365,7 @@ static int t_extra_hosts(json_t *value, const struct body_field *field, void *ds
     static const char gateway[] = "host.docker.internal:host-gateway";
     json_t *element;
     size_t i;
-    int r = check_strings(value, path, err);
+    int r = create_check_strings(value, path, err);
 
     (void)field;
     (void)dst;
@@ -751,18 +377,18 @@ static int t_extra_hosts(json_t *value, const struct body_field *field, void *ds
                              json_string_value(element));
     return docker_put(((struct making *)dst)->out->kept, "extraHosts", json_incref(value))
                ? 0
-               : out_of_memory(err);
+               : create_no_memory(err);
 }
 
 static int t_dns(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
     struct making *m = dst;
-    int r = check_strings(value, path, err);
+    int r = create_check_strings(value, path, err);
 
     (void)field;
     if (r == 0 && !docker_put(m->out->kept, "dns", json_incref(value)))
-        r = out_of_memory(err);
+        r = create_no_memory(err);
     return r;
 }
 
@@ -939,9 +565,9 @@ static int finish_limits(struct making *m, struct err *err)
         ok = docker_put(limits, "cpus", json_real((double)(m->cpu_quota * 1000 / period) / 1000.0));
     if (!ok) {
         json_decref(limits);
-        return out_of_memory(err);
+        return create_no_memory(err);
     }
-    return put(m, "limits", limits, err);
+    return create_put(m, "limits", limits, err);
 }
 
 static int finish_network(struct making *m, struct err *err)
@@ -969,7 +595,7 @@ static int finish_network(struct making *m, struct err *err)
         json_decref(network);
         network = NULL;
     }
-    return network != NULL ? put(m, "network", network, err) : out_of_memory(err);
+    return network != NULL ? create_put(m, "network", network, err) : create_no_memory(err);
 }
 
 static int finish_restart(struct making *m, struct err *err)
@@ -984,7 +610,7 @@ static int finish_restart(struct making *m, struct err *err)
         json_decref(restart);
         restart = NULL;
     }
-    return restart != NULL ? put(m, "restart", restart, err) : out_of_memory(err);
+    return restart != NULL ? create_put(m, "restart", restart, err) : create_no_memory(err);
 }
 
 static int finish_words(struct making *m, struct err *err)
@@ -999,9 +625,9 @@ static int finish_words(struct making *m, struct err *err)
 
     for (size_t i = 0; r == 0 && i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].value != NULL)
-            r = put(m, rows[i].key, json_string(rows[i].value), err);
+            r = create_put(m, rows[i].key, json_string(rows[i].value), err);
     if (r == 0 && m->has_stop_timeout && m->stop_timeout >= 0)
-        r = put(m, "stopTimeoutMs", json_integer(m->stop_timeout * 1000), err);
+        r = create_put(m, "stopTimeoutMs", json_integer(m->stop_timeout * 1000), err);
     return r;
 }
 
@@ -1018,11 +644,11 @@ static int finish_flags(struct making *m, struct err *err)
                                                "attachStdout", (int)m->attach_out, "attachStderr",
                                                (int)m->attach_err, "publishAll",
                                                (int)m->publish_all)) < 0)
-        return out_of_memory(err);
+        return create_no_memory(err);
     if (m->network != NULL && !docker_put(kept, "networkMode", json_string(m->network)))
-        return out_of_memory(err);
+        return create_no_memory(err);
     if (m->out->exposed != NULL && !docker_put(kept, "exposed", json_incref(m->out->exposed)))
-        return out_of_memory(err);
+        return create_no_memory(err);
     return 0;
 }
 
@@ -1034,7 +660,7 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
 
     *ret = (struct create_body){.spec = json_object(), .kept = json_object()};
     if (ret->spec == NULL || ret->kept == NULL)
-        return out_of_memory(err);
+        return create_no_memory(err);
     r = body_decode(root, create_fields, &m, "", err);
     if (r == 0)
         r = no_paths(host, "MaskedPaths", err);

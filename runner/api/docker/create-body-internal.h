@@ -1,0 +1,41 @@
+#pragma once
+
+/* What the create-*.c files of the façade share. */
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/docker/body.h"
+#include "api/docker/create-body.h"
+
+struct err;
+
+/* What the rows fill, and what is made of it at the end. */
+struct making {
+    struct create_body *out;
+    const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
+    const char *restart, *ipc, *cgroupns;
+    json_t *volumes, *port_bindings;
+    int64_t memory, swap, nano_cpus, cpu_quota, cpu_period, pids, shm, stop_timeout, retries;
+    bool tty, stdin, stdin_once, attach_in, attach_out, attach_err, network_disabled, read_only,
+        auto_remove, init, publish_all, has_stop_timeout;
+};
+
+#define NOT_HERE(key)                                                                              \
+    {                                                                                              \
+        .name = (key), .code = -EOPNOTSUPP, .why = "is not supported"                              \
+    }
+
+int create_no_memory(struct err *err);
+/* Sets a key of the native spec. Takes value; -ENOMEM. */
+int create_put(struct making *m, const char *key, json_t *value, struct err *err);
+/* The same at the end of an array of it. */
+int create_push(struct making *m, const char *key, json_t *value, struct err *err);
+/* -EINVAL: no array of strings. */
+int create_check_strings(json_t *value, const char *path, struct err *err);
+
+/* Rows of the tables: create-mounts.c, create-ports.c */
+body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
+body_fn t_bindings;

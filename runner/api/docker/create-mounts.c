@@ -1,0 +1,284 @@
+/* What a new container sees of directories that are not its own. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/create-body-internal.h"
+#include "base/auto.h"
+#include "base/err.h"
+
+/* What leads to the host's own affairs, also for who could have it by the native API: a client of
+ * Docker's that asks for it is more often deceived than right. */
+static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
+                                          "/var/run", "/boot", "/etc", "/root"};
+
+static bool is_below(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+static int check_source(const char *source, const char *path, struct err *err)
+{
+    if (source[strspn(source, "/")] == '\0')
+        return body_fail(err, -EPERM, path, "the host's root is not bound into containers");
+    for (size_t i = 0; i < sizeof(never_bound) / sizeof(never_bound[0]); i++)
+        if (is_below(source, never_bound[i]))
+            return body_fail(err, -EPERM, path,
+                             "\"%.128s\": nothing of the host's %s is bound into containers",
+                             source, never_bound[i]);
+    return 0;
+}
+
+/* source NULL: a volume of the container's own. */
+static int add_volume(struct making *m, const char *source, const char *target, bool read_only,
+                      bool no_copy, const char *path, struct err *err)
+{
+    json_t *v;
+
+    if (source != NULL && source[0] == '/') {
+        int r = check_source(source, path, err);
+
+        if (r < 0)
+            return r;
+    }
+    v = json_pack("{s:s, s:b}", "target", target, "readOnly", (int)read_only);
+    if (v == NULL || (source != NULL && !docker_put(v, "source", json_string(source))) ||
+        (no_copy && !docker_put(v, "noCopy", json_true()))) {
+        json_decref(v);
+        return create_no_memory(err);
+    }
+    return create_push(m, "volumes", v, err);
+}
+
+struct bind {
+    char *source, *target, *options; /* in one text of the caller's */
+};
+
+/* SOURCE:TARGET[:OPTIONS] or TARGET. */
+static int split_bind(char *text, struct bind *ret, const char *path, struct err *err)
+{
+    char *colon = strchr(text, ':');
+
+    *ret = (struct bind){.source = colon != NULL ? text : NULL, .target = text};
+    if (colon != NULL) {
+        *colon = '\0';
+        ret->target = colon + 1;
+        colon = strchr(ret->target, ':');
+    }
+    if (colon != NULL) {
+        *colon = '\0';
+        ret->options = colon + 1;
+    }
+    if (ret->target[0] != '/' || (ret->source != NULL && ret->source[0] == '\0') ||
+        (ret->options != NULL && strchr(ret->options, ':') != NULL))
+        return body_fail(err, -EINVAL, path, "invalid volume specification");
+    return 0;
+}
+
+static int bind_options(char *options, bool *ret_read_only, bool *ret_no_copy, const char *path,
+                        struct err *err)
+{
+    char *save = NULL;
+
+    for (char *o = options != NULL ? strtok_r(options, ",", &save) : NULL; o != NULL;
+         o = strtok_r(NULL, ",", &save)) {
+        if (strcmp(o, "ro") == 0)
+            *ret_read_only = true;
+        else if (strcmp(o, "nocopy") == 0)
+            *ret_no_copy = true;
+        else if (strcmp(o, "rw") != 0 && strcmp(o, "rprivate") != 0)
+            return body_fail(err, -EOPNOTSUPP, path, "option \"%.32s\" is not supported", o);
+    }
+    return 0;
+}
+
+int t_binds(json_t *value, const struct body_field *field, void *dst, const char *path,
+            struct err *err)
+{
+    json_t *element;
+    size_t i;
+    int r = create_check_strings(value, path, err);
+
+    (void)field;
+    if (r < 0)
+        return r;
+    json_array_foreach(value, i, element) {
+        auto_free char *text = strdup(json_string_value(element));
+        bool read_only = false, no_copy = false;
+        char here[BODY_PATH_MAX];
+        struct bind b;
+
+        if (text == NULL)
+            return create_no_memory(err);
+        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
+        r = split_bind(text, &b, here, err);
+        if (r == 0)
+            r = bind_options(b.options, &read_only, &no_copy, here, err);
+        if (r == 0)
+            r = add_volume(dst, b.source, b.target, read_only, no_copy, here, err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(((struct making *)dst)->out->kept, "binds", json_incref(value))
+               ? 0
+               : create_no_memory(err);
+}
+
+int t_volumes(json_t *value, const struct body_field *field, void *dst, const char *path,
+              struct err *err)
+{
+    const char *target;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, target, element) {
+        int r = add_volume(dst, NULL, target, false, false, path, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+struct mount {
+    const char *type, *source, *target, *consistency, *propagation;
+    bool read_only, no_copy, make_source;
+    int64_t bytes, mode;
+};
+
+#define MOUNT(member) .off = offsetof(struct mount, member)
+static const struct body_field bind_fields[] = {
+    {.name = "Propagation", .take = b_string, MOUNT(propagation)},
+    {.name = "CreateMountpoint", .take = b_bool, MOUNT(make_source)},
+    NOT_HERE("NonRecursive"),
+    NOT_HERE("ReadOnlyNonRecursive"),
+    NOT_HERE("ReadOnlyForceRecursive"),
+    {0}};
+static const struct body_field volume_fields[] = {
+    {.name = "NoCopy", .take = b_bool, MOUNT(no_copy)},
+    {.name = "Labels", .take = b_ignore},
+    NOT_HERE("Subpath"),
+    NOT_HERE("DriverConfig"),
+    {0}};
+static const struct body_field tmpfs_fields[] = {
+    {.name = "SizeBytes", .take = b_number, MOUNT(bytes)},
+    {.name = "Mode", .take = b_number, MOUNT(mode)},
+    NOT_HERE("Options"),
+    {0}};
+static const struct body_field mount_fields[] = {
+    {.name = "Type", .take = b_string, MOUNT(type)},
+    {.name = "Source", .take = b_string, MOUNT(source)},
+    {.name = "Target", .take = b_string, MOUNT(target)},
+    {.name = "ReadOnly", .take = b_bool, MOUNT(read_only)},
+    {.name = "Consistency", .take = b_ignore},
+    {.name = "BindOptions", .take = b_object, .fields = bind_fields},
+    {.name = "VolumeOptions", .take = b_object, .fields = volume_fields},
+    {.name = "TmpfsOptions", .take = b_object, .fields = tmpfs_fields},
+    NOT_HERE("ImageOptions"),
+    NOT_HERE("ClusterOptions"),
+    {0},
+};
+
+static int add_tmpfs(struct making *m, const char *target, int64_t bytes, struct err *err)
+{
+    json_t *t = json_pack("{s:s}", "target", target);
+
+    if (t != NULL && bytes > 0 && !docker_put(t, "size", json_integer(bytes))) {
+        json_decref(t);
+        t = NULL;
+    }
+    return t != NULL ? create_push(m, "tmpfs", t, err) : create_no_memory(err);
+}
+
+static int add_mount(struct making *m, const struct mount *mt, const char *path, struct err *err)
+{
+    if (mt->target == NULL || mt->target[0] != '/')
+        return body_fail(err, -EINVAL, path, "Target must be an absolute path");
+    if (mt->propagation != NULL && strcmp(mt->propagation, "rprivate") != 0)
+        return body_fail(err, -EOPNOTSUPP, path, "BindOptions.Propagation: only rprivate");
+    if (mt->type == NULL || strcmp(mt->type, "volume") == 0) {
+        if (mt->source != NULL && strchr(mt->source, '/') != NULL)
+            return body_fail(err, -EINVAL, path, "Source: must be a volume's name");
+        return add_volume(m, mt->source, mt->target, mt->read_only, mt->no_copy, path, err);
+    }
+    if (strcmp(mt->type, "bind") == 0) {
+        if (mt->source == NULL || mt->source[0] != '/')
+            return body_fail(err, -EINVAL, path, "Source must be an absolute path");
+        return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
+    }
+    if (strcmp(mt->type, "tmpfs") == 0)
+        return add_tmpfs(m, mt->target, mt->bytes, err);
+    return body_fail(err, -EOPNOTSUPP, path, "Type \"%.32s\" is not supported", mt->type);
+}
+
+int t_mounts(json_t *value, const struct body_field *field, void *dst, const char *path,
+             struct err *err)
+{
+    json_t *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_array(value))
+        return body_fail(err, -EINVAL, path, "must be an array");
+    json_array_foreach(value, i, element) {
+        struct mount m = {0};
+        char here[BODY_PATH_MAX];
+        int r;
+
+        (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
+        r = body_decode(element, mount_fields, &m, here, err);
+        if (r == 0)
+            r = add_mount(dst, &m, here, err);
+        if (r < 0)
+            return r;
+    }
+    return docker_put(((struct making *)dst)->out->kept, "mounts", json_incref(value))
+               ? 0
+               : create_no_memory(err);
+}
+
+/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others make it no weaker
+ * than it is. */
+int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
+            struct err *err)
+{
+    static const char *const known[] = {"rw", "noexec", "nosuid", "nodev", "exec", "mode="};
+    const char *target;
+    json_t *element;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, target, element) {
+        json_t *t = json_pack("{s:s}", "target", target);
+        auto_free char *text = json_is_string(element) ? strdup(json_string_value(element)) : NULL;
+        char *save = NULL;
+        int r = t == NULL || text == NULL ? -ENOMEM : 0;
+
+        for (char *o = r == 0 ? strtok_r(text, ",", &save) : NULL; o != NULL && r == 0;
+             o = strtok_r(NULL, ",", &save)) {
+            size_t k = 0, count = sizeof(known) / sizeof(known[0]);
+
+            while (k < count && strncmp(o, known[k], strlen(known[k])) != 0)
+                k++;
+            if (strncmp(o, "size=", 5) == 0)
+                r = docker_put(t, "size", json_string(o + 5)) ? 0 : -ENOMEM;
+            else if (k == count)
+                r = -EOPNOTSUPP;
+        }
+        if (r == 0)
+            r = create_push(dst, "tmpfs", json_incref(t), err);
+        json_decref(t);
+        if (r == -EOPNOTSUPP)
+            return body_fail(err, r, path, "an option of \"%.64s\" is not supported", target);
+        if (r < 0)
+            return create_no_memory(err);
+    }
+    return 0;
+}

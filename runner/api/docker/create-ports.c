@@ -1,0 +1,90 @@
+/* Ports of the host that lead to a new container. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/create-body-internal.h"
+#include "base/err.h"
+
+static int parse_port(const char *text, int64_t least, int64_t *ret)
+{
+    char *end = NULL;
+    long n = strtol(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n < least || n > 65535)
+        return -EINVAL;
+    *ret = n;
+    return 0;
+}
+
+/* "80", "80/tcp", "53/udp". */
+static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
+{
+    const char *slash = strchr(key, '/');
+    char number[8];
+
+    *ret_protocol = slash != NULL ? slash + 1 : "tcp";
+    (void)snprintf(number, sizeof(number), "%.*s",
+                   (int)(slash != NULL ? slash - key : (ptrdiff_t)strlen(key)), key);
+    if (strcmp(*ret_protocol, "tcp") != 0 && strcmp(*ret_protocol, "udp") != 0)
+        return -EINVAL;
+    return parse_port(number, 1, ret);
+}
+
+struct binding {
+    const char *ip, *port;
+};
+
+static const struct body_field binding_fields[] = {
+    {.name = "HostIp", .take = b_string, .off = offsetof(struct binding, ip)},
+    {.name = "HostPort", .take = b_string, .off = offsetof(struct binding, port)},
+    {0},
+};
+
+/* Where no address is said Docker binds all of the host's; here it is 127.0.0.1, which is Docker's
+ * own advice. All are to be had by saying so. */
+static int add_port(struct making *m, const char *key, const struct binding *b, const char *path,
+                    struct err *err)
+{
+    const char *protocol;
+    int64_t port, host = 0;
+    json_t *p;
+
+    if (split_port(key, &port, &protocol) < 0)
+        return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
+    if (b->port != NULL && parse_port(b->port, 0, &host) < 0)
+        return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be one port", b->port);
+    p = json_pack("{s:I, s:I, s:s, s:s*}", "port", (json_int_t)port, "hostPort", (json_int_t)host,
+                  "protocol", protocol, "hostAddress", b->ip);
+    return p != NULL ? create_push(m, "ports", p, err) : create_no_memory(err);
+}
+
+int t_bindings(json_t *value, const struct body_field *field, void *dst, const char *path,
+               struct err *err)
+{
+    const char *key;
+    json_t *list, *element;
+    size_t i;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, key, list) {
+        if (!json_is_array(list) && !json_is_null(list))
+            return body_fail(err, -EINVAL, path, "must hold arrays");
+        json_array_foreach(list, i, element) {
+            struct binding b = {0};
+            int r = body_decode(element, binding_fields, &b, path, err);
+
+            if (r == 0)
+                r = add_port(dst, key, &b, path, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return docker_put(((struct making *)dst)->out->kept, "ports", json_incref(value))
+               ? 0
+               : create_no_memory(err);
+}

@@ -1,0 +1,199 @@
+#include "cli/docker-template.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+
+enum { WORDS_MAX = 4, WORD_BYTES = 128 };
+
+struct run {
+    struct buf *out;
+    struct err *err;
+};
+
+/* One {{ }} in words; a quoted text is one. */
+struct action {
+    char words[WORDS_MAX][WORD_BYTES];
+    size_t count;
+};
+
+static int wrong(const struct run *r, const char *at, size_t len)
+{
+    return err_set(r->err, -EINVAL, "--format: \"%.*s\" is not understood",
+                   (int)(len < WORD_BYTES ? len : WORD_BYTES), at);
+}
+
+static size_t word_end(const char *at, const char *end)
+{
+    const char *p = at;
+
+    if (*at == '"') {
+        for (p++; p < end && *p != '"'; p++)
+            ;
+        return (size_t)(p + (p < end) - at);
+    }
+    while (p < end && !isspace((unsigned char)*p))
+        p++;
+    return (size_t)(p - at);
+}
+
+static int split(const struct run *r, const char *at, const char *end, struct action *ret)
+{
+    const char *begin = at;
+
+    ret->count = 0;
+    for (;;) {
+        size_t n, skip;
+
+        while (at < end && (isspace((unsigned char)*at) || *at == '-'))
+            at++;
+        if (at == end)
+            return 0;
+        n = word_end(at, end);
+        skip = *at == '"';
+        if (ret->count == WORDS_MAX || n - 2 * skip >= WORD_BYTES)
+            return wrong(r, begin, (size_t)(end - begin));
+        (void)memcpy(ret->words[ret->count], at + skip, n - 2 * skip);
+        ret->words[ret->count++][n - 2 * skip] = '\0';
+        at += n;
+    }
+}
+
+/* ".A.B" of what is at hand; NULL where there is no such member. */
+static json_t *find(json_t *here, const char *path)
+{
+    char name[WORD_BYTES];
+
+    if (strcmp(path, ".") == 0)
+        return here;
+    while (*path == '.') {
+        size_t n = strcspn(++path, ".");
+
+        (void)memcpy(name, path, n);
+        name[n] = '\0';
+        here = json_object_get(here, name);
+        path += n;
+    }
+    return here;
+}
+
+static int put_json(const struct run *r, const json_t *value)
+{
+    auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    return text == NULL ? err_errno(r->err, -ENOMEM, "--format") : buf_append_str(r->out, text);
+}
+
+static int put(const struct run *r, const json_t *value)
+{
+    if (value == NULL)
+        return buf_append_str(r->out, "<no value>");
+    if (json_is_string(value))
+        return buf_append_str(r->out, json_string_value(value));
+    return put_json(r, value);
+}
+
+static size_t length(const json_t *value)
+{
+    if (json_is_string(value))
+        return json_string_length(value);
+    return json_is_array(value) ? json_array_size(value) : json_object_size(value);
+}
+
+static int join(const struct run *r, const json_t *list, const char *between)
+{
+    json_t *element;
+    size_t i;
+    int n = 0;
+
+    json_array_foreach(list, i, element) {
+        if (i > 0)
+            n = buf_append_str(r->out, between);
+        if (n == 0)
+            n = put(r, element);
+        if (n < 0)
+            return n;
+    }
+    return 0;
+}
+
+static int act(const struct run *r, const struct action *a, json_t *here, const char *at,
+               size_t len)
+{
+    const char *first = a->count > 0 ? a->words[0] : "";
+
+    if (a->count == 1 && first[0] == '.')
+        return put(r, find(here, first));
+    if (a->count >= 2 && a->words[1][0] != '.')
+        return wrong(r, at, len);
+    if (a->count == 2 && strcmp(first, "json") == 0) {
+        json_t *value = find(here, a->words[1]);
+
+        return value != NULL ? put_json(r, value) : buf_append_str(r->out, "null");
+    }
+    if (a->count == 2 && strcmp(first, "len") == 0)
+        return buf_printf(r->out, "%zu", length(find(here, a->words[1])));
+    if (a->count == 3 && strcmp(first, "join") == 0)
+        return join(r, find(here, a->words[1]), a->words[2]);
+    return wrong(r, at, len);
+}
+
+static int render(const struct run *r, const char **at, json_t *here, unsigned depth, bool write);
+
+/* Once for each element; the text is gone through once more for none. */
+static int each(const struct run *r, const char **at, json_t *list, unsigned depth, bool write)
+{
+    const char *begin = *at;
+    size_t count = write ? json_array_size(list) : 0;
+    int n = 0;
+
+    for (size_t i = 0; n == 0 && i < count; i++) {
+        *at = begin;
+        n = render(r, at, json_array_get(list, i), depth + 1, true);
+    }
+    if (n < 0 || count > 0)
+        return n;
+    *at = begin;
+    return render(r, at, list, depth + 1, false);
+}
+
+/* Up to the end of the text, or (depth > 0) behind {{end}}. */
+static int render(const struct run *r, const char **at, json_t *here, unsigned depth, bool write)
+{
+    while (**at != '\0') {
+        const char *open = strstr(*at, "{{"), *close = open != NULL ? strstr(open, "}}") : NULL;
+        size_t text = open != NULL ? (size_t)(open - *at) : strlen(*at);
+        struct action a;
+        int n = write ? buf_append(r->out, *at, text) : 0;
+
+        *at += text;
+        if (n < 0 || open == NULL)
+            return n;
+        if (close == NULL || depth == TEMPLATE_DEPTH_MAX)
+            return wrong(r, open, strlen(open));
+        n = split(r, open + 2, close, &a);
+        *at = close + 2;
+        if (n == 0 && a.count == 1 && strcmp(a.words[0], "end") == 0)
+            return depth > 0 ? 0 : wrong(r, open, (size_t)(close + 2 - open));
+        if (n == 0 && a.count == 2 && strcmp(a.words[0], "range") == 0)
+            n = each(r, at, find(here, a.words[1]), depth, write);
+        else if (n == 0 && write)
+            n = act(r, &a, here, open, (size_t)(close + 2 - open));
+        if (n < 0)
+            return n;
+    }
+    return depth > 0 ? err_set(r->err, -EINVAL, "--format: range without end") : 0;
+}
+
+int docker_template(const char *format, json_t *root, struct buf *out, struct err *err)
+{
+    const struct run r = {.out = out, .err = err};
+
+    return render(&r, &format, root, 0, true);
+}
