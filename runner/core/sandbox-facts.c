@@ -55,16 +55,17 @@ struct supervisor *sandbox_supervisor(const struct sandbox *s)
 
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
 {
-    *ret = (struct sandbox_facts){.created_ms = s->created_ms,
-                                  .started_ms = s->started_ms,
-                                  .finished_ms = s->finished_ms,
-                                  .exit_code = s->has_exit ? s->exit_code : -1,
-                                  .oom_killed = s->oom_killed,
-                                  .timed_out = s->timed_out,
-                                  .restarting = s->restart_due && s->state == SANDBOX_STOPPED,
-                                  .pid = s->main != NULL ? exec_pid(s->main) : 0,
-                                  .restarts = s->restarts,
-                                  .error = s->error,
-                                  .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net
-                                                                                       : NULL};
+    *ret = (struct sandbox_facts){
+        .created_ms = s->created_ms,
+        .started_ms = s->started_ms,
+        .finished_ms = s->finished_ms,
+        .exit_code = s->has_exit ? s->exit_code : -1,
+        .oom_killed = s->oom_killed,
+        .timed_out = s->timed_out,
+        .restarting =
+            s->restart_due && (s->state == SANDBOX_STOPPED || s->state == SANDBOX_STARTING),
+        .pid = s->main != NULL ? exec_pid(s->main) : 0,
+        .restarts = s->restarts,
+        .error = s->error,
+        .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net : NULL};
 }

@@ -398,7 +398,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
 static void start_failed(struct sandbox *s, int r, const struct err *err)
 {
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
-    s->want_running = false;
+    s->want_running = s->restart_due = false;
     publish_close(s);
     if (s->state == SANDBOX_CREATING)
         sandbox_set_state(s, SANDBOX_STOPPED); /* never came to be; whoever created it removes it */
@@ -666,7 +666,7 @@ static void on_main_started(void *data, struct exec *e)
     struct sandbox *s = data;
 
     s->started_ms = clock_wall_ms();
-    s->has_exit = s->timed_out = s->oom_killed = false;
+    s->has_exit = s->timed_out = s->oom_killed = s->restart_due = false;
     s->error[0] = '\0';
     if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_RUNNING);
@@ -692,6 +692,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     s->finished_ms = clock_wall_ms();
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     s->want_running = false;
+    s->restart_due = false;
     s->start_failure = err->code; /* who waits for the start is answered when it is stopped */
     if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_STOPPING);
@@ -839,7 +840,6 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    s->restart_due = false;
     /* Somebody may have changed their mind meanwhile. */
     if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO)
         return;

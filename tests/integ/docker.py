@@ -18,7 +18,7 @@ from serve import Connection
 BUSYBOX = "/bin/busybox"
 LIMIT = 60  # seconds for one command; far above what it takes
 IMAGE = "box:1"
-APPLETS = ("sh cat echo sleep ls id seq sha256sum stty true false env pwd kill head tail wc mkdir rm cp mv touch readlink dd "
+APPLETS = ("sh ln cat echo sleep ls id seq sha256sum stty true false env pwd kill head tail wc mkdir rm cp mv touch readlink dd "
            "printf test ps tr sed grep nc tar find stat hostname ip md5sum od sort uniq yes tee").split()
 PASSWD = b"root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n"
 GROUP = b"root:x:0:\napp:x:1000:\n"

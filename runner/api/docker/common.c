@@ -160,8 +160,10 @@ const char *docker_status(const struct sandbox *s)
         return "dead";
     case SANDBOX_CREATED:
         return sidecar_port(s) != 0 ? "running" : "created"; /* it has no process */
-    case SANDBOX_CREATING:
     case SANDBOX_STARTING:
+        sandbox_get_facts(s, &f);
+        return f.restarting ? "restarting" : "created";
+    case SANDBOX_CREATING:
     case SANDBOX_INVALID:
     case SANDBOX_STATE_MAX:
     default:
