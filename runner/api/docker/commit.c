@@ -1,0 +1,112 @@
+/* POST /commit: an image of a container, as core/snapshots.h makes them. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "api/docker/docker-routes.h"
+#include "api/docker/images.h"
+#include "api/json-body.h"
+#include "api/native/images.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+#include "core/snapshots.h"
+
+struct commit_query {
+    const char *container, *repo, *tag, *comment, *author, *pause;
+    struct query_list changes;
+};
+
+#define TEXT(key, member)                                                                          \
+    {                                                                                              \
+        .name = (key), .type = QUERY_STRING, .off = offsetof(struct commit_query, member),         \
+        .max = 4096                                                                                \
+    }
+
+static const struct query_field fields[] = {
+    {.name = "container",
+     .type = QUERY_STRING,
+     .off = offsetof(struct commit_query, container),
+     .min = 1,
+     .max = DOCKER_NAME_MAX,
+     .required = true},
+    TEXT("repo", repo),
+    TEXT("tag", tag),
+    TEXT("comment", comment),
+    TEXT("author", author),
+    TEXT("pause", pause),
+    {.name = "changes", .type = QUERY_LIST, .off = offsetof(struct commit_query, changes)},
+    {0},
+};
+
+/* What the image is to say of itself goes by `changes`; a whole configuration is not taken. */
+static int read_body(struct http_request *req, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r;
+
+    if (req->body.len == 0 || strncmp(req->body.data, "null", 4) == 0)
+        return 0;
+    r = json_body_tree(req, &root, err);
+    if (r == 0 && !body_is_empty(root))
+        r = err_set(err, -EOPNOTSUPP, "the body: say what changes by the query (changes)");
+    return r;
+}
+
+static void on_image(void *data, int r, struct image *image, const struct err *err)
+{
+    struct http_request *req = data;
+
+    if (r < 0) {
+        reply_error(req, err);
+        return;
+    }
+    reply_json(req, 201, json_pack("{s:s}", "Id", image->id));
+    image_free(image);
+}
+
+static int commit(struct http_request *req, const struct commit_query *q, struct err *err)
+{
+    const char *changes[QUERY_LIST_MAX + 1] = {NULL};
+    char name[REFERENCE_MAX + 1];
+    struct snapshot_options o = {.message = q->comment, .author = q->author, .changes = changes};
+    struct sandbox *s = NULL;
+    int r;
+
+    r = docker_lookup(req, q->container, &s, err);
+    if (r == 0)
+        r = native_check_use(req, s, err);
+    if (r == 0)
+        r = read_body(req, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < q->changes.count; i++)
+        changes[i] = q->changes.values[i];
+    if (q->repo != NULL && q->repo[0] != '\0') {
+        docker_join_name(q->repo, q->tag, name);
+        o.name = name;
+    }
+    o.no_pause = q->pause != NULL && !docker_bool(q->pause);
+    return sandbox_snapshot(s, &o, on_image, req, err);
+}
+
+static void post_commit(struct http_request *req)
+{
+    struct commit_query q = {0};
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req) || !native_may_load(req))
+        return;
+    if (http_query(req, fields, &q, &err) < 0 || commit(req, &q, &err) < 0)
+        reply_error(req, &err);
+}
+
+const struct route docker_commit_routes[] = {
+    {"POST", "/commit", post_commit, ROUTE_BODY, 0},
+    {0},
+};
