@@ -104,7 +104,8 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test deps test-browser lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ format builder-objects
+.PHONY: all run test test-browser test-wrangler deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
+        format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
 help:
@@ -296,6 +297,11 @@ bench:
 	@scripts/deps build test bench docker
 	@$(MAKE) --no-print-directory -j$$(nproc) all build/payload
 	@tests/bench/run
+
+## make test-wrangler  wrangler dev, unmodified, on rind; the packages come from npm
+test-wrangler: all
+	@scripts/workerd-packages --wrangler
+	@RIND_BIN=$(CURDIR)/$O/rind node --test tests/workerd/test-wrangler.mjs
 
 ## make soak       the long loops that make test leaves out
 soak: all build/payload

@@ -19,7 +19,7 @@ export const SIDECAR = process.env.MINIFLARE_CONTAINER_EGRESS_IMAGE ?? 'cloudfla
 const READY_MS = 90_000;
 const APPLETS = 'sh cat echo sleep ls id head mkdir rm cp ln stty true false env pwd tar seq kill grep cut wc sha256sum test printf';
 
-export const WORKERD = join(HERE, 'node_modules/@cloudflare/workerd-linux-64/bin/workerd');
+export const WORKERD = process.env.RIND_TEST_WORKERD ?? join(HERE, 'node_modules/@cloudflare/workerd-linux-64/bin/workerd');
 
 export async function until(condition, what, ms = 30_000) {
   const deadline = Date.now() + ms;
