@@ -24,7 +24,7 @@ struct err;
     X(connections,        unsigned, "maxConnections",          1024,       8,       60000)                  \
     X(connections_user,   unsigned, "maxConnectionsPerUser",   768,        4,       60000)                  \
     X(watchers,           unsigned, "maxWatchers",             256,        1,       10000)                  \
-    X(docker_execs,       unsigned, "maxDockerExecs",          4096,       8,       100000)                 \
+    X(docker_execs,       unsigned, "maxDockerExecs",          4096,       1,       100000)                 \
     X(file_operations,    unsigned, "maxFileOperations",       32,         1,       100)                    \
     X(file_queue,         unsigned, "maxFileQueue",            256,        0,       100000)                 \
     X(gateway_connections, unsigned, "maxGatewayConnections",  16384,      8,       60000)                  \
