@@ -170,7 +170,10 @@ struct create_body {
 static const struct body_field create_fields[] = {
     {.name = "Name", .take = b_string, .off = offsetof(struct create_body, name)},
     {.name = "Driver", .take = b_string, .off = offsetof(struct create_body, driver)},
-    {.name = "Labels", .take = b_value, .off = offsetof(struct create_body, labels)},
+    {.name = "Labels",
+     .take = b_value,
+     .always = true,
+     .off = offsetof(struct create_body, labels)},
     {.name = "DriverOpts", .code = -EOPNOTSUPP, .why = "volumes are plain directories"},
     {.name = "ClusterVolumeSpec", .code = -EOPNOTSUPP, .why = "there is no cluster"},
     {0},

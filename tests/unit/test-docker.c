@@ -1,0 +1,317 @@
+/* What of Docker's API is pure: bodies into specs, filters, ids, times, and the templates of the
+ * command. */
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdint.h>
+
+#include "api/docker/body.h"
+#include "api/docker/common.h"
+#include "api/docker/create-body.h"
+#include "api/docker/filters.h"
+#include "api/docker/images.h"
+#include "api/docker/sidecar.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/docker-template.h"
+#include "json/parse.h"
+#include "spec/json.h"
+#include "spec/spec.h"
+#include "tap.h"
+
+static int decode(const char *text, struct create_body *b, struct err *err)
+{
+    json_t *root = NULL;
+    int r = json_parse(text, strlen(text), 1 << 20, &root, err);
+
+    *b = (struct create_body){.spec = NULL};
+    if (r == 0)
+        r = create_body_decode(root, b, err);
+    json_decref(root); /* what is borrowed of it is not looked at below */
+    return r;
+}
+
+TEST(what_becomes_of_a_body)
+{
+    /* The spec's JSON must hold the second text. */
+    static const struct {
+        const char *body, *spec;
+    } rows[] = {
+        {"{}", "\"console\":true"},
+        {"{\"Hostname\":\"h\",\"User\":\"1:2\",\"WorkingDir\":\"/w\"}",
+         "\"hostname\":\"h\",\"user\":\"1:2\",\"cwd\":\"/w\""},
+        {"{\"Tty\":true,\"OpenStdin\":true}", "\"tty\":true,\"stdin\":true"},
+        {"{\"StopTimeout\":3}", "\"stopTimeoutMs\":3000"},
+        {"{\"StopTimeout\":0}", "\"stopTimeoutMs\":0"},
+        {"{\"HostConfig\":{\"Memory\":67108864,\"PidsLimit\":9,\"NanoCpus\":1500000000}}",
+         "\"memory\":67108864,\"pids\":9,\"cpus\":1.5"},
+        {"{\"HostConfig\":{\"CpuQuota\":50000}}", "\"cpus\":0.5"},
+        {"{\"HostConfig\":{\"PidsLimit\":-1}}", "\"limits\":{}"},
+        {"{\"HostConfig\":{\"NetworkMode\":\"bridge\"}}", "\"network\":{\"mode\":\"internet\"}"},
+        {"{\"HostConfig\":{\"NetworkMode\":\"none\"}}", "\"network\":{\"mode\":\"none\"}"},
+        {"{\"NetworkDisabled\":true}", "\"network\":{\"mode\":\"none\"}"},
+        {"{\"HostConfig\":{\"NetworkMode\":\"mine\"}}", "\"network\":{\"name\":\"mine\"}"},
+        {"{\"HostConfig\":{\"Binds\":[\"/srv:/s:ro\",\"vol:/v\"]}}",
+         "{\"target\":\"/s\",\"readOnly\":true,\"source\":\"/srv\"},{\"target\":\"/v\","
+         "\"readOnly\":false,\"source\":\"vol\"}"},
+        {"{\"Labels\":{\"a\":\"\"}}", "\"labels\":{\"a\":\"\"}"},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/run\":\"\"}}}", "\"tmpfs\":[{\"target\":\"/run\"}]"},
+        {"{\"Volumes\":{\"/own\":{}}}", "\"volumes\":[{\"target\":\"/own\",\"readOnly\":false}]"},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"volume\",\"Source\":\"v\",\"Target\":\"/t\","
+         "\"VolumeOptions\":{\"NoCopy\":true}}]}}",
+         "\"source\":\"v\",\"noCopy\":true"},
+        {"{\"HostConfig\":{\"Tmpfs\":{\"/run\":\"rw,size=64m\"}}}",
+         "\"tmpfs\":[{\"target\":\"/run\",\"size\":\"64m\"}]"},
+        {"{\"HostConfig\":{\"PortBindings\":{\"53/udp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":"
+         "\"\"}]}}}",
+         "{\"port\":53,\"hostPort\":0,\"protocol\":\"udp\",\"hostAddress\":\"127.0.0.1\"}"},
+        {"{\"HostConfig\":{\"RestartPolicy\":{\"Name\":\"on-failure\",\"MaximumRetryCount\":3}}}",
+         "\"restart\":{\"policy\":\"on-failure\",\"maxRetries\":3}"},
+        {"{\"HostConfig\":{\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":1,\"Hard\":2}]}}",
+         "\"ulimits\":[{\"name\":\"nofile\",\"soft\":1,\"hard\":2}]"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct create_body b;
+        struct err err = ERR_NONE;
+        struct spec *spec = NULL;
+        char *text;
+
+        CHECK_INT(decode(rows[i].body, &b, &err), 0);
+        CHECK_STR(err.msg, "");
+        text = json_dumps(b.spec, JSON_COMPACT);
+        if (strstr(text, rows[i].spec) == NULL)
+            tap_fail("%s: %s has no %s", rows[i].body, text, rows[i].spec);
+        free(text);
+        CHECK_INT(spec_from_json(b.spec, &spec, &err), 0);
+        spec_free(spec);
+        create_body_done(&b);
+    }
+}
+
+TEST(what_is_refused)
+{
+    static const struct {
+        const char *body;
+        int code;
+        const char *begin;
+    } rows[] = {
+        {"[]", -EINVAL, "must be a JSON object"},
+        {"{\"image\":\"a\"}", -EINVAL, "image: must be written \"Image\""},
+        {"{\"New\":1}", -EINVAL, "New: is not known here"},
+        {"{\"Image\":1}", -EINVAL, "Image: must be a string"},
+        {"{\"Cmd\":[1]}", -EINVAL, "Cmd: must be an array of strings"},
+        {"{\"Env\":[\"A\"]}", -EINVAL, "Env: \"A\": must be NAME=VALUE"},
+        {"{\"Labels\":{\"rind.docker\":\"x\"}}", -EINVAL, "Labels: \"rind.docker\" is rind's own"},
+        {"{\"HostConfig\":{\"Privileged\":true}}", -EPERM, "HostConfig.Privileged: "},
+        {"{\"HostConfig\":{\"privileged\":true}}", -EINVAL,
+         "HostConfig.privileged: must be written \"Privileged\""},
+        {"{\"HostConfig\":{\"CapAdd\":[\"sys_admin\"]}}", -EPERM, "HostConfig.CapAdd: "},
+        {"{\"HostConfig\":{\"CapAdd\":[\"CAP_SYS_ADMIN\"]}}", -EPERM, "HostConfig.CapAdd: "},
+        {"{\"HostConfig\":{\"IpcMode\":\"container:x\"}}", -EPERM, "HostConfig.IpcMode: "},
+        {"{\"HostConfig\":{\"NetworkMode\":\"host\"}}", -EPERM, "HostConfig.NetworkMode: "},
+        {"{\"HostConfig\":{\"MaskedPaths\":[]}}", -EPERM, "HostConfig.MaskedPaths: "},
+        {"{\"HostConfig\":{\"Binds\":[\"/:/h\"]}}", -EPERM, "HostConfig.Binds[0]: "},
+        {"{\"HostConfig\":{\"Binds\":[\"///:/h\"]}}", -EPERM, "HostConfig.Binds[0]: "},
+        {"{\"HostConfig\":{\"Binds\":[\"/proc/1:/h\"]}}", -EPERM, "HostConfig.Binds[0]: "},
+        {"{\"HostConfig\":{\"Binds\":[\"/srv:/h:shared\"]}}", -EOPNOTSUPP, "HostConfig.Binds[0]: "},
+        {"{\"HostConfig\":{\"Binds\":[\"/srv:h\"]}}", -EINVAL, "HostConfig.Binds[0]: "},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"bind\",\"Source\":\"/\",\"Target\":\"/h\"}]}}",
+         -EPERM, "HostConfig.Mounts[0]: "},
+        {"{\"HostConfig\":{\"Mounts\":[{\"type\":\"bind\"}]}}", -EINVAL,
+         "HostConfig.Mounts[0].type: must be written"},
+        {"{\"HostConfig\":{\"PortBindings\":{\"0/tcp\":[{}]}}}", -EINVAL,
+         "HostConfig.PortBindings: "},
+        {"{\"HostConfig\":{\"PortBindings\":{\"80/tcp\":[{\"HostPort\":\"70000\"}]}}}", -EINVAL,
+         "HostConfig.PortBindings: "},
+        {"{\"HostConfig\":{\"PortBindings\":{\"80/sctp\":[{}]}}}", -EINVAL,
+         "HostConfig.PortBindings: "},
+        {"{\"HostConfig\":{\"CpuShares\":2}}", -EOPNOTSUPP, "HostConfig.CpuShares: "},
+        {"{\"HostConfig\":{\"MemorySwap\":-1,\"Memory\":1}}", -EOPNOTSUPP,
+         "HostConfig.MemorySwap: "},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct create_body b;
+        struct err err = ERR_NONE;
+
+        CHECK_INT(decode(rows[i].body, &b, &err), rows[i].code);
+        if (strncmp(err.msg, rows[i].begin, strlen(rows[i].begin)) != 0)
+            tap_fail("%s: \"%s\" does not begin with \"%s\"", rows[i].body, err.msg, rows[i].begin);
+        create_body_done(&b);
+    }
+}
+
+TEST(what_asks_for_nothing)
+{
+    static const struct {
+        const char *text;
+        bool empty;
+    } rows[] = {{"{\"a\":null}", true},         {"{\"a\":[]}", true},   {"{\"a\":{\"b\":0}}", true},
+                {"{\"a\":{\"b\":\"\"}}", true}, {"{\"a\":[0]}", false}, {"{\"a\":1}", false},
+                {"{\"a\":{\"b\":true}}", false}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *root = json_loads(rows[i].text, 0, NULL);
+
+        CHECK_INT(body_is_empty(json_object_get(root, "a")), rows[i].empty);
+        json_decref(root);
+    }
+}
+
+TEST(words_of_a_spec)
+{
+    static const struct {
+        const char *said, *explained;
+    } rows[] = {
+        {"volumes[0].source: no", "HostConfig.Binds: volumes[0].source: no"},
+        {"network: no", "HostConfig.NetworkMode: network: no"},
+        {"limits.memory: too much", "HostConfig.Memory: limits.memory: too much"},
+        {"user \"x\": no", "user \"x\": no"},
+        {"userland: no", "userland: no"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct err err = ERR_NONE;
+
+        (void)err_set(&err, -EPERM, "%s", rows[i].said);
+        create_body_explain(&err);
+        CHECK_STR(err.msg, rows[i].explained);
+        CHECK_INT(err.code, -EPERM);
+    }
+}
+
+TEST(filters)
+{
+    static const char *const known[] = {"label", "name", "status", NULL};
+    char a[] = "a=1", b[] = "b=2";
+    char *labels[] = {a, b, NULL};
+    struct filters *f = NULL;
+    struct err err = ERR_NONE;
+
+    CHECK_INT(filters_parse(NULL, known, &f, &err), 0);
+    CHECK(filters_match(f, "name", "x") && filters_match_labels(f, NULL));
+    filters_free(f);
+    CHECK_INT(filters_parse("{\"name\":[\"ab\",\"cd\"],\"label\":{\"a=1\":true,\"z\":false}}",
+                            known, &f, &err),
+              0);
+    CHECK(filters_match(f, "name", "cd") && !filters_match(f, "name", "c"));
+    CHECK(filters_match_part(f, "name", "xabx") && !filters_match_part(f, "name", "xbx"));
+    CHECK(filters_match_prefix(f, "name", "abx") && !filters_match_prefix(f, "name", "xab"));
+    CHECK(filters_match_labels(f, labels) && !filters_match_labels(f, labels + 1));
+    CHECK_STR(filters_get(f, "name", 1), "cd");
+    CHECK(filters_get(f, "name", 2) == NULL);
+    filters_free(f);
+    CHECK_INT(filters_parse("{\"nosuch\":[\"a\"]}", known, &f, &err), -EINVAL);
+    CHECK_STR(err.msg, "invalid filter 'nosuch'");
+    CHECK_INT(filters_parse("{\"name\":\"a\"}", known, &f, &err), -EINVAL);
+    CHECK_INT(filters_parse("{\"name\":[1]}", known, &f, &err), -EINVAL);
+    CHECK_INT(filters_parse("{", known, &f, &err), -EINVAL);
+}
+
+TEST(ids)
+{
+    char one[DOCKER_ID_LEN + 1], two[DOCKER_ID_LEN + 1];
+
+    docker_id("0123456789abcdef", one);
+    docker_id("0123456789abcdee", two);
+    CHECK_INT(strlen(one), DOCKER_ID_LEN);
+    CHECK_INT(strspn(one, "0123456789abcdef"), DOCKER_ID_LEN);
+    CHECK(strncmp(one, "0123456789abcdef", 16) == 0);
+    CHECK(strcmp(one + 16, two + 16) != 0);
+}
+
+TEST(times)
+{
+    static const struct {
+        const char *text;
+        int code;
+        int64_t ns;
+    } rows[] = {
+        {"1700000000", 0, INT64_C(1700000000000000000)},
+        {"1700000000.5", 0, INT64_C(1700000000500000000)},
+        {"1700000000.000000001", 0, INT64_C(1700000000000000001)},
+        {"2023-11-14T22:13:20Z", 0, INT64_C(1700000000000000000)},
+        {"2023-11-14T22:13:20.25Z", 0, INT64_C(1700000000250000000)},
+        {"2023-11-14T23:13:20+01:00", 0, INT64_C(1700000000000000000)},
+        {"2023-11-14", 0, INT64_C(1699920000000000000)},
+        {"", -EINVAL, 0},
+        {"-5", -EINVAL, 0},
+        {"yesterday", -EINVAL, 0},
+        {"1.", -EINVAL, 0},
+        {"99999999999999999999", -EINVAL, 0},
+        {"2023-11-14T22:13:20x", -EINVAL, 0},
+    };
+    char text[DOCKER_TIME_MAX];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t ns = 0;
+
+        if (docker_time_parse(rows[i].text, &ns) != rows[i].code || ns != rows[i].ns)
+            tap_fail("%s: %lld", rows[i].text, (long long)ns);
+    }
+    docker_time_text(INT64_C(1700000000000000001), text);
+    CHECK_STR(text, "2023-11-14T22:13:20.000000001Z");
+    docker_time_text(0, text);
+    CHECK_STR(text, "0001-01-01T00:00:00Z");
+}
+
+TEST(names_of_images)
+{
+    char name[REFERENCE_MAX + 1];
+
+    docker_join_name("a/b", "1", name);
+    CHECK_STR(name, "a/b:1");
+    docker_join_name("a/b", "sha256:0", name);
+    CHECK_STR(name, "a/b@sha256:0");
+    docker_join_name("a/b:2", NULL, name);
+    CHECK_STR(name, "a/b:2");
+    CHECK(docker_glob_name("a/*", "a/b:1") && docker_glob_name("a/b", "a/b:1"));
+    CHECK(docker_glob_name("a/b:?", "a/b:1") && !docker_glob_name("b", "a/b:1"));
+    CHECK(docker_sidecar_image("cloudflare/proxy-everything:1"));
+    CHECK(docker_sidecar_image("docker.io/cloudflare/proxy-everything"));
+    CHECK(!docker_sidecar_image("example.com/cloudflare/proxy-everything:1"));
+    CHECK(!docker_sidecar_image("cloudflare/proxy-everything-else"));
+    CHECK(!docker_sidecar_image(NULL));
+}
+
+TEST(templates)
+{
+    static const char data[] =
+        "{\"Os\":\"linux\",\"Size\":5,\"Config\":{\"Ports\":{\"80/tcp\":{}}},\"Tags\":[\"a:1\","
+        "\"b:2\"],\"List\":[{\"N\":1},{\"N\":2}]}";
+    static const struct {
+        const char *format, *want;
+        int code;
+    } rows[] = {
+        {"{{.Os}}/{{ .Size }}", "linux/5", 0},
+        {"{{json .Tags}}", "[\"a:1\",\"b:2\"]", 0},
+        {"{{ len .Config.Ports }} {{len .Tags}}", "1 2", 0},
+        {"{{ range .Tags }}{{ . }}\n{{ end }}", "a:1\nb:2\n", 0},
+        {"{{range .List}}<{{.N}}>{{end}}", "<1><2>", 0},
+        {"{{range .None}}x{{end}}y", "y", 0},
+        {"{{join .Tags \", \"}}", "a:1, b:2", 0},
+        {"{{.None}} {{json .None}}", "<no value> null", 0},
+        {"plain", "plain", 0},
+        {"{{.Os", NULL, -EINVAL},
+        {"{{end}}", NULL, -EINVAL},
+        {"{{range .Tags}}", NULL, -EINVAL},
+        {"{{upper .Os}}", NULL, -EINVAL},
+        {"{{if .Os}}x{{end}}", NULL, -EINVAL},
+    };
+    json_t *root = json_loads(data, 0, NULL);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buf out = BUF_INIT(TEMPLATE_OUT_MAX);
+        struct err err = ERR_NONE;
+        int r = docker_template(rows[i].format, root, &out, &err);
+
+        if (r != rows[i].code ||
+            (rows[i].want != NULL && strcmp(out.data != NULL ? out.data : "", rows[i].want) != 0))
+            tap_fail("%s: %d \"%s\" %s", rows[i].format, r, out.data, err.msg);
+        buf_done(&out);
+    }
+    json_decref(root);
+}
+
+TAP_MAIN
