@@ -56,6 +56,8 @@ function makeImage(dir) {
   writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/tmp:/bin/sh\n');
   writeFileSync(join(root, 'etc/group'), 'root:x:0:\napp:x:1000:\n');
   cpSync(join(HERE, 'app.js'), join(root, 'app/app.js'));
+  writeFileSync(join(root, 'app/index.html'), 'hello from the container');
+  cpSync(join(HERE, '../bench/workerd-sidecar.js'), join(root, 'app/sidecar.js'));
   execFileSync('chmod', ['1777', join(root, 'tmp')]);
   const layer = join(dir, 'layer.tar');
   execFileSync('tar', ['--numeric-owner', '--owner=0', '--group=0', '-C', root, '-cf', layer, '.']);
@@ -190,7 +192,7 @@ const main :Workerd.Worker = (
   ],
   durableObjectStorage = (localDisk = "disk"),
   bindings = [(name = "Box", durableObjectNamespace = "Box"), (name = "Plain", durableObjectNamespace = "Plain")],
-  containerEngine = (localDocker = (socketPath = ${quote(`unix:${this.engine.socket}`)}, containerEgressInterceptorImage = ${quote(SIDECAR)}${
+  containerEngine = (localDocker = (socketPath = ${quote(`unix:${this.engine.socket}`)}, containerEgressInterceptorImage = ${quote(this.options.sidecar ?? SIDECAR)}${
     this.options.session ? `, sessionId = ${quote(this.options.session)}` : ''
   })),
 );
