@@ -48,7 +48,8 @@ struct archive {
     char name_arg[sizeof("--name=") + NAME_MAX_BYTES];
     char *header; /* owned: X-Docker-Container-Path-Stat */
     bool directory, started, wanted, head_only;
-    bool own_owners; /* what is unpacked is root's, whatever the archive says */
+    bool in, settling; /* it goes in; it waits for the last run to be cleared away */
+    bool own_owners;   /* what is unpacked is root's, whatever the archive says */
 };
 
 static void archive_free(struct archive *a)
@@ -77,6 +78,8 @@ static void on_gone(struct http_request *req)
 {
     struct archive *a = req->data;
 
+    if (a->settling)
+        return; /* on_settled ends it */
     if (a->op != NULL)
         file_op_cancel(a->op);
     http_abort(req);
@@ -395,13 +398,40 @@ static struct archive *archive_new(struct http_request *req, struct archive_quer
     return a;
 }
 
+/* Begins once the last run is cleared away. */
+static void on_settled(void *data, int r, const struct err *err)
+{
+    struct archive *a = data;
+
+    (void)r;
+    (void)err;
+    a->settling = false;
+    if (a->req->gone) {
+        http_abort(a->req);
+        archive_free(a);
+    } else if (a->in) {
+        unpack(a);
+    } else {
+        look(a);
+    }
+}
+
+static void settle(struct archive *a)
+{
+    struct err err = ERR_NONE;
+
+    a->settling = true;
+    if (docker_when_settled(a->s, on_settled, a, &err) < 0)
+        fail(a, &err);
+}
+
 void docker_get_archive(struct http_request *req)
 {
     struct archive_query q = {0};
     struct archive *a = archive_new(req, &q);
 
     if (a != NULL)
-        look(a);
+        settle(a);
 }
 
 void docker_head_archive(struct http_request *req)
@@ -412,7 +442,7 @@ void docker_head_archive(struct http_request *req)
     if (a == NULL)
         return;
     a->head_only = true;
-    look(a);
+    settle(a);
 }
 
 void docker_put_archive(struct http_request *req)
@@ -431,5 +461,6 @@ void docker_put_archive(struct http_request *req)
         fail(a, &err);
         return;
     }
-    unpack(a);
+    a->in = true;
+    settle(a);
 }

@@ -70,12 +70,47 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     image_free(image);
 }
 
-static int commit(struct http_request *req, const struct commit_query *q, struct err *err)
+/* One commit that waits for the container's last run to be cleared away. */
+struct commit {
+    struct http_request *req;
+    struct sandbox *s;     /* a reference */
+    struct commit_query q; /* its texts live as long as the request */
+};
+
+static int begin(const struct commit *c, struct err *err)
 {
+    const struct commit_query *q = &c->q;
     const char *changes[QUERY_LIST_MAX + 1] = {NULL};
     char name[REFERENCE_MAX + 1];
     struct snapshot_options o = {.message = q->comment, .author = q->author, .changes = changes};
+
+    for (size_t i = 0; i < q->changes.count; i++)
+        changes[i] = q->changes.values[i];
+    if (q->repo != NULL && q->repo[0] != '\0') {
+        docker_join_name(q->repo, q->tag, name);
+        o.name = name;
+    }
+    o.no_pause = q->pause != NULL && !docker_bool(q->pause);
+    return sandbox_snapshot(c->s, &o, on_image, c->req, err);
+}
+
+static void on_settled(void *data, int r, const struct err *err)
+{
+    struct commit *c = data;
+    struct err own = ERR_NONE;
+
+    (void)r;
+    (void)err;
+    if (begin(c, &own) < 0)
+        reply_error(c->req, &own);
+    sandbox_unref(c->s);
+    free(c);
+}
+
+static int commit(struct http_request *req, const struct commit_query *q, struct err *err)
+{
     struct sandbox *s = NULL;
+    struct commit *c;
     int r;
 
     r = docker_lookup(req, q->container, &s, err);
@@ -85,14 +120,17 @@ static int commit(struct http_request *req, const struct commit_query *q, struct
         r = read_body(req, err);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < q->changes.count; i++)
-        changes[i] = q->changes.values[i];
-    if (q->repo != NULL && q->repo[0] != '\0') {
-        docker_join_name(q->repo, q->tag, name);
-        o.name = name;
+    c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return err_errno(err, -ENOMEM, "commit");
+    *c = (struct commit){.req = req, .s = s, .q = *q};
+    sandbox_ref(s);
+    r = docker_when_settled(s, on_settled, c, err);
+    if (r < 0) {
+        sandbox_unref(s);
+        free(c);
     }
-    o.no_pause = q->pause != NULL && !docker_bool(q->pause);
-    return sandbox_snapshot(s, &o, on_image, req, err);
+    return r;
 }
 
 static void post_commit(struct http_request *req)

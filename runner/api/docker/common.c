@@ -129,6 +129,14 @@ int docker_random_id(char ret[DOCKER_ID_LEN + 1])
     return 0;
 }
 
+int docker_when_settled(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    if (sandbox_get_state(s) == SANDBOX_STOPPING && sandbox_main(s) == NULL)
+        return sandbox_when_over(s, cb, data, err);
+    cb(data, 0, NULL);
+    return 0;
+}
+
 /* ---- states ---- */
 
 /* Its main process has ended, and what is left of it is being cleared away. */

@@ -10,6 +10,7 @@
 #include "api/http.h"
 #include "api/native/common.h"
 #include "api/route.h"
+#include "core/sandbox.h"
 #include "json/parse.h"
 
 struct err;
@@ -43,6 +44,13 @@ int docker_lookup(struct http_request *req, const char *text, struct sandbox **r
                   struct err *err);
 /* docker_admit, and the container that {id} names, if the peer may use it; NULL: answered. */
 struct sandbox *docker_sandbox(struct http_request *req);
+
+/*
+ * Calls fn once nothing of the container's last run is being cleared away any more: at once, or
+ * from the loop. Its end has been told by then, and clients take what comes next for possible. cb:
+ * as of sandbox_cb, and called in both cases. -ENOMEM.
+ */
+int docker_when_settled(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 
 /* ---- what a container looks like ---- */
 
