@@ -86,10 +86,6 @@ int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *
 int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Whether cb will not be called any more; else it is on its way. */
 bool sandbox_wait_cancel(struct sandbox *s, void *data);
-/* Gives it a label ("K=V") beside those of its spec, or another value; kept on disk. */
-int sandbox_put_label(struct sandbox *s, const char *label, struct err *err);
-/* Another restart policy (as spec_set_restart takes it), from its next end on. */
-int sandbox_set_restart(struct sandbox *s, const char *text, struct err *err);
 /* Another name, durable when 0 is returned. -EEXIST: it is taken; -EINVAL: it is none. */
 int sandbox_rename(struct sandbox *s, const char *name, struct err *err);
 /* Sees to it that init runs, also in a stopped sandbox (a helper init, which ends after it was

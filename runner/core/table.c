@@ -271,33 +271,7 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     return 0;
 }
 
-/* ---- what of a spec may change ---- */
-
-static int check_changes(const struct sandbox *s, struct err *err)
-{
-    if (s->gone || s->spec == NULL)
-        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
-                       sandbox_state_name(s->state));
-    return 0;
-}
-
-int sandbox_put_label(struct sandbox *s, const char *label, struct err *err)
-{
-    int r = check_changes(s, err);
-
-    if (r == 0)
-        r = spec_add_label(s->spec, label, err);
-    return r < 0 ? r : store_save_spec(s->sup->store, s->id, s->spec, err);
-}
-
-int sandbox_set_restart(struct sandbox *s, const char *text, struct err *err)
-{
-    int r = check_changes(s, err);
-
-    if (r == 0)
-        r = spec_set_restart(s->spec, text, err);
-    return r < 0 ? r : store_save_spec(s->sup->store, s->id, s->spec, err);
-}
+/* ---- another name ---- */
 
 int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
 {
@@ -305,9 +279,9 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
     const struct sandbox *other = sandbox_find(s->sup, name);
     int r;
 
-    r = check_changes(s, err);
-    if (r < 0)
-        return r;
+    if (s->gone || s->spec == NULL)
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(s->state));
     if (other != NULL && strcmp(sandbox_name(s), name) != 0)
         return err_set(err, -EEXIST, "name: '%s' is taken", name);
     before = take(s->spec->name);

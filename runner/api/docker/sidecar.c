@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "core/sidecar.h"
 #include "image/reference.h"
+#include "spec/json.h"
 #include "spec/spec.h"
 
 #define SIDECAR_NAME "docker.io/cloudflare/proxy-everything"
@@ -134,18 +135,21 @@ static void done(struct starting *st, int r, const struct err *err)
 static int keep_port(struct sandbox *s, uint16_t port, struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
-    auto_free char *text = NULL, *label = NULL;
+    auto_ptr(json_decref) json_t *patch = NULL;
+    auto_ptr(spec_free) struct spec *changed = NULL;
+    auto_free char *text = NULL;
     json_t *sidecar = json_object_get(kept, "sidecar");
+    int r;
 
     if (json_integer_value(json_object_get(sidecar, "port")) == port)
         return 0;
     if (docker_put(sidecar, "port", json_integer(port)))
         text = json_dumps(kept, JSON_COMPACT);
-    if (text == NULL || asprintf(&label, "%s=%s", DOCKER_LABEL, text) < 0) {
-        label = NULL;
+    patch = text != NULL ? json_pack("{s:{s:s}}", "labels", DOCKER_LABEL, text) : NULL;
+    if (patch == NULL)
         return err_errno(err, -ENOMEM, "sidecar");
-    }
-    return sandbox_put_label(s, label, err);
+    r = spec_patch(sandbox_spec(s), patch, &changed, err);
+    return r < 0 ? r : sandbox_update(s, changed, err);
 }
 
 static void on_listening(void *data, int r, uint16_t port, const struct err *err)

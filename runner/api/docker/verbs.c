@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "core/sandbox.h"
 #include "core/sidecar.h"
+#include "spec/json.h"
 #include "spec/signals.h"
 #include "spec/spec.h"
 
@@ -422,11 +423,20 @@ static const struct body_field update_fields[] = {
     {0},
 };
 
+/* The same as PATCH of a sandbox takes it. */
+static int make_patch(const struct update_body *b, json_t **ret, struct err *err)
+{
+    *ret = json_pack("{s:{s:s}}", "restart", "policy", b->restart);
+    if (*ret != NULL && b->retries > 0)
+        (void)docker_put(json_object_get(*ret, "restart"), "maxRetries", json_integer(b->retries));
+    return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "update");
+}
+
 static int update(struct http_request *req, struct sandbox *s, struct err *err)
 {
-    auto_ptr(json_decref) json_t *root = NULL;
+    auto_ptr(json_decref) json_t *root = NULL, *patch = NULL;
+    auto_ptr(spec_free) struct spec *changed = NULL;
     struct update_body b = {0};
-    char text[64];
     int r;
 
     r = json_body_tree(req, &root, err);
@@ -434,12 +444,14 @@ static int update(struct http_request *req, struct sandbox *s, struct err *err)
         r = body_decode(root, update_fields, &b, "", err);
     if (r < 0 || b.restart == NULL)
         return r;
-    if (b.retries > 0)
-        (void)snprintf(text, sizeof(text), "%.32s:%d", b.restart,
-                       (int)(b.retries < SPEC_RESTARTS_MAX ? b.retries : SPEC_RESTARTS_MAX));
-    else
-        (void)snprintf(text, sizeof(text), "%.32s", b.restart);
-    return sandbox_set_restart(s, text, err);
+    if (sandbox_spec(s) == NULL)
+        return err_set(err, -EBUSY, "container %s: its files cannot be read", sandbox_name(s));
+    r = make_patch(&b, &patch, err);
+    if (r == 0)
+        r = spec_patch(sandbox_spec(s), patch, &changed, err);
+    if (r == 0)
+        r = native_check_spec(req, changed, err);
+    return r < 0 ? r : sandbox_update(s, changed, err);
 }
 
 void docker_post_update(struct http_request *req)
