@@ -5,8 +5,8 @@
  *
  * Errors have one shape: {"error":{"code":"ENOENT","message":"…","step":"…","errno":2}}; step only
  * where a start says at which one it failed, errno only where the code is the kernel's number of it
- * (always, for struct err). A route set may have a shape of its own (route_set.failure): then errors
- * of these functions have it, too.
+ * (always, for struct err). A route set may have a shape of its own (route_set.failure): then
+ * errors of these functions have it, too.
  */
 
 #include <jansson.h>

@@ -98,8 +98,7 @@ int native_check_use(struct http_request *req, const struct sandbox *s, struct e
     if (r < 0)
         return err_wrap(err, r, "sandbox %s", sandbox_name(s));
     /* What is in it was opened with its maker's rights, which are not everybody's. */
-    if (shows_directories(sandbox_spec(s)) &&
-        sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
+    if (shows_directories(sandbox_spec(s)) && sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
         return err_set(
             err, -EPERM,
             "sandbox %s: it shows directories of the host with the rights of who made it",
