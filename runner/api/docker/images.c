@@ -54,22 +54,38 @@ struct listing {
     struct filters *filters; /* owned */
 };
 
-/* "name*" and the like, of either form of the name. */
-static bool matches_reference(const struct image *image, const struct filters *f)
+/* "name*" and the like. */
+static bool name_matches(const char *name, const struct filters *f)
 {
     const char *wanted;
 
-    if (filters_get(f, "reference", 0) == NULL)
-        return true;
     for (size_t i = 0; (wanted = filters_get(f, "reference", i)) != NULL; i++)
-        for (char **n = image->names; n != NULL && *n != NULL; n++) {
-            char text[REFERENCE_MAX + 1];
+        if (docker_glob_name(wanted, name))
+            return true;
+    return filters_get(f, "reference", 0) == NULL;
+}
 
-            reference_shorten(*n, text);
-            if (docker_glob_name(wanted, text))
-                return true;
-        }
-    return false;
+static bool matches_reference(const struct image *image, const struct filters *f)
+{
+    for (char **n = image->names; n != NULL && *n != NULL; n++) {
+        char text[REFERENCE_MAX + 1];
+
+        reference_shorten(*n, text);
+        if (name_matches(text, f))
+            return true;
+    }
+    return filters_get(f, "reference", 0) == NULL;
+}
+
+/* Of the names those alone that were asked for. Takes line. */
+static json_t *keep_names(json_t *line, const struct filters *f)
+{
+    json_t *names = json_object_get(line, "RepoTags");
+
+    for (size_t i = json_array_size(names); i-- > 0;)
+        if (!name_matches(json_string_value(json_array_get(names, i)), f))
+            (void)json_array_remove(names, i);
+    return line;
 }
 
 static bool matches(const struct image *image, const struct filters *f)
@@ -92,7 +108,8 @@ static void on_list(void *data, int r, struct image **list, size_t count, const 
         array = json_array();
         for (size_t i = 0; i < count; i++)
             if (matches(list[i], l->filters))
-                (void)json_array_append_new(array, docker_image_line(list[i]));
+                (void)json_array_append_new(array,
+                                            keep_names(docker_image_line(list[i]), l->filters));
         reply_json(l->req, 200, array);
         image_list_free(list, count);
     }
