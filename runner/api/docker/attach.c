@@ -83,6 +83,14 @@ static void on_ended(struct console_client *c)
 
 /* ---- from the client ---- */
 
+static void on_gone(struct http_request *req)
+{
+    struct attached *a = req->data;
+
+    http_abort(req);
+    attached_free(a);
+}
+
 static void on_body(struct http_request *req, const char *data, size_t len)
 {
     struct attached *a = req->data;
@@ -94,8 +102,10 @@ static void on_body(struct http_request *req, const char *data, size_t len)
     } else if (!a->in) {
         return;
     } else if (!console_takes_input(a->s)) {
-        if (buf_append(&a->early, data, len) < 0)
-            len = 0; /* more than a client can have meant for later */
+        if (buf_append(&a->early, data, len) < 0) {
+            on_gone(req); /* a hole in its input would be a lie */
+            return;
+        }
         http_body_pause(req);
     } else if (!console_write(a->s, data, len)) {
         http_body_pause(req);
@@ -105,14 +115,6 @@ static void on_body(struct http_request *req, const char *data, size_t len)
 static void on_drain(struct http_request *req)
 {
     console_resume(&((struct attached *)req->data)->client);
-}
-
-static void on_gone(struct http_request *req)
-{
-    struct attached *a = req->data;
-
-    http_abort(req);
-    attached_free(a);
 }
 
 /* ---- beginning ---- */

@@ -6,15 +6,13 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
-#include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
-#include "api/json-body.h"
+#include "api/native/images.h"
 #include "api/reply.h"
-#include "api/route-query.h"
-#include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/images.h"
 #include "core/sandbox.h"
 
 static const struct http_header ping_headers[] = {
@@ -86,50 +84,63 @@ static struct counts count(struct http_request *req)
     return c;
 }
 
-static void get_info(struct http_request *req)
+/* What clients decide by, or show; of what the host has besides they are not told. */
+static json_t *encode_info(struct http_request *req, size_t images)
 {
     struct utsname host;
     struct sysinfo memory;
     char now[DOCKER_TIME_MAX];
-    struct counts c;
+    struct counts c = count(req);
     json_t *root;
 
-    if (!docker_admit(req))
-        return;
     host_facts(&host);
     if (sysinfo(&memory) < 0)
         (void)memset(&memory, 0, sizeof(memory));
-    c = count(req);
     docker_time_text(clock_wall_us() * 1000, now);
     root =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:[[ss]], s:s, s:s, s:s, s:s, s:s, s:s, "
-                  "s:I, s:I, s:s, "
-                  "s:s, s:s}",
+                  "s:I, s:I, s:s}",
                   "ID", "rind", "Containers", c.all, "ContainersRunning", c.running,
                   "ContainersPaused", c.paused, "ContainersStopped", c.all - c.running - c.paused,
-                  "Images", (json_int_t)0, "Driver", "overlay2", "DriverStatus", "Backing", "rind",
-                  "Name", host.nodename, "ServerVersion", RIND_VERSION, "OperatingSystem",
+                  "Images", (json_int_t)images, "Driver", "overlay2", "DriverStatus", "Backing",
+                  "rind", "Name", host.nodename, "ServerVersion", RIND_VERSION, "OperatingSystem",
                   "rind " RIND_VERSION, "OSType", "linux", "Architecture", host.machine,
                   "KernelVersion", host.release, "NCPU", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN),
-                  "MemTotal", (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now,
-                  "CgroupDriver", "rind", "CgroupVersion", "2");
+                  "MemTotal", (json_int_t)memory.totalram * memory.mem_unit, "SystemTime", now);
     if (root == NULL ||
         json_object_update_new(
             root,
-            json_pack("{s:[s], s:{s:{s:s}}, s:s, s:{s:s}, s:{s:[s], s:[s], s:[], s:[s]}, s:s, s:s, "
-                      "s:s, s:s, s:b, s:b, s:b, s:b, s:s, s:[], s:[], s:s, s:b, s:b, s:b, s:b}",
+            json_pack("{s:[s], s:{s:{s:s}}, s:s, s:{s:s}, s:{s:[s], s:[s], s:[], s:[s]}, s:s, "
+                      "s:[], s:[], s:b, s:b, s:b}",
                       "SecurityOptions", "name=seccomp,profile=builtin", "Runtimes", "rind", "path",
                       "rind", "DefaultRuntime", "rind", "Swarm", "LocalNodeState", "inactive",
                       "Plugins", "Volume", "local", "Network", "bridge", "Authorization", "Log",
-                      "json-file", "LoggingDriver", "json-file", "DockerRootDir", "/var/lib/rind",
-                      "IndexServerAddress", "", "InitBinary", "rind", "MemoryLimit", 1, "SwapLimit",
-                      0, "PidsLimit", 1, "IPv4Forwarding", 1, "Isolation", "", "Labels", "Warnings",
-                      "OSVersion", "", "LiveRestoreEnabled", 1, "ExperimentalBuild", 0, "Debug", 0,
-                      "OomKillDisable", 0)) < 0) {
+                      "json-file", "LoggingDriver", "json-file", "Labels", "Warnings",
+                      "LiveRestoreEnabled", 1, "ExperimentalBuild", 0, "Debug", 0)) < 0) {
         json_decref(root);
-        root = NULL;
+        return NULL;
     }
-    reply_json(req, 200, root);
+    return root;
+}
+
+static void on_images(void *data, int r, struct image **list, size_t images, const struct err *err)
+{
+    struct http_request *req = data;
+
+    if (r < 0) {
+        reply_error(req, err);
+        return;
+    }
+    image_list_free(list, images);
+    reply_json(req, 200, encode_info(req, images));
+}
+
+static void get_info(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (docker_admit(req) && images_list(native_images(req), on_images, req, &err) < 0)
+        reply_error(req, &err);
 }
 
 /* Nothing is pulled, so nothing is logged in to; names and passwords are not kept. */
