@@ -153,20 +153,28 @@ static ssize_t find_digest(const struct archive *a, const char *digest)
     return NOWHERE;
 }
 
-static int read_entry(const struct archive *a, size_t i, size_t max, char **ret, size_t *ret_len,
+static int read_entry(struct archive *a, size_t i, size_t max, char **ret, size_t *ret_len,
                       struct err *err)
 {
     const struct archive_entry *e = &a->entries[i];
+    auto_close int fd = FD_NONE;
     auto_free char *text = NULL;
     size_t len = 0;
 
     if (e->size < 0 || (uint64_t)e->size > max)
         return err_set(err, -EFBIG, "%.200s: larger than %zu bytes", e->name, max);
+    if ((size_t)e->size > ARCHIVE_JSON_MAX - a->parsed)
+        return err_set(err, -E2BIG, "%.200s: the archive's images have more than %d bytes of JSON",
+                       e->name, ARCHIVE_JSON_MAX);
+    a->parsed += (size_t)e->size;
+    fd = blob_reopen(a->store, &e->file, err);
+    if (fd < 0)
+        return err_wrap(err, fd, "%.200s", e->name);
     text = malloc((size_t)e->size + 1);
     if (text == NULL)
         return err_errno(err, -ENOMEM, "%.200s", e->name);
     while (len < (size_t)e->size) {
-        ssize_t n = pread(e->file.fd, text + len, (size_t)e->size - len, (off_t)len);
+        ssize_t n = pread(fd, text + len, (size_t)e->size - len, (off_t)len);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -280,6 +288,9 @@ static int parse_config(struct archived *x, const char *text, size_t len, const 
 
     if (r == 0)
         r = image_config_decode(x->image->config_tree, &x->image->config, err);
+    /* Nobody asks an image of an archive for the rest, of which there may be a lot. */
+    json_decref(x->image->config_tree);
+    x->image->config_tree = NULL;
     return r < 0 ? err_wrap(err, r, "configuration %.200s", what) : 0;
 }
 
@@ -299,7 +310,7 @@ static int take_layers(const struct archive *a, struct archived *x, const struct
     return 0;
 }
 
-static int take_manifest(const struct archive *a, struct archived *x, const struct descriptor *d,
+static int take_manifest(struct archive *a, struct archived *x, const struct descriptor *d,
                          const char *text, size_t len, struct err *err)
 {
     auto_ptr(manifest_free) struct manifest *m = NULL;
@@ -327,9 +338,8 @@ static int take_manifest(const struct archive *a, struct archived *x, const stru
     return r < 0 ? r : take_layers(a, x, m, err);
 }
 
-static int take_descriptor(const struct archive *a, struct archived_list *l,
-                           const struct descriptor *d, const char *name, unsigned depth,
-                           struct err *err)
+static int take_descriptor(struct archive *a, struct archived_list *l, const struct descriptor *d,
+                           const char *name, unsigned depth, struct err *err)
 {
     auto_ptr(manifest_list_free) struct image_list_file *list = NULL;
     const enum media_kind kind = media_kind(d->media_type);
@@ -364,7 +374,7 @@ static int take_descriptor(const struct archive *a, struct archived_list *l,
     return r < 0 ? err_wrap(err, r, "manifest %s", d->digest) : 0;
 }
 
-static int interpret_layout(const struct archive *a, size_t index, struct archived_list *ret,
+static int interpret_layout(struct archive *a, size_t index, struct archived_list *ret,
                             struct err *err)
 {
     auto_ptr(manifest_list_free) struct image_list_file *list = NULL;
@@ -386,9 +396,11 @@ static int interpret_layout(const struct archive *a, size_t index, struct archiv
 
 static const char *layer_type(const struct archive *a, size_t entry)
 {
+    auto_close int fd = blob_reopen(a->store, &a->entries[entry].file, NULL);
     unsigned char magic[4] = {0};
 
-    (void)!pread(a->entries[entry].file.fd, magic, sizeof(magic), 0);
+    if (fd >= 0)
+        (void)!pread(fd, magic, sizeof(magic), 0);
     if (magic[0] == 0x1f && magic[1] == 0x8b)
         return "application/vnd.oci.image.layer.v1.tar+gzip";
     if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd)
@@ -442,7 +454,7 @@ static int take_layer_file(const struct archive *a, struct archived *x, size_t k
     return 0;
 }
 
-static int take_archive_image(const struct archive *a, struct archived *x,
+static int take_archive_image(struct archive *a, struct archived *x,
                               const struct archive_image *image, struct err *err)
 {
     auto_free char *text = NULL;
@@ -470,7 +482,7 @@ static int take_archive_image(const struct archive *a, struct archived *x,
     return r;
 }
 
-static int interpret_docker(const struct archive *a, size_t manifest, struct archived_list *ret,
+static int interpret_docker(struct archive *a, size_t manifest, struct archived_list *ret,
                             struct err *err)
 {
     auto_ptr(archive_images_free) struct archive_images *list = NULL;
@@ -494,7 +506,7 @@ static int interpret_docker(const struct archive *a, size_t manifest, struct arc
 /* ---- the form before manifest.json: a directory a layer, each with the name of its parent ---- */
 
 /* One layer of the chain: its JSON. */
-static int read_v1(const struct archive *a, const char *id, json_t **ret, struct err *err)
+static int read_v1(struct archive *a, const char *id, json_t **ret, struct err *err)
 {
     auto_free char *text = NULL, *path = NULL;
     size_t len = 0;
@@ -527,7 +539,7 @@ static json_t *copy_members(json_t *from)
 }
 
 /* From the top down to the layer that has no parent. */
-static int take_chain(const struct archive *a, struct archived *x, const char *top, json_t **ret,
+static int take_chain(struct archive *a, struct archived *x, const char *top, json_t **ret,
                       struct err *err)
 {
     size_t entries[IMAGE_LAYERS_MAX], n = 0;
@@ -571,7 +583,7 @@ static int take_chain(const struct archive *a, struct archived *x, const char *t
     return 0;
 }
 
-static int take_v1(const struct archive *a, struct archived *x, const char *top, struct err *err)
+static int take_v1(struct archive *a, struct archived *x, const char *top, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     char digest[DIGEST_LEN + 1];
@@ -589,7 +601,7 @@ static int take_v1(const struct archive *a, struct archived *x, const char *top,
     return r < 0 ? r : make_manifest(a, x, digest, (int64_t)len, err);
 }
 
-static int interpret_v1(const struct archive *a, size_t repositories, struct archived_list *ret,
+static int interpret_v1(struct archive *a, size_t repositories, struct archived_list *ret,
                         struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -625,12 +637,15 @@ static int interpret_v1(const struct archive *a, size_t repositories, struct arc
     return 0;
 }
 
-int archive_interpret(const struct archive *a, struct archived_list *ret, struct err *err)
+int archive_interpret(struct archive *a, struct image_store *s, struct archived_list *ret,
+                      struct err *err)
 {
     struct archived_list l = {.images = NULL};
     ssize_t i;
     int r;
 
+    a->store = s;
+    a->parsed = 0;
     if (find_file(a, "oci-layout") >= 0 && (i = find_file(a, "index.json")) >= 0)
         r = interpret_layout(a, (size_t)i, &l, err);
     else if ((i = find_file(a, "manifest.json")) >= 0)

@@ -14,13 +14,15 @@ struct err;
 enum {
     ARCHIVE_ENTRIES_MAX = 65536,
     ARCHIVE_NAMES_MAX = 32 << 20, /* bytes of all names */
+    /* Bytes of JSON that are parsed for all its images; one that several name counts each time. */
+    ARCHIVE_JSON_MAX = 64 << 20,
 };
 
 struct archive_entry {
     char *name; /* owned; normal: "blobs/sha256/…"; "" for what cannot be meant */
     char *link; /* owned; as written; NULL */
     enum worker_entry kind;
-    struct blob_file file;  /* owned; of a file */
+    struct blob_file file;  /* owned; of a file; open only while it is written */
     char tmp[BLOB_TMP_MAX]; /* the file's name, which the file loses when it has become a blob */
     char digest[DIGEST_LEN + 1];
     int64_t size;
@@ -29,6 +31,8 @@ struct archive_entry {
 struct archive {
     struct archive_entry *entries; /* owned */
     size_t count, bytes;           /* bytes: of the names */
+    struct image_store *store;     /* borrowed; while it is interpreted */
+    size_t parsed;                 /* bytes of JSON, while it is interpreted */
 };
 
 int archive_add(struct archive *a, const struct worker_msg *entry, struct archive_entry **ret,
@@ -48,6 +52,10 @@ struct archived_list {
     struct archived *images; /* owned */
     size_t count;
 };
-/* Blocks: it reads files. -EINVAL, -EBADMSG, …: err names what is wrong. */
-int archive_interpret(const struct archive *a, struct archived_list *ret, struct err *err);
+/*
+ * Blocks: it reads files, which are in s. -EINVAL, -EBADMSG, …: err names what is wrong. -E2BIG:
+ * all that was parsed is more than ARCHIVE_JSON_MAX.
+ */
+int archive_interpret(struct archive *a, struct image_store *s, struct archived_list *ret,
+                      struct err *err);
 void archived_list_done(struct archived_list *l);

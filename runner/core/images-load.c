@@ -57,20 +57,35 @@ static struct loading *loading_of(struct job *j)
 
 /* ---- the end ---- */
 
-static void load_free(struct loading *l)
+/* In the thread pool: there may be tens of thousands of files to remove. */
+static int work_forget(struct job *j)
 {
+    struct loading *l = loading_of(j);
+
+    archive_done(&l->archive, j->im->store);
+    archived_list_done(&l->list);
+    return 0;
+}
+
+static void after_forget(struct job *j)
+{
+    struct loading *l = loading_of(j);
     struct images *im = l->im;
 
-    archive_done(&l->archive, im->store);
-    archived_list_done(&l->list);
-    if (l->worker_end >= 0)
-        (void)close(l->worker_end);
     if (l->use_fd >= 0)
         (void)close(l->use_fd);
     free(l);
     im->loads--;
     images_sweep_soon(im); /* what is half made; and what others could not remove meanwhile */
     images_release(im);
+}
+
+static void load_free(struct loading *l)
+{
+    if (l->worker_end >= 0)
+        (void)close(take_fd(&l->worker_end));
+    l->in_job = true;
+    job_start(l->im, &l->job, work_forget, after_forget);
 }
 
 static void on_input_closed(uv_handle_t *h)
@@ -161,10 +176,12 @@ static int work_commit(struct job *j)
     for (size_t i = 0; r == 0 && i < x->blob_count; i++) {
         struct archive_entry *e = &l->archive.entries[x->blobs[i]];
 
-        if (e->file.fd >= 0)
-            r = blob_commit(s, &e->file, e->digest, &j->err);
-        else if (!blob_there(s, e->digest))
+        if (e->file.tmp[0] != '\0') {
+            r = e->file.fd = blob_reopen(s, &e->file, &j->err);
+            r = r < 0 ? r : blob_commit(s, &e->file, e->digest, &j->err);
+        } else if (!blob_there(s, e->digest)) {
             r = err_set(&j->err, -EIO, "blob %s: is gone", e->digest);
+        }
     }
     if (r == 0 && x->config != NULL)
         r = blob_put(s, x->config, strlen(x->config), digest, &j->err);
@@ -292,7 +309,7 @@ static int work_interpret(struct job *j)
 {
     struct loading *l = loading_of(j);
 
-    return archive_interpret(&l->archive, &l->list, &j->err);
+    return archive_interpret(&l->archive, j->im->store, &l->list, &j->err);
 }
 
 static void after_interpret(struct job *j)
@@ -358,6 +375,8 @@ static void on_stored(struct loading *l, const struct worker_msg *m, struct err 
         return;
     }
     e = &l->archive.entries[l->taking];
+    /* An archive may have more files than we may have open. */
+    (void)close(take_fd(&e->file.fd));
     digest_format(m->digest, e->digest);
     e->size = (int64_t)m->bytes;
     l->taking = -1;

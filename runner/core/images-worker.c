@@ -13,7 +13,10 @@
 #include "core/launcher-client.h"
 #include "launch/launcher.h"
 
-enum { ID_LEN = 24 };
+enum {
+    ID_LEN = 24,
+    TURN_MSGS = 32, /* of one worker in one turn of the loop: it may be as fast as we are */
+};
 
 struct image_worker {
     struct images *im; /* held */
@@ -152,12 +155,12 @@ static void on_readable(uv_poll_t *h, int status, int events)
     struct image_worker *w = h->data;
     struct worker_msg *m = malloc(sizeof(*m)); /* too large for a stack frame of a loop */
     struct err err = ERR_NONE;
-    int r = m != NULL ? 1 : -ENOMEM;
+    int r = m != NULL ? 1 : -ENOMEM, heard = 0;
 
     (void)events;
     if (status < 0)
         r = status;
-    while (r == 1 && !w->ended && !w->dropped) {
+    while (r == 1 && heard++ < TURN_MSGS && !w->ended && !w->dropped) {
         int fd = FD_NONE;
 
         r = worker_msg_recv(w->sock, m, &fd, &err);
