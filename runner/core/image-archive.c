@@ -98,17 +98,61 @@ void archive_done(struct archive *a, struct image_store *s)
         free(a->entries[i].name);
         free(a->entries[i].link);
     }
+    free(a->by_name);
+    free(a->by_digest);
     free(a->entries);
     *a = (struct archive){.entries = NULL};
+}
+
+/* ---- which entry ---- */
+
+/* Entries of the same name, or digest, in the order of the archive. */
+static int compare_names(const void *x, const void *y)
+{
+    const struct archive_entry *const *a = x, *const *b = y;
+    int c = strcmp((*a)->name, (*b)->name);
+
+    return c != 0 ? c : (*a > *b) - (*a < *b);
+}
+
+static int compare_digests(const void *x, const void *y)
+{
+    const struct archive_entry *const *a = x, *const *b = y;
+    int c = strcmp((*a)->digest, (*b)->digest);
+
+    return c != 0 ? c : (*a > *b) - (*a < *b);
+}
+
+/* Its images may name as many files as it has, a thousand times over: not one by one. */
+static int sort_entries(struct archive *a, struct err *err)
+{
+    a->by_name = calloc(a->count + 1, sizeof(*a->by_name));
+    a->by_digest = calloc(a->count + 1, sizeof(*a->by_digest));
+    if (a->by_name == NULL || a->by_digest == NULL)
+        return err_errno(err, -ENOMEM, "archive");
+    for (size_t i = 0; i < a->count; i++)
+        a->by_name[i] = a->by_digest[i] = &a->entries[i];
+    qsort(a->by_name, a->count, sizeof(*a->by_name), compare_names);
+    qsort(a->by_digest, a->count, sizeof(*a->by_digest), compare_digests);
+    return 0;
 }
 
 /* The last of a name counts, as when they are unpacked one over the other. */
 static ssize_t find_exact(const struct archive *a, const char *name)
 {
-    for (size_t i = a->count; i > 0; i--)
-        if (strcmp(a->entries[i - 1].name, name) == 0)
-            return (ssize_t)i - 1;
-    return NOWHERE;
+    size_t low = 0, high = a->count; /* what is behind the last that is not greater */
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(a->by_name[mid]->name, name) <= 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low > 0 && strcmp(a->by_name[low - 1]->name, name) == 0
+               ? a->by_name[low - 1] - a->entries
+               : NOWHERE;
 }
 
 /* The file that a name in the archive's own lists means, through links inside of the archive. */
@@ -145,12 +189,22 @@ static ssize_t find_file(const struct archive *a, const char *name)
     return NOWHERE;
 }
 
+/* The first of a digest; only files have one. */
 static ssize_t find_digest(const struct archive *a, const char *digest)
 {
-    for (size_t i = 0; i < a->count; i++)
-        if (a->entries[i].kind == WORKER_ENTRY_FILE && strcmp(a->entries[i].digest, digest) == 0)
-            return (ssize_t)i;
-    return NOWHERE;
+    size_t low = 0, high = a->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(a->by_digest[mid]->digest, digest) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < a->count && strcmp(a->by_digest[low]->digest, digest) == 0
+               ? a->by_digest[low] - a->entries
+               : NOWHERE;
 }
 
 static int read_entry(struct archive *a, size_t i, size_t max, char **ret, size_t *ret_len,
@@ -646,6 +700,9 @@ int archive_interpret(struct archive *a, struct image_store *s, struct archived_
 
     a->store = s;
     a->parsed = 0;
+    r = sort_entries(a, err);
+    if (r < 0)
+        return r;
     if (find_file(a, "oci-layout") >= 0 && (i = find_file(a, "index.json")) >= 0)
         r = interpret_layout(a, (size_t)i, &l, err);
     else if ((i = find_file(a, "manifest.json")) >= 0)

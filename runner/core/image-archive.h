@@ -29,10 +29,11 @@ struct archive_entry {
 };
 
 struct archive {
-    struct archive_entry *entries; /* owned */
-    size_t count, bytes;           /* bytes: of the names */
-    struct image_store *store;     /* borrowed; while it is interpreted */
-    size_t parsed;                 /* bytes of JSON, while it is interpreted */
+    struct archive_entry *entries;               /* owned */
+    size_t count, bytes;                         /* bytes: of the names */
+    struct archive_entry **by_name, **by_digest; /* owned; sorted when it is interpreted */
+    struct image_store *store;                   /* borrowed; while it is interpreted */
+    size_t parsed;                               /* bytes of JSON, while it is interpreted */
 };
 
 int archive_add(struct archive *a, const struct worker_msg *entry, struct archive_entry **ret,
