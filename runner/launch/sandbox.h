@@ -80,8 +80,9 @@ struct volume_fill {
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
-    int worker_exe;                                            /* owned; sealed memfd, or FD_NONE */
-    struct work *works;                                        /* owned */
+    bool volumes_unswept; /* somebody had the volumes' lock when they were to be swept */
+    int worker_exe;       /* owned; sealed memfd, or FD_NONE */
+    struct work *works;   /* owned */
     unsigned work_count;
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */

@@ -67,8 +67,10 @@ static _Noreturn void child(int volumes_fd)
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-remove");
     (void)setpriority(PRIO_PROCESS, 0, NICENESS);
-    /* Locks of sandboxes and volumes must not be held by us. */
-    if (dup2(volumes_fd, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
+    /* Locks of sandboxes and volumes must not be held by us; nor that of the directory, which the
+     * launcher's own descriptor would share with it. */
+    volumes_fd = openat(volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (volumes_fd < 0 || dup2(volumes_fd, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
         _exit(1);
     (void)each_gone(0, true);
     _exit(0);

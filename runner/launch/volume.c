@@ -147,10 +147,30 @@ static int make_locked(struct launcher *l, const struct launch_request *q, const
     return r;
 }
 
+/* Who makes one holds the lock, as we do. */
+static void sweep_locked(struct launcher *l)
+{
+    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    while ((e = readdir(d)) != NULL)
+        if (strncmp(e->d_name, MAKING_PREFIX, strlen(MAKING_PREFIX)) == 0)
+            (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
+    (void)closedir(d);
+    l->volumes_unswept = false;
+}
+
 int launcher_volume_make(struct launcher *l, const struct launch_request *q, struct err *err)
 {
     char making[sizeof(MAKING_PREFIX) + LAUNCH_VOLUME_NAME_MAX];
     struct creator who = {.kind = CREATOR_OWNER};
+    bool sweep;
     int r = 0;
 
     if (l->clients.len > 0)
@@ -163,8 +183,13 @@ int launcher_volume_make(struct launcher *l, const struct launch_request *q, str
     while (flock(l->volumes_fd, LOCK_EX) < 0)
         if (errno != EINTR)
             return err_errno(err, -errno, "make volume '%s'", q->volume_name);
+    sweep = l->volumes_unswept;
+    if (sweep)
+        sweep_locked(l);
     r = make_locked(l, q, making, &who, err);
     (void)flock(l->volumes_fd, LOCK_UN);
+    if (sweep)
+        trash_empty(l);
     return r;
 }
 
@@ -232,23 +257,13 @@ int launcher_volume_list(struct launcher *l, struct err *err)
 
 void volumes_sweep(struct launcher *l)
 {
-    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *e;
-
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
-    /* Who makes one holds the lock. */
+    /* Children of a launcher that was killed in the middle may hold its lock for a moment longer:
+     * then whoever makes the next volume does it. */
+    l->volumes_unswept = true;
     if (flock(l->volumes_fd, LOCK_EX | LOCK_NB) == 0) {
-        while ((e = readdir(d)) != NULL)
-            if (strncmp(e->d_name, MAKING_PREFIX, strlen(MAKING_PREFIX)) == 0)
-                (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
+        sweep_locked(l);
         (void)flock(l->volumes_fd, LOCK_UN);
     }
-    (void)closedir(d);
     trash_empty(l);
 }
 
