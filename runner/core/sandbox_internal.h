@@ -37,8 +37,10 @@ struct sandbox {
     char id[SANDBOX_ID_LEN + 1];
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;
-    unsigned refs; /* the table's, each exec's, each request's under way */
-    bool gone;     /* no longer in the table */
+    unsigned refs;     /* the table's, each exec's, each request's under way */
+    bool gone;         /* no longer in the table */
+    unsigned holders;  /* who read its files while it is paused for that (hold.h) */
+    bool hold_thawing; /* the last of them has let it go on, and it is not yet running */
 
     struct channel *channel; /* owned; NULL while no init runs */
     bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/hold.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/snapshots.h"
@@ -30,7 +31,7 @@ struct dir_snapshot {
     char volume[VOLUME_NAME_MAX + 1];
     volume_cb cb;
     void *data;
-    bool paused;
+    struct hold hold;
     int r;
     struct err err;
 };
@@ -69,6 +70,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
+    hold_gone_on(&p->hold);
     if (r < 0)
         log_warn("snapshot", "id=%s resume: %s, going on", p->s->id, err != NULL ? err->msg : "");
     after_files(p);
@@ -77,12 +79,11 @@ static void on_resumed(void *data, int r, const struct err *err)
 static void on_filled(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
-    bool resume = p->paused && !p->s->gone && p->s->state == SANDBOX_PAUSED;
 
     p->r = r;
     if (r < 0)
         p->err = *err;
-    if (!resume || sandbox_resume(p->s, on_resumed, p, NULL) < 0)
+    if (!hold_end(&p->hold, on_resumed, p))
         after_files(p);
 }
 
@@ -115,11 +116,12 @@ static void on_paused(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
-    p->paused = r == 0;
-    if (r == 0)
-        begin(p);
-    else
+    if (r < 0) {
         on_filled(p, r, err);
+        return;
+    }
+    hold_paused(&p->hold);
+    begin(p);
 }
 
 static void on_made(void *data, int r, struct volume_entry *v, const struct err *err)
@@ -134,13 +136,11 @@ static void on_made(void *data, int r, struct volume_entry *v, const struct err 
         return;
     }
     (void)strncpy(p->volume, volume_name(v), VOLUME_NAME_MAX);
-    if (p->s->gone || p->s->state != SANDBOX_RUNNING) {
-        begin(p);
-        return;
-    }
-    r = sandbox_pause(p->s, on_paused, p, &own);
+    r = hold_begin(&p->hold, p->s, on_paused, p, &own);
     if (r < 0)
         on_filled(p, r, &own);
+    else if (r > 0)
+        begin(p);
 }
 
 /* Absolute, without "..": what links in it mean is the sandbox's own. */

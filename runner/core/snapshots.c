@@ -15,6 +15,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/hold.h"
 #include "core/images_internal.h"
 #include "core/sandbox_internal.h"
 #include "core/snapshot-config.h"
@@ -30,7 +31,8 @@ struct snapshot {
     void *data;
     char *name, *message, *author; /* owned */
     char **changes;                /* owned, NULL-terminated; first what the spec says */
-    bool pause, paused;
+    bool pause;
+    struct hold hold;
     struct image_blob *blob; /* owned */
     struct image_worker *worker;
     int r;
@@ -98,6 +100,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 {
     struct snapshot *p = data;
 
+    hold_gone_on(&p->hold);
     if (r < 0)
         log_warn("snapshot", "id=%s resume: %s, going on", p->s->id, err != NULL ? err->msg : "");
     after_files(p);
@@ -105,10 +108,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 
 static void go_on(struct snapshot *p)
 {
-    bool resume = p->paused && !p->s->gone && p->s->state == SANDBOX_PAUSED;
-
-    p->paused = false;
-    if (!resume || sandbox_resume(p->s, on_resumed, p, NULL) < 0)
+    if (!hold_end(&p->hold, on_resumed, p))
         after_files(p);
 }
 
@@ -171,7 +171,7 @@ static void on_paused(void *data, int r, const struct err *err)
         finish(p, r, NULL, err);
         return;
     }
-    p->paused = true;
+    hold_paused(&p->hold);
     begin_packing(p);
 }
 
@@ -185,13 +185,11 @@ static void on_blob(void *data, int r, struct image_blob *blob, const struct err
         finish(p, r, NULL, err);
         return;
     }
-    if (!p->pause || p->s->state != SANDBOX_RUNNING) {
-        begin_packing(p);
-        return;
-    }
-    r = sandbox_pause(p->s, on_paused, p, &own);
+    r = p->pause ? hold_begin(&p->hold, p->s, on_paused, p, &own) : 1;
     if (r < 0)
         finish(p, r, NULL, &own);
+    else if (r > 0)
+        begin_packing(p);
 }
 
 /* ---- what its image says ---- */

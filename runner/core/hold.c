@@ -1,0 +1,49 @@
+#include "core/hold.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "core/sandbox_internal.h"
+
+static void count(struct hold *h)
+{
+    h->counted = true;
+    h->s->holders++;
+}
+
+int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    *h = (struct hold){.s = s};
+    if (s->gone)
+        return 1;
+    if (s->state == SANDBOX_RUNNING)
+        return sandbox_pause(s, cb, data, err);
+    if (s->state == SANDBOX_PAUSED && s->hold_thawing)
+        return err_set(err, -EBUSY, "sandbox %s is about to go on after a snapshot",
+                       sandbox_name(s));
+    if (s->state == SANDBOX_PAUSED && s->holders > 0)
+        count(h);
+    return 1;
+}
+
+void hold_paused(struct hold *h)
+{
+    count(h);
+}
+
+bool hold_end(struct hold *h, sandbox_cb cb, void *data)
+{
+    if (!h->counted)
+        return false;
+    h->counted = false;
+    if (--h->s->holders > 0 || h->s->gone || h->s->state != SANDBOX_PAUSED ||
+        sandbox_resume(h->s, cb, data, NULL) < 0)
+        return false;
+    h->s->hold_thawing = true;
+    return true;
+}
+
+void hold_gone_on(struct hold *h)
+{
+    h->s->hold_thawing = false;
+}
