@@ -294,7 +294,9 @@ static int open_all(struct serve *s, struct err *err)
                                    .dns = s->settings.dns,
                                    .dns_count = s->settings.dns_count,
                                    .flows = s->settings.flows,
-                                   .flows_per_second = s->settings.flows_per_second};
+                                   .flows_per_second = s->settings.flows_per_second,
+                                   .all_flows = s->settings.all_flows,
+                                   .all_flows_per_second = s->settings.all_flows_per_second};
 
     r = network_open(&s->network, &net, err);
     if (r == 0)

@@ -25,7 +25,7 @@ struct limits_text {
 };
 
 struct network_text {
-    int64_t flows, flows_per_second;
+    int64_t flows, flows_per_second, all_flows, all_flows_per_second;
     char **pools4, **pools6, **dns;
 };
 
@@ -65,6 +65,8 @@ static const struct jfield network_fields[] = {
     {.name = "dns",   .decode = j_strings, .off = offsetof(struct network_text, dns),    .min = 0, .max = NET_DNS_MAX},
     {.name = "maxFlows",          .decode = j_int64, .off = offsetof(struct network_text, flows),            .min = 1, .max = 1000000},
     {.name = "maxFlowsPerSecond", .decode = j_int64, .off = offsetof(struct network_text, flows_per_second), .min = 1, .max = 1000000},
+    {.name = "maxFlowsOfAll",          .decode = j_int64, .off = offsetof(struct network_text, all_flows),            .min = 1, .max = 100000000},
+    {.name = "maxFlowsPerSecondOfAll", .decode = j_int64, .off = offsetof(struct network_text, all_flows_per_second), .min = 1, .max = 100000000},
     {0},
 };
 
@@ -266,6 +268,10 @@ static void apply_network(struct settings *s, struct network_text *t)
         s->flows = (uint32_t)t->flows;
     if (t->flows_per_second > 0)
         s->flows_per_second = (uint32_t)t->flows_per_second;
+    if (t->all_flows > 0)
+        s->all_flows = (uint32_t)t->all_flows;
+    if (t->all_flows_per_second > 0)
+        s->all_flows_per_second = (uint32_t)t->all_flows_per_second;
     if (t->dns == NULL)
         return;
     s->dns_count = 0;

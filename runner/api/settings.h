@@ -23,7 +23,8 @@ struct settings {
     char **pools4, **pools6; /* owned, NULL-terminated CIDRs; NULL: net/pool.h's */
     struct net_addr dns[NET_DNS_MAX];
     size_t dns_count;
-    uint32_t flows, flows_per_second; /* of one sandbox; 0: net/net.h's */
+    uint32_t flows, flows_per_second;         /* of one sandbox; 0: net/net.h's */
+    uint32_t all_flows, all_flows_per_second; /* of all of them; the same */
     struct supervisor_limits limits;
     struct http_config http;
     char *gateway;           /* owned; "127.0.0.1:8080"; NULL = no gateway */

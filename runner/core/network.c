@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/paths.h"
+#include "net/over.h"
 
 static int prepare(void *data, struct net_box *box, struct err *err)
 {
@@ -57,6 +58,12 @@ static int resolver(void *data, unsigned index, struct sockaddr_storage *ret, st
     return net_resolver(data, index, ret, err);
 }
 
+static int over(void *data, struct err *err)
+{
+    (void)data;
+    return over_open(err);
+}
+
 static void said(const char *text)
 {
     log_warn("network", "%s", text); /* something of the host's has been changed */
@@ -91,7 +98,8 @@ int network_open(struct network *n, const struct net_config *config, struct err 
                                      .watch = watch,
                                      .restore = restore,
                                      .egress = egress,
-                                     .resolver = resolver};
+                                     .resolver = resolver,
+                                     .over = over};
     return 0;
 }
 

@@ -25,6 +25,7 @@
 #include "core/health.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
+#include "core/over.h"
 #include "core/publish.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
@@ -504,8 +505,11 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    if (reply != NULL && r == 0)
+    if (reply != NULL && r == 0) {
         s->net = reply->net;
+        if (s->net.box4.family != 0)
+            over_watch_begin(s->sup);
+    }
     if (r == 0 && egress_wanted(s) && s->state != SANDBOX_REMOVING && !s->sup->stopping) {
         s->start_fds[0] = take_fd(&fds[0]);
         s->start_fds[1] = take_fd(&fds[1]);

@@ -14,6 +14,7 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
+#include "core/over.h"
 #include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -194,6 +195,7 @@ void supervisor_close(struct supervisor *s)
     s->store = NULL;
     log_watch_close(s->log_watch);
     s->log_watch = NULL;
+    over_watch_close(take(s->over));
 }
 
 void supervisor_free(struct supervisor *s)

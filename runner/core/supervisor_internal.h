@@ -8,6 +8,7 @@ struct leftover;
 struct gateway;
 struct images;
 struct log_watch;
+struct over_watch;
 struct sandbox;
 struct store;
 struct volumes;
@@ -20,6 +21,7 @@ struct supervisor {
     struct events *events;
     struct store *store;
     struct log_watch *log_watch;
+    struct over_watch *over; /* owned; NULL until a sandbox has a network */
     struct gateway *gateway;
     struct images *images;
     struct volumes *volumes;       /* owned */

@@ -32,4 +32,7 @@ struct launch_net_ops {
     int (*egress)(void *data, const struct net_box *box, int ns_fd, bool open, struct err *err);
     /* The index'th of the host's own name servers. -ENOENT. */
     int (*resolver)(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err);
+    /* A socket on which the kernel tells who is over his bounds, to be given away. -EBUSY: another
+     * process has it. */
+    int (*over)(void *data, struct err *err);
 };

@@ -289,6 +289,13 @@ int network_watch(const struct launcher *l)
     return l->net != NULL && l->net->watch != NULL ? l->net->watch(l->net->data) : FD_NONE;
 }
 
+int network_over(const struct launcher *l, struct err *err)
+{
+    if (l->net == NULL || l->net->over == NULL)
+        return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
+    return l->net->over(l->net->data, err);
+}
+
 static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t slot)
 {
     for (size_t i = 0; i < count; i++)

@@ -39,6 +39,8 @@ struct net_place network_place(const struct sandbox *s);
 /* To be polled beside requests, or -1; and what is to be done when it is readable. */
 int network_watch(const struct launcher *l);
 void network_watched(struct launcher *l);
+/* LAUNCH_OVER: the fd. */
+int network_over(const struct launcher *l, struct err *err);
 
 /* The number that init has the hosts file at, for the next launcher; and getting it from there. */
 int network_lease_hosts(struct sandbox *s, int number, struct err *err);

@@ -64,6 +64,8 @@ enum launch_verb {
                         with the listener and the datagram socket of TAG_FAMILY inside */
     LAUNCH_DIAL,     /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
     LAUNCH_RESOLVER, /* the same to the TAG_INDEX'th name server of the host's */
+    LAUNCH_OVER,     /* replies with a socket on which the kernel tells who is over his bounds of
+                        connections (net/over.h); -EBUSY: another process has it */
     /* Layers of images (layers.c, worker.c). */
     LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
                       to it (image/worker-proto.h) */

@@ -341,6 +341,18 @@ static int do_resolver(struct launcher *l, const struct launch_request *q, struc
     return 0;
 }
 
+static int do_over(struct launcher *l, const struct launch_request *q, struct answer *a,
+                   struct err *err)
+{
+    int fd = network_over(l, err);
+
+    (void)q;
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
     [LAUNCH_START] = do_start,
@@ -359,6 +371,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_EGRESS] = do_egress,
     [LAUNCH_DIAL] = do_dial,
     [LAUNCH_RESOLVER] = do_resolver,
+    [LAUNCH_OVER] = do_over,
     [LAUNCH_WORKER] = do_worker,
     [LAUNCH_LAYER_COMMIT] = do_layer_commit,
     [LAUNCH_LAYER_DROP] = do_layer_drop,

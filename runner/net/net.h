@@ -29,6 +29,9 @@ struct net_config {
     /* Connections that one sandbox may have begun at a time, and in a second; 0: NET_FLOWS,
      * NET_FLOWS_PER_SECOND. Never more than a share of the host's table of connections. */
     uint32_t flows, flows_per_second;
+    /* The same of all sandboxes of the host together; 0: a share of the host's table. Of who makes
+     * the firewall's table, which others join. */
+    uint32_t all_flows, all_flows_per_second;
     int lock_dir; /* borrowed; a directory of the whole host's */
     /* Told what was changed of the host, in words; may be NULL. */
     void (*said)(const char *text);

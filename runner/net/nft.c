@@ -14,6 +14,7 @@
 enum {
     RULE_BYTES = 2048,
     ELEMENTS_BYTES = 16 << 10,
+    DAY_S = 24 * 60 * 60,
 };
 
 /* ---- transactions ---- */
@@ -225,6 +226,53 @@ static void x_redir(struct nlreq *q, const struct nft_expr *x)
     nl_put_be32(q, NFTA_REDIR_REG_PROTO_MIN, x->reg);
 }
 
+static void put_be16(struct nlreq *q, int attr, uint32_t value)
+{
+    const uint8_t be[2] = {(uint8_t)(value >> 8), (uint8_t)value};
+
+    nl_put(q, attr, be, sizeof(be));
+}
+
+static void put_be64(struct nlreq *q, int attr, uint32_t value)
+{
+    const uint32_t be[2] = {0, htonl(value)};
+
+    nl_put(q, attr, be, sizeof(be));
+}
+
+static void x_log(struct nlreq *q, const struct nft_expr *x)
+{
+    put_be16(q, NFTA_LOG_GROUP, x->key);
+    nl_put_be32(q, NFTA_LOG_SNAPLEN, x->len);
+    put_be16(q, NFTA_LOG_QTHRESHOLD, 1); /* told at once */
+    nl_put_string(q, NFTA_LOG_PREFIX, x->text);
+}
+
+/* Without a seed of ours the kernel takes a random one. */
+static void x_hash(struct nlreq *q, const struct nft_expr *x)
+{
+    nl_put_be32(q, NFTA_HASH_SREG, x->op);
+    nl_put_be32(q, NFTA_HASH_DREG, x->reg);
+    nl_put_be32(q, NFTA_HASH_LEN, x->len);
+    nl_put_be32(q, NFTA_HASH_MODULUS, x->key);
+    nl_put_be32(q, NFTA_HASH_TYPE, NFT_HASH_JENKINS);
+}
+
+static void put_limit(struct nlreq *q, uint32_t rate, uint32_t seconds, uint32_t burst,
+                      uint32_t flags)
+{
+    put_be64(q, NFTA_LIMIT_RATE, rate);
+    put_be64(q, NFTA_LIMIT_UNIT, seconds);
+    nl_put_be32(q, NFTA_LIMIT_BURST, burst);
+    nl_put_be32(q, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
+    nl_put_be32(q, NFTA_LIMIT_FLAGS, flags);
+}
+
+static void x_limit(struct nlreq *q, const struct nft_expr *x)
+{
+    put_limit(q, x->key, 1, x->op, NFT_LIMIT_F_INV);
+}
+
 static const struct {
     const char *name;
     void (*put)(struct nlreq *q, const struct nft_expr *x);
@@ -241,13 +289,16 @@ static const struct {
     [X_REJECT] = {"reject", x_reject},
     [X_PORT] = {"immediate", x_port},
     [X_REDIR] = {"redir", x_redir},
+    [X_LOG] = {"log", x_log},
+    [X_HASH] = {"hash", x_hash},
+    [X_LIMIT] = {"limit", x_limit},
 };
 
-void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
+static void put_rule(struct nft *n, const char *chain, const struct nft_expr *exprs, int flags)
 {
     struct nlattr *list;
 
-    add_sized(&n->req, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, RULE_BYTES);
+    add_sized(&n->req, NFT_MSG_NEWRULE, NLM_F_CREATE | flags, RULE_BYTES);
     nl_put_string(&n->req, NFTA_RULE_TABLE, n->table);
     nl_put_string(&n->req, NFTA_RULE_CHAIN, chain);
     list = nl_nest(&n->req, NFTA_RULE_EXPRESSIONS);
@@ -261,6 +312,16 @@ void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs
         nl_nest_end(&n->req, element);
     }
     nl_nest_end(&n->req, list);
+}
+
+void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
+{
+    put_rule(n, chain, exprs, NLM_F_APPEND);
+}
+
+void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs)
+{
+    put_rule(n, chain, exprs, 0);
 }
 
 /* ---- elements ---- */
@@ -278,24 +339,16 @@ static void put_count(struct nlreq *q, const struct nft_element *e)
     nl_nest_end(q, expr);
 }
 
-static void put_be64(struct nlreq *q, int attr, uint32_t value)
-{
-    const uint32_t be[2] = {0, htonl(value)};
-
-    nl_put(q, attr, be, sizeof(be));
-}
-
 static void put_rate(struct nlreq *q, const struct nft_element *e)
 {
     struct nlattr *expr = nl_nest(q, NFTA_SET_ELEM_EXPR), *data;
 
     nl_put_string(q, NFTA_EXPR_NAME, "limit");
     data = nl_nest(q, NFTA_EXPR_DATA);
-    put_be64(q, NFTA_LIMIT_RATE, e->rate_over);
-    put_be64(q, NFTA_LIMIT_UNIT, 1); /* seconds */
-    nl_put_be32(q, NFTA_LIMIT_BURST, e->burst);
-    nl_put_be32(q, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
-    nl_put_be32(q, NFTA_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+    if (e->daily)
+        put_limit(q, 1, DAY_S, 1, 0);
+    else
+        put_limit(q, e->rate_over, 1, e->burst, NFT_LIMIT_F_INV);
     nl_nest_end(q, data);
     nl_nest_end(q, expr);
 }
@@ -311,7 +364,7 @@ static void put_element(struct nlreq *q, const struct nft_element *e)
         put_verdict(q, NFTA_SET_ELEM_DATA, (uint32_t)NFT_JUMP, e->jump);
     if (e->count_over > 0)
         put_count(q, e);
-    else if (e->rate_over > 0)
+    else if (e->rate_over > 0 || e->daily)
         put_rate(q, e);
     nl_nest_end(q, element);
 }

@@ -34,6 +34,9 @@ enum nft_kind {
     X_REJECT, /* key = type, op = code */
     X_PORT,   /* port op -> reg, in the wire's order */
     X_REDIR,  /* to this machine, at the port in reg */
+    X_LOG,    /* to the listener of group key, with its first len bytes, and text */
+    X_HASH,   /* of len bytes at register op, modulo key -> reg */
+    X_LIMIT,  /* goes on where there are more than key a second, after op at once */
 };
 
 struct nft_expr {
@@ -70,6 +73,7 @@ struct nft_element {
      * goes on where there are more connections than count_over, or more than rate_over a second,
      * after burst. */
     uint32_t count_over, rate_over, burst;
+    bool daily; /* a rule that finds it goes on once a day */
 };
 
 /* Everything between begin and commit is one transaction on this table. genid: only if the ruleset
@@ -90,6 +94,8 @@ void nft_delete_chain(struct nft *n, const char *name);
 void nft_delete_set(struct nft *n, const char *name);
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id);
 void nft_add_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
+/* The same, in front of those that are there. */
+void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *exprs);
 void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count);
 void nft_delete_element(struct nft *n, const char *set, const struct nft_element *e);
 

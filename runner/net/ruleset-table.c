@@ -7,9 +7,10 @@
  *   forward      -10  to a sandbox: replies, and members of the same named network
  *                     from a sandbox: its lists, then the internet when it has it
  *   bound-*       -9  of what a sandbox was let begin: no more than its share of the host's table
- * of connections; what is refused here has no entry in it either output       -10  to a sandbox:
- * replies only; ports are reached from inside (launch/connect.c) postrouting  100  what a sandbox
- * was let send to elsewhere gets the host's address
+ *                     of connections, and than that of all sandboxes together; what is refused
+ *                     here has no entry in it either
+ *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
+ *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
  *
  * The priorities are in front of the filters that other programs have at 0, so that what they
  * accept is not accepted for us; what we accept they still see.
@@ -22,10 +23,12 @@
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
+#include "net/over.h"
 #include "net/ruleset.h"
 
 /* Types as nft(8) numbers them, to show keys by; a concatenation has six bits for each. */
 enum {
+    TYPE_INTEGER = 4,
     TYPE_IPV4 = 7,
     TYPE_IPV6 = 8,
     TYPE_PROTO = 12,
@@ -55,6 +58,9 @@ static const struct nft_set sets[] = {
 }, bound_sets[] = {
     {SET_FLOWS,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
     {SET_RATES,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
+}, over_sets[] = {
+    {SET_TOLD,     TYPE_IFNAME, 16, NFT_SET_EVAL, true},
+    {SET_SHARES,   TYPE_INTEGER, 4, NFT_SET_EVAL, true},
 };
 
 static const struct nft_chain chains[] = {
@@ -65,6 +71,11 @@ static const struct nft_chain chains[] = {
     {"forward",     "filter", NF_INET_FORWARD,      NF_IP_PRI_FILTER - 10},
     {"output",      "filter", NF_INET_LOCAL_OUT,    NF_IP_PRI_FILTER - 10},
     {"postrouting", "nat",    NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC},
+}, over_chains[] = {
+    {CHAIN_OVER_FLOWS, NULL, 0, 0},
+    {CHAIN_OVER_RATES, NULL, 0, 0},
+    {CHAIN_OVER_ALL,   NULL, 0, 0},
+    {CHAIN_BOUND_ALL,  NULL, 0, 0},
 }, bound_chains[] = {
     {"bound-input",   "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER - 9},
     {"bound-forward", "filter", NF_INET_FORWARD,  NF_IP_PRI_FILTER - 9},
@@ -87,6 +98,8 @@ static const struct nft_chain chains[] = {
 #define DADDR6(to) NET(24, 16, to)
 #define DPORT(to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 2, .len = 2, .reg = (to)}
 #define IN(set, from) {.kind = X_LOOKUP, .text = (set), .reg = (from)}
+#define PORTS(to) {.kind = X_PAYLOAD, .key = NFT_PAYLOAD_TRANSPORT_HEADER, .op = 0, .len = 4, .reg = (to)}
+#define LOG(word) {.kind = X_LOG, .key = OVER_GROUP, .len = OVER_BYTES, .text = (word)}
 #define ACCEPT   {.kind = X_VERDICT, .key = NF_ACCEPT}
 #define DROP     {.kind = X_VERDICT, .key = NF_DROP}
 #define GOTO(c)  {.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = (c)}
@@ -150,10 +163,21 @@ static const struct rule {
     {"postrouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), NOT_TO_US, {.kind = X_MASQ}}},
 }, bound_rules[] = {
     /* The rate first: what it refuses is not counted. */
-    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_REFUSE)}},
-    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_REFUSE)}},
-    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_REFUSE)}},
-    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_REFUSE)}},
+    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_OVER_RATES)}},
+    {"bound-input",   {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
+    {"bound-input",   {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
+    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_RATES, R(0)), GOTO(CHAIN_OVER_RATES)}},
+    {"bound-forward", {NEW, META(NFT_META_IIFNAME, R(0)), IN(SET_FLOWS, R(0)), GOTO(CHAIN_OVER_FLOWS)}},
+    {"bound-forward", {FROM_US, NEW, GOTO(CHAIN_BOUND_ALL)}},
+}, told_rules[] = {
+    /* The first of a day alone is told of. */
+    {CHAIN_OVER_RATES, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_RATES)}},
+    {CHAIN_OVER_FLOWS, {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_FLOWS)}},
+    {CHAIN_OVER_ALL,   {META(NFT_META_IIFNAME, R(0)), IN(SET_TOLD, R(0)), LOG(OVER_ALL)}},
+}, over_rules[] = {
+    {CHAIN_OVER_RATES, {GOTO(CHAIN_REFUSE)}},
+    {CHAIN_OVER_FLOWS, {GOTO(CHAIN_REFUSE)}},
+    {CHAIN_OVER_ALL,   {GOTO(CHAIN_REFUSE)}},
 };
 
 /* Everything that is not the internet (IANA's special-purpose registries): first address, and the
@@ -189,6 +213,8 @@ static const struct range {
 };
 /* clang-format on */
 
+enum { LISTS_MAX = 64 }; /* of connections of all sandboxes */
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static void add_ranges(struct nft *n, const char *set, const struct range *ranges, size_t count,
@@ -208,6 +234,64 @@ static void add_ranges(struct nft *n, const char *set, const struct range *range
         e[used++].end = true;
     }
     nft_add_elements(n, set, e, used);
+}
+
+void ruleset_told_part(struct nft *n)
+{
+    for (size_t i = 0; i < COUNT(told_rules); i++)
+        nft_insert_rule(n, told_rules[i].chain, told_rules[i].exprs);
+}
+
+void ruleset_over_part(struct nft *n)
+{
+    for (size_t i = 0; i < COUNT(over_sets); i++)
+        nft_add_set(n, &over_sets[i], (uint32_t)(COUNT(sets) + COUNT(bound_sets) + i) + 1);
+    for (size_t i = 0; i < COUNT(over_chains); i++)
+        nft_add_chain(n, &over_chains[i]);
+    for (size_t i = 0; i < COUNT(over_rules); i++)
+        nft_add_rule(n, over_rules[i].chain, over_rules[i].exprs);
+}
+
+/*
+ * The kernel finds a connection in the list of those that it counts by walking it: so there are
+ * several lists, and a hash that nobody can foretell says which one a connection is in.
+ */
+void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all)
+{
+    enum { IN_ONE = 256 };
+    const uint32_t lists = all->flows / IN_ONE < 1           ? 1
+                           : all->flows / IN_ONE > LISTS_MAX ? LISTS_MAX
+                                                             : all->flows / IN_ONE;
+    const struct nft_expr
+        rate[] = {{.kind = X_LIMIT, .key = all->per_second, .op = all->burst},
+                  GOTO(CHAIN_OVER_ALL),
+                  {.kind = X_END}},
+        flows4[] = {V4,
+                    NET(12, 8, R(0)), /* both addresses */
+                    PORTS(R(2)),
+                    {.kind = X_HASH, .op = R(0), .len = 12, .key = lists, .reg = R(0)},
+                    IN(SET_SHARES, R(0)),
+                    GOTO(CHAIN_OVER_ALL),
+                    {.kind = X_END}},
+        flows6[] = {V6,
+                    NET(8, 32, R(0)),
+                    PORTS(R(8)),
+                    {.kind = X_HASH, .op = R(0), .len = 36, .key = lists, .reg = R(0)},
+                    IN(SET_SHARES, R(0)),
+                    GOTO(CHAIN_OVER_ALL),
+                    {.kind = X_END}};
+    struct nft_element e[LISTS_MAX];
+
+    (void)memset(e, 0, sizeof(e));
+    for (uint32_t i = 0; i < lists; i++) {
+        (void)memcpy(e[i].key, &i, sizeof(i));
+        e[i].key_len = sizeof(i);
+        e[i].count_over = all->flows / lists;
+    }
+    nft_add_elements(n, SET_SHARES, e, lists);
+    nft_add_rule(n, CHAIN_BOUND_ALL, rate);
+    nft_add_rule(n, CHAIN_BOUND_ALL, flows4);
+    nft_add_rule(n, CHAIN_BOUND_ALL, flows6);
 }
 
 void ruleset_bounds_part(struct nft *n)
@@ -231,5 +315,6 @@ void ruleset_table(struct nft *n)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
         nft_add_rule(n, rules[i].chain, rules[i].exprs);
+    ruleset_over_part(n);
     ruleset_bounds_part(n);
 }

@@ -19,7 +19,14 @@
 #define SET_GUARDED  "guarded"
 #define SET_FLOWS    "flows"
 #define SET_RATES    "rates"
+#define SET_TOLD     "told"
+#define SET_SHARES   "shares"
 #define CHAIN_REFUSE "refuse"
+/* Where it goes on with what is over a bound; and the bound of all sandboxes together. */
+#define CHAIN_OVER_FLOWS "over-flows"
+#define CHAIN_OVER_RATES "over-rates"
+#define CHAIN_OVER_ALL   "over-all"
+#define CHAIN_BOUND_ALL  "bound-all"
 
 /* An interface's name, as nft(8) numbers types of keys. */
 enum { SET_TYPE_IFNAME = 41 };
@@ -28,6 +35,14 @@ enum { SET_TYPE_IFNAME = 41 };
 void ruleset_table(struct nft *n);
 /* What of that bounds connections: for a table that was made before there were bounds. */
 void ruleset_bounds_part(struct nft *n);
+/* What follows when one is over: in front of ruleset_bounds_part, whose rules lead there. */
+void ruleset_over_part(struct nft *n);
+/* Into a table that is there: what is over is told of (net/over.h); and the bound of all sandboxes
+ * together. Each is a transaction of its own, for a kernel that lacks what it needs. In front of
+ * what ruleset_over_part has put into the same chains. */
+struct ruleset_bounds;
+void ruleset_told_part(struct nft *n);
+void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all);
 
 /* The parts of a rule that are needed elsewhere. */
 #define R(n) ((uint32_t)NFT_REG32_00 + (n))

@@ -133,6 +133,9 @@ static void put_bounds(struct entries *all, const struct net_box *p,
     key_link(e, p);
     e->rate_over = bounds->per_second;
     e->burst = bounds->burst;
+    e = put(all, SET_TOLD);
+    key_link(e, p);
+    e->daily = true;
 }
 
 /* bounds are of no matter for taking away: keys alone say what goes. */
@@ -293,8 +296,32 @@ static void add_bounds(int sock)
     auto_nft struct nft n;
 
     nft_begin(&n, NET_TABLE, 0);
-    ruleset_bounds_part(&n);
+    ruleset_over_part(&n);
     (void)nft_commit(&n, sock, NULL); /* as a rule there is no table, or they are there */
+    nft_done(&n);
+    nft_begin(&n, NET_TABLE, 0);
+    ruleset_bounds_part(&n);
+    (void)nft_commit(&n, sock, NULL);
+}
+
+int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err)
+{
+    auto_nft struct nft told, shared;
+    int r, more = 0;
+
+    nft_begin(&told, NET_TABLE, 0);
+    ruleset_told_part(&told);
+    r = nft_commit(&told, sock, err);
+    if (r < 0)
+        (void)err_wrap(err, r, "connections over a bound are not told of");
+    nft_begin(&shared, NET_TABLE, 0);
+    if (all->flows == 0)
+        return r;
+    ruleset_all_part(&shared, all);
+    more = nft_commit(&shared, sock, r < 0 ? NULL : err);
+    if (more < 0 && r == 0)
+        r = err_wrap(err, more, "no bound for the connections of all sandboxes");
+    return r;
 }
 
 int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
@@ -302,11 +329,13 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
 {
     enum missing missing = MISSING_NOTHING;
     struct entries all;
+    bool made = false;
     int r = -EAGAIN;
 
     collect(&all, box, bounds);
     for (int i = 0; i < TRIES; i++) {
         r = try_add(sock, &all, &box->access, missing, err);
+        made = r == 0 && missing == MISSING_TABLE;
         if (r == -EINTR || r == -EAGAIN)
             continue;
         if (r == -ENOENT && missing == MISSING_NOTHING)
@@ -320,7 +349,7 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
         else
             break;
     }
-    return r;
+    return made ? 1 : r;
 }
 
 /* ---- removing ---- */
@@ -331,6 +360,7 @@ static void delete_one(struct nft *n, const struct entry *e)
 
     key.jump = NULL;
     key.count_over = key.rate_over = 0;
+    key.daily = false;
     nft_delete_element(n, e->set, &key);
 }
 

@@ -28,9 +28,14 @@ struct ruleset_bounds {
     uint32_t flows, per_second, burst;
 };
 
-/* Makes the table when it is missing, and lets the sandbox do what it may: all or nothing. */
+/* Makes the table when it is missing, and lets the sandbox do what it may: all or nothing. 1: the
+ * table is new, and ruleset_complete is to follow. */
 int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
                 struct err *err);
+/* What a table has where the kernel knows how: that somebody is told of who is over his bounds
+ * (net/over.h), and a bound of all sandboxes together (flows 0: none). The first failure is
+ * returned, and sandboxes go on without. */
+int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
 /* Whether a sandbox is in the table: 1, 0, or a negative errno. */

@@ -1,0 +1,131 @@
+#include "core/over.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "core/launcher-client.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "launch/request.h"
+#include "net/over.h"
+
+struct over_watch {
+    struct supervisor *sup;
+    uv_poll_t poll;
+    int fd; /* owned */
+    bool asking, said, closed;
+};
+
+static const struct {
+    const char *key, *text;
+} bounds[] = {
+    [OVER_BOUND_FLOWS] = {"maxFlows", "its connections are at the bound of network.maxFlows"},
+    [OVER_BOUND_RATES] = {"maxFlowsPerSecond",
+                          "it begins connections faster than network.maxFlowsPerSecond"},
+    [OVER_BOUND_ALL] = {"maxFlowsOfAll",
+                        "the connections of all sandboxes are at the bound that they share "
+                        "(network.maxFlowsOfAll, network.maxFlowsPerSecondOfAll)"},
+};
+
+static bool same(const struct net_addr *a, const struct net_addr *b)
+{
+    return a->family == b->family && memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16) == 0;
+}
+
+/* Those that share a network are all told of: which of them it was the kernel does not know. */
+static void on_over(void *data, const struct over *o)
+{
+    const struct over_watch *w = data;
+    char detail[64];
+
+    (void)snprintf(detail, sizeof(detail), "{\"limit\":\"%s\"}", bounds[o->bound].key);
+    for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
+        if (s->gone || s->channel == NULL ||
+            (!same(&s->net.box4, &o->from) && !same(&s->net.box6, &o->from)))
+            continue;
+        log_warn("network", "sandbox=%s name=%s is refused new connections: %s", s->id,
+                 sandbox_name(s), bounds[o->bound].text);
+        sandbox_emit(s, "network_limit", detail);
+    }
+}
+
+static void on_readable(uv_poll_t *p, int status, int events)
+{
+    struct over_watch *w = p->data;
+
+    (void)status;
+    (void)events;
+    over_read(w->fd, on_over, w);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct over_watch *w = h->data;
+
+    (void)close(w->fd);
+    free(w);
+}
+
+static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct over_watch *w = data;
+
+    (void)reply;
+    w->asking = false;
+    if (w->closed) {
+        free(w);
+        return;
+    }
+    if (r < 0 || fds[0] < 0) {
+        if (!w->said && r != -ECANCELED)
+            log_info("network", "who is over his bound of connections is not logged here: %s",
+                     r == -EBUSY ? "another rind of this host does" : err->msg);
+        w->said = true;
+        return;
+    }
+    r = uv_poll_init(w->sup->loop, &w->poll, fds[0]);
+    if (r < 0)
+        return;
+    w->fd = take_fd(&fds[0]);
+    w->poll.data = w;
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_readable);
+}
+
+void over_watch_begin(struct supervisor *sup)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    struct over_watch *w = sup->over;
+
+    if (w == NULL) {
+        w = sup->over = calloc(1, sizeof(*w));
+        if (w == NULL)
+            return;
+        w->sup = sup;
+        w->fd = FD_NONE;
+    }
+    if (w->asking || w->fd >= 0)
+        return;
+    launch_begin(&b, LAUNCH_OVER);
+    if (launch_end(&b) == 0)
+        w->asking = launcher_client_send(sup->launcher, &b, on_answer, w, NULL) == 0;
+}
+
+void over_watch_close(struct over_watch *w)
+{
+    if (w == NULL)
+        return;
+    w->closed = true;
+    if (w->fd >= 0)
+        uv_close((uv_handle_t *)&w->poll, on_closed);
+    else if (!w->asking) /* else the answer, which comes when the launcher's socket is closed */
+        free(w);
+}
