@@ -36,7 +36,7 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
     struct err why = ERR_NONE;
     int r = net_restore(data, boxes, count, &why);
 
-    if (r == 1)
+    if (r > 0 && (r & NET_RESTORED) != 0)
         log_warn("network",
                  "somebody has removed the firewall table of rind: put back for %zu "
                  "sandboxes",
@@ -45,7 +45,12 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
         log_error("network", "the firewall table of rind is gone: %s", why.msg);
     if (r < 0 && err != NULL)
         *err = why;
-    return r;
+    return r < 0 ? r : (r & NET_MOVED) != 0;
+}
+
+static int follow(void *data, struct net_box *box, int pidfd, struct err *err)
+{
+    return net_follow(data, box, pidfd, err);
 }
 
 static int egress(void *data, const struct net_box *box, int ns_fd, bool open_, struct err *err)
@@ -97,6 +102,7 @@ int network_open(struct network *n, const struct net_config *config, struct err 
                                      .remove = forget,
                                      .watch = watch,
                                      .restore = restore,
+                                     .follow = follow,
                                      .egress = egress,
                                      .resolver = resolver,
                                      .over = over};

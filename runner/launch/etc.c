@@ -95,10 +95,10 @@ static void close_all(int fds[ETC_FILES])
 }
 
 int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES], int *ret_dir,
-               int *ret_hosts_fd, struct err *err)
+               int *ret_hosts_fd, int *ret_resolv_fd, struct err *err)
 {
     const int dir = make_tmpfs();
-    auto_close int hosts = FD_NONE;
+    auto_close int hosts = FD_NONE, resolv = FD_NONE;
     int r = dir;
 
     *ret_dir = dir;
@@ -109,6 +109,8 @@ int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES
         r = write_file(dir, names[i], &texts[i], owner);
         if (r >= 0 && i == ETC_HOSTS && ret_hosts_fd != NULL)
             hosts = r;
+        else if (r >= 0 && i == ETC_RESOLV && ret_resolv_fd != NULL)
+            resolv = r;
         else if (r >= 0)
             (void)close(r);
     }
@@ -125,6 +127,8 @@ int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES
     }
     if (ret_hosts_fd != NULL)
         *ret_hosts_fd = take_fd(&hosts);
+    if (ret_resolv_fd != NULL)
+        *ret_resolv_fd = take_fd(&resolv);
     return 0;
 }
 

@@ -269,8 +269,8 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
     /* Root, /dev, /sys, files of /etc, volumes and their locks, the lock of the id range, the hosts
-     * file, a socket */
-    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + 1 + 1 + 1,
+     * file, resolv.conf, a socket */
+    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + 1 + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -287,6 +287,7 @@ struct start {
     struct root_sources sources; /* owned; until init has its descriptors */
     int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
     int etc_dir;                 /* owned; until init has its descriptors */
+    int resolv_fd;               /* owned; its resolv.conf, where that follows the host's */
     bool reopened;               /* its files were there before: they stay when the start fails */
 };
 
@@ -408,9 +409,10 @@ static int step_etc(struct start *st, struct err *err)
         [ETC_HOSTS] = hosts, [ETC_HOSTNAME] = name, [ETC_RESOLV] = resolv};
 
     const bool grouped = st->s->net != NULL && st->s->net->group != NET_GROUP_NONE;
+    const bool follows = st->s->net != NULL && st->s->net->host_dns;
 
     r = etc_mounts(st->s->ids.base, texts, fds, &st->etc_dir, grouped ? &st->s->hosts_fd : NULL,
-                   err);
+                   follows ? &st->resolv_fd : NULL, err);
     if (r < 0)
         return r;
     for (int i = 0; i < ETC_FILES; i++)
@@ -535,14 +537,21 @@ static int step_volumes(struct start *st, struct err *err)
     return 0;
 }
 
-/* So does the hosts file of one in a named network: the next launcher has to find it again. */
-static int lease_hosts(struct start *st, struct err *err)
+/* So do the files of /etc that may have to be written again: whichever launcher does it has to find
+ * them. */
+static int lease_files(struct start *st, struct err *err)
 {
-    int fd = fcntl(st->s->hosts_fd, F_DUPFD_CLOEXEC, 3);
+    int hosts = 0, resolv = 0, fd;
 
-    if (fd < 0)
-        return err_errno(err, -errno, "hosts file");
-    return network_lease_hosts(st->s, PLAN_FD_OPS + add_mount(st, fd), err);
+    if (st->s->hosts_fd >= 0) {
+        fd = fcntl(st->s->hosts_fd, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0)
+            return err_errno(err, -errno, "hosts file");
+        hosts = PLAN_FD_OPS + add_mount(st, fd);
+    }
+    if (st->resolv_fd >= 0)
+        resolv = PLAN_FD_OPS + add_mount(st, take_fd(&st->resolv_fd));
+    return hosts != 0 || resolv != 0 ? network_lease(st->s, hosts, resolv, err) : 0;
 }
 
 static int step_plan(struct start *st, struct err *err)
@@ -551,16 +560,14 @@ static int step_plan(struct start *st, struct err *err)
      * and so taken. */
     int ids_lock = fcntl(st->s->ids.lock_fd, F_DUPFD_CLOEXEC, 3);
     bool has_cgroup = cgroup_exec_fd(st->s->cgroup) >= 0;
+    int r;
 
     if (ids_lock < 0)
         return err_errno(err, -errno, "id range lock");
     (void)add_mount(st, ids_lock);
-    if (st->s->hosts_fd >= 0) {
-        int r = lease_hosts(st, err);
-
-        if (r < 0)
-            return r;
-    }
+    r = lease_files(st, err);
+    if (r < 0)
+        return r;
     if (st->s->kept) {
         int fd = sandbox_socket_bind(st->s, err);
 
@@ -583,6 +590,8 @@ static void close_sources(struct start *st)
     root_sources_close(&st->sources);
     if (st->etc_dir >= 0)
         (void)close(take_fd(&st->etc_dir));
+    if (st->resolv_fd >= 0)
+        (void)close(take_fd(&st->resolv_fd));
 }
 
 static int step_go(struct start *st, struct err *err)
@@ -730,6 +739,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .volumes_userns = FD_NONE,
                        .net_pidfd = FD_NONE,
                        .etc_dir = FD_NONE,
+                       .resolv_fd = FD_NONE,
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 

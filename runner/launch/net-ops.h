@@ -28,6 +28,9 @@ struct launch_net_ops {
      * that live: others have changed the host's firewall or routes. */
     int (*watch)(void *data);
     int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
+    /* What restore returned 1 for: gives one that lives the uplink's MTU and the host's name
+     * servers. pidfd: of who is in it. 1: box has changed. -ENOTRECOVERABLE as add. */
+    int (*follow)(void *data, struct net_box *box, int pidfd, struct err *err);
     /* Puts what leaves the namespace under control; box is NULL where it has no link. */
     int (*egress)(void *data, const struct net_box *box, int ns_fd, bool open, struct err *err);
     /* The index'th of the host's own name servers. -ENOENT. */

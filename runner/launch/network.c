@@ -28,7 +28,7 @@ struct net_record {
     char owner[LAUNCH_ID_MAX + 1];
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
     uint32_t has; /* HAS_BOX and so on */
-    int32_t hosts_lease;
+    int32_t hosts_lease, resolv_lease;
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     struct net_box box;
@@ -49,6 +49,7 @@ static int save(const struct sandbox *s, struct err *err)
     (void)memcpy(rec->owner, s->net_owner, sizeof(rec->owner));
     (void)memcpy(rec->hostname, s->hostname, sizeof(rec->hostname));
     rec->hosts_lease = s->hosts_lease;
+    rec->resolv_lease = s->resolv_lease;
     rec->host_count = s->host_count;
     (void)memcpy(rec->hosts, s->hosts, sizeof(rec->hosts));
     rec->has = (s->net != NULL ? HAS_BOX : 0U) | (s->egress ? HAS_EGRESS : 0U);
@@ -80,6 +81,7 @@ void network_load(struct sandbox *s)
     (void)memcpy(s->net_owner, rec->owner, sizeof(s->net_owner));
     (void)memcpy(s->hostname, rec->hostname, sizeof(s->hostname));
     s->hosts_lease = rec->hosts_lease;
+    s->resolv_lease = rec->resolv_lease;
     s->host_count = rec->host_count;
     (void)memcpy(s->hosts, rec->hosts, sizeof(s->hosts));
     s->egress = (rec->has & HAS_EGRESS) != 0;
@@ -296,6 +298,8 @@ int network_over(const struct launcher *l, struct err *err)
     return l->net->over(l->net->data, err);
 }
 
+static void rewrite_resolv(const struct sandbox *s);
+
 static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t slot)
 {
     for (size_t i = 0; i < count; i++)
@@ -304,10 +308,50 @@ static bool has_slot(const struct net_box *const *boxes, size_t count, uint32_t 
     return false;
 }
 
+static bool lives_at(const struct sandbox *s, uint32_t slot)
+{
+    return s->net != NULL && !sandbox_ended(s) && s->net->slot == slot;
+}
+
+/* For one of those that share a network; the others have copies of what it has. */
+static void follow_one(struct launcher *l, struct sandbox *first)
+{
+    struct err err = ERR_NONE;
+    int r = l->net->follow(l->net->data, first->net, first->pidfd, &err);
+
+    if (r == -ENOTRECOVERABLE)
+        abort(); /* every socket would be the sandbox's from here on */
+    if (r <= 0)
+        return; /* it goes on with what it has */
+    for (struct sandbox *s = first; s != NULL; s = s->next) {
+        if (!lives_at(s, first->net->slot))
+            continue;
+        if (s != first)
+            *s->net = *first->net;
+        (void)save(s, NULL);
+        rewrite_resolv(s);
+    }
+}
+
+static void follow_all(struct launcher *l)
+{
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->next) {
+        const struct sandbox *p = l->sandboxes;
+
+        if (s->net == NULL || sandbox_ended(s))
+            continue;
+        while (p != s && !lives_at(p, s->net->slot))
+            p = p->next;
+        if (p == s)
+            follow_one(l, s);
+    }
+}
+
 /* Every network that lives, once. */
 void network_watched(struct launcher *l)
 {
     const struct net_box **boxes;
+    bool moved = false;
     size_t count = 0;
 
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->next)
@@ -318,8 +362,10 @@ void network_watched(struct launcher *l)
         if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))
             boxes[count++] = s->net;
     if (boxes != NULL)
-        (void)l->net->restore(l->net->data, boxes, count, NULL); /* core/ tells of it */
+        moved = l->net->restore(l->net->data, boxes, count, NULL) == 1; /* core/ tells of it */
     free(boxes);
+    if (moved && l->net->follow != NULL)
+        follow_all(l);
 }
 
 /* ---- files ---- */
@@ -386,6 +432,12 @@ void network_resolv(const struct sandbox *s, struct buf *ret)
 }
 
 /* In place, because the sandbox has the file itself and not its name. */
+static void put_text(int fd, const struct buf *text)
+{
+    if (text->len > 0 && pwrite(fd, text->data, text->len, 0) == (ssize_t)text->len)
+        (void)!ftruncate(fd, (off_t)text->len);
+}
+
 static void rewrite(const struct launcher *l, const struct sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
@@ -393,29 +445,53 @@ static void rewrite(const struct launcher *l, const struct sandbox *s)
     if (s->hosts_fd < 0)
         return;
     network_hosts(l, s, &text);
-    if (text.len > 0 && pwrite(s->hosts_fd, text.data, text.len, 0) == (ssize_t)text.len)
-        (void)!ftruncate(s->hosts_fd, (off_t)text.len);
+    put_text(s->hosts_fd, &text);
 }
 
-int network_lease_hosts(struct sandbox *s, int number, struct err *err)
+int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
 {
-    s->hosts_lease = number;
+    s->hosts_lease = hosts;
+    s->resolv_lease = resolv;
     return save(s, err);
 }
 
 /* What init hands out may be anything that it has: only a file in memory is written to, which can
  * neither block us nor be anybody else's. */
-void network_reopen_hosts(struct launcher *l, struct sandbox *s)
+static int open_lease(const struct sandbox *s, int number)
 {
     auto_close int fd = FD_NONE;
     struct statfs fs;
     struct stat st;
 
-    if (s->net == NULL || s->net->group == NET_GROUP_NONE || s->hosts_lease <= PLAN_FD)
-        return;
-    fd = sys_pidfd_getfd(s->pidfd, s->hosts_lease);
+    if (number <= PLAN_FD)
+        return FD_NONE;
+    fd = sys_pidfd_getfd(s->pidfd, number);
     if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0 || !S_ISREG(st.st_mode) ||
         fs.f_type != TMPFS_MAGIC || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+        return FD_NONE;
+    return take_fd(&fd);
+}
+
+/* Of no use often enough to be kept open here. */
+static void rewrite_resolv(const struct sandbox *s)
+{
+    auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
+    auto_close int fd = open_lease(s, s->resolv_lease);
+
+    if (fd < 0)
+        return;
+    network_resolv(s, &text);
+    put_text(fd, &text);
+}
+
+void network_reopen_hosts(struct launcher *l, struct sandbox *s)
+{
+    auto_close int fd = FD_NONE;
+
+    if (s->net == NULL || s->net->group == NET_GROUP_NONE)
+        return;
+    fd = open_lease(s, s->hosts_lease);
+    if (fd < 0)
         return;
     if (s->hosts_fd >= 0)
         (void)close(s->hosts_fd);

@@ -42,8 +42,9 @@ void network_watched(struct launcher *l);
 /* LAUNCH_OVER: the fd. */
 int network_over(const struct launcher *l, struct err *err);
 
-/* The number that init has the hosts file at, for the next launcher; and getting it from there. */
-int network_lease_hosts(struct sandbox *s, int number, struct err *err);
+/* The numbers that init has the hosts file and resolv.conf at (0: not), for who has to write them
+ * again; and getting the former from there. */
+int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err);
 void network_reopen_hosts(struct launcher *l, struct sandbox *s);
 
 /* The texts of the sandbox's own files. */

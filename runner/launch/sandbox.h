@@ -47,8 +47,9 @@ struct sandbox {
     uint32_t host_count;
     int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
                    */
-    int32_t hosts_lease; /* the number of the same in init, which outlives us */
-    uint32_t terminals;  /* the maximum of its devpts */
+    int32_t hosts_lease;  /* the number of the same in init, which outlives us */
+    int32_t resolv_lease; /* of its resolv.conf, where that follows the host's; 0: it does not */
+    uint32_t terminals;   /* the maximum of its devpts */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -306,11 +307,11 @@ enum { ETC_TEXT_MAX = 64 << 10 };
 const char *etc_path(enum etc_file file);
 /*
  * A mount for each, with these texts. *ret_dir is the detached mount that they are clones of, also
- * on failure: like root_sources, to be closed while init works. ret_hosts_fd (may be NULL): the
- * hosts file, open for writing.
+ * on failure: like root_sources, to be closed while init works. ret_hosts_fd and ret_resolv_fd (may
+ * be NULL): these files, open for writing.
  */
 int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES], int *ret_dir,
-               int *ret_hosts_fd, struct err *err);
+               int *ret_hosts_fd, int *ret_resolv_fd, struct err *err);
 /* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */
 int sysfs_mount(int pidfd, struct err *err);
 

@@ -295,6 +295,19 @@ int link_silence_all(int sock, struct err *err)
     return r;
 }
 
+int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    begin_link(&q, RTM_SETLINK, 0, 0, 0);
+    nl_put_string(&q, IFLA_IFNAME, name);
+    nl_put_u32(&q, IFLA_MTU, mtu);
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    return r < 0 ? err_wrap(err, r, "MTU of %s", name) : 0;
+}
+
 int link_delete(int sock, const char *name, struct err *err)
 {
     auto_nlreq struct nlreq q;

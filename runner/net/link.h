@@ -35,5 +35,8 @@ int link_delete(int sock, const char *name, struct err *err);
  * away in its own time, and until then something may still come out of them. */
 int link_silence_all(int sock, struct err *err);
 
+/* The MTU of an interface that is there. */
+int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err);
+
 /* The index of an interface; -ENODEV. */
 int link_index(int sock, const char *name, int *ret, struct err *err);

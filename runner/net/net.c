@@ -38,8 +38,10 @@ enum {
 
 struct net {
     struct net_config config;
-    int route, nft;                     /* owned sockets, once needed */
-    int watch, watch_routes, watch_all; /* owned; the same; watch_all is an epoll of the others */
+    int route, nft;                                               /* owned sockets, once needed */
+    int watch, watch_routes, watch_link, watch_resolv, watch_all; /* owned; the same; watch_all is
+                                                                     an epoll of the others */
+    int uplink;                         /* that watch_link tells of; 0: none */
     int way4, way6;                     /* interfaces that lead to the internet; 0: not known yet */
     char on[UPLINKS_MAX][NET_LINK_MAX]; /* whose forwarding this process has switched on */
     bool have_pools;
@@ -54,7 +56,8 @@ int net_new(const struct net_config *config, struct net **ret, struct err *err)
     if (n == NULL)
         return err_errno(err, -ENOMEM, "network");
     n->config = *config;
-    n->route = n->nft = n->watch = n->watch_routes = n->watch_all = FD_NONE;
+    n->route = n->nft = n->watch = n->watch_routes = n->watch_link = n->watch_resolv =
+        n->watch_all = FD_NONE;
     *ret = n;
     return 0;
 }
@@ -63,7 +66,8 @@ void net_free(struct net *n)
 {
     if (n == NULL)
         return;
-    const int fds[] = {n->route, n->nft, n->watch, n->watch_routes, n->watch_all};
+    const int fds[] = {n->route,      n->nft,          n->watch,    n->watch_routes,
+                       n->watch_link, n->watch_resolv, n->watch_all};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
@@ -256,23 +260,29 @@ static void take_file(struct net_box *box, const char *path, bool *stub)
         *stub = resolv_take(box, text, len);
 }
 
+static void find_host_dns(struct net_box *box)
+{
+    bool stub = false;
+
+    take_file(box, WATCH_RESOLV, &stub);
+    if (box->dns_count == 0 && stub)
+        take_file(box, WATCH_RESOLV_SYSTEMD, &stub);
+}
+
 /* The host's, those behind its stub, or public ones: a sandbox's names are never left to its own
  * 127.0.0.53. */
 static void find_dns(const struct net *n, struct net_box *box)
 {
     static const struct net_addr public_servers[] = {{.family = 4, .bytes = {1, 1, 1, 1}},
                                                      {.family = 4, .bytes = {8, 8, 8, 8}}};
-    bool stub = false;
-
     if (box->dns_count > 0)
         return;
     for (size_t i = 0; i < n->config.dns_count && i < NET_DNS_MAX; i++)
         box->dns[box->dns_count++] = n->config.dns[i];
     if (box->dns_count > 0)
         return;
-    take_file(box, "/etc/resolv.conf", &stub);
-    if (box->dns_count == 0 && stub)
-        take_file(box, "/run/systemd/resolve/resolv.conf", &stub);
+    box->host_dns = true;
+    find_host_dns(box);
     if (box->dns_count > 0)
         return;
     for (size_t i = 0; i < sizeof(public_servers) / sizeof(public_servers[0]); i++)
@@ -303,9 +313,25 @@ static void derive(const struct net *n, struct net_box *box)
     box->box6 = pool_address(&n->pool6, first + 1);
 }
 
+static uint32_t mtu_for(const struct uplink *up)
+{
+    enum { MTU_MAX = 65535 };
+
+    return up->mtu < MTU_MIN ? MTU_MIN : up->mtu > MTU_MAX ? MTU_MAX : up->mtu;
+}
+
+static void watch_uplink(struct net *n, int ifindex)
+{
+    if (n->uplink == ifindex)
+        return;
+    n->uplink = ifindex;
+    if (n->watch_link >= 0)
+        (void)watch_choose_link(n->watch_link, ifindex);
+}
+
 int net_prepare(struct net *n, struct net_box *box, struct err *err)
 {
-    struct uplink up;
+    struct uplink up = {.index = 0};
     int r;
 
     if (box->slot >= POOL_SLOTS)
@@ -318,11 +344,8 @@ int net_prepare(struct net *n, struct net_box *box, struct err *err)
     r = choose_pools(n, box, err);
     if (r < 0)
         return r;
-    box->mtu = find_uplink(n, &somewhere4, &up) == 0 ? up.mtu : MTU_DEFAULT;
-    if (box->mtu < MTU_MIN)
-        box->mtu = MTU_MIN;
-    if (box->mtu > 65535)
-        box->mtu = 65535;
+    box->mtu = find_uplink(n, &somewhere4, &up) == 0 ? mtu_for(&up) : MTU_DEFAULT;
+    watch_uplink(n, up.index);
     derive(n, box);
     return 0;
 }
@@ -724,15 +747,27 @@ static int add_to(int epoll, int fd)
 
 int net_watch(struct net *n)
 {
+    struct uplink up;
+
     if (n->watch_all >= 0)
         return n->watch_all;
     n->watch = watch_open();
     n->watch_routes = watch_open_routes();
+    n->watch_link = watch_open_link();
+    n->watch_resolv = watch_open_resolv();
     n->watch_all = epoll_create1(EPOLL_CLOEXEC);
+    /* Sandboxes of an earlier process may be there already. */
+    if (n->uplink == 0 && open_sockets(n, NULL) == 0 && find_uplink(n, &somewhere4, &up) == 0)
+        n->uplink = up.index;
+    if (n->watch_link >= 0)
+        (void)watch_choose_link(n->watch_link, n->uplink);
     /* Without routes is better than without rules. */
     if (n->watch_all >= 0 && add_to(n->watch_all, n->watch) == 0 &&
-        add_to(n->watch_all, n->watch_routes) == 0)
+        add_to(n->watch_all, n->watch_routes) == 0) {
+        (void)add_to(n->watch_all, n->watch_link);
+        (void)add_to(n->watch_all, n->watch_resolv);
         return n->watch_all;
+    }
     return n->watch < 0 ? FD_NONE : n->watch;
 }
 
@@ -772,6 +807,7 @@ static void follow_uplink(struct net *n, const struct net_box *const *boxes, siz
         return;
     n->way4 = way4;
     n->way6 = way6;
+    watch_uplink(n, way4 > 0 ? way4 : 0);
     for (size_t i = 0; i < count; i++)
         if (forward_all_of(n, boxes[i], &err) < 0 && n->config.said != NULL)
             n->config.said(err.msg);
@@ -799,12 +835,14 @@ static int restore(struct net *n, const struct net_box *const *boxes, size_t cou
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
     auto_close int lock = FD_NONE;
-    bool gone, moved;
+    bool gone, moved, other;
     int r;
 
     gone = watch_read(n->watch);
     moved = n->watch_routes >= 0 && watch_read_routes(n->watch_routes, on_new_route, n);
-    if ((!gone && !moved) || count == 0)
+    other = n->watch_link >= 0 && watch_read_link(n->watch_link);
+    other = (n->watch_resolv >= 0 && watch_read_resolv(n->watch_resolv)) || other;
+    if ((!gone && !moved && !other) || count == 0)
         return 0;
     r = open_sockets(n, err);
     if (r < 0)
@@ -814,13 +852,79 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
         return lock;
     if (moved)
         follow_uplink(n, boxes, count);
-    if (!gone)
+    /* A route through another interface may have another MTU. */
+    other = other || moved;
+    r = gone ? nft_has_table(n->nft, NET_TABLE, err) : 1;
+    if (r == 0) {
+        r = restore(n, boxes, count, err);
+        if (r == 0)
+            return NET_RESTORED | (other ? NET_MOVED : 0);
+    }
+    return r < 0 ? r : other ? NET_MOVED : 0;
+}
+
+/* ---- following the host ---- */
+
+/* A sandbox keeps what it has while the host has none that it could ask. */
+static int follow_dns(struct net *n, struct net_box *box, struct err *err)
+{
+    struct net_box now = *box;
+    int r = 0;
+
+    now.dns_count = 0;
+    (void)memset(now.dns, 0, sizeof(now.dns));
+    (void)memset(now.search, 0, sizeof(now.search));
+    find_host_dns(&now);
+    if (now.dns_count == 0 || (now.dns_count == box->dns_count &&
+                               memcmp(now.dns, box->dns, now.dns_count * sizeof(now.dns[0])) == 0 &&
+                               strcmp(now.search, box->search) == 0))
         return 0;
-    r = nft_has_table(n->nft, NET_TABLE, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    r = restore(n, boxes, count, err);
-    return r < 0 ? r : 1;
+    if (box->internet)
+        r = ruleset_add_dns(n->nft, &now, err);
+    for (size_t i = 0; r == 0 && box->internet && i < now.dns_count; i++)
+        r = forward_to(n, &now.dns[i], err);
+    if (r < 0)
+        return r;
+    *box = now;
+    return 1;
+}
+
+static int follow_mtu(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+{
+    auto_close int inside = FD_NONE;
+    struct uplink up;
+    int r;
+
+    if (find_uplink(n, &somewhere4, &up) < 0 || mtu_for(&up) == box->mtu)
+        return 0;
+    inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
+    r = inside < 0 ? inside : link_set_mtu(inside, NET_INSIDE, mtu_for(&up), err);
+    if (r == 0)
+        r = link_set_mtu(n->route, box->link, mtu_for(&up), err);
+    if (r < 0)
+        return r;
+    box->mtu = mtu_for(&up);
+    return 1;
+}
+
+int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err)
+{
+    auto_close int lock = FD_NONE;
+    int dns = 0, mtu;
+    int r;
+
+    r = open_sockets(n, err);
+    if (r < 0)
+        return r;
+    lock = take_lock(n, err);
+    if (lock < 0)
+        return lock;
+    if (box->host_dns)
+        dns = follow_dns(n, box, err);
+    mtu = follow_mtu(n, box, ns_fd, dns < 0 ? NULL : err);
+    if (mtu < 0)
+        return mtu;
+    return dns != 0 ? dns : mtu;
 }
 
 int net_foreign_drop(char *text, size_t size, struct err *err)

@@ -55,12 +55,22 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
  * is no error. The last one takes the table along, and what was changed of the host. */
 int net_remove(struct net *n, const struct net_box *box, struct err *err);
 
-/* A descriptor that is readable when the host's firewall or routes have changed (borrowed; -1 when
- * there is none), and what to do then: puts the rules of these boxes back when somebody has taken
- * our table away; has replies forwarded where the host's default route leads now; tells of a new
- * route that is in the way of the sandboxes' addresses. 1: rules have been put back. */
+/* A descriptor that is readable when the host's firewall, routes, uplink or name servers have
+ * changed (borrowed; -1 when there is none), and what to do then: puts the rules of these boxes
+ * back when somebody has taken our table away; has replies forwarded where the host's default route
+ * leads now; tells of a new route that is in the way of the sandboxes' addresses. Returns what has
+ * happened, or a negative errno. */
+enum {
+    NET_RESTORED = 1, /* rules have been put back */
+    NET_MOVED = 2,    /* net_follow is to be called for each box */
+};
 int net_watch(struct net *n);
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
+
+/* Gives a living sandbox what the host has now: the MTU of its uplink, and its name servers where
+ * box->host_dns. ns_fd: its namespace, or a pidfd of one who is in it. 1: box has changed. What
+ * failed is as it was; -ENOTRECOVERABLE as net_add. */
+int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err);
 
 /*
  * Puts what a sandbox sends under control (net/egress.h), inside its own namespace ns_fd; also

@@ -352,6 +352,19 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
     return made ? 1 : r;
 }
 
+int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
+{
+    struct entries all = {.count = 0};
+    auto_nft struct nft n;
+
+    for (size_t i = 0; i < box->dns_count && i < NET_DNS_MAX; i++)
+        put_dns(&all, &box->dns[i]);
+    nft_begin(&n, NET_TABLE, 0);
+    for (size_t i = 0; i < all.count; i++)
+        nft_add_elements(&n, all.list[i].set, &all.list[i].e, 1);
+    return nft_commit(&n, sock, err);
+}
+
 /* ---- removing ---- */
 
 static void delete_one(struct nft *n, const struct entry *e)

@@ -36,6 +36,8 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
  * (net/over.h), and a bound of all sandboxes together (flows 0: none). The first failure is
  * returned, and sandboxes go on without. */
 int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err);
+/* Lets it ask the name servers that it has now, beside those that it had. */
+int ruleset_add_dns(int sock, const struct net_box *box, struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
 /* Whether a sandbox is in the table: 1, 0, or a negative errno. */

@@ -1,11 +1,17 @@
 #include "net/watch.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -14,6 +20,7 @@
 #include "net/ruleset.h"
 
 /* Behind nft.h, which includes netinet/in.h in front of them. */
+#include <linux/filter.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -145,6 +152,128 @@ bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *
     struct routes_seen seen = {.on_route = on_route, .data = data};
 
     return read_events(fd, on_route_event, &seen) || seen.moved;
+}
+
+/* ---- a link ---- */
+
+int watch_open_link(void)
+{
+    static const int groups[] = {RTNLGRP_LINK};
+    auto_close int fd = open_groups(NETLINK_ROUTE, NULL, 0);
+    int r;
+
+    if (fd < 0)
+        return fd;
+    r = watch_choose_link(fd, 0); /* in front of the first message */
+    if (r == 0 &&
+        setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, groups, sizeof(groups[0])) < 0)
+        r = -errno;
+    return r < 0 ? r : take_fd(&fd);
+}
+
+/* Each start and end of a sandbox is told of to who listens: the filter keeps that from waking us.
+ */
+int watch_choose_link(int fd, int ifindex)
+{
+    enum { INDEX_AT = NLMSG_HDRLEN + offsetof(struct ifinfomsg, ifi_index) };
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, INDEX_AT),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htonl((uint32_t)ifindex), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) < 0 ? -errno : 0;
+}
+
+static int on_link_event(const struct nlmsghdr *h, void *data)
+{
+    (void)h;
+    *(bool *)data = true;
+    return 0;
+}
+
+bool watch_read_link(int fd)
+{
+    bool some = false;
+
+    return read_events(fd, on_link_event, &some) || some;
+}
+
+/* ---- resolv.conf ---- */
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* A file may be written, or another may take its name; and a link may lead elsewhere from then on.
+ * Again after each event: the kernel knows which of them it has already. */
+static void watch_file(int fd, const char *path)
+{
+    const char *base = base_of(path);
+    char dir[PATH_MAX];
+
+    if (base == path || (size_t)(base - path) >= sizeof(dir))
+        return;
+    (void)memcpy(dir, path, (size_t)(base - path));
+    dir[base - path] = '\0';
+    (void)inotify_add_watch(fd, path, IN_CLOSE_WRITE);
+    (void)inotify_add_watch(fd, dir, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+}
+
+static void watch_files(int fd)
+{
+    auto_free char *target = realpath(WATCH_RESOLV, NULL);
+
+    watch_file(fd, WATCH_RESOLV);
+    watch_file(fd, WATCH_RESOLV_SYSTEMD);
+    if (target != NULL)
+        watch_file(fd, target);
+}
+
+int watch_open_resolv(void)
+{
+    int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+    if (fd < 0)
+        return -errno;
+    watch_files(fd);
+    return fd;
+}
+
+/* A directory's events are about all that is in it. */
+static bool is_about_resolv(const struct inotify_event *ev)
+{
+    static const char *const names[] = {"resolv.conf", "stub-resolv.conf"};
+
+    if (ev->len == 0 || (ev->mask & IN_Q_OVERFLOW) != 0)
+        return (ev->mask & IN_IGNORED) == 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(ev->name, names[i], ev->len) == 0)
+            return true;
+    return false;
+}
+
+bool watch_read_resolv(int fd)
+{
+    _Alignas(struct inotify_event) char events[4096];
+    bool some = false;
+    ssize_t n;
+
+    while ((n = read(fd, events, sizeof(events))) > 0)
+        for (const char *at = events; at < events + n;) {
+            const struct inotify_event *ev = (const struct inotify_event *)(const void *)at;
+
+            some = is_about_resolv(ev) || some;
+            at += sizeof(*ev) + ev->len;
+        }
+    if (some)
+        watch_files(fd);
+    return some;
 }
 
 /* ---- chains of others ---- */

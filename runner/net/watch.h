@@ -27,6 +27,19 @@ bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *
 /* One message, pure: whether it tells of a default route. */
 bool watch_is_default_route(const struct nlmsghdr *h);
 
+/* The same for one interface of the host: what it tells of others stays in the kernel. 0: of none.
+ */
+int watch_open_link(void);
+int watch_choose_link(int fd, int ifindex);
+bool watch_read_link(int fd);
+
+/* The same for what the host's name servers are read from (WATCH_RESOLV, and what it leads to, and
+ * systemd's), which may come and go. */
+#define WATCH_RESOLV         "/etc/resolv.conf"
+#define WATCH_RESOLV_SYSTEMD "/run/systemd/resolve/resolv.conf"
+int watch_open_resolv(void);
+bool watch_read_resolv(int fd);
+
 enum { WATCH_TEXT_MAX = 128 };
 /* The first chain of somebody else's that drops forwarded packets which no rule of its accepts:
  * 1 and its name, 0, or a negative errno. */

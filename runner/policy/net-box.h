@@ -24,7 +24,8 @@ struct net_box {
     uint32_t slot;  /* one of its kind on this host */
     uint32_t group; /* the members of a named network reach each other; NET_GROUP_NONE */
     uint8_t internet;
-    uint8_t reserved[3];
+    uint8_t host_dns; /* derived: name servers and search are the host's, and follow it */
+    uint8_t reserved[2];
     struct net_access access;
     /* asked for, or the host's when none were */
     uint32_t dns_count;
