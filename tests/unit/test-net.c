@@ -11,11 +11,16 @@
 #include "base/err.h"
 #include "net/netlink.h"
 #include "net/nft.h"
+#include "net/over.h"
 #include "net/pool.h"
 #include "net/resolv.h"
 #include "net/ruleset-table.h"
 #include "net/watch.h"
 #include "tap.h"
+
+/* Behind nft.h, which includes netinet/in.h in front of them. */
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_log.h>
 
 /* ---- pools ---- */
 
@@ -319,6 +324,44 @@ TEST(elements_there_and_back)
     nlmsg_hdr(n.req.msgs[1])->nlmsg_len = 18;
     CHECK_INT(nft_feed_elements(nlmsg_hdr(n.req.msgs[1]), on_key, &k), -EBADMSG);
     nft_done(&n);
+}
+
+/* What nfnetlink_log sends: prefix and payload, and attributes that nobody asked for. */
+static bool over(const char *prefix, const uint8_t *packet, size_t len, struct over *ret)
+{
+    const struct nfgenmsg g = {.nfgen_family = 0, .version = NFNETLINK_V0};
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    nlreq_add(&q, NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET, 0, &g, sizeof(g));
+    nl_put_u32(&q, NFULA_IFINDEX_INDEV, 7);
+    nl_put_string(&q, NFULA_PREFIX, prefix);
+    nl_put(&q, NFULA_PAYLOAD, packet, len);
+    return over_parse(nlmsg_hdr(q.msgs[0]), ret);
+}
+
+TEST(who_is_over)
+{
+    static const uint8_t v4[20] = {0x45, [12] = 10, 213, 0, 1, 8, 8, 8, 8},
+                         v6[40] = {0x60, [8] = 0xfd, 0x72, [23] = 1}, junk[40] = {0x50};
+    struct over o;
+
+    CHECK(over(OVER_FLOWS, v4, sizeof(v4), &o));
+    CHECK_INT(o.bound, OVER_BOUND_FLOWS);
+    CHECK_INT(o.from.family, 4);
+    CHECK(memcmp(o.from.bytes, v4 + 12, 4) == 0);
+    CHECK(over(OVER_RATES, v6, sizeof(v6), &o));
+    CHECK_INT(o.bound, OVER_BOUND_RATES);
+    CHECK_INT(o.from.family, 6);
+    CHECK(memcmp(o.from.bytes, v6 + 8, 16) == 0);
+    CHECK(over(OVER_ALL, v4, sizeof(v4), &o));
+    CHECK_INT(o.bound, OVER_BOUND_ALL);
+    CHECK(!over("flow", v4, sizeof(v4), &o));
+    CHECK(!over("", v4, sizeof(v4), &o));
+    CHECK(!over(OVER_FLOWS, v4, 15, &o));
+    CHECK(!over(OVER_FLOWS, v4, 0, &o));
+    CHECK(!over(OVER_FLOWS, v6, 23, &o));
+    CHECK(!over(OVER_FLOWS, junk, sizeof(junk), &o));
 }
 
 TEST(what_others_do)
