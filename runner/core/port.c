@@ -148,11 +148,17 @@ static int start_connect(struct port_connect *c)
     return -errno;
 }
 
-/* Over loopback the answer is there as soon as it has been asked for. */
+/* Over loopback the answer is there as soon as it has been asked for: only the call that asks does
+ * not tell it yet, as it holds the socket meanwhile. The second one does, and spares the loop a
+ * watch of the socket. It waits (-EALREADY) for a listener whose queue is full alone. */
 static void on_socket(struct port_connect *c)
 {
     int r = start_connect(c), fd;
 
+    if (r == -EINPROGRESS)
+        r = start_connect(c);
+    if (r == -EALREADY)
+        r = -EINPROGRESS;
     if (r == 0) {
         fd = take_fd(&c->fd);
         finish(c, 0, fd, NULL);

@@ -369,39 +369,47 @@ static bool peer_is_local(int fd)
     return peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr);
 }
 
-/* What stays on this machine shares no line with anybody: bbr, where it is the host's choice, would
- * only pace it, with a timer for each segment. reno is always there and always allowed. */
-static void do_not_pace(int fd)
-{
-    static const char name[] = "reno";
+struct tcp_option {
+    int level, name, value;
+};
 
-    if (peer_is_local(fd))
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
+static void set_options(int fd, const struct tcp_option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                         sizeof(options[i].value));
 }
 
+/* What stays on this machine shares no line with anybody: bbr, where it is the host's choice, would
+ * only pace it, with a timer for each segment. reno is always there and always allowed. Nor does
+ * such a peer vanish without a word, as one behind a line may, which is what probes are for. */
 void relay_tune(int fd)
 {
-    static const struct {
-        int level, name, value;
-    } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},
+    static const char name[] = "reno";
+    static const struct tcp_option always[] = {{IPPROTO_TCP, TCP_NODELAY, 1}};
+    static const struct tcp_option far[] = {
         {SOL_SOCKET, SO_KEEPALIVE, 1},
         {IPPROTO_TCP, TCP_KEEPIDLE, RELAY_KEEPALIVE_S},
         {IPPROTO_TCP, TCP_KEEPINTVL, RELAY_KEEPALIVE_INTERVAL_S},
         {IPPROTO_TCP, TCP_KEEPCNT, RELAY_KEEPALIVE_PROBES},
     };
 
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
-                         sizeof(options[i].value));
-    do_not_pace(fd);
+    set_options(fd, always, sizeof(always) / sizeof(always[0]));
+    if (peer_is_local(fd))
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
+    else
+        set_options(fd, far, sizeof(far) / sizeof(far[0]));
 }
 
 static int set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
-    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+    if (flags < 0)
+        return -errno;
+    if ((flags & O_NONBLOCK) != 0)
+        return 0;
+    return fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 static int attach(struct relay *r, int i, int fd)
