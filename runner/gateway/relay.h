@@ -74,6 +74,6 @@ void relay_end_group(struct relay_hub *hub, uint64_t group);
 /* Resets both, now; on_end is called. */
 void relay_stop(struct relay *r);
 
-/* No delay, and keep-alive where the peer is not of this machine, for sockets that are TCP; harmless
- * for others. */
+/* No delay, and keep-alive where the peer is not of this machine, for sockets that are TCP;
+ * harmless for others. */
 void relay_tune(int fd);
