@@ -172,10 +172,11 @@ BUILDER_LDFLAGS := $(FLAVOUR_LDFLAGS_rel) -static-pie -Wl,--gc-sections -Wl,--bu
 build/builder/rind-rootfs: $(BUILDER_SRC:%.c=build/builder/obj/%.o) $(BUILDER_SHARED:%.c=build/builder/obj/%.o)
 	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS) && strip $@
 
-# The same with an unpacker that an archive has taken over, for tests.
-SUBVERTED_OBJ := $(patsubst %.c,build/builder/obj/%.o,$(filter-out %/part-unpack.c,$(BUILDER_SRC)) tests/subverted/part-unpack.c $(BUILDER_SHARED))
+# The same with parts that an archive has taken over, for tests.
+SUBVERTED_OBJ   := $(patsubst %.c,build/builder/obj/%.o,$(BUILDER_SRC) tests/subverted/parts.c $(BUILDER_SHARED))
+SUBVERTED_WRAPS := $(foreach f,codec unpack split pack,-Wl,--wrap=part_$f)
 build/builder/rind-rootfs-subverted: $(SUBVERTED_OBJ)
-	$(Q)$(CC) $(BUILDER_LDFLAGS) -o $@ $^ $(BUILDER_LIBS)
+	$(Q)$(CC) $(BUILDER_LDFLAGS) $(SUBVERTED_WRAPS) -o $@ $^ $(BUILDER_LIBS)
 
 build/builder/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -233,6 +234,8 @@ build/fuzz/fuzz-rootfs-%: tests/fuzz/fuzz-rootfs-%.c build/fuzz/libbuilder.a bui
 	@mkdir -p $(@D)
 	$(Q)$(FUZZ_CC) -Irootfs-builder -fsanitize=fuzzer -MMD -MP -MF $@.d -Wl,--gc-sections -o $@ $< $(LLHTTP_SRC) build/fuzz/libbuilder.a \
 	    build/fuzz/librind.a $(EMBED_OBJ) $(BUILDER_LIBS) $(LIBS)
+# It runs this as the launcher's worker.
+$O/unit/test-launcher-subverted: | build/builder/rind-rootfs-subverted
 
 build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 	@mkdir -p $(@D)

@@ -194,6 +194,12 @@ static int set_filter(const struct role *role)
     load(&p, offsetof(struct seccomp_data, nr));
     op(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
     ret(&p, SECCOMP_RET_KILL_PROCESS);
+    /* No file becomes memory: what is written to files is written by write(2), which is counted. */
+    op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4);
+    load(&p, offsetof(struct seccomp_data, args[3]));
+    op(&p, BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
+    ret(&p, SECCOMP_RET_ERRNO | EPERM);
+    load(&p, offsetof(struct seccomp_data, nr));
     /* No memory becomes code. */
     op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 1, 0);
     op(&p, BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 4);

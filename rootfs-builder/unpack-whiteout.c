@@ -50,7 +50,7 @@ int opaque_report(struct unpack *u, struct err *err)
             continue;
         total += strlen(shown) + 1;
         if (total > WORKER_OPAQUE_MAX)
-            return err_set(err, -E2BIG, "more opaque directories than fit into %d bytes",
+            return err_set(err, -EMSGSIZE, "more opaque directories than fit into %d bytes",
                            WORKER_OPAQUE_MAX);
         r = u->o->opaque_fd < 0 ? -EOPNOTSUPP
                                 : write_all(u->o->opaque_fd, shown, strlen(shown) + 1);

@@ -38,7 +38,8 @@ struct unpack_result {
 /*
  * Unpacks all entries. On failure what was unpacked stays, and entry (room for PATH_ROOM bytes) is
  * the name of the one at fault, or "". -EBADMSG (broken archive), -EFBIG and -E2BIG (more than
- * options allow), -ENAMETOOLONG, or errno of the file system. Sets umask.
+ * options allow), -EMSGSIZE (the list of opaque directories), -ENAMETOOLONG, or errno of the file
+ * system. Sets umask.
  */
 int tree_unpack(struct tarball *t, const struct unpack_options *o, struct unpack_result *ret,
                 char *reterr_entry, struct err *err);

@@ -204,6 +204,8 @@ static int part_died(struct worker *w, const struct part *p, const char *name)
 
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) /* nobody else can kill it */
+        return err_set(&w->err, -ENOMEM, "the %s was killed for want of memory", name);
     if (WIFSIGNALED(status))
         return err_set(&w->err, -ECHILD, "the %s was ended by signal %d", name, WTERMSIG(status));
     return err_set(&w->err, -ECHILD, "the %s ended without a result", name);

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "core/images_internal.h"
 #include "core/launcher-client.h"
+#include "core/limits.h"
 #include "launch/launcher.h"
 
 enum {
@@ -138,6 +139,8 @@ static void on_message(struct image_worker *w, const struct worker_msg *m)
             (void)err_set(&err, m->code, "entry '%.200s': %.240s", m->name, m->text);
         else
             (void)err_set(&err, m->code, "%.400s", m->text);
+        if (m->code == -ENOMEM)
+            (void)err_wrap(&err, m->code, "limit imageWorkerMemory");
         break;
     case WORKER_INVALID:
     case WORKER_START:
@@ -175,7 +178,10 @@ static void on_readable(uv_poll_t *h, int status, int events)
     if (r == 0 && w->done.type == WORKER_DONE)
         end(w, 0, NULL);
     else if (r == 0)
-        end(w, err_set(&err, -ECHILD, "the worker was killed (is the memory limit too low?)"),
+        end(w,
+            err_set(&err, -ECHILD,
+                    "limit imageWorkerMemory: the worker was killed, for want of memory if the log "
+                    "has no other reason"),
             &err);
     else
         end(w, err.code < 0 ? r : err_errno(&err, r, "worker"), &err);
@@ -242,6 +248,9 @@ static void put_request(struct buf *b, const struct image_worker *w, const struc
     launch_begin(b, LAUNCH_WORKER);
     launch_put_string(b, TAG_ID, w->id);
     launch_put_number(b, TAG_WORKER, (uint64_t)work->kind);
+    launch_put_number(b, TAG_MEMORY, w->im->config.limits->image_worker_bytes);
+    if (work->kind == LAUNCH_WORK_LAYER)
+        launch_put_number(b, TAG_BYTES, work->start.files);
     if (work->sandbox != NULL)
         launch_put_string(b, TAG_SANDBOX, work->sandbox);
     for (const char *const *l = work->layers; l != NULL && *l != NULL; l++)

@@ -37,6 +37,7 @@ struct err;
     X(image_layers,       unsigned, "maxImageLayers",          127,        1,       127)                    \
     X(image_files,        unsigned, "maxImageFiles",           4000000,    1,       1000000000)             \
     X(image_bytes,        uint64_t, "maxImageBytes",           64LL << 30, 1 << 20, 1LL << 50)              \
+    X(image_worker_bytes, uint64_t, "imageWorkerMemory",       2LL << 30,  64 << 20, 1LL << 50)             \
     X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
     X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
     X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \

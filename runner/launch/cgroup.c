@@ -178,10 +178,11 @@ static int fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_
     r = cg_limits_apply(h, c, limits, err);
     if (r < 0 || c->v2 == CG_NOWHERE)
         return r;
-    r = cg_write_number(c->dir_fd[c->v2], "cgroup.max.descendants", DESCENDANTS_MAX);
+    r = cg_write_number(c->dir_fd[c->v2], "cgroup.max.descendants",
+                        init_uid == CGROUP_NOBODY ? 0 : DESCENDANTS_MAX);
     if (r < 0)
         return err_errno(err, r, "%s/rind/%s/cgroup.max.descendants", h->hier[c->v2].path, id);
-    return delegate(c, init_uid, err);
+    return init_uid == CGROUP_NOBODY ? 0 : delegate(c, init_uid, err);
 }
 
 /* What this failed start has made, and nothing else: an id that exists stays as it is. */
@@ -415,4 +416,27 @@ int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err)
             first = r;
     }
     return first;
+}
+
+static void sweep_hierarchy(struct cg_hierarchy *hier, const char *prefix)
+{
+    int fd = cg_rind_open(hier, false, NULL) < 0 ? FD_NONE : open_dir(hier->rind_fd, ".");
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+
+    if (dir == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    while ((e = readdir(dir)) != NULL)
+        if (e->d_type == DT_DIR && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+            (void)unlinkat(fd, e->d_name, AT_REMOVEDIR); /* busy: there is somebody in it */
+    (void)closedir(dir);
+}
+
+void cgroup_sweep(struct cgroup_host *h, const char *prefix)
+{
+    for (int i = 0; i < h->count; i++)
+        sweep_hierarchy(&h->hier[i], prefix);
 }

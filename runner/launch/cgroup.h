@@ -56,8 +56,10 @@ const char *cgroup_controller_name(enum cgroup_controller c);
  * Makes the directories for `id` (already validated: [a-z0-9-]{1,64}) and sets the limits. A limit
  * that is asked for and cannot be enforced is -EOPNOTSUPP and names the controller and what to do.
  * Swap is counted with memory (v1 memsw, v2 swap.max 0); a kernel without swap accounting is said
- * in the error only when the host has swap. init_uid (host uid) gets the exec subtree.
+ * in the error only when the host has swap. init_uid (host uid) gets the exec subtree;
+ * CGROUP_NOBODY (a process that nobody execs into): there is none, and nothing can be made below.
  */
+#define CGROUP_NOBODY ((uid_t)-1)
 int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_limits *limits,
                   uid_t init_uid, struct cgroup **ret, struct err *err);
 /* Opens what an earlier process made. -ENOENT when nothing is there. */
@@ -104,3 +106,6 @@ int cgroup_stats(const struct cgroup *c, struct cgroup_stats *ret, struct err *e
 /* rmdir of every directory of `id` in every hierarchy, leaves first; -EBUSY while processes live.
  * Missing ones are fine. */
 int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err);
+/* rmdir of every directory, of those without an exec subtree, whose name begins so and in which no
+ * process is left; nothing is ended. */
+void cgroup_sweep(struct cgroup_host *h, const char *prefix);

@@ -406,6 +406,7 @@ void launcher_layers_sweep(struct launcher *l)
 {
     struct sweeping s = {.l = l};
 
+    works_cgroup_sweep(l);
     if (boot_id(s.boot) < 0 || flock(l->image_layers_fd, LOCK_EX | LOCK_NB) < 0)
         return;
     (void)each(l, sweep_one, &s);

@@ -672,7 +672,7 @@ static int check_layers(const struct launch_request *q, struct err *err)
                        q->verb == LAUNCH_WORKER ? "no kind of worker" : "a kind, and no worker");
     if (one && q->image_layer_count != 1)
         return err_set(err, -EINVAL, "request: %zu layers, not one", q->image_layer_count);
-    if ((q->verb == LAUNCH_LAYER_COMMIT) != (q->bytes >= 0))
+    if ((q->verb == LAUNCH_LAYER_COMMIT || q->work == LAUNCH_WORK_LAYER) != (q->bytes >= 0))
         return err_set(err, -EINVAL, "request: %s",
                        q->bytes < 0 ? "no size" : "a size, and no layer");
     if (of_sandbox != (q->sandbox != NULL))

@@ -125,7 +125,7 @@ enum launch_tag {
                          TAG_LAYER */
     TAG_WORKER,       /* u64: enum launch_work */
     TAG_SANDBOX,      /* string: the id of a sandbox, for LAUNCH_WORKER */
-    TAG_BYTES,        /* u64 */
+    TAG_BYTES,        /* u64: of a layer; LAUNCH_WORKER of one: that it may write at most */
     TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
     TAG_VOLUME_NAME,  /* string */
     TAG_META,         /* bytes: the supervisor's own record of a volume */

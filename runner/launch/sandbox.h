@@ -61,13 +61,17 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
 /* A worker that has not been forgotten (worker.c). */
+enum { WORK_CGROUP_MAX = 48 };
 struct work {
     char id[LAUNCH_ID_MAX + 1];
     enum launch_work kind;
-    int pidfd;     /* owned */
-    pid_t pid;     /* 0 once it has been reaped */
-    int dir_fd;    /* owned; of a new layer's directory, which is locked; FD_NONE */
-    int opaque_fd; /* owned; what it says of opaque directories; FD_NONE */
+    int pidfd;             /* owned */
+    pid_t pid;             /* 0 once it has been reaped */
+    int dir_fd;            /* owned; of a new layer's directory, which is locked; FD_NONE */
+    int opaque_fd;         /* owned; what it says of opaque directories; FD_NONE */
+    struct cgroup *cgroup; /* owned; NULL: the host has none */
+    char cgroup_name[2 * WORK_CGROUP_MAX];
+    pid_t watcher; /* of what it writes; 0: there is none, or it has been reaped */
     struct work *next;
 };
 
@@ -85,6 +89,7 @@ struct launcher {
     int worker_exe;       /* owned; sealed memfd, or FD_NONE */
     struct work *works;   /* owned */
     unsigned work_count;
+    unsigned work_number;        /* of the last worker's cgroup */
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */
     size_t avoid_count;
@@ -243,6 +248,20 @@ struct work **work_find(struct launcher *l, const char *id);
 void work_end(struct launcher *l, struct work **at);
 /* Waits for one that has said its last word; kills one that goes on. */
 int work_wait(struct work *w, struct err *err);
+
+/*
+ * worker-bounds.c: the cgroup of a worker, with so much memory. Whoever makes one and starts a
+ * process in it holds the lock (an fd, owned; a fork has a copy) from before until it is in it.
+ * Sweep removes those that killed launchers of this state directory have left.
+ */
+int work_cgroup_lock(const struct launcher *l);
+int work_cgroup_make(struct launcher *l, struct work *w, int64_t memory, struct err *err);
+void work_cgroup_end(struct launcher *l, struct work *w);
+void works_cgroup_sweep(struct launcher *l);
+/* A process that ends a worker whose unpacker writes more bytes than that, or that leaves the host
+ * less than its reserve of disk. Reaped by work_unwatch. */
+int work_watch(struct launcher *l, struct work *w, uint64_t most, struct err *err);
+void work_unwatch(struct work *w);
 
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */

@@ -42,6 +42,7 @@ enum {
     OUT_OF_THE_WAY = 512, /* above every number that the worker gets */
     WALK_DEPTH = 4096,
 };
+#define MEMORY_MAX (INT64_C(2) << 30) /* where the request names none: imageWorkerMemory's own */
 
 /* ---- what is known of them ---- */
 
@@ -80,10 +81,13 @@ int work_wait(struct work *w, struct err *err)
     return has_ended(w, WAIT_MS) ? 0 : err_set(err, -EBUSY, "worker %s does not go away", w->id);
 }
 
-static void work_close(struct work *w)
+/* It has ended. */
+static void work_close(struct launcher *l, struct work *w)
 {
     const int fds[] = {w->pidfd, w->dir_fd, w->opaque_fd};
 
+    work_unwatch(w);
+    work_cgroup_end(l, w);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
@@ -97,7 +101,7 @@ void work_end(struct launcher *l, struct work **at)
     (void)work_wait(w, NULL);
     *at = w->next;
     l->work_count--;
-    work_close(w);
+    work_close(l, w);
 }
 
 /* Those that have nothing to leave are only there to be reaped. */
@@ -137,6 +141,8 @@ struct starting {
     int upper;                  /* owned; a directory to look for opaque ones in, or FD_NONE */
     int disk;                   /* owned; the mount that this one is in, or FD_NONE */
     int userns, control[2];     /* owned */
+    int lock;                   /* owned; of the cgroups */
+    int tasks[CGROUP_TASKS_MAX], task_count; /* owned; v1 cgroups to enter */
 };
 
 static int add_tree(struct starting *st, int dir, bool read_only, struct err *err)
@@ -394,6 +400,8 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
     int program, userns = st->userns;
 
     (void)snprintf(parents, size, "%zu", st->tree_count - 1);
+    if (cgroup_enter(st->tasks, st->task_count) < 0)
+        return "enter its cgroups";
     if (st->upper >= 0 && (list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd) < 0 ||
                            lseek(st->work->opaque_fd, 0, SEEK_SET) < 0))
         return "look for opaque directories";
@@ -438,9 +446,14 @@ static int start_process(struct starting *st, struct err *err)
                                        CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
                               .pidfd = (uint64_t)(uintptr_t)&st->work->pidfd,
                               .exit_signal = SIGCHLD};
+    int cgroup = st->work->cgroup != NULL ? cgroup_v2_fd(st->work->cgroup) : FD_NONE;
     sigset_t all, old;
     int pid;
 
+    if (cgroup >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)(unsigned)cgroup;
+    }
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, &old);
     pid = sys_clone3(&args);
@@ -453,9 +466,26 @@ static int start_process(struct starting *st, struct err *err)
     return 0;
 }
 
+static int prepare_cgroup(struct starting *st, struct err *err)
+{
+    int r = st->lock = work_cgroup_lock(st->l);
+
+    if (r < 0)
+        return err_errno(err, r, "worker");
+    r = work_cgroup_make(st->l, st->work, st->q->memory > 0 ? st->q->memory : MEMORY_MAX, err);
+    return r < 0 || st->work->cgroup == NULL
+               ? r
+               : cgroup_open_tasks(st->work->cgroup, st->tasks, &st->task_count, err);
+}
+
 static int prepare(struct starting *st, struct err *err)
 {
-    int r;
+    int r = st->q->work == LAUNCH_WORK_LAYER ? disk_check_reserve(st->l, 0, err) : 0;
+
+    if (r == 0)
+        r = prepare_cgroup(st, err);
+    if (r < 0)
+        return r;
 
     st->work->opaque_fd = memfd_create("rind-opaque", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (st->work->opaque_fd < 0 || ftruncate(st->work->opaque_fd, WORKER_OPAQUE_MAX) < 0 ||
@@ -475,13 +505,15 @@ static int prepare(struct starting *st, struct err *err)
 
 static void starting_done(struct starting *st)
 {
-    const int fds[] = {st->upper, st->disk, st->userns, st->control[0], st->control[1]};
+    const int fds[] = {st->upper, st->disk, st->userns, st->control[0], st->control[1], st->lock};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
     for (size_t i = 0; i < st->tree_count; i++)
         (void)close(st->trees[i]);
+    for (int i = 0; i < st->task_count; i++)
+        (void)close(st->tasks[i]);
     root_sources_close(&st->layers);
 }
 
@@ -494,6 +526,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
                           .upper = FD_NONE,
                           .disk = FD_NONE,
                           .userns = FD_NONE,
+                          .lock = FD_NONE,
                           .control = {FD_NONE, FD_NONE}};
     bool made;
     int r, pidfd = FD_NONE;
@@ -514,6 +547,8 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
     r = prepare(&st, err);
     if (r == 0)
         r = start_process(&st, err);
+    if (r == 0 && q->work == LAUNCH_WORK_LAYER)
+        r = work_watch(l, st.work, (uint64_t)(q->bytes > 0 ? q->bytes : 0), err);
     if (r == 0) {
         pidfd = fcntl(st.work->pidfd, F_DUPFD_CLOEXEC, 3);
         if (pidfd < 0)
@@ -525,7 +560,7 @@ int launcher_worker(struct launcher *l, const struct launch_request *q, struct l
     starting_done(&st);
     if (r < 0) {
         (void)work_wait(st.work, NULL);
-        work_close(st.work);
+        work_close(l, st.work);
         if (made)
             layer_discard(l, q->id);
         return r;

@@ -106,7 +106,7 @@ static void lab_close(struct lab *lab)
 static int start(struct lab *lab, const char *id, enum launch_work kind, const char *layer,
                  struct launch_worker *ret, struct err *err)
 {
-    struct launch_request q = {.verb = LAUNCH_WORKER, .id = id, .work = kind};
+    struct launch_request q = {.verb = LAUNCH_WORKER, .id = id, .work = kind, .bytes = 1 << 30};
 
     if (layer != NULL)
         q.image_layers[q.image_layer_count++] = layer;

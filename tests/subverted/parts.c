@@ -1,11 +1,14 @@
 /*
- * What stands in the place of the unpacker in build/builder/rind-rootfs-subverted, for
- * tests/integ/test-rootfs-worker: an archive has taken it over, and it now tries to get out. It is
- * confined just as the unpacker is, and has the same descriptors.
+ * What stands in the place of parts in build/builder/rind-rootfs-subverted, for tests/integ/
+ * test-rootfs-worker and tests/unit/test-launcher-subverted: an archive has taken one over, and it
+ * now tries to get out. It is confined just as the part is, and has the same descriptors.
  *
- * Each thing that it must not get is one row. The result is FAILED with the names of those that it
- * got, or DONE, with as many entries as there were rows.
+ * Each thing that it must not get is one row. The unpacker's result is FAILED with the names of
+ * those that it got, or DONE, with as many entries as there were rows. The others' is FAILED in any
+ * case, with the number of rows and what was got: of their DONE nothing is passed on.
  */
+#include "parts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -31,7 +34,10 @@
 #include "part.h"
 #include "proto/syscalls.h"
 
+enum { UNPACKER = 1, CODEC = 2, SPLITTER = 4, PACKER = 8, ALL = 15 };
+
 static const struct part_request *request;
+static unsigned who;
 
 /* Opened for reading or writing, whatever the way. */
 static bool opens(int dir, const char *path, int flags)
@@ -154,12 +160,15 @@ static bool executes(void)
 {
     char name[] = "x";
     char *argv[] = {name, NULL}, *envp[] = {NULL};
-    int fd = openat(request->tree, "program", O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+    int fd;
 
-    if (write(fd, "#!/bin/sh\n", 10) != 10)
-        return true;
     (void)syscall(SYS_execve, "/bin/sh", argv, envp);
     if (errno != EPERM)
+        return true;
+    if (who != UNPACKER)
+        return sys_execveat(request->in, "", argv, envp, AT_EMPTY_PATH) != -EPERM;
+    fd = openat(request->tree, "program", O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+    if (write(fd, "#!/bin/sh\n", 10) != 10)
         return true;
     return sys_execveat(fd, "", argv, envp, AT_EMPTY_PATH) != -EPERM;
 }
@@ -228,7 +237,8 @@ static bool odd_calls(void)
                                  SYS_uname};
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
-        if (syscall(calls[i], 0, 0, 0, 0, 0, 0) >= 0 || errno != EPERM)
+        if ((syscall(calls[i], 0, 0, 0, 0, 0, 0) >= 0 || errno != EPERM) &&
+            !(who == CODEC && calls[i] == SYS_splice && errno != ENOSYS))
             return true;
     return false;
 }
@@ -242,21 +252,48 @@ static bool makes_code(void)
            mprotect(p, 4096, PROT_READ | PROT_EXEC) == 0;
 }
 
+static bool is_there(int fd)
+{
+    return lseek(fd, 0, SEEK_CUR) >= 0 || errno != EBADF;
+}
+
 /* Descriptors that are not its own: the archive, the supervisor's socket, the other parts'. */
 static bool foreign_descriptors(void)
 {
-    struct stat st;
-
     for (int fd = 3; fd < 1024; fd++) {
-        bool own = fd == request->report || fd == request->in || fd == request->tree ||
-                   fd == request->opaque;
+        bool own = fd == request->report || fd == request->in || fd == request->out ||
+                   fd == request->tree || fd == request->opaque;
 
         for (size_t i = 0; i < request->parent_count; i++)
             own |= fd == request->parents[i];
-        if (!own && fstat(fd, &st) == 0)
+        if (!own && is_there(fd))
             return true;
     }
-    return fstat(WORKER_FD_CONTROL, &st) == 0;
+    return is_there(WORKER_FD_CONTROL);
+}
+
+/* Bytes that go into files uncounted. */
+static bool maps_files(void)
+{
+    int fd = openat(request->tree, who == UNPACKER ? "mapped" : "usr",
+                    who == UNPACKER ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDONLY | O_CLOEXEC, 0600);
+    int prot = who == UNPACKER ? PROT_READ | PROT_WRITE : PROT_READ;
+
+    return fd < 0 || (who == UNPACKER && ftruncate(fd, 4096) < 0) ||
+           mmap(NULL, 4096, prot, MAP_SHARED, fd, 0) != MAP_FAILED || errno != EPERM;
+}
+
+/* What is only to be read. */
+static bool tree_writable(void)
+{
+    int tree = request->tree;
+    int fd = openat(tree, "usr", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    return fd < 0 || opens(tree, "x", O_WRONLY | O_CREAT) || mkdirat(tree, "d", 0700) == 0 ||
+           unlinkat(tree, "usr", AT_REMOVEDIR) == 0 || symlinkat("x", tree, "l") == 0 ||
+           fchmodat(tree, "usr", 0777, 0) == 0 || fchownat(tree, "usr", 1, 1, 0) == 0 ||
+           utimensat(tree, "usr", NULL, 0) == 0 || fchmod(fd, 0777) == 0 ||
+           fsetxattr(fd, "user.x", "x", 1, 0) == 0;
 }
 
 /* More than it was granted. */
@@ -281,30 +318,111 @@ static bool cannot_work(void)
 static const struct {
     const char *name;
     bool (*gets)(void);
+    unsigned by;
 } rows[] = {
-    {"descriptors of others", foreign_descriptors}, /* before the others open some */
-    {"no work at all", cannot_work},
-    {"files of the host", host_files},
-    {"a writable root", root_writable},
-    {"what is above the tree", above_tree},
-    {"what a link points to", through_link},
-    {"layers below", parents_writable},
-    {"devices", devices},
-    {"trusted attributes", trusted_xattr},
-    {"the network", network},
-    {"another end of its socket", connects},
-    {"processes", processes},
-    {"programs", executes},
-    {"other processes", others},
-    {"mounts", mounts},
-    {"namespaces", namespaces},
-    {"privileges", privileges},
-    {"odd system calls", odd_calls},
-    {"new code", makes_code},
-    {"large files", large_files},
+    {"descriptors of others", foreign_descriptors, ALL}, /* before the others open some */
+    {"no work at all", cannot_work, UNPACKER},
+    {"a writable tree", tree_writable, PACKER},
+    {"files of the host", host_files, ALL},
+    {"a writable root", root_writable, ALL},
+    {"what is above the tree", above_tree, UNPACKER | PACKER},
+    {"what a link points to", through_link, UNPACKER},
+    {"layers below", parents_writable, UNPACKER},
+    {"devices", devices, UNPACKER},
+    {"trusted attributes", trusted_xattr, UNPACKER},
+    {"the network", network, ALL},
+    {"another end of its socket", connects, ALL},
+    {"processes", processes, ALL},
+    {"programs", executes, ALL},
+    {"other processes", others, ALL},
+    {"mounts", mounts, ALL},
+    {"namespaces", namespaces, ALL},
+    {"privileges", privileges, ALL},
+    {"odd system calls", odd_calls, ALL},
+    {"new code", makes_code, ALL},
+    {"mapped files", maps_files, UNPACKER | PACKER},
+    {"large files", large_files, UNPACKER},
 };
 
-void part_unpack(const struct part_request *q)
+/* Returns how many were tried; the names of those that it got in `got`. */
+static unsigned try_all(const struct part_request *q, unsigned as, char *got, size_t size)
+{
+    unsigned tried = 0;
+
+    request = q;
+    who = as;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        size_t len = strlen(got);
+
+        if ((rows[i].by & as) == 0)
+            continue;
+        tried++;
+        if (rows[i].gets())
+            (void)snprintf(got + len, size - len, "%s%s", len > 0 ? ", " : "", rows[i].name);
+    }
+    return tried;
+}
+
+/* Returns when somebody has written more than anybody should be able to. */
+static void flood(const struct part_request *q)
+{
+    static char block[FLOOD_FILE];
+    char name[16];
+
+    for (int i = 0; i < FLOOD_FILES; i++) {
+        int fd;
+
+        (void)snprintf(name, sizeof(name), "%d", i);
+        fd = openat(q->tree, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0 || write(fd, block, sizeof(block)) < 0 || close(fd) < 0)
+            return;
+    }
+}
+
+/* Instead of the real ones (-Wl,--wrap), which stay there for when they are not the ones. */
+void __real_part_codec(const struct part_request *q) __attribute__((noreturn));
+void __real_part_split(const struct part_request *q) __attribute__((noreturn));
+void __real_part_pack(const struct part_request *q) __attribute__((noreturn));
+void __wrap_part_codec(const struct part_request *q) __attribute__((noreturn));
+void __wrap_part_split(const struct part_request *q) __attribute__((noreturn));
+void __wrap_part_pack(const struct part_request *q) __attribute__((noreturn));
+void __wrap_part_unpack(const struct part_request *q) __attribute__((noreturn));
+
+static _Noreturn void subverted(const struct part_request *q, enum confine_role role, unsigned as)
+{
+    struct worker_msg m = {.type = WORKER_INVALID};
+    struct err err = ERR_NONE;
+    char got[400] = "";
+    int r = part_become(q, role, 0, &err);
+    unsigned tried = r == 0 ? try_all(q, as, got, sizeof(got)) : 0;
+
+    if (r == 0)
+        r = err_set(&err, -EDOM, "tried %u, got: %s", tried, got);
+    part_finish(q, &m, r, &err);
+}
+
+void __wrap_part_codec(const struct part_request *q)
+{
+    if (q->start->entries != SUBVERT_CODEC)
+        __real_part_codec(q);
+    subverted(q, ROLE_CODEC, CODEC);
+}
+
+void __wrap_part_split(const struct part_request *q)
+{
+    if (q->start->entries != SUBVERT_SPLITTER)
+        __real_part_split(q);
+    subverted(q, ROLE_SPLITTER, SPLITTER);
+}
+
+void __wrap_part_pack(const struct part_request *q)
+{
+    if (q->start->entries != SUBVERT_PACKER)
+        __real_part_pack(q);
+    subverted(q, ROLE_PACKER, PACKER);
+}
+
+void __wrap_part_unpack(const struct part_request *q)
 {
     struct worker_msg m = {.type = WORKER_INVALID};
     struct err err = ERR_NONE;
@@ -312,13 +430,10 @@ void part_unpack(const struct part_request *q)
     int r = part_become(q, ROLE_UNPACKER, q->start->files, &err);
     char byte;
 
-    request = q;
-    for (size_t i = 0; r == 0 && i < sizeof(rows) / sizeof(rows[0]); i++, m.entries++)
-        if (rows[i].gets()) {
-            size_t len = strlen(got);
-
-            (void)snprintf(got + len, sizeof(got) - len, "%s%s", len > 0 ? ", " : "", rows[i].name);
-        }
+    if (r == 0 && q->start->entries == SUBVERT_FLOOD)
+        flood(q);
+    else if (r == 0 && q->start->entries != SUBVERT_CODEC)
+        m.entries = try_all(q, UNPACKER, got, sizeof(got));
     if (got[0] != '\0')
         r = err_set(&err, -EPERM, "got: %s", got);
     /* The stream has to end, or the worker would wait. */

@@ -1,0 +1,240 @@
+/*
+ * What bounds a worker beside its own resource limits: a cgroup of its own, and for one that makes
+ * a layer a process that looks at what it writes.
+ *
+ * Its cgroup is empty once it has ended, which it does with its supervisor at the latest. So what a
+ * killed launcher leaves is a directory, and the next one removes it.
+ *
+ * No limit of the kernel's bounds what a process writes into all files together. Its count of
+ * written bytes does not lie, though: an unpacker can write by write(2) alone (rootfs-builder/
+ * confine.c), and has no children.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "image/worker-proto.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+#define PREFIX "worker-"
+
+enum {
+    PIDS_MAX = 16,    /* it has three, of one thread each */
+    NAMES_TRIED = 8,  /* what an earlier process of our pid has left, and somebody lives in */
+    LOOK_MS = 50,     /* between two looks at what it has written */
+    PROC_MAX = 4096,  /* bytes of a file of /proc */
+    INODE_SHARE = 50, /* inodes of the file system that stay free: one in so many */
+    KEPT_FDS = 5,     /* 0, 1, 2, the worker, the file system */
+    OUT_OF_THE_WAY = 100,
+};
+/* What is written beside contents: the list of opaque directories, and what is said to P. */
+#define SLACK ((uint64_t)WORKER_OPAQUE_MAX + (1 << 20))
+
+/* ---- its cgroup ---- */
+
+/* Not the same for two state directories, which may have a launcher each. */
+static void prefix_of(const struct launcher *l, char ret[WORK_CGROUP_MAX])
+{
+    struct stat st = {.st_ino = 0};
+
+    (void)fstat(l->state_fd, &st);
+    (void)snprintf(ret, WORK_CGROUP_MAX, PREFIX "%" PRIx64 "-%" PRIx64 "-", (uint64_t)st.st_dev,
+                   (uint64_t)st.st_ino);
+}
+
+int work_cgroup_lock(const struct launcher *l)
+{
+    /* A description of its own: the lock is let go with the last copy, the child's included. */
+    int fd = openat(l->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    while (fd >= 0 && flock(fd, LOCK_SH) < 0)
+        if (errno != EINTR) {
+            int r = -errno;
+
+            (void)close(fd);
+            return r;
+        }
+    return fd < 0 ? -errno : fd;
+}
+
+int work_cgroup_make(struct launcher *l, struct work *w, int64_t memory, struct err *err)
+{
+    const struct cgroup_host *h = l->cgroups;
+    /* Where a controller is missing (doctor says so), resource limits are what is left. */
+    const struct cgroup_limits limits = {
+        .memory_bytes = cgroup_host_controller(h, CG_MEMORY) > 0 ? memory : -1,
+        .pids = cgroup_host_controller(h, CG_PIDS) > 0 ? PIDS_MAX : -1,
+        .cpu_millis = -1,
+    };
+    char prefix[WORK_CGROUP_MAX], name[2 * WORK_CGROUP_MAX];
+    int r = -EEXIST;
+
+    if (cgroup_host_mode(h) == CG_MODE_NONE)
+        return 0;
+    prefix_of(l, prefix);
+    for (int i = 0; i < NAMES_TRIED && r == -EEXIST; i++) {
+        (void)snprintf(name, sizeof(name), "%s%x-%x", prefix, (unsigned)getpid(), ++l->work_number);
+        r = cgroup_create(l->cgroups, name, &limits, CGROUP_NOBODY, &w->cgroup, err);
+    }
+    if (r < 0)
+        return err_wrap(err, r, "worker");
+    (void)snprintf(w->cgroup_name, sizeof(w->cgroup_name), "%s", name);
+    return 0;
+}
+
+void work_cgroup_end(struct launcher *l, struct work *w)
+{
+    if (w->cgroup == NULL)
+        return;
+    cgroup_free(w->cgroup);
+    w->cgroup = NULL;
+    (void)cgroup_remove(l->cgroups, w->cgroup_name, NULL); /* else the next launcher does */
+}
+
+void works_cgroup_sweep(struct launcher *l)
+{
+    auto_close int fd = openat(l->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char prefix[WORK_CGROUP_MAX];
+
+    /* Nobody is between making one and being in it. */
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return;
+    prefix_of(l, prefix);
+    cgroup_sweep(l->cgroups, prefix);
+}
+
+/* ---- what it writes ---- */
+
+/* A file of /proc, NUL-terminated. */
+static int read_proc(const char *path, char text[PROC_MAX])
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, PROC_MAX - 1);
+
+    if (n < 0)
+        return -errno;
+    text[n] = '\0';
+    return 0;
+}
+
+/* The unpacker is the last of its children. */
+static int written_by(pid_t worker, uint64_t *ret)
+{
+    char path[96], text[PROC_MAX];
+    const char *at;
+    long pid = 0;
+    char *end;
+    int r;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)worker, (int)worker);
+    r = read_proc(path, text);
+    if (r < 0)
+        return r;
+    for (at = text; strtol(at, &end, 10) > 0 && end != at; at = end)
+        pid = strtol(at, NULL, 10);
+    *ret = 0;
+    if (pid == 0)
+        return 0; /* not yet */
+    (void)snprintf(path, sizeof(path), "/proc/%ld/io", pid);
+    r = read_proc(path, text);
+    if (r < 0)
+        return r;
+    at = strstr(text, "wchar: ");
+    if (at == NULL)
+        return -EPROTO;
+    *ret = strtoull(at + strlen("wchar: "), NULL, 10);
+    return 0;
+}
+
+/* Whoever takes it: others who write there have to find some. */
+static bool is_full(int fs, uint64_t reserve)
+{
+    struct statvfs st;
+
+    return fstatvfs(fs, &st) == 0 && ((uint64_t)st.f_bavail * st.f_frsize < reserve ||
+                                      (st.f_files > 0 && st.f_favail < st.f_files / INODE_SHARE));
+}
+
+static const char *too_much(pid_t worker, uint64_t most, int fs, uint64_t reserve)
+{
+    static bool told;
+    uint64_t written = 0;
+    int r = written_by(worker, &written);
+
+    /* One that ends just now is not there to be looked at. */
+    if (r < 0 && r != -ENOENT && r != -ESRCH && !told) {
+        told = true;
+        log_warn("launcher", "what workers write cannot be counted: %s, going on", strerror(-r));
+    }
+    if (r == 0 && written > most)
+        return "it has written more than it may";
+    return is_full(fs, reserve) ? "the host's reserve of disk or inodes is reached" : NULL;
+}
+
+static _Noreturn void watch(struct launcher *l, const struct work *w, uint64_t most)
+{
+    const uint64_t reserve = disk_reserve_bytes(l);
+    struct pollfd p = {.fd = KEPT_FDS - 2, .events = POLLIN};
+    int fds[2] = {w->pidfd, w->dir_fd};
+    const char *why = NULL;
+
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-watch");
+    for (int i = 0; i < 2; i++)
+        fds[i] = fcntl(fds[i], F_DUPFD, OUT_OF_THE_WAY);
+    /* Locks of others must not be held by us. This layer's is, until its worker has ended. */
+    for (int i = 0; i < 2; i++)
+        if (dup2(fds[i], KEPT_FDS - 2 + i) < 0)
+            _exit(1);
+    if (sys_close_range(KEPT_FDS, ~0U, 0) < 0)
+        _exit(1);
+    for (;;) {
+        if (poll(&p, 1, LOOK_MS) > 0)
+            _exit(0);
+        why = too_much(w->pid, most, KEPT_FDS - 1, reserve);
+        if (why == NULL)
+            continue;
+        log_warn("launcher", "worker=%s is ended: %s", w->id, why);
+        (void)sys_pidfd_send_signal(p.fd, SIGKILL);
+        _exit(0);
+    }
+}
+
+int work_watch(struct launcher *l, struct work *w, uint64_t most, struct err *err)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        watch(l, w, most > UINT64_MAX - SLACK ? UINT64_MAX : most + SLACK);
+    if (pid < 0)
+        return err_errno(err, -errno, "watch a worker");
+    w->watcher = pid;
+    return 0;
+}
+
+void work_unwatch(struct work *w)
+{
+    if (w->watcher <= 0)
+        return;
+    (void)kill(w->watcher, SIGKILL); /* it is ours until it has been waited for */
+    while (waitpid(w->watcher, NULL, 0) < 0 && errno == EINTR)
+        ;
+    w->watcher = 0;
+}
