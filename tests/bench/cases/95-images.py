@@ -86,8 +86,8 @@ class Images:
             shutil.rmtree(d, ignore_errors=True)
         os.sync()
         start = time.monotonic()
-        for c in command:
-            subprocess.run(c, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for c in command:  # a round that is cut off fails the case, not the run
+            subprocess.run(c, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=unpack.BUDGET)
         spent = (time.monotonic() - start) * 1000
         for d in dirs:
             shutil.rmtree(d, ignore_errors=True)
@@ -124,13 +124,6 @@ def cases(ctx):
         tar = f"load {what}: tar x of the layer"
         series = [Series(f"load {what}: rind load", "ms", tar)] + [Series(f"load {what}: {x}", "ms", tar) for x in
                                                                     ("skopeo copy + umoci unpack", "docker load")] + [Series(tar, "ms")]
-        left = [1 if ctx.quick else ROUNDS]
-
-        def batch(_):
-            if left[0] == 0:
-                return {}
-            left[0] -= 1
-            return images.loads(what)
-        return Case(series, batch)
+        return Case(series, unpack.rounds(1 if ctx.quick else ROUNDS, lambda: images.loads(what)))
 
     return [starts] + [loading(what) for what in unpack.ARCHIVES]
