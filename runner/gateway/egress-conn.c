@@ -41,7 +41,8 @@ struct egress_conn {
     enum conn_phase phase;
     int fd; /* owned */
     struct address to;
-    bool explicit_proxy; /* the client talks to a proxy */
+    bool explicit_proxy; /* the client talks to a proxy, */
+    bool tunnel;         /* and its CONNECT was answered: what comes is for who it named */
     bool heard;          /* a first byte has come, */
     bool tls;            /* and it could be TLS's */
     bool end_tls;        /* a 200 of the handler means so */
@@ -154,15 +155,27 @@ static void end_tls_here(struct egress_conn *c, int server)
     conn_free(c, false);
 }
 
+/* The address that its name had. */
+static void dialled_to(int fd, struct address *to)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(peer);
+
+    if (getpeername(fd, (struct sockaddr *)(void *)&peer, &len) == 0)
+        (void)address_from_socket((struct sockaddr *)(void *)&peer, to);
+}
+
 static void on_dialled(void *who, int r, int fd, int status, const struct err *err)
 {
     struct egress_conn *c = who;
 
     c->dial = NULL;
+    if (r == 0 && c->handler == NULL && c->to.family == 0)
+        dialled_to(fd, &c->to);
     if (r < 0) {
         if (c->action == EGRESS_HANDLE)
             egress_trouble(c->box, "a handler did not take a connection", err->msg);
-        tell(c, c->action, err->msg, NULL);
+        tell(c, egress_failed_as(c->action, r), err->msg, NULL);
         conn_free(c, true);
     } else if (c->end_tls && status == 200) {
         end_tls_here(c, fd);
@@ -179,6 +192,7 @@ static void dial(struct egress_conn *c, const char *resolve)
     const struct dial_request q = {.handler = c->handler,
                                    .resolve = resolve,
                                    .to = c->to,
+                                   .kind = c->kind,
                                    .name = c->has_name && !c->from_tls ? c->name : NULL,
                                    .sni = c->has_name && c->from_tls ? c->name : NULL,
                                    .protocol = c->kind == EGRESS_HTTPS  ? "https"
@@ -208,16 +222,23 @@ static bool take_decision(struct egress_conn *c, const struct decision *d)
            copy(&c->rule, d->rule != NULL ? d->rule->to : NULL);
 }
 
+/* Its name is CONNECT's, and nobody inside has resolved it. */
+static bool is_unresolved(const struct egress_conn *c)
+{
+    return c->explicit_proxy && c->has_name && !c->from_tls;
+}
+
 static void decide(struct egress_conn *c)
 {
-    struct decision d = egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, false);
+    struct decision d =
+        egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
 
     if (!take_decision(c, &d))
         refuse(c, "out of memory");
     else if (d.action == EGRESS_DENY)
         refuse(c, d.reason);
     else
-        dial(c, NULL);
+        dial(c, d.action == EGRESS_ALLOW && is_unresolved(c) ? c->name : NULL);
 }
 
 /* To the proxy, request by request. */
@@ -228,7 +249,7 @@ static void give_to_proxy(struct egress_conn *c, const char *sni)
 
     watch_remove(&c->watch);
     deadline_clear(&c->clock);
-    r = egress_http(c->box, c->fd, &c->to, sni, c->explicit_proxy, &err);
+    r = egress_http(c->box, c->fd, &c->to, sni, c->explicit_proxy && sni == NULL, &err);
     if (r < 0) {
         refuse(c, err.msg);
         return;
@@ -241,7 +262,7 @@ static void give_to_proxy(struct egress_conn *c, const char *sni)
 static void decide_tls(struct egress_conn *c)
 {
     struct decision d =
-        egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to, false);
+        egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
     char address[ADDRESS_TEXT_MAX];
 
     if (d.action == EGRESS_HANDLE && (d.rule->protocols & EGRESS_HTTPS) != 0) {
@@ -275,14 +296,42 @@ static void decide_any(struct egress_conn *c)
 
 /* ---- the explicit proxy ---- */
 
-/* "CONNECT host:port": the answer goes first, so that the client shows what it is. Whoever lies
- * there gets no further than a rule for that name lets anybody get. */
+/* Where HTTP and TLS are at home, clients speak first, and what they say is waited for. Elsewhere a
+ * client that says nothing, or a word that has no end, is not held up for long. */
+static bool is_strict(const struct egress_conn *c)
+{
+    return (c->explicit_proxy && !c->tunnel) || c->to.port == HTTP_PORT ||
+           c->to.port == HTTPS_PORT ||
+           (!c->box->is_sidecar && egress_is_web(c->box->rules, c->to.port));
+}
+
+static void on_silent(struct deadline *d);
+
+/* Whether anything that could be said there is let through. */
+static bool any_kind(struct egress_conn *c, const char **ret_reason)
+{
+    static const enum egress_kind kinds[] = {EGRESS_HTTP, EGRESS_HTTPS, EGRESS_TCP};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct decision d =
+            egress_decide(c->box, kinds[i], c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
+
+        if (d.action != EGRESS_DENY)
+            return true;
+        *ret_reason = d.reason;
+    }
+    return false;
+}
+
+/* "CONNECT host:port": the answer goes first, so that the client shows what it is. That is looked
+ * at as if it had connected by itself: CONNECT is no way around the rules for HTTP and HTTPS, nor
+ * to another name that lives at the same address. */
 static void explicit_connect(struct egress_conn *c, const char *data, size_t len)
 {
     static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
     static char scratch[CONNECT_HEAD_MAX];
     struct connect_head head;
-    struct decision d;
+    const char *reason = NULL;
     struct err err = ERR_NONE;
     long n = connect_head(data, len, &head, &err);
     int r;
@@ -295,13 +344,12 @@ static void explicit_connect(struct egress_conn *c, const char *data, size_t len
         return;
     }
     c->has_name = c->name[0] != '\0';
-    c->kind = c->to.port == HTTPS_PORT ? EGRESS_HTTPS : EGRESS_TCP;
-    d = egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, true);
-    if (!take_decision(c, &d) || d.action == EGRESS_DENY) {
+    if (!any_kind(c, &reason)) {
         static const char no[] = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
 
         (void)send(c->fd, no, sizeof(no) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-        tell(c, EGRESS_DENY, d.reason, NULL);
+        c->kind = c->to.port == HTTPS_PORT ? EGRESS_HTTPS : EGRESS_TCP;
+        tell(c, EGRESS_DENY, reason, NULL);
         conn_free(c, false);
         return;
     }
@@ -309,13 +357,12 @@ static void explicit_connect(struct egress_conn *c, const char *data, size_t len
         refuse(c, "the client does not read");
         return;
     }
-    if (d.action == EGRESS_HANDLE && c->kind == EGRESS_HTTPS && c->has_name &&
-        (d.rule->protocols & EGRESS_HTTPS) != 0) {
-        c->explicit_proxy = false;
-        give_to_proxy(c, c->name);
-        return;
-    }
-    dial(c, d.action == EGRESS_ALLOW && c->has_name ? c->name : NULL);
+    c->tunnel = true;
+    c->heard = c->tls = false;
+    c->peeks = 0;
+    deadline_set(c->box->hub->poller, &c->clock, is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+                 on_silent);
+    watch_again(&c->watch); /* it may be there already */
 }
 
 /* ---- first bytes ---- */
@@ -335,8 +382,14 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
         refuse(c, "a TLS hello that is none");
         return;
     }
-    if (r == 1) {
+    if (r == 1)
         c->kind = EGRESS_HTTPS;
+    if (r == 1 && is_unresolved(c)) {
+        if (hello.has_name && strcmp(hello.name, c->name) != 0) {
+            refuse(c, "TLS is for another name than CONNECT");
+            return;
+        }
+    } else if (r == 1) {
         c->from_tls = true;
         c->has_name = hello.has_name;
         (void)snprintf(c->name, sizeof(c->name), "%s", hello.name);
@@ -360,6 +413,12 @@ static void look_http_sidecar(struct egress_conn *c, const char *data, size_t le
     decide_any(c);
 }
 
+/* A client of the proxy that has not said yet whom it wants. */
+static bool asks_proxy(const struct egress_conn *c)
+{
+    return c->explicit_proxy && !c->tunnel;
+}
+
 static void look(struct egress_conn *c, const char *data, size_t len)
 {
     /* A sidecar looks for a host at port 80 alone. */
@@ -371,13 +430,13 @@ static void look(struct egress_conn *c, const char *data, size_t len)
     case LOOKS_UNKNOWN:
         return;
     case LOOKS_TLS:
-        if (c->explicit_proxy)
+        if (asks_proxy(c))
             refuse(c, "the proxy speaks plain HTTP");
         else
             look_tls(c, (const uint8_t *)data, len);
         return;
     case LOOKS_CONNECT:
-        if (c->explicit_proxy) {
+        if (asks_proxy(c)) {
             explicit_connect(c, data, len);
             return;
         }
@@ -392,19 +451,11 @@ static void look(struct egress_conn *c, const char *data, size_t len)
         return;
     case LOOKS_OTHER:
     default:
-        if (c->explicit_proxy)
+        if (asks_proxy(c))
             refuse(c, "no HTTP");
         else
             decide_any(c);
     }
-}
-
-/* Where HTTP and TLS are at home, clients speak first, and what they say is waited for. Elsewhere a
- * client that says nothing, or a word that has no end, is not held up for long. */
-static bool is_strict(const struct egress_conn *c)
-{
-    return c->explicit_proxy || c->to.port == HTTP_PORT || c->to.port == HTTPS_PORT ||
-           (!c->box->is_sidecar && egress_is_web(c->box->rules, c->to.port));
 }
 
 /* It waits for the server to speak, or says nothing. */
@@ -413,7 +464,7 @@ static void on_silent(struct deadline *d)
     struct egress_conn *c =
         (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
 
-    if ((c->heard && !c->box->is_sidecar && (is_strict(c) || c->tls)) || c->explicit_proxy) {
+    if ((c->heard && !c->box->is_sidecar && (is_strict(c) || c->tls)) || asks_proxy(c)) {
         egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
         refuse(c, "its first bytes did not come in time");
     } else {
@@ -427,7 +478,8 @@ static void on_event(struct watch *w, unsigned events)
     struct egress_conn *c = (struct egress_conn *)(void *)w;
     ssize_t n;
 
-    if (c->phase != CONN_PEEK || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0)
+    if (c->phase != CONN_PEEK ||
+        (events != 0 && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0))
         return;
     n = recv(c->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
     if (n < 0 && errno == EAGAIN)
@@ -505,7 +557,7 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
     c->kind = j->kind;
     c->to = j->to;
     c->action = j->action;
-    c->explicit_proxy = j->explicit_proxy;
+    c->explicit_proxy = c->tunnel = j->explicit_proxy;
     c->has_name = j->name != NULL;
     if (j->name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", j->name);
@@ -574,8 +626,8 @@ void egress_conns_review(struct egress_box *b)
         next = c->next;
         if (c->phase == CONN_PEEK)
             continue;
-        /* An explicit proxy's client was let go by its name alone. */
-        d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, c->explicit_proxy);
+        /* An explicit proxy's client did not resolve the name; its address counts all the same. */
+        d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
         if (d.action == c->action &&
             same_text(d.action == EGRESS_HANDLE ? d.handler : NULL, c->handler))
             continue;

@@ -28,6 +28,7 @@ struct egress_dial {
     enum dial_phase phase;
     bool handler, second; /* second: the name's IPv6 addresses */
     struct address to;
+    enum egress_kind kind;
     char *handler_text; /* owned */
     char *name;         /* owned; to be resolved */
     struct dns_query *query;
@@ -227,7 +228,10 @@ static void on_found(void *who, int r, const struct net_addr *a)
     if (r == 0) {
         d->to.family = a->family;
         (void)memcpy(d->to.bytes, a->bytes, sizeof(d->to.bytes));
-        r = open_socket(d, &err);
+        /* Let through by its name, and an earlier rule may be for the address. */
+        r = egress_decide(d->box, d->kind, d->name, &d->to, true).action == EGRESS_ALLOW
+                ? open_socket(d, &err)
+                : err_set(&err, -EACCES, "a rule for the address of that name denies it");
     } else {
         (void)err_errno(&err, r, "%s", d->name);
     }
@@ -273,6 +277,7 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
                               .cb = cb,
                               .who = who,
                               .to = q->to,
+                              .kind = q->kind,
                               .fd = FD_NONE,
                               .ask = BUF_INIT(CONNECT_HEAD_MAX)};
     r = prepare(d, q);

@@ -1,6 +1,7 @@
 /* Requests that leave sandboxes, one by one: the proxy reads them, the rules say where they go. */
 #include <errno.h>
 #include <inttypes.h>
+#include <openssl/sha.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,11 @@
 #include "gateway/connect.h"
 #include "gateway/egress-internal.h"
 #include "gateway/message.h"
+
+enum {
+    KEY_DIGEST = 16,     /* bytes of a digest in a key */
+    KEY_TEXT_MAX = 4096, /* of what it is of: a name, an address, a socket's path */
+};
 
 /* One client's connection, as the proxy has it. */
 struct egress_http {
@@ -95,22 +101,26 @@ static int read_host(struct egress_http *h, const struct message *req)
         h->target = (struct address){.port = 80};
     if (colon != NULL && strchr(colon, ']') == NULL) {
         len = (size_t)(colon - host);
+        /* "good.test:80@evil.test" is evil.test to some, and good.test here. */
+        if (strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+            return -EINVAL;
         port = strtoul(colon + 1, NULL, 10);
     }
     if (egress_name(host, len, h->name) == 0) {
         h->has_name = true;
-    } else if (h->explicit_proxy) {
+    } else if (h->explicit_proxy || len > 0) { /* HTTP/1.0 may say nothing */
         char text[ADDRESS_TEXT_MAX];
         bool brackets = host[0] == '[';
 
-        if (len < (brackets ? 3U : 1U) || len >= sizeof(text))
+        if (len < (brackets ? 3U : 1U) || len >= sizeof(text) || (brackets && host[len - 1] != ']'))
             return -EINVAL;
         (void)snprintf(text, sizeof(text), "%.*s", (int)(len - (brackets ? 2 : 0)),
                        host + (brackets ? 1 : 0));
         if (address_parse_host(text, &a) < 0)
             return -EINVAL;
         a.port = h->target.port;
-        h->target = a;
+        if (h->explicit_proxy)
+            h->target = a;
     }
     if (h->explicit_proxy && port > 0 && port <= 65535)
         h->target.port = (uint16_t)port;
@@ -126,17 +136,25 @@ static bool copy(char **to, const char *from)
 
 /* One key for each place that one client's requests go to: what one of them left behind is of no
  * use to another client. */
-static void key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
+static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
 {
-    uint32_t where = 0x811c9dc5u;
-    const char *parts[] = {h->handler != NULL ? h->handler : "", h->has_name ? h->name : "",
-                           h->action == EGRESS_ALLOW ? "a" : "h"};
+    char target[ADDRESS_TEXT_MAX] = "", hex[2 * KEY_DIGEST + 1];
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    auto_buf struct buf where = BUF_INIT(KEY_TEXT_MAX);
 
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        for (const char *p = parts[i]; *p != '\0'; p++)
-            where = (where ^ (unsigned char)*p) * 0x01000193u;
-    (void)snprintf(key, PROXY_KEY_MAX, "%s/%" PRIx64 "/%x/%x", h->box->id, h->serial, where,
+    if (h->target.family != 0)
+        address_format_host(&h->target, target);
+    /* Whoever chooses the names must not find two that share a key. */
+    if (buf_printf(&where, "%" PRIu64 " %d %s %s ", h->box->generation, (int)h->action, target,
+                   h->has_name ? h->name : "") < 0 ||
+        buf_append_str(&where, h->handler != NULL ? h->handler : "") < 0)
+        return -ENOMEM;
+    (void)SHA256((const unsigned char *)where.data, where.len, digest);
+    for (size_t i = 0; i < KEY_DIGEST; i++)
+        (void)snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    (void)snprintf(key, PROXY_KEY_MAX, "%s/%" PRIx64 "/%s/%x", h->box->id, h->serial, hex,
                    h->target.port);
+    return 0;
 }
 
 static int route(void *data, struct proxy_conn *c, const struct message *req,
@@ -168,8 +186,7 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
     /* TLS that was ended for a handler cannot go on to the server: we are not its client. */
     if (d.action == EGRESS_ALLOW && h->tls)
         return deny(h, 421, "the rules have changed: connect again", body);
-    key_of(h, key);
-    return 0;
+    return key_of(h, key) == 0 ? 0 : deny(h, 503, "out of memory", body);
 }
 
 /* ---- how its server is reached ---- */
@@ -189,6 +206,7 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     if (r < 0) {
         if (h->action == EGRESS_HANDLE)
             egress_trouble(h->box, "a handler did not take a connection", err->msg);
+        h->action = egress_failed_as(h->action, r);
         tell(h, h->action, err->msg, NULL);
         /* What is wrong with the host's side is nobody's business inside: a reset. */
         if (h->action == EGRESS_HANDLE)
@@ -210,6 +228,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
         return err_set(err, -ECANCELED, "the sandbox has ended");
     q = (struct dial_request){.handler = h->handler,
                               .to = h->target,
+                              .kind = h->tls ? EGRESS_HTTPS : EGRESS_HTTP,
                               .name = h->has_name ? h->name : NULL,
                               .sni = h->tls ? h->sni : NULL,
                               .protocol = h->tls ? "https" : "http"};

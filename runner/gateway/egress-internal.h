@@ -42,6 +42,7 @@ struct egress_box {
     void *data;
     char id[32];
     struct egress_rules *rules; /* owned; as a sidecar: its names */
+    uint64_t generation;        /* of the rules */
     bool is_sidecar;
     struct egress_sidecar sidecar;
     struct names *names; /* owned */
@@ -74,6 +75,8 @@ struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const
 void egress_trouble(struct egress_box *b, const char *what, const char *why);
 void egress_tell(struct egress_box *b, struct egress_event *e);
 const char *egress_verdict(enum egress_action action);
+/* What is told of a connection that could not be dialled: its address may have been denied. */
+enum egress_action egress_failed_as(enum egress_action action, int r);
 struct net_addr egress_addr(const struct address *a);
 
 /* egress-conn.c */
@@ -97,6 +100,7 @@ struct dial_request {
     const char *handler; /* NULL: to `to` itself */
     const char *resolve; /* a name whose address is to be found first, or NULL */
     struct address to;
+    enum egress_kind kind;  /* what the address of a name is decided as, once it is found */
     const char *name, *sni; /* told to a handler */
     const char *protocol;
 };

@@ -66,11 +66,22 @@ const char *egress_verdict(enum egress_action action)
     return action == EGRESS_ALLOW ? "allow" : action == EGRESS_HANDLE ? "handler" : "deny";
 }
 
+enum egress_action egress_failed_as(enum egress_action action, int r)
+{
+    return action == EGRESS_ALLOW && r == -EACCES ? EGRESS_DENY : action;
+}
+
 struct net_addr egress_addr(const struct address *a)
 {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct net_addr n = {.family = (uint8_t)a->family};
 
     (void)memcpy(n.bytes, a->bytes, a->family == 4 ? 4 : 16);
+    /* The kernel sends what goes to ::ffff:10.0.0.1 to 10.0.0.1. */
+    if (a->family == 6 && memcmp(a->bytes, mapped, sizeof(mapped)) == 0) {
+        n = (struct net_addr){.family = 4};
+        (void)memcpy(n.bytes, a->bytes + sizeof(mapped), 4);
+    }
     return n;
 }
 
@@ -218,6 +229,7 @@ void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
     struct egress_rules *old = b->rules;
 
     b->rules = rules;
+    b->generation++;
     egress_conns_review(b);
     egress_free(old);
 }

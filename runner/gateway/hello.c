@@ -6,6 +6,8 @@
 #include <openssl/tls1.h>
 #include <string.h>
 
+#include "base/address.h"
+
 enum {
     EXTENSION_ECH = 0xfe0d,
     HELLO_HANDSHAKE = 22,
@@ -24,14 +26,23 @@ static int ex_index(void)
 
 static void take_name(struct hello *h, const unsigned char *data, size_t len)
 {
+    char text[EGRESS_NAME_MAX + 2];
+    struct address a;
     size_t name;
 
-    if (len <= NAME_HEADER || data[2] != NAME_TYPE_HOST)
+    /* One name: no client sends more, and a server may take another of them than we. */
+    h->odd = true;
+    if (len <= NAME_HEADER || data[2] != NAME_TYPE_HOST ||
+        ((size_t)data[0] << 8 | data[1]) != len - 2)
         return;
     name = (size_t)data[3] << 8 | data[4];
-    if (name != len - NAME_HEADER)
-        return; /* one name: no client sends more */
+    if (name != len - NAME_HEADER || name >= sizeof(text))
+        return;
     h->has_name = egress_name((const char *)data + NAME_HEADER, name, h->name) == 0;
+    (void)memcpy(text, data + NAME_HEADER, name);
+    text[name] = '\0';
+    /* Some say an address, which is no name. */
+    h->odd = !h->has_name && (strlen(text) != name || address_parse_host(text, &a) < 0);
 }
 
 static int on_hello(SSL *ssl, int *alert, void *arg)
@@ -93,7 +104,7 @@ int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *
         SSL_set_accept_state(ssl);
         switch (SSL_get_error(ssl, SSL_do_handshake(ssl))) {
         case SSL_ERROR_WANT_CLIENT_HELLO_CB:
-            r = 1;
+            r = ret->odd ? -EBADMSG : 1;
             break;
         case SSL_ERROR_WANT_READ:
             r = len >= HELLO_MAX ? -EBADMSG : 0;
