@@ -176,10 +176,17 @@ static bool has_label(const struct spec *s, const char *text)
     return false;
 }
 
+static bool is_own(const char *label)
+{
+    static const char own[] = SPEC_LABEL_OWN "=";
+
+    return strncmp(label, own, sizeof(own) - 1) == 0;
+}
+
 void spec_labels_beneath(struct spec *s, char *const *labels)
 {
     for (; labels != NULL && *labels != NULL; labels++)
-        if (!has_label(s, *labels))
+        if (!has_label(s, *labels) && !is_own(*labels))
             (void)spec_add_label(s, *labels, NULL); /* what does not fit is only the image's */
 }
 

@@ -180,7 +180,10 @@ int spec_join_command(struct spec *s, char *const *entrypoint, char *const *comm
                       struct err *err);
 /* Puts these beneath the spec's own: what that says goes before. "K=V"s, or NULL. */
 int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
-/* Labels for which there is no room, or that are none here, are left out. */
+/* The label that only rind itself sets: what the Docker façade knows of a container. No client's
+ * request and no image brings it along. */
+#define SPEC_LABEL_OWN "rind.docker"
+/* Labels for which there is no room, or that are none here, and SPEC_LABEL_OWN are left out. */
 void spec_labels_beneath(struct spec *s, char *const *labels);
 void health_check_done(struct health_check *h);
 int spec_set_policy(struct spec *s, const char *text, struct err *err);

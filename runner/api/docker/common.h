@@ -12,6 +12,7 @@
 #include "api/route.h"
 #include "core/sandbox.h"
 #include "json/parse.h"
+#include "spec/spec.h"
 
 struct err;
 struct sandbox;
@@ -19,8 +20,8 @@ struct spec;
 
 #define DOCKER_API_VERSION     "1.51"
 #define DOCKER_API_VERSION_MIN "1.24"
-/* Label under which the façade keeps what it alone knows of a container, as JSON. */
-#define DOCKER_LABEL "rind.docker"
+/* spec/spec.h; label under which the façade keeps what it alone knows of a container, as JSON. */
+#define DOCKER_LABEL SPEC_LABEL_OWN
 
 enum {
     DOCKER_ID_LEN = 64,

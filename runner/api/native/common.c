@@ -14,6 +14,7 @@
 #include "core/supervisor.h"
 #include "policy/client.h"
 #include "spec/client-check.h"
+#include "spec/spec.h"
 
 /* ---- whose request ---- */
 
@@ -57,6 +58,13 @@ bool native_admit(struct http_request *req)
                  "only the owner of this daemon, root and members of the group rind "
                  "may use it");
     return false;
+}
+
+int native_check_labels(const json_t *body, struct err *err)
+{
+    if (json_object_get(json_object_get(body, "labels"), SPEC_LABEL_OWN) == NULL)
+        return 0;
+    return err_set(err, -EINVAL, "labels[\"%s\"]: is rind's own", SPEC_LABEL_OWN);
 }
 
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)

@@ -38,6 +38,9 @@ struct supervisor *native_supervisor(const struct http_request *req);
 bool native_admit(struct http_request *req);
 /* The peer is the owner or root: no client policy applies. */
 bool native_is_owner(struct http_request *req);
+/* Of the body of a request that makes or changes a sandbox: -EINVAL with SPEC_LABEL_OWN among its
+ * labels, which would make it what the Docker façade did not. */
+int native_check_labels(const json_t *body, struct err *err);
 /* What the client policy says to this spec from this peer: 0, or -EPERM with the field's name. */
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err);
 /* Whether the peer may see and use this sandbox: it would have been allowed to make it. 0, or

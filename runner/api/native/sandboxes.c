@@ -56,6 +56,8 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
     if (r == 0 && !req->upgrade && ret_attach->given)
         r = err_set(err, -EINVAL, "own, rows, cols: only with `Upgrade: rind-exec`");
     if (r == 0)
+        r = native_check_labels(root, err);
+    if (r == 0)
         r = spec_from_json(root, &spec, err);
     if (r == 0)
         spec_forget_image(spec); /* what it is, is for us to say */
@@ -300,6 +302,8 @@ static void update_sandbox(struct http_request *req)
     r = http_query(req, NULL, NULL, &err);
     if (r == 0)
         r = json_body_tree(req, &patch, &err);
+    if (r == 0)
+        r = native_check_labels(patch, &err);
     if (r == 0 && sandbox_spec(s) == NULL)
         r = err_set(&err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
     if (r == 0)
