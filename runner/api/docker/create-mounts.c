@@ -14,16 +14,34 @@
 static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
                                           "/var/run", "/boot", "/etc", "/root"};
 
+/* What follows slashes, and names that are ".": "//etc" and "/./etc" are "/etc" to the kernel. */
+static const char *next_name(const char *at)
+{
+    for (;;) {
+        at += strspn(at, "/");
+        if (at[0] != '.' || (at[1] != '/' && at[1] != '\0'))
+            return at;
+        at++;
+    }
+}
+
 static bool is_below(const char *path, const char *top)
 {
-    size_t len = strlen(top);
+    for (path = next_name(path), top = next_name(top); *top != '\0';
+         path = next_name(path), top = next_name(top)) {
+        size_t len = strcspn(top, "/");
 
-    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
+        if (strcspn(path, "/") != len || memcmp(path, top, len) != 0)
+            return false;
+        path += len;
+        top += len;
+    }
+    return true;
 }
 
 static int check_source(const char *source, const char *path, struct err *err)
 {
-    if (source[strspn(source, "/")] == '\0')
+    if (*next_name(source) == '\0')
         return body_fail(err, -EPERM, path, "the host's root is not bound into containers");
     for (size_t i = 0; i < sizeof(never_bound) / sizeof(never_bound[0]); i++)
         if (is_below(source, never_bound[i]))

@@ -288,6 +288,8 @@ static void post_prune(struct http_request *req)
     }
     if (r < 0)
         reply_error(req, &err);
+    else if (r == 1)
+        on_pruned(req, 0, (char *const[]){NULL}, NULL);
 }
 
 /* clang-format off */
