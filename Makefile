@@ -71,11 +71,6 @@ LIBS := -l:libext2fs.a -l:libcom_err.a -l:libnl-3.a -l:libuv_a.a -l:libldns.a -l
 BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
                 -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
 
-# Of rind-rootfs alone. Only libarchive's reader for tar is used: its other formats, which need more libraries, are left out
-# by the linker.
-BUILDER_LIBS := -Wl,--wrap=_archive_entry_copy_pathname_l -Wl,--wrap=_archive_entry_copy_link_l \
-                -l:libarchive.a -l:libzstd.a -l:libz.a -l:libcrypto.a
-
 # The static parts that run inside a sandbox. musl: small, no NSS, no locale, no dlopen.
 SHIM_CFLAGS  := $(STD) -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wundef -Wvla -Wcast-qual -Wstrict-prototypes \
                 -Wmissing-prototypes $(WERROR) -Os -g -fno-strict-aliasing -fno-common -fstack-protector-strong \

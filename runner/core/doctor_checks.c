@@ -250,6 +250,19 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .without = "sandboxes cannot be given /dev/fuse (buckets as directories)",
         .fix = "modprobe fuse",
     },
+    [CHECK_XATTRS] = {
+        .name = "xattrs", .title = "extended attributes there", .group = "files",
+        .ask = ask_overlay, .probe = probe_xattrs,
+        .without = "layers of images and snapshots that have any, or replace a directory, cannot "
+                   "be kept",
+        .fix = "rind --state DIR on ext4, xfs, or btrfs",
+    },
+    [CHECK_DISK] = {
+        .name = "loop-devices", .title = "loop devices with ext4", .group = "files",
+        .ask = ask_probe, .probe = probe_disk,
+        .without = "a start with a disk limit (--disk) fails",
+        .fix = "modprobe -a loop ext4",
+    },
 
     [CHECK_CGROUP_MODE] = {
         .name = "cgroup", .title = "control groups", .group = "limits",
@@ -295,6 +308,13 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .ask = ask_probe, .probe = probe_nftables, .required = if_internet,
         .without = "sandboxes have no network but their own loopback",
         .fix = "modprobe nf_tables",
+    },
+    [CHECK_REDIRECT] = {
+        .name = "nft-redirect", .title = "redirection of connections", .group = "network",
+        .ask = ask_probe, .probe = probe_redirect,
+        .without = "a start with egress rules (--allow-host, --egress), or of Docker's API for "
+                   "workerd, fails",
+        .fix = "modprobe -a nft_chain_nat nft_redir",
     },
     [CHECK_FORWARDING] = {
         .name = "ipv4-forwarding", .title = "IPv4 forwarding", .group = "network",

@@ -45,12 +45,15 @@ probe_fn probe_fs;            /* a new instance of the file system `text`, in ow
 probe_fn probe_proc;          /* a new /proc in new user, mount, and pid namespaces */
 probe_fn probe_sysfs;         /* a new /sys in new user, mount, and net namespaces */
 probe_fn probe_fuse;          /* /dev/fuse opens, and can be mounted */
+probe_fn probe_disk;          /* loop devices can be asked for, and there is ext4 to mount */
+probe_fn probe_xattrs;        /* trusted.* and user.* attributes in the scratch directory `dir` */
 probe_fn probe_idmap;         /* an idmapped clone of `dir`, ids from number on */
 probe_fn probe_overlay;       /* overlay in the scratch directory `dir`; written to */
 probe_fn probe_overlay_idmap; /* the same with the lower layer idmapped, ids from number on */
 probe_fn probe_overlay_user;  /* the same from within a user namespace */
 probe_fn probe_veth;          /* a veth pair in a new net namespace */
 probe_fn probe_nftables;      /* a table, with its acknowledgement, in a new net namespace */
+probe_fn probe_redirect;      /* a chain of type nat with a redirection in it, the same way */
 
 /*
  * A scratch directory for the overlay probes, made in dir: lower/ (with the file f), upper/, work/,

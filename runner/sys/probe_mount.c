@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -117,6 +118,35 @@ int probe_fuse(const struct probe_env *env)
     /* Nobody answers this file system; it is aborted with its device when the child ends. */
     (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
     return mount("rind-probe", "/", "fuse", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+}
+
+/* Takes no device: asking for a free one may make one, which would stay. */
+int probe_disk(const struct probe_env *env)
+{
+    auto_close int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+    auto_close int fs = FD_NONE;
+    int r;
+
+    if (control < 0)
+        return -errno;
+    r = probe_enter_mounts(env);
+    if (r < 0)
+        return r;
+    fs = fsopen("ext4", FSOPEN_CLOEXEC);
+    return fs < 0 ? -errno : 0;
+}
+
+int probe_xattrs(const struct probe_env *env)
+{
+    auto_free char *path = NULL;
+
+    if (asprintf(&path, "%s/lower/f", env->dir) < 0) {
+        path = NULL;
+        return -ENOMEM;
+    }
+    return setxattr(path, "user.rind", "x", 1, 0) < 0 || setxattr(path, "trusted.rind", "x", 1, 0) < 0
+               ? -errno
+               : 0;
 }
 
 /* An idmapped clone of the directory, attached nowhere: an fd, or a negative errno. */

@@ -1,13 +1,15 @@
 /*
  * Probes of the network, by netlink, in a net namespace that dies with the probe's child. The
- * messages are built by hand: two fixed ones do not need a library that costs each start of rind.
+ * messages are built by hand: three fixed ones do not need a library that costs each start of rind.
  */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
@@ -134,16 +136,72 @@ int probe_veth(const struct probe_env *env)
     return ask(NETLINK_ROUTE, &m, 1);
 }
 
-static void put_nft(struct message *m, uint16_t type, uint16_t flags, uint32_t seq, uint8_t family,
-                    uint16_t resource, const char *table)
+/* Begins a message of nftables; returns where its header is, for end_header. */
+static size_t begin_nft(struct message *m, uint16_t type, uint16_t flags, uint32_t seq,
+                        uint8_t family, uint16_t resource)
 {
     struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
     size_t header = put_header(m, type, (uint16_t)(NLM_F_REQUEST | flags), seq);
 
     g.res_id = (uint16_t)(resource << 8 | resource >> 8); /* big endian */
     (void)put(m, &g, sizeof(g));
-    if (table != NULL)
-        (void)put_attr(m, NFTA_TABLE_NAME, table, strlen(table) + 1);
+    return header;
+}
+
+static void put_text(struct message *m, uint16_t type, const char *text)
+{
+    (void)put_attr(m, type, text, strlen(text) + 1);
+}
+
+static void put_batch(struct message *m, uint16_t type, uint32_t seq)
+{
+    end_header(m, begin_nft(m, type, 0, seq, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
+}
+
+static size_t begin_new(struct message *m, uint16_t type, uint32_t seq, bool last)
+{
+    return begin_nft(m, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type),
+                     NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, NFPROTO_INET, 0);
+}
+
+#define TABLE "rind"
+#define CHAIN "probe"
+
+static void put_table(struct message *m, uint32_t seq, bool last)
+{
+    size_t header = begin_new(m, NFT_MSG_NEWTABLE, seq, last);
+
+    put_text(m, NFTA_TABLE_NAME, TABLE);
+    end_header(m, header);
+}
+
+static void put_nat_chain(struct message *m, uint32_t seq)
+{
+    const uint32_t hook = htonl(NF_INET_LOCAL_OUT), priority = htonl((uint32_t)NF_IP_PRI_NAT_DST);
+    size_t header = begin_new(m, NFT_MSG_NEWCHAIN, seq, false), nest;
+
+    put_text(m, NFTA_CHAIN_TABLE, TABLE);
+    put_text(m, NFTA_CHAIN_NAME, CHAIN);
+    put_text(m, NFTA_CHAIN_TYPE, "nat");
+    nest = put_attr(m, NFTA_CHAIN_HOOK | NLA_F_NESTED, NULL, 0);
+    (void)put_attr(m, NFTA_HOOK_HOOKNUM, &hook, sizeof(hook));
+    (void)put_attr(m, NFTA_HOOK_PRIORITY, &priority, sizeof(priority));
+    end_attr(m, nest);
+    end_header(m, header);
+}
+
+static void put_redirection(struct message *m, uint32_t seq)
+{
+    size_t header = begin_new(m, NFT_MSG_NEWRULE, seq, true), list, element;
+
+    put_text(m, NFTA_RULE_TABLE, TABLE);
+    put_text(m, NFTA_RULE_CHAIN, CHAIN);
+    list = put_attr(m, NFTA_RULE_EXPRESSIONS | NLA_F_NESTED, NULL, 0);
+    element = put_attr(m, NFTA_LIST_ELEM | NLA_F_NESTED, NULL, 0);
+    put_text(m, NFTA_EXPR_NAME, "redir");
+    (void)put_attr(m, NFTA_EXPR_DATA | NLA_F_NESTED, NULL, 0);
+    end_attr(m, element);
+    end_attr(m, list);
     end_header(m, header);
 }
 
@@ -155,9 +213,25 @@ int probe_nftables(const struct probe_env *env)
     r = probe_enter(env, CLONE_NEWNET);
     if (r < 0)
         return r;
-    put_nft(&m, NFNL_MSG_BATCH_BEGIN, 0, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES, NULL);
-    put_nft(&m, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWTABLE, NLM_F_ACK | NLM_F_CREATE, 1,
-            NFPROTO_INET, 0, "rind");
-    put_nft(&m, NFNL_MSG_BATCH_END, 0, 2, AF_UNSPEC, NFNL_SUBSYS_NFTABLES, NULL);
+    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    put_table(&m, 1, true);
+    put_batch(&m, NFNL_MSG_BATCH_END, 2);
     return ask(NETLINK_NETFILTER, &m, 1);
+}
+
+int probe_redirect(const struct probe_env *env)
+{
+    enum { TABLE_SEQ = 1, CHAIN_SEQ, RULE_SEQ, END_SEQ };
+    struct message m = {.len = 0};
+    int r;
+
+    r = probe_enter(env, CLONE_NEWNET);
+    if (r < 0)
+        return r;
+    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    put_table(&m, TABLE_SEQ, false);
+    put_nat_chain(&m, CHAIN_SEQ);
+    put_redirection(&m, RULE_SEQ);
+    put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
+    return ask(NETLINK_NETFILTER, &m, RULE_SEQ);
 }
