@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -59,6 +60,25 @@ static int make_link(const char *dir, char *ret, size_t size)
     return strcmp(there, self) == 0 ? 0 : -EEXIST;
 }
 
+/* In the socket's directory, unless others could put a program of theirs in the link's place. */
+static int link_beside(const char *socket, char *ret, size_t size)
+{
+    char dir[REMOTE_PATH_MAX];
+    struct stat st;
+    char *slash;
+
+    (void)snprintf(dir, sizeof(dir), "%s", socket);
+    slash = strrchr(dir, '/');
+    if (slash == NULL || slash == dir)
+        return -ENOTDIR;
+    *slash = '\0';
+    if (stat(dir, &st) < 0)
+        return -errno;
+    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return -EPERM;
+    return make_link(dir, ret, size);
+}
+
 static int env_main(const struct verb *v, const struct globals *g, char **argv)
 {
     struct env_args args = {.remote.globals = *g};
@@ -80,7 +100,7 @@ static int env_main(const struct verb *v, const struct globals *g, char **argv)
         return cli_fail(&err);
     export("DOCKER_HOST", "unix://", socket);
     export("WRANGLER_DOCKER_HOST", "unix://", socket);
-    r = make_link(dirs.runtime, link, sizeof(link));
+    r = link_beside(socket, link, sizeof(link));
     if (r < 0)
         r = make_link(dirs.state, link, sizeof(link));
     if (r == 0)

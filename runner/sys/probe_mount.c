@@ -144,7 +144,8 @@ int probe_xattrs(const struct probe_env *env)
         path = NULL;
         return -ENOMEM;
     }
-    return setxattr(path, "user.rind", "x", 1, 0) < 0 || setxattr(path, "trusted.rind", "x", 1, 0) < 0
+    return setxattr(path, "user.rind", "x", 1, 0) < 0 ||
+                   setxattr(path, "trusted.rind", "x", 1, 0) < 0
                ? -errno
                : 0;
 }
