@@ -61,10 +61,33 @@ const struct verb *verb_find(const char *name)
     return NULL;
 }
 
+/* Words that somebody brings along from docker. */
+static const struct {
+    const char *word, *instead;
+} elsewhere[] = {
+    {"build", "rind builds no images yet; rind load takes one that was built elsewhere"},
+    {"commit", "rind snapshot SANDBOX IMAGE"},
+    {"export", "rind images export NAME"},
+    {"history", "rind images history NAME"},
+    {"image", "rind images"},
+    {"import", "rind images import FILE NAME"},
+    {"info", "rind doctor"},
+    {"pull", "there are no registries yet; rind load takes an image from an archive"},
+    {"push", "there are no registries yet; rind images save writes an archive"},
+    {"rmi", "rind images rm NAME"},
+    {"save", "rind images save NAME"},
+    {"tag", "rind images tag NAME NEW-NAME"},
+    {"top", "rind ps NAME"},
+    {"unpause", "rind resume NAME"},
+};
+
 int verb_unknown(const char *name)
 {
     struct nearest n = {.name = NULL};
 
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        if (strcmp(elsewhere[i].word, name) == 0)
+            return cli_failf("%s: unknown command; instead: %s", name, elsewhere[i].instead);
     for (size_t i = 0; verbs[i] != NULL; i++)
         nearest_offer(&n, name, verbs[i]->name);
     if (n.name == NULL)
@@ -72,11 +95,17 @@ int verb_unknown(const char *name)
     return cli_failf("%.64s: unknown command; the nearest is %s", name, n.name);
 }
 
+/* How the store says so, with a daemon and without one. */
+#define NO_IMAGE "no such image: "
+
 int cli_fail(const struct err *err)
 {
     const char *msg = err->msg[0] != '\0' ? err->msg : strerror(-err->code);
 
-    (void)fprintf(stderr, "rind: %s\n", msg);
+    (void)fprintf(stderr, "rind: %s%s\n", msg,
+                  strncmp(msg, NO_IMAGE, strlen(NO_IMAGE)) == 0
+                      ? "; rind images lists those that are there, rind load adds some"
+                      : "");
     return EXIT_RIND;
 }
 

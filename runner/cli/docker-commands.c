@@ -390,10 +390,13 @@ static int cmd_build(struct client *c, struct docker_args *args, char **operands
 static json_t *container_row(const json_t *c, const struct docker_args *args)
 {
     const char *name = json_string_value(json_array_get(json_object_get(c, "Names"), 0));
-    json_t *row = json_pack(
-        "{s:o, s:s, s:s, s:s, s:s, s:s}", "ID", short_id(member(c, "Id"), args->no_trunc), "Image",
-        member(c, "Image"), "Command", member(c, "Command"), "State", member(c, "State"), "Status",
-        member(c, "Status"), "Names", name != NULL ? name + (name[0] == '/') : "");
+    const char *image = member(c, "Image");
+    bool digest = strncmp(image, "sha256:", strlen("sha256:")) == 0;
+    json_t *row =
+        json_pack("{s:o, s:o, s:s, s:s, s:s, s:s}", "ID", short_id(member(c, "Id"), args->no_trunc),
+                  "Image", digest ? short_id(image, args->no_trunc) : json_string(image), "Command",
+                  member(c, "Command"), "State", member(c, "State"), "Status", member(c, "Status"),
+                  "Names", name != NULL ? name + (name[0] == '/') : "");
 
     if (row != NULL)
         (void)json_object_set(row, "Labels", json_object_get(c, "Labels"));

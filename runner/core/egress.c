@@ -463,9 +463,10 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, struct err *err)
                        e == NULL ? "without" : "with it");
     /* Its variables would name files that are not there, and no program would trust anything. */
     if (e != NULL && rules->trust && !s->spec->egress->trust)
-        return err_set(err, -EBUSY,
-                       "egress.trust: sandbox %s was started without the certificate; stop it first",
-                       sandbox_name(s));
+        return err_set(
+            err, -EBUSY,
+            "egress.trust: sandbox %s was started without the certificate; stop it first",
+            sandbox_name(s));
     if (e != NULL && (box = copy_rules(rules, err)) == NULL)
         return err->code;
     mine = s->spec->egress;

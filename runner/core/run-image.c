@@ -55,8 +55,7 @@ int run_image(int state_fd, struct spec *spec, int *ret_use_fd, struct err *err)
 
     tree = openat(state_fd, "supervisor", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (tree < 0)
-        return err_set(err, -ENOENT, "no such image: %.300s (rind load puts some into the store)",
-                       spec->image);
+        return err_set(err, -ENOENT, "no such image: %.300s", spec->image);
     /* What is made in it must be a daemon's, whose ids these are. */
     (void)setfsgid(IDRANGE_SUPERVISOR);
     (void)setfsuid(IDRANGE_SUPERVISOR);
