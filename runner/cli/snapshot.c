@@ -47,7 +47,8 @@ static const struct opt_group groups[] = {
     {.title = "Options", .rows = snapshot_options}, REMOTE_GROUP, {0}};
 
 static const char *const details[] = {
-    "Makes an image of what SANDBOX has changed of its files, and prints its id. IMAGE is what it is "
+    "Makes an image of what SANDBOX has changed of its files, and prints its id. IMAGE is what it "
+    "is "
     "called. Its configuration is that of the sandbox's image, with the command, environment, "
     "user, "
     "directory and labels that the sandbox was made with. A sandbox that runs is paused meanwhile. "
