@@ -57,7 +57,7 @@ static int make_and_look(void)
     }
     if (stat("/proc/self/ns/mnt", &before) < 0)
         return 2;
-    if (etc_mounts(OWNER, bufs, fds, &dir, &hosts, &err) < 0) {
+    if (etc_mounts(OWNER, bufs, fds, &dir, &hosts, NULL, &err) < 0) {
         printf("# %s\n", err.msg);
         return 3;
     }
