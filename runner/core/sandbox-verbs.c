@@ -80,6 +80,12 @@ static void answer_overtaken(struct sandbox *s)
 
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
 {
+    return sandbox_stop_by(s, 0, timeout_ms, cb, data, err);
+}
+
+int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                    struct err *err)
+{
     int r;
 
     r = sandbox_check(s, REQ_STOP, err);
@@ -113,7 +119,7 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
         on_stop_deadline(&s->timer);
         return 0;
     }
-    (void)exec_signal(s->main, s->spec->stop_signal, false);
+    (void)exec_signal(s->main, signo != 0 ? signo : s->spec->stop_signal, false);
     (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
     return 0;
 }
@@ -142,13 +148,19 @@ static void on_restart_stopped(void *data, int r, const struct err *err)
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err)
 {
+    return sandbox_restart_by(s, 0, timeout_ms, cb, data, err);
+}
+
+int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                       struct err *err)
+{
     struct restart *rs = calloc(1, sizeof(*rs));
     int r;
 
     if (rs == NULL)
         return err_errno(err, -ENOMEM, "restart");
     *rs = (struct restart){.s = s, .cb = cb, .data = data};
-    r = sandbox_stop(s, timeout_ms, on_restart_stopped, rs, err);
+    r = sandbox_stop_by(s, signo, timeout_ms, on_restart_stopped, rs, err);
     if (r < 0)
         free(rs);
     else

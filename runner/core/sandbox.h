@@ -65,6 +65,12 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err);
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err);
+/* The same by another signal than the spec's this once; 0 = the spec's. A supervisor that takes up
+ * a stop which its predecessor began uses the spec's. */
+int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                    struct err *err);
+int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                       struct err *err);
 /*
  * Puts what spec_patch has made of its spec into effect, when it is on disk: what happens from now
  * on goes by it, and a restart that was due does not come when there are to be none. changed stays

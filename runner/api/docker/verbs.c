@@ -137,6 +137,7 @@ void docker_post_start(struct http_request *req)
 struct stop_query {
     int64_t seconds;
     const char *signal;
+    int signo; /* 0 = the container's own */
 };
 
 static const struct query_field stop_fields[] = {
@@ -161,21 +162,15 @@ static int64_t stop_ms(const struct stop_query *q)
     return q->seconds == -1 ? SPEC_TIME_MAX_MS : q->seconds * 1000;
 }
 
-/* Another signal than the container's own is not to be had: the core knows one. */
-static int read_stop(struct http_request *req, const struct sandbox *s, struct stop_query *q,
-                     struct err *err)
+static int read_stop(struct http_request *req, struct stop_query *q, struct err *err)
 {
-    int signo = 0, r;
+    int r;
 
     q->seconds = SECONDS_UNSET;
     r = http_query(req, stop_fields, q, err);
     if (r < 0 || q->signal == NULL || q->signal[0] == '\0')
         return r;
-    r = signal_parse("signal", q->signal, &signo, err);
-    if (r == 0 && sandbox_spec(s) != NULL && signo != sandbox_spec(s)->stop_signal)
-        r = err_set(err, -EOPNOTSUPP,
-                    "signal: a container is stopped by the signal that it was made with");
-    return r;
+    return signal_parse("signal", q->signal, &q->signo, err);
 }
 
 void docker_post_stop(struct http_request *req)
@@ -187,7 +182,7 @@ void docker_post_stop(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (read_stop(req, s, &q, &err) < 0) {
+    if (read_stop(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -201,7 +196,7 @@ void docker_post_stop(struct http_request *req)
         return;
     }
     call = native_call_new(req, s);
-    if (call != NULL && sandbox_stop(s, stop_ms(&q), native_done_empty, call, &err) < 0)
+    if (call != NULL && sandbox_stop_by(s, q.signo, stop_ms(&q), native_done_empty, call, &err) < 0)
         native_call_fail(call, &err);
 }
 
@@ -215,7 +210,7 @@ void docker_post_restart(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (read_stop(req, s, &q, &err) < 0) {
+    if (read_stop(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -223,7 +218,7 @@ void docker_post_restart(struct http_request *req)
     if (call == NULL)
         return;
     r = docker_is_sidecar(s) ? docker_sidecar_start(s, on_started, call, &err)
-                             : sandbox_restart(s, stop_ms(&q), on_started, call, &err);
+                             : sandbox_restart_by(s, q.signo, stop_ms(&q), on_started, call, &err);
     if (r < 0)
         native_call_fail(call, &err);
 }
