@@ -11,6 +11,7 @@
 #include "base/address.h"
 #include "base/auto.h"
 #include "base/clock.h"
+#include "core/health.h"
 #include "core/publish.h"
 #include "core/sandbox.h"
 #include "core/sidecar.h"
@@ -47,6 +48,17 @@ static void span(int64_t ms, char *ret, size_t size)
         (void)snprintf(ret, size, "%" PRId64 " %s", seconds / rows[i].unit, rows[i].word);
 }
 
+static const char *health_text(const struct sandbox *s)
+{
+    static const char *const words[HEALTH_MAX] = {[HEALTH_NONE] = "",
+                                                  [HEALTH_STARTING] = " (health: starting)",
+                                                  [HEALTH_HEALTHY] = " (healthy)",
+                                                  [HEALTH_UNHEALTHY] = " (unhealthy)"};
+    const struct health_facts *f = sandbox_health(s);
+
+    return words[f != NULL ? f->status : HEALTH_NONE];
+}
+
 void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX])
 {
     const char *status = docker_status(s);
@@ -57,7 +69,7 @@ void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX])
     sandbox_get_facts(s, &f);
     span(now - f.started_ms, text, sizeof(text));
     if (strcmp(status, "running") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s", text);
+        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s%s", text, health_text(s));
     else if (strcmp(status, "paused") == 0)
         (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s (Paused)", text);
     else if (strcmp(status, "created") == 0)
@@ -108,19 +120,47 @@ static bool sidecar_runs(const struct sandbox *s)
     return sidecar_port(s) != 0;
 }
 
+/* NULL: it has no check, or none has been made yet; Docker leaves the key out then, too. */
+static json_t *health(const struct sandbox *s)
+{
+    const struct health_facts *f = sandbox_health(s);
+    json_t *log;
+
+    if (f == NULL || f->status == HEALTH_NONE)
+        return NULL;
+    log = json_array();
+    for (unsigned i = 0; i < f->count; i++) {
+        const struct health_check_result *c = &f->log[i];
+        /* What is no UTF-8 cannot be said in JSON. */
+        json_t *output = json_string(c->output != NULL ? c->output : "");
+
+        (void)json_array_append_new(
+            log, json_pack("{s:o, s:o, s:i, s:o}", "Start", docker_time(c->started_ms), "End",
+                           docker_time(c->ended_ms), "ExitCode", c->exit_code, "Output",
+                           output != NULL ? output : json_string("")));
+    }
+    return json_pack("{s:s, s:I, s:o}", "Status", health_status_name(f->status), "FailingStreak",
+                     (json_int_t)f->failing_streak, "Log", log);
+}
+
 static json_t *state(const struct sandbox *s)
 {
     const char *status = docker_status(s);
     struct sandbox_facts f;
+    json_t *root, *check;
 
     sandbox_get_facts(s, &f);
-    return json_pack(
+    root = json_pack(
         "{s:s, s:b, s:b, s:b, s:b, s:b, s:i, s:i, s:s, s:o, s:o}", "Status", status, "Running",
         (int)docker_is_running(s), "Paused", strcmp(status, "paused") == 0, "Restarting",
         strcmp(status, "restarting") == 0, "OOMKilled", (int)f.oom_killed, "Dead",
         strcmp(status, "dead") == 0, "Pid", (int)f.pid, "ExitCode",
         f.exit_code >= 0 && !(docker_is_running(s) && !f.restarting) ? f.exit_code : 0, "Error",
         f.error, "StartedAt", docker_time(f.started_ms), "FinishedAt", docker_time(f.finished_ms));
+    check = health(s);
+    if (check != NULL)
+        (void)docker_put(root, "Health", check);
+    return root;
 }
 
 /* ---- ports and network ---- */
@@ -303,11 +343,34 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
     return root;
 }
 
+/* In nanoseconds; 0 is the default. */
+static json_int_t check_ns(int64_t ms)
+{
+    return set_or(ms, 0) * 1000000;
+}
+
+/* NULL: none was said, neither by who made it nor by the image. */
+static json_t *health_config(const struct health_check *h)
+{
+    json_t *test;
+
+    if (h->none)
+        return json_pack("{s:[s]}", "Test", "NONE");
+    if (h->test == NULL)
+        return NULL;
+    test = docker_strings(h->test);
+    (void)json_array_insert_new(test, 0, json_string(h->shell ? "CMD-SHELL" : "CMD"));
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "Test", test, "Interval",
+                     check_ns(h->interval_ms), "Timeout", check_ns(h->timeout_ms), "StartPeriod",
+                     check_ns(h->start_period_ms), "StartInterval", check_ns(h->start_interval_ms),
+                     "Retries", (json_int_t)set_or(h->retries, 0));
+}
+
 static json_t *config(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
     char signal[SIGNAL_TEXT_MAX];
-    json_t *root;
+    json_t *root, *check;
 
     signal_format(spec->stop_signal, signal);
     root = json_pack(
@@ -323,6 +386,9 @@ static json_t *config(const struct sandbox *s, json_t *kept)
         docker_image_name(s, kept), "ExposedPorts", or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
         "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
+    check = health_config(&spec->health);
+    if (check != NULL)
+        (void)docker_put(root, "Healthcheck", check);
     return root;
 }
 

@@ -156,20 +156,6 @@ static int t_stop_timeout(json_t *value, const struct body_field *field, void *d
     return b_number(value, field, dst, path, err);
 }
 
-/* ["NONE"] asks for none. Others are an image's matter. */
-static int t_health(json_t *value, const struct body_field *field, void *dst, const char *path,
-                    struct err *err)
-{
-    json_t *test = json_object_get(value, "Test");
-
-    (void)field;
-    (void)dst;
-    if (json_array_size(test) == 1 && json_is_string(json_array_get(test, 0)) &&
-        strcmp(json_string_value(json_array_get(test, 0)), "NONE") == 0)
-        return 0;
-    return body_fail(err, -EOPNOTSUPP, path, "health checks are not supported over this API");
-}
-
 /* ---- limits ---- */
 
 struct ulimit {
@@ -359,22 +345,15 @@ static int no_paths(const json_t *host, const char *key, struct err *err)
     return err_set(err, -EPERM, "HostConfig.%s: what is masked is a policy's", key);
 }
 
+/* Which of them the spec gets is the network's matter: finish_hosts. */
 static int t_extra_hosts(json_t *value, const struct body_field *field, void *dst, const char *path,
                          struct err *err)
 {
-    static const char gateway[] = "host.docker.internal:host-gateway";
-    json_t *element;
-    size_t i;
     int r = create_check_strings(value, path, err);
 
     (void)field;
-    (void)dst;
     if (r < 0)
         return r;
-    json_array_foreach(value, i, element)
-        if (strcmp(json_string_value(element), gateway) != 0)
-            return body_fail(err, -EOPNOTSUPP, path, "\"%.64s\": names are not added to containers",
-                             json_string_value(element));
     return docker_put(((struct making *)dst)->out->kept, "extraHosts", json_incref(value))
                ? 0
                : create_no_memory(err);
@@ -598,6 +577,21 @@ static int finish_network(struct making *m, struct err *err)
     return network != NULL ? create_put(m, "network", network, err) : create_no_memory(err);
 }
 
+/* Names in /etc/hosts. In the network of another it is the other's, which Docker refuses as well.
+ */
+static int finish_hosts(struct making *m, struct err *err)
+{
+    json_t *hosts = json_object_get(m->out->kept, "extraHosts");
+
+    if (hosts == NULL)
+        return 0;
+    if (m->out->joins != NULL)
+        return err_set(err, -EINVAL,
+                       "HostConfig.ExtraHosts: a container in the network of another has the "
+                       "other's /etc/hosts");
+    return create_put(m, "extraHosts", json_incref(hosts), err);
+}
+
 static int finish_restart(struct making *m, struct err *err)
 {
     json_t *restart;
@@ -671,6 +665,8 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
     if (r == 0)
         r = finish_network(&m, err);
     if (r == 0)
+        r = finish_hosts(&m, err);
+    if (r == 0)
         r = finish_restart(&m, err);
     if (r == 0)
         r = finish_words(&m, err);
@@ -701,6 +697,8 @@ void create_body_explain(struct err *err)
                 {"limits.shmSize", "HostConfig.ShmSize"},
                 {"ulimits", "HostConfig.Ulimits"},
                 {"restart", "HostConfig.RestartPolicy"},
+                {"extraHosts", "HostConfig.ExtraHosts"},
+                {"healthcheck", "Healthcheck"},
                 {"tmpfs", "HostConfig.Tmpfs"},
                 {"policy", "HostConfig.SecurityOpt"},
                 {"user", "User"},

@@ -31,15 +31,25 @@ enum {
 static const struct action {
     const char *core, *docker, *type;
 } actions[] = {
-    {"create", "create", "container"},     {"start", "start", "container"},
-    {"exit", "die", "container"},          {"stop", "stop", "container"},
-    {"restart", "restart", "container"},   {"pause", "pause", "container"},
-    {"resume", "unpause", "container"},    {"oom", "oom", "container"},
-    {"rename", "rename", "container"},     {"destroy", "destroy", "container"},
-    {"exec", "exec_start", "container"},   {"exec_exit", "exec_die", "container"},
-    {"image_load", "load", "image"},       {"image_tag", "tag", "image"},
-    {"image_untag", "untag", "image"},     {"image_remove", "delete", "image"},
-    {"volume_create", "create", "volume"}, {"volume_remove", "destroy", "volume"},
+    {"create", "create", "container"},
+    {"start", "start", "container"},
+    {"exit", "die", "container"},
+    {"stop", "stop", "container"},
+    {"restart", "restart", "container"},
+    {"pause", "pause", "container"},
+    {"resume", "unpause", "container"},
+    {"oom", "oom", "container"},
+    {"rename", "rename", "container"},
+    {"destroy", "destroy", "container"},
+    {"exec", "exec_start", "container"},
+    {"exec_exit", "exec_die", "container"},
+    {"health", "health_status", "container"},
+    {"image_load", "load", "image"},
+    {"image_tag", "tag", "image"},
+    {"image_untag", "untag", "image"},
+    {"image_remove", "delete", "image"},
+    {"volume_create", "create", "volume"},
+    {"volume_remove", "destroy", "volume"},
 };
 
 static const struct action *find_action(const char *core)
@@ -48,6 +58,21 @@ static const struct action *find_action(const char *core)
         if (strcmp(actions[i].core, core) == 0)
             return &actions[i];
     return NULL;
+}
+
+enum { ACTION_MAX = 40 };
+
+/* As Docker writes it: "die"; "health_status: healthy". */
+static void action_text(const struct event *e, const struct action *a, char ret[ACTION_MAX])
+{
+    auto_ptr(json_decref) json_t *detail = NULL;
+    const char *status = NULL;
+
+    if (strcmp(a->core, "health") == 0 &&
+        json_parse(e->detail, strlen(e->detail), sizeof(e->detail), &detail, NULL) == 0)
+        status = json_string_value(json_object_get(detail, "status"));
+    (void)snprintf(ret, ACTION_MAX, "%s%s%s", a->docker, status != NULL ? ": " : "",
+                   status != NULL ? status : "");
 }
 
 /* One reader; frees itself when its client is gone, too slow, or its time over. */
@@ -103,13 +128,14 @@ static bool wanted(const struct stream *st, const struct event *e, const struct 
     const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
     const char *image = s != NULL ? docker_image_name(s, kept) : "";
-    char id[DOCKER_ID_LEN + 1];
+    char id[DOCKER_ID_LEN + 1], action[ACTION_MAX];
 
     docker_id(e->sandbox, id);
+    action_text(e, a, action);
     return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
            (st->until_ms == 0 || e->time_ms <= st->until_ms) && may_see(st, e, s) &&
            filters_match(st->filters, "type", a->type) &&
-           filters_match_prefix(st->filters, "event", a->docker) &&
+           filters_match_prefix(st->filters, "event", action) &&
            (filters_match_prefix(st->filters, "container", id) ||
             filters_match(st->filters, "container", e->name)) &&
            filters_match(st->filters, "image", image) &&
@@ -140,16 +166,17 @@ static json_t *encode(const struct event *e, const struct action *a, const struc
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(s != NULL ? sandbox_spec(s) : NULL);
     bool container = strcmp(a->type, "container") == 0;
-    char id[DOCKER_ID_LEN + 1];
+    char id[DOCKER_ID_LEN + 1], action[ACTION_MAX];
     json_t *root;
 
     docker_id(e->sandbox, id);
-    root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action",
-                     a->docker, "Actor", "ID", container ? id : e->sandbox, "Attributes",
-                     attributes(e, s), "scope", "local", "time", (json_int_t)(e->time_ms / 1000),
-                     "timeNano", (json_int_t)(e->time_ms * MS_NS));
+    action_text(e, a, action);
+    root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action", action,
+                     "Actor", "ID", container ? id : e->sandbox, "Attributes", attributes(e, s),
+                     "scope", "local", "time", (json_int_t)(e->time_ms / 1000), "timeNano",
+                     (json_int_t)(e->time_ms * MS_NS));
     if (root != NULL && container) {
-        (void)docker_put(root, "status", json_string(a->docker));
+        (void)docker_put(root, "status", json_string(action));
         (void)docker_put(root, "id", json_string(id));
         (void)docker_put(root, "from", json_string(s != NULL ? docker_image_name(s, kept) : ""));
     }
