@@ -125,6 +125,7 @@ void works_free(struct launcher *l)
         if (layer)
             layer_discard(l, id);
     }
+    works_cgroup_sweep(l);
 }
 
 /* ---- the trees ---- */
@@ -468,8 +469,11 @@ static int start_process(struct starting *st, struct err *err)
 
 static int prepare_cgroup(struct starting *st, struct err *err)
 {
-    int r = st->lock = work_cgroup_lock(st->l);
+    int r;
 
+    /* One that a killed launcher left can have been dying still when this one started. */
+    works_cgroup_sweep(st->l);
+    r = st->lock = work_cgroup_lock(st->l);
     if (r < 0)
         return err_errno(err, r, "worker");
     r = work_cgroup_make(st->l, st->work, st->q->memory > 0 ? st->q->memory : MEMORY_MAX, err);
