@@ -28,7 +28,7 @@ CFLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "
           "-I" + os.path.join(TOP, "shim")]
 # musl has none of the kernel's headers.
 MUSL = ["-static", "-idirafter", "/usr/include", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
-LIBS = ["-l:libnl-3.a", "-l:libuv_a.a", "-l:libjansson.a", "-l:libseccomp.a", "-l:libcap.a", "-lpthread", "-ldl", "-lm"]
+LIBS = ["-l:libext2fs.a", "-l:libcom_err.a", "-l:libnl-3.a", "-l:libuv_a.a", "-l:libjansson.a", "-l:libseccomp.a", "-l:libcap.a", "-lpthread", "-ldl", "-lm"]
 
 
 def load_case(name):

@@ -125,7 +125,10 @@ test('exec, buffered: status, signal, both streams, options', async () => {
 });
 
 test('exec, as events: each part arrives while the command runs', async () => {
-  const events = await rind.execEvents(box, { cmd: 'echo one; read x; echo two >&2; exit 4', stdin: undefined });
+  const events = await rind.execEvents(box, {
+    cmd: 'echo one; read x; echo two >&2; exit 4',
+    stdin: undefined,
+  });
   const all = await collect(events);
   assert.deepEqual(
     all.map((e) => e.type),
@@ -165,7 +168,9 @@ test('exec, as a stream: all three streams, half-close, size, signal', async () 
   await saw('50 132');
   assert.equal((await tty.exit).exitCode, 0);
 
-  const sleeper = await rind.execStream(box, { cmd: 'echo up; exec sleep 1000' });
+  const sleeper = await rind.execStream(box, {
+    cmd: 'echo up; exec sleep 1000',
+  });
   await sleeper.stdout.getReader().read();
   await sleeper.signal('SIGUSR1');
   assert.deepEqual([(await sleeper.exit).exitCode, (await sleeper.exit).signal], [138, 'SIGUSR1']);
@@ -173,7 +178,11 @@ test('exec, as a stream: all three streams, half-close, size, signal', async () 
 
 test('a vi is driven over a terminal', async () => {
   await rind.writeFile(box, '/workspace/vi.txt', 'old\n');
-  const vi = await rind.execStream(box, { argv: ['vi', '/workspace/vi.txt'], tty: true, env: { TERM: 'xterm' } });
+  const vi = await rind.execStream(box, {
+    argv: ['vi', '/workspace/vi.txt'],
+    tty: true,
+    env: { TERM: 'xterm' },
+  });
   const reader = vi.stdout.getReader();
   const keys = vi.stdin.getWriter();
   // What is typed, and what the screen then says.
@@ -193,7 +202,9 @@ test('a vi is driven over a terminal', async () => {
 
 test('who reads slowly makes the command wait, and gets every byte', async () => {
   const size = 24 * MIB;
-  const run = await rind.execStream(box, { cmd: `head -c ${size} /dev/zero; echo over >&2` });
+  const run = await rind.execStream(box, {
+    cmd: `head -c ${size} /dev/zero; echo over >&2`,
+  });
   const reader = run.stdout.getReader();
   let got = (await reader.read()).value.byteLength;
   const over = run.stderr.getReader().read();
@@ -202,7 +213,9 @@ test('who reads slowly makes the command wait, and gets every byte', async () =>
   assert.equal(got, size);
   assert.equal((await run.exit).exitCode, 0);
 
-  const dropped = await rind.execStream(box, { cmd: `head -c ${size} /dev/zero; exit 6` });
+  const dropped = await rind.execStream(box, {
+    cmd: `head -c ${size} /dev/zero; exit 6`,
+  });
   await dropped.stdout.cancel();
   assert.equal((await dropped.exit).exitCode, 6, 'an output that nobody wants holds up nothing');
 });
@@ -223,7 +236,11 @@ test('an abort ends what it belongs to', async () => {
 });
 
 test('a main process is attached to from its first byte, left, and found again', async () => {
-  await rind.createSandbox({ name: 'main', command: ['/bin/sh', '-c', 'echo first; cat; exit 6'], stdin: true });
+  await rind.createSandbox({
+    name: 'main',
+    command: ['/bin/sh', '-c', 'echo first; cat; exit 6'],
+    stdin: true,
+  });
   const run = await rind.startSandboxAttached('main');
   assert.equal(text([(await run.stdout.getReader().read()).value]), 'first\n');
   await run.leave();
@@ -248,7 +265,10 @@ test('a main process is attached to from its first byte, left, and found again',
 });
 
 test('kept execs are attached to again', async () => {
-  const exec = await rind.execDetached(box, { cmd: 'echo early; read line; echo "got $line"; exit 8', keep: true });
+  const exec = await rind.execDetached(box, {
+    cmd: 'echo early; read line; echo "got $line"; exit 8',
+    keep: true,
+  });
   assert.equal(exec.keep, true);
   const run = await rind.attachExec(box, exec.execId);
   run.close();
@@ -369,8 +389,31 @@ test('a watch tells what happens after it stands', async () => {
   await reader.cancel();
 });
 
+test('snapshots and clones', async () => {
+  await rind.createSandbox({
+    name: 'first',
+    start: true,
+    command: ['/bin/sleep', '600'],
+  });
+  await rind.exec('first', { cmd: 'mkdir /d && echo kept >/d/f' });
+  const image = await rind.snapshotSandbox('first', {
+    name: 'of-first:1',
+    message: 'why',
+  });
+  assert.ok(JSON.stringify(image).includes('of-first:1'), JSON.stringify(image));
+  const volume = await rind.snapshotDirectory('first', '/d', { name: 'of-d' });
+  assert.equal(volume.name, 'of-d');
+  const clone = await rind.cloneSandbox('first', {
+    name: 'second',
+    start: true,
+  });
+  assert.equal(clone.name, 'second');
+  assert.equal((await rind.exec('second', { cmd: 'cat /d/f' })).stdout, 'kept\n');
+  for (const name of ['first', 'second']) await rind.deleteSandbox(name, { force: true });
+});
+
 test('events of the daemon', async () => {
-  const reader = (await rind.getEvents({ type: ['create', 'delete', 'destroy'] })).getReader();
+  const reader = (await rind.getEvents({ type: ['create', 'start', 'destroy'] })).getReader();
   await rind.createSandbox({ name: 'seen' });
   const event = (await reader.read()).value;
   assert.deepEqual([event.type, event.name], ['create', 'seen']);

@@ -170,6 +170,15 @@ function fileBody(reply: Reply): FileBody {
   };
 }
 
+export interface SnapshotOptions {
+  name?: string;
+  message?: string;
+  author?: string;
+  /** As a Dockerfile has them: `CMD ["sh"]`. */
+  changes?: string[];
+  pause?: boolean;
+}
+
 /** A client of one daemon. Cheap to make: it connects with its first call. */
 export class Rind {
   readonly socket: string;
@@ -301,6 +310,28 @@ export class Rind {
   /** Changes labels, time-outs and what happens at its end; what is absent stays, null is the default. */
   async updateSandbox(id: string, changes: api.SandboxUpdate, options: CallOptions = {}): Promise<api.Sandbox> {
     return this.call({ method: 'PATCH', path: this.box(id), json: changes, ...options });
+  }
+
+  /** An image of all that it has changed. It is paused meanwhile, unless told otherwise. */
+  async snapshotSandbox(id: string, options: SnapshotOptions & CallOptions = {}): Promise<api.ImageSummary> {
+    const { signal, ...json } = options;
+    return this.call({ method: 'POST', path: `${this.box(id)}/snapshot`, json, signal });
+  }
+
+  /** A volume of one of its directories. */
+  async snapshotDirectory(
+    id: string,
+    dir: string,
+    options: { name?: string } & CallOptions = {},
+  ): Promise<api.NamedVolume> {
+    const { signal, ...json } = options;
+    return this.call({ method: 'POST', path: `${this.box(id)}/snapshot`, json: { dir, ...json }, signal });
+  }
+
+  /** Another sandbox with the same files and specification. */
+  async cloneSandbox(id: string, options: { name?: string; start?: boolean } & CallOptions = {}): Promise<api.Sandbox> {
+    const { signal, ...json } = options;
+    return this.call({ method: 'POST', path: `${this.box(id)}/clone`, json, signal });
   }
 
   async deleteSandbox(id: string, options: { force?: boolean } & CallOptions = {}): Promise<void> {
