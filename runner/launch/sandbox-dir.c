@@ -209,6 +209,20 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err)
     return pidfd;
 }
 
+/* What overlay has made in its work directory, whose mount is gone; the mark of a volatile one is
+ * in it. */
+static void remove_overlays_own(int dir)
+{
+    auto_close int work = openat(dir, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (work < 0)
+        return;
+    (void)unlinkat(work, "work/incompat/volatile/dirty", 0);
+    (void)unlinkat(work, "work/incompat/volatile", AT_REMOVEDIR);
+    (void)unlinkat(work, "work/incompat", AT_REMOVEDIR);
+    (void)unlinkat(work, "work", AT_REMOVEDIR);
+}
+
 /* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without
  * a walk. What is left makes the walk. */
 static bool remove_empty(struct launcher *l, int dir, const char *id)
@@ -218,11 +232,7 @@ static bool remove_empty(struct launcher *l, int dir, const char *id)
         return false;
     (void)unlinkat(dir, SOCKET_FILE, 0);
     (void)unlinkat(dir, DISK_FILE, 0);
-    /* Overlay's own, whose mount is gone; the mark of a volatile one is in it. */
-    (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
-    (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
-    (void)unlinkat(dir, "work/work/incompat", AT_REMOVEDIR);
-    (void)unlinkat(dir, "work/work", AT_REMOVEDIR);
+    remove_overlays_own(dir);
     return unlinkat(dir, "work", AT_REMOVEDIR) == 0 &&
            (unlinkat(dir, "net", 0) == 0 || errno == ENOENT) && unlinkat(dir, "lock", 0) == 0 &&
            unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0;

@@ -96,12 +96,16 @@ static void make_dirs(struct job *j)
 
 static void remove_dirs(struct job *j)
 {
+    /* As rind does it, so that both pay for the same. */
+    int work = MUST(openat(j->dir, "work", O_PATH | O_DIRECTORY | O_CLOEXEC));
+
     if (arg.is_volatile) {
-        MUST(unlinkat(j->dir, "work/work/incompat/volatile/dirty", 0));
-        MUST(unlinkat(j->dir, "work/work/incompat/volatile", AT_REMOVEDIR));
-        MUST(unlinkat(j->dir, "work/work/incompat", AT_REMOVEDIR));
+        MUST(unlinkat(work, "work/incompat/volatile/dirty", 0));
+        MUST(unlinkat(work, "work/incompat/volatile", AT_REMOVEDIR));
+        MUST(unlinkat(work, "work/incompat", AT_REMOVEDIR));
     }
-    MUST(unlinkat(j->dir, "work/work", AT_REMOVEDIR));
+    MUST(unlinkat(work, "work", AT_REMOVEDIR));
+    MUST(close(work));
     MUST(unlinkat(j->dir, "work", AT_REMOVEDIR));
     MUST(unlinkat(j->dir, "upper", AT_REMOVEDIR));
     MUST(unlinkat(j->dir, "lock", 0));
