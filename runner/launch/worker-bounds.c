@@ -112,8 +112,9 @@ void works_cgroup_sweep(struct launcher *l)
     auto_close int fd = openat(l->state_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char prefix[WORK_CGROUP_MAX];
 
-    /* Nobody is between making one and being in it. */
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+    /* The first: of a launcher that could not be opened. The last: somebody is between making one
+     * and being in it. */
+    if (l->cgroups == NULL || fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
         return;
     prefix_of(l, prefix);
     cgroup_sweep(l->cgroups, prefix);
