@@ -22,7 +22,10 @@
 #include "launch/launcher.h"
 #include "spec/spec.h"
 
-enum { LAYER_LIST_MAX = 64 << 20 };
+enum {
+    LAYER_LIST_MAX = 64 << 20,
+    SWEEP_RETRY_MS = 500, /* after one that could not do all of it */
+};
 
 /* ---- names ---- */
 
@@ -100,7 +103,9 @@ int images_new(const struct images_config *config, struct images **ret, struct e
         free(im);
         return r;
     }
-    im->busy = 1; /* the owner's */
+    im->busy = 1;                                  /* the owner's */
+    (void)uv_timer_init(config->loop, &im->retry); /* cannot fail */
+    im->retry.data = im;
     *ret = im;
     return 0;
 }
@@ -120,13 +125,18 @@ void images_release(struct images *im)
     free(im);
 }
 
+static void on_retry_closed(uv_handle_t *h)
+{
+    images_release(h->data);
+}
+
 void images_close(struct images *im)
 {
     if (im == NULL || im->closing)
         return;
     im->closing = true;
     image_workers_end(im);
-    images_release(im);
+    uv_close((uv_handle_t *)&im->retry, on_retry_closed);
 }
 
 int images_send(struct images *im, const struct buf *request, launch_cb cb, void *data,
@@ -511,6 +521,7 @@ struct removing {
     struct job job;
     char *name; /* owned; NULL = prune */
     bool force, all;
+    bool owed;               /* not all could be removed now: once more, after a while */
     struct image_names used; /* owned; what job->im->used said */
     struct store_removal done;
     int64_t bytes;
@@ -541,9 +552,15 @@ static int work_remove(struct job *j)
     return rm->alone < 0 && rm->alone != FD_NONE ? rm->alone : 0;
 }
 
+static void on_retry(uv_timer_t *h)
+{
+    images_sweep_soon(h->data);
+}
+
 static void removing_free(struct removing *rm)
 {
     struct images *im = rm->job.im;
+    const bool owed = rm->owed;
 
     if (rm->alone >= 0)
         (void)close(rm->alone);
@@ -552,10 +569,12 @@ static void removing_free(struct removing *rm)
     json_strings_free(rm->keep);
     free(rm->name);
     free(rm);
-    im->sweeping = false;
-    images_release(im);
-    if (im->sweep_asked)
+    im->sweeping--;
+    if (owed && !im->closing)
+        (void)uv_timer_start(&im->retry, on_retry, SWEEP_RETRY_MS, 0);
+    else if (im->sweep_asked)
         images_sweep_soon(im);
+    images_release(im);
 }
 
 static void finish_removal(struct removing *rm, int r, const struct err *err)
@@ -586,14 +605,17 @@ static void on_layer_removed(void *data, int r, const struct launch_reply *reply
     images_release(data);
 }
 
-static void remove_layer(struct images *im, const char *name)
+/* Whether it was sent. */
+static bool remove_layer(struct images *im, const char *name)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
 
     launch_begin(&b, LAUNCH_LAYER_REMOVE);
     launch_put_string(&b, TAG_IMAGE_LAYER, name);
-    if (launch_end(&b) == 0 && images_send(im, &b, on_layer_removed, im, NULL) == 0)
-        images_hold(im);
+    if (launch_end(&b) < 0 || images_send(im, &b, on_layer_removed, im, NULL) < 0)
+        return false;
+    images_hold(im);
+    return true;
 }
 
 /* What neither an image nor a sandbox has. The launcher does one request after the other, so
@@ -618,10 +640,12 @@ static void on_all_layers(void *data, int r, const struct err *err)
         if (image_names_has(&keep, name) || image_names_has(&im->used, name)) {
             orphans |= !image_names_has(&keep, name);
             i++;
-            continue;
+        } else if (rm->owed || !remove_layer(im, name)) {
+            rm->owed = true; /* its queue is full: this one and those behind it stay for now */
+            i++;
+        } else {
+            image_names_drop(&im->present, name);
         }
-        remove_layer(im, name);
-        image_names_drop(&im->present, name);
     }
     image_names_done(&keep);
     im->orphans = orphans;
@@ -634,8 +658,7 @@ static void after_remove(struct job *j)
     struct listing *l = NULL;
 
     if (j->r < 0 || rm->alone < 0) {
-        if (j->r == 0)
-            j->im->sweep_asked = true; /* somebody is at work: when that is done */
+        rm->owed = j->r == 0; /* somebody is at work */
         finish_removal(rm, j->r, &j->err);
         return;
     }
@@ -646,7 +669,8 @@ static void after_remove(struct job *j)
     }
     if (l == NULL || ask_layers(j->im, l, &j->err) < 0) {
         free(l);
-        finish_removal(rm, 0, NULL); /* the next removal removes them */
+        rm->owed = true;
+        finish_removal(rm, 0, NULL);
     }
 }
 
@@ -667,7 +691,7 @@ static int start_removal(struct images *im, const char *name, struct removing *r
         return err_errno(err, r, "images");
     }
     im->sweep_asked = false;
-    im->sweeping = true;
+    im->sweeping++;
     images_hold(im);
     job_start(im, &rm->job, work_remove, after_remove);
     return 0;
@@ -703,7 +727,7 @@ void images_sweep_soon(struct images *im)
     struct removing *rm;
 
     im->sweep_asked = true;
-    if (im->sweeping || im->closing || im->loads > 0)
+    if (im->sweeping > 0 || im->closing || im->loads > 0)
         return; /* who is at work does it at its end */
     rm = calloc(1, sizeof(*rm));
     if (rm != NULL)

@@ -27,7 +27,9 @@ struct images {
     bool listed;                /* present says what there is */
     struct image_names present; /* names of the layers that are unpacked */
     struct image_names used;    /* ids of images and names of layers that sandboxes have */
-    bool sweep_asked, sweeping;
+    bool sweep_asked;
+    unsigned sweeping;            /* removals under way */
+    uv_timer_t retry;             /* of a sweep that is owed */
     bool orphans;                 /* sandboxes have layers that no image has any more */
     struct image_worker *workers; /* all that are under way, for images_close */
 };
