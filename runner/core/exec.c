@@ -730,11 +730,6 @@ bool exec_is_tty(const struct exec *e)
     return (e->flags & IMSG_TTY) != 0;
 }
 
-bool exec_is_helper(const struct exec *e)
-{
-    return (e->flags & IMSG_HELPER) != 0;
-}
-
 bool exec_any_alive(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs; e != NULL; e = e->next)

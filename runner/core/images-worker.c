@@ -35,11 +35,6 @@ struct image_worker {
     struct image_worker *next, **at;
 };
 
-const char *image_worker_id(const struct image_worker *w)
-{
-    return w->id;
-}
-
 static void worker_free(struct image_worker *w)
 {
     struct images *im = w->im;

@@ -75,7 +75,7 @@ void job_start(struct images *im, struct job *j, int (*work)(struct job *),
 
 /*
  * on_msg: ENTRY, STORED, PROGRESS. on_end: exactly once, unless it was dropped: DONE (done is it),
- * or r < 0. A worker of LAUNCH_WORK_LAYER must then be committed or dropped (image_worker_id);
+ * or r < 0. A worker of LAUNCH_WORK_LAYER must then be committed or dropped;
  * others are gone.
  */
 struct image_worker_events {
@@ -95,7 +95,6 @@ int image_worker_start(struct images *im, struct image_work *work,
                        struct image_worker **ret, struct err *err);
 /* Answers ENTRY: fd (borrowed) is where it is to be written, -1 = not wanted. */
 int image_worker_take(struct image_worker *w, int fd, struct err *err);
-const char *image_worker_id(const struct image_worker *w);
 /* Ends it, with what it has made; no callback follows. NULL is fine. */
 void image_worker_drop(struct image_worker *w);
 /* Of LAUNCH_WORK_LAYER after on_end with DONE: its tree gets that name; cb follows. w is gone. */

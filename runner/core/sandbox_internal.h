@@ -208,7 +208,6 @@ bool exec_any_counts(const struct sandbox *s);
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);
-bool exec_is_helper(const struct exec *e);
 /* A background process's, not the main one's. */
 bool exec_is_logged(const struct exec *e);
 

@@ -220,11 +220,6 @@ struct events *supervisor_events(struct supervisor *s)
     return s->events;
 }
 
-struct launcher_client *supervisor_launcher(struct supervisor *s)
-{
-    return s->launcher;
-}
-
 struct gateway *supervisor_gateway(struct supervisor *s)
 {
     return s->gateway;
@@ -238,11 +233,6 @@ struct images *supervisor_images(struct supervisor *s)
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s)
 {
     return &s->limits;
-}
-
-int supervisor_dir(const struct supervisor *s)
-{
-    return s->dir_fd;
 }
 
 int supervisor_shim(const struct supervisor *s)

@@ -14,17 +14,13 @@ struct err;
 struct events;
 struct gateway;
 struct images;
-struct launcher_client;
 struct supervisor;
 
 uv_loop_t *supervisor_loop(struct supervisor *s);
 struct events *supervisor_events(struct supervisor *s);
-struct launcher_client *supervisor_launcher(struct supervisor *s);
 struct gateway *supervisor_gateway(struct supervisor *s);
 struct images *supervisor_images(struct supervisor *s);
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
-/* O_DIRECTORY fd of the supervisor's own tree. Borrowed. */
-int supervisor_dir(const struct supervisor *s);
 /* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
 int supervisor_shim(const struct supervisor *s);
 

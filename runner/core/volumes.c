@@ -132,11 +132,6 @@ int64_t volume_created_ms(const struct volume_entry *v)
     return v->record.created_ms;
 }
 
-int64_t volume_made_by(const struct volume_entry *v)
-{
-    return v->record.creator;
-}
-
 char *const *volume_labels(const struct volume_entry *v)
 {
     static char *const none[] = {NULL};
@@ -417,35 +412,6 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
     r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, false, -1, on_there, q, err);
-    if (r < 0)
-        free(q);
-    return r;
-}
-
-/* ---- another record ---- */
-
-static void on_written(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
-{
-    (void)reply;
-    (void)fds;
-    answer(data, r, err);
-}
-
-int volume_keep(struct volume_entry *v, volume_cb cb, void *data, struct err *err)
-{
-    auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
-    struct volume_request *q = calloc(1, sizeof(*q));
-    int r;
-
-    if (q == NULL)
-        return err_errno(err, -ENOMEM, "volume");
-    *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
-    v->record.owner[0] = '\0';
-    r = volume_record_encode(&v->record, &meta, err);
-    if (r == 0)
-        r = ask(v->volumes->sup, LAUNCH_VOLUME_WRITE, v->name, &meta, false, -1, on_written, q,
-                err);
     if (r < 0)
         free(q);
     return r;

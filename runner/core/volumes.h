@@ -11,7 +11,7 @@
  * filled anew.
  *
  * An anonymous volume belongs to the sandbox whose spec asked for it (a volume without a source)
- * and is removed with it, unless it has been adopted (volume_keep).
+ * and is removed with it.
  *
  * Everything is asynchronous, on the supervisor's loop; callbacks are called exactly once, never
  * from within the call.
@@ -62,8 +62,6 @@ struct volume_entry *volume_next(struct volume_entry *v);
 
 const char *volume_name(const struct volume_entry *v);
 int64_t volume_created_ms(const struct volume_entry *v);
-/* uid, or -1: found on disk, made by the owner's `rind run` */
-int64_t volume_made_by(const struct volume_entry *v);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *volume_labels(const struct volume_entry *v);
 /* Made for one sandbox, and removed with it. */
@@ -80,9 +78,6 @@ bool volume_may_use(const struct volume_entry *v, const struct volume_creator *w
 
 /* -EBUSY (409) while a sandbox's spec names it. cb's v is NULL always. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
-
-/* An anonymous one becomes a plain one, which is not removed with its sandbox. */
-int volume_keep(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
 
 /*
  * Removes those that no sandbox names, that `who` may use and that pass all filters: anonymous
