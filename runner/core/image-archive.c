@@ -451,15 +451,8 @@ static int interpret_layout(struct archive *a, size_t index, struct archived_lis
 static const char *layer_type(const struct archive *a, size_t entry)
 {
     auto_close int fd = blob_reopen(a->store, &a->entries[entry].file, NULL);
-    unsigned char magic[4] = {0};
 
-    if (fd >= 0)
-        (void)!pread(fd, magic, sizeof(magic), 0);
-    if (magic[0] == 0x1f && magic[1] == 0x8b)
-        return "application/vnd.oci.image.layer.v1.tar+gzip";
-    if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd)
-        return "application/vnd.oci.image.layer.v1.tar+zstd";
-    return "application/vnd.oci.image.layer.v1.tar";
+    return media_type_of_layer(fd);
 }
 
 /* They have no manifest of a registry: one is made, of what is there. */
@@ -467,7 +460,6 @@ static int make_manifest(const struct archive *a, struct archived *x, const char
                          int64_t config_size, struct err *err)
 {
     auto_ptr(manifest_free) struct manifest *m = NULL;
-    auto_ptr(json_decref) json_t *root = NULL;
     json_t *layers = json_array();
     size_t len;
     int r;
@@ -475,21 +467,15 @@ static int make_manifest(const struct archive *a, struct archived *x, const char
     for (size_t k = 0; k < x->image->config->layer_count; k++) {
         const struct archive_entry *e = &a->entries[x->layer_entries[k]];
 
-        (void)json_array_append_new(layers, json_pack("{s:s, s:s, s:I}", "mediaType",
-                                                      layer_type(a, x->layer_entries[k]), "digest",
-                                                      e->digest, "size", (json_int_t)e->size));
+        (void)json_array_append_new(
+            layers, descriptor_of(layer_type(a, x->layer_entries[k]), e->digest, e->size));
     }
-    root = json_pack("{s:i, s:s, s:{s:s, s:s, s:I}, s:o}", "schemaVersion", 2, "mediaType",
-                     "application/vnd.oci.image.manifest.v1+json", "config", "mediaType",
-                     "application/vnd.oci.image.config.v1+json", "digest", config_digest, "size",
-                     (json_int_t)config_size, "layers", layers);
-    x->manifest = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    x->manifest = manifest_format(config_digest, config_size, layers);
     if (x->manifest == NULL)
         return err_errno(err, -ENOMEM, "manifest");
     len = strlen(x->manifest);
     digest_of(x->manifest, len, x->image->manifest);
-    (void)snprintf(x->image->media_type, sizeof(x->image->media_type), "%s",
-                   "application/vnd.oci.image.manifest.v1+json");
+    (void)snprintf(x->image->media_type, sizeof(x->image->media_type), "%s", MEDIA_TYPE_MANIFEST);
     x->image->manifest_bytes = (int64_t)len;
     r = manifest_parse(x->manifest, len, &m, err);
     return r < 0 ? r : image_assemble(x->image, m, err);

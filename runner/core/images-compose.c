@@ -201,36 +201,17 @@ static int make_config(struct composing *c, json_t **ret, struct err *err)
     return r;
 }
 
-static const char *layer_type(int fd)
-{
-    unsigned char magic[4] = {0};
-
-    (void)!pread(fd, magic, sizeof(magic), 0);
-    if (magic[0] == 0x1f && magic[1] == 0x8b)
-        return "application/vnd.oci.image.layer.v1.tar+gzip";
-    if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd)
-        return "application/vnd.oci.image.layer.v1.tar+zstd";
-    return "application/vnd.oci.image.layer.v1.tar";
-}
-
 static int make_manifest(struct composing *c, const char *config_digest, size_t config_len,
                          char **ret, struct err *err)
 {
-    auto_ptr(json_decref) json_t *root = NULL;
     json_t *layers = json_array();
 
     for (size_t i = 0; i < c->image->layer_count; i++) {
         const struct image_layer *l = &c->image->layers[i];
 
-        (void)json_array_append_new(layers,
-                                    json_pack("{s:s, s:s, s:I}", "mediaType", l->media_type,
-                                              "digest", l->blob, "size", (json_int_t)l->bytes));
+        (void)json_array_append_new(layers, descriptor_of(l->media_type, l->blob, l->bytes));
     }
-    root = json_pack("{s:i, s:s, s:{s:s, s:s, s:I}, s:o}", "schemaVersion", 2, "mediaType",
-                     "application/vnd.oci.image.manifest.v1+json", "config", "mediaType",
-                     "application/vnd.oci.image.config.v1+json", "digest", config_digest, "size",
-                     (json_int_t)config_len, "layers", layers);
-    *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    *ret = manifest_format(config_digest, (int64_t)config_len, layers);
     return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "manifest");
 }
 
@@ -260,8 +241,7 @@ static int put_image(struct composing *c, struct image_store *s, struct err *err
     if (r < 0)
         return r;
     (void)memcpy(i->id, id, sizeof(i->id));
-    (void)snprintf(i->media_type, sizeof(i->media_type), "%s",
-                   "application/vnd.oci.image.manifest.v1+json");
+    (void)snprintf(i->media_type, sizeof(i->media_type), "%s", MEDIA_TYPE_MANIFEST);
     i->manifest_bytes = (int64_t)strlen(manifest);
     if (c->parent != NULL)
         (void)memcpy(i->parent, c->parent->id, sizeof(i->parent));
@@ -339,7 +319,8 @@ static int stack(struct composing *c, struct err *err)
         return err_set(err, -E2BIG, "an image has at most %d layers", IMAGE_LAYERS_MAX);
     top = &c->image->layers[below];
     (void)memcpy(top->blob, c->digest, sizeof(top->blob));
-    (void)snprintf(top->media_type, sizeof(top->media_type), "%s", layer_type(c->layer->file.fd));
+    (void)snprintf(top->media_type, sizeof(top->media_type), "%s",
+                   media_type_of_layer(c->layer->file.fd));
     top->bytes = c->bytes;
     return 0;
 }

@@ -86,20 +86,6 @@ static void on_committed(void *data, int r, const struct err *err)
     next(l);
 }
 
-static void chain_again(struct image *image, size_t i)
-{
-    char text[2 * DIGEST_LEN + 2];
-    struct image_layer *l = &image->layers[i];
-
-    if (i == 0)
-        (void)memcpy(l->chain_id, l->diff_id, sizeof(l->chain_id));
-    else {
-        (void)snprintf(text, sizeof(text), "%s %s", image->layers[i - 1].chain_id, l->diff_id);
-        digest_of(text, strlen(text), l->chain_id);
-    }
-    digest_of(l->chain_id, strlen(l->chain_id), l->chain_name);
-}
-
 /* The digest is its trusted process's: of what was unpacked. */
 static int check(struct layering *l, const struct worker_msg *done, struct err *err)
 {
@@ -109,7 +95,7 @@ static int check(struct layering *l, const struct worker_msg *done, struct err *
     digest_format(done->digest, is);
     if (layer->diff_id[0] == '\0') {
         (void)memcpy(layer->diff_id, is, sizeof(layer->diff_id));
-        chain_again(l->image, l->at);
+        image_chain(l->image->layers, l->at);
     }
     if (strcmp(is, layer->diff_id) != 0)
         return err_set(err, -EBADMSG,

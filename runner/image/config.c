@@ -88,15 +88,15 @@ static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)
     return 0;
 }
 
-/* The keys of an object, as sets are written. */
-static int get_keys(json_t *object, const char *key, bool (*keep)(const char *text), char ***ret,
-                    struct err *err)
+/* An object, and a list with room for each of its members. *ret_value is NULL where there is none.
+ */
+static int get_object(json_t *object, const char *key, json_t **ret_value, char ***ret,
+                      struct err *err)
 {
-    json_t *value = json_object_get(object, key), *unused;
-    const char *name;
-    size_t n = 0;
+    json_t *value = json_object_get(object, key);
     int r;
 
+    *ret_value = NULL;
     if (value == NULL || json_is_null(value))
         return 0;
     if (!json_is_object(value))
@@ -107,6 +107,21 @@ static int get_keys(json_t *object, const char *key, bool (*keep)(const char *te
     *ret = list_new(json_object_size(value));
     if (*ret == NULL)
         return err_errno(err, -ENOMEM, "%s", key);
+    *ret_value = value;
+    return 0;
+}
+
+/* The keys of an object, as sets are written. */
+static int get_keys(json_t *object, const char *key, bool (*keep)(const char *text), char ***ret,
+                    struct err *err)
+{
+    json_t *value, *unused;
+    const char *name;
+    size_t n = 0;
+    int r = get_object(object, key, &value, ret, err);
+
+    if (r < 0)
+        return r;
     json_object_foreach(value, name, unused) {
         if (keep != NULL && !keep(name))
             continue;
@@ -119,21 +134,13 @@ static int get_keys(json_t *object, const char *key, bool (*keep)(const char *te
 
 static int get_labels(json_t *object, const char *key, char ***ret, struct err *err)
 {
-    json_t *value = json_object_get(object, key), *text;
+    json_t *value, *text;
     const char *name;
     size_t n = 0;
-    int r;
+    int r = get_object(object, key, &value, ret, err);
 
-    if (value == NULL || json_is_null(value))
-        return 0;
-    if (!json_is_object(value))
-        return wrong(err, key, "an object");
-    r = check_count(json_object_size(value), IMAGE_STRINGS_MAX, key, err);
     if (r < 0)
         return r;
-    *ret = list_new(json_object_size(value));
-    if (*ret == NULL)
-        return err_errno(err, -ENOMEM, "%s", key);
     json_object_foreach(value, name, text) {
         if (!json_is_string(text))
             return wrong(err, key, "an object of strings");

@@ -72,7 +72,7 @@ static int64_t parse_time(const char *text)
     return ms > 0 ? ms : 0;
 }
 
-static void chain(struct image_layer *layers, size_t i)
+void image_chain(struct image_layer *layers, size_t i)
 {
     char text[2 * DIGEST_LEN + 2];
 
@@ -108,7 +108,7 @@ int image_assemble(struct image *i, const struct manifest *m, struct err *err)
         l->bytes = m->layers[k].size;
         if (__builtin_add_overflow(i->bytes, l->bytes, &i->bytes))
             return err_set(err, -EINVAL, "layers[%zu]: its size is not possible", k);
-        chain(i->layers, k);
+        image_chain(i->layers, k);
     }
     return 0;
 }

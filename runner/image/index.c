@@ -41,10 +41,17 @@ struct entry {
 struct index {
     struct entry *entries; /* owned */
     size_t count;
+    int lock; /* owned; of who changes it, else FD_NONE */
 };
+#define INDEX_NONE                                                                                 \
+    {                                                                                              \
+        .lock = FD_NONE                                                                            \
+    }
 
 static void index_done(struct index *x)
 {
+    if (x->lock >= 0)
+        (void)close(x->lock);
     free(x->entries);
 }
 
@@ -103,6 +110,17 @@ static int index_read(struct image_store *s, struct index *ret, struct err *err)
         ret->count++;
     }
     return 0;
+}
+
+/* To be changed: nobody else does until index_done. */
+static int index_read_alone(struct image_store *s, struct index *ret, struct err *err)
+{
+    int lock = store_lock(s, LOCK_EX, err);
+
+    if (lock < 0)
+        return lock;
+    ret->lock = lock;
+    return index_read(s, ret, err);
 }
 
 static json_t *encode_entry(const struct entry *e)
@@ -269,7 +287,7 @@ static int fill_in(struct image *i, const struct index *x, const struct entry *e
 
 int image_store_find(struct image_store *s, const char *name, struct image **ret, struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
+    auto_index struct index x = INDEX_NONE;
     auto_ptr(image_free) struct image *i = NULL;
     bool by_id;
     ssize_t at;
@@ -314,7 +332,7 @@ static bool seen(const struct index *x, size_t at)
 
 int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count, struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
+    auto_index struct index x = INDEX_NONE;
     struct image **list;
     size_t count = 0;
     int r = index_read(s, &x, err);
@@ -410,14 +428,11 @@ static void entry_of(const struct image *i, struct entry *e)
 int image_store_add(struct image_store *s, const struct image *image, char *const *names,
                     unsigned max, struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
-    auto_close int lock = store_lock(s, LOCK_EX, err);
+    auto_index struct index x = INDEX_NONE;
     struct entry e;
     int r;
 
-    if (lock < 0)
-        return lock;
-    r = index_read(s, &x, err);
+    r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
     entry_of(image, &e);
@@ -442,16 +457,13 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
 int image_store_tag(struct image_store *s, const char *name, const char *whole,
                     char ret_id[DIGEST_LEN + 1], struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
-    auto_close int lock = store_lock(s, LOCK_EX, err);
+    auto_index struct index x = INDEX_NONE;
     struct entry e;
     bool by_id;
     ssize_t at;
     int r;
 
-    if (lock < 0)
-        return lock;
-    r = index_read(s, &x, err);
+    r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
     at = find(&x, name, &by_id, err);
@@ -526,17 +538,14 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
                        bool (*is_used)(void *data, const char *id), void *data,
                        struct store_removal *ret, struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
-    auto_close int lock = store_lock(s, LOCK_EX, err);
+    auto_index struct index x = INDEX_NONE;
     struct entry e;
     bool by_id;
     ssize_t at;
     size_t names;
     int r;
 
-    if (lock < 0)
-        return lock;
-    r = index_read(s, &x, err);
+    r = index_read_alone(s, &x, err);
     if (r < 0)
         return r;
     at = find(&x, name, &by_id, err);
@@ -565,13 +574,10 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
 int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *data, const char *id),
                       void *data, struct store_removal *ret, struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
-    auto_close int lock = store_lock(s, LOCK_EX, err);
+    auto_index struct index x = INDEX_NONE;
     int r;
 
-    if (lock < 0)
-        return lock;
-    r = index_read(s, &x, err);
+    r = index_read_alone(s, &x, err);
     for (size_t i = 0; r == 0 && i < x.count;) {
         if ((!all && names_of(&x, x.entries[i].id) > 0) || is_used(data, x.entries[i].id))
             i++;
@@ -665,7 +671,7 @@ static int remove_other(void *arg, int dir_fd, const char *name)
 int image_store_collect(struct image_store *s, char ***ret_layers, int64_t *ret_bytes,
                         struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
+    auto_index struct index x = INDEX_NONE;
     auto_close int alone = store_collect_lock(s);
     struct names blobs = {.list = NULL}, layers = {.list = NULL};
     struct removing rm = {.keep = &blobs};
@@ -711,7 +717,7 @@ static int add_bytes(void *arg, int dir_fd, const char *name)
 int image_store_usage(struct image_store *s, int64_t *ret_bytes, uint64_t *ret_images,
                       struct err *err)
 {
-    auto_index struct index x = {.entries = NULL};
+    auto_index struct index x = INDEX_NONE;
     int64_t bytes = 0;
     int r = index_read(s, &x, err);
 

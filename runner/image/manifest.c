@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "json/decode.h"
@@ -17,7 +18,7 @@ static const struct {
     const char *type;
     enum media_kind kind;
 } media_types[] = {
-    {"application/vnd.oci.image.manifest.v1+json", MEDIA_MANIFEST},
+    {MEDIA_TYPE_MANIFEST, MEDIA_MANIFEST},
     {"application/vnd.docker.distribution.manifest.v2+json", MEDIA_MANIFEST},
     {"application/vnd.oci.image.index.v1+json", MEDIA_INDEX},
     {"application/vnd.docker.distribution.manifest.list.v2+json", MEDIA_INDEX},
@@ -37,6 +38,18 @@ enum media_kind media_kind(const char *type)
         if (strcmp(media_types[i].type, type) == 0)
             return media_types[i].kind;
     return MEDIA_OTHER;
+}
+
+const char *media_type_of_layer(int fd)
+{
+    unsigned char magic[4] = {0};
+
+    (void)!pread(fd, magic, sizeof(magic), 0);
+    if (magic[0] == 0x1f && magic[1] == 0x8b)
+        return "application/vnd.oci.image.layer.v1.tar+gzip";
+    if (magic[0] == 0x28 && magic[1] == 0xb5 && magic[2] == 0x2f && magic[3] == 0xfd)
+        return "application/vnd.oci.image.layer.v1.tar+zstd";
+    return "application/vnd.oci.image.layer.v1.tar";
 }
 
 const char *image_architecture(void)
@@ -226,6 +239,22 @@ int manifest_parse(const char *text, size_t len, struct manifest **ret, struct e
     if (r == 0)
         *ret = take(m);
     return r;
+}
+
+json_t *descriptor_of(const char *media_type, const char *digest, int64_t size)
+{
+    return json_pack("{s:s, s:s, s:I}", "mediaType", media_type, "digest", digest, "size",
+                     (json_int_t)size);
+}
+
+char *manifest_format(const char *config_digest, int64_t config_size, json_t *layers)
+{
+    auto_ptr(json_decref) json_t *root = json_pack(
+        "{s:i, s:s, s:o, s:o}", "schemaVersion", 2, "mediaType", MEDIA_TYPE_MANIFEST, "config",
+        descriptor_of("application/vnd.oci.image.config.v1+json", config_digest, config_size),
+        "layers", layers);
+
+    return root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
 }
 
 void manifest_free(struct manifest *m)

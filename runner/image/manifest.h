@@ -2,7 +2,7 @@
 
 /*
  * Manifests and indexes, OCI's and Docker's, decoded from hostile JSON. Unknown keys are allowed by
- * the specification; what is known is checked and bounded. Pure.
+ * the specification; what is known is checked and bounded. And the manifests that are made here.
  */
 
 #include <stdbool.h>
@@ -29,6 +29,9 @@ enum media_kind {
     MEDIA_LAYER,
 };
 enum media_kind media_kind(const char *type);
+#define MEDIA_TYPE_MANIFEST "application/vnd.oci.image.manifest.v1+json"
+/* Of a layer's archive (borrowed): what its first bytes say. */
+const char *media_type_of_layer(int fd);
 
 struct descriptor {
     char digest[DIGEST_LEN + 1];
@@ -47,6 +50,10 @@ struct manifest {
 /* An image's manifest. -EINVAL, -EFBIG, -E2BIG, -EOPNOTSUPP (layers that are somewhere else). */
 int manifest_parse(const char *text, size_t len, struct manifest **ret, struct err *err);
 void manifest_free(struct manifest *m);
+/* The text of a new one, of descriptors (taken) of its layers, bottom first. Caller frees;
+ * NULL on OOM. */
+char *manifest_format(const char *config_digest, int64_t config_size, json_t *layers);
+json_t *descriptor_of(const char *media_type, const char *digest, int64_t size);
 DEFINE_AUTO(struct manifest, manifest_free);
 
 /* An index of either kind, or index.json of a layout. */

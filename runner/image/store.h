@@ -73,6 +73,8 @@ void image_list_free(struct image **list, size_t count);
 /* Fills in layers and what is counted, from a manifest and a configuration that belong together:
  * -EINVAL where their layers do not. */
 int image_assemble(struct image *i, const struct manifest *m, struct err *err);
+/* The chain id and the name of layer i, from its diff id and the chain id of the one below. */
+void image_chain(struct image_layer *layers, size_t i);
 
 /* ---- the store ---- */
 
