@@ -15,6 +15,10 @@
 #include "core/supervisor_internal.h"
 #include "spec/spec.h"
 
+enum {
+    READS = 16, /* of 4 KiB, at a time: the check may be faster than we are, and others wait */
+};
+
 /* Outlives its sandbox until its handles are closed. */
 struct health {
     struct sandbox *s; /* borrowed; NULL: it has been freed */
@@ -136,13 +140,13 @@ static void close_output(struct health *h)
     uv_close((uv_handle_t *)&h->poll, on_poll_closed);
 }
 
-/* All that is there: what a check says beyond what is kept must not hold it up. */
+/* More than is kept, too: what a check says beyond that must not hold it up. */
 static void read_output(struct health *h)
 {
     char piece[4096];
     ssize_t n;
 
-    while (h->fd >= 0 && (n = read(h->fd, piece, sizeof(piece))) > 0) {
+    for (int i = 0; i < READS && (n = read(h->fd, piece, sizeof(piece))) > 0; i++) {
         size_t room = HEALTH_OUTPUT_MAX - h->output_len;
         size_t take_len = (size_t)n < room ? (size_t)n : room;
 
