@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "image/worker-proto.h"
 #include "proto/syscalls.h"
 
 /* The sanitizers' own work needs what the filter refuses. */
@@ -125,7 +126,7 @@ static int set_limits(uint64_t file_max)
     if (r == 0)
         r = limit(RLIMIT_FSIZE, file_max);
     if (r == 0)
-        r = limit(RLIMIT_NOFILE, FDS + 2 * 128 /* parents */);
+        r = limit(RLIMIT_NOFILE, FDS + 2 * WORKER_PARENTS_MAX);
     if (r == 0 && with_filter) /* else the sanitizers' shadow is larger than that */
         r = limit(RLIMIT_AS, MEMORY_MAX);
     return r;

@@ -62,9 +62,9 @@ static bool grow(struct dirs *d, size_t len)
 {
     if (d->count == d->cap) {
         size_t cap = d->cap > 0 ? d->cap * 2 : 64;
-        struct dir *items = realloc(d->items, cap * sizeof(*items));
+        struct dir *items = cap <= UINT32_MAX / 2 ? realloc(d->items, cap * sizeof(*items)) : NULL;
 
-        if (items == NULL || cap > UINT32_MAX / 2)
+        if (items == NULL)
             return false;
         d->items = items;
         d->cap = cap;

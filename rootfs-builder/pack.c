@@ -20,9 +20,6 @@
 #include "proto/syscalls.h"
 #include "xattrs.h"
 
-#define WHITEOUT        ".wh."
-#define WHITEOUT_OPAQUE ".wh..wh..opq"
-
 enum { END_BLOCKS = 2 };
 
 static int too_many(const struct packer *p, struct err *err)

@@ -145,25 +145,14 @@ void part_split(const struct part_request *q)
 
 /* ---- pack ---- */
 
-static ssize_t read_opaque(int fd, char **ret)
+static int read_opaque(int fd, char **ret, size_t *ret_len, struct err *err)
 {
-    size_t len = 0;
+    int r;
 
     if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return 0;
-    *ret = malloc(WORKER_OPAQUE_MAX + 1);
-    if (*ret == NULL)
-        return -ENOMEM;
-    while (len <= WORKER_OPAQUE_MAX) {
-        ssize_t n = part_read(&fd, *ret + len, WORKER_OPAQUE_MAX + 1 - len);
-
-        if (n < 0)
-            return n;
-        if (n == 0)
-            return (ssize_t)len;
-        len += (size_t)n;
-    }
-    return -E2BIG;
+    r = file_read_fd(fd, WORKER_OPAQUE_MAX, ret, ret_len, err);
+    return r < 0 ? err_wrap(err, r, "the list of opaque directories") : 0;
 }
 
 /* Whole buffers: a pipe costs by the call. */
@@ -217,13 +206,11 @@ static int pack_tree(const struct part_request *q, struct pack_result *result, c
         .shown = &q->shown->entries,
     };
     auto_free char *opaque = NULL;
-    ssize_t len = o.overlay ? read_opaque(q->opaque, &opaque) : 0;
-    int r;
+    int r = o.overlay ? read_opaque(q->opaque, &opaque, &o.opaque_len, err) : 0;
 
-    if (len < 0)
-        return err_errno(err, (int)len, "the list of opaque directories");
+    if (r < 0)
+        return r;
     o.opaque = opaque;
-    o.opaque_len = (size_t)len;
     g.fd = q->out;
     r = tree_pack(&o, &sink, result, entry, err);
     return r < 0 ? r : flush(&g, err);

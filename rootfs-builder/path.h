@@ -8,6 +8,11 @@
 
 enum { PATH_ROOM = WORKER_PATH_MAX + 1 };
 
+/* Names of whiteouts, as AUFS began them and OCI has them. */
+#define WHITEOUT        ".wh."
+#define WHITEOUT_META   ".wh..wh."
+#define WHITEOUT_OPAQUE ".wh..wh..opq"
+
 /*
  * The path that name stands for beneath the top: relative, without empty, "." and ".." components;
  * "" is the top itself. As containerd reads names: absolute ones start at the top, and ".." goes

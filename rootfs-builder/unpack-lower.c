@@ -9,8 +9,9 @@
 #include "proto/syscalls.h"
 #include "unpack_internal.h"
 
-int lower_open(const struct unpack *u, const char *path, int *ret_fd, size_t *ret_parent,
-               struct stat *ret)
+/* Opens (O_PATH) what the layers below show as `path`. -ENOENT. */
+static int lower_open(const struct unpack *u, const char *path, int *ret_fd, size_t *ret_parent,
+                      struct stat *ret)
 {
     for (size_t i = 0; i < u->o->parent_count; i++) {
         auto_close int fd = sys_openat2(u->o->parents[i], path, O_PATH | O_NOFOLLOW, 0, OPEN_PLAIN);
@@ -96,7 +97,7 @@ static int copy_link(struct unpack *u, int below, const char *name, const struct
     target[n] = '\0';
     if (symlinkat(target, u->parent_fd, name) < 0)
         return err_errno(err, -errno, "copy a link of a layer below");
-    return meta_apply(u, FD_NONE, name, facts, true, err);
+    return meta_apply_link(u, name, facts, err);
 }
 
 static int copy_file(struct unpack *u, const char *path, size_t parent, const char *name,

@@ -4,6 +4,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "unpack_internal.h"
 #include "xattrs.h"
@@ -29,9 +30,8 @@ static unsigned id_of(int64_t id)
     return id < 0 || id > ID_MAX ? ID_OVERFLOW : (unsigned)id;
 }
 
-struct facts meta_of_entry(const struct unpack *u, const struct entry *e)
+struct facts meta_of_entry(const struct entry *e)
 {
-    (void)u;
     return (struct facts){.mode = e->mode,
                           .uid = id_of(e->uid),
                           .gid = id_of(e->gid),
@@ -63,7 +63,17 @@ static int set_times(const struct unpack *u, int fd, const char *name, const str
     return r < 0 ? -errno : 0;
 }
 
-/* A link has no mode: whoever makes one by name gives it mode 0777 in facts. */
+int meta_apply_link(const struct unpack *u, const char *name, const struct facts *facts,
+                    struct err *err)
+{
+    int r = u->o->keep_owner ? 0 : set_owner(u, FD_NONE, name, facts);
+
+    if (r < 0)
+        return err_errno(err, r, "set owner %u:%u", (unsigned)facts->uid, (unsigned)facts->gid);
+    r = set_times(u, FD_NONE, name, facts);
+    return r < 0 ? err_errno(err, r, "set times") : 0;
+}
+
 int meta_apply(struct unpack *u, int fd, const char *name, const struct facts *facts, bool created,
                struct err *err)
 {

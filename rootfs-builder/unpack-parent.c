@@ -192,16 +192,15 @@ static int make_implied(struct unpack *u, const char *path, const char *name, st
 static int descend(struct unpack *u, const char *path, const char *name, bool only_if_there,
                    struct err *err)
 {
-    const char *shown = path;
     struct stat st;
     int r;
 
     if (fstatat(u->parent_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         if (errno != ENOENT)
-            return err_errno(err, -errno, "%s", shown);
+            return err_errno(err, -errno, "%s", path);
     } else if (S_ISDIR(st.st_mode)) {
         r = enter_plain(u, path, path);
-        return r < 0 ? err_errno(err, r, "%s", shown) : 1;
+        return r < 0 ? err_errno(err, r, "%s", path) : 1;
     } else if (only_if_there) {
         return 0;
     }
@@ -209,7 +208,7 @@ static int descend(struct unpack *u, const char *path, const char *name, bool on
     if (r < 0)
         return r;
     r = enter_plain(u, path, path);
-    return r < 0 ? err_errno(err, r, "%s", shown) : 1;
+    return r < 0 ? err_errno(err, r, "%s", path) : 1;
 }
 
 /* Enters path from the top, and makes what is missing. */

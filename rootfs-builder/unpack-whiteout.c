@@ -19,7 +19,8 @@ bool is_whiteout(const struct stat *st)
     return S_ISCHR(st->st_mode) && st->st_rdev == 0;
 }
 
-int opaque_mark(struct unpack *u, const char *path, struct err *err)
+/* Nothing of the layers below shows through the directory (relative to the tree). */
+static int opaque_mark(struct unpack *u, const char *path, struct err *err)
 {
     struct dir *d = dirs_get(&u->dirs, path);
 

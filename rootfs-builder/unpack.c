@@ -95,7 +95,7 @@ static int create_file(struct unpack *u, const char *name, mode_t mode, struct e
 
 static int make_file(struct unpack *u, const struct entry *e, const char *name, struct err *err)
 {
-    const struct facts facts = meta_of_entry(u, e);
+    const struct facts facts = meta_of_entry(e);
     auto_close int fd = FD_NONE;
     int r;
 
@@ -155,7 +155,7 @@ static int directory_xattrs(struct unpack *u, int parent_fd, const char *name, m
 static int make_directory(struct unpack *u, const struct entry *e, const char *name,
                           struct err *err)
 {
-    const struct facts facts = meta_of_entry(u, e);
+    const struct facts facts = meta_of_entry(e);
     bool created = true, whiteout = false;
     char path[PATH_ROOM];
     struct stat st;
@@ -185,7 +185,7 @@ static int make_directory(struct unpack *u, const struct entry *e, const char *n
 /* The entry of the tree itself. */
 static int apply_root(struct unpack *u, const struct entry *e, struct err *err)
 {
-    const struct facts facts = meta_of_entry(u, e);
+    const struct facts facts = meta_of_entry(e);
     int r;
 
     r = meta_apply(u, u->root_fd, NULL, &facts, false, err);
@@ -196,7 +196,7 @@ static int apply_root(struct unpack *u, const struct entry *e, struct err *err)
 
 static int make_symlink(struct unpack *u, const struct entry *e, const char *name, struct err *err)
 {
-    struct facts facts = meta_of_entry(u, e);
+    const struct facts facts = meta_of_entry(e);
     bool whiteout;
     int r;
 
@@ -206,21 +206,12 @@ static int make_symlink(struct unpack *u, const struct entry *e, const char *nam
     if (symlinkat(e->link, u->parent_fd, name) < 0)
         return err_errno(err, -errno, "make the link");
     r = meta_xattrs(u, FD_NONE, err);
-    if (r < 0)
-        return r;
-    /* A link's mode is nothing that can be set. */
-    if (!u->o->keep_owner &&
-        fchownat(u->parent_fd, name, facts.uid, facts.gid, AT_SYMLINK_NOFOLLOW) < 0)
-        return err_errno(err, -errno, "set owner %u:%u", (unsigned)facts.uid, (unsigned)facts.gid);
-    if (utimensat(u->parent_fd, name, (struct timespec[2]){facts.atime, facts.mtime},
-                  AT_SYMLINK_NOFOLLOW) < 0)
-        return err_errno(err, -errno, "set times");
-    return 0;
+    return r < 0 ? r : meta_apply_link(u, name, &facts, err);
 }
 
 static int make_fifo(struct unpack *u, const struct entry *e, const char *name, struct err *err)
 {
-    const struct facts facts = meta_of_entry(u, e);
+    const struct facts facts = meta_of_entry(e);
     bool whiteout;
     int r;
 

@@ -9,11 +9,6 @@
 #include "tarball.h"
 #include "unpack.h"
 
-/* Names of whiteouts, as AUFS began them and OCI has them. */
-#define WHITEOUT        ".wh."
-#define WHITEOUT_META   ".wh..wh."
-#define WHITEOUT_OPAQUE ".wh..wh..opq"
-
 struct unpack {
     const struct unpack_options *o; /* borrowed */
     struct tarball *t;              /* borrowed */
@@ -56,9 +51,6 @@ int parent_clear(struct unpack *u, const char *name, bool *ret_whiteout);
 
 /* ---- unpack-lower.c ---- */
 
-/* Opens (O_PATH) what the layers below show as `path`. -ENOENT. */
-int lower_open(const struct unpack *u, const char *path, int *ret_fd, size_t *ret_parent,
-               struct stat *ret);
 /* A directory that the archive has no entry for is like the one below, when there is one. fd: of
  * the new directory, O_RDONLY. */
 int lower_copy_directory(struct unpack *u, const char *path, int fd, struct err *err);
@@ -72,11 +64,14 @@ int lower_copy_up(struct unpack *u, const char *path, struct err *err);
  * permission bits of mode, and our ids. */
 int meta_apply(struct unpack *u, int fd, const char *name, const struct facts *facts, bool created,
                struct err *err);
+/* A symbolic link in the parent, which has no mode: what sets one follows it. */
+int meta_apply_link(const struct unpack *u, const char *name, const struct facts *facts,
+                    struct err *err);
 /* Attributes of the entry at hand; fd FD_NONE: all of them are left out. */
 int meta_xattrs(struct unpack *u, int fd, struct err *err);
 /* Attributes of one file to another. */
 int meta_copy_xattrs(struct unpack *u, int from_fd, int to_fd, struct err *err);
-struct facts meta_of_entry(const struct unpack *u, const struct entry *e);
+struct facts meta_of_entry(const struct entry *e);
 struct facts meta_of_stat(const struct stat *st);
 
 /* ---- unpack-whiteout.c ---- */
@@ -84,8 +79,6 @@ struct facts meta_of_stat(const struct stat *st);
 bool is_whiteout(const struct stat *st);
 /* An entry whose last component begins with WHITEOUT. */
 int whiteout_apply(struct unpack *u, const char *parent, const char *name, struct err *err);
-/* Nothing of the layers below shows through the directory (relative to the tree). */
-int opaque_mark(struct unpack *u, const char *path, struct err *err);
 /* Writes the list of opaque directories that are still there. */
 int opaque_report(struct unpack *u, struct err *err);
 

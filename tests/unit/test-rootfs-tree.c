@@ -133,11 +133,14 @@ struct result {
     char entry[PATH_ROOM];
 };
 
-static struct result unpack_bytes(const struct lab *l, const void *bytes, size_t len,
-                                  uint64_t files, uint64_t entries)
+/* below: the layer below, or NULL. */
+static struct result unpack_above(const struct lab *below, const struct lab *l, const void *bytes,
+                                  size_t len, uint64_t files, uint64_t entries)
 {
     const struct unpack_options o = {.tree_fd = l->fd,
                                      .opaque_fd = l->opaque,
+                                     .parents = below != NULL ? &below->fd : NULL,
+                                     .parent_count = below != NULL,
                                      .keep_owner = geteuid() != 0,
                                      .files = files,
                                      .entries = entries};
@@ -149,6 +152,12 @@ static struct result unpack_bytes(const struct lab *l, const void *bytes, size_t
         r.code = tree_unpack(&t, &o, &r.unpacked, r.entry, &r.err);
     tarball_close(&t);
     return r;
+}
+
+static struct result unpack_bytes(const struct lab *l, const void *bytes, size_t len,
+                                  uint64_t files, uint64_t entries)
+{
+    return unpack_above(NULL, l, bytes, len, files, entries);
 }
 
 static struct stream pack_lab(const struct lab *l, struct pack_result *ret)
@@ -259,6 +268,40 @@ TEST(opaque_directories_are_listed_while_they_are_there)
     CHECK(r.unpacked.of_parents);
     free(s.bytes);
     lab_done(&l);
+}
+
+/* In a directory that gives its group on, modes are set once more: of a link that would be the mode
+ * of what it leads to. */
+TEST(a_link_that_is_copied_up_leaves_its_target_alone)
+{
+    struct lab below = lab_make(), l = lab_make();
+    struct stream s = {.bytes = NULL};
+    struct stat st = {.st_mode = 0};
+    struct result r;
+    struct tar_item *i;
+
+    CHECK_INT(mkdirat(below.fd, "d", 0755), 0);
+    CHECK_INT(symlinkat("file", below.fd, "d/link"), 0);
+    CHECK_INT(symlinkat("nowhere", below.fd, "d/lost"), 0);
+    i = item(TAR_DIRECTORY, "d", "");
+    i->mode = 02755;
+    add(&s, i, "");
+    i = item(TAR_REGULAR, "d/file", "");
+    i->mode = 0600;
+    add(&s, i, "");
+    add(&s, item(TAR_HARD_LINK, "one", "d/link"), "");
+    add(&s, item(TAR_HARD_LINK, "two", "d/lost"), "");
+    add_end(&s);
+    r = unpack_above(&below, &l, s.bytes, s.len, 100, 100);
+    CHECK_STR(r.err.msg, "");
+    CHECK_INT(r.code, 0);
+    CHECK_INT(fstatat(l.fd, "d/file", &st, 0), 0);
+    CHECK_INT(st.st_mode & 07777, 0600);
+    CHECK_INT(fstatat(l.fd, "two", &st, AT_SYMLINK_NOFOLLOW), 0);
+    CHECK(S_ISLNK(st.st_mode));
+    free(s.bytes);
+    lab_done(&l);
+    lab_done(&below);
 }
 
 /* ---- codecs ---- */
