@@ -9,6 +9,7 @@
 #include "base/strtab.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "policy/plain-path.h"
 #include "policy/tables.h"
 
 /* Read by the assembler as it stands; see builtin.c. */
@@ -29,24 +30,6 @@ const char *client_policy_builtin(size_t *ret_len)
     return policy_client_start;
 }
 
-/* Absolute; no "//", ".", ".." and no "/" at the end but in "/" itself. */
-static bool is_plain(const char *path)
-{
-    if (strcmp(path, "/") == 0)
-        return true;
-    while (*path == '/') {
-        size_t len = strcspn(++path, "/");
-
-        if (len == 0 || (len == 1 && path[0] == '.') ||
-            (len == 2 && path[0] == '.' && path[1] == '.'))
-            return false;
-        path += len;
-        if (*path == '\0')
-            return true;
-    }
-    return false;
-}
-
 static int d_prefixes(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
 {
@@ -60,7 +43,7 @@ static int d_prefixes(json_t *value, const struct jfield *field, void *dst,
     for (size_t i = 0; list[i] != NULL; i++) {
         struct jpath here = {.up = path, .index = i};
 
-        if (!is_plain(list[i]))
+        if (strcmp(list[i], "/") != 0 && !path_is_plain(list[i]))
             return json_fail(err, -EINVAL, &here, "must be an absolute path without //, . and ..");
     }
     return 0;

@@ -3,23 +3,11 @@
 #include <string.h>
 
 #include "base/address.h"
+#include "policy/plain-path.h"
 
 const char egress_handler_words[] =
     "must be the absolute path of a unix socket, or a port of loopback: /run/handler.sock, "
     "127.0.0.1:9000";
-
-static bool path_ok(const char *text)
-{
-    for (const char *at = text; *at != '\0';) {
-        const char *part = at + 1;
-        size_t len = strcspn(part, "/");
-
-        if (len == 0 || (len == 1 && part[0] == '.') || (len == 2 && memcmp(part, "..", 2) == 0))
-            return false;
-        at = part + len;
-    }
-    return true;
-}
 
 bool egress_handler_ok(const char *text)
 {
@@ -27,7 +15,7 @@ bool egress_handler_ok(const char *text)
     struct address a;
 
     if (text[0] == '/')
-        return strlen(text) <= EGRESS_HANDLER_MAX && path_ok(text);
+        return strlen(text) <= EGRESS_HANDLER_MAX && path_is_plain(text);
     if (address_parse(text, &a) < 0 || a.port == 0)
         return false;
     return a.family == 4 ? a.bytes[0] == 127 : memcmp(a.bytes, one, sizeof(one)) == 0;

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "policy/plain-path.h"
 
 /* Read by the assembler as it stands; see builtin.c. */
 __asm__(".pushsection .rodata\n"
@@ -40,7 +41,7 @@ static bool is_below(const char *path, const char *top)
 static const char *fault_of(const char *path, bool pattern)
 {
     static const char *const made[] = {"/proc", "/sys", "/dev"};
-    const char *at = path, *star = strchr(path, '*');
+    const char *star = strchr(path, '*');
 
     if (strlen(path) > PATH_MAX_BYTES || path[0] != '/' || path[1] == '\0')
         return "must be an absolute path below /";
@@ -49,14 +50,7 @@ static const char *fault_of(const char *path, bool pattern)
             return "is made by rind";
     if (star != NULL && (!pattern || strchr(star, '/') != NULL))
         return "a * may stand in the last name of a tree only";
-    while (*at == '/') {
-        size_t len = strcspn(++at, "/");
-
-        if (len == 0 || (len == 1 && at[0] == '.') || (len == 2 && at[0] == '.' && at[1] == '.'))
-            return "must be without //, ., .. and / at the end";
-        at += len;
-    }
-    return NULL;
+    return path_is_plain(path) ? NULL : "must be without //, ., .. and / at the end";
 }
 
 static int d_paths(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,

@@ -63,7 +63,7 @@ int net_port_parse(const char *text, struct net_port *ret, struct err *err);
 /* The same into a list; -E2BIG when it is full. What is there already is not added again. */
 int net_access_add_rule(struct net_access *a, const char *text, bool deny, struct err *err);
 int net_access_add_port(struct net_access *a, const char *text, struct err *err);
-/* Adds all of `more` that `keep` asks for. -E2BIG. */
+/* Adds what `more` denies, and with with_allow all else that is in it. -E2BIG. */
 int net_access_merge(struct net_access *a, const struct net_access *more, bool with_allow);
 
 /* And back: what the parser above takes. */

@@ -9,6 +9,7 @@
 #include "json/decode.h"
 #include "spec/env.h"
 #include "spec/env_index.h"
+#include "spec/health.h"
 #include "spec/parse.h"
 #include "spec/spec.h"
 #include "spec/strings.h"
@@ -85,28 +86,18 @@ int spec_set_entrypoint(struct spec *s, const char *text, struct err *err)
 
 int spec_set_health_cmd(struct spec *s, const char *text, struct err *err)
 {
-    char **test = NULL;
-    char *word;
+    static char none[] = "NONE", shell[] = "CMD-SHELL";
+    auto_free char *word = strdup(text);
+    char *const by_shell[] = {shell, word, NULL}, *const nothing[] = {none, NULL};
     int r;
 
-    if (strcmp(text, "none") == 0) {
-        s->health.none = true;
-        return 0;
-    }
     if (text[0] == '\0' || strlen(text) > SPEC_STRING_MAX)
         return err_set(err, -EINVAL, "health command: empty, or longer than %d bytes",
                        SPEC_STRING_MAX);
-    word = strdup(text);
     if (word == NULL)
         return err_errno(err, -ENOMEM, "health command");
-    r = copy_strings((char *const[]){word, NULL}, &test);
-    free(word);
-    if (r < 0)
-        return err_errno(err, r, "health command");
-    json_strings_free(s->health.test);
-    s->health.test = test;
-    s->health.shell = true;
-    return 0;
+    r = spec_health_set_test(&s->health, strcmp(text, "none") == 0 ? nothing : by_shell);
+    return r < 0 ? err_errno(err, r, "health command") : 0;
 }
 
 void spec_forget_image(struct spec *s)

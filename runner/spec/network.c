@@ -28,24 +28,12 @@ static int replace(char **member, const char *text, struct err *err)
     return 0;
 }
 
-/* Of a sandbox. */
-static bool is_name(const char *text)
-{
-    static const char accepted[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    size_t len = strlen(text);
-
-    return len > 0 && len <= SPEC_NAME_MAX && strspn(text, accepted) == len &&
-           strchr("_.-", text[0]) == NULL;
-}
-
 /* Of a network: its name is also the kernel's. */
 static bool is_network_name(const char *text)
 {
     static const char accepted[] = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
-    size_t len = strlen(text);
 
-    return is_name(text) && len <= SPEC_NETWORK_MAX && strspn(text, accepted) == len;
+    return parse_is_name(text, SPEC_NETWORK_MAX) && strspn(text, accepted) == strlen(text);
 }
 
 /* Words that mean something elsewhere must not become names by accident. */
@@ -71,7 +59,7 @@ int spec_set_network(struct spec *s, const char *text, struct err *err)
     if (strncmp(text, container, sizeof(container) - 1) == 0) {
         const char *name = text + sizeof(container) - 1;
 
-        if (!is_name(name))
+        if (!parse_is_name(name, SPEC_NAME_MAX))
             return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
         return replace(&s->net_container, name, err);
     }

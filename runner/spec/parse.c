@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,6 +12,17 @@
 #include "base/err.h"
 #include "policy/tables.h"
 #include "spec/spec.h"
+
+/* ---- names ---- */
+
+bool parse_is_name(const char *text, size_t max)
+{
+    static const char accepted[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    size_t len = strlen(text);
+
+    return len > 0 && len <= max && strspn(text, accepted) == len && strchr("_.-", text[0]) == NULL;
+}
 
 /* ---- numbers ---- */
 

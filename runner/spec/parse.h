@@ -3,6 +3,7 @@
 /* Texts of options into numbers and paths: the parts of spec.c that know nothing of a spec. Each
  * refusal quotes the text and says what is accepted. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,9 @@
 struct err;
 
 enum { QUOTE_MAX = 128 }; /* bytes of an outside text that a message repeats */
+
+/* Letters, digits, "_.-", which it does not begin with; 1 to max bytes. */
+bool parse_is_name(const char *text, size_t max);
 
 /* "128m", "1g", "65536": binary multiples b k m g t, also as kb or kib, any case. */
 int parse_bytes(const char *what, const char *text, int64_t min, int64_t max, int64_t *ret,

@@ -90,12 +90,7 @@ static int replace(char **member, const char *text, struct err *err)
 
 int spec_set_name(struct spec *s, const char *text, struct err *err)
 {
-    static const char accepted[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    size_t len = strlen(text);
-
-    if (len == 0 || len > SPEC_NAME_MAX || strspn(text, accepted) != len ||
-        strchr("_.-", text[0]) != NULL)
+    if (!parse_is_name(text, SPEC_NAME_MAX))
         return err_set(err, -EINVAL,
                        "name \"%.*s\": must be 1 to %d letters, digits, _ . - and begin "
                        "with a letter or digit",
@@ -247,12 +242,7 @@ static size_t cut(char *text, char **parts, size_t n)
 /* As the launcher takes them (launch/volume.h). */
 static int parse_volume_name(const char *text, char **ret, struct err *err)
 {
-    static const char accepted[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    size_t len = strlen(text);
-
-    if (len == 0 || len > SPEC_VOLUME_NAME_MAX || strspn(text, accepted) != len ||
-        strchr("_.-", text[0]) != NULL)
+    if (!parse_is_name(text, SPEC_VOLUME_NAME_MAX))
         return err_set(err, -EINVAL,
                        "volume \"%.*s\": must be a path that begins with / or ., or a name of 1 to "
                        "%d letters, digits, _ . - that begins with a letter or digit",
@@ -550,13 +540,14 @@ static size_t strings_bytes(char *const *strings)
 
 int spec_validate_kept(const struct spec *s, struct err *err)
 {
+    int r;
+
     if (s->image != NULL && s->rootfs != NULL)
         return err_set(err, -EINVAL, "image: not with a rootfs; either is the root file system");
     if (strings_bytes(s->argv) + strings_bytes(s->env) > SPEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "command and environment together are longer than %d bytes",
                        SPEC_STRINGS_MAX);
-    int r = check_targets(s, err);
-
+    r = check_targets(s, err);
     return r < 0 ? r : spec_validate_network(s, err);
 }
 

@@ -349,6 +349,22 @@ TEST(long_paths)
     CHECK(strstr(err.msg, "...\": longer than 4095 bytes") != NULL);
 }
 
+TEST(the_last_health_command_counts)
+{
+    auto_ptr(spec_free) struct spec *s = spec_new();
+    struct err err = ERR_NONE;
+
+    CHECK_INT(spec_set_health_cmd(s, "none", &err), 0);
+    CHECK(s->health.none);
+    CHECK_INT(spec_set_health_cmd(s, "true; true", &err), 0);
+    CHECK(!s->health.none && s->health.shell);
+    CHECK_STR(s->health.test[0], "true; true");
+    CHECK(s->health.test[1] == NULL);
+    CHECK_INT(spec_set_health_cmd(s, "none", &err), 0);
+    CHECK(s->health.none);
+    CHECK_INT(spec_set_health_cmd(s, "", &err), -EINVAL);
+}
+
 TEST(ulimits)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
