@@ -19,7 +19,7 @@
 #include "launch/sandbox.h"
 #include "policy/egress-net.h"
 
-static int own_namespace(struct stat *ret)
+int own_net_namespace(struct stat *ret)
 {
     auto_close int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
@@ -35,7 +35,7 @@ static int make_socket(int domain, bool udp, bool mark, const struct stat *host,
     const uint32_t value = EGRESS_MARK;
     struct stat st;
 
-    here = own_namespace(&st);
+    here = own_net_namespace(&st);
     if (here < 0)
         return err_errno(err, here, "connect: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
@@ -59,7 +59,7 @@ int launcher_socket(struct launcher *l, const char *id, int family, bool udp, bo
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
-    home = own_namespace(&host);
+    home = own_net_namespace(&host);
     if (home < 0)
         return err_errno(err, home, "connect: our own net namespace");
     /* By init's pidfd: a pid could be somebody else's by now. */

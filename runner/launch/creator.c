@@ -213,44 +213,67 @@ static int open_checked(int dir_fd, const char *path, bool write, bool cached)
     return take_fd(&fd);
 }
 
-int creator_open(const struct creator *c, int dir_fd, const char *path, bool write, bool cached)
+int rights_do(uid_t uid, gid_t gid, const gid_t *groups, size_t count, int (*call)(void *),
+              void *data)
 {
     gid_t own[CREATOR_GROUPS_MAX];
-    int own_count, fd;
+    int own_count = getgroups(CREATOR_GROUPS_MAX, own), r;
+
+    if (own_count < 0)
+        return -errno;
+    r = set_rights(uid, gid, groups, count);
+    if (r == 0)
+        r = call(data);
+    /* With anything but our own rights the launcher is of no use, and a danger. */
+    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
+        abort();
+    return r;
+}
+
+struct open_call {
+    int dir_fd;
+    const char *path;
+    bool write, cached;
+};
+
+static int call_open(void *data)
+{
+    const struct open_call *o = data;
+
+    return open_checked(o->dir_fd, o->path, o->write, o->cached);
+}
+
+int creator_open(const struct creator *c, int dir_fd, const char *path, bool write, bool cached)
+{
+    struct open_call o = {.dir_fd = dir_fd, .path = path, .write = write, .cached = cached};
 
     if (c->kind == CREATOR_NONE)
         return -EPERM;
     if (c->kind == CREATOR_OWNER)
         return open_path(dir_fd, path, cached);
-    own_count = getgroups(CREATOR_GROUPS_MAX, own);
-    if (own_count < 0)
-        return -errno;
-    fd = set_rights(c->uid, c->gid, c->groups, c->group_count);
-    if (fd == 0)
-        fd = open_checked(dir_fd, path, write, cached);
-    /* With anything but our own rights the launcher is of no use, and a danger. */
-    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
-        abort();
-    return fd;
+    return rights_do(c->uid, c->gid, c->groups, c->group_count, call_open, &o);
+}
+
+struct connect_call {
+    int fd;
+    const struct sockaddr_un *name;
+};
+
+static int call_connect(void *data)
+{
+    const struct connect_call *k = data;
+    const struct sockaddr *to = (const struct sockaddr *)(const void *)k->name;
+
+    return connect(k->fd, to, sizeof(*k->name)) < 0 ? -errno : 0;
 }
 
 int creator_connect(const struct creator *c, int fd, const struct sockaddr_un *name)
 {
-    const struct sockaddr *to = (const struct sockaddr *)(const void *)name;
-    gid_t own[CREATOR_GROUPS_MAX];
-    int own_count, r;
+    struct connect_call k = {.fd = fd, .name = name};
 
     if (c->kind == CREATOR_NONE)
         return -EPERM;
     if (c->kind == CREATOR_OWNER)
-        return connect(fd, to, sizeof(*name)) < 0 ? -errno : 0;
-    own_count = getgroups(CREATOR_GROUPS_MAX, own);
-    if (own_count < 0)
-        return -errno;
-    r = set_rights(c->uid, c->gid, c->groups, c->group_count);
-    if (r == 0 && connect(fd, to, sizeof(*name)) < 0)
-        r = -errno;
-    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
-        abort();
-    return r;
+        return call_connect(&k);
+    return rights_do(c->uid, c->gid, c->groups, c->group_count, call_connect, &k);
 }

@@ -67,3 +67,8 @@ int creator_open(const struct creator *c, int dir_fd, const char *path, bool wri
 
 /* connect(2) to a unix socket, which needs the right to write to it, with the creator's rights. */
 int creator_connect(const struct creator *c, int fd, const struct sockaddr_un *name);
+
+/* What call(data) returns, when file accesses are checked with these rights; it must leave them as
+ * they are. Or a negative errno. */
+int rights_do(uid_t uid, gid_t gid, const gid_t *groups, size_t count, int (*call)(void *),
+              void *data);

@@ -204,7 +204,8 @@ static int find_device(int image, struct err *err)
     return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
 }
 
-int disk_peek(const struct sandbox *s, struct err *err)
+/* As disk_mount, of one that may run, and of its own mount then. */
+static int disk_peek(const struct sandbox *s, struct err *err)
 {
     auto_close int image = openat(s->dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     auto_close int device = FD_NONE;

@@ -32,15 +32,6 @@ enum { EGRESS_BACKLOG = 512 };
 
 /* ---- in the namespace ---- */
 
-static int own_namespace(struct stat *ret)
-{
-    auto_close int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0 || fstat(fd, ret) < 0)
-        return -errno;
-    return take_fd(&fd);
-}
-
 static int listen_inside(int family, int type, uint16_t port)
 {
     const struct sockaddr_in v4 = {.sin_family = AF_INET,
@@ -72,7 +63,7 @@ static int make_inside(int family, bool sockets, const struct stat *host, int *r
     auto_close int tcp = FD_NONE, udp = FD_NONE;
     struct stat st;
 
-    *ret_ns = own_namespace(&st);
+    *ret_ns = own_net_namespace(&st);
     if (*ret_ns < 0)
         return err_errno(err, *ret_ns, "egress: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
@@ -102,7 +93,7 @@ int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[
         return err_set(err, -ENOENT, "no sandbox %s", q->id);
     if (l->net == NULL || l->net->egress == NULL)
         return err_set(err, -EOPNOTSUPP, "egress: this launcher makes no networks");
-    home = own_namespace(&host);
+    home = own_net_namespace(&host);
     if (home < 0)
         return err_errno(err, home, "egress: our own net namespace");
     if (setns(s->pidfd, CLONE_NEWNET) < 0)

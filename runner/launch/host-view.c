@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <grp.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
-#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -65,31 +63,23 @@ static bool is_weak(void)
     return weak;
 }
 
-/* What file accesses are checked with. With the user the kernel takes the capabilities that
- * override permissions, and gives them back. */
-static int set_rights(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
+struct weak_call {
+    int (*call)(void *);
+    void *data;
+};
+
+static int call_weak(void *data)
 {
-    if (setgroups(count, groups) < 0)
-        return -errno;
-    (void)setfsgid(gid);
-    (void)setfsuid(uid);
-    return setfsgid((gid_t)-1) == (int)gid && setfsuid((uid_t)-1) == (int)uid ? 0 : -EPERM;
+    const struct weak_call *w = data;
+
+    return is_weak() ? w->call(w->data) : -EPERM;
 }
 
 static int as_nobody(int (*call)(void *), void *data)
 {
-    gid_t own[CREATOR_GROUPS_MAX];
-    int own_count = getgroups(CREATOR_GROUPS_MAX, own), r;
+    struct weak_call w = {.call = call, .data = data};
 
-    if (own_count < 0)
-        return -errno;
-    r = set_rights(NOBODY, NOBODY, NULL, 0);
-    if (r == 0)
-        r = is_weak() ? call(data) : -EPERM;
-    /* With anything but our own rights the launcher is of no use, and a danger. */
-    if (set_rights(geteuid(), getegid(), own, (size_t)own_count) < 0)
-        abort();
-    return r;
+    return rights_do(NOBODY, NOBODY, NULL, 0, call_weak, &w);
 }
 
 /* ---- what is made for the sandbox ---- */
@@ -490,6 +480,9 @@ static int fail(struct err *err, int code, const char *path)
                        "root file system host: '%s' is a mount of its own; rind can show only what "
                        "is on the file system of /",
                        path);
+    if (code == -E2BIG)
+        return err_set(err, code, "root file system host: '%s': more than %d trees", path,
+                       TREES_MAX);
     return err_errno(err, code, "root file system host: '%s'", path);
 }
 

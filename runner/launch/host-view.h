@@ -46,10 +46,10 @@ uint64_t host_skeleton_stamp(const struct host_rootfs *list, int root);
  * no directory), -ELOOP (behind a link), -EXDEV (a mount of its own). */
 int host_tree_check(const char *path);
 
-/* Mounts ret->view by descriptors. Returns the O_PATH descriptor of the view in it, which is a
+/* Mounts h->view by descriptors. Returns the O_PATH descriptor of the view in it, which is a
  * lower layer; -EINVAL from a kernel before 6.13. */
 int host_view_by_fd(struct host_layers *h);
-/* The same by names, in a private mount namespace whose cwd is ours: ret->view is mounted at
+/* The same by names, in a private mount namespace whose cwd is ours: the overlay is mounted at
  * `at`, its layers at two further names. Returns 0; the view is at/HOST_VIEW. */
 int host_view_staged(struct host_layers *h, const char *at);
 #define HOST_VIEW "view"

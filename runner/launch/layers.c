@@ -74,8 +74,7 @@ static bool aside(struct launcher *l, int fd, const char *name,
 {
     pid_t pid;
 
-    removal_reap(l);
-    if (l->removal_count == LAUNCH_REMOVALS_MAX)
+    if (!removal_has_room(l))
         return false;
     pid = fork();
     if (pid == 0) {

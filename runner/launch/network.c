@@ -197,7 +197,6 @@ static int make_link(struct launcher *l, struct sandbox *s, struct err *err)
     if (ns < 0)
         return err_errno(err, -errno, "network: the sandbox's namespace");
     r = l->net->add(l->net->data, s->net, ns, err);
-    s->net_made = r == 0;
     return r == 0 ? save(s, err) : r;
 }
 
@@ -278,16 +277,6 @@ struct net_place network_place(const struct sandbox *s)
 
 int launcher_watch(const struct launcher *l)
 {
-    return network_watch(l);
-}
-
-void launcher_watched(struct launcher *l)
-{
-    network_watched(l);
-}
-
-int network_watch(const struct launcher *l)
-{
     return l->net != NULL && l->net->watch != NULL ? l->net->watch(l->net->data) : FD_NONE;
 }
 
@@ -348,7 +337,7 @@ static void follow_all(struct launcher *l)
 }
 
 /* Every network that lives, once. */
-void network_watched(struct launcher *l)
+void launcher_watched(struct launcher *l)
 {
     const struct net_box **boxes;
     bool moved = false;

@@ -36,9 +36,6 @@ void network_load(struct sandbox *s);
 /* Where it is. */
 struct net_place network_place(const struct sandbox *s);
 
-/* To be polled beside requests, or -1; and what is to be done when it is readable. */
-int network_watch(const struct launcher *l);
-void network_watched(struct launcher *l);
 /* LAUNCH_OVER: the fd. */
 int network_over(const struct launcher *l, struct err *err);
 

@@ -59,8 +59,9 @@ void root_sources_close(struct root_sources *s)
         (void)close(take_fd(&s->own));
 }
 
-int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                   struct err *err)
+/* One lower layer more, id-mapped, on the bottom of those that are there. */
+static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                     struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
@@ -89,7 +90,7 @@ static int add_image_layers(struct launcher *l, const struct launch_request *q, 
     for (size_t i = 0; r == 0 && i < q->image_layer_count; i++) {
         auto_close int dir = layer_open(l, q->image_layers[i], err);
 
-        r = dir < 0 ? dir : root_add_lower(s, dir, userns, q->image_layers[i], err);
+        r = dir < 0 ? dir : add_lower(s, dir, userns, q->image_layers[i], err);
     }
     return r;
 }
@@ -106,7 +107,7 @@ int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t ba
 
         if (dir < 0)
             return err_errno(err, dir, "layer %s", q->layers[i]);
-        r = root_add_lower(s, dir, userns_fd, q->layers[i], err);
+        r = add_lower(s, dir, userns_fd, q->layers[i], err);
     }
     return r;
 }
@@ -182,7 +183,7 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
          * its modes: not for a client what a third one owns. */
         if (creator->kind == CREATOR_CLIENT && st.st_uid != 0 && st.st_uid != creator->uid)
             return err_set(err, -EPERM, "root file system '%s' is another user's", q->root_dir);
-        r = root_add_lower(s, dir, userns_fd, q->root_dir, err);
+        r = add_lower(s, dir, userns_fd, q->root_dir, err);
         if (r < 0)
             return r;
     }
@@ -349,7 +350,7 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
         auto_close int dir = upper_open(upper, &disk, err);
         auto_close int userns = dir < 0 ? dir : idmap_range(upper->ids.base, IDRANGE_LAYERS, err);
 
-        r = userns < 0 ? userns : root_add_lower(&sources, dir, userns, "the writable layer", err);
+        r = userns < 0 ? userns : add_lower(&sources, dir, userns, "the writable layer", err);
     }
     if (r == 0)
         r = gather_lowers(l, &of_volumes, q, userns_fd, &sources, err);

@@ -41,7 +41,6 @@ struct sandbox {
     char net_owner[LAUNCH_ID_MAX +
                    1];   /* whose network it has; its own id, as a rule; "": none yet */
     struct net_box *net; /* owned; of its own network, when it has a link */
-    bool net_made;       /* by this launcher */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
     struct launch_host hosts[LAUNCH_HOSTS_MAX]; /* further lines of its hosts file */
     uint32_t host_count;
@@ -120,8 +119,8 @@ struct launcher {
         int64_t until_ms;
     } penalties[LAUNCH_PENALTIES_MAX]; /* whose file system has not answered */
     size_t penalty_next;
-    uint32_t terminals;   /* of all sandboxes together */
-    bool terminals_alone; /* there are other launchers beside us */
+    uint32_t terminals;    /* of all sandboxes together */
+    bool terminals_shared; /* there are other launchers beside us */
 };
 
 /* terminals.c */
@@ -223,23 +222,19 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
 /* The mount that fd is in, cloned: of fd alone, private, with these attributes. Returns the fd.
  * -EOPNOTSUPP: its file system cannot be id-mapped. */
 int mount_clone(int fd, struct mount_attr *attr, const char *what, struct err *err);
-/* One lower layer more, id-mapped, on the bottom of those that are there. */
-int root_add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                   struct err *err);
 /* All of a sandbox's lower layers; as they are started with, but for its root directory. */
 int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
                     struct root_sources *s, struct err *err);
 /* The sources as one overlay without a writable layer (two layers at least). Returns the fd. */
 int root_mount_lowers(struct root_sources *s, struct err *err);
 
-/* layers.c: the tree of a layer of an image, O_PATH; and those of a list as sources. */
+/* layers.c: the tree of a layer of an image, O_PATH. */
 int layer_open(struct launcher *l, const char *name, struct err *err);
 /* Makes the locked directory of a new one; both fds are the caller's. */
 int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
                struct err *err);
 /* Removes a new one whose worker has ended, in a process of its own where that takes time. */
 void layer_discard(struct launcher *l, const char *id);
-int layers_open(struct launcher *l, struct err *err);
 
 /* worker.c */
 void works_free(struct launcher *l);
@@ -298,22 +293,23 @@ int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *r
 int disk_format(int fd, uint64_t bytes, bool journal, struct err *err);
 
 /* disk.c */
-/* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
 /* The bytes that stay free. */
 uint64_t disk_reserve_bytes(const struct launcher *l);
+/* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
 int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
 /* The image of a disk in a sandbox's directory. */
 int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
 /* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
  * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
 int disk_mount(const struct sandbox *s, struct err *err);
-/* The same of one that may run, and of its own mount then. */
-int disk_peek(const struct sandbox *s, struct err *err);
 /* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is
  * the mount that it is in, which ends with that descriptor: to be closed after what is cloned of
  * it. */
 int upper_open(const struct sandbox *s, int *ret_disk, struct err *err);
 void disk_usage(const struct sandbox *s, struct launch_disk *ret);
+
+/* connect.c: the net namespace that we are in. Returns an fd of it, or a negative errno. */
+int own_net_namespace(struct stat *ret);
 
 /* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
  */

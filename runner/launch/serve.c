@@ -441,7 +441,7 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
 static int wait_request(struct launcher *l, int sock)
 {
     struct pollfd p[2 + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
-                                                {.fd = network_watch(l), .events = POLLIN}};
+                                                {.fd = launcher_watch(l), .events = POLLIN}};
 
     for (;;) {
         for (size_t i = 0; i < l->removal_count; i++)
@@ -451,7 +451,7 @@ static int wait_request(struct launcher *l, int sock)
         removal_reap(l);
         volume_reap(l);
         if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)
-            network_watched(l);
+            launcher_watched(l);
         if (p[0].revents != 0)
             return 0;
     }

@@ -60,7 +60,7 @@ void terminals_open(struct launcher *l, uint32_t configured)
     uint32_t host = of_host();
 
     l->terminals = configured == 0 || configured > host ? host : configured;
-    l->terminals_alone = configured == 0;
+    l->terminals_shared = configured == 0;
 }
 
 int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
@@ -72,7 +72,7 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
         count++;
     }
     /* Of other launchers like this one, only what is used is known. */
-    if (l->terminals_alone)
+    if (l->terminals_shared)
         taken += read_number("/proc/sys/kernel/pty/nr", 0);
     s->terminals = terminals_share(l->terminals > taken ? l->terminals - taken : 0);
     if (s->terminals == 0)

@@ -82,8 +82,7 @@ void trash_empty(struct launcher *l)
 
     if (!each_gone(l->volumes_fd, false))
         return;
-    removal_reap(l);
-    if (l->clients.len > 0 && l->removal_count < LAUNCH_REMOVALS_MAX)
+    if (l->clients.len > 0 && removal_has_room(l))
         pid = fork();
     if (pid == 0)
         child(l->volumes_fd);

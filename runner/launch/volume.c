@@ -75,7 +75,8 @@ int volume_check(int dir_fd, const char *name, const struct creator *who, struct
 
 /* ---- making ---- */
 
-int volume_data_make(int dir_fd, struct err *err)
+/* Makes an empty data/, when there is none. */
+static int make_data(int dir_fd, struct err *err)
 {
     if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -281,7 +282,7 @@ int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct
     if (r < 0)
         return r;
     lock = volume_lock(dir, v->source, false, err);
-    r = lock < 0 ? lock : volume_data_make(dir, err);
+    r = lock < 0 ? lock : make_data(dir, err);
     if (r < 0)
         return r;
     data = sys_openat2(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);

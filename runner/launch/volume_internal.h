@@ -18,8 +18,6 @@
 int volume_open(const struct launcher *l, const char *name, struct err *err);
 /* Its lock, shared or alone, without waiting: -EBUSY. Returns the fd that holds it. */
 int volume_lock(int dir_fd, const char *name, bool alone, struct err *err);
-/* Makes an empty data/, when there is none. */
-int volume_data_make(int dir_fd, struct err *err);
 /* Whether who makes a sandbox may have this volume: -EPERM. */
 int volume_check(int dir_fd, const char *name, const struct creator *who, struct err *err);
 

@@ -398,7 +398,7 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
     char *argv[] = {name, word, parents, NULL};
     char *envp[] = {NULL};
     char path[WORKER_PATH_MAX + 1] = "";
-    int program, userns = st->userns;
+    int program;
 
     (void)snprintf(parents, size, "%zu", st->tree_count - 1);
     if (cgroup_enter(st->tasks, st->task_count) < 0)
@@ -410,8 +410,7 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
         return "make an empty root";
     if (bound_resources() < 0)
         return "bound its resources";
-    /* Beyond the numbers that are about to be used. */
-    if (become_root_inside(userns) < 0)
+    if (become_root_inside(st->userns) < 0)
         return "enter its user namespace";
     program = place_fds(st, st->work->opaque_fd);
     if (program < 0)
