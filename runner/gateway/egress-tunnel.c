@@ -46,28 +46,6 @@ static void tunnel_free(struct egress_tunnel *t, bool reset)
     free(t);
 }
 
-static bool pump(struct endpoint *from, struct endpoint *to)
-{
-    bool any = false;
-
-    if (endpoint_queued(to) < QUEUE) {
-        if (from->in.len == 0)
-            any = endpoint_read(from, ENDPOINT_READ);
-        if (from->in.len > 0) {
-            if (buf_append(&to->out, from->in.data, from->in.len) < 0)
-                to->failed = true;
-            endpoint_used(from, from->in.len);
-            any = true;
-        }
-    }
-    any = endpoint_write(to) || any;
-    if (from->eof && from->in.len == 0 && endpoint_queued(to) == 0 && !to->shut) {
-        endpoint_shut(to);
-        any = true;
-    }
-    return any;
-}
-
 static void on_idle(struct deadline *d)
 {
     tunnel_free((struct egress_tunnel *)(void *)((char *)d - offsetof(struct egress_tunnel, idle)),
@@ -80,8 +58,8 @@ static void step(struct egress_tunnel *t)
     int rounds = 0;
 
     while (any && rounds++ < ROUNDS && !t->client.failed && !t->server.failed) {
-        any = pump(&t->client, &t->server);
-        any = pump(&t->server, &t->client) || any;
+        any = endpoint_pump(&t->client, &t->server, QUEUE);
+        any = endpoint_pump(&t->server, &t->client, QUEUE) || any;
         moved = moved || any;
     }
     if (t->client.failed || t->server.failed) {

@@ -181,3 +181,25 @@ void endpoint_used(struct endpoint *e, size_t n)
     else
         buf_consume(&e->in, n);
 }
+
+bool endpoint_pump(struct endpoint *from, struct endpoint *to, size_t most)
+{
+    bool any = false;
+
+    if (endpoint_queued(to) < most) {
+        if (from->in.len == 0)
+            any = endpoint_read(from, ENDPOINT_READ);
+        if (from->in.len > 0) {
+            if (buf_append(&to->out, from->in.data, from->in.len) < 0)
+                to->failed = true;
+            endpoint_used(from, from->in.len);
+            any = true;
+        }
+    }
+    any = endpoint_write(to) || any;
+    if (from->eof && from->in.len == 0 && endpoint_queued(to) == 0 && !to->shut) {
+        endpoint_shut(to);
+        any = true;
+    }
+    return any;
+}

@@ -59,3 +59,6 @@ static inline size_t endpoint_queued(const struct endpoint *e)
 void endpoint_shut(struct endpoint *e);
 /* Drops n bytes at the front of in. */
 void endpoint_used(struct endpoint *e, size_t n);
+/* One step of a tunnel: what came in at one goes out at the other, while less than `most` bytes
+ * wait there; the end is passed on as one. True when something changed. */
+bool endpoint_pump(struct endpoint *from, struct endpoint *to, size_t most);

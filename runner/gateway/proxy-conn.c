@@ -535,28 +535,6 @@ static bool step_exchange(struct proxy_conn *c)
 
 /* ---- TUNNEL ---- */
 
-static bool pump(struct endpoint *from, struct endpoint *to)
-{
-    bool any = false;
-
-    if (endpoint_queued(to) < PROXY_QUEUE) {
-        if (from->in.len == 0)
-            any = endpoint_read(from, ENDPOINT_READ);
-        if (from->in.len > 0) {
-            if (buf_append(&to->out, from->in.data, from->in.len) < 0)
-                to->failed = true;
-            endpoint_used(from, from->in.len);
-            any = true;
-        }
-    }
-    any = endpoint_write(to) || any;
-    if (from->eof && from->in.len == 0 && endpoint_queued(to) == 0 && !to->shut) {
-        endpoint_shut(to);
-        any = true;
-    }
-    return any;
-}
-
 /* Nothing is under way here any more: the kernel does the rest. */
 static bool hand_over(struct proxy_conn *c)
 {
@@ -591,8 +569,8 @@ static bool step_tunnel(struct proxy_conn *c)
 
     if (hand_over(c))
         return true;
-    any = pump(&c->client, &c->server);
-    any = pump(&c->server, &c->client) || any;
+    any = endpoint_pump(&c->client, &c->server, PROXY_QUEUE);
+    any = endpoint_pump(&c->server, &c->client, PROXY_QUEUE) || any;
     if (c->client.failed || c->server.failed)
         abort_reply(c);
     else if (c->client.shut && c->server.shut)
