@@ -206,7 +206,8 @@ void egress_service_free(struct egress_service *e)
     free(e);
 }
 
-struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
+/* Made when it is first needed. NULL: err says why. */
+static struct egress_hub *hub_of(struct supervisor *sup, struct err *err)
 {
     if (sup->egress == NULL)
         sup->egress = service_new(sup, err);
@@ -215,7 +216,7 @@ struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
 
 const char *egress_ca(struct supervisor *sup, struct err *err)
 {
-    return egress_hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
+    return hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
 }
 
 /* ---- opening ---- */
@@ -244,7 +245,6 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     e->cb = NULL;
-    e->is_open = r == 0;
     if (e->closing) {
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(s));
         err = &own;
@@ -327,7 +327,7 @@ static void ask(struct sandbox_egress *e)
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err)
 {
-    struct egress_hub *hub = egress_hub_of(s->sup, err);
+    struct egress_hub *hub = hub_of(s->sup, err);
     struct sandbox_egress *e;
     int r;
 

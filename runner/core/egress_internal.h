@@ -15,14 +15,12 @@ struct sandbox_egress {
     egress_cb *cb;          /* not NULL: being opened */
     int64_t until;          /* mono ms: -EADDRINUSE is tried again */
     int family;             /* that is being asked for */
-    bool asking, closing, is_open;
+    bool asking, closing;
     bool lets_out; /* the table inside lets UDP and ICMP out */
     struct deadline again;
     struct sidecar *sidecar; /* owned; NULL = it has rules of its own */
 };
 
-/* The engine, made when it is first needed. NULL: err says why. */
-struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err);
 /* As egress_open with these rules (taken in any case). lets_out: UDP and ICMP. */
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err);

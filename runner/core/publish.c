@@ -32,7 +32,7 @@ struct published {
     struct address at;          /* port 0: never opened */
     struct listener *listener;  /* TCP, while it is open */
     struct udp_port *udp;       /* UDP */
-    bool asking, open;
+    bool open;
 };
 
 struct published_ports {
@@ -256,7 +256,6 @@ static void on_answer(void *data, int r, const struct launch_reply *reply, int f
     struct err own = ERR_NONE;
 
     (void)reply;
-    p->asking = false;
     if (r == 0 && fds[0] < 0)
         r = err_set(&own, -EPROTO, "publish: no socket came");
     else if (r == 0 && !all->closing && all->err.code == 0) {

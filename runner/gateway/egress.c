@@ -234,11 +234,6 @@ void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
     egress_free(old);
 }
 
-const struct egress_rules *egress_box_get_rules(const struct egress_box *b)
-{
-    return b->rules;
-}
-
 void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
                         struct egress_rules *names)
 {
@@ -253,11 +248,6 @@ void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
 void egress_box_trouble(struct egress_box *b, const char *what)
 {
     egress_trouble(b, what, NULL);
-}
-
-unsigned egress_box_count(const struct egress_box *b)
-{
-    return b->count;
 }
 
 static struct dns_ops dns_ops_of(const struct egress_hub *h)

@@ -112,7 +112,6 @@ void egress_box_place(struct egress_box *b, const struct net_addr *gateway,
 /* Takes rules. Connections that the new ones let go somewhere else, or nowhere, are reset; requests
  * of the others are looked up again one by one. */
 void egress_box_rules(struct egress_box *b, struct egress_rules *rules);
-const struct egress_rules *egress_box_get_rules(const struct egress_box *b);
 
 struct egress_sidecar {
     char handler[ADDRESS_TEXT_MAX]; /* where every connection goes */
@@ -124,4 +123,3 @@ void egress_box_sidecar(struct egress_box *b, const struct egress_sidecar *s,
 
 /* Tells of trouble by ops->trouble, once in a while. what: of code. */
 void egress_box_trouble(struct egress_box *b, const char *what);
-unsigned egress_box_count(const struct egress_box *b);

@@ -41,17 +41,12 @@ static void drop(struct names *n, struct pair *p)
     free(p);
 }
 
-void names_clear(struct names *n)
-{
-    while (n->oldest != NULL)
-        drop(n, n->oldest);
-}
-
 void names_free(struct names *n)
 {
     if (n == NULL)
         return;
-    names_clear(n);
+    while (n->oldest != NULL)
+        drop(n, n->oldest);
     free(n);
 }
 

@@ -25,4 +25,3 @@ bool names_has(const struct names *n, const char *name, const struct net_addr *a
 /* Calls fn for each name of an address. */
 void names_each(const struct names *n, const struct net_addr *a, uint64_t now,
                 void (*fn)(void *data, const char *name), void *data);
-void names_clear(struct names *n);

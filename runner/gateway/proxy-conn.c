@@ -190,6 +190,9 @@ static bool step_head(struct proxy_conn *c)
 
 /* ---- CONNECT ---- */
 
+/* Everything that can be done now. May free c. */
+static void conn_step(struct proxy_conn *c);
+
 static void on_server_event(struct watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
@@ -654,7 +657,7 @@ static void set_clock(struct proxy_conn *c, bool moved)
 
 /* ---- running ---- */
 
-void conn_step(struct proxy_conn *c)
+static void conn_step(struct proxy_conn *c)
 {
     static bool (*const steps[PHASES])(struct proxy_conn *) = {
         [PHASE_HEAD] = step_head,         [PHASE_CONNECT] = step_connect,

@@ -91,8 +91,6 @@ void pool_put(struct proxy *p, const char *key, int fd);
 
 /* proxy-conn.c */
 void conn_begin(struct proxy_conn *c);
-/* Everything that can be done now. May free c. */
-void conn_step(struct proxy_conn *c);
 void conn_destroy(struct proxy_conn *c);
 int on_request_data(void *data, const char *at, size_t len);
 int on_reply_data(void *data, const char *at, size_t len);

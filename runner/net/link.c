@@ -149,20 +149,6 @@ static void put_get(struct nlreq *q, const char *name)
     nl_put_string(q, IFLA_IFNAME, name);
 }
 
-int link_index(int sock, const char *name, int *ret, struct err *err)
-{
-    auto_nlreq struct nlreq q;
-    int index = 0, r;
-
-    nlreq_init(&q);
-    put_get(&q, name);
-    r = nlreq_send(&q, sock, on_link, &index, NULL, err);
-    if (r < 0)
-        return err_wrap(err, r, "interface %s", name);
-    *ret = index;
-    return index > 0 ? 0 : err_set(err, -ENODEV, "interface %s: no index", name);
-}
-
 /* ---- the two sides ---- */
 
 static int make_both(int sock, int ns_fd, const struct link_config *c, int *ret_index,
@@ -214,6 +200,20 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
     return nlreq_send(&q, inside, NULL, NULL, NULL, err);
 }
 
+/* One that an ended sandbox left and the kernel has not got round to: takes some 20 ms. 0 also when
+ * there is none. */
+static int delete_link(int sock, const char *name, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    begin_link(&q, RTM_DELLINK, 0, 0, 0);
+    nl_put_string(&q, IFLA_IFNAME, name);
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    return r == -ENODEV ? 0 : r;
+}
+
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
              struct err *err)
 {
@@ -222,7 +222,7 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
     r = make_both(sock, ns_fd, c, &index, err);
     if (r == -EEXIST) {
         /* Of a sandbox that had the slot before: it has ended, or we would not have the slot. */
-        r = link_delete(sock, c->box->link, err);
+        r = delete_link(sock, c->box->link, err);
         if (r == 0)
             r = make_both(sock, ns_fd, c, &index, err);
     }
@@ -306,16 +306,4 @@ int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err)
     nl_put_u32(&q, IFLA_MTU, mtu);
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     return r < 0 ? err_wrap(err, r, "MTU of %s", name) : 0;
-}
-
-int link_delete(int sock, const char *name, struct err *err)
-{
-    auto_nlreq struct nlreq q;
-    int r;
-
-    nlreq_init(&q);
-    begin_link(&q, RTM_DELLINK, 0, 0, 0);
-    nl_put_string(&q, IFLA_IFNAME, name);
-    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
-    return r == -ENODEV ? 0 : r;
 }

@@ -27,16 +27,9 @@ struct link_config {
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
              struct err *err);
 
-/* Deletes a link that an ended sandbox left and the kernel has not got round to: takes some 20 ms.
- * 0 also when there is none. */
-int link_delete(int sock, const char *name, struct err *err);
-
 /* Takes every link of ours down, for when no sandbox is left: the kernel takes their net namespaces
  * away in its own time, and until then something may still come out of them. */
 int link_silence_all(int sock, struct err *err);
 
 /* The MTU of an interface that is there. */
 int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err);
-
-/* The index of an interface; -ENODEV. */
-int link_index(int sock, const char *name, int *ret, struct err *err);

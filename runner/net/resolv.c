@@ -8,7 +8,8 @@
 
 enum { WORD_MAX = 64, LINE_MAX_LEN = 200 };
 
-bool resolv_usable(const struct net_addr *a, bool v6)
+/* Whether a sandbox can ask it. */
+static bool is_usable(const struct net_addr *a, bool v6)
 {
     static const uint8_t zero[16];
 
@@ -47,7 +48,7 @@ static bool take_server(struct net_box *box, const char *text, size_t len)
 
     if (!word(text, len, addr) || net_addr_parse(addr, &a) < 0)
         return false;
-    if (resolv_usable(&a, box->route6 != 0) && box->dns_count < NET_DNS_MAX)
+    if (is_usable(&a, box->route6 != 0) && box->dns_count < NET_DNS_MAX)
         box->dns[box->dns_count++] = a;
     return is_loopback(&a);
 }

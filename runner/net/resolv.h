@@ -25,6 +25,3 @@ struct sockaddr_storage;
 int resolv_nth(const char *text, size_t len, unsigned index, struct sockaddr_storage *ret);
 /* scope: of a link-local address, or 0. */
 int resolv_server(const struct net_addr *a, unsigned scope, struct sockaddr_storage *ret);
-
-/* A nameserver line's address, where it is one that can be asked. */
-bool resolv_usable(const struct net_addr *a, bool v6);

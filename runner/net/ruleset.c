@@ -480,37 +480,19 @@ int ruleset_remove_empty(int sock, struct err *err)
 
 /* ---- guards ---- */
 
-static int guard(int sock, const char *ifname, bool add, struct err *err)
+int ruleset_guard(int sock, const char *ifname, struct err *err)
 {
     struct nft_element e = {.key_len = NFT_IFNAME_LEN};
     auto_nft struct nft n;
 
     (void)strncpy((char *)e.key, ifname, NFT_IFNAME_LEN - 1);
     nft_begin(&n, NET_TABLE, 0);
-    if (add)
-        nft_add_elements(&n, SET_GUARDED, &e, 1);
-    else
-        nft_delete_element(&n, SET_GUARDED, &e);
+    nft_add_elements(&n, SET_GUARDED, &e, 1);
     return nft_commit(&n, sock, err);
 }
 
-int ruleset_guard(int sock, const char *ifname, struct err *err)
-{
-    return guard(sock, ifname, true, err);
-}
-
-int ruleset_unguard(int sock, const char *ifname, struct err *err)
-{
-    int r = guard(sock, ifname, false, err);
-
-    return r == -ENOENT ? 0 : r;
-}
-
-/* ---- listing ---- */
-
 struct listing {
-    int (*on_guard)(const char *ifname, void *data);
-    int (*on_box)(const char *link, const struct net_addr *box4, void *data);
+    int (*fn)(const char *ifname, void *data);
     void *data;
 };
 
@@ -522,36 +504,14 @@ static int on_key(const uint8_t *bytes, size_t len, void *data)
     if (len < NFT_IFNAME_LEN)
         return -EBADMSG;
     (void)memcpy(name, bytes, NFT_IFNAME_LEN);
-    if (l->on_guard != NULL)
-        return l->on_guard(name, l->data);
-    if (len < NFT_IFNAME_LEN + 4)
-        return -EBADMSG;
-
-    struct net_addr a = {.family = 4};
-
-    (void)memcpy(a.bytes, bytes + NFT_IFNAME_LEN, 4);
-    return l->on_box(name, &a, l->data);
-}
-
-static int each(int sock, const char *set, struct listing *l, struct err *err)
-{
-    int r = nft_each_element(sock, NET_TABLE, set, on_key, l, err);
-
-    return r == -ENOENT ? 0 : r;
+    return l->fn(name, l->data);
 }
 
 int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
                        struct err *err)
 {
-    struct listing l = {.on_guard = fn, .data = data};
+    struct listing l = {.fn = fn, .data = data};
+    int r = nft_each_element(sock, NET_TABLE, SET_GUARDED, on_key, &l, err);
 
-    return each(sock, SET_GUARDED, &l, err);
-}
-
-int ruleset_each(int sock, int (*fn)(const char *link, const struct net_addr *box4, void *data),
-                 void *data, struct err *err)
-{
-    struct listing l = {.on_box = fn, .data = data};
-
-    return each(sock, SET_SOURCE4, &l, err);
+    return r == -ENOENT ? 0 : r;
 }

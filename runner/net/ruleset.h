@@ -49,9 +49,5 @@ int ruleset_remove_empty(int sock, struct err *err);
 /* An interface whose forwarding rind has switched on: what comes in there and is not for a sandbox
  * is not forwarded, as before. */
 int ruleset_guard(int sock, const char *ifname, struct err *err);
-int ruleset_unguard(int sock, const char *ifname, struct err *err);
 int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
                        struct err *err);
-/* Calls fn for each sandbox in the table: its link and its IPv4 address. */
-int ruleset_each(int sock, int (*fn)(const char *link, const struct net_addr *box4, void *data),
-                 void *data, struct err *err);

@@ -124,7 +124,7 @@ struct routes_seen {
     void *data;
 };
 
-bool watch_is_default_route(const struct nlmsghdr *h)
+static bool is_default_route(const struct nlmsghdr *h)
 {
     struct rtmsg m;
 
@@ -140,7 +140,7 @@ static int on_route_event(const struct nlmsghdr *h, void *data)
     struct routes_seen *seen = data;
     struct route route;
 
-    if (watch_is_default_route(h))
+    if (is_default_route(h))
         seen->moved = true;
     else if (route_parse(h, &route) == 1)
         seen->on_route(seen->data, &route);

@@ -24,8 +24,6 @@ bool watch_is_deletion(const struct nlmsghdr *h, const char *table);
 struct route;
 int watch_open_routes(void);
 bool watch_read_routes(int fd, void (*on_route)(void *data, const struct route *route), void *data);
-/* One message, pure: whether it tells of a default route. */
-bool watch_is_default_route(const struct nlmsghdr *h);
 
 /* The same for one interface of the host: what it tells of others stays in the kernel. 0: of none.
  */
