@@ -139,8 +139,8 @@ static void join(struct egress_conn *c, int server)
         return;
     egress_reset(client);
     (void)close(server);
-    egress_trouble(c->box, "connections of the gateway", NULL);
-    refuse(c, "limit maxGatewayConnections");
+    egress_trouble(c->box, "connections of the gateway", err.msg);
+    refuse(c, err.msg);
 }
 
 /* ---- dialling ---- */
@@ -208,7 +208,7 @@ static void dial(struct egress_conn *c, const char *resolve)
 
 /* ---- deciding ---- */
 
-static bool copy(char **to, const char *from)
+bool egress_copy(char **to, const char *from)
 {
     free(*to);
     *to = from != NULL ? strdup(from) : NULL;
@@ -218,8 +218,8 @@ static bool copy(char **to, const char *from)
 static bool take_decision(struct egress_conn *c, const struct decision *d)
 {
     c->action = d->action;
-    return copy(&c->handler, d->action == EGRESS_HANDLE ? d->handler : NULL) &&
-           copy(&c->rule, d->rule != NULL ? d->rule->to : NULL);
+    return egress_copy(&c->handler, d->action == EGRESS_HANDLE ? d->handler : NULL) &&
+           egress_copy(&c->rule, d->rule != NULL ? d->rule->to : NULL);
 }
 
 /* Its name is CONNECT's, and nobody inside has resolved it. */
@@ -561,7 +561,7 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
     c->has_name = j->name != NULL;
     if (j->name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", j->name);
-    if (copy(&c->handler, j->handler) && copy(&c->rule, j->rule)) {
+    if (egress_copy(&c->handler, j->handler) && egress_copy(&c->rule, j->rule)) {
         join(c, server);
         return;
     }

@@ -93,10 +93,7 @@ static void on_due(struct deadline *c)
     struct egress_dial *d =
         (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, clock));
 
-    if (d->phase == DIAL_OPEN && d->opening == NULL)
-        fail(d, -ECANCELED, what_of(d)); /* put off from within egress_dial */
-    else
-        fail(d, -ETIMEDOUT, what_of(d));
+    fail(d, -ETIMEDOUT, what_of(d));
 }
 
 /* Only looked at, and then taken exactly: what follows is the connection's. */

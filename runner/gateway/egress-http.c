@@ -22,8 +22,7 @@ enum {
 
 /* One client's connection, as the proxy has it. */
 struct egress_http {
-    struct egress_box *box; /* NULL: it is gone, and so is everything that this could do */
-    struct egress_http *next, **link;
+    struct egress_box *box; /* which ends it before it goes: egress_https_close */
     uint64_t serial;
     bool explicit_proxy, tls;
     struct address to; /* where the client connected to; of an explicit proxy's: port alone */
@@ -39,22 +38,10 @@ struct egress_http {
     struct egress_dial *dial;
 };
 
-static void http_unlink(struct egress_http *h)
-{
-    if (h->box == NULL)
-        return;
-    egress_dial_cancel(h->dial);
-    h->dial = NULL;
-    *h->link = h->next;
-    if (h->next != NULL)
-        h->next->link = h->link;
-    h->box->count--;
-    h->box = NULL;
-}
-
 static void http_free(struct egress_http *h)
 {
-    http_unlink(h);
+    egress_dial_cancel(h->dial);
+    h->box->count--;
     free(h->handler);
     free(h->rule);
     free(h);
@@ -72,8 +59,7 @@ static void tell(struct egress_http *h, enum egress_action action, const char *r
                              .sent = bytes != NULL ? bytes[0] : 0,
                              .received = bytes != NULL ? bytes[1] : 0};
 
-    if (h->box != NULL)
-        egress_tell(h->box, &e);
+    egress_tell(h->box, &e);
 }
 
 /* ---- whom a request is for ---- */
@@ -127,13 +113,6 @@ static int read_host(struct egress_http *h, const struct message *req)
     return 0;
 }
 
-static bool copy(char **to, const char *from)
-{
-    free(*to);
-    *to = from != NULL ? strdup(from) : NULL;
-    return from == NULL || *to != NULL;
-}
-
 /* One key for each place that one client's requests go to: what one of them left behind is of no
  * use to another client. */
 static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
@@ -164,9 +143,7 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
     struct decision d;
 
     (void)data;
-    if (h->box == NULL)
-        return 503;
-    (void)copy(&h->rule, NULL);
+    (void)egress_copy(&h->rule, NULL);
     if (read_host(h, req) < 0)
         return deny(h, 400, "Host is neither a name nor an address", body);
     /* Another host's requests belong on a connection of their own. */
@@ -178,8 +155,8 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
     d = egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
                       &h->target, h->explicit_proxy && h->has_name);
     h->action = d.action;
-    if (!copy(&h->handler, d.action == EGRESS_HANDLE ? d.handler : NULL) ||
-        !copy(&h->rule, d.rule != NULL ? d.rule->to : NULL))
+    if (!egress_copy(&h->handler, d.action == EGRESS_HANDLE ? d.handler : NULL) ||
+        !egress_copy(&h->rule, d.rule != NULL ? d.rule->to : NULL))
         return deny(h, 503, "out of memory", body);
     if (d.action == EGRESS_DENY)
         return deny(h, 403, d.reason, body);
@@ -224,8 +201,6 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
 
     (void)data;
     (void)key;
-    if (h->box == NULL)
-        return err_set(err, -ECANCELED, "the sandbox has ended");
     q = (struct dial_request){.handler = h->handler,
                               .to = h->target,
                               .kind = h->tls ? EGRESS_HTTPS : EGRESS_HTTP,
@@ -273,13 +248,8 @@ static void upgraded(void *data, void *context, int client, int server)
                              .explicit_proxy = h->explicit_proxy};
 
     (void)data;
-    if (h->box != NULL) {
-        egress_join(h->box, client, server, &j);
-        h->action = EGRESS_DENY; /* its end is told of there */
-        return;
-    }
-    egress_reset(client);
-    (void)close(server);
+    egress_join(h->box, client, server, &j);
+    h->action = EGRESS_DENY; /* its end is told of there */
 }
 
 const struct proxy_ops egress_proxy_ops = {.upgraded = upgraded,
@@ -299,7 +269,8 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
 
     if (h == NULL)
         return err_errno(err, -ENOMEM, "egress");
-    *h = (struct egress_http){.serial = ++b->hub->serial,
+    *h = (struct egress_http){.box = b,
+                              .serial = ++b->hub->serial,
                               .explicit_proxy = explicit_proxy,
                               .tls = sni != NULL,
                               .to = *to};
@@ -316,12 +287,6 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
         free(h);
         return r;
     }
-    h->box = b;
-    h->next = b->https;
-    h->link = &b->https;
-    if (h->next != NULL)
-        h->next->link = &h->next;
-    b->https = h;
     b->count++;
     return 0;
 }

@@ -13,7 +13,6 @@
 #include "gateway/relay.h"
 
 struct egress_conn;
-struct egress_http;
 struct egress_tunnel;
 struct listener;
 struct said;
@@ -52,7 +51,6 @@ struct egress_box {
     struct net_addr gateway; /* family 0: none */
     char own[NET_ADDR_TEXT_MAX];
     struct egress_conn *conns;
-    struct egress_http *https; /* that the proxy has */
     struct egress_tunnel *tunnels;
     unsigned count;
     struct said said[TROUBLE_MAX];
@@ -93,6 +91,8 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
 void egress_conns_close(struct egress_box *b);
 void egress_conns_review(struct egress_box *b);
 void egress_reset(int fd);
+/* Sets an owned text, or NULL; false: out of memory. */
+bool egress_copy(char **to, const char *from);
 
 /* egress-dial.c */
 struct egress_dial;

@@ -95,7 +95,7 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
         free(t);
         egress_reset(client);
         (void)close(server);
-        egress_trouble(b, "a certificate could not be made", NULL);
+        egress_trouble(b, "TLS could not be ended for a handler", err.code < 0 ? err.msg : NULL);
         return;
     }
     t->box = b;
