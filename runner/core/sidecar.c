@@ -30,6 +30,7 @@ enum {
     INGRESS_MS = 30 * 1000,     /* for a request to be there */
     INGRESS_LINGER_MS = 2000,   /* for a client to take its answer and close */
     INGRESS_BODY_MAX = 1 << 20, /* bytes of PUT /egress */
+    INGRESS_ROUNDS = 16,        /* reads of what is thrown away, before others get their turn */
 };
 
 /*
@@ -370,12 +371,13 @@ static void head_more(struct ingress *i)
 static void linger_more(struct ingress *i)
 {
     static char scratch[4096];
-    ssize_t n;
+    ssize_t n = 1;
 
-    do
+    for (int round = 0; n > 0 && round < INGRESS_ROUNDS; round++)
         n = recv(i->fd, scratch, sizeof(scratch), MSG_DONTWAIT);
-    while (n > 0);
-    if (n == 0 || errno != EAGAIN)
+    if (n > 0)
+        watch_again(&i->watch);
+    else if (n == 0 || errno != EAGAIN)
         ingress_free(i);
 }
 

@@ -431,6 +431,26 @@ TEST(what_the_ingress_refuses)
                  "HTTP/1.1 413 ");
 }
 
+/* Its answer is there, and it goes on and on: it is cut off, and others are served meanwhile. */
+TEST(a_client_that_does_not_stop)
+{
+    static char much[256 << 10];
+    pid_t child = fork();
+    int fd, status;
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        fd = ingress();
+        say(fd, "GET /other HTTP/1.1\r\n\r\n");
+        while (send(fd, much, sizeof(much), MSG_NOSIGNAL) > 0)
+            ;
+        _exit(0);
+    }
+    CHECK_BEGINS(request("GET /ca HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 ");
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK_INT(status, 0);
+}
+
 TEST(into_the_network)
 {
     static const char connect_[] =
