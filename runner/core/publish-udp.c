@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/sandbox_internal.h"
@@ -208,10 +209,8 @@ static int ask(struct flow *f)
 /* Of the peer's address and port alone: other bytes of the struct may hold anything. */
 static unsigned bucket_of(const struct address *a)
 {
-    unsigned h = 2166136261U ^ a->port;
+    uint32_t h = hash_bytes(HASH_BEGIN ^ a->port, a->bytes, sizeof(a->bytes));
 
-    for (size_t i = 0; i < sizeof(a->bytes); i++)
-        h = (h ^ a->bytes[i]) * 16777619U;
     return (h ^ h >> 16) % BUCKETS;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "gateway/dns-message.h"
 #include "gateway/endpoint.h"
 
@@ -225,10 +226,8 @@ static void answered(struct dns_query *q, const uint8_t *data, size_t len,
 
 static struct dns_cached **cache_of(struct dns *d, const struct dns_question *q)
 {
-    uint32_t h = 0x811c9dc5u ^ q->type;
+    uint32_t h = hash_bytes(HASH_BEGIN ^ q->type, q->name, strlen(q->name));
 
-    for (const char *p = q->name; *p != '\0'; p++)
-        h = (h ^ (unsigned char)*p) * 0x01000193u;
     return &d->cache[(h ^ h >> 16) % DNS_CACHE];
 }
 

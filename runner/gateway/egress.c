@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "gateway/egress-internal.h"
 #include "gateway/listener.h"
 
@@ -154,7 +155,7 @@ static bool dns_stand_in(void *data, const char *name, int family, struct net_ad
     static const struct net_addr sidecar4 = {.family = 4, .bytes = {11, 0, 0, 1}};
     static const struct net_addr sidecar6 = {.family = 6, .bytes = {0xfd, [15] = 1}};
     const struct egress_box *b = data;
-    uint32_t h = 0x811c9dc5u;
+    uint32_t h;
 
     if (b->is_sidecar) {
         *ret = family == 4 ? sidecar4 : sidecar6;
@@ -162,8 +163,7 @@ static bool dns_stand_in(void *data, const char *name, int family, struct net_ad
     }
     if (family != 4)
         return false; /* the sandbox may have no route for it, and clients would wait */
-    for (const char *p = name; *p != '\0'; p++)
-        h = (h ^ (unsigned char)*p) * 0x01000193u;
+    h = hash_bytes(HASH_BEGIN, name, strlen(name));
     h ^= h >> 16;
     *ret = (struct net_addr){
         .family = 4, .bytes = {198, STAND_NET, (uint8_t)(h >> 8), (uint8_t)((h & 0xff) | 1)}};

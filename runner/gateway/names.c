@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 enum { BUCKETS = 1024 };
 
 struct pair {
@@ -52,10 +54,8 @@ void names_free(struct names *n)
 
 static unsigned bucket_of(const struct net_addr *a)
 {
-    uint32_t h = 0x811c9dc5u;
+    uint32_t h = hash_bytes(HASH_BEGIN, a->bytes, sizeof(a->bytes));
 
-    for (size_t i = 0; i < sizeof(a->bytes); i++)
-        h = (h ^ a->bytes[i]) * 0x01000193u;
     return (h ^ h >> 16) % BUCKETS;
 }
 

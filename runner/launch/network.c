@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
@@ -155,11 +156,10 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
 static uint32_t group_of(const struct launcher *l, const char *name)
 {
     const char *const parts[] = {l->state_dir, "\n", name};
-    uint32_t h = 0x811c9dc5u;
+    uint32_t h = HASH_BEGIN;
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        for (const char *p = parts[i]; *p != '\0'; p++)
-            h = (h ^ (unsigned char)*p) * 0x01000193u;
+        h = hash_bytes(h, parts[i], strlen(parts[i]));
     return h != NET_GROUP_NONE ? h : 1;
 }
 

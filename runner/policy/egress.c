@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "policy/egress-handler.h"
 
 enum {
@@ -209,17 +210,10 @@ int egress_add(struct egress_rules *e, const char *to, unsigned protocols,
 
 static uint32_t hash_of(const struct egress_slot *key, const void *data, size_t len)
 {
-    const unsigned char *p = data;
-    uint32_t h = 0x811c9dc5u;
+    const uint8_t head[] = {key->kind, key->shape, key->prefix, (uint8_t)key->port,
+                            (uint8_t)(key->port >> 8)};
 
-    h = (h ^ key->kind) * 0x01000193u;
-    h = (h ^ key->shape) * 0x01000193u;
-    h = (h ^ key->prefix) * 0x01000193u;
-    h = (h ^ (key->port & 0xffu)) * 0x01000193u;
-    h = (h ^ (unsigned)(key->port >> 8)) * 0x01000193u;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ p[i]) * 0x01000193u;
-    return h;
+    return hash_bytes(hash_bytes(HASH_BEGIN, head, sizeof(head)), data, len);
 }
 
 /* What a rule is compared by: the name, what follows its "*", or the address. */
