@@ -10,6 +10,7 @@
 #include "api/error.h"
 #include "api/http-internal.h"
 #include "base/log.h"
+#include "base/socket.h"
 
 static const char *date_now(struct http_server *s)
 {
@@ -243,13 +244,12 @@ void http_end(struct http_request *req)
 
 void http_abort(struct http_request *req)
 {
-    static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct http_conn *c = req->conn;
 
     assert(!req->ended);
     /* On TCP an orderly end could be taken for that of the reply. */
     if (c->fd >= 0)
-        (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        socket_reset_on_close(c->fd);
     req->ended = true;
     conn_break(c);
     conn_settle(c);

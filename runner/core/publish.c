@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/socket.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/port.h"
@@ -66,9 +67,7 @@ static uint64_t group_of(const struct sandbox *s)
 /* As a connect to nobody would end. */
 static void drop_client(int fd)
 {
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    socket_reset_on_close(fd);
     (void)close(fd);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/socket.h"
 #include "gateway/connect.h"
 #include "gateway/egress-internal.h"
 #include "policy/egress-net.h"
@@ -21,7 +22,6 @@ enum {
     ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
                           netinet's */
     PEEKS_MAX = 64,    /* looks at first bytes that come in drips */
-    TLS_HANDSHAKE = 22,
     DNS_PORT = 53,
     HTTP_PORT = 80,
     HTTPS_PORT = 443,
@@ -61,9 +61,7 @@ struct egress_conn {
 
 void egress_reset(int fd)
 {
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    socket_reset_on_close(fd);
     (void)close(fd);
 }
 
@@ -374,7 +372,7 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
 
     if (r == 0 && ++c->peeks < PEEKS_MAX)
         return;
-    if (r < 0 && data[0] == TLS_HANDSHAKE && len > 1 && data[1] != 3)
+    if (r < 0 && data[0] == HELLO_FIRST && len > 1 && data[1] != HELLO_SECOND)
         r = 2; /* begins with that byte, and is no TLS */
     if (r <= 0) {
         egress_trouble(c->box, "a TLS hello that is none", NULL);
@@ -422,7 +420,7 @@ static bool asks_proxy(const struct egress_conn *c)
 static void look(struct egress_conn *c, const char *data, size_t len)
 {
     /* A sidecar looks for a host at port 80 alone. */
-    if (c->box->is_sidecar && c->to.port != HTTP_PORT && (unsigned char)data[0] != TLS_HANDSHAKE) {
+    if (c->box->is_sidecar && c->to.port != HTTP_PORT && (unsigned char)data[0] != HELLO_FIRST) {
         decide_any(c);
         return;
     }
@@ -493,7 +491,7 @@ static void on_event(struct watch *w, unsigned events)
         return;
     }
     if (!c->heard) {
-        c->tls = (unsigned char)scratch[0] == TLS_HANDSHAKE;
+        c->tls = (unsigned char)scratch[0] == HELLO_FIRST;
         deadline_set(c->box->hub->poller, &c->clock,
                      c->tls || is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS, on_silent);
     }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/socket.h"
 
 int endpoint_open(struct endpoint *e, struct poller *poller, int fd, SSL *ssl, watch_fn *on_event,
                   void *owner)
@@ -40,12 +41,10 @@ static void drop(struct endpoint *e)
 
 void endpoint_close(struct endpoint *e, bool reset)
 {
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
     if (e->fd < 0)
         return;
     if (reset)
-        (void)setsockopt(e->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        socket_reset_on_close(e->fd);
     drop(e);
     (void)close(take_fd(&e->fd));
 }

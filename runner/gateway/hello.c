@@ -10,7 +10,6 @@
 
 enum {
     EXTENSION_ECH = 0xfe0d,
-    HELLO_HANDSHAKE = 22,
     NAME_HEADER = 5, /* lengths of the list and the name, and its type */
     NAME_TYPE_HOST = 0,
 };
@@ -72,9 +71,9 @@ SSL_CTX *hello_context(void)
 /* Whether the first record is there, so that a hello that comes byte by byte is parsed once. */
 static int first_record(const uint8_t *data, size_t len)
 {
-    if (len > 0 && data[0] != HELLO_HANDSHAKE)
+    if (len > 0 && data[0] != HELLO_FIRST)
         return -EBADMSG;
-    if (len > 1 && data[1] != 3)
+    if (len > 1 && data[1] != HELLO_SECOND)
         return -EBADMSG;
     if (len < 5)
         return 0;

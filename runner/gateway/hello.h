@@ -11,7 +11,11 @@
 
 struct err;
 
-enum { HELLO_MAX = 16 << 10 /* bytes of a ClientHello with its records; more is none */ };
+enum {
+    HELLO_MAX = 16 << 10, /* bytes of a ClientHello with its records; more is none */
+    HELLO_FIRST = 22,     /* the first byte of one, */
+    HELLO_SECOND = 3,     /* and the second */
+};
 
 struct hello {
     bool has_name;

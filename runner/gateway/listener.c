@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -107,8 +106,12 @@ void address_text(const struct sockaddr *address, char ret[LISTENER_ADDRESS_MAX]
 
 bool address_is_loopback(const struct sockaddr *address)
 {
-    char text[LISTENER_ADDRESS_MAX];
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
 
-    address_text(address, text);
-    return strncmp(text, "127.", 4) == 0 || strcmp(text, "::1") == 0;
+    if (address->sa_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return address->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET));
 }

@@ -1,6 +1,5 @@
 #include "gateway/relay.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +13,8 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/socket.h"
+#include "gateway/listener.h"
 
 enum {
     COPY_SIZE = 64 << 10,  /* one read; what a new pipe holds for certain */
@@ -138,13 +139,6 @@ static void pipe_give(struct relay_hub *hub, struct pipe_pair *p, bool empty)
 
 /* ---- the end ---- */
 
-static void reset_on_close(int fd)
-{
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-}
-
 static void end(struct relay *r, enum relay_end how)
 {
     struct relay_result result = {.end = how};
@@ -158,7 +152,7 @@ static void end(struct relay *r, enum relay_end how)
         watch_remove(&s->watch);
         pipe_give(r->hub, take(s->pipe), s->held == 0);
         if (how != RELAY_FINISHED)
-            reset_on_close(s->fd);
+            socket_reset_on_close(s->fd);
         (void)close(take_fd(&s->fd));
     }
     deadline_clear(&r->idle);
@@ -355,18 +349,11 @@ static void on_event(struct watch *w, unsigned events)
 
 static bool peer_is_local(int fd)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } peer;
+    struct sockaddr_storage peer;
     socklen_t len = sizeof(peer);
 
-    if (getpeername(fd, &peer.any, &len) < 0)
-        return false;
-    if (peer.any.sa_family == AF_INET)
-        return ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&peer.v6.sin6_addr);
+    return getpeername(fd, (struct sockaddr *)(void *)&peer, &len) == 0 &&
+           address_is_loopback((const struct sockaddr *)(const void *)&peer);
 }
 
 struct tcp_option {
