@@ -26,7 +26,8 @@
 #define CA_FILE "egress-ca.pem"
 
 enum {
-    HOST_SHOWN = 128,  /* bytes of a name in an event */
+    HOST_SHOWN = 128,  /* bytes of a name in an event, */
+    TEXT_SHOWN = 64,   /* and of a rule, and of a reason */
     OPENING_MAX = 256, /* sockets that one sandbox waits for: the launcher has others to serve */
 };
 
@@ -142,9 +143,10 @@ static json_t *event_json(const struct egress_event *e)
         (void)json_object_set_new(o, "address", json_string(to));
     (void)json_object_set_new(o, "port", json_integer(e->to->port));
     if (e->rule != NULL)
-        (void)json_object_set_new(o, "rule", json_stringn(e->rule, strnlen(e->rule, 64)));
+        (void)json_object_set_new(o, "rule", json_stringn(e->rule, strnlen(e->rule, TEXT_SHOWN)));
     if (e->reason != NULL)
-        (void)json_object_set_new(o, "reason", json_stringn(e->reason, strnlen(e->reason, 64)));
+        (void)json_object_set_new(o, "reason",
+                                  json_stringn(e->reason, strnlen(e->reason, TEXT_SHOWN)));
     (void)json_object_set_new(o, "sent", json_integer((json_int_t)e->sent));
     (void)json_object_set_new(o, "received", json_integer((json_int_t)e->received));
     if (e->left_out > 0)

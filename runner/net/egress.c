@@ -1,5 +1,6 @@
 #include "net/egress.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
@@ -24,8 +25,8 @@ struct rule {
 
 static void put(struct rule *r, struct nft_expr x)
 {
-    if (r->count + 1 < NFT_EXPRS_MAX)
-        r->x[r->count++] = x;
+    assert(r->count + 1 < NFT_EXPRS_MAX); /* what is left out would match more */
+    r->x[r->count++] = x;
 }
 
 static void match(struct rule *r, const void *data, uint32_t len)
@@ -40,13 +41,6 @@ static void match_meta(struct rule *r, uint32_t key, const void *data, uint32_t 
 {
     put(r, (struct nft_expr){.kind = X_META, .key = key, .reg = NFT_REG32_00});
     match(r, data, len);
-}
-
-static void match_family(struct rule *r, uint8_t family)
-{
-    const uint8_t proto = family == 4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-
-    match_meta(r, NFT_META_NFPROTO, &proto, 1);
 }
 
 static void match_proto(struct rule *r, uint8_t proto)
@@ -68,19 +62,8 @@ static void match_port(struct rule *r, uint16_t port)
 
 static void match_to(struct rule *r, const uint8_t *bytes, uint8_t family, unsigned prefix)
 {
-    const uint32_t len = family == 4 ? 4 : 16;
-    struct nft_expr mask = {.kind = X_MASK, .reg = NFT_REG32_00, .len = len};
-
-    match_family(r, family);
-    put(r, (struct nft_expr){.kind = X_PAYLOAD,
-                             .key = NFT_PAYLOAD_NETWORK_HEADER,
-                             .op = family == 4 ? 16 : 24,
-                             .len = len,
-                             .reg = NFT_REG32_00});
-    for (unsigned i = 0; i < prefix; i++)
-        mask.data[i / 8] |= (uint8_t)(0x80u >> (i % 8));
-    put(r, mask);
-    match(r, bytes, len);
+    assert(r->count + NFT_MATCH_TO < NFT_EXPRS_MAX);
+    r->count += nft_match_to(r->x + r->count, family, bytes, prefix);
 }
 
 static void add(struct nft *n, const char *chain, struct rule *r, struct nft_expr last)

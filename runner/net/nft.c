@@ -324,6 +324,31 @@ void nft_insert_rule(struct nft *n, const char *chain, const struct nft_expr *ex
     put_rule(n, chain, exprs, 0);
 }
 
+size_t nft_match_to(struct nft_expr *x, uint8_t family, const uint8_t *bytes, unsigned prefix)
+{
+    const bool v4 = family == 4;
+    const uint32_t len = v4 ? 4 : 16;
+    size_t n = 0;
+
+    x[n++] = (struct nft_expr){.kind = X_META, .key = NFT_META_NFPROTO, .reg = NFT_REG32_00};
+    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = NFT_REG32_00, .len = 1};
+    x[n++].data[0] = v4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+    if (prefix == 0)
+        return n;
+    x[n++] = (struct nft_expr){.kind = X_PAYLOAD,
+                               .key = NFT_PAYLOAD_NETWORK_HEADER,
+                               .op = v4 ? 16 : 24,
+                               .len = len,
+                               .reg = NFT_REG32_00};
+    x[n] = (struct nft_expr){.kind = X_MASK, .reg = NFT_REG32_00, .len = len};
+    for (unsigned i = 0; i < prefix; i++)
+        x[n].data[i / 8] |= (uint8_t)(0x80u >> (i % 8));
+    n++;
+    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = NFT_REG32_00, .len = len};
+    (void)memcpy(x[n++].data, bytes, len);
+    return n;
+}
+
 /* ---- elements ---- */
 
 /* More than so many connections at a time; of these, the kernel forgets those that have ended. */

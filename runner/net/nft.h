@@ -16,6 +16,7 @@ enum {
     NFT_DATA_MAX = 64,   /* bytes of a key */
     NFT_EXPRS_MAX = 16,  /* of one rule, an end mark included */
     NFT_IFNAME_LEN = 16, /* a key's part that is an interface's name */
+    NFT_MATCH_TO = 5,    /* expressions of nft_match_to, at most */
 };
 
 /* What a rule is made of, in the kernel's terms (registers and all); tables of these are the
@@ -48,6 +49,10 @@ struct nft_expr {
     uint8_t data[NFT_IFNAME_LEN];
     const char *text;
 };
+
+/* Matches what goes to an address of a family (4, 6) within a prefix; 0: to any. Returns how many
+ * of x are used. */
+size_t nft_match_to(struct nft_expr *x, uint8_t family, const uint8_t *bytes, unsigned prefix);
 
 struct nft_chain {
     const char *name;

@@ -165,36 +165,6 @@ static void collect(struct entries *all, const struct net_box *p,
 
 /* ---- the chain of a sandbox's own lists ---- */
 
-static void mask_of(uint8_t mask[16], unsigned prefix)
-{
-    (void)memset(mask, 0, 16);
-    for (unsigned i = 0; i < prefix; i++)
-        mask[i / 8] |= (uint8_t)(0x80u >> (i % 8));
-}
-
-static size_t match_address(struct nft_expr *x, const struct net_rule *r)
-{
-    const uint8_t family = r->family == 4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-    const uint32_t len = r->family == 4 ? 4 : 16;
-    size_t n = 0;
-
-    x[n++] = (struct nft_expr){.kind = X_META, .key = NFT_META_NFPROTO, .reg = R(0)};
-    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = 1};
-    x[n++].data[0] = family;
-    if (r->prefix == 0)
-        return n;
-    x[n++] = (struct nft_expr){.kind = X_PAYLOAD,
-                               .key = NFT_PAYLOAD_NETWORK_HEADER,
-                               .op = r->family == 4 ? 16 : 24,
-                               .len = len,
-                               .reg = R(0)};
-    x[n] = (struct nft_expr){.kind = X_MASK, .reg = R(0), .len = len};
-    mask_of(x[n++].data, r->prefix);
-    x[n] = (struct nft_expr){.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = len};
-    (void)memcpy(x[n++].data, r->bytes, len);
-    return n;
-}
-
 static void port_data(struct nft_expr *x, uint32_t op, uint16_t port)
 {
     *x = (struct nft_expr){.kind = X_CMP, .op = op, .reg = R(0), .len = 2};
@@ -221,7 +191,7 @@ static size_t match_ports(struct nft_expr *x, const struct net_rule *r, uint8_t 
 static void add_list_rule(struct nft *n, const char *chain, const struct net_rule *r, uint8_t proto)
 {
     struct nft_expr x[NFT_EXPRS_MAX] = {{.kind = X_END}};
-    size_t count = match_address(x, r);
+    size_t count = nft_match_to(x, r->family, r->bytes, r->prefix);
 
     count += match_ports(x + count, r, proto);
     x[count] =
