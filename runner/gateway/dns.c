@@ -51,7 +51,7 @@ struct dns_client {
     struct endpoint e;
     struct dns *d;
     struct dns_client *next, **link;
-    struct deadline idle;
+    struct deadline clock;
     unsigned under_way;
 };
 
@@ -602,7 +602,7 @@ static void client_free(struct dns_client *c)
             query_free(q);
     }
     endpoint_close(&c->e, c->e.failed);
-    deadline_clear(&c->idle);
+    deadline_clear(&c->clock);
     *c->link = c->next;
     if (c->next != NULL)
         c->next->link = c->link;
@@ -684,9 +684,9 @@ static void on_client_event(struct watch *w, unsigned events)
     client_step(c);
 }
 
-static void on_client_idle(struct deadline *d)
+static void on_client_late(struct deadline *d)
 {
-    client_free((struct dns_client *)(void *)((char *)d - offsetof(struct dns_client, idle)));
+    client_free((struct dns_client *)(void *)((char *)d - offsetof(struct dns_client, clock)));
 }
 
 void dns_adopt(struct dns *d, int fd)
@@ -709,7 +709,7 @@ void dns_adopt(struct dns *d, int fd)
         c->next->link = &c->next;
     d->clients = c;
     d->client_count++;
-    deadline_set(d->poller, &c->idle, DNS_TCP_IDLE_MS, on_client_idle);
+    deadline_set(d->poller, &c->clock, DNS_TCP_MS, on_client_late);
 }
 
 /* ---- life ---- */

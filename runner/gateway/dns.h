@@ -26,8 +26,8 @@ enum {
     DNS_QUERIES = 64,     /* under way at once */
     DNS_PER_SECOND = 200, /* new ones */
     DNS_TCP_CLIENTS = 16, /* connections from inside */
-    DNS_TCP_IDLE_MS = 10000,
-    DNS_TRY_MS = 1500, /* for one name server to answer */
+    DNS_TCP_MS = 10000,   /* that one of them lives, however it is used */
+    DNS_TRY_MS = 1500,    /* for one name server to answer */
     DNS_TRIES = 4,
     DNS_CACHE = 256,       /* answers kept */
     DNS_CACHED_MAX = 2048, /* bytes of one that is */

@@ -26,6 +26,7 @@ struct egress_hub {
     struct proxy *proxy; /* owned */
     SSL_CTX *probe;      /* owned */
     struct egress_limits limits;
+    unsigned idle_ms; /* of a tunnel: as a relay's */
     const struct egress_ops *ops;
     uint64_t serial;
 };

@@ -73,7 +73,7 @@ static void step(struct egress_tunnel *t)
     if (any)
         watch_again(&t->client.watch);
     if (moved)
-        deadline_set(t->box->hub->poller, &t->idle, RELAY_IDLE_MS, on_idle);
+        deadline_set(t->box->hub->poller, &t->idle, t->box->hub->idle_ms, on_idle);
 }
 
 static void on_event(struct watch *w, unsigned events)

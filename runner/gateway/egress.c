@@ -319,8 +319,12 @@ int egress_hub_new(struct poller *poller, struct relay_hub *relays, struct ca *c
     else
         proxy_config_init(&config);
     config.outbound = true;
-    *h = (struct egress_hub){
-        .poller = poller, .relays = relays, .ca = ca, .limits = *limits, .ops = ops};
+    *h = (struct egress_hub){.poller = poller,
+                             .relays = relays,
+                             .ca = ca,
+                             .limits = *limits,
+                             .idle_ms = config.stream_ms,
+                             .ops = ops};
     h->probe = hello_context();
     r = h->probe == NULL ? err_errno(err, -ENOMEM, "egress")
                          : proxy_new(poller, relays, &config, &egress_proxy_ops, h, &h->proxy, err);
