@@ -141,6 +141,16 @@ TEST(what_is_refused)
         {"{\"Healthcheck\":{\"test\":[\"CMD\",\"x\"]}}", -EINVAL,
          "Healthcheck.test: must be written"},
         {"{\"HostConfig\":{\"CpuShares\":2}}", -EOPNOTSUPP, "HostConfig.CpuShares: "},
+        {"{\"HostConfig\":{\"CpuQuota\":9223372036854775807}}", -EINVAL, "HostConfig.CpuQuota: "},
+        {"{\"HostConfig\":{\"CpuQuota\":50000,\"CpuPeriod\":999}}", -EINVAL,
+         "HostConfig.CpuPeriod: must be 1000 to 1000000"},
+        {"{\"HostConfig\":{\"CpuPeriod\":1000001}}", -EINVAL, "HostConfig.CpuPeriod: "},
+        {"{\"StopTimeout\":9223372036854775807}", -EINVAL, "StopTimeout: must be at most "},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\",\"ReadOnly\":true}]}}",
+         -EOPNOTSUPP, "HostConfig.Mounts[0]: ReadOnly: "},
+        {"{\"HostConfig\":{\"Mounts\":[{\"Type\":\"tmpfs\",\"Target\":\"/t\","
+         "\"TmpfsOptions\":{\"Mode\":448}}]}}",
+         -EOPNOTSUPP, "HostConfig.Mounts[0]: TmpfsOptions.Mode: "},
         {"{\"HostConfig\":{\"MemorySwap\":-1,\"Memory\":1}}", -EOPNOTSUPP,
          "HostConfig.MemorySwap: "},
     };

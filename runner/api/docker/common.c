@@ -199,6 +199,15 @@ json_t *docker_kept(const struct spec *spec)
     return root != NULL ? root : json_object();
 }
 
+const char *docker_network(const struct spec *spec)
+{
+    if (spec == NULL || spec->net_container != NULL)
+        return "";
+    if (spec->net_name != NULL)
+        return spec->net_name;
+    return spec->network == NET_NONE ? "none" : "bridge";
+}
+
 /* ---- JSON and text ---- */
 
 void docker_time_text(int64_t ns, char ret[DOCKER_TIME_MAX])
@@ -274,6 +283,13 @@ int docker_time_parse(const char *text, int64_t *ret_ns)
     if (end == text || fraction(&end, &ns) < 0 || *end != '\0' || seconds > INT64_MAX / NS_S - 1)
         return -EINVAL;
     *ret_ns = seconds * NS_S + ns;
+    return 0;
+}
+
+int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct err *err)
+{
+    if (text != NULL && text[0] != '\0' && docker_time_parse(text, ret_ns) < 0)
+        return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
     return 0;
 }
 

@@ -61,6 +61,10 @@ bool docker_is_running(const struct sandbox *s); /* in Docker's sense: paused on
 /* What create has kept in DOCKER_LABEL; a new reference, an empty object where there is none. */
 json_t *docker_kept(const struct spec *spec);
 
+/* The network that it is in, in Docker's words: a name, "bridge", "none"; "": another container's.
+ */
+const char *docker_network(const struct spec *spec);
+
 /* ---- JSON and text ---- */
 
 /* "2006-01-02T15:04:05.000000000Z"; "0001-01-01T00:00:00Z" for 0, which is Docker's never. */
@@ -69,6 +73,8 @@ json_t *docker_time(int64_t ms);
 /* "1136073845.000000000", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05", "2006-01-02" as
  * nanoseconds. -EINVAL. */
 int docker_time_parse(const char *text, int64_t *ret_ns);
+/* The same of a query, where none (NULL, "") leaves *ret_ns. */
+int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct err *err);
 /* As Docker reads a query's bool: "", "0", "no", "false", "none" are false in any case. NULL too.
  */
 bool docker_bool(const char *text);

@@ -21,7 +21,7 @@
 #include "spec/signals.h"
 #include "spec/spec.h"
 
-enum { PORT_KEY_MAX = 16, MS = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
+enum { STATUS_MAX = 80, PORT_KEY_MAX = 16, MS = 1000, MINUTE = 60, HOUR = 3600, DAY = 86400 };
 
 /* ---- words ---- */
 
@@ -59,7 +59,8 @@ static const char *health_text(const struct sandbox *s)
     return words[f != NULL ? f->status : HEALTH_NONE];
 }
 
-void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX])
+/* "Up 3 minutes", "Exited (0) 2 hours ago". */
+static void status_text(const struct sandbox *s, char ret[STATUS_MAX])
 {
     const char *status = docker_status(s);
     int64_t now = clock_wall_ms();
@@ -69,18 +70,18 @@ void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX])
     sandbox_get_facts(s, &f);
     span(now - f.started_ms, text, sizeof(text));
     if (strcmp(status, "running") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s%s", text, health_text(s));
+        (void)snprintf(ret, STATUS_MAX, "Up %s%s", text, health_text(s));
     else if (strcmp(status, "paused") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Up %s (Paused)", text);
+        (void)snprintf(ret, STATUS_MAX, "Up %s (Paused)", text);
     else if (strcmp(status, "created") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Created");
+        (void)snprintf(ret, STATUS_MAX, "Created");
     else if (strcmp(status, "dead") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Dead");
+        (void)snprintf(ret, STATUS_MAX, "Dead");
     else if (strcmp(status, "removing") == 0)
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "Removal In Progress");
+        (void)snprintf(ret, STATUS_MAX, "Removal In Progress");
     else {
         span(now - f.finished_ms, text, sizeof(text));
-        (void)snprintf(ret, DOCKER_STATUS_MAX, "%s (%d) %s ago",
+        (void)snprintf(ret, STATUS_MAX, "%s (%d) %s ago",
                        strcmp(status, "restarting") == 0 ? "Restarting" : "Exited", f.exit_code,
                        text);
     }
@@ -180,7 +181,8 @@ static bool put_binding(json_t *ports, const char *key, const char *ip, unsigned
            0;
 }
 
-json_t *docker_ports(const struct sandbox *s)
+/* NetworkSettings.Ports of a container that runs. */
+static json_t *ports_of(const struct sandbox *s)
 {
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
@@ -266,10 +268,9 @@ static json_t *network_settings(const struct sandbox *s, json_t *kept)
     address_text(f.net != NULL ? &f.net->box4 : NULL, ip);
     address_text(f.net != NULL ? &f.net->gateway4 : NULL, gateway);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:o}", "Bridge", "", "SandboxID", "",
-                     "SandboxKey", "", "Ports",
-                     docker_is_running(s) ? docker_ports(s) : json_object(), "Gateway", gateway,
-                     "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "", "Networks",
-                     networks(s, kept));
+                     "SandboxKey", "", "Ports", docker_is_running(s) ? ports_of(s) : json_object(),
+                     "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "",
+                     "Networks", networks(s, kept));
 }
 
 /* ---- mounts ---- */
@@ -427,7 +428,7 @@ json_t *docker_container(const struct sandbox *s)
 
 static json_t *line_ports(const struct sandbox *s)
 {
-    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? docker_ports(s) : json_object();
+    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? ports_of(s) : json_object();
     json_t *list = json_array(), *bindings, *b;
     const char *key;
     size_t i;
@@ -473,11 +474,11 @@ json_t *docker_container_line(const struct sandbox *s)
 {
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
-    char id[DOCKER_ID_LEN + 1], status[DOCKER_STATUS_MAX];
+    char id[DOCKER_ID_LEN + 1], status[STATUS_MAX];
     struct sandbox_facts f;
 
     docker_id(sandbox_id(s), id);
-    docker_status_text(s, status);
+    status_text(s, status);
     sandbox_get_facts(s, &f);
     return json_pack("{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}",
                      "Id", id, "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",

@@ -94,16 +94,6 @@ static bool matches_volume(const struct spec *spec, const struct filters *f)
     return false;
 }
 
-static bool matches_network(const struct spec *spec, const struct filters *f)
-{
-    const char *name = spec != NULL && spec->net_name != NULL        ? spec->net_name
-                       : spec != NULL && spec->network == NET_NONE   ? "none"
-                       : spec != NULL && spec->net_container != NULL ? ""
-                                                                     : "bridge";
-
-    return filters_match(f, "network", name);
-}
-
 /* Relative to a container that filters name: made before, or since. */
 static int matches_order(struct http_request *req, const struct sandbox *s, const struct filters *f,
                          struct err *err)
@@ -142,7 +132,8 @@ static bool matches(const struct sandbox *s, const struct filters *f)
     return filters_match_prefix(f, "id", id) && filters_match_part(f, "name", sandbox_name(s)) &&
            filters_match(f, "status", docker_status(s)) &&
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && matches_exited(s, f) &&
-           matches_ancestor(s, f) && matches_volume(spec, f) && matches_network(spec, f);
+           matches_ancestor(s, f) && matches_volume(spec, f) &&
+           filters_match(f, "network", docker_network(spec));
 }
 
 /* Newest first, as Docker has them. */

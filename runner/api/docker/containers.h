@@ -14,18 +14,11 @@ http_handler_fn docker_post_create;
 http_handler_fn docker_post_start, docker_post_stop, docker_post_restart, docker_post_kill,
     docker_post_pause, docker_post_unpause, docker_post_rename, docker_post_resize,
     docker_post_wait, docker_post_update, docker_get_stats, docker_get_top;
-http_handler_fn docker_get_logs, docker_post_attach, docker_get_attach_ws;
+http_handler_fn docker_get_logs, docker_post_attach;
 http_handler_fn docker_get_archive, docker_head_archive, docker_put_archive, docker_get_export;
-http_handler_fn docker_get_changes;
 
 /* As inspect shows it, and as a line of a list; NULL on OOM. */
 json_t *docker_container(const struct sandbox *s);
 json_t *docker_container_line(const struct sandbox *s);
-/* NetworkSettings.Ports of a container that runs. */
-json_t *docker_ports(const struct sandbox *s);
 /* The image as it was named when the container was made. */
 const char *docker_image_name(const struct sandbox *s, json_t *kept);
-
-/* "Up 3 minutes", "Exited (0) 2 hours ago". */
-enum { DOCKER_STATUS_MAX = 80 };
-void docker_status_text(const struct sandbox *s, char ret[DOCKER_STATUS_MAX]);

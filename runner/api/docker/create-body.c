@@ -12,10 +12,16 @@
 #include "api/docker/create-body-internal.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "spec/spec.h"
 
 #define BODY(member) .off = offsetof(struct making, member)
 
-enum { CPU_PERIOD = 100000, MILLION = 1000000, BILLION = 1000000000 };
+enum {
+    CPU_PERIOD = 100000, /* microseconds; the kernel takes no others than these: */
+    CPU_PERIOD_MIN = 1000,
+    CPU_PERIOD_MAX = 1000000,
+    MILLION = 1000000,
+};
 
 int create_no_memory(struct err *err)
 {
@@ -152,8 +158,14 @@ static int t_exposed(json_t *value, const struct body_field *field, void *dst, c
 static int t_stop_timeout(json_t *value, const struct body_field *field, void *dst,
                           const char *path, struct err *err)
 {
-    ((struct making *)dst)->has_stop_timeout = true;
-    return b_number(value, field, dst, path, err);
+    struct making *m = dst;
+    int r = b_number(value, field, dst, path, err);
+
+    m->has_stop_timeout = true;
+    if (r == 0 && m->stop_timeout > SPEC_TIME_MAX_MS / 1000)
+        r = body_fail(err, -EINVAL, path, "must be at most %" PRId64 " seconds",
+                      (int64_t)(SPEC_TIME_MAX_MS / 1000));
+    return r;
 }
 
 /* ---- limits ---- */
@@ -517,21 +529,32 @@ static const struct body_field create_fields[] = {
 
 /* ---- what it comes to ---- */
 
-static int finish_limits(struct making *m, struct err *err)
+static int check_limits(const struct making *m, struct err *err)
 {
-    json_t *limits = json_object();
-    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD;
-    bool ok = limits != NULL;
-
-    if (m->nano_cpus > 0 && m->cpu_quota > 0) {
-        json_decref(limits);
+    if (m->nano_cpus > 0 && m->cpu_quota > 0)
         return err_set(err, -EINVAL, "HostConfig.NanoCpus: not together with CpuQuota");
-    }
-    if (m->swap != 0 && !(m->swap == -1 && m->memory == 0) && m->swap != m->memory) {
-        json_decref(limits);
+    if (m->cpu_period != 0 && (m->cpu_period < CPU_PERIOD_MIN || m->cpu_period > CPU_PERIOD_MAX))
+        return err_set(err, -EINVAL, "HostConfig.CpuPeriod: must be %d to %d (microseconds)",
+                       CPU_PERIOD_MIN, CPU_PERIOD_MAX);
+    if (m->cpu_quota > INT64_MAX / 1000)
+        return err_set(err, -EINVAL, "HostConfig.CpuQuota: is too large");
+    if (m->swap != 0 && !(m->swap == -1 && m->memory == 0) && m->swap != m->memory)
         return err_set(err, -EOPNOTSUPP,
                        "HostConfig.MemorySwap: swap is not limited by itself; leave it out");
-    }
+    return 0;
+}
+
+static int finish_limits(struct making *m, struct err *err)
+{
+    json_t *limits;
+    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD;
+    int r = check_limits(m, err);
+    bool ok;
+
+    if (r < 0)
+        return r;
+    limits = json_object();
+    ok = limits != NULL;
     if (ok && m->memory > 0)
         ok = docker_put(limits, "memory", json_integer(m->memory));
     if (ok && m->pids > 0)

@@ -164,8 +164,10 @@ int t_volumes(json_t *value, const struct body_field *field, void *dst, const ch
     return 0;
 }
 
+enum { TMPFS_MODE = 01777 /* what each of them has */ };
+
 struct mount {
-    const char *type, *source, *target, *consistency, *propagation;
+    const char *type, *source, *target, *propagation;
     bool read_only, no_copy, make_source;
     int64_t bytes, mode;
 };
@@ -230,8 +232,13 @@ static int add_mount(struct making *m, const struct mount *mt, const char *path,
             return body_fail(err, -EINVAL, path, "Source must be an absolute path");
         return add_volume(m, mt->source, mt->target, mt->read_only, false, path, err);
     }
-    if (strcmp(mt->type, "tmpfs") == 0)
+    if (strcmp(mt->type, "tmpfs") == 0) {
+        if (mt->read_only)
+            return body_fail(err, -EOPNOTSUPP, path, "ReadOnly: not of a tmpfs");
+        if (mt->mode != 0 && mt->mode != TMPFS_MODE)
+            return body_fail(err, -EOPNOTSUPP, path, "TmpfsOptions.Mode: only 01777");
         return add_tmpfs(m, mt->target, mt->bytes, err);
+    }
     return body_fail(err, -EOPNOTSUPP, path, "Type \"%.32s\" is not supported", mt->type);
 }
 

@@ -48,8 +48,6 @@ static const struct action {
     {"image_tag", "tag", "image"},
     {"image_untag", "untag", "image"},
     {"image_remove", "delete", "image"},
-    {"volume_create", "create", "volume"},
-    {"volume_remove", "destroy", "volume"},
 };
 
 static const struct action *find_action(const char *core)
@@ -122,6 +120,13 @@ static bool may_see(const struct stream *st, const struct event *e, const struct
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
+/* Of volumes, networks and the daemon itself nothing is told. */
+static bool asks_for_others(const struct filters *f)
+{
+    return filters_get(f, "volume", 0) != NULL || filters_get(f, "network", 0) != NULL ||
+           filters_get(f, "daemon", 0) != NULL;
+}
+
 static bool wanted(const struct stream *st, const struct event *e, const struct action *a,
                    const struct sandbox *s)
 {
@@ -135,6 +140,7 @@ static bool wanted(const struct stream *st, const struct event *e, const struct 
     return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
            (st->until_ms == 0 || e->time_ms <= st->until_ms) && may_see(st, e, s) &&
            filters_match(st->filters, "type", a->type) &&
+           filters_match(st->filters, "scope", "local") && !asks_for_others(st->filters) &&
            filters_match_prefix(st->filters, "event", action) &&
            (filters_match_prefix(st->filters, "container", id) ||
             filters_match(st->filters, "container", e->name)) &&
@@ -234,30 +240,21 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static int read_time(const char *key, const char *text, int64_t *ret_ms, struct err *err)
-{
-    int64_t ns = 0;
-
-    if (text == NULL || text[0] == '\0')
-        return 0;
-    if (docker_time_parse(text, &ns) < 0)
-        return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
-    *ret_ms = ns / MS_NS;
-    return 0;
-}
-
 static int read_query(struct http_request *req, struct stream *st, struct err *err)
 {
     static const char *const known[] = {"container", "event",   "image", "label",  "type",
                                         "volume",    "network", "scope", "daemon", NULL};
     struct events_query q = {0};
+    int64_t since = 0, until = 0;
     int r;
 
     r = http_query(req, fields, &q, err);
     if (r == 0)
-        r = read_time("since", q.since, &st->since_ms, err);
+        r = docker_time_query("since", q.since, &since, err);
     if (r == 0)
-        r = read_time("until", q.until, &st->until_ms, err);
+        r = docker_time_query("until", q.until, &until, err);
+    st->since_ms = since / MS_NS;
+    st->until_ms = until / MS_NS;
     if (r == 0)
         r = filters_parse(q.filters, known, &st->filters, err);
     return r;

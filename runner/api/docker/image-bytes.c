@@ -432,9 +432,16 @@ void docker_get_save_one(struct http_request *req)
 void docker_get_export(struct http_request *req)
 {
     struct sandbox *box = docker_sandbox(req);
-    struct saving *s = box != NULL ? saving_new(req) : NULL;
+    struct saving *s;
     struct err err = ERR_NONE;
 
+    if (box == NULL)
+        return;
+    if (native_check_intact(box, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    s = saving_new(req);
     if (s != NULL)
         save_begun(s,
                    images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),

@@ -23,12 +23,13 @@ static json_t *names(const struct image *image, bool digests)
     return list;
 }
 
-json_t *docker_image_tags(const struct image *image)
+/* Names with a tag, as people write them; or with a digest. */
+static json_t *tags_of(const struct image *image)
 {
     return names(image, false);
 }
 
-json_t *docker_image_digests(const struct image *image)
+static json_t *digests_of(const struct image *image)
 {
     return names(image, true);
 }
@@ -65,9 +66,9 @@ json_t *docker_image(const struct image *image)
     const struct image_config *c = image->config;
     json_t *root = json_pack(
         "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
-        image->id, "RepoTags", docker_image_tags(image), "RepoDigests", docker_image_digests(image),
-        "Parent", image->parent, "Comment", "", "Created", docker_time(image->created_ms),
-        "DockerVersion", "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
+        image->id, "RepoTags", tags_of(image), "RepoDigests", digests_of(image), "Parent",
+        image->parent, "Comment", "", "Created", docker_time(image->created_ms), "DockerVersion",
+        "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
         text_or_empty(c != NULL ? c->architecture : NULL), "Os",
         text_or_empty(c != NULL ? c->os : NULL), "Size", (json_int_t)image->bytes, "GraphDriver",
         "Name", "overlay2", "Data", "RootFS", "Type", "layers", "Layers", layers(image));
@@ -96,9 +97,9 @@ static json_t *labels(const struct image *image)
 json_t *docker_image_line(const struct image *image)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i}", "Id", image->id,
-                     "ParentId", image->parent, "RepoTags", docker_image_tags(image), "RepoDigests",
-                     docker_image_digests(image), "Created", (json_int_t)(image->created_ms / MS),
-                     "Size", (json_int_t)image->bytes, "VirtualSize", (json_int_t)image->bytes,
+                     "ParentId", image->parent, "RepoTags", tags_of(image), "RepoDigests",
+                     digests_of(image), "Created", (json_int_t)(image->created_ms / MS), "Size",
+                     (json_int_t)image->bytes, "VirtualSize", (json_int_t)image->bytes,
                      "SharedSize", (json_int_t)-1, "Labels", labels(image), "Containers", -1);
 }
 
@@ -118,13 +119,12 @@ json_t *docker_image_history(const struct image *image)
 
         if (h->created == NULL || docker_time_parse(h->created, &ns) < 0)
             ns = 0;
-        (void)json_array_insert_new(list, 0,
-                                    json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id",
-                                              last ? image->id : "<missing>", "Created",
-                                              (json_int_t)(ns / 1000000000), "CreatedBy",
-                                              text_or_empty(h->created_by), "Tags",
-                                              last ? docker_image_tags(image) : json_null(), "Size",
-                                              bytes, "Comment", text_or_empty(h->comment)));
+        (void)json_array_insert_new(
+            list, 0,
+            json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id", last ? image->id : "<missing>",
+                      "Created", (json_int_t)(ns / 1000000000), "CreatedBy",
+                      text_or_empty(h->created_by), "Tags", last ? tags_of(image) : json_null(),
+                      "Size", bytes, "Comment", text_or_empty(h->comment)));
     }
     return list;
 }

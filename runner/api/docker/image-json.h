@@ -9,6 +9,3 @@ struct image;
 json_t *docker_image(const struct image *image);
 json_t *docker_image_line(const struct image *image);
 json_t *docker_image_history(const struct image *image);
-/* Names with a tag, as people write them; or with a digest. */
-json_t *docker_image_tags(const struct image *image);
-json_t *docker_image_digests(const struct image *image);

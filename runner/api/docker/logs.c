@@ -97,15 +97,20 @@ static bool send_record(struct follower *f, const struct console_record *r)
     return docker_send(f->req, f->w.raw, r->stream, line, n + r->len);
 }
 
-static void follower_end(struct follower *f)
+static void follower_free(struct follower *f)
 {
-    struct http_request *req = f->req;
-
     console_unwatch(&f->watcher);
     if (f->w.follow)
         native_watcher_drop(f->native);
     sandbox_unref(f->s);
     free(f);
+}
+
+static void follower_end(struct follower *f)
+{
+    struct http_request *req = f->req;
+
+    follower_free(f);
     http_end(req);
 }
 
@@ -149,26 +154,11 @@ static void on_drain(struct http_request *req)
 
 static void on_gone(struct http_request *req)
 {
-    struct follower *f = req->data;
-
-    console_unwatch(&f->watcher);
-    if (f->w.follow)
-        native_watcher_drop(f->native);
-    sandbox_unref(f->s);
-    free(f);
+    follower_free(req->data);
     http_abort(req);
 }
 
 /* ---- the request ---- */
-
-static int read_time(const char *key, const char *text, int64_t *ret, struct err *err)
-{
-    if (text == NULL || text[0] == '\0' || strcmp(text, "0") == 0)
-        return 0;
-    if (docker_time_parse(text, ret) < 0)
-        return err_set(err, -EINVAL, "%s: \"%.64s\" is no time", key, text);
-    return 0;
-}
 
 static int read_tail(const char *text, int64_t *ret, struct err *err)
 {
@@ -192,9 +182,9 @@ static int read_query(struct http_request *req, struct wanted *w, struct err *er
 
     r = http_query(req, fields, &q, err);
     if (r == 0)
-        r = read_time("since", q.since, &w->since_ns, err);
+        r = docker_time_query("since", q.since, &w->since_ns, err);
     if (r == 0)
-        r = read_time("until", q.until, &w->until_ns, err);
+        r = docker_time_query("until", q.until, &w->until_ns, err);
     if (r == 0)
         r = read_tail(q.tail, &w->tail, err);
     if (r < 0)

@@ -1,6 +1,7 @@
 /*
- * /networks: the three that Docker has everywhere, and those that containers name. A network of
- * rind's is there while somebody is in it; so there is nothing to make or remove.
+ * /networks: two of the three that Docker has everywhere, as no container is in "host", and those
+ * that containers name. A network of rind's is there while somebody is in it; so there is nothing
+ * to make or remove.
  *
  * "bridge" says 127.0.0.1 for its gateway: workerd listens there for what its sidecar sends, and
  * the sidecar that rind plays dials the host's loopback.
@@ -28,18 +29,6 @@ static const struct builtin {
     const char *name, *driver;
 } builtins[] = {{"bridge", "bridge"}, {"none", "null"}};
 
-/* Which network a container is in, in Docker's words. */
-static const char *network_of(const struct sandbox *s)
-{
-    const struct spec *spec = sandbox_spec(s);
-
-    if (spec == NULL || spec->net_container != NULL)
-        return "";
-    if (spec->net_name != NULL)
-        return spec->net_name;
-    return spec->network == NET_NONE ? "none" : "bridge";
-}
-
 static json_t *members(struct http_request *req, const char *name)
 {
     json_t *object = json_object();
@@ -49,7 +38,8 @@ static json_t *members(struct http_request *req, const char *name)
         char id[DOCKER_ID_LEN + 1], ip[NET_ADDR_TEXT_MAX + 4] = "";
         struct sandbox_facts f;
 
-        if (strcmp(network_of(s), name) != 0 || !docker_is_running(s) || !native_may_use(req, s))
+        if (strcmp(docker_network(sandbox_spec(s)), name) != 0 || !docker_is_running(s) ||
+            !native_may_use(req, s))
             continue;
         docker_id(sandbox_id(s), id);
         sandbox_get_facts(s, &f);
@@ -65,17 +55,22 @@ static json_t *members(struct http_request *req, const char *name)
     return object;
 }
 
+/* Of digits alone, whatever the name holds. */
+static void network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
+{
+    docker_id(name, ret);
+    for (char *c = ret; *c != '\0'; c++)
+        if (strchr("0123456789abcdef", *c) == NULL)
+            *c = "0123456789abcdef"[(unsigned char)*c % 16];
+}
+
 static json_t *encode(struct http_request *req, const char *name, const char *driver, bool whole)
 {
     bool bridge = strcmp(name, "bridge") == 0;
     char id[DOCKER_ID_LEN + 1];
     json_t *config;
 
-    docker_id(name, id);
-    /* An id of digits alone, whatever the name holds. */
-    for (char *c = id; *c != '\0'; c++)
-        if (strchr("0123456789abcdef", *c) == NULL)
-            *c = "0123456789abcdef"[(unsigned char)*c % 16];
+    network_id(name, id);
     config = bridge ? json_pack("[{s:s, s:s}]", "Subnet", BRIDGE_SUBNET, "Gateway", BRIDGE_GATEWAY)
                     : json_array();
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:{s:s, s:n, s:o}, s:b, s:b, s:b, s:b, "
@@ -119,8 +114,13 @@ static const struct query_field fields[] = {
 
 static bool matches(const struct filters *f, const char *name, const char *driver)
 {
+    char id[DOCKER_ID_LEN + 1];
+
+    network_id(name, id);
+    /* None is dangling: each is built in, or named by a container. */
     return filters_match_part(f, "name", name) && filters_match(f, "driver", driver) &&
            filters_match(f, "scope", "local") && filters_get(f, "label", 0) == NULL &&
+           filters_match_prefix(f, "id", id) && !docker_bool(filters_get(f, "dangling", 0)) &&
            filters_match(f, "type", is_builtin(name) ? "builtin" : "custom");
 }
 
@@ -150,7 +150,7 @@ static void get_list(struct http_request *req)
                                         encode(req, builtins[i].name, builtins[i].driver, false));
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
-        const char *name = network_of(s);
+        const char *name = docker_network(sandbox_spec(s));
 
         if (name[0] != '\0' && !is_builtin(name) && !in_list(list, name) &&
             matches(f, name, "bridge") && native_may_use(req, s))
@@ -177,7 +177,7 @@ static void get_one(struct http_request *req)
     known = is_builtin(name);
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && !known;
          s = sandbox_next(s))
-        known = strcmp(network_of(s), name) == 0 && native_may_use(req, s);
+        known = strcmp(docker_network(sandbox_spec(s)), name) == 0 && native_may_use(req, s);
     if (known)
         reply_json(req, 200,
                    encode(req, name, strcmp(name, "none") == 0 ? "null" : "bridge", true));

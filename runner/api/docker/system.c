@@ -1,4 +1,4 @@
-/* What the engine says of itself: /_ping, /version, /info, /auth, /system/df. */
+/* What the engine says of itself: /_ping, /version, /info, /auth. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
 #include "api/json-body.h"
+#include "api/native/volumes.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
@@ -22,6 +23,12 @@ static struct volume_creator who(struct http_request *req)
 {
     return (struct volume_creator){
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+}
+
+/* What every handler here asks first. */
+static bool may_use(struct http_request *req)
+{
+    return docker_admit(req) && native_may_have_volumes(req);
 }
 
 /* ---- what one looks like ---- */
@@ -46,14 +53,14 @@ static json_t *encode(const struct volume_entry *v)
                      "Mountpoint", "", "Name", volume_name(v), "Options", "Scope", "local");
 }
 
-/* docker_admit, and the volume that {name} names, if the peer may use it; NULL: answered. */
+/* may_use, and the volume that {name} names, if the peer may use it; NULL: answered. */
 static struct volume_entry *requested(struct http_request *req)
 {
     const char *name = http_param(req, "name");
     struct volume_creator creator;
     struct volume_entry *v;
 
-    if (!docker_admit(req))
+    if (!may_use(req))
         return NULL;
     v = volume_find(native_supervisor(req), name);
     if (v == NULL || !volume_is_ready(v)) {
@@ -100,7 +107,7 @@ static void get_list(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!docker_admit(req))
+    if (!may_use(req))
         return;
     r = http_query(req, list_fields, &q, &err);
     if (r == 0)
@@ -245,7 +252,7 @@ static void post_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (docker_admit(req) && create(req, &err) < 0)
+    if (may_use(req) && create(req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -274,7 +281,7 @@ static void post_prune(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
+    if (!may_use(req))
         return;
     r = http_query(req, list_fields, &q, &err);
     if (r == 0)

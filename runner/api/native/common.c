@@ -91,14 +91,22 @@ static bool shows_directories(const struct spec *s)
     return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
 }
 
-/* A broken one has no spec, and only its owner can tell what it was. */
+int native_check_intact(const struct sandbox *s, struct err *err)
+{
+    if (sandbox_spec(s) != NULL && sandbox_get_state(s) != SANDBOX_BROKEN)
+        return 0;
+    return err_set(err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
+}
+
+/* What a broken one was its files do not tell any more. Who made it is known where they were whole
+ * when it broke; else only the owner can tell. */
 int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
     int r;
 
     if (native_is_owner(req))
         return 0;
-    if (sandbox_spec(s) == NULL)
+    if (sandbox_made_by(s) != (int64_t)http_peer(req)->uid && native_check_intact(s, err) < 0)
         return err_set(err, -EPERM,
                        "sandbox %s: its files cannot be read: only the owner may use it",
                        sandbox_name(s));

@@ -46,6 +46,8 @@ int native_check_spec(struct http_request *req, const struct spec *spec, struct 
 /* Whether the peer may see and use this sandbox: it would have been allowed to make it. 0, or
  * -EPERM, which says why not. */
 int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err);
+/* -EBUSY for a broken one: its spec is not what it was made with. */
+int native_check_intact(const struct sandbox *s, struct err *err);
 bool native_may_use(struct http_request *req, const struct sandbox *s);
 /* native_admit, and the sandbox that {id} names (id, prefix of an id, or name); NULL: answered. The
  * sandbox's inactivity timer begins again. */

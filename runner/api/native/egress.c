@@ -18,9 +18,21 @@
 #include "policy/egress.h"
 #include "spec/spec.h"
 
+/* native_sandbox, of one that is not broken; NULL: answered. */
+static struct sandbox *intact(struct http_request *req)
+{
+    struct sandbox *s = native_sandbox(req);
+    struct err err = ERR_NONE;
+
+    if (s == NULL || native_check_intact(s, &err) == 0)
+        return s;
+    reply_error(req, &err);
+    return NULL;
+}
+
 static void get_egress(struct http_request *req)
 {
-    const struct sandbox *s = native_sandbox(req);
+    const struct sandbox *s = intact(req);
 
     if (s == NULL)
         return;
@@ -32,7 +44,7 @@ static void get_egress(struct http_request *req)
 
 static void put_egress(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = intact(req);
     auto_ptr(json_decref) json_t *root = NULL;
     struct egress_rules *rules = NULL;
     struct err err = ERR_NONE;
@@ -53,7 +65,7 @@ static void put_egress(struct http_request *req)
 
 static void delete_egress(struct http_request *req)
 {
-    struct sandbox *s = native_sandbox(req);
+    struct sandbox *s = intact(req);
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -68,8 +80,11 @@ static void get_ca(struct http_request *req)
 {
     const struct native *n = req->context;
     struct err err = ERR_NONE;
-    const char *pem = egress_ca(n->config.supervisor, &err);
+    const char *pem;
 
+    if (!native_admit(req))
+        return;
+    pem = egress_ca(n->config.supervisor, &err);
     if (pem == NULL)
         reply_error(req, &err);
     else

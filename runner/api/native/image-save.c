@@ -151,6 +151,10 @@ void image_get_sandbox_export(struct http_request *req)
 
     if (box == NULL)
         return;
+    if (native_check_intact(box, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
     s = saving_new(req);
     if (s != NULL && images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
                                            &events, s, &s->save, &err) < 0)

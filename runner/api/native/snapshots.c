@@ -179,8 +179,10 @@ static int clone_spec(struct supervisor *sup, const struct sandbox *s, const str
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *port;
     size_t i;
-    int r = spec_to_json(sandbox_spec(s), &root, err);
+    int r = sandbox_check_readable(s, err);
 
+    if (r == 0)
+        r = spec_to_json(sandbox_spec(s), &root, err);
     if (r < 0)
         return r;
     for (i = 0; i < sizeof(gone) / sizeof(gone[0]); i++)
