@@ -342,3 +342,4 @@ class Daemon:
         files, end = os.path.join(self.t.state, "sandboxes"), time.monotonic() + 60
         while os.path.isdir(files) and os.listdir(files) and time.monotonic() < end:
             time.sleep(0.02)
+        self.t.check(time.monotonic() < end, f"files of sandboxes stay: {os.listdir(files)}")

@@ -348,6 +348,23 @@ static pid_t pid_of(int pidfd)
     return pid;
 }
 
+/* Waits until it is the worker's program, which it becomes in its last step. */
+static bool is_program(pid_t pid)
+{
+    char path[64], exe[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    for (int i = 0; i < DEADLINE_MS / 10; i++) {
+        ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+
+        exe[n > 0 ? n : 0] = '\0';
+        if (strstr(exe, "memfd:rind-rootfs") != NULL)
+            return true;
+        (void)usleep(10000);
+    }
+    return false;
+}
+
 /* In every namespace of its own, with nothing to see, as nobody of the host's. */
 TEST(its_confinement)
 {
@@ -362,16 +379,9 @@ TEST(its_confinement)
     LAB(lab);
     CHECK_INT(start(&lab, "one", LAUNCH_WORK_STREAM, NULL, &w, &err), 0);
     pid = pid_of(w.pidfd);
-    /* Until it is the program, and has locked itself in. */
-    for (int i = 0; i < DEADLINE_MS / 10; i++) {
-        free(status);
-        status = NULL;
-        (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-        if (file_read_at(AT_FDCWD, path, 1 << 16, &status, &len, NULL) == 0 &&
-            strstr(status, "NoNewPrivs:\t1") != NULL && strstr(status, "rind-rootfs") != NULL)
-            break;
-        (void)usleep(10000);
-    }
+    CHECK(is_program(pid));
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    CHECK_INT(file_read_at(AT_FDCWD, path, 1 << 16, &status, &len, NULL), 0);
     CHECK(status != NULL && strstr(status, "NoNewPrivs:\t1") != NULL);
     (void)snprintf(own, sizeof(own), "Uid:\t%d\t%d\t%d\t%d", IDRANGE_LAYERS, IDRANGE_LAYERS,
                    IDRANGE_LAYERS, IDRANGE_LAYERS);
