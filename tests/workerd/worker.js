@@ -205,17 +205,15 @@ export class Box extends DurableObject {
   }
   async pty({ size, resize }) {
     await this.up();
-    const p = await this.c.exec(['sh', '-c', 'stty size; read x; stty size; echo got $x'], { pty: size ?? true });
+    const resized = resize ? 'until [ "$(stty size)" != "$first" ]; do sleep 0.02; done; stty size; ' : '';
+    const p = await this.c.exec(['sh', '-c', `first=$(stty size); echo $first; ${resized}read x; echo got $x`], { pty: size ?? true });
     const writer = p.stdin.getWriter();
     let seen = '';
     const reading = (async () => {
       for await (const piece of p.stdout) seen += text(piece);
     })();
     for (let i = 0; !/\d+ \d+/.test(seen) && i < 300; i++) await sleep(20);
-    if (resize) {
-      p.resize(resize.cols, resize.rows);
-      await sleep(300);
-    }
+    if (resize) p.resize(resize.cols, resize.rows);
     await writer.write(new TextEncoder().encode('word\n'));
     const exitCode = await p.exitCode;
     await reading;
