@@ -42,8 +42,6 @@ const routes = {
   '/args': () => JSON.stringify(process.argv.slice(2)),
   '/signals': () => JSON.stringify(signals),
   '/proc1': () => fs.readFileSync('/proc/1/status', 'utf8'),
-  '/file': (q) => fs.readFileSync(q.get('path'), 'utf8'),
-  '/write': (q) => (fs.writeFileSync(q.get('path'), q.get('text')), 'ok'),
   '/exit': (q) => (setTimeout(() => process.exit(Number(q.get('code'))), 5), 'bye'),
   '/visit': async (q) => JSON.stringify(await visit(q.get('url'))),
   '/talk': async (q) => JSON.stringify(await talk(q.get('host'), Number(q.get('port')), q.get('line'))),

@@ -26,7 +26,13 @@ after(async () => {
   await engine.stop();
 });
 
-const test = (name, fn) => nodeTest(name, { skip: available ? false : 'workerd is not installed (npm ci in tests/workerd)', timeout: 120_000 }, fn);
+/** test(name, fn), or test(name, { skip }, fn). */
+function test(name, ...rest) {
+  const fn = rest.pop();
+  assert.equal(typeof fn, 'function', `${name}: what node:test gets instead of a function passes`);
+  const skip = available ? (rest[0]?.skip ?? false) : 'workerd is not installed (npm ci in tests/workerd)';
+  nodeTest(name, { skip, timeout: 120_000 }, fn);
+}
 const ok = (id, scenario, args, cls) => workerd.ok(id, scenario, args, cls);
 const run = (id, scenario, args, cls) => workerd.run(id, scenario, args, cls);
 
@@ -143,10 +149,12 @@ test('setInactivityTimeout is accepted while the container runs', async () => {
   assert.equal(await ok('idle', 'inactivity', { ms: 60_000 }), true);
 });
 
-test('privileges that the policy has are given', { skip: !available }, async () => {
+test('privileges that the policy has are given', async () => {
   const own = await new Workerd(engine, { privileges: ', privileges = (capabilities = ["NET_RAW"])' }).start();
   try {
     assert.equal((await own.ok('priv', 'start')).running, true);
+    const [, effective] = /^CapEff:\s*(\w+)$/m.exec(await own.ok('priv', 'proc1'));
+    assert.ok((BigInt(`0x${effective}`) >> 13n) & 1n, `NET_RAW: ${effective}`);
     await own.ok('priv', 'destroy');
   } finally {
     await own.stop();

@@ -97,9 +97,6 @@ export class Box extends DurableObject {
   async proc1() {
     return (await this.get('/proc1')).text();
   }
-  async file({ path }) {
-    return (await this.get(`/file?path=${encodeURIComponent(path)}`)).text();
-  }
   async monitorExit({ code }) {
     await this.up();
     const end = this.c.monitor();
