@@ -1,6 +1,5 @@
 #include "api/alone.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include "api/native/native.h"
 #include "api/route.h"
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "core/images.h"
@@ -70,19 +70,12 @@ static void use_one(struct service *s, struct images *im, int dir, const char *i
 static void each_used(void *data, struct images *im)
 {
     struct service *s = data;
-    int fd = openat(s->tree_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(s->tree_fd, "sandboxes");
     const struct dirent *e;
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
-    while ((e = readdir(d)) != NULL)
+    while (d != NULL && (e = dir_next(d)) != NULL)
         if (e->d_name[0] != '.')
-            use_one(s, im, fd, e->d_name);
-    (void)closedir(d);
+            use_one(s, im, dirfd(d), e->d_name);
 }
 
 static void on_server_closed(void *data)

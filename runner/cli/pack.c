@@ -1,6 +1,5 @@
 #include "cli/pack.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "proto/tar.h"
 
@@ -130,28 +130,22 @@ static int put_child(struct pack *p, int dirfd, const char *base)
 /* fd is taken. */
 static int put_dir(struct pack *p, int fd)
 {
-    DIR *dir = fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_take(fd);
     const struct dirent *e;
     struct stat st;
     int r = 0;
 
-    if (dir == NULL) {
-        (void)close(fd);
+    if (d == NULL)
         return failed(p, -errno);
-    }
     if (fstat(fd, &st) < 0)
         r = failed(p, -errno);
     if (r == 0 && p->item.name[0] != '\0') {
         set_facts(&p->item, TAR_DIRECTORY, &st);
         r = put_head(p);
     }
-    while (r == 0 && (errno = 0, (e = readdir(dir)) != NULL))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = put_child(p, fd, e->d_name);
-    if (r == 0 && errno != 0)
-        r = failed(p, -errno);
-    (void)closedir(dir);
-    return r;
+    while (r == 0 && (e = dir_next(d)) != NULL)
+        r = put_child(p, fd, e->d_name);
+    return r == 0 && errno != 0 ? failed(p, -errno) : r;
 }
 
 static int put_entry(struct pack *p, int dirfd, const char *base, const struct stat *st)

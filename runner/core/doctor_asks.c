@@ -3,7 +3,6 @@
  * have a function of their own here, which overwrites the row's fix where it knows better.
  */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/strtab.h"
@@ -306,12 +306,10 @@ static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
 /* Marks the ranges that have a file in the registry. Who cannot read it sees none in use. */
 static void pool_in_use(bool taken[static IDRANGE_COUNT])
 {
-    struct dirent *e;
-    DIR *d = opendir(CORE_IDS_DIR);
+    auto_ptr(dir_close) DIR *d = dir_open(AT_FDCWD, CORE_IDS_DIR);
+    const struct dirent *e;
 
-    if (d == NULL)
-        return;
-    while ((e = readdir(d)) != NULL) {
+    while (d != NULL && (e = dir_next(d)) != NULL) {
         char *end;
         long long base = strtoll(e->d_name, &end, 10);
         long long n = (base - IDRANGE_FIRST) / IDRANGE_SIZE;
@@ -319,7 +317,6 @@ static void pool_in_use(bool taken[static IDRANGE_COUNT])
         if (*end == '\0' && base >= IDRANGE_FIRST && n < IDRANGE_COUNT)
             taken[n] = true;
     }
-    (void)closedir(d);
 }
 
 void ask_id_pool(const struct doctor *d, const struct check *c, struct check_result *r)

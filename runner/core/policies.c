@@ -1,7 +1,6 @@
 #include "core/policies.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "core/policy-cache.h"
@@ -183,26 +183,19 @@ static int load_file(int state_fd, int dir_fd, const char *file, const char *nam
 
 static int load_dir(int state_fd, const char *path, struct ready_policy **list, struct err *err)
 {
-    int fd = file_open_trusted(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, err), r = 0;
-    DIR *d;
+    const int fd = file_open_trusted(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, err);
+    auto_ptr(dir_close) DIR *d = dir_take(fd);
+    char name[POLICY_NAME_MAX + 1];
+    const struct dirent *e;
+    int r = 0;
 
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
-    d = fdopendir(fd);
-    if (d == NULL) {
-        (void)close(fd);
+    if (d == NULL)
         return err_errno(err, -ENOMEM, "%s", path);
-    }
-    while (r == 0) {
-        const struct dirent *e = readdir(d);
-        char name[POLICY_NAME_MAX + 1];
-
-        if (e == NULL)
-            break;
+    while (r == 0 && (e = dir_next(d)) != NULL)
         if (file_name(e->d_name, name))
             r = load_file(state_fd, fd, e->d_name, name, list, err);
-    }
-    (void)closedir(d);
     return r < 0 ? err_wrap(err, r, "policies in %s", path) : 0;
 }
 

@@ -3,7 +3,6 @@
  * batch at a time. The worker sees a copy of the paths and the two directory fds, and nothing else.
  */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/log.h"
 #include "core/store_internal.h"
 
@@ -56,22 +56,16 @@ static int sync_path(int sandboxes_fd, const char *path)
 /* Deletes what is in a directory of ours, but not the directory. The first failure is told. */
 static int empty_dir(int dir_fd, const char *name, int depth)
 {
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), first = 0;
-    struct dirent *e;
-    DIR *d;
+    auto_ptr(dir_close) DIR *d = dir_open(dir_fd, name);
+    const struct dirent *e;
+    int first = 0;
 
-    if (fd < 0)
+    if (d == NULL)
         return errno == ENOENT ? 0 : -errno;
-    d = fdopendir(fd);
-    if (d == NULL) {
-        (void)close(fd);
-        return -ENOMEM;
-    }
-    while ((e = readdir(d)) != NULL) {
+    while ((e = dir_next(d)) != NULL) {
+        const int fd = dirfd(d);
         int r = 0;
 
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
         if (unlinkat(fd, e->d_name, 0) < 0) {
             r = -errno;
             if ((r == -EISDIR || r == -EPERM) && depth < PURGE_DEPTH_MAX)
@@ -82,7 +76,6 @@ static int empty_dir(int dir_fd, const char *name, int depth)
         if (first == 0)
             first = r;
     }
-    (void)closedir(d);
     return first;
 }
 

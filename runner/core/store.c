@@ -1,6 +1,5 @@
 #include "core/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "base/strtab.h"
@@ -423,39 +423,24 @@ int store_logs_fd(struct store *s, const char *id, struct err *err)
 
 /* ---- lists ---- */
 
-/* A stream of its own over an open directory. NULL with errno. */
-static DIR *reopen_dir(int dir_fd)
-{
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-
-    if (d == NULL && fd >= 0)
-        (void)close(fd);
-    return d;
-}
-
 /* The names in a directory that `keep` accepts, as a list that stays valid whatever the caller does
  * to the directory. */
 static int list_dir(int dir_fd, bool (*keep)(char *name), char ***ret, struct err *err)
 {
-    char **names = strings_new();
+    auto_ptr(dir_close) DIR *d = dir_open(dir_fd, ".");
+    char **names = d != NULL ? strings_new() : NULL;
     struct dirent *e;
     size_t count = 0;
     int r = 0;
-    DIR *d;
 
-    if (names == NULL) {
-        (void)err_errno(err, -ENOMEM, "list the supervisor's directory");
-        return -ENOMEM;
-    }
-    d = reopen_dir(dir_fd);
-    if (d == NULL)
-        r = errno > 0 ? -errno : -EIO;
-    while (d != NULL && r == 0 && (e = readdir(d)) != NULL)
+    if (names == NULL)
+        return err_errno(err, d != NULL || errno == 0 ? -ENOMEM : -errno,
+                         "list the supervisor's directory");
+    while (r == 0 && (e = dir_next(d)) != NULL)
         if (keep(e->d_name))
             r = strings_append(&names, count++, e->d_name);
-    if (d != NULL)
-        (void)closedir(d);
+    if (r == 0)
+        r = -errno;
     if (r < 0) {
         (void)err_errno(err, r, "list the supervisor's directory");
         json_strings_free(names);

@@ -1,6 +1,5 @@
 #include "image/layer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "image/embed.h"
 #include "image/tar.h"
@@ -104,24 +104,17 @@ static int take_lock(int layers_fd, int *ret_fd, struct err *err)
 /* Removes what crashed processes left. The caller holds the lock. */
 static int sweep(int layers_fd, struct err *err)
 {
-    struct dirent *entry;
-    int fd, r = 0;
-    DIR *dir;
+    auto_ptr(dir_close) DIR *d = dir_open(layers_fd, ".");
+    const struct dirent *e;
+    int r = 0;
 
-    fd = openat(layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    dir = fd < 0 ? NULL : fdopendir(fd);
-    if (dir == NULL) {
+    if (d == NULL)
+        return err_errno(err, -errno, "read %s", LAYERS);
+    while (r == 0 && (e = dir_next(d)) != NULL)
+        if (strncmp(e->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0)
+            r = rmtree_at(layers_fd, e->d_name, RMTREE_ONE_MOUNT);
+    if (r == 0)
         r = -errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return err_errno(err, r, "read %s", LAYERS);
-    }
-    while (r == 0 && (errno = 0, entry = readdir(dir)) != NULL)
-        if (strncmp(entry->d_name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0)
-            r = rmtree_at(layers_fd, entry->d_name, RMTREE_ONE_MOUNT);
-    if (r == 0 && errno != 0)
-        r = -errno;
-    (void)closedir(dir);
     return r < 0 ? err_errno(err, r, "sweep %s", LAYERS) : 0;
 }
 

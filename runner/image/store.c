@@ -1,6 +1,5 @@
 #include "image/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "image/store_internal.h"
@@ -314,21 +314,13 @@ int blob_read(struct image_store *s, const char *digest, size_t max, char **ret,
 
 int store_each_file(int dir_fd, int (*one)(void *arg, int dir_fd, const char *name), void *arg)
 {
-    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(dir_fd, ".");
     const struct dirent *e;
+    int r = 0;
 
-    if (d == NULL) {
-        r = -errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
-    while (r == 0 && (errno = 0, e = readdir(d)) != NULL)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = one(arg, dir_fd, e->d_name);
-    if (r == 0 && errno != 0)
-        r = -errno;
-    (void)closedir(d);
-    return r;
+    if (d == NULL)
+        return -errno;
+    while (r == 0 && (e = dir_next(d)) != NULL)
+        r = one(arg, dir_fd, e->d_name);
+    return r == 0 ? -errno : r;
 }

@@ -8,7 +8,6 @@
 #include "launch/cgroup.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <time.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup_internal.h"
@@ -345,24 +345,17 @@ static int remove_leaf(int dirfd, const char *name)
 
 static int remove_tree(int dirfd, const char *name, int depth);
 
-static int remove_children(int dirfd, const char *name, int depth)
+static int remove_children(int at, const char *name, int depth)
 {
-    int fd, r = 0;
-    struct dirent *e;
-    DIR *dir;
+    auto_ptr(dir_close) DIR *d = dir_open(at, name);
+    const struct dirent *e;
+    int r = 0;
 
-    fd = open_dir(dirfd, name);
-    if (fd < 0)
-        return fd == -ENOENT || fd == -ENODEV ? 0 : fd;
-    dir = fdopendir(fd);
-    if (dir == NULL) {
-        (void)close(fd);
-        return -ENOMEM;
-    }
-    while (r == 0 && (e = readdir(dir)) != NULL)
-        if (e->d_type == DT_DIR && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = remove_tree(fd, e->d_name, depth - 1);
-    (void)closedir(dir);
+    if (d == NULL)
+        return errno == ENOENT || errno == ENODEV ? 0 : -errno;
+    while (r == 0 && (e = dir_next(d)) != NULL)
+        if (e->d_type == DT_DIR)
+            r = remove_tree(dirfd(d), e->d_name, depth - 1);
     return r;
 }
 
@@ -420,19 +413,14 @@ int cgroup_remove(struct cgroup_host *h, const char *id, struct err *err)
 
 static void sweep_hierarchy(struct cg_hierarchy *hier, const char *prefix)
 {
-    int fd = cg_rind_open(hier, false, NULL) < 0 ? FD_NONE : open_dir(hier->rind_fd, ".");
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = NULL;
     const struct dirent *e;
 
-    if (dir == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
-    while ((e = readdir(dir)) != NULL)
+    if (cg_rind_open(hier, false, NULL) == 0)
+        d = dir_open(hier->rind_fd, ".");
+    while (d != NULL && (e = dir_next(d)) != NULL)
         if (e->d_type == DT_DIR && strncmp(e->d_name, prefix, strlen(prefix)) == 0)
-            (void)unlinkat(fd, e->d_name, AT_REMOVEDIR); /* busy: there is somebody in it */
-    (void)closedir(dir);
+            (void)unlinkat(hier->rind_fd, e->d_name, AT_REMOVEDIR); /* busy: somebody is in it */
 }
 
 void cgroup_sweep(struct cgroup_host *h, const char *prefix)

@@ -4,7 +4,6 @@
  * they cannot fork away from the reader.
  */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +15,7 @@
 
 #include "base/auto.h"
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup_internal.h"
@@ -147,31 +147,25 @@ static int kill_batch(int dir_fd)
 /* The same for a directory and all below it (v2 leaves). */
 static int kill_tree(int dir_fd, int depth)
 {
-    int count = kill_batch(dir_fd), fd;
-    struct dirent *e;
-    DIR *dir;
+    auto_ptr(dir_close) DIR *d = NULL;
+    int count = kill_batch(dir_fd);
+    const struct dirent *e;
 
     if (count < 0 || depth == 0)
         return count;
-    fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    d = dir_open(dir_fd, ".");
+    if (d == NULL)
         return -errno;
-    dir = fdopendir(fd);
-    if (dir == NULL) {
-        (void)close(fd);
-        return -ENOMEM;
-    }
-    while ((e = readdir(dir)) != NULL) {
+    while ((e = dir_next(d)) != NULL) {
         auto_close int child = FD_NONE;
         int n;
 
-        if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+        if (e->d_type != DT_DIR)
             continue;
-        child = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        child = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         n = child < 0 ? 0 : kill_tree(child, depth - 1); /* gone in between: nothing to end */
         count += n > 0 ? n : 0;
     }
-    (void)closedir(dir);
     return count;
 }
 

@@ -11,7 +11,6 @@
  * The image is only ever written by us (disk-make.c) and by the kernel's ext4 for it; what is
  * inside the sandbox sees files, never the blocks.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
@@ -175,19 +175,14 @@ static int mount_ext4(int device, struct err *err)
 /* The device that shows this image to somebody else. While we have it open it goes on doing so. */
 static int find_device(int image, struct err *err)
 {
-    DIR *d = opendir("/sys/block");
+    auto_ptr(dir_close) DIR *d = dir_open(AT_FDCWD, "/sys/block");
     const struct dirent *e;
     struct stat st;
     int found = FD_NONE;
 
-    if (d == NULL || fstat(image, &st) < 0) {
-        int r = err_errno(err, -errno, "disk: look for its loop device");
-
-        if (d != NULL)
-            (void)closedir(d);
-        return r;
-    }
-    while (found < 0 && (e = readdir(d)) != NULL) {
+    if (d == NULL || fstat(image, &st) < 0)
+        return err_errno(err, -errno, "disk: look for its loop device");
+    while (found < 0 && (e = dir_next(d)) != NULL) {
         struct loop_info64 info;
         char path[300];
         auto_close int fd = FD_NONE;
@@ -200,7 +195,6 @@ static int find_device(int image, struct err *err)
             info.lo_device == st.st_dev)
             found = take_fd(&fd);
     }
-    (void)closedir(d);
     return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
 }
 

@@ -1,6 +1,5 @@
 #include "launch/host-view.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/creator.h"
@@ -323,17 +323,12 @@ static int share_tree(struct skeleton *s, const char *path)
     return r;
 }
 
-static void close_dir(DIR **d)
-{
-    if (*d != NULL)
-        (void)closedir(*d);
-}
-
 /* "/etc/java*" */
 static int share_matches(struct skeleton *s, const char *pattern)
 {
-    DIR *d __attribute__((cleanup(close_dir))) = NULL;
+    auto_ptr(dir_close) DIR *d = NULL;
     const char *last = strrchr(pattern, '/') + 1;
+    const struct dirent *e;
     char path[PATH_MAX];
     int fd, r = 0;
 
@@ -341,19 +336,10 @@ static int share_matches(struct skeleton *s, const char *pattern)
     fd = open_host(s, path + 1, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
     if (fd < 0)
         return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EXDEV ? 0 : fd;
-    d = fdopendir(fd);
-    if (d == NULL) {
-        r = -errno;
-        (void)close(fd);
-        return r;
-    }
-    while (r == 0) {
-        const struct dirent *e;
-
-        errno = 0;
-        e = readdir(d);
-        if (e == NULL)
-            return -errno;
+    d = dir_take(fd);
+    if (d == NULL)
+        return -errno;
+    while (r == 0 && (e = dir_next(d)) != NULL) {
         if (fnmatch(last, e->d_name, FNM_PERIOD) != 0)
             continue;
         if (snprintf(path, sizeof(path), "%.*s%s", (int)(last - pattern), pattern, e->d_name) >=
@@ -361,7 +347,7 @@ static int share_matches(struct skeleton *s, const char *pattern)
             return -ENAMETOOLONG;
         r = share_tree(s, path + 1);
     }
-    return r;
+    return r == 0 ? -errno : r;
 }
 
 /* Whether the host has a link on the way to path, or something else that is no directory: then it

@@ -1,7 +1,6 @@
 #include "launch/idrange.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 
@@ -374,22 +374,15 @@ static bool is_range_name(const char *name)
 int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg, const char *id),
                   void *arg, struct err *err)
 {
-    struct dirent *e;
-    int fd, swept = 0;
-    DIR *dir;
+    auto_ptr(dir_close) DIR *d = dir_open(registry_fd, ".");
+    const struct dirent *e;
+    int swept = 0;
 
-    fd = openat(registry_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
+    if (d == NULL)
         return err_errno(err, -errno, "id range registry");
-    dir = fdopendir(fd);
-    if (dir == NULL) {
-        (void)close(fd);
-        return err_errno(err, -ENOMEM, "id range registry");
-    }
-    while ((e = readdir(dir)) != NULL)
+    while ((e = dir_next(d)) != NULL)
         if (is_range_name(e->d_name))
             swept += sweep_one(registry_fd, e->d_name, state_dir, keep, arg);
-    (void)closedir(dir);
     return swept;
 }
 

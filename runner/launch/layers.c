@@ -11,7 +11,6 @@
  * which a process of its own sees to; a layer with the `boot` of an earlier one is removed, and its
  * archive, which the store has, is unpacked again.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,6 +27,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "image/worker-proto.h"
@@ -312,22 +312,15 @@ int launcher_layer_remove(struct launcher *l, const char *name, struct err *err)
 
 static int each(struct launcher *l, int (*one)(void *arg, const char *name), void *arg)
 {
-    int fd = openat(l->image_layers_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(l->image_layers_fd, ".");
     const struct dirent *e;
+    int r = 0;
 
-    if (d == NULL) {
-        r = -errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
-    while (r == 0 && (errno = 0, e = readdir(d)) != NULL)
+    if (d == NULL)
+        return -errno;
+    while (r == 0 && (e = dir_next(d)) != NULL)
         r = one(arg, e->d_name);
-    if (r == 0 && errno != 0)
-        r = -errno;
-    (void)closedir(d);
-    return r;
+    return r == 0 ? -errno : r;
 }
 
 struct listing {

@@ -1,6 +1,5 @@
 /* What happens to kept sandboxes after their start: stop, pause, take up again after a launcher's
  * death. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
@@ -199,25 +199,15 @@ static bool is_kept(void *data, const char *id)
 static int each_kept(struct launcher *l, int (*fn)(struct launcher *, const char *id, void *data),
                      void *data, struct err *err)
 {
-    int fd = openat(l->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(l->sandboxes_fd, ".");
+    const struct dirent *e;
     int r = 0;
 
-    if (d == NULL) {
-        r = err_errno(err, -errno, "read the sandboxes");
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
-    while (r == 0) {
-        const struct dirent *e = readdir(d);
-
-        if (e == NULL)
-            break;
+    if (d == NULL)
+        return err_errno(err, -errno, "read the sandboxes");
+    while (r == 0 && (e = dir_next(d)) != NULL)
         if (launch_id_ok(e->d_name) && is_kept(l, e->d_name))
             r = fn(l, e->d_name, data);
-    }
-    (void)closedir(d);
     return r;
 }
 

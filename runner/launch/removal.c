@@ -7,7 +7,6 @@
  * or the host, die in the middle, the next start removes the rest. It holds the sandbox's lock and
  * that of its id range, so that neither is anybody else's while a file carries those ids.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "launch/sandbox.h"
@@ -36,25 +36,17 @@ enum {
 /* Whether it is known, without looking at all of it, that there is little. */
 static bool is_small(int at, const char *name, int depth, unsigned *left)
 {
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(at, name);
     const struct dirent *e;
     bool small = true;
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
+    if (d == NULL)
         return true; /* what cannot be read is not walked here either */
-    }
-    while (small && (e = readdir(d)) != NULL) {
-        if (e->d_name[0] == '.' &&
-            (e->d_name[1] == '\0' || (e->d_name[1] == '.' && e->d_name[2] == '\0')))
-            continue;
+    while (small && (e = dir_next(d)) != NULL) {
         small = --*left > 0;
         if (small && e->d_type == DT_DIR)
             small = depth > 0 && is_small(dirfd(d), e->d_name, depth - 1, left);
     }
-    (void)closedir(d);
     return small;
 }
 

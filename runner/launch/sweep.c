@@ -3,7 +3,6 @@
  * (init dies with its socket, mounts with its namespace). A sandbox's lock is held by the launcher
  * that made it and by init: whoever gets it knows that both are gone.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "launch/cgroup.h"
 #include "launch/launcher.h"
@@ -124,23 +124,13 @@ static bool sweep_alone(struct launcher *l, const char *id)
 
 int launcher_sweep(struct launcher *l)
 {
-    int count = 0, fd;
-    DIR *d;
+    auto_ptr(dir_close) DIR *d = dir_open(l->sandboxes_fd, ".");
+    const struct dirent *e;
+    int count = 0;
 
-    fd = openat(l->sandboxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    d = fd < 0 ? NULL : fdopendir(fd);
-    if (d == NULL && fd >= 0)
-        (void)close(fd);
-    while (d != NULL) {
-        const struct dirent *e = readdir(d);
-
-        if (e == NULL)
-            break;
+    while (d != NULL && (e = dir_next(d)) != NULL)
         if (launch_id_ok(e->d_name) && sweep_alone(l, e->d_name))
             count++;
-    }
-    if (d != NULL)
-        (void)closedir(d);
     volumes_sweep(l);
     /* And the files of ranges whose starter was killed before it had a directory. */
     (void)idrange_sweep(l->ids_fd, "", keep_reserved, NULL, NULL);

@@ -3,7 +3,6 @@
  * the volumes, and removed by a process of its own (removal.c says why). Should that die, the next
  * start goes on.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "launch/volume_internal.h"
 #include "proto/rmtree.h"
@@ -40,24 +40,17 @@ int trash_put(struct launcher *l, int at_fd, const char *name, struct err *err)
 /* Whether there is something; with `remove` it is removed. */
 static bool each_gone(int volumes_fd, bool remove)
 {
-    int fd = openat(volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(volumes_fd, ".");
     const struct dirent *e;
     bool any = false;
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return false;
-    }
-    while ((remove || !any) && (e = readdir(d)) != NULL) {
+    while (d != NULL && (remove || !any) && (e = dir_next(d)) != NULL) {
         if (strncmp(e->d_name, TRASH_PREFIX, strlen(TRASH_PREFIX)) != 0)
             continue;
         any = true;
         if (remove)
             (void)rmtree_at(volumes_fd, e->d_name, RMTREE_ONE_MOUNT);
     }
-    (void)closedir(d);
     return any;
 }
 

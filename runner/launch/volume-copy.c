@@ -8,7 +8,6 @@
  * in memory is a path, the open directories that lead to it, and the files with several names,
  * whose number is bounded.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -31,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/volume_internal.h"
@@ -470,23 +470,15 @@ static int copy_named(struct fill *f, int from, int to, const char *name, int de
 
 static int copy_dir(struct fill *f, int from, int to, int depth)
 {
-    int fd = fcntl(from, F_DUPFD_CLOEXEC, 3);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_take(fcntl(from, F_DUPFD_CLOEXEC, 3));
     const struct dirent *e;
     int r = 0;
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
+    if (d == NULL)
         return fail(f, -ENOMEM, "read the directory");
-    }
-    while (r == 0 && (errno = 0, e = readdir(d)) != NULL)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = copy_named(f, from, to, e->d_name, depth);
-    if (r == 0 && errno != 0)
-        r = fail(f, -errno, "read the directory");
-    (void)closedir(d);
-    return r;
+    while (r == 0 && (e = dir_next(d)) != NULL)
+        r = copy_named(f, from, to, e->d_name, depth);
+    return r == 0 && errno != 0 ? fail(f, -errno, "read the directory") : r;
 }
 
 /* What the image has at this place, resolved within it; 0 where there is nothing. */

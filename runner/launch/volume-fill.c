@@ -8,7 +8,6 @@
  * The directory becomes the volume's data only when the process has ended well, and by us: what was
  * cut off is thrown away and begun anew.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "launch/launcher.h"
 #include "launch/volume_internal.h"
@@ -92,20 +92,9 @@ int fill_result(int pipe_fd, struct err *err)
 
 static bool is_empty(int dir_fd, const char *name)
 {
-    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *e;
-    int count = 0;
+    auto_ptr(dir_close) DIR *d = dir_open(dir_fd, name);
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return false;
-    }
-    while (count <= 2 && (e = readdir(d)) != NULL)
-        count++;
-    (void)closedir(d);
-    return count <= 2; /* . and .. */
+    return d != NULL && dir_next(d) == NULL;
 }
 
 /* As Docker: one in which there is nothing, and never was by us. */

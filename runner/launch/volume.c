@@ -1,7 +1,6 @@
 /* Named volumes on disk: volume.h. */
 #include "launch/volume.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/launcher.h"
@@ -151,19 +151,14 @@ static int make_locked(struct launcher *l, const struct launch_request *q, const
 /* Who makes one holds the lock, as we do. */
 static void sweep_locked(struct launcher *l)
 {
-    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(l->volumes_fd, ".");
     const struct dirent *e;
 
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
+    if (d == NULL)
         return;
-    }
-    while ((e = readdir(d)) != NULL)
+    while ((e = dir_next(d)) != NULL)
         if (strncmp(e->d_name, MAKING_PREFIX, strlen(MAKING_PREFIX)) == 0)
             (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
-    (void)closedir(d);
     l->volumes_unswept = false;
 }
 
@@ -236,21 +231,16 @@ int launcher_volume_remove(struct launcher *l, const char *name, struct err *err
 
 int launcher_volume_list(struct launcher *l, struct err *err)
 {
-    int fd = openat(l->volumes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     auto_buf struct buf names = BUF_INIT(VOLUME_LIST_MAX);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    auto_ptr(dir_close) DIR *d = dir_open(l->volumes_fd, ".");
     const struct dirent *e;
+    int r = 0;
 
-    if (d == NULL) {
-        r = err_errno(err, -errno, "read the volumes");
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
-    while (r == 0 && (e = readdir(d)) != NULL)
+    if (d == NULL)
+        return err_errno(err, -errno, "read the volumes");
+    while (r == 0 && (e = dir_next(d)) != NULL)
         if (launch_volume_name_ok(e->d_name))
             r = buf_append(&names, e->d_name, strlen(e->d_name) + 1);
-    (void)closedir(d);
     if (r == 0)
         r = memfd_sealed("rind-volumes", names.len > 0 ? names.data : "", names.len);
     return r < 0 ? err_errno(err, r, "list the volumes") : r;

@@ -4,7 +4,6 @@
  * nothing but that tree (image/worker-proto.h). What it may do beyond that is its own filter's to
  * say; what it makes is nobody's until it has ended and somebody has given it a name (layers.c).
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,6 +25,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "image/worker-proto.h"
@@ -282,39 +282,31 @@ static int (*const tree_steps[LAUNCH_WORK_MAX])(struct starting *st, struct err 
 static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
 {
     char value[2];
-    DIR *d = fdopendir(dir);
+    auto_ptr(dir_close) DIR *d = dir_take(dir);
     const struct dirent *e;
     int r = 0;
 
-    if (d == NULL) {
-        r = -errno;
-        (void)close(dir);
-        return r;
-    }
+    if (d == NULL)
+        return -errno;
     if (len > 0 && fgetxattr(dirfd(d), "trusted.overlay.opaque", value, sizeof(value)) == 1 &&
         value[0] == 'y')
         r = write_all(out, path, len + 1);
-    while (r == 0 && (errno = 0, e = readdir(d)) != NULL) {
+    while (r == 0 && (e = dir_next(d)) != NULL) {
         size_t n = strlen(e->d_name);
         int fd;
 
-        if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+        if (e->d_type != DT_DIR)
             continue;
-        if (depth == WALK_DEPTH || len + 1 + n > WORKER_PATH_MAX) {
-            r = -ENAMETOOLONG;
-            break;
-        }
+        if (depth == WALK_DEPTH || len + 1 + n > WORKER_PATH_MAX)
+            return -ENAMETOOLONG;
         fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0) {
-            r = -errno;
-            break;
-        }
+        if (fd < 0)
+            return -errno;
         (void)snprintf(path + len, WORKER_PATH_MAX + 1 - len, "%s%s", len > 0 ? "/" : "",
                        e->d_name);
         r = list_opaque(fd, path, len + (len > 0) + n, depth + 1, out);
         path[len] = '\0';
     }
-    (void)closedir(d);
     return r;
 }
 

@@ -1,6 +1,5 @@
 /* Probes of mounts. All mounts stand in a namespace of the probe's child, or nowhere at all. */
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "sys/probe.h"
 #include "sys/probe_internal.h"
@@ -243,29 +243,21 @@ int probe_overlay_user(const struct probe_env *env)
 #define SCRATCH_PREFIX ".rind-probe-"
 enum { SCRATCH_DEPTH_MAX = 6 }; /* deeper than anything that overlay puts into work/ */
 
-static void remove_tree(int dirfd, const char *name, int depth)
+static void remove_tree(int at, const char *name, int depth)
 {
-    struct dirent *e;
-    DIR *d;
-    int fd;
+    auto_ptr(dir_close) DIR *d = NULL;
+    const struct dirent *e;
 
-    if (unlinkat(dirfd, name, 0) == 0 || unlinkat(dirfd, name, AT_REMOVEDIR) == 0)
+    if (unlinkat(at, name, 0) == 0 || unlinkat(at, name, AT_REMOVEDIR) == 0)
         return;
     if (depth >= SCRATCH_DEPTH_MAX)
         return;
-    fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    d = dir_open(at, name);
+    if (d == NULL)
         return;
-    d = fdopendir(fd);
-    if (d == NULL) {
-        (void)close(fd);
-        return;
-    }
-    while ((e = readdir(d)) != NULL)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            remove_tree(fd, e->d_name, depth + 1);
-    (void)closedir(d);
-    (void)unlinkat(dirfd, name, AT_REMOVEDIR);
+    while ((e = dir_next(d)) != NULL)
+        remove_tree(dirfd(d), e->d_name, depth + 1);
+    (void)unlinkat(at, name, AT_REMOVEDIR);
 }
 
 void probe_scratch_remove(const char *path)
@@ -289,16 +281,13 @@ static bool scratch_is_stale(int dirfd, const char *name)
 
 static void sweep(const char *dir)
 {
-    struct dirent *e;
-    DIR *d = opendir(dir);
+    auto_ptr(dir_close) DIR *d = dir_take(open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const struct dirent *e;
 
-    if (d == NULL)
-        return;
-    while ((e = readdir(d)) != NULL)
+    while (d != NULL && (e = dir_next(d)) != NULL)
         if (strncmp(e->d_name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) == 0 &&
             scratch_is_stale(dirfd(d), e->d_name))
             remove_tree(dirfd(d), e->d_name, 0);
-    (void)closedir(d);
 }
 
 static int scratch_fill(const char *path)
