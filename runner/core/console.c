@@ -291,29 +291,32 @@ static void tell_watchers(struct console *c)
     sandbox_unref(s);
 }
 
-static int console_of(struct sandbox *s, struct console **ret, struct err *err)
+/* NULL where there is none; err says why. */
+static struct console *console_of(struct sandbox *s, struct err *err)
 {
-    if (s->spec == NULL || !s->spec->console)
-        return err_set(err, -EINVAL, "sandbox %s has no console", sandbox_name(s));
+    if (s->spec == NULL || !s->spec->console) {
+        (void)err_set(err, -EINVAL, "sandbox %s has no console", sandbox_name(s));
+        return NULL;
+    }
     if (s->console == NULL) {
         s->console = calloc(1, sizeof(*s->console));
-        if (s->console == NULL)
-            return err_errno(err, -ENOMEM, "console");
+        if (s->console == NULL) {
+            (void)err_errno(err, -ENOMEM, "console");
+            return NULL;
+        }
         s->console->sandbox = s;
         for (int i = 0; i < SEGMENTS; i++)
             s->console->segments[i].fd = FD_NONE;
     }
-    *ret = s->console;
-    return 0;
+    return s->console;
 }
 
 int console_watch(struct sandbox *s, struct console_watcher *w, struct err *err)
 {
-    struct console *c = NULL;
-    int r = console_of(s, &c, err);
+    struct console *c = console_of(s, err);
 
-    if (r < 0)
-        return r;
+    if (c == NULL)
+        return err->code;
     sandbox_ref(s);
     w->sandbox = s;
     w->next = c->watchers;
@@ -356,11 +359,10 @@ static bool any_paused(const struct console *c)
 
 int console_attach(struct sandbox *s, struct console_client *client, struct err *err)
 {
-    struct console *c = NULL;
-    int r = console_of(s, &c, err);
+    struct console *c = console_of(s, err);
 
-    if (r < 0)
-        return r;
+    if (c == NULL)
+        return err->code;
     sandbox_ref(s);
     client->sandbox = s;
     client->paused = false;
@@ -497,14 +499,13 @@ static const struct exec_io_ops ops = {.started = on_started,
 
 void console_begin(struct sandbox *s, struct exec *main)
 {
-    struct console *c = NULL;
     struct err err = ERR_NONE;
+    struct console *c = console_of(s, &err);
 
-    if (console_of(s, &c, &err) < 0 || c->io != NULL) {
-        if (err.code < 0)
-            log_warn("console", "id=%s %s", s->id, err.msg);
+    if (c == NULL)
+        log_warn("console", "id=%s %s", s->id, err.msg);
+    if (c == NULL || c->io != NULL)
         return;
-    }
     if (exec_io_take(main, &ops, c, &c->io, &err) < 0)
         on_failed(c, &err, 0);
     else
@@ -513,10 +514,10 @@ void console_begin(struct sandbox *s, struct exec *main)
 
 void console_adopt(struct sandbox *s, struct exec *main)
 {
-    struct console *c = NULL;
     struct err err = ERR_NONE;
+    struct console *c = console_of(s, &err);
 
-    if (console_of(s, &c, &err) < 0 || c->io != NULL)
+    if (c == NULL || c->io != NULL)
         return;
     if (exec_io_attach(main, &ops, c, &c->io, &err) < 0)
         log_warn("console", "id=%s %s: nobody hears what it says", s->id, err.msg);

@@ -25,7 +25,7 @@ const char *sandbox_hostname(const struct sandbox *s)
 
     for (int i = 0; i < DEPTH_MAX && (other = other_of(s)) != NULL; i++)
         s = other;
-    return s->spec->hostname != NULL ? s->spec->hostname : s->id;
+    return s->spec != NULL && s->spec->hostname != NULL ? s->spec->hostname : s->id;
 }
 
 /* A live sandbox that is, by whatever way, in the network of s. */
