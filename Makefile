@@ -282,7 +282,7 @@ tidy: deps
 	@scripts/tidy
 cppcheck: deps
 	@cppcheck -q --enable=warning,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
-	    --suppressions-list=scripts/cppcheck-suppressions \
+	    --suppressions-list=scripts/cppcheck-suppressions --library=scripts/cppcheck.cfg \
 	    -Irunner -Ishim -Irootfs-builder runner shim rootfs-builder
 
 ## make fuzz       every fuzz target for FUZZ_SECONDS (60) each, from its seeds

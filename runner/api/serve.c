@@ -509,7 +509,6 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .dir_fd = take_fd(&s->tree_fd),
                                        .shim_fd = take_fd(&s->shim_fd),
                                        .tree = "",
-                                       .policies = take(s->policies),
                                        .limits = s->settings.limits,
                                        .proxy = &s->settings.proxy,
                                        .front = {.port = s->gateway.port, .tls = s->key != NULL},
@@ -523,6 +522,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                    .doctor_fd = take_fd(&s->doctor_fd)};
     int r;
 
+    config.policies = take(s->policies);
     d->listen_fd = take_fd(&s->listen_fd);
     socket_path(d->listen_fd, d->socket);
     d->notify_fd = take_fd(&s->notify_fd);

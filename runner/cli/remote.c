@@ -67,7 +67,7 @@ enum verb_step remote_begin(const struct verb *v, void *args, char **argv, size_
 
     if (verb_begin(v, args, argv, &rest, ret_status) == VERB_DONE)
         return VERB_DONE;
-    while (rest.operands[n] != NULL && n <= max)
+    while (n <= max && rest.operands[n] != NULL)
         n++;
     if (n >= min && n <= max) {
         *ret_operands = rest.operands;

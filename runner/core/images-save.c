@@ -457,7 +457,7 @@ int images_save(struct images *im, const char *const *names, const struct image_
 
     if (s == NULL)
         return err->code;
-    while (names[n] != NULL && n < SAVE_NAMES_MAX)
+    while (n < SAVE_NAMES_MAX && names[n] != NULL)
         n++;
     s->names = calloc(n + 1, sizeof(*s->names));
     for (size_t i = 0; s->names != NULL && i < n; i++)

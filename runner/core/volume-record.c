@@ -141,8 +141,8 @@ int volume_record_decode(const char *text, size_t len, struct volume_record *ret
     if (n == 0 && root != NULL)
         n = json_decode(root, record_fields, &j, err);
     if (n == 0) {
-        *ret = (struct volume_record){
-            .created_ms = j.created_ms, .creator = j.creator, .labels = take(j.spec->labels)};
+        *ret = (struct volume_record){.created_ms = j.created_ms, .creator = j.creator};
+        ret->labels = take(j.spec->labels);
         (void)snprintf(ret->owner, sizeof(ret->owner), "%s", j.owner != NULL ? j.owner : "");
     }
     spec_free(j.spec);

@@ -33,7 +33,7 @@ bool digest_prefix(const char *text, size_t min, const char **ret_hex)
 
     if (strncmp(text, "sha256:", 7) == 0)
         text += 7;
-    while (is_hex(text[n]) && n <= DIGEST_HEX_LEN)
+    while (n <= DIGEST_HEX_LEN && is_hex(text[n]))
         n++;
     if (text[n] != '\0' || n < min || n > DIGEST_HEX_LEN)
         return false;

@@ -38,7 +38,7 @@ struct init {
 
 /* Sends FAIL with the stage that is under way and ends init. error: positive errno; detail:
  * operation index or 0. */
-_Noreturn void init_fail(enum init_stage stage, int detail, int error);
+void init_fail(enum init_stage stage, int detail, int error) __attribute__((noreturn));
 /* Announces a stage. */
 void init_stage(enum init_stage stage);
 /* Says that the loop begins. */

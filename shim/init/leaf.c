@@ -53,14 +53,14 @@ static bool is_empty(int leaf)
 {
     static const char empty[] = "populated 0";
     char text[64];
-    ssize_t n = -1;
+    ssize_t n;
     int fd;
 
     fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0) {
-        n = read(fd, text, sizeof(text));
-        (void)close(fd);
-    }
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof(text));
+    (void)close(fd);
     return n >= (ssize_t)sizeof(empty) - 1 && memcmp(text, empty, sizeof(empty) - 1) == 0;
 }
 
