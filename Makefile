@@ -10,6 +10,8 @@ MAKEFLAGS   += --no-builtin-rules
 .DELETE_ON_ERROR:
 
 FLAVOUR ?= rel
+# Where scripts/deps puts a Node where the machine's own is too old.
+export PATH := $(CURDIR)/tests/node/runtime/node_modules/.bin:$(PATH)
 # V=1 shows the commands.
 Q := $(if $(V),,@)
 CC      ?= gcc
