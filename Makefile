@@ -244,7 +244,8 @@ unit: $(UNIT_BIN)
 integ: all build/payload build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 
 ## make run        install what is missing, build, and show a sandbox beside the host
-run: deps
+run:
+	@scripts/deps build
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@scripts/show build/rind
 

@@ -189,7 +189,7 @@ def _left(before, state, runtime):
     left += [f"mount gone: {line}" for line in before["mounts"] - mounts()]
     left += [f"cgroup {d}" for d in cgroups() - before["cgroups"] if not _strangers(d, ours)]
     left += [f"link {name}" for name in links() - before["links"]]
-    left += [f"id range {name}" for name in ids() - before["ids"] if not _locked(name)]
+    left += [f"id range {name} of {read(os.path.join(REGISTRY, name)).split() or 'nobody'}" for name in ids() - before["ids"] if not _locked(name)]
     left += [f"file {path}" for directory in (state, runtime) for path in contents(directory)]
     if terminals() > before["terminals"]:
         left.append(f"terminals: {terminals()}, before {before['terminals']}")
@@ -209,8 +209,8 @@ def compare(before, state, runtime):
     left = [line for line in seen if line in stays or line.startswith("terminals")]
     if any(line.startswith("terminals") for line in left) and _terminal_users():
         left = [line for line in left if not line.startswith("terminals")]
-    if others:  # names that our own directories know stay in the list whoever else is there
-        known = {os.path.basename(path) for directory in (state, runtime) for path in contents(directory)}
+    if others:  # names that our own directories know, and ranges that name those, stay in the list whoever else is there
+        known = {os.path.basename(path) for directory in (state, runtime) for path in contents(directory)} | {state} - {""}
         shared = ("cgroup ", "link ", "id range ", "terminals")
         left = [line for line in left if not line.startswith(shared) or any(name in line for name in known)]
     return sorted(left)
