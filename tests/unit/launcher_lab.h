@@ -11,10 +11,12 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -182,8 +184,11 @@ static inline int lab_end(struct lab *lab)
     return -1;
 }
 
+/* In a mount namespace of its own, in which only the launcher's mounts are counted. */
 static inline void lab_dirs(struct lab *lab)
 {
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        lab_die("mount namespace");
     (void)snprintf(lab->top, sizeof(lab->top), "/tmp/rind-lab-XXXXXX");
     if (mkdtemp(lab->top) == NULL)
         lab_die("mkdtemp");
