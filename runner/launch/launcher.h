@@ -143,7 +143,8 @@ int launcher_layer_remove(struct launcher *l, const char *name, struct err *err)
 /* LAUNCH_LAYER_LIST: a sealed memfd. */
 int launcher_layer_list(struct launcher *l, struct err *err);
 /* Removes what workers of launchers that were killed have left, and layers that a host which went
- * down may not have had time to write. */
+ * down may not have had time to write. A worker may outlive its launcher by a moment: what it has
+ * is looked at again when the next layer is made. */
 void launcher_layers_sweep(struct launcher *l);
 
 enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };

@@ -142,6 +142,8 @@ int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tre
     char name[TMP_NAME_MAX];
     int r;
 
+    if (l->layers_unswept)
+        launcher_layers_sweep(l);
     tmp_name(id, name);
     while (flock(l->image_layers_fd, LOCK_SH) < 0)
         if (errno != EINTR)
@@ -387,9 +389,12 @@ static int sweep_one(void *arg, const char *name)
 {
     struct sweeping *s = arg;
 
-    if (strncmp(name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0 && is_dead(s->l, name))
-        remove_aside(s->l, name);
-    else if (name_ok(name) && is_lost(s->l, name, s->boot))
+    if (strncmp(name, TMP_PREFIX, strlen(TMP_PREFIX)) == 0) {
+        if (is_dead(s->l, name))
+            remove_aside(s->l, name);
+        else
+            s->l->layers_unswept = true;
+    } else if (name_ok(name) && is_lost(s->l, name, s->boot))
         (void)launcher_layer_remove(s->l, name, NULL);
     return 0;
 }
@@ -399,8 +404,10 @@ void launcher_layers_sweep(struct launcher *l)
     struct sweeping s = {.l = l};
 
     works_cgroup_sweep(l);
+    l->layers_unswept = true;
     if (boot_id(s.boot) < 0 || flock(l->image_layers_fd, LOCK_EX | LOCK_NB) < 0)
         return;
+    l->layers_unswept = false;
     (void)each(l, sweep_one, &s);
     (void)flock(l->image_layers_fd, LOCK_UN);
 }

@@ -410,6 +410,32 @@ TEST(its_confinement)
     lab_close(&lab);
 }
 
+/* The worker of a launcher that was killed is not gone yet when the next one sweeps. */
+TEST(what_a_slow_death_leaves)
+{
+    struct launch_worker w;
+    struct err err = ERR_NONE;
+    char path[192];
+    int fd;
+
+    LAB(lab);
+    (void)snprintf(path, sizeof(path), "%s/image-layers/.tmp-dying", lab.state);
+    CHECK_INT(mkdir(path, 0700), 0);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    launcher_layers_sweep(lab.l);
+    settle(lab.l);
+    CHECK_INT(entries(&lab), 1);
+    (void)close(fd);
+    CHECK_INT(start(&lab, "next", LAUNCH_WORK_LAYER, NULL, &w, &err), 0);
+    settle(lab.l);
+    CHECK_INT(entries(&lab), 1);
+    CHECK_INT(access(path, F_OK), -1);
+    CHECK_INT(launcher_layer_drop(lab.l, "next", &err), 0);
+    worker_close(&w);
+    lab_close(&lab);
+}
+
 TEST(what_killed_launchers_and_hosts_leave)
 {
     struct launch_worker w;
