@@ -60,7 +60,12 @@ static void check_spec(const struct spec *s)
     assert(s->name == NULL || strlen(s->name) <= SPEC_NAME_MAX);
     assert(s->hostname == NULL || strlen(s->hostname) <= SPEC_HOSTNAME_MAX);
     for (size_t i = 0; i < s->volume_count; i++) {
-        check_path(s->volumes[i].source);
+        const char *source = s->volumes[i].source;
+
+        if (s->volumes[i].named)
+            assert(source == NULL || (source[0] != '.' && strchr(source, '/') == NULL));
+        else
+            check_path(source);
         check_target(s->volumes[i].target);
     }
     for (size_t i = 0; i < s->tmpfs_count; i++) {
