@@ -917,6 +917,7 @@ TEST(a_supervisor_that_vanishes)
     for (int how = 0; how < 3; how++) {
         auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
         auto_close int fd = FD_NONE;
+        bool swept = false;
 
         honest(&b, 0);
         CHECK_INT(launch_end(&b), 0);
@@ -927,18 +928,18 @@ TEST(a_supervisor_that_vanishes)
         if (how == 2)
             (void)shutdown(lab.sock, SHUT_RD);
         CHECK_INT(lab_end(&lab), 0);
-        /* Attached: it ends with its control socket, which died unread. The next launcher sweeps.
-         */
-        for (int i = 0; i < 500; i++) {
-            char dir[256];
-
-            start_lab();
-            (void)snprintf(dir, sizeof(dir), "%s/sandboxes", lab.state);
-            if (lab_entries(dir) == 0)
-                break;
+        /* Attached: it ends with its control socket, which died unread. A next launcher sweeps what
+         * is dead by then. */
+        for (int i = 0; !swept && i < 500; i++) {
+            lab_start(&lab);
+            LAB_VERB(&lab, LAUNCH_KILL, "nobody", -ENOENT, "no sandbox nobody");
+            swept = lab_entries(at("state/sandboxes")) == 0;
             CHECK_INT(lab_end(&lab), 0);
-            (void)poll(NULL, 0, 20);
+            if (!swept)
+                (void)poll(NULL, 0, 20);
         }
+        CHECK(swept);
+        start_lab();
         lab_check(&lab);
     }
 }
