@@ -316,6 +316,8 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                                                : id);
     if (policy->no_new_privs)
         flags |= LAUNCH_NO_NEW_PRIVS;
+    if (policy->fuse)
+        flags |= LAUNCH_FUSE;
     if (spec->read_only)
         flags |= LAUNCH_READ_ONLY;
     if (spec_shows_host(spec))

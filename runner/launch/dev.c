@@ -11,14 +11,15 @@
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
-/* The whole list: no request adds to it. */
+/* The whole list: no request adds to it. The last one is only for those whose policy says so. */
 static const struct {
     const char *name;
     unsigned major, minor;
 } devices[] = {
-    {"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
-    {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+    {"null", 1, 3},    {"zero", 1, 5}, {"full", 1, 7},    {"random", 1, 8},
+    {"urandom", 1, 9}, {"tty", 5, 0},  {"fuse", 10, 229},
 };
+static const size_t device_count = sizeof(devices) / sizeof(devices[0]);
 
 static const struct {
     const char *name, *target;
@@ -29,9 +30,9 @@ static const struct {
 
 static const char *const mount_points[] = {"pts", "shm", "mqueue"};
 
-static int fill(int dir, uid_t base)
+static int fill(int dir, uid_t base, bool fuse)
 {
-    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+    for (size_t i = 0; i < device_count - (fuse ? 0 : 1); i++)
         if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
                     makedev(devices[i].major, devices[i].minor)) < 0 ||
             fchownat(dir, devices[i].name, base, base, AT_SYMLINK_NOFOLLOW) < 0)
@@ -47,7 +48,7 @@ static int fill(int dir, uid_t base)
     return 0;
 }
 
-int dev_mount(uid_t base, struct err *err)
+int dev_mount(uid_t base, bool fuse, struct err *err)
 {
     auto_close int fs = FD_NONE;
     auto_close int fd = FD_NONE;
@@ -76,7 +77,7 @@ int dev_mount(uid_t base, struct err *err)
         return err_errno(err, fd, "mount /dev");
 
     mask = umask(0);
-    r = fill(fd, base);
+    r = fill(fd, base, fuse);
     (void)umask(mask);
     if (r < 0)
         return err_errno(err, r, "fill /dev");

@@ -104,7 +104,8 @@ static struct launcher *launcher_alloc(void)
 
     if (l != NULL)
         l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
-            l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = FD_NONE;
+            l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = l->fusectl =
+                FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -224,7 +225,7 @@ void launcher_free(struct launcher *l)
 
     const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
                        l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
-                       l->null_fd,  l->skeleton};
+                       l->null_fd,  l->skeleton,     l->fusectl};
 
     for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
         (void)close(l->fills[i].dir_fd);
@@ -485,7 +486,7 @@ static int step_root(struct start *st, struct err *err)
     if (fd < 0)
         return fd;
     st->mounts.root = add_mount(st, fd);
-    fd = dev_mount(st->s->ids.base, err);
+    fd = dev_mount(st->s->ids.base, st->s->fuse, err);
     if (fd < 0)
         return fd;
     st->mounts.dev = add_mount(st, fd);
@@ -668,7 +669,7 @@ static int wait_gone(const struct sandbox *s, struct err *err)
 }
 
 /* Init's death ends both pid namespaces, and with them everything that runs inside. */
-static int kill_processes(struct sandbox *s, struct err *err)
+static int kill_processes(struct launcher *l, struct sandbox *s, struct err *err)
 {
     int r;
 
@@ -679,12 +680,13 @@ static int kill_processes(struct sandbox *s, struct err *err)
         return err_errno(err, r, "kill sandbox %s", s->id);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
+    fuse_end(l, s);
     return 0;
 }
 
-static int end_processes(struct sandbox *s, struct err *err)
+static int end_processes(struct launcher *l, struct sandbox *s, struct err *err)
 {
-    int r = kill_processes(s, err);
+    int r = kill_processes(l, s, err);
 
     return r < 0 || s->pidfd < 0 ? r : wait_gone(s, err);
 }
@@ -718,7 +720,7 @@ static void start_undo(const struct start *st)
     struct sandbox *s = st->s;
 
     /* What cannot be ended keeps its traces: the lock that it holds tells the sweep when. */
-    if (end_processes(s, NULL) < 0)
+    if (end_processes(st->l, s, NULL) < 0)
         return;
     (void)network_leave(st->l, s, NULL);
     if (!st->reopened)
@@ -745,11 +747,17 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
     if (*launcher_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "sandbox %s exists", q->id);
+    if ((q->flags & LAUNCH_FUSE) != 0) {
+        r = fuse_open(l, err);
+        if (r < 0)
+            return r;
+    }
     volume_reap(l);
     st.s = sandbox_new(q->id);
     if (st.s == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");
     st.s->kept = (q->flags & LAUNCH_KEEP) != 0;
+    st.s->fuse = (q->flags & LAUNCH_FUSE) != 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(start_steps) / sizeof(start_steps[0]); i++)
         r = start_steps[i](&st, err);
@@ -780,14 +788,14 @@ int launcher_end(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox *s = *launcher_find(l, id);
 
-    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : kill_processes(s, err);
+    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : kill_processes(l, s, err);
 }
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox *s = *launcher_find(l, id);
 
-    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(s, err);
+    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(l, s, err);
 }
 
 bool sandbox_ended(const struct sandbox *s)
@@ -797,12 +805,13 @@ bool sandbox_ended(const struct sandbox *s)
     return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && wait_gone(s, NULL) == 0);
 }
 
-int sandbox_end_leftovers(struct launcher *l, const char *id, struct err *err)
+int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err)
 {
     struct cgroup *c = NULL;
     int r;
 
-    r = cgroup_open(l->cgroups, id, &c, err);
+    fuse_abort(l, s->ids.base);
+    r = cgroup_open(l->cgroups, s->id, &c, err);
     if (r == -ENOENT)
         return 0;
     if (r == 0)
@@ -841,7 +850,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     if (r == 0)
         r = check_members(l, s, err);
     if (r == 0)
-        r = sandbox_end_leftovers(l, id, err);
+        r = sandbox_end_leftovers(l, s, err);
     if (r == 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
     if (r == 0)

@@ -98,7 +98,7 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
 
 static void recover(struct launcher *l, struct sandbox *s, const char *owner)
 {
-    (void)sandbox_end_leftovers(l, s->id, NULL);
+    (void)sandbox_end_leftovers(l, s, NULL);
     network_load(s);
     (void)network_leave(l, s, NULL);
     (void)cgroup_remove(l->cgroups, s->id, NULL);
@@ -173,6 +173,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
     s = sandbox_new(id);
     if (s == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", id);
+    s->fuse = true; /* for all we know */
     r = adopt(l, s, ret, ret_frozen, err);
     if (r < 0) {
         sandbox_free(s);

@@ -147,7 +147,8 @@ enum launch_flags {
     LAUNCH_NO_NEW_PRIVS = 1 << 3,
     LAUNCH_KEEP = 1 << 4,      /* files and ids stay after its end, init after its supervisor's */
     LAUNCH_HOST_ROOT = 1 << 5, /* what the launcher shows of the host, above the layers */
-    LAUNCH_FLAGS_ALL = (1 << 6) - 1,
+    LAUNCH_FUSE = 1 << 6,      /* /dev/fuse */
+    LAUNCH_FLAGS_ALL = (1 << 7) - 1,
 };
 
 /* What a worker works on. TAG_ID names the worker, TAG_SANDBOX the sandbox. */

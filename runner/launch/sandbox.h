@@ -34,6 +34,7 @@ struct sandbox {
     struct cgroup *cgroup;  /* owned */
     bool kept;              /* files and ids outlive init */
     struct creator creator; /* for whom it is made */
+    bool fuse;              /* has /dev/fuse, or may have it: it was adopted */
     bool egress;            /* what it sends is under control, also without a link */
     int pidfd;              /* owned; init's */
     pid_t pid;
@@ -104,6 +105,7 @@ struct launcher {
     struct creator_socket clients;       /* where those who ask connect */
     int init_exe;                        /* owned; sealed memfd of init */
     int null_fd;                         /* owned; /dev/null */
+    int fusectl;                         /* owned; a mount of it; FD_NONE until it is needed */
     int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
     struct sandbox *sandboxes;           /* owned */
     struct removal {
@@ -149,7 +151,7 @@ bool sandbox_ended(const struct sandbox *s);
 int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
 /* Waits for what dies with an init that nobody waited for: its processes may be in the middle of a
  * write. Nothing when there is no cgroup. */
-int sandbox_end_leftovers(struct launcher *l, const char *id, struct err *err);
+int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err);
 /* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
 
@@ -312,9 +314,17 @@ void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 /* connect.c: the net namespace that we are in. Returns an fd of it, or a negative errno. */
 int own_net_namespace(struct stat *ret);
 
-/* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base. Returns the fd.
- */
-int dev_mount(uid_t base, struct err *err);
+/* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base; fuse: with
+ * /dev/fuse. Returns the fd. */
+int dev_mount(uid_t base, bool fuse, struct err *err);
+
+/* fuse.c. Whether the host has FUSE, and its connections can be ended: else -EOPNOTSUPP. */
+int fuse_open(struct launcher *l, struct err *err);
+/* Aborts all connections of the sandbox with this id range (0: none is known): who waits for an
+ * answer goes on with an error. */
+void fuse_abort(struct launcher *l, uid_t base);
+/* The same of one that has just been killed, until it is gone; nothing when it never had any. */
+void fuse_end(struct launcher *l, const struct sandbox *s);
 
 /* etc.c */
 enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };

@@ -90,6 +90,7 @@ static bool sweep_one(struct launcher *l, const char *id)
     if (lock < 0)
         return false;
     take_ids(l, dir, id, &ids);
+    fuse_abort(l, ids.base);
     leave_network(l, dir, id);
     r = remove_dead(l, id);
     /* Only when no file carries them any more. */

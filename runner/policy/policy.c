@@ -72,6 +72,7 @@ static const struct jfield policy_fields[] = {
     {.name = "name", .decode = j_string, .off = RAW(name), .min = 1, .max = POLICY_NAME_MAX, .required = true},
     {.name = "description", .decode = j_string, .off = RAW(description), .max = DESCRIPTION_MAX},
     {.name = "noNewPrivileges", .decode = j_in_policy, .required = true},
+    {.name = "fuse", .decode = j_in_policy},
     {.name = "network", .decode = j_in_policy, .required = true},
     {.name = "capabilities", .decode = j_strings, .off = RAW(capabilities), .max = CAPABILITIES_MAX, .required = true},
     {.name = "limits", .decode = j_in_policy},
@@ -87,6 +88,7 @@ static jdecode_fn j_network;
 #define POLICY(member) offsetof(struct policy, member)
 static const struct jfield in_policy_fields[] = {
     {.name = "noNewPrivileges", .decode = j_bool, .off = POLICY(no_new_privs)},
+    {.name = "fuse", .decode = j_bool, .off = POLICY(fuse)},
     {.name = "network", .decode = j_network},
     {.name = "limits", .decode = j_object, .off = POLICY(limits), .fields = limit_fields},
     {.name = "maskedPaths", .decode = j_strings, .off = POLICY(masked), .max = POLICY_PATHS_MAX},

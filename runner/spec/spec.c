@@ -150,10 +150,11 @@ int spec_set_policy(struct spec *s, const char *text, struct err *err)
         return r < 0 ? r : replace(&s->policy, path, err);
     }
     if (policy_builtin(text, &unused) == NULL)
-        return err_set(err, -ENOENT,
-                       "policy \"%.*s\": must be %s, %s, %s, or the path of a policy file with a / "
-                       "in it",
-                       QUOTE_MAX, text, names[0], names[1], names[2]);
+        return err_set(
+            err, -ENOENT,
+            "policy \"%.*s\": must be %s, %s, %s, %s, or the path of a policy file with a "
+            "/ in it",
+            QUOTE_MAX, text, names[0], names[1], names[2], names[3]);
     return replace(&s->policy, text, err);
 }
 

@@ -4,6 +4,7 @@
  */
 
 #include <jansson.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -178,6 +179,11 @@ TEST(untrusted_answers_as_its_json_reads)
     compare_builtin("untrusted");
 }
 
+TEST(fuse_answers_as_its_json_reads)
+{
+    compare_builtin("fuse");
+}
+
 TEST(container_answers_as_its_json_reads)
 {
     compare_builtin("container");
@@ -203,7 +209,6 @@ static const struct call shipped_64[] = {
     {.name = "unshare", .want = DENY(EPERM)},
     {.name = "setns", .want = DENY(EPERM)},
     {.name = "mount", .want = DENY(EPERM)},
-    {.name = "umount2", .want = DENY(EPERM)},
     {.name = "pivot_root", .want = DENY(EPERM)},
     {.name = "open_tree", .want = DENY(EPERM)},
     {.name = "move_mount", .want = DENY(EPERM)},
@@ -332,6 +337,41 @@ TEST(shipped_policies_refuse_and_allow_what_they_should)
         CHECK_CALLS(*name, &b, AUDIT_ARCH_I386, shipped_32);
         CHECK_INT(ask(&b, AUDIT_ARCH_AARCH64, 93, none), DENY(ENOSYS));
         CHECK(b.count <= BPF_MAXINSNS / 2);
+    }
+}
+
+TEST(fuse_alone_mounts_and_only_new_file_systems)
+{
+    static const struct call new_ones[] = {
+        {.name = "mount", .args = {0, 0, 0, MS_NOSUID | MS_NODEV}, .want = ALLOW},
+        {.name = "mount",
+         .args = {0, 0, 0, MS_NOSUID | MS_NODEV | MS_RDONLY | MS_NOATIME | MS_NOEXEC},
+         .want = ALLOW},
+        {.name = "umount2", .want = ALLOW},
+    };
+    static const unsigned long never[] = {0,         MS_NOSUID,  MS_NODEV,  MS_BIND,
+                                          MS_MOVE,   MS_REMOUNT, MS_REC,    MS_UNBINDABLE,
+                                          MS_SHARED, MS_SLAVE,   MS_PRIVATE};
+
+    for (const char *const *name = policy_builtin_names(); *name != NULL; name++) {
+        const bool may = strcmp(*name, "fuse") == 0;
+        AUTO_BPF struct bpf b = {0};
+
+        if (compile_builtin(*name, &b) < 0)
+            continue;
+        for (size_t i = 0; i < sizeof(new_ones) / sizeof(new_ones[0]); i++) {
+            struct call c = new_ones[i];
+
+            c.want = may ? ALLOW : DENY(EPERM);
+            check_calls(*name, &b, AUDIT_ARCH_X86_64, &c, 1);
+        }
+        for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
+            struct call c = {.name = "mount", .args = {0, 0, 0, never[i]}, .want = DENY(EPERM)};
+
+            check_calls(*name, &b, AUDIT_ARCH_X86_64, &c, 1);
+            c.args[3] |= never[i] > MS_NODEV ? MS_NOSUID | MS_NODEV : 0;
+            check_calls(*name, &b, AUDIT_ARCH_X86_64, &c, 1);
+        }
     }
 }
 

@@ -1,0 +1,91 @@
+/*
+ * FUSE inside a sandbox whose policy has it. A process that waits for an answer of a FUSE server
+ * cannot be killed, and a server that waits for itself would keep its sandbox's processes for ever:
+ * so the connections of a sandbox are aborted when it is killed. The kernel lists all of the host's
+ * in the file system fusectl, each owned by the user that it was mounted for, whom nothing but the
+ * sandbox's own user namespace can map. So they are found by the id range, whatever has been
+ * unmounted, moved or hidden inside.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+enum {
+    END_WAIT_MS = 10, /* from look to look */
+    END_LOOKS_MAX =
+        200, /* what is killed is gone after one, as a rule; what is not is others' to tell */
+};
+
+int fuse_open(struct launcher *l, struct err *err)
+{
+    auto_close int fs = FD_NONE;
+    auto_close int mnt = FD_NONE;
+    int r;
+
+    if (l->fusectl >= 0)
+        return 0;
+    fs = sys_fsopen("fusectl");
+    r = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    mnt = r < 0 ? r : sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (mnt == -ENODEV)
+        return err_set(err, -EOPNOTSUPP,
+                       "fuse: this kernel has no FUSE (CONFIG_FUSE_FS; modprobe fuse)");
+    if (mnt < 0)
+        return err_errno(err, mnt, "fuse: mount fusectl, by which its connections are ended");
+    l->fusectl = take_fd(&mnt);
+    return 0;
+}
+
+static void abort_one(int dir, const char *name, uid_t base)
+{
+    auto_close int fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid >= base && st.st_uid - base < IDRANGE_SIZE)
+        (void)file_poke_at(fd, "abort", "1"); /* gone in between: nothing to end */
+}
+
+void fuse_abort(struct launcher *l, uid_t base)
+{
+    struct dirent *e;
+    DIR *d;
+    int fd;
+
+    if (base == 0 || fuse_open(l, NULL) < 0)
+        return; /* no sandbox has any */
+    fd = openat(l->fusectl, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    d = fd < 0 ? NULL : fdopendir(fd);
+    if (d == NULL) {
+        if (fd >= 0)
+            (void)close(fd);
+        return;
+    }
+    while ((e = readdir(d)) != NULL)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.')
+            abort_one(fd, e->d_name, base);
+    (void)closedir(d);
+}
+
+void fuse_end(struct launcher *l, const struct sandbox *s)
+{
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+
+    if (!s->fuse)
+        return;
+    /* Again, because what runs until its own SIGKILL comes may make another one. */
+    for (int i = 0; i < END_LOOKS_MAX; i++) {
+        fuse_abort(l, s->ids.base);
+        if (poll(&p, 1, END_WAIT_MS) > 0)
+            return;
+    }
+}

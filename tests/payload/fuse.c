@@ -1,0 +1,73 @@
+/* A FUSE server that waits for itself. */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "payload.h"
+
+enum { REQUEST_MAX = 1 << 20, UNIQUE_AT = 8, NODE_SIZE = 16 + 64, MINOR = 31 };
+
+static char request[REQUEST_MAX];
+
+/* Takes requests, and never answers. */
+static void *silent(void *arg)
+{
+    const int fd = *(int *)arg;
+
+    while (read(fd, request, sizeof(request)) > 0)
+        ;
+    return NULL;
+}
+
+/* The answer to FUSE_INIT, which comes first. */
+static int shake_hands(int fd)
+{
+    uint32_t answer[NODE_SIZE / 4] = {NODE_SIZE,    0,       0, 0, 7, MINOR, 1 << 17, 0,
+                                      12 | 9 << 16, 1 << 17, 1};
+
+    if (read(fd, request, sizeof(request)) < 0)
+        return -1;
+    (void)memcpy(&answer[2], request + UNIQUE_AT, sizeof(uint64_t));
+    return write(fd, answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : -1;
+}
+
+/* fuse-deadlock DIR: "stuck" on stdout, then it asks its own file system, and no signal ends that.
+ * DIR is unmounted lazily before, so that no list of mounts has it. */
+static int cmd_fuse_deadlock(int argc, char **argv)
+{
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), dir;
+    char options[96];
+    struct stat st;
+    pthread_t thread;
+
+    if (argc < 2)
+        return 2;
+    if (fd < 0)
+        return complain("/dev/fuse");
+    (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
+    if (mount("deadlock", argv[1], "fuse", MS_NOSUID | MS_NODEV, options) < 0)
+        return complain("mount");
+    if (shake_hands(fd) < 0)
+        return complain("the kernel's hello");
+    dir = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || umount2(argv[1], MNT_DETACH) < 0)
+        return complain("umount");
+    if (pthread_create(&thread, NULL, silent, &fd) != 0)
+        return complain("thread");
+    (void)puts("stuck");
+    (void)fflush(stdout);
+    (void)fstatat(dir, "x", &st, 0);
+    (void)puts("answered"); /* the connection was aborted, and nobody has killed us */
+    return 0;
+}
+
+const struct cmd fuse_cmds[] = {
+    {"fuse-deadlock", cmd_fuse_deadlock, "DIR: stuck in a file system of its own"},
+    {0},
+};
