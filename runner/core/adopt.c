@@ -123,9 +123,38 @@ static void on_not_missed(uv_timer_t *h)
         exec_tell_owner(s->main);
 }
 
+static void on_let_go(void *data, int r, const struct err *err)
+{
+    struct sandbox *s = data;
+
+    if (r < 0 && r != -ECANCELED && r != -EPIPE)
+        log_warn("supervisor", "id=%s stays paused: %s, resume it", s->id,
+                 err != NULL ? err->msg : strerror(-r));
+    if (r == 0)
+        sandbox_unheld(s);
+    sandbox_unref(s);
+}
+
+/* Who read its files died, and with them the reason that it stood still. */
+static void let_go(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+    int r = 0;
+
+    if (s->held && s->state == SANDBOX_PAUSED) {
+        sandbox_ref(s);
+        r = sandbox_let_go(s, on_let_go, s, &err);
+        if (r < 0)
+            on_let_go(s, r, &err);
+        return;
+    }
+    sandbox_unheld(s);
+}
+
 static void list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
+    let_go(s);
     answered(s);
     if (s->main != NULL && s->spec->console)
         console_adopt(s, s->main);
@@ -224,6 +253,7 @@ static void is_stopped(struct sandbox *s)
 {
     if (ran(s))
         killed_unseen(s);
+    sandbox_unheld(s);
     if (s->state != SANDBOX_STOPPED) {
         s->state = SANDBOX_STOPPED;
         sandbox_save_state(s);
@@ -322,6 +352,7 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
     s->has_exit = st->exit_code >= 0;
     s->exit_code = st->exit_code;
     s->wanted = st->wanted;
+    s->held = st->held;
     return s;
 }
 

@@ -17,7 +17,7 @@ int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, str
     if (s->gone)
         return 1;
     if (s->state == SANDBOX_RUNNING)
-        return sandbox_pause(s, cb, data, err);
+        return sandbox_hold(s, cb, data, err);
     if (s->state == SANDBOX_PAUSED && s->hold_thawing)
         return err_set(err, -EBUSY, "sandbox %s is about to go on after a snapshot",
                        sandbox_name(s));
@@ -36,14 +36,19 @@ bool hold_end(struct hold *h, sandbox_cb cb, void *data)
     if (!h->counted)
         return false;
     h->counted = false;
-    if (--h->s->holders > 0 || h->s->gone || h->s->state != SANDBOX_PAUSED ||
-        sandbox_resume(h->s, cb, data, NULL) < 0)
+    if (--h->s->holders > 0)
+        return false;
+    /* Where it fails, because the launcher has died, it stays held: the next daemon tries again. */
+    if (h->s->gone || h->s->state != SANDBOX_PAUSED || !h->s->held ||
+        sandbox_let_go(h->s, cb, data, NULL) < 0)
         return false;
     h->s->hold_thawing = true;
     return true;
 }
 
-void hold_gone_on(struct hold *h)
+void hold_gone_on(struct hold *h, int r)
 {
     h->s->hold_thawing = false;
+    if (r == 0)
+        sandbox_unheld(h->s);
 }

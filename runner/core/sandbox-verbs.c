@@ -189,7 +189,7 @@ int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err)
 /* One pause or resume under way. */
 struct freeze {
     struct sandbox *s;
-    bool freeze;
+    bool freeze, client;
     sandbox_cb cb;
     void *data;
 };
@@ -202,6 +202,10 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
 
     (void)reply;
     (void)fds;
+    if (r == 0 && f->client && s->held) {
+        s->held = false; /* whoever reads its files: it stays as this client wants it */
+        sandbox_save_state(s);
+    }
     if (r == 0 && s->state == (f->freeze ? SANDBOX_RUNNING : SANDBOX_PAUSED)) {
         sandbox_set_state(s, f->freeze ? SANDBOX_PAUSED : SANDBOX_RUNNING);
         sandbox_save_state(s);
@@ -213,7 +217,8 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
     free(f);
 }
 
-static int freeze(struct sandbox *s, bool on, sandbox_cb cb, void *data, struct err *err)
+static int freeze(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
+                  struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     struct freeze *f = calloc(1, sizeof(*f));
@@ -221,7 +226,7 @@ static int freeze(struct sandbox *s, bool on, sandbox_cb cb, void *data, struct 
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "pause");
-    *f = (struct freeze){.s = s, .freeze = on, .cb = cb, .data = data};
+    *f = (struct freeze){.s = s, .freeze = on, .client = client, .cb = cb, .data = data};
     launch_begin(&b, on ? LAUNCH_FREEZE : LAUNCH_THAW);
     launch_put_string(&b, TAG_ID, s->id);
     r = launch_end(&b);
@@ -238,14 +243,46 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_PAUSE, err);
 
-    return r < 0 ? r : freeze(s, true, cb, data, err);
+    if (r < 0)
+        return r;
+    if (s->holders == 0)
+        sandbox_unheld(s); /* of one that failed */
+    return freeze(s, true, true, cb, data, err);
+}
+
+int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r = sandbox_check(s, REQ_PAUSE, err);
+
+    if (r < 0)
+        return r;
+    /* Before anything is frozen: a daemon that finds it so lets it go on. */
+    s->held = true;
+    sandbox_save_state(s);
+    return freeze(s, true, false, cb, data, err);
+}
+
+void sandbox_unheld(struct sandbox *s)
+{
+    if (!s->held)
+        return;
+    s->held = false;
+    if (!s->gone)
+        sandbox_save_state(s);
+}
+
+int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    int r = sandbox_check(s, REQ_RESUME, err);
+
+    return r < 0 ? r : freeze(s, false, false, cb, data, err);
 }
 
 int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_RESUME, err);
 
-    return r < 0 ? r : freeze(s, false, cb, data, err);
+    return r < 0 ? r : freeze(s, false, true, cb, data, err);
 }
 
 int sandbox_signal(struct sandbox *s, int signo, struct err *err)

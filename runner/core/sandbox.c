@@ -162,7 +162,8 @@ static int save_state(struct sandbox *s, struct err *err)
                                  .oom_killed = s->oom_killed,
                                  .restarts = s->restarts,
                                  .creator = s->creator,
-                                 .wanted = is_wanted(s)};
+                                 .wanted = is_wanted(s),
+                                 .held = s->held};
 
     return s->gone ? 0 : store_save_state(s->sup->store, s->id, &state, err);
 }

@@ -40,6 +40,7 @@ struct sandbox {
     unsigned refs;     /* the table's, each exec's, each request's under way */
     bool gone;         /* no longer in the table */
     unsigned holders;  /* who read its files while it is paused for that (hold.h) */
+    bool held;         /* its pause is theirs, and no client's; stored */
     bool hold_thawing; /* the last of them has let it go on, and it is not yet running */
 
     struct channel *channel; /* owned; NULL while no init runs */
@@ -139,6 +140,11 @@ int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err 
 void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
 void sandbox_save_state(struct sandbox *s);
+/* As sandbox_pause and sandbox_resume, for who reads its files (hold.h) and not for a client. */
+int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* The pause, if there is still one, is nobody's of them any more. */
+void sandbox_unheld(struct sandbox *s);
 /* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
  * lets go. */
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);

@@ -70,7 +70,7 @@ static void on_resumed(void *data, int r, const struct err *err)
 {
     struct dir_snapshot *p = data;
 
-    hold_gone_on(&p->hold);
+    hold_gone_on(&p->hold, r);
     if (r < 0)
         log_warn("snapshot", "id=%s resume: %s, going on", p->s->id, err != NULL ? err->msg : "");
     after_files(p);

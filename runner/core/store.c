@@ -205,7 +205,7 @@ static const struct strtab state_names[] = {
 struct state_file {
     int state;
     int64_t created, started, finished, exit_code, restarts, creator;
-    bool oom_killed, wanted;
+    bool oom_killed, wanted, held;
 };
 
 #define STATE(member) offsetof(struct state_file, member)
@@ -220,6 +220,7 @@ static const struct jfield state_fields[] = {
     {.name = "oomKilled",  .decode = j_bool,  .off = STATE(oom_killed), .required = true},
     {.name = "wanted",     .decode = j_bool,  .off = STATE(wanted), .required = true},
     {.name = "creator",    .decode = j_int64, .off = STATE(creator), .min = STORE_NO_CREATOR, .max = UINT32_MAX},
+    {.name = "held",       .decode = j_bool,  .off = STATE(held)},
     {0},
 };
 /* clang-format on */
@@ -268,7 +269,8 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
         clamp(state->exit_code, -1, 255), "restarts", clamp(state->restarts, 0, STORE_RESTARTS_MAX),
         "oomKilled", state->oom_killed, "wanted", state->wanted, "creator",
         clamp(state->creator, STORE_NO_CREATOR, UINT32_MAX));
-    if (root == NULL)
+    /* Only then, so that an older daemon can read what this one wrote. */
+    if (root == NULL || (state->held && json_object_set_new(root, "held", json_true()) < 0))
         return err_errno(err, -ENOMEM, "sandbox %s: state", id);
     return save_json(s, id, dir, "", "state.json", root, STORE_STATE_MAX, err);
 }
@@ -318,6 +320,7 @@ static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
         .restarts = (unsigned)f.restarts,
         .wanted = f.wanted,
         .creator = f.creator,
+        .held = f.held,
     };
     return 0;
 }

@@ -46,6 +46,7 @@ struct stored_state {
     unsigned restarts;
     bool wanted;     /* a client wants it to run: it was started and not stopped since */
     int64_t creator; /* the uid of who made it; STORE_NO_CREATOR in files of older daemons */
+    bool held;       /* paused, or about to be, by us while its files are read (hold.h) */
 };
 
 /*
