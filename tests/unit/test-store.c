@@ -91,6 +91,7 @@ static const struct stored_state some_state = {
     .oom_killed = true,
     .restarts = 4,
     .wanted = true,
+    .held = true,
     .creator = 1000,
 };
 
@@ -126,7 +127,7 @@ TEST(what_is_saved_is_loaded)
     CHECK_INT(st.finished_ms, 0);
     CHECK_INT(st.exit_code, 137);
     CHECK_INT(st.restarts, 4);
-    CHECK(st.oom_killed && st.wanted);
+    CHECK(st.oom_killed && st.wanted && st.held);
     CHECK_INT(st.creator, 1000);
     CHECK(there(&p, "sandboxes/abc/logs") && !there(&p, "sandboxes/abc/.state.json.tmp"));
     close_store(&p);
@@ -277,7 +278,7 @@ TEST(blank_state_after_a_power_failure)
         CHECK_INT(store_load(p.store, "a", &spec, &st, NULL), 0);
         CHECK_INT(st.state, SANDBOX_STOPPED);
         CHECK_INT(st.exit_code, -1);
-        CHECK(!st.wanted);
+        CHECK(!st.wanted && !st.held);
         CHECK_STR(spec != NULL ? spec->name : "", "web");
         close_store(&p);
         close_place(&p);
