@@ -14,11 +14,14 @@
 #include "cli/table.h"
 #include "cli/url.h"
 #include "json/parse.h"
+#include "policy/policy.h"
+#include "spec/parse.h"
 
 struct volume_args {
     struct remote remote; /* first */
     json_t *labels;       /* owned; ["K=V"], or NULL */
     json_t *names;        /* owned; parts of names, or NULL */
+    int64_t bytes;        /* 0: not said */
     bool all, quiet;
 };
 
@@ -41,12 +44,22 @@ static int on_name(void *target, const struct opt *o, const char *text, struct e
     return add_text(&((struct volume_args *)target)->names, o->name, text, err);
 }
 
+static int on_size(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    return parse_bytes(o->name, text, LIMIT_DISK_MIN, LIMIT_DISK_MAX,
+                       &((struct volume_args *)target)->bytes, err);
+}
+
 static const struct opt volume_options[] = {
     {.name = "label",
      .arg = "KEY[=VALUE]",
      .set = on_label,
      .flags = OPT_REPEAT,
      .help = "create: give it this label; ls, prune: only those with it"},
+    {.name = "size",
+     .arg = "BYTES",
+     .set = on_size,
+     .help = "create: what it may hold at most (512m, 10g), in a file system of its own"},
     {.name = "name",
      .arg = "PART",
      .set = on_name,
@@ -96,6 +109,8 @@ static int create_volume(struct volume_args *args, struct client *c, char **name
     else
         r = args->labels == NULL ? 0
                                  : json_object_set_new(body, "labels", label_object(args->labels));
+    if (r == 0 && args->bytes != 0)
+        r = json_object_set_new(body, "sizeBytes", json_integer(args->bytes));
     if (r < 0) {
         json_decref(body);
         return r == -1 ? err_errno(err, -ENOMEM, "volume") : r;
@@ -154,10 +169,10 @@ static int get_list(const struct volume_args *args, struct client *c, json_t **r
 
 static int print_list(const json_t *list)
 {
-    static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "KIND", NULL};
+    static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "KIND", "SIZE", NULL};
     auto_table struct table *t = table_new(titles);
     int64_t now = clock_wall_ms();
-    char ago[HUMAN_MAX];
+    char ago[HUMAN_MAX], size[HUMAN_MAX];
     json_t *v;
     size_t i;
 
@@ -171,6 +186,11 @@ static int print_list(const json_t *list)
             table_add(t, NULL);
         table_addf(t, "%d", (int)json_integer_value(json_object_get(v, "users")));
         table_add(t, json_is_true(json_object_get(v, "anonymous")) ? "anonymous" : "named");
+        if (json_is_integer(json_object_get(v, "sizeBytes")))
+            table_add(t, human_bytes((uint64_t)json_integer_value(json_object_get(v, "sizeBytes")),
+                                     size));
+        else
+            table_add(t, NULL);
     }
     return table_print(t, stdout);
 }

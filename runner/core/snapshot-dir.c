@@ -179,8 +179,10 @@ int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
         .s = s, .dir = strdup(dir), .client = FD_NONE, .cb = cb, .data = data};
     if (creator->fd >= 0)
         p->client = fcntl(creator->fd, F_DUPFD_CLOEXEC, 3);
-    r = p->dir == NULL ? err_errno(err, -ENOMEM, "snapshot")
-                       : volume_create(s->sup, name, labels, creator, on_made, p, err);
+    r = p->dir == NULL
+            ? err_errno(err, -ENOMEM, "snapshot")
+            : volume_create(s->sup, &(struct volume_wish){.name = name, .labels = labels}, creator,
+                            on_made, p, err);
     if (r == 0) {
         sandbox_ref(s);
         return 0;

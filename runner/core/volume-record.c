@@ -76,6 +76,9 @@ int volume_record_encode(const struct volume_record *r, struct buf *out, struct 
     if (root != NULL && r->owner[0] != '\0' &&
         json_object_set_new(root, "owner", json_string(r->owner)) < 0)
         return err_errno(err, -ENOMEM, "volume");
+    if (root != NULL && r->bytes != 0 &&
+        json_object_set_new(root, "sizeBytes", json_integer((json_int_t)r->bytes)) < 0)
+        return err_errno(err, -ENOMEM, "volume");
     if (root != NULL)
         text = json_dumps(root, JSON_COMPACT);
     if (text == NULL)
@@ -87,7 +90,7 @@ int volume_record_encode(const struct volume_record *r, struct buf *out, struct 
 }
 
 struct record_json {
-    int64_t created_ms, creator;
+    int64_t created_ms, creator, bytes;
     char *owner;       /* owned */
     struct spec *spec; /* owned; its labels */
 };
@@ -126,6 +129,7 @@ static const struct jfield record_fields[] = {
     {.name = "creator",   .decode = j_int64,  .off = RECORD(creator),    .min = -1, .max = UINT32_MAX, .required = true},
     {.name = "labels",    .decode = d_labels, .required = true},
     {.name = "owner",     .decode = j_string, .off = RECORD(owner),      .min = 1,  .max = VOLUME_OWNER_MAX},
+    {.name = "sizeBytes", .decode = j_int64,  .off = RECORD(bytes),      .min = 0,  .max = INT64_MAX},
     {0},
 };
 /* clang-format on */
@@ -141,7 +145,8 @@ int volume_record_decode(const char *text, size_t len, struct volume_record *ret
     if (n == 0 && root != NULL)
         n = json_decode(root, record_fields, &j, err);
     if (n == 0) {
-        *ret = (struct volume_record){.created_ms = j.created_ms, .creator = j.creator};
+        *ret = (struct volume_record){
+            .created_ms = j.created_ms, .creator = j.creator, .bytes = (uint64_t)j.bytes};
         ret->labels = take(j.spec->labels);
         (void)snprintf(ret->owner, sizeof(ret->owner), "%s", j.owner != NULL ? j.owner : "");
     }

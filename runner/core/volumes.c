@@ -2,6 +2,7 @@
 #include "core/volumes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "json/decode.h"
 #include "launch/request.h"
 #include "launch/volume.h"
+#include "policy/policy.h"
 
 enum { LIST_MAX = 16 << 20 /* bytes of all names */ };
 
@@ -127,6 +129,11 @@ const char *volume_name(const struct volume_entry *v)
     return v->name;
 }
 
+uint64_t volume_bytes(const struct volume_entry *v)
+{
+    return v->record.bytes;
+}
+
 int64_t volume_created_ms(const struct volume_entry *v)
 {
     return v->record.created_ms;
@@ -189,8 +196,8 @@ bool volume_may_use(const struct volume_entry *v, const struct volume_creator *w
 /* ---- requests to the launcher ---- */
 
 static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
-               const struct buf *meta, bool keep, int client_fd, launch_cb cb, void *data,
-               struct err *err)
+               const struct buf *meta, bool keep, uint64_t bytes, int client_fd, launch_cb cb,
+               void *data, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -202,6 +209,8 @@ static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
         launch_put(&b, TAG_META, 0, meta->data, meta->len);
     if (verb == LAUNCH_VOLUME_MAKE && keep)
         launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
+    if (bytes != 0)
+        launch_put_number(&b, TAG_DISK, bytes);
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "volume");
@@ -299,7 +308,7 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
     (void)reply;
     (void)fds;
     if (r == -EEXIST) { /* by a `rind run` beside us */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, -1, on_read, e, &own);
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, 0, -1, on_read, e, &own);
         err = &own;
         if (r == 0)
             return;
@@ -328,29 +337,52 @@ static int check_room(const struct volumes *v, const struct volume_creator *crea
     return 0;
 }
 
-static int make(struct supervisor *sup, const char *name, char *const *labels, const char *owner,
+/* What the wish says, or the configuration, or nothing. */
+static int check_size(const struct volumes *v, const struct volume_wish *wish,
+                      const struct volume_creator *creator, uint64_t *ret, struct err *err)
+{
+    const uint64_t usual = v->sup->limits.volume_bytes;
+    const uint64_t bytes = wish->bytes != 0 ? wish->bytes : usual;
+
+    if (bytes != 0 && (bytes < (uint64_t)LIMIT_DISK_MIN || bytes > (uint64_t)LIMIT_DISK_MAX))
+        return err_set(err, -ERANGE, "%s: must be between %" PRId64 " and %" PRId64 " bytes",
+                       wish->bytes != 0 ? "size" : "limit volumeBytes", LIMIT_DISK_MIN,
+                       LIMIT_DISK_MAX);
+    if (creator->limited && usual != 0 && bytes > usual)
+        return err_set(err, -EPERM, "size: more than the %" PRIu64 " bytes of limit volumeBytes",
+                       usual);
+    *ret = bytes;
+    return 0;
+}
+
+static int make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
                 const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
                 struct err *err)
 {
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
     struct volume_entry *e;
+    uint64_t bytes = 0;
     int r = check_room(sup->volumes, creator, err);
 
+    if (r == 0)
+        r = check_size(sup->volumes, wish, creator, &bytes, err);
     if (r < 0)
         return r;
-    e = entry_add(sup->volumes, name);
+    e = entry_add(sup->volumes, wish->name);
     if (e == NULL)
         return err_errno(err, -ENOMEM, "volume");
     e->record.created_ms = clock_wall_ms();
     e->record.creator = creator->uid;
+    e->record.bytes = bytes;
     (void)snprintf(e->record.owner, sizeof(e->record.owner), "%s", owner != NULL ? owner : "");
-    r = volume_record_labels(&e->record, labels, err);
+    r = volume_record_labels(&e->record, wish->labels, err);
     if (r == 0)
         r = volume_record_encode(&e->record, &meta, err);
     if (r == 0)
         r = wait_for(e, is_new, cb, data, err);
     if (r == 0)
-        r = ask(sup, LAUNCH_VOLUME_MAKE, name, &meta, owner == NULL, creator->fd, on_made, e, err);
+        r = ask(sup, LAUNCH_VOLUME_MAKE, wish->name, &meta, owner == NULL, bytes, creator->fd,
+                on_made, e, err);
     if (r < 0) {
         free(e->waiting);
         entry_drop(e);
@@ -358,24 +390,25 @@ static int make(struct supervisor *sup, const char *name, char *const *labels, c
     return r;
 }
 
-int volume_create(struct supervisor *sup, const char *name, char *const *labels,
+int volume_create(struct supervisor *sup, const struct volume_wish *wish,
                   const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
 {
+    struct volume_wish named = *wish;
     char random[65];
 
-    if (name == NULL) {
+    if (named.name == NULL) {
         if (volume_random_name(random) < 0)
             return err_set(err, -EIO, "volume: no random numbers");
-        name = random;
+        named.name = random;
     }
-    if (!volume_name_ok(name))
+    if (!volume_name_ok(named.name))
         return err_set(err, -EINVAL,
                        "name \"%.64s\": must be 1 to %d letters, digits, _ . - and begin with a "
                        "letter or digit",
-                       name, VOLUME_NAME_MAX);
-    if (volume_find(sup, name) != NULL)
-        return err_set(err, -EEXIST, "volume '%s': the name is taken", name);
-    return make(sup, name, labels, NULL, creator, true, cb, data, err);
+                       named.name, VOLUME_NAME_MAX);
+    if (volume_find(sup, named.name) != NULL)
+        return err_set(err, -EEXIST, "volume '%s': the name is taken", named.name);
+    return make(sup, &named, NULL, creator, true, cb, data, err);
 }
 
 static void on_there(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -399,7 +432,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     int r;
 
     if (e == NULL)
-        return make(sup, name, NULL, owner, creator, false, cb, data, err);
+        return make(sup, &(struct volume_wish){.name = name}, owner, creator, false, cb, data, err);
     if (!volume_may_use(e, creator))
         return err_set(err, -EPERM, "volume '%s' is another user's", name);
     if (e->state == VOLUME_REMOVING)
@@ -411,7 +444,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
-    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, false, -1, on_there, q, err);
+    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, false, 0, -1, on_there, q, err);
     if (r < 0)
         free(q);
     return r;
@@ -446,7 +479,7 @@ static int begin_removal(struct volume_entry *v, volume_cb cb, void *data, struc
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
-    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, false, -1, on_removed, q, err);
+    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, false, 0, -1, on_removed, q, err);
     if (r < 0)
         free(q);
     else
@@ -616,7 +649,7 @@ static void load_next(struct loading *l)
         if (l->entry == NULL)
             continue;
         l->entry->record.creator = -1;
-        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, false, -1, on_loaded, l, NULL) == 0)
+        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, false, 0, -1, on_loaded, l, NULL) == 0)
             return;
         l->entry->state = VOLUME_READY; /* its record is not known */
     }
@@ -648,7 +681,7 @@ int volumes_load(struct supervisor *sup, struct err *err)
     if (l == NULL)
         return err_errno(err, -ENOMEM, "volumes");
     l->sup = sup;
-    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, false, -1, on_list, l, err);
+    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, false, 0, -1, on_list, l, err);
     if (r < 0)
         load_end(l);
     else

@@ -47,12 +47,19 @@ struct volume_creator {
 /* v: NULL when r < 0; borrowed. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
 
+/* A volume to be made. All of it is copied. */
+struct volume_wish {
+    const char *name;    /* NULL = an anonymous-looking one is chosen (64 hexadecimal digits) */
+    char *const *labels; /* "K=V", NULL-terminated; or NULL */
+    uint64_t bytes;      /* what it may hold; 0 = the limit volumeBytes */
+};
+
 /*
- * Makes a volume, durable when cb is called. name: NULL = an anonymous-looking name is chosen (64
- * hexadecimal digits). labels: "K=V", NULL-terminated, or NULL; copied. -EEXIST: the name is taken,
- * -EINVAL: it is none; -EAGAIN, -EUSERS: a limit; -ENOSPC: the disk's reserve.
+ * Makes it, durable when cb is called. -EEXIST: the name is taken, -EINVAL: it is none; -ERANGE: no
+ * such size; -EPERM: larger than volumeBytes, for a limited creator; -EAGAIN, -EUSERS: a limit;
+ * -ENOSPC: the disk's reserve.
  */
-int volume_create(struct supervisor *sup, const char *name, char *const *labels,
+int volume_create(struct supervisor *sup, const struct volume_wish *wish,
                   const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
 
 /* By its whole name. Borrowed, valid until the loop goes on; NULL. */
@@ -62,6 +69,8 @@ struct volume_entry *volume_next(struct volume_entry *v);
 
 const char *volume_name(const struct volume_entry *v);
 int64_t volume_created_ms(const struct volume_entry *v);
+/* What it may hold; 0: it is not bounded. */
+uint64_t volume_bytes(const struct volume_entry *v);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *volume_labels(const struct volume_entry *v);
 /* Made for one sandbox, and removed with it. */

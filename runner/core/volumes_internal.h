@@ -14,6 +14,7 @@ enum { VOLUME_OWNER_MAX = 63 };
 struct volume_record {
     int64_t created_ms;
     int64_t creator;                  /* uid; -1: unknown */
+    uint64_t bytes;                   /* what it may hold; 0: it is not bounded */
     char **labels;                    /* owned, NULL-terminated "K=V"; never NULL in an entry */
     char owner[VOLUME_OWNER_MAX + 1]; /* of an anonymous one: the sandbox's id; "": a plain one */
 };

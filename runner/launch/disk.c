@@ -79,9 +79,9 @@ int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err
 
 /* ---- making ---- */
 
-int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err)
+int disk_make(int dir_fd, const char *name, uint64_t bytes, bool journal, struct err *err)
 {
-    auto_close int fd = openat(dir_fd, DISK_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    auto_close int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     bytes -= bytes % LOOP_BLOCK;
     if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
@@ -198,10 +198,10 @@ static int find_device(int image, struct err *err)
     return found >= 0 ? found : err_set(err, -EBUSY, "disk: its image is being let go");
 }
 
-/* As disk_mount, of one that may run, and of its own mount then. */
-static int disk_peek(const struct sandbox *s, struct err *err)
+/* As disk_mount, of one that may be mounted, and of that file system then. */
+static int disk_peek(int dir_fd, const char *name, struct err *err)
 {
-    auto_close int image = openat(s->dir_fd, DISK_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    auto_close int image = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     auto_close int device = FD_NONE;
 
     if (image < 0)
@@ -216,7 +216,7 @@ static int disk_peek(const struct sandbox *s, struct err *err)
 
 int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
 {
-    auto_close int disk = disk_peek(s, err);
+    auto_close int disk = disk_peek(s->dir_fd, DISK_FILE, err);
     int fd;
 
     if (disk < 0 && disk != -ENOENT)
@@ -227,6 +227,28 @@ int upper_open(const struct sandbox *s, int *ret_disk, struct err *err)
         return err_errno(err, -errno, "the writable layer of sandbox %s", s->id);
     *ret_disk = disk >= 0 ? take_fd(&disk) : FD_NONE;
     return fd;
+}
+
+int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *attr, struct err *err)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE};
+    auto_close int mnt = disk_peek(dir_fd, name, err);
+    struct stat st;
+    int r;
+
+    /* Another is about to show it, or has just ended. */
+    for (int i = 0; mnt == -EBUSY && i < LOCK_TRIES; i++) {
+        (void)nanosleep(&pause, NULL);
+        mnt = disk_peek(dir_fd, name, err);
+    }
+    if (mnt < 0)
+        return mnt == -ENOENT ? err_errno(err, mnt, "disk: its image") : mnt;
+    /* As it was made it is the host's root's, whom nobody inside can be. */
+    if (fstat(mnt, &st) < 0 ||
+        (st.st_uid == 0 && fchownat(mnt, "", owner, owner, AT_EMPTY_PATH) < 0))
+        return err_errno(err, -errno, "disk: its root");
+    r = sys_mount_setattr(mnt, "", AT_EMPTY_PATH, attr);
+    return r < 0 ? err_errno(err, r, "disk: attributes of its mount") : take_fd(&mnt);
 }
 
 /* As sandbox_dir_make's, the first time. */

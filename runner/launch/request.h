@@ -74,7 +74,7 @@ enum launch_verb {
     LAUNCH_LAYER_DROP,   /* forgets the worker TAG_ID, ends it, and removes what it has made */
     LAUNCH_LAYER_REMOVE, /* removes the layer TAG_IMAGE_LAYER */
     LAUNCH_LAYER_LIST,   /* replies with a memfd: for each layer "NAME BYTES" and a NUL */
-    LAUNCH_VOLUME_MAKE,  /* of TAG_VOLUME_NAME and TAG_META: volume.h */
+    LAUNCH_VOLUME_MAKE,  /* of TAG_VOLUME_NAME, TAG_META, perhaps TAG_DISK: volume.h */
     LAUNCH_VOLUME_WRITE, /* the same of one that is there */
     LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
     LAUNCH_VOLUME_REMOVE,
@@ -129,7 +129,7 @@ enum launch_tag {
     TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
     TAG_VOLUME_NAME,  /* string */
     TAG_META,         /* bytes: the supervisor's own record of a volume */
-    TAG_DISK,         /* u64 bytes: of a file system of its own for the writable layer */
+    TAG_DISK, /* u64 bytes: of a file system of its own for the writable layer, or a volume */
     TAG_MAX
 };
 

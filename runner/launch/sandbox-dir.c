@@ -43,7 +43,7 @@ static int fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *e
     if (fchownat(dir_fd, "upper", s->ids.base, s->ids.base, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
     if (disk >= 0) {
-        r = disk_make(dir_fd, (uint64_t)disk, s->kept, err);
+        r = disk_make(dir_fd, DISK_FILE, (uint64_t)disk, s->kept, err);
         if (r < 0)
             return r;
     }

@@ -301,10 +301,14 @@ uint64_t disk_reserve_bytes(const struct launcher *l);
 /* Whether so many bytes may be promised to a new sandbox: -ENOSPC names the limit. */
 int disk_check_reserve(const struct launcher *l, uint64_t bytes, struct err *err);
 /* The image of a disk in a sandbox's directory. */
-int disk_make(int dir_fd, uint64_t bytes, bool journal, struct err *err);
+int disk_make(int dir_fd, const char *name, uint64_t bytes, bool journal, struct err *err);
 /* Its file system, with upper and work in it, as a detached mount, whose fd is returned. -ENOENT:
  * it has none (err is not set); -EOPNOTSUPP; -EBUSY: it is mounted, and stays so. */
 int disk_mount(const struct sandbox *s, struct err *err);
+/* The image `name`, which others may have mounted as well, as a detached mount with these
+ * attributes. A new one's root is given to `owner`. Returns the fd; -EOPNOTSUPP; -EBUSY. */
+int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *attr,
+                struct err *err);
 /* Its upper directory, wherever that is. Returns the fd. *ret_disk, which may become FD_NONE, is
  * the mount that it is in, which ends with that descriptor: to be closed after what is cloned of
  * it. */

@@ -34,14 +34,16 @@
 static void commit(struct launcher *l, const struct volume_fill *f, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : FILL_FAILED;
+    const bool disk = volume_has_disk(f->dir_fd);
+    const char *made = disk ? VOLUME_NEWER : VOLUME_NEW, *own = disk ? VOLUME_DISK : VOLUME_DATA;
 
     /* Over an empty one that nobody has mounted: we have the lock. */
-    if (code == FILL_DONE && renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA) == 0)
+    if (code == FILL_DONE && renameat(f->dir_fd, made, f->dir_fd, own) == 0)
         (void)close(openat(f->dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     else if (code == FILL_NOTHING)
-        (void)renameat(f->dir_fd, VOLUME_NEW, f->dir_fd, VOLUME_DATA); /* empty, as it is */
+        (void)renameat(f->dir_fd, made, f->dir_fd, own); /* empty, as it is */
     else
-        (void)trash_put(l, f->dir_fd, VOLUME_NEW, NULL);
+        (void)trash_put(l, f->dir_fd, made, NULL);
 }
 
 void volume_reap(struct launcher *l)
@@ -100,36 +102,61 @@ static bool is_empty(int dir_fd, const char *name)
 /* As Docker: one in which there is nothing, and never was by us. */
 static bool wants_filling(int dir_fd)
 {
-    if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        return true;
-    return faccessat(dir_fd, VOLUME_FILLED, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+    if (faccessat(dir_fd, VOLUME_FILLED, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return false;
+    return volume_has_disk(dir_fd) ||
+           faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
            is_empty(dir_fd, VOLUME_DATA);
 }
 
 /* ---- the process ---- */
 
+/* What an earlier one has left. */
+static int clear_target(struct launcher *l, int dir_fd, const char *name, struct err *err)
+{
+    int r;
+
+    if (faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    r = trash_put(l, dir_fd, name, err);
+    if (r == 0)
+        trash_empty(l);
+    return r;
+}
+
+/* A new image of the same size: one that is not whole is never the volume's. */
+static int make_disk_target(struct launcher *l, int dir_fd, struct mount_attr *attr,
+                            struct err *err)
+{
+    struct stat st;
+    int r = clear_target(l, dir_fd, VOLUME_NEWER, err);
+
+    if (r < 0)
+        return r;
+    if (fstatat(dir_fd, VOLUME_DISK, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return err_errno(err, -errno, "the disk of a volume");
+    r = disk_make(dir_fd, VOLUME_NEWER, (uint64_t)st.st_size, true, err);
+    return r < 0 ? r : disk_attach(dir_fd, VOLUME_NEWER, IDRANGE_LAYERS, attr, err);
+}
+
 static int make_target(struct launcher *l, int dir_fd, struct err *err)
 {
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
     auto_close int dir = FD_NONE;
-    int fd;
+    int r;
 
-    if (faccessat(dir_fd, VOLUME_NEW, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        int r = trash_put(l, dir_fd, VOLUME_NEW, err);
-
-        if (r < 0)
-            return r;
-        trash_empty(l);
-    }
+    if (volume_has_disk(dir_fd))
+        return make_disk_target(l, dir_fd, &attr, err);
+    r = clear_target(l, dir_fd, VOLUME_NEW, err);
+    if (r < 0)
+        return r;
     if (mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 || fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
         fchownat(dir_fd, VOLUME_NEW, IDRANGE_LAYERS, IDRANGE_LAYERS, AT_SYMLINK_NOFOLLOW) < 0)
         return err_errno(err, -errno, "make the directory of a volume");
     dir = openat(dir_fd, VOLUME_NEW, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0)
         return err_errno(err, -errno, "make the directory of a volume");
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};
-
-    fd = mount_clone(dir, &attr, "a volume", err);
-    return fd;
+    return mount_clone(dir, &attr, "a volume", err);
 }
 
 struct child {
@@ -174,7 +201,7 @@ static _Noreturn void in_child(int go, struct fill_job *job)
     fill_run(job);
 }
 
-static int start_child(struct launcher *l, const struct launch_request *q, struct child *ret,
+static int start_child(uint64_t reserve, const struct launch_request *q, struct child *ret,
                        struct err *err)
 {
     auto_close int our_go = FD_NONE, its_go = FD_NONE, our_report = FD_NONE, its_report = FD_NONE;
@@ -198,7 +225,7 @@ static int start_child(struct launcher *l, const struct launch_request *q, struc
         return err_errno(err, pid, "fill a volume: clone");
     if (pid == 0) {
         struct fill_job job = {.report = its_report,
-                               .reserve = disk_reserve_bytes(l),
+                               .reserve = reserve,
                                .must = q->sandbox != NULL || q->volume_name != NULL,
                                .sync = q->sandbox != NULL};
 
@@ -236,7 +263,7 @@ static int open_source(struct launcher *l, const struct launch_request *q,
                        const struct creator *creator, int userns, int *ret_lock, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY};
-    auto_close int dir = FD_NONE, data = FD_NONE;
+    auto_close int dir = FD_NONE;
     int r;
 
     if (q->sandbox != NULL) {
@@ -258,11 +285,8 @@ static int open_source(struct launcher *l, const struct launch_request *q,
     r = dir < 0 ? dir : volume_check(dir, q->volume_name, creator, err);
     if (r < 0)
         return r;
-    data = openat(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (data < 0)
-        return err_errno(err, -errno, "volume '%s'", q->volume_name);
     *ret_lock = volume_lock(dir, q->volume_name, false, err);
-    return *ret_lock < 0 ? *ret_lock : mount_clone(data, &attr, q->volume_name, err);
+    return *ret_lock < 0 ? *ret_lock : volume_data_mount(dir, q->volume_name, &attr, err);
 }
 
 /* That, and where it goes. */
@@ -324,7 +348,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
         return 0; /* until a moment ago somebody filled it */
     r = disk_check_reserve(l, 0, err);
     if (r == 0)
-        r = start_child(l, q, &c, err);
+        r = start_child(volume_has_disk(dir) ? 0 : disk_reserve_bytes(l), q, &c, err);
     if (r < 0)
         return r;
     r = give_job(l, q, &creator, &c, dir, &source_lock, err);

@@ -98,11 +98,13 @@ static int write_new(int dir_fd, const char *name, const void *data, size_t len)
 /* These files and no others: everybody waits for us, and the file system is not ours alone. */
 static int sync_record(int dir_fd)
 {
-    static const char *const names[] = {VOLUME_META, VOLUME_KEEP, "."};
+    static const char *const names[] = {VOLUME_META, VOLUME_KEEP, VOLUME_DISK, "."};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         auto_close int fd = openat(dir_fd, names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
+        if (fd < 0 && errno == ENOENT && strcmp(names[i], VOLUME_DISK) == 0)
+            continue;
         if (fd < 0 || fsync(fd) < 0)
             return -errno;
     }
@@ -121,6 +123,8 @@ static int fill_record(int volumes_fd, const char *making, const struct launch_r
     if (r < 0)
         return err_errno(err, r, "make volume '%s'", q->volume_name);
     r = creator_save(dir, VOLUME_KEEP, who, err);
+    if (r == 0 && q->disk > 0)
+        r = disk_make(dir, VOLUME_DISK, (uint64_t)q->disk, true, err);
     if (r == 0 && (q->flags & LAUNCH_KEEP) != 0 && (r = sync_record(dir)) < 0)
         (void)err_errno(err, r, "make volume '%s'", q->volume_name);
     return r;
@@ -172,7 +176,7 @@ int launcher_volume_make(struct launcher *l, const struct launch_request *q, str
     if (l->clients.len > 0)
         r = creator_ask(q->client_fd, &l->clients, &who, err);
     if (r == 0)
-        r = disk_check_reserve(l, 0, err);
+        r = disk_check_reserve(l, q->disk > 0 ? (uint64_t)q->disk : 0, err);
     if (r < 0)
         return r;
     (void)snprintf(making, sizeof(making), MAKING_PREFIX "%s", q->volume_name);
@@ -260,29 +264,59 @@ void volumes_sweep(struct launcher *l)
 
 /* ---- mounting ---- */
 
+bool volume_has_disk(int dir_fd)
+{
+    return faccessat(dir_fd, VOLUME_DISK, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
+int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, struct err *err)
+{
+    auto_close int data = FD_NONE;
+    int r;
+
+    if (volume_has_disk(dir_fd)) {
+        r = disk_attach(dir_fd, VOLUME_DISK, IDRANGE_LAYERS, attr, err);
+        return r < 0 ? err_wrap(err, r, "volume '%s'", name) : r;
+    }
+    data = sys_openat2(dir_fd, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
+    if (data < 0)
+        return err_errno(err, data, "volume '%s'", name);
+    r = mount_clone(data, attr, name, err);
+    return r < 0 ? err_wrap(err, r, "volume") : r;
+}
+
+/* One with a size is filled before its first use, or never: nobody looks into it for that. */
+static int mark_used(int dir_fd, struct err *err)
+{
+    int fd = openat(dir_fd, VOLUME_FILLED, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_errno(err, -errno, "volume: mark it as used");
+    (void)close(fd);
+    return 0;
+}
+
 int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                        int userns_fd, int *ret_lock, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     auto_close int dir = volume_open(l, v->source, err);
-    auto_close int lock = FD_NONE, data = FD_NONE;
+    auto_close int lock = FD_NONE;
     int r = dir < 0 ? dir : volume_check(dir, v->source, &s->creator, err);
 
     if (r < 0)
         return r;
     lock = volume_lock(dir, v->source, false, err);
-    r = lock < 0 ? lock : make_data(dir, err);
+    if (lock < 0)
+        return lock;
+    r = volume_has_disk(dir) ? mark_used(dir, err) : make_data(dir, err);
     if (r < 0)
         return r;
-    data = sys_openat2(dir, VOLUME_DATA, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
-    if (data < 0)
-        return err_errno(err, data, "volume '%s'", v->source);
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
-    r = mount_clone(data, &attr, v->source, err);
-    if (r < 0)
-        return err_wrap(err, r, "volume");
-    *ret_lock = take_fd(&lock);
+    r = volume_data_mount(dir, v->source, &attr, err);
+    if (r >= 0)
+        *ret_lock = take_fd(&lock);
     return r;
 }

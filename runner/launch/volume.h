@@ -3,7 +3,7 @@
 /*
  * Named volumes as the launcher keeps them:
  *
- *     <state>/volumes/<name>/   keep meta lock [filled] [data/] [data.new/]
+ *     <state>/volumes/<name>/   keep meta lock [filled] [data/ | disk] [data.new/ | disk.new]
  *     <state>/volumes/.…        what is being made, or removed
  *
  * What is in data/ carries the ids of IDRANGE_LAYERS; each sandbox sees it through an id-mapped
@@ -11,6 +11,9 @@
  * (creator.h), so that a supervisor that was taken over shows no one's volume to another client.
  * meta is the supervisor's own record, bytes that are not looked at here. lock is held, shared, by
  * the init of each sandbox that has the volume mounted, and alone by who fills or removes it.
+ *
+ * One with a size has its files in disk instead, the image of a file system (disk.c), which all
+ * who have the volume mounted share.
  *
  * data/ comes into being when the volume is first mounted, or when it has been filled; it is whole
  * when it is there.

@@ -13,11 +13,18 @@
 #define VOLUME_FILLED "filled"
 #define VOLUME_DATA   "data"
 #define VOLUME_NEW    "data.new"
+#define VOLUME_DISK   "disk"
+#define VOLUME_NEWER  "disk.new" /* one that is being filled */
 
 /* Opens <state>/volumes/<name>. Returns the fd; -ENOENT. */
 int volume_open(const struct launcher *l, const char *name, struct err *err);
 /* Its lock, shared or alone, without waiting: -EBUSY. Returns the fd that holds it. */
 int volume_lock(int dir_fd, const char *name, bool alone, struct err *err);
+/* What is in it, as a detached mount with these attributes. data/ is there, unless it has a size.
+ */
+int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, struct err *err);
+/* Whether it has a size: what is in it is in a file system of its own then. */
+bool volume_has_disk(int dir_fd);
 /* Whether who makes a sandbox may have this volume: -EPERM. */
 int volume_check(int dir_fd, const char *name, const struct creator *who, struct err *err);
 

@@ -17,7 +17,10 @@ TEST(there_and_back)
     char one[] = "a=1", two[] = "b=", three[] = "c=\xc3\xa4\"\\ =";
     char *labels[] = {one, two, three, NULL};
     auto_buf struct buf text = BUF_INIT(LAUNCH_META_MAX + 1);
-    struct volume_record r = {.created_ms = 1234567890123, .creator = 4294967295, .owner = "0f"};
+    struct volume_record r = {.created_ms = 1234567890123,
+                              .creator = 4294967295,
+                              .bytes = UINT64_C(1) << 40,
+                              .owner = "0f"};
     struct volume_record back = {.creator = 0};
     struct err err = ERR_NONE;
 
@@ -27,6 +30,7 @@ TEST(there_and_back)
     CHECK_STR(err.msg, "");
     CHECK_INT(back.created_ms, r.created_ms);
     CHECK_INT(back.creator, r.creator);
+    CHECK(back.bytes == r.bytes);
     CHECK_STR(back.owner, "0f");
     for (size_t i = 0; i < 3 && back.labels != NULL; i++)
         CHECK_STR(back.labels[i], labels[i]);

@@ -2,6 +2,7 @@
 #include "core/volumes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "json/decode.h"
+#include "policy/policy.h"
+#include "spec/parse.h"
 
 static struct volume_creator who(struct http_request *req)
 {
@@ -48,9 +51,14 @@ static json_t *labels(const struct volume_entry *v)
 /* Where it lies is no client's affair: inside, it is where it was asked for. */
 static json_t *encode(const struct volume_entry *v)
 {
-    return json_pack("{s:o, s:s, s:o, s:s, s:s, s:n, s:s}", "CreatedAt",
+    const uint64_t bytes = volume_bytes(v);
+    char size[24];
+
+    (void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
+    return json_pack("{s:o, s:s, s:o, s:s, s:s, s:o, s:s}", "CreatedAt",
                      docker_time(volume_created_ms(v)), "Driver", "local", "Labels", labels(v),
-                     "Mountpoint", "", "Name", volume_name(v), "Options", "Scope", "local");
+                     "Mountpoint", "", "Name", volume_name(v), "Options",
+                     bytes != 0 ? json_pack("{s:s}", "size", size) : json_null(), "Scope", "local");
 }
 
 /* may_use, and the volume that {name} names, if the peer may use it; NULL: answered. */
@@ -172,6 +180,7 @@ static void delete_one(struct http_request *req)
 struct create_body {
     const char *name, *driver;
     json_t *labels;
+    json_t *options; /* borrowed */
 };
 
 static const struct body_field create_fields[] = {
@@ -181,7 +190,10 @@ static const struct body_field create_fields[] = {
      .take = b_value,
      .always = true,
      .off = offsetof(struct create_body, labels)},
-    {.name = "DriverOpts", .code = -EOPNOTSUPP, .why = "volumes are plain directories"},
+    {.name = "DriverOpts",
+     .take = b_value,
+     .always = true,
+     .off = offsetof(struct create_body, options)},
     {.name = "ClusterVolumeSpec", .code = -EOPNOTSUPP, .why = "there is no cluster"},
     {0},
 };
@@ -222,12 +234,35 @@ static int read_labels(json_t *value, char ***ret, struct err *err)
     return 0;
 }
 
+/* "size" of the local driver's options, as bytes or with k, m, g, t. */
+static int read_size(json_t *options, uint64_t *ret, struct err *err)
+{
+    const char *key, *text;
+    json_t *value;
+    int64_t bytes;
+    int r;
+
+    json_object_foreach(options, key, value) {
+        text = json_string_value(value);
+        if (strcmp(key, "size") != 0)
+            return err_set(err, -EOPNOTSUPP, "DriverOpts.%.64s: there is only \"size\"", key);
+        if (text == NULL)
+            return err_set(err, -EINVAL, "DriverOpts.size: must be a string");
+        r = parse_bytes("DriverOpts.size", text, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &bytes, err);
+        if (r < 0)
+            return r;
+        *ret = (uint64_t)bytes;
+    }
+    return 0;
+}
+
 /* Making one that is there already is fine, as in Docker. */
 static int create(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct volume_creator creator = who(req);
     struct create_body b = {0};
+    struct volume_wish wish = {0};
     struct volume_entry *v;
     char **list = NULL;
     int r;
@@ -238,12 +273,16 @@ static int create(struct http_request *req, struct err *err)
     if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
         r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
     if (r == 0)
+        r = read_size(b.options, &wish.bytes, err);
+    if (r == 0)
         r = read_labels(b.labels, &list, err);
+    wish.name = b.name;
+    wish.labels = list;
     v = r == 0 && b.name != NULL ? volume_find(native_supervisor(req), b.name) : NULL;
     if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
         reply_json(req, 201, encode(v));
     else if (r == 0)
-        r = volume_create(native_supervisor(req), b.name, list, &creator, on_created, req, err);
+        r = volume_create(native_supervisor(req), &wish, &creator, on_created, req, err);
     json_strings_free(list);
     return r;
 }

@@ -19,6 +19,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"
+#include "policy/policy.h"
 #include "spec/spec.h"
 
 static struct volume_creator who_asks(struct http_request *req)
@@ -75,9 +76,12 @@ static json_t *encode_labels(const struct volume_entry *v)
 
 json_t *volume_encode(const struct volume_entry *v)
 {
-    return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", volume_name(v), "createdAt",
+    const uint64_t bytes = volume_bytes(v);
+
+    return json_pack("{s:s, s:o, s:o, s:b, s:i, s:o}", "name", volume_name(v), "createdAt",
                      native_time(volume_created_ms(v)), "labels", encode_labels(v), "anonymous",
-                     (int)volume_is_anonymous(v), "users", (int)volume_users(v, NULL));
+                     (int)volume_is_anonymous(v), "users", (int)volume_users(v, NULL), "sizeBytes",
+                     bytes != 0 ? json_integer((json_int_t)bytes) : json_null());
 }
 
 /* ---- list, show ---- */
@@ -144,6 +148,7 @@ static void inspect_volume(struct http_request *req)
 struct create_body {
     char *name;           /* owned */
     struct jpair *labels; /* owned */
+    int64_t bytes;        /* 0: not said */
 };
 
 static const struct jfield create_fields[] = {
@@ -157,6 +162,12 @@ static const struct jfield create_fields[] = {
      .decode = j_string_map,
      .off = offsetof(struct create_body, labels),
      .max = VOLUME_LABELS_MAX,
+     .nullable = true},
+    {.name = "sizeBytes",
+     .decode = j_int64,
+     .off = offsetof(struct create_body, bytes),
+     .min = LIMIT_DISK_MIN,
+     .max = LIMIT_DISK_MAX,
      .nullable = true},
     {0},
 };
@@ -212,7 +223,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
 
 static void create_volume(struct http_request *req)
 {
-    struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL};
+    struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
     const struct volume_creator who = who_asks(req);
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -234,8 +245,12 @@ static void create_volume(struct http_request *req)
     if (call == NULL)
         return;
     labels = label_strings(b.labels);
-    r = labels == NULL ? err_errno(&err, -ENOMEM, "volume")
-                       : volume_create(call->sup, b.name, labels, &who, on_created, call, &err);
+    r = labels == NULL
+            ? err_errno(&err, -ENOMEM, "volume")
+            : volume_create(call->sup,
+                            &(struct volume_wish){
+                                .name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes},
+                            &who, on_created, call, &err);
     json_strings_free(labels);
     if (r < 0)
         native_call_fail(call, &err);
