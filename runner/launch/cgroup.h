@@ -67,6 +67,10 @@ int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, stru
 void cgroup_free(struct cgroup *c); /* closes the fds; removes nothing */
 DEFINE_AUTO(struct cgroup, cgroup_free);
 
+/* Of the CPU, beside others that want it too (100 is everybody's), where it is divided by cgroups
+ * of v2 already: no limit, so nothing is handed down for it. */
+void cgroup_weigh(const struct cgroup *c, unsigned weight);
+
 /* O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no v2 tree.
  * Borrowed. */
 int cgroup_v2_fd(const struct cgroup *c);

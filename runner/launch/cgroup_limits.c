@@ -299,6 +299,12 @@ int cg_write_number(int dirfd, const char *file, int64_t value)
     return file_poke_at(dirfd, file, text);
 }
 
+void cgroup_weigh(const struct cgroup *c, unsigned weight)
+{
+    if (c->v2 != CG_NOWHERE)
+        (void)cg_write_number(c->dir_fd[c->v2], "cpu.weight", weight);
+}
+
 static int parse_u64(const char *s, uint64_t *ret)
 {
     char *end;

@@ -35,6 +35,7 @@
 #define PREFIX "worker-"
 
 enum {
+    CPU_WEIGHT = 33,  /* where everybody has 100 */
     PIDS_MAX = 16,    /* it has three, of one thread each */
     NAMES_TRIED = 8,  /* what an earlier process of our pid has left, and somebody lives in */
     LOOK_MS = 50,     /* between two looks at what it has written */
@@ -95,6 +96,7 @@ int work_cgroup_make(struct launcher *l, struct work *w, int64_t memory, struct 
     if (r < 0)
         return err_wrap(err, r, "worker");
     (void)snprintf(w->cgroup_name, sizeof(w->cgroup_name), "%s", name);
+    cgroup_weigh(w->cgroup, CPU_WEIGHT);
     return 0;
 }
 
@@ -172,6 +174,7 @@ static bool is_full(int fs, uint64_t reserve)
                                       (st.f_files > 0 && st.f_favail < st.f_files / INODE_SHARE));
 }
 
+/* Why it is ended, as its client is told; NULL: it is not. */
 static const char *too_much(pid_t worker, uint64_t most, int fs, uint64_t reserve)
 {
     static bool told;
@@ -184,8 +187,21 @@ static const char *too_much(pid_t worker, uint64_t most, int fs, uint64_t reserv
         log_warn("launcher", "what workers write cannot be counted: %s, going on", strerror(-r));
     }
     if (r == 0 && written > most)
-        return "it has written more than it may";
-    return is_full(fs, reserve) ? "the host's reserve of disk or inodes is reached" : NULL;
+        return "limit maxImageBytes: it has written more than the layer may have";
+    return is_full(fs, reserve)
+               ? "limit diskReserveBytes: the host's reserve of disk or inodes is reached"
+               : NULL;
+}
+
+/* As the worker itself would say it, on its own socket; then it is killed. */
+static void tell(int worker_pidfd, const char *why)
+{
+    struct worker_msg m = {.type = WORKER_FAILED, .code = -ENOSPC};
+    auto_close int control = sys_pidfd_getfd(worker_pidfd, WORKER_FD_CONTROL);
+
+    (void)snprintf(m.text, sizeof(m.text), "%s", why);
+    if (control >= 0)
+        (void)worker_msg_send(control, &m, FD_NONE, NULL); /* else the log alone says it */
 }
 
 static _Noreturn void watch(struct launcher *l, const struct work *w, uint64_t most)
@@ -213,6 +229,7 @@ static _Noreturn void watch(struct launcher *l, const struct work *w, uint64_t m
         if (why == NULL)
             continue;
         log_warn("launcher", "worker=%s is ended: %s", w->id, why);
+        tell(p.fd, why);
         (void)sys_pidfd_send_signal(p.fd, SIGKILL);
         _exit(0);
     }
