@@ -171,18 +171,19 @@ static int do_df(const struct images_args *args, char **names, struct err *err)
     auto_ptr(json_decref) json_t *root = NULL;
     char blobs[HUMAN_MAX], layers[HUMAN_MAX];
     json_t *usage;
+    json_int_t count;
     int r = ask(args, "GET", "/v1/images?usage=true", NULL, &root, err);
 
     (void)names;
     if (r < 0)
         return r;
     usage = json_object_get(root, "usage");
+    count = json_integer_value(json_object_get(usage, "images"));
     if (args->remote.json)
         print_json(json_incref(usage));
     else
         (void)printf(
-            "%lld images: %s of archives, %s unpacked\n",
-            (long long)json_integer_value(json_object_get(usage, "images")),
+            "%lld image%s: %s of archives, %s unpacked\n", (long long)count, count == 1 ? "" : "s",
             human_bytes((uint64_t)json_integer_value(json_object_get(usage, "blobBytes")), blobs),
             human_bytes((uint64_t)json_integer_value(json_object_get(usage, "layerBytes")),
                         layers));
@@ -360,9 +361,9 @@ static int on_change(void *target, const struct opt *o, const char *text, struct
 #define ALONE_ROW                                                                                  \
     { .name = "alone", .set = opt_flag, .off = OFF(alone),                                         \
       .help = "Do without the daemon, also where there is one" }
-#define TAG_ROW                                                                                    \
+#define TAG_ROW(of)                                                                                \
     { .name = "tag", .letter = 't', .arg = "NAME", .set = opt_text, .off = OFF(tag),               \
-      .help = "Of load: name the archive's only image so, instead of its own name" }
+      .help = of "ame the archive's only image so, instead of its own name" }
 
 static const struct opt images_options[] = {
     { .name = "quiet",   .letter = 'q', .set = opt_flag, .off = OFF(quiet),
@@ -377,11 +378,11 @@ static const struct opt images_options[] = {
       .help = "Of import: change the configuration, as a Dockerfile does: 'CMD [\"sh\"]'" },
     { .name = "message", .letter = 'm', .arg = "TEXT", .set = opt_text, .off = OFF(message),
       .help = "Of import: the comment in the image's history" },
-    TAG_ROW,
+    TAG_ROW("Of load: n"),
     ALONE_ROW,
     {0},
 };
-static const struct opt load_options[] = {TAG_ROW, ALONE_ROW, {0}};
+static const struct opt load_options[] = {TAG_ROW("N"), ALONE_ROW, {0}};
 /* clang-format on */
 
 static const struct opt_group groups[] = {

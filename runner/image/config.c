@@ -362,11 +362,8 @@ int image_config_parse(const char *text, size_t len, struct image_config **ret, 
     return r < 0 ? r : image_config_decode(root, ret, err);
 }
 
-void image_config_free(struct image_config *c)
+static void config_done(struct image_config *c)
 {
-    if (c == NULL)
-        return;
-
     char **const lists[] = {c->entrypoint, c->cmd,   c->env,         c->labels,   c->volumes,
                             c->exposed,    c->shell, c->health.test, c->on_build, c->diff_ids};
     char *const texts[] = {c->os,     c->architecture, c->variant, c->created,
@@ -382,5 +379,24 @@ void image_config_free(struct image_config *c)
         free(c->history[i].comment);
     }
     free(c->history);
+}
+
+size_t image_config_shorten(struct image_config *c)
+{
+    struct image_config rest = *c;
+    size_t bytes = 0;
+
+    *c = (struct image_config){.labels = rest.labels};
+    rest.labels = NULL;
+    config_done(&rest);
+    for (char *const *l = c->labels; l != NULL && *l != NULL; l++)
+        bytes += strlen(*l) + 1 + sizeof(*l);
+    return bytes;
+}
+
+void image_config_free(struct image_config *c)
+{
+    if (c != NULL)
+        config_done(c);
     free(c);
 }

@@ -58,6 +58,8 @@ struct image_config {
 int image_config_parse(const char *text, size_t len, struct image_config **ret, struct err *err);
 /* The same of a tree that was parsed strictly (json/parse.h). */
 int image_config_decode(json_t *root, struct image_config **ret, struct err *err);
+/* Keeps the labels alone, for a list. Returns the bytes that they take. */
+size_t image_config_shorten(struct image_config *c);
 void image_config_free(struct image_config *c);
 DEFINE_AUTO(struct image_config, image_config_free);
 

@@ -330,11 +330,23 @@ static bool seen(const struct index *x, size_t at)
     return false;
 }
 
+/* What a list shows: a configuration may have megabytes, and there may be thousands. Returns what
+ * is left. */
+static size_t shorten(struct image *i)
+{
+    json_decref(i->config_tree);
+    i->config_tree = NULL;
+    free(i->layers);
+    i->layers = NULL;
+    i->layer_count = 0;
+    return i->config != NULL ? image_config_shorten(i->config) : 0;
+}
+
 int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
     struct image **list;
-    size_t count = 0;
+    size_t count = 0, bytes = 0;
     int r = index_read(s, &x, err);
 
     if (r < 0)
@@ -349,12 +361,20 @@ int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_cou
         if (image_read(s, x.entries[at].manifest, &i, NULL) < 0)
             i = calloc(1, sizeof(*i)); /* damaged: shown, so that it can be removed */
         r = i != NULL ? fill_in(i, &x, &x.entries[at]) : -ENOMEM;
-        if (i != NULL)
-            list[count++] = i;
+        if (i == NULL)
+            continue;
+        list[count++] = i;
+        bytes += shorten(i);
+        if (r == 0 && bytes > IMAGE_LIST_LABELS_MAX)
+            r = -E2BIG;
     }
     if (r < 0) {
         image_list_free(list, count);
-        return err_errno(err, r, "images");
+        return r == -E2BIG ? err_set(err, r,
+                                     "images: the labels of all together have more than %d bytes; "
+                                     "remove some images by their names",
+                                     IMAGE_LIST_LABELS_MAX)
+                           : err_errno(err, r, "images");
     }
     qsort(list, count, sizeof(struct image *), newest_first);
     *ret = list;

@@ -121,7 +121,9 @@ int blob_read(struct image_store *s, const char *digest, size_t max, char **ret,
 /* By reference, id, or the beginning of an id. -ENOENT, -ENOTUNIQ, -EINVAL; -EBADMSG, -EUCLEAN for
  * one that is damaged. */
 int image_store_find(struct image_store *s, const char *name, struct image **ret, struct err *err);
-/* All, newest first. Damaged ones have no config. */
+enum { IMAGE_LIST_LABELS_MAX = 64 << 20 }; /* bytes of the labels of all that are listed */
+/* All, newest first, for a list: of the configuration the labels alone, and no layers. Damaged ones
+ * have no config. -E2BIG: more than IMAGE_LIST_LABELS_MAX. */
 int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_count,
                      struct err *err);
 
