@@ -269,9 +269,10 @@ struct sandbox **launcher_find(struct launcher *l, const char *id)
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, /sys, files of /etc, volumes and their locks, the lock of the id range, the hosts
-     * file, resolv.conf, a socket */
-    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + 1 + 1 + 1 + 1,
+    /* Root, /dev, /sys, files of /etc, volumes and their locks, what the root and the files of /etc
+     * were made of, the lock of the id range, the hosts file, resolv.conf, a socket */
+    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 +
+                    1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -555,6 +556,18 @@ static int lease_files(struct start *st, struct err *err)
     return hosts != 0 || resolv != 0 ? network_lease(st->s, hosts, resolv, err) : 0;
 }
 
+static void discard_sources(struct start *st)
+{
+    int given[ROOT_SOURCES_MAX], count = root_sources_give(&st->sources, given);
+
+    st->mounts.discards = st->count - FIRST_OP;
+    for (int i = 0; i < count; i++)
+        (void)add_mount(st, given[i]);
+    if (st->etc_dir >= 0)
+        (void)add_mount(st, take_fd(&st->etc_dir));
+    st->mounts.discard_count = st->count - FIRST_OP - st->mounts.discards;
+}
+
 static int step_plan(struct start *st, struct err *err)
 {
     /* The lock of the id range goes along as a mount that no operation uses: it stays open in init,
@@ -566,6 +579,7 @@ static int step_plan(struct start *st, struct err *err)
     if (ids_lock < 0)
         return err_errno(err, -errno, "id range lock");
     (void)add_mount(st, ids_lock);
+    discard_sources(st);
     r = lease_files(st, err);
     if (r < 0)
         return r;
@@ -585,7 +599,7 @@ static int step_plan(struct start *st, struct err *err)
     return 0;
 }
 
-/* The end of a detached mount takes its time (root.c): while init works. */
+/* What init was not given. */
 static void close_sources(struct start *st)
 {
     root_sources_close(&st->sources);

@@ -111,15 +111,22 @@ static void remove_aside(struct launcher *l, const char *name)
 
 /* ---- opening and making ---- */
 
-int layer_open(struct launcher *l, const char *name, struct err *err)
+int layer_open_at(int layers_fd, const char *name, char ret_path[LAUNCH_LAYER_PATH_MAX],
+                  struct err *err)
 {
-    char path[LAUNCH_LAYER_NAME + 8];
     int fd;
 
-    (void)snprintf(path, sizeof(path), "%s/fs", name);
-    fd = name_ok(name) ? sys_openat2(l->image_layers_fd, path, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN)
+    (void)snprintf(ret_path, LAUNCH_LAYER_PATH_MAX, "%.64s/fs", name);
+    fd = name_ok(name) ? sys_openat2(layers_fd, ret_path, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN)
                        : -EINVAL;
     return fd < 0 ? err_errno(err, fd, "layer %.64s", name) : fd;
+}
+
+int layer_open(struct launcher *l, const char *name, struct err *err)
+{
+    char path[LAUNCH_LAYER_PATH_MAX];
+
+    return layer_open_at(l->image_layers_fd, name, path, err);
 }
 
 static int make_tree(int dir)

@@ -117,6 +117,9 @@ static void add_system(struct builder *b, const struct launch_request *q,
     add_op(b, (struct op){.type = PLAN_OP_ROOT, .fd = mounts->root});
     add_op(b,
            (struct op){.type = PLAN_OP_ATTACH, .fd = mounts->dev, .path = "dev", .flags = strict});
+    /* While the inner PID 1 starts, whose /proc is waited for below. */
+    for (int i = 0; i < mounts->discard_count; i++)
+        add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->discards + i});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
                           .fd = -1,
                           .path = "dev/pts",
@@ -324,6 +327,7 @@ void plan_describe(int plan_fd, int index, char *text, size_t size)
         [PLAN_OP_READONLY] = "make read-only:",
         [PLAN_OP_SYSCTL] = "set",
         [PLAN_OP_ROOT_RO] = "make the root read-only",
+        [PLAN_OP_DISCARD] = "put a mount aside",
     };
     struct plan_header h;
     struct plan_op op;

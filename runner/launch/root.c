@@ -3,6 +3,7 @@
  * because overlay and id-mapped mounts of host file systems need its privileges; put in place by
  * init, inside.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -52,64 +53,140 @@ enum { ROOT_ATTR = MOUNT_ATTR_NODEV, ROOT_MS = MS_NODEV };
 void root_sources_close(struct root_sources *s)
 {
     for (size_t i = 0; i < s->count; i++)
-        (void)close(s->lowers[i]);
+        if (s->lowers[i].fd >= 0)
+            (void)close(s->lowers[i].fd);
     s->count = 0;
+    for (size_t i = 0; i < s->mount_count; i++)
+        (void)close(s->mounts[i]);
+    s->mount_count = 0;
     host_layers_close(&s->host);
     if (s->own >= 0)
         (void)close(take_fd(&s->own));
 }
 
-/* One lower layer more, id-mapped, on the bottom of those that are there. */
-static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
-                     struct err *err)
+int root_sources_give(struct root_sources *s, int ret[ROOT_SOURCES_MAX])
 {
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV,
-                              .userns_fd = (uint64_t)(unsigned)userns_fd};
+    int *const rest[] = {&s->own, &s->host.root, &s->host.skeleton};
+    int count = 0;
+
+    while (s->mount_count > 0)
+        ret[count++] = s->mounts[--s->mount_count];
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+        if (*rest[i] >= 0)
+            ret[count++] = take_fd(rest[i]);
+    return count;
+}
+
+/* The mount that dir_fd is in, cloned from there on; read-only, id-mapped to userns_fd if there is
+ * one. Its number. */
+static int add_source(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                      struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
     int fd;
 
+    if (userns_fd >= 0) {
+        attr.attr_set |= MOUNT_ATTR_IDMAP;
+        attr.userns_fd = (uint64_t)(unsigned)userns_fd;
+    }
+    assert(s->mount_count < ROOT_MOUNTS_MAX);
     fd = mount_clone(dir_fd, &attr, what, err);
     if (fd < 0)
         return fd;
-    s->lowers[s->count++] = fd;
-    return 0;
+    s->mounts[s->mount_count] = fd;
+    return (int)s->mount_count++;
 }
 
-/* Their files carry the ids that are set aside for images: a sandbox's own are their maps' other
- * end. */
-static int add_image_layers(struct launcher *l, const struct launch_request *q, uid_t base,
-                            struct root_sources *s, struct err *err)
+/* The next lower layer, on the bottom of those that are there. */
+static struct root_lower *next_lower(struct root_sources *s, int mount)
 {
-    auto_close int userns = FD_NONE;
-    int r = 0;
+    struct root_lower *lower = &s->lowers[s->count++];
+
+    assert(s->count <= sizeof(s->lowers) / sizeof(s->lowers[0]));
+    *lower = (struct root_lower){.fd = FD_NONE, .mount = (size_t)mount, .path = "."};
+    return lower;
+}
+
+int root_add_mount(struct root_sources *s, int mount_fd, struct err *err)
+{
+    struct root_lower *lower;
+
+    assert(s->mount_count < ROOT_MOUNTS_MAX);
+    s->mounts[s->mount_count++] = mount_fd;
+    lower = next_lower(s, (int)s->mount_count - 1);
+    lower->fd = fcntl(mount_fd, F_DUPFD_CLOEXEC, 3);
+    return lower->fd < 0 ? err_errno(err, -errno, "a layer") : 0;
+}
+
+/* One that is a directory of its own, id-mapped. */
+static int add_lower(struct root_sources *s, int dir_fd, int userns_fd, const char *what,
+                     struct err *err)
+{
+    int mount = add_source(s, dir_fd, userns_fd, what, err);
+    struct root_lower *lower;
+
+    if (mount < 0)
+        return mount;
+    lower = next_lower(s, mount);
+    lower->fd = fcntl(s->mounts[mount], F_DUPFD_CLOEXEC, 3);
+    return lower->fd < 0 ? err_errno(err, -errno, "%s", what) : 0;
+}
+
+int root_add_image_layers(struct launcher *l, const struct launch_request *q, int userns_fd,
+                          struct root_sources *s, struct err *err)
+{
+    int mount;
 
     if (q->image_layer_count == 0)
         return 0;
-    userns = idmap_range(IDRANGE_LAYERS, base, err);
-    if (userns < 0)
-        return userns;
-    for (size_t i = 0; r == 0 && i < q->image_layer_count; i++) {
-        auto_close int dir = layer_open(l, q->image_layers[i], err);
+    mount = add_source(s, l->image_layers_fd, userns_fd, "the layers of images", err);
+    if (mount < 0)
+        return mount;
+    for (size_t i = 0; i < q->image_layer_count; i++) {
+        struct root_lower *lower = next_lower(s, mount);
 
-        r = dir < 0 ? dir : add_lower(s, dir, userns, q->image_layers[i], err);
+        lower->fd = layer_open_at(s->mounts[mount], q->image_layers[i], lower->path, err);
+        if (lower->fd < 0)
+            return lower->fd;
     }
-    return r;
+    return 0;
+}
+
+static int add_own_layers(struct launcher *l, const struct launch_request *q, int userns_fd,
+                          struct root_sources *s, struct err *err)
+{
+    int mount;
+
+    if (q->layer_count == 0)
+        return 0;
+    mount = add_source(s, l->layers_fd, userns_fd, "the layers", err);
+    if (mount < 0)
+        return mount;
+    for (size_t i = 0; i < q->layer_count; i++) {
+        struct root_lower *lower = next_lower(s, mount);
+
+        if ((size_t)snprintf(lower->path, sizeof(lower->path), "%s", q->layers[i]) >=
+            sizeof(lower->path))
+            return err_set(err, -ENAMETOOLONG, "layer %s", q->layers[i]);
+        lower->fd = sys_openat2(s->mounts[mount], lower->path, O_PATH | O_DIRECTORY, 0, OPEN_PLAIN);
+        if (lower->fd < 0)
+            return err_errno(err, lower->fd, "layer %s", q->layers[i]);
+    }
+    return 0;
 }
 
 int root_add_layers(struct launcher *l, const struct launch_request *q, uid_t base, int userns_fd,
                     struct root_sources *s, struct err *err)
 {
-    int r = add_image_layers(l, q, base, s, err);
+    /* Images' files carry the ids that are set aside for them: a sandbox's own are their map's
+     * other end. */
+    auto_close int layers = q->image_layer_count > 0 ? idmap_layers(base, err) : FD_NONE;
+    int r;
 
-    for (size_t i = 0; r == 0 && i < q->layer_count; i++) {
-        auto_close int dir =
-            sys_openat2(l->layers_fd, q->layers[i], O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-
-        if (dir < 0)
-            return err_errno(err, dir, "layer %s", q->layers[i]);
-        r = add_lower(s, dir, userns_fd, q->layers[i], err);
-    }
-    return r;
+    if (q->image_layer_count > 0 && layers < 0)
+        return layers;
+    r = root_add_image_layers(l, q, layers, s, err);
+    return r < 0 ? r : add_own_layers(l, q, userns_fd, s, err);
 }
 
 /*
@@ -214,7 +291,7 @@ static int overlay_by_fd(struct root_sources *s)
     if (view >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, view);
     for (size_t i = 0; r == 0 && i < s->count; i++)
-        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i]);
+        r = sys_fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, s->lowers[i].fd);
     if (r == 0 && upper >= 0)
         r = sys_fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper);
     if (r == 0 && work >= 0)
@@ -234,9 +311,32 @@ static int overlay_by_fd(struct root_sources *s)
 
 /*
  * Older kernels take layers only as paths of attached mounts, and mount(2) one page of options: the
- * layers are attached as "0", "1", … in a small tmpfs of a private mount namespace, which is left
- * again.
+ * mounts are attached as "m0", "m1", … in a small tmpfs of a private mount namespace, which is left
+ * again, and links "0", "1", … lead to the layers in them.
  */
+static int stage_lowers(const struct root_sources *s)
+{
+    char name[24], target[LAUNCH_LAYER_PATH_MAX + 24];
+
+    for (size_t i = 0; i < s->mount_count; i++) {
+        int r;
+
+        (void)snprintf(name, sizeof(name), "m%zu", i);
+        if (mkdir(name, 0700) < 0)
+            return -errno;
+        r = sys_move_mount(s->mounts[i], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
+        if (r < 0)
+            return r;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        (void)snprintf(name, sizeof(name), "%zu", i);
+        (void)snprintf(target, sizeof(target), "m%zu/%s", s->lowers[i].mount, s->lowers[i].path);
+        if (symlink(target, name) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
 static int overlay_staged_here(struct root_sources *s)
 {
     char options[4096];
@@ -256,17 +356,11 @@ static int overlay_staged_here(struct root_sources *s)
         len += (size_t)snprintf(options + len, sizeof(options) - len, "h/" HOST_VIEW "%s",
                                 s->count > 0 ? ":" : "");
     }
-    for (size_t i = 0; i < s->count; i++) {
-        char name[24];
-
-        (void)snprintf(name, sizeof(name), "%zu", i);
-        if (mkdir(name, 0700) < 0)
-            return -errno;
-        r = sys_move_mount(s->lowers[i], "", AT_FDCWD, name, MOVE_MOUNT_F_EMPTY_PATH);
-        if (r < 0)
-            return r;
+    r = stage_lowers(s);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < s->count; i++)
         len += (size_t)snprintf(options + len, sizeof(options) - len, "%s%zu", i > 0 ? ":" : "", i);
-    }
     if (s->own >= 0) { /* upper and work on one mount, as overlay wants it */
         r = sys_move_mount(s->own, "", AT_FDCWD, "d", MOVE_MOUNT_F_EMPTY_PATH);
         if (r < 0)
@@ -336,6 +430,19 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     return overlay(sources, "the root overlay", err);
 }
 
+/* As a mount of its own. Of a layer that is not one, only Linux 6.15 and later; but then ours is
+ * beneath it. */
+static int lower_alone(struct root_sources *s, struct err *err)
+{
+    struct root_lower *only = &s->lowers[0];
+    int fd;
+
+    if (strcmp(only->path, ".") == 0)
+        return take_fd(&only->fd);
+    fd = sys_open_tree(only->fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    return fd < 0 ? err_errno(err, fd, "clone the mount of a layer") : fd;
+}
+
 int root_mount_read_only(struct launcher *l, const struct creator *creator,
                          const struct launch_request *q, int userns_fd, const struct sandbox *upper,
                          struct err *err)
@@ -357,7 +464,7 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
     if (r < 0)
         return r;
     if (sources.count == 1) /* overlay wants two */
-        return take_fd(&sources.lowers[--sources.count]);
+        return lower_alone(&sources, err);
     return overlay(&sources, "the image", err);
 }
 

@@ -26,6 +26,12 @@ struct mount_attr;
 
 #define DISK_FILE "disk" /* there too: the image of its disk, when it has a limit */
 
+enum {
+    LAUNCH_LAYER_PATH_MAX = 136, /* with the NUL; a name of a layer of ours has 128 bytes at most */
+    ROOT_MOUNTS_MAX = 4,         /* a root directory or writable layer; image layers; our layers */
+    ROOT_SOURCES_MAX = ROOT_MOUNTS_MAX + 3, /* the two of `host`, and what upper and work are in */
+};
+
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
     int dir_fd;  /* owned; sandboxes/<id> */
@@ -202,13 +208,23 @@ void removal_keep(struct launcher *l, pid_t pid, const char *id);
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
                 struct stat *ret_st, struct err *err);
 
+/* A lower layer: a directory beneath a mount, by descriptor and by name. */
+struct root_lower {
+    int fd;                           /* owned; O_PATH */
+    size_t mount;                     /* in root_sources.mounts */
+    char path[LAUNCH_LAYER_PATH_MAX]; /* beneath that; ".": it is the mount's own */
+};
+
 /*
  * root.c: the detached mounts that an overlay is made of. The overlay has its own clones of them,
  * but the end of a detached mount waits for an RCU grace period (30 us on a quiet host, 10 ms on a
- * busy one): they are closed while init works, not before.
+ * busy one): they are given to init, which lets them go with its old root. And they are few: the
+ * layers of an image, which may be a hundred, all lie beneath one.
  */
 struct root_sources {
-    int lowers[LAUNCH_LAYERS_MAX + 1]; /* owned; id-mapped, top first */
+    int mounts[ROOT_MOUNTS_MAX]; /* owned; detached */
+    size_t mount_count;
+    struct root_lower lowers[LAUNCH_LAYERS_MAX + 1]; /* top first */
     size_t count;
     struct host_layers host; /* owned; above the others; of the root file system `host` */
     int own;                 /* owned; with upper and work, or FD_NONE */
@@ -218,6 +234,16 @@ struct root_sources {
     bool is_volatile;
 };
 void root_sources_close(struct root_sources *s);
+/* Moves the mounts to ret, which become the caller's, and says how many; what is left of s is
+ * nothing that is waited for. */
+int root_sources_give(struct root_sources *s, int ret[ROOT_SOURCES_MAX]);
+/* One lower layer more, on the bottom of those that are there, which is a mount by itself. Takes
+ * mount_fd. */
+int root_add_mount(struct root_sources *s, int mount_fd, struct err *err);
+/* The same for the trees of an image's layers, id-mapped to userns_fd; FD_NONE: with the ids that
+ * they have on disk. */
+int root_add_image_layers(struct launcher *l, const struct launch_request *q, int userns_fd,
+                          struct root_sources *s, struct err *err);
 /* The sandbox's root as a detached overlay mount: layers idmapped to userns_fd, upper and work of
  * s. Returns the fd. *sources, which is empty, is filled also on failure. */
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
@@ -233,6 +259,9 @@ int root_mount_lowers(struct root_sources *s, struct err *err);
 
 /* layers.c: the tree of a layer of an image, O_PATH. */
 int layer_open(struct launcher *l, const char *name, struct err *err);
+/* The same through a mount of the directory of all layers, and its path there. */
+int layer_open_at(int layers_fd, const char *name, char ret_path[LAUNCH_LAYER_PATH_MAX],
+                  struct err *err);
 /* Makes the locked directory of a new one; both fds are the caller's. */
 int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
                struct err *err);
@@ -337,7 +366,7 @@ enum { ETC_TEXT_MAX = 64 << 10 };
 const char *etc_path(enum etc_file file);
 /*
  * A mount for each, with these texts. *ret_dir is the detached mount that they are clones of, also
- * on failure: like root_sources, to be closed while init works. ret_hosts_fd and ret_resolv_fd (may
+ * on failure: like root_sources, to be given to init. ret_hosts_fd and ret_resolv_fd (may
  * be NULL): these files, open for writing.
  */
 int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES], int *ret_dir,
@@ -352,6 +381,9 @@ int idmap_write(pid_t pid, uid_t base, struct err *err);
 int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
 /* The same for IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
 int idmap_range(uid_t from, uid_t to, struct err *err);
+/* For the directory of images' layers: IDRANGE_LAYERS to `to`, and 0 to itself, because we can only
+ * walk through directories whose owner the map has. No file of a layer's tree is 0's. */
+int idmap_layers(uid_t to, struct err *err);
 
 /* plan-build.c: the plan as a sealed memfd. Indices count from PLAN_FD_OPS. */
 struct plan_mounts {
@@ -364,6 +396,7 @@ struct plan_mounts {
     int etc[ETC_FILES];
     bool joined; /* the net namespace is another's: sys is ready made */
     int sys;
+    int discards, discard_count; /* the first of those that only made others */
 };
 int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
                struct err *err);

@@ -198,23 +198,14 @@ static int tree_layer(struct starting *st, struct err *err)
 static int tree_image(struct starting *st, struct err *err)
 {
     struct root_sources *s = &st->layers;
-    int r = 0;
+    int r;
 
     if (st->q->image_layer_count == 1) {
         auto_close int only = layer_open(st->l, st->q->image_layers[0], err);
 
         return only < 0 ? only : add_tree(st, only, true, err);
     }
-    for (size_t i = 0; r == 0 && i < st->q->image_layer_count; i++) {
-        struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-        auto_close int dir = layer_open(st->l, st->q->image_layers[i], err);
-
-        r = dir < 0 ? dir : mount_clone(dir, &attr, "a layer", err);
-        if (r >= 0) {
-            s->lowers[s->count++] = r;
-            r = 0;
-        }
-    }
+    r = root_add_image_layers(st->l, st->q, FD_NONE, s, err);
     if (r == 0)
         r = root_mount_lowers(s, err);
     if (r < 0)
@@ -256,10 +247,10 @@ static int tree_root(struct starting *st, struct err *err)
         r = userns = idmap_range(0, st->base, err);
     if (r >= 0)
         r = mount_clone(st->upper, &attr, "the writable layer", err);
-    if (r >= 0) {
-        st->layers.lowers[st->layers.count++] = r;
+    if (r >= 0)
+        r = root_add_mount(&st->layers, r, err);
+    if (r == 0)
         r = root_add_layers(st->l, st->q, st->base, userns, &st->layers, err);
-    }
     if (r == 0)
         r = root_mount_lowers(&st->layers, err);
     if (st->upper >= 0)

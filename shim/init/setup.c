@@ -387,10 +387,26 @@ static int op_root_ro(struct builder *b, const struct plan_op *op)
     return sys_mount_setattr(AT_FDCWD, ".", 0, &attr);
 }
 
+/*
+ * The end of each mount that is attached nowhere waits for an RCU grace period of its own; the old
+ * root's waits for one whatever is mounted in it. /proc, because it surely exists: the inner PID 1
+ * was started with what was opened there. A kernel that refuses only makes us slower.
+ */
+static int op_discard(struct builder *b, const struct plan_op *op)
+{
+    const int fd = PLAN_FD_OPS + op->fd;
+
+    (void)b;
+    (void)sys_move_mount(fd, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
+    (void)close(fd);
+    return 0;
+}
+
 static int (*const op_table[PLAN_OP_MAX])(struct builder *, const struct plan_op *) = {
     [PLAN_OP_ROOT] = op_root,     [PLAN_OP_ATTACH] = op_attach,   [PLAN_OP_FSMOUNT] = op_fsmount,
     [PLAN_OP_PROC] = op_proc,     [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
     [PLAN_OP_SYSCTL] = op_sysctl, [PLAN_OP_ROOT_RO] = op_root_ro,
+    [PLAN_OP_DISCARD] = op_discard,
 };
 
 static int loopback_up(void)

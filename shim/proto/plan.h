@@ -57,6 +57,7 @@ enum plan_op_type {
     PLAN_OP_SYSCTL,  /* writes text to /proc/sys/<path>; a missing one is skipped when PLAN_OPTIONAL
                       */
     PLAN_OP_ROOT_RO, /* the root mount becomes read-only */
+    PLAN_OP_DISCARD, /* fd: a detached mount that others were made of; it goes with the old root */
     PLAN_OP_MAX
 };
 
