@@ -271,8 +271,8 @@ enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
     /* Root, /dev, /sys, files of /etc, volumes and their locks, what the root and the files of /etc
      * were made of, the lock of the id range, the hosts file, resolv.conf, a socket */
-    START_FDS_MAX = FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 +
-                    1 + 1 + 1,
+    START_FDS_MAX =
+        FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */

@@ -409,6 +409,7 @@ int root_mount_lowers(struct root_sources *s, struct err *err)
 int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_request *q,
                int userns_fd, struct root_sources *sources, struct err *err)
 {
+    struct mount_attr plain = {.attr_set = 0};
     int r;
 
     sources->is_volatile = !s->kept;
@@ -418,15 +419,14 @@ int root_mount(struct launcher *l, const struct sandbox *s, const struct launch_
     if (r < 0)
         return r;
     /* Through a mount of its own, because overlay shows its layers' paths in /proc/self/mountinfo:
-     * beneath this one they are /upper and /work, wherever the state directory is. */
+     * beneath this one they are /upper and /work, wherever the state directory is. Private, as init
+     * attaches something to it (PLAN_OP_DISCARD), which must not come up on the host. */
     r = disk_mount(s, err);
     if (r < 0 && r != -ENOENT)
         return r;
-    sources->own =
-        r >= 0 ? r
-               : sys_open_tree(s->dir_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    sources->own = r >= 0 ? r : mount_clone(s->dir_fd, &plain, "the writable layer", err);
     if (sources->own < 0)
-        return err_errno(err, sources->own, "clone the mount of the writable layer");
+        return sources->own;
     return overlay(sources, "the root overlay", err);
 }
 

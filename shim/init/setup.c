@@ -390,14 +390,18 @@ static int op_root_ro(struct builder *b, const struct plan_op *op)
 /*
  * The end of each mount that is attached nowhere waits for an RCU grace period of its own; the old
  * root's waits for one whatever is mounted in it. /proc, because it surely exists: the inner PID 1
- * was started with what was opened there. A kernel that refuses only makes us slower.
+ * was started with what was opened there. They come to lie one on the other: one that was shared
+ * with the host would show the next one there, so each is made private. A kernel that refuses only
+ * makes us slower.
  */
 static int op_discard(struct builder *b, const struct plan_op *op)
 {
+    struct mount_attr attr = {.propagation = MS_PRIVATE};
     const int fd = PLAN_FD_OPS + op->fd;
 
     (void)b;
-    (void)sys_move_mount(fd, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
+    if (sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) == 0)
+        (void)sys_move_mount(fd, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
     (void)close(fd);
     return 0;
 }
@@ -405,8 +409,7 @@ static int op_discard(struct builder *b, const struct plan_op *op)
 static int (*const op_table[PLAN_OP_MAX])(struct builder *, const struct plan_op *) = {
     [PLAN_OP_ROOT] = op_root,     [PLAN_OP_ATTACH] = op_attach,   [PLAN_OP_FSMOUNT] = op_fsmount,
     [PLAN_OP_PROC] = op_proc,     [PLAN_OP_MASK] = op_mask,       [PLAN_OP_READONLY] = op_readonly,
-    [PLAN_OP_SYSCTL] = op_sysctl, [PLAN_OP_ROOT_RO] = op_root_ro,
-    [PLAN_OP_DISCARD] = op_discard,
+    [PLAN_OP_SYSCTL] = op_sysctl, [PLAN_OP_ROOT_RO] = op_root_ro, [PLAN_OP_DISCARD] = op_discard,
 };
 
 static int loopback_up(void)

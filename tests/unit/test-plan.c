@@ -91,6 +91,27 @@ TEST(the_smallest)
     CHECK(find_op(&p, PLAN_OP_ATTACH, "dev") != NULL);
 }
 
+/* Before the inner PID 1 is waited for, so that they cost no time of their own. */
+TEST(what_only_made_others_is_discarded_early)
+{
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 6, .root = 0, .dev = 1, .discards = 3, .discard_count = 2};
+    auto_free unsigned char *data = NULL;
+    struct plan p;
+    size_t size;
+    int32_t next = 3;
+
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    for (uint32_t i = 0; i < p.header->op_count; i++) {
+        if (p.ops[i].type != PLAN_OP_DISCARD)
+            continue;
+        CHECK_INT(p.ops[i].fd, next++);
+        CHECK(i > 0 && &p.ops[i] < find_op(&p, PLAN_OP_PROC, "proc"));
+    }
+    CHECK_INT(next, 5);
+}
+
 static struct launch_request largest(struct plan_mounts *m)
 {
     static char paths[LAUNCH_PATHS_MAX][32];
