@@ -323,8 +323,9 @@ static void on_dead(void *data, bool late)
 }
 
 /*
- * We wait for the death, not the launcher: the last one out of a sandbox syncs the file system
- * below its writable layer, and nothing else could be started or ended meanwhile.
+ * We wait for the death, not the launcher: the last one out of a sandbox that is not to be removed
+ * syncs the file system below its writable layer, and nothing else could be started or ended
+ * meanwhile.
  */
 static int send_end(struct sandbox *s, int pidfd, struct err *err)
 {
@@ -332,7 +333,8 @@ static int send_end(struct sandbox *s, int pidfd, struct err *err)
 
     if (pidfd < 0 || death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->death) < 0)
         return sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
-    r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
+    r = sandbox_send_verb(s, s->state == SANDBOX_REMOVING ? LAUNCH_END_FOR_GOOD : LAUNCH_END,
+                          on_end_reply, err);
     if (r < 0)
         death_close(take(s->death));
     else

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #include "base/auto.h"
@@ -105,7 +107,7 @@ static struct launcher *launcher_alloc(void)
     if (l != NULL)
         l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
             l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = l->fusectl =
-                FD_NONE;
+                l->remover = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -188,7 +190,7 @@ struct sandbox *sandbox_new(const char *id)
 
     if (s == NULL)
         return NULL;
-    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = FD_NONE;
+    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = FD_NONE;
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     return s;
 }
@@ -205,6 +207,8 @@ void sandbox_free(struct sandbox *s)
         (void)close(s->pidfd);
     if (s->hosts_fd >= 0)
         (void)close(s->hosts_fd);
+    if (s->root_fd >= 0)
+        (void)close(s->root_fd);
     idrange_done(&s->ids);
     cgroup_free(s->cgroup);
     free(s->net);
@@ -222,6 +226,7 @@ void launcher_free(struct launcher *l)
         l->sandboxes = next;
     }
     works_free(l);
+    remover_end(l);
 
     const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
                        l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
@@ -342,12 +347,15 @@ static int step_ids(struct start *st, struct err *err)
 
 static int step_dir(struct start *st, struct err *err)
 {
+    const uint64_t disk = st->q->disk >= 0 ? (uint64_t)st->q->disk : 0;
     auto_free char *owner = NULL;
     int r;
 
     if (st->reopened)
         return 0;
-    r = disk_check_reserve(st->l, st->q->disk >= 0 ? (uint64_t)st->q->disk : 0, err);
+    r = disk_check_reserve(st->l, disk, err);
+    if (r == -ENOSPC && remover_settle(st->l))
+        r = disk_check_reserve(st->l, disk, err);
     if (r == 0)
         r = sandbox_dir_make(st->l, st->s, st->q->disk, err);
     if (r < 0 || !st->s->kept)
@@ -798,11 +806,36 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
     return 0;
 }
 
-int launcher_end(struct launcher *l, const char *id, struct err *err)
+/*
+ * The end of an overlay whose files are kept syncs the file system below its upper layer, and would
+ * be part of init's death. Held by us it outlives that, and ends with the files (removal.c). Where
+ * it cannot be held, it ends as any other.
+ */
+static void hold_root(struct sandbox *s)
+{
+    auto_close int fd = FD_NONE;
+    struct statfs fs;
+    char path[64];
+
+    if (!s->kept || s->root_fd >= 0)
+        return;
+    (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
+    fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    /* Its root and not that of somebody who has got its number since: it lives. */
+    if (fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC &&
+        sys_pidfd_send_signal(s->pidfd, 0) == 0)
+        s->root_fd = take_fd(&fd);
+}
+
+int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err)
 {
     struct sandbox *s = *launcher_find(l, id);
 
-    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : kill_processes(l, s, err);
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    if (for_good)
+        hold_root(s);
+    return kill_processes(l, s, err);
 }
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)

@@ -78,7 +78,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 /* Ends every process of the sandbox, without waiting for it: init's pidfd says when it is so.
  * -ENOENT: no such sandbox. */
-int launcher_end(struct launcher *l, const char *id, struct err *err);
+int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err);
 /* The same, and waits until they are gone. */
 int launcher_kill(struct launcher *l, const char *id, struct err *err);
 

@@ -1,7 +1,11 @@
 /*
- * Removing the files of a sandbox that has many: in a process of its own, because the launcher has
- * one thread, and whoever waits for a start would wait for the end of somebody else's million
- * files.
+ * Removing the files of a sandbox: not by the launcher, which has one thread. Whoever waits for a
+ * removal or a start would wait for a file system that discards each block as it is freed, or for
+ * the end of somebody else's million files.
+ *
+ * The files of most are few: one process, the remover, removes them one after another. It is
+ * started with the first of them and ends with the launcher. Those of a sandbox that has many have
+ * a process of their own.
  *
  * The caller has made the sandbox one that nobody keeps (sandbox_dir_forget): should the process,
  * or the host, die in the middle, the next start removes the rest. It holds the sandbox's lock and
@@ -14,7 +18,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,18 +87,28 @@ void removal_reap(struct launcher *l)
     l->removal_count = kept;
 }
 
-/* Of all descriptors only these four stay: locks of other sandboxes must not be held by us. */
-static int keep_only(int fds[4])
+/* Of all descriptors only these stay, as `first` and so on, and those below: locks of other
+ * sandboxes must not be held by us. */
+static int keep_only(int *fds, int count, int first)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < count; i++) {
         fds[i] = fcntl(fds[i], F_DUPFD, OUT_OF_THE_WAY);
         if (fds[i] < 0)
             return -errno;
     }
-    for (int i = 0; i < 4; i++)
-        if (dup2(fds[i], i) < 0)
+    for (int i = 0; i < count; i++) {
+        if (dup2(fds[i], first + i) < 0)
             return -errno;
-    return sys_close_range(4, ~0U, 0);
+        fds[i] = first + i;
+    }
+    return sys_close_range((unsigned)(first + count), ~0U, 0);
+}
+
+static void become_remover(void (*on_stop)(int))
+{
+    (void)signal(SIGTERM, on_stop);
+    (void)signal(SIGINT, on_stop);
+    (void)prctl(PR_SET_NAME, "rind-remove");
 }
 
 static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
@@ -102,11 +118,9 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     struct idrange ids = {.base = s->ids.base, .lock_fd = 3};
     int r;
 
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-remove");
+    become_remover(SIG_DFL);
     (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
-    r = keep_only(fds);
+    r = keep_only(fds, 4, 0);
     own.sandboxes_fd = 0;
     own.ids_fd = 1;
     if (r == 0)
@@ -132,19 +146,171 @@ void removal_keep(struct launcher *l, pid_t pid, const char *id)
     (void)snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 }
 
-bool removal_start(struct launcher *l, struct sandbox *s)
+/* ---- the remover ---- */
+
+/* What it is asked; with it come the lock of the sandbox and that of its id range, and its root if
+ * that was held. */
+struct errand {
+    char id[LAUNCH_ID_MAX + 1];
+    uid_t base;
+};
+
+enum { ERRAND_LOCK, ERRAND_IDS, ERRAND_ROOT, ERRAND_FDS };
+
+union errand_control {
+    char bytes[CMSG_SPACE(sizeof(int) * ERRAND_FDS)];
+    struct cmsghdr first;
+};
+
+static struct msghdr errand_message(struct iovec *iov, union errand_control *control)
+{
+    return (struct msghdr){.msg_iov = iov,
+                           .msg_iovlen = 1,
+                           .msg_control = control->bytes,
+                           .msg_controllen = sizeof(control->bytes)};
+}
+
+static void run_errand(struct launcher *own, const struct errand *e, const int fds[ERRAND_FDS])
+{
+    struct idrange ids = {.base = e->base, .lock_fd = fds[ERRAND_IDS]};
+    struct err err = ERR_NONE;
+    int r = sandbox_dir_remove(own, e->id, &err);
+
+    /* Afterwards: what is removed is not worth a sync. */
+    if (fds[ERRAND_ROOT] >= 0)
+        (void)close(fds[ERRAND_ROOT]);
+    if (r == 0) {
+        idrange_release(own->ids_fd, &ids);
+    } else {
+        log_warn("launcher", "sandbox=%s %s, the next start tries again", e->id, err.msg);
+        idrange_done(&ids);
+    }
+    (void)close(fds[ERRAND_LOCK]);
+}
+
+/* Until the launcher has gone. */
+static _Noreturn void remover(const struct launcher *l, int sock)
+{
+    enum { FIRST = STDERR_FILENO + 1, COUNT = 3 }; /* what fails is in the log */
+    int kept[COUNT] = {l->sandboxes_fd, l->ids_fd, sock};
+    struct launcher own = *l;
+
+    become_remover(SIG_IGN); /* ^C is for all of a terminal's; we end when the launcher has */
+    if (keep_only(kept, COUNT, FIRST) < 0)
+        _exit(1);
+    own.sandboxes_fd = kept[0];
+    own.ids_fd = kept[1];
+    for (;;) {
+        union errand_control control;
+        struct errand e;
+        struct iovec iov = {.iov_base = &e, .iov_len = sizeof(e)};
+        struct msghdr hdr = errand_message(&iov, &control);
+        const struct cmsghdr *c;
+        int fds[ERRAND_FDS] = {FD_NONE, FD_NONE, FD_NONE};
+        size_t len;
+        ssize_t n = recvmsg(kept[2], &hdr, MSG_CMSG_CLOEXEC);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        c = n == (ssize_t)sizeof(e) ? CMSG_FIRSTHDR(&hdr) : NULL;
+        len = c != NULL ? c->cmsg_len - CMSG_LEN(0) : 0;
+        if (len < ERRAND_ROOT * sizeof(int) || len > sizeof(fds))
+            _exit(n != 0); /* what was asked is the next start's then */
+        (void)memcpy(fds, CMSG_DATA(c), len);
+        run_errand(&own, &e, fds);
+    }
+}
+
+static int remover_start(struct launcher *l)
+{
+    int pair[2];
+    pid_t pid;
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    pid = fork();
+    if (pid == 0)
+        remover(l, pair[1]);
+    (void)close(pair[1]);
+    if (pid < 0) {
+        (void)close(pair[0]);
+        return -errno;
+    }
+    l->remover = pair[0];
+    l->remover_pid = pid;
+    return 0;
+}
+
+void remover_end(struct launcher *l)
+{
+    if (l->remover < 0)
+        return;
+    (void)close(take_fd(&l->remover));
+    while (waitpid(l->remover_pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+bool remover_settle(struct launcher *l)
+{
+    if (l->remover < 0)
+        return false;
+    remover_end(l);
+    (void)remover_start(l);
+    return true;
+}
+
+/* Never waits: -EAGAIN when more is under way than the socket holds. */
+static int errand_send(const struct launcher *l, const struct sandbox *s)
+{
+    const int fds[ERRAND_FDS] = {s->lock_fd, s->ids.lock_fd, s->root_fd};
+    const size_t len = sizeof(int) * (s->root_fd >= 0 ? ERRAND_FDS : ERRAND_ROOT);
+    struct errand e = {.base = s->ids.base};
+    struct iovec iov = {.iov_base = &e, .iov_len = sizeof(e)};
+    union errand_control control = {
+        .first = {.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(len)}};
+    struct msghdr hdr = errand_message(&iov, &control);
+
+    (void)snprintf(e.id, sizeof(e.id), "%s", s->id);
+    (void)memcpy(CMSG_DATA(&control.first), fds, len);
+    hdr.msg_controllen = CMSG_SPACE(len);
+    return sendmsg(l->remover, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+/* Whether the remover has it. One that was killed is started again. */
+static bool hand_over(struct launcher *l, const struct sandbox *s)
+{
+    int r = l->remover >= 0 ? errand_send(l, s) : -EPIPE;
+
+    if (r == -EPIPE || r == -ECONNRESET) {
+        remover_end(l);
+        r = remover_start(l);
+        if (r == 0)
+            r = errand_send(l, s);
+    }
+    return r == 0;
+}
+
+/* ---- choosing ---- */
+
+static bool has_little(const struct sandbox *s)
 {
     unsigned left = SMALL_ENTRIES;
     struct stat st;
-    bool small;
+
+    return is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
+           (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            st.st_blocks < SMALL_BLOCKS);
+}
+
+bool removal_start(struct launcher *l, struct sandbox *s)
+{
     pid_t pid;
 
     if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false; /* nobody else waits for us */
-    small = is_small(s->dir_fd, "upper", SMALL_DEPTH, &left) &&
-            (fstatat(s->dir_fd, DISK_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-             st.st_blocks < SMALL_BLOCKS);
-    if (!removal_has_room(l) || small)
+    if (has_little(s))
+        return hand_over(l, s);
+    if (!removal_has_room(l))
         return false;
     if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
         return false;

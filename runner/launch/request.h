@@ -78,11 +78,12 @@ enum launch_verb {
     LAUNCH_VOLUME_WRITE, /* the same of one that is there */
     LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
     LAUNCH_VOLUME_REMOVE,
-    LAUNCH_VOLUME_LIST, /* replies with a memfd of the names of all, NUL-terminated each */
-    LAUNCH_VOLUME_FILL, /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
-                           TAG_NAMED_VOLUME: replies with a process's
-                           pidfd and the pipe of its report, or with nothing where nothing is to do
-                         */
+    LAUNCH_VOLUME_LIST,  /* replies with a memfd of the names of all, NUL-terminated each */
+    LAUNCH_VOLUME_FILL,  /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
+                            TAG_NAMED_VOLUME: replies with a process's
+                            pidfd and the pipe of its report, or with nothing where nothing is to do
+                          */
+    LAUNCH_END_FOR_GOOD, /* LAUNCH_END of one that is to be removed */
     LAUNCH_VERB_MAX
 };
 

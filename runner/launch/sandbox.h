@@ -43,6 +43,7 @@ struct sandbox {
     bool fuse;              /* has /dev/fuse, or may have it: it was adopted */
     bool egress;            /* what it sends is under control, also without a link */
     int pidfd;              /* owned; init's */
+    int root_fd;            /* owned; its root, held until its files go; else FD_NONE */
     pid_t pid;
     struct sandbox *next;
     char net_owner[LAUNCH_ID_MAX +
@@ -120,6 +121,8 @@ struct launcher {
         char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody */
     } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
+    int remover; /* owned; to the process that removes small ones, or FD_NONE */
+    pid_t remover_pid;
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
     uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
@@ -190,10 +193,15 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
 /*
- * removal.c: has the files of an ended sandbox, which is locked, removed by a process of its own,
- * and its id range given back; false: they are few, or it cannot be, and the caller does it.
+ * removal.c: has the files of an ended sandbox, which is locked, removed by another process, and
+ * its id range given back; false: that cannot be, and the caller does it.
  */
 bool removal_start(struct launcher *l, struct sandbox *s);
+/* Waits for what the remover has been asked for, and for its end. */
+void remover_end(struct launcher *l);
+/* The same, and starts another: for who needs the room that files still take which are as good as
+ * gone. False: there was nothing to wait for. */
+bool remover_settle(struct launcher *l);
 /* Reaps those that have ended. */
 void removal_reap(struct launcher *l);
 /* Whether one more child can be kept; and keeps one, of whose failure the log tells if it has an

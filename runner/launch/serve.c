@@ -148,7 +148,7 @@ static int do_end(struct launcher *l, const struct launch_request *q, struct ans
                   struct err *err)
 {
     (void)a;
-    return launcher_end(l, q->id, err);
+    return launcher_end(l, q->id, q->verb == LAUNCH_END_FOR_GOOD, err);
 }
 
 static int do_release(struct launcher *l, const struct launch_request *q, struct answer *a,
@@ -366,6 +366,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_LIST] = do_list,
     [LAUNCH_CONNECT] = do_connect,
     [LAUNCH_END] = do_end,
+    [LAUNCH_END_FOR_GOOD] = do_end,
     [LAUNCH_LISTEN] = do_listen,
     [LAUNCH_CERTIFICATE] = do_certificate,
     [LAUNCH_EGRESS] = do_egress,

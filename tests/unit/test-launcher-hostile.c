@@ -764,8 +764,9 @@ TEST(filters_that_are_none)
 
 TEST(verbs_out_of_order)
 {
-    static const enum launch_verb all[] = {LAUNCH_KILL,  LAUNCH_STOP,  LAUNCH_FREEZE,  LAUNCH_THAW,
-                                           LAUNCH_STATS, LAUNCH_ADOPT, LAUNCH_RELEASE, LAUNCH_END};
+    static const enum launch_verb all[] = {LAUNCH_KILL,    LAUNCH_STOP,  LAUNCH_FREEZE,
+                                           LAUNCH_THAW,    LAUNCH_STATS, LAUNCH_ADOPT,
+                                           LAUNCH_RELEASE, LAUNCH_END,   LAUNCH_END_FOR_GOOD};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct lab_answer a, second;
 
@@ -792,6 +793,7 @@ TEST(verbs_out_of_order)
     LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* waits for it */
     LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* dead already */
     LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
+    LAB_VERB(&lab, LAUNCH_END_FOR_GOOD, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, -ENOENT, lab.id);
     lab_check(&lab);

@@ -1,0 +1,335 @@
+/* The process that removes the files of sandboxes (launch/removal.c): what it is handed, and what
+ * is left when it is stopped, killed, or has more to do than it is let. Root only. */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "image/embed.h"
+#include "launch/launcher.h"
+#include "launch/sandbox.h"
+#include "proto/rmtree.h"
+#include "tap.h"
+
+enum { DEADLINE_MS = 60000, MANY = 2000 };
+
+struct lab {
+    char top[64], state[96], ids[96];
+    struct launcher *l;
+};
+
+static const char *const nowhere[] = {NULL};
+
+static int lab_launch(struct lab *lab)
+{
+    const struct launcher_config config = {.state_dir = lab->state,
+                                           .ids_dir = lab->ids,
+                                           .bind_prefixes = nowhere,
+                                           .init_image = embed_init().data,
+                                           .init_size = embed_init().len};
+    struct err err = ERR_NONE;
+    int r = launcher_open(&config, &lab->l, &err);
+
+    if (r < 0)
+        tap_fail("launcher: %s", err.msg);
+    else
+        lab->l->clients.len = 1; /* others wait for it */
+    return r;
+}
+
+static bool lab_open(struct lab *lab)
+{
+    *lab = (struct lab){.top = "/tmp/rind-remover-XXXXXX"};
+    if (geteuid() != 0 || mkdtemp(lab->top) == NULL)
+        return false;
+    (void)snprintf(lab->state, sizeof(lab->state), "%s/state", lab->top);
+    (void)snprintf(lab->ids, sizeof(lab->ids), "%s/ids", lab->top);
+    return lab_launch(lab) == 0;
+}
+
+static void lab_close(struct lab *lab)
+{
+    launcher_free(lab->l);
+    (void)rmtree_at(AT_FDCWD, lab->top, 0);
+}
+
+#define LAB(lab)                                                                                   \
+    struct lab lab;                                                                                \
+    if (!lab_open(&(lab)))                                                                         \
+    SKIP("needs root")
+
+/* A kept sandbox that has ended and been forgotten, as launcher_release leaves it to the remover;
+ * NULL after a failure. */
+static struct sandbox *ended(struct lab *lab, const char *id)
+{
+    struct sandbox *s = sandbox_new(id);
+    auto_free char *owner = sandbox_owner(lab->l, id);
+    struct err err = ERR_NONE;
+    int r;
+
+    s->kept = true;
+    s->creator.kind = CREATOR_OWNER;
+    r = idrange_take(lab->l->ids_fd, NULL, 0, &s->ids, &err);
+    if (r == 0)
+        r = sandbox_dir_make(lab->l, s, -1, &err);
+    if (r == 0)
+        r = idrange_claim(lab->l->ids_fd, &s->ids, owner, &err);
+    if (r == 0)
+        r = sandbox_dir_forget(s, &err);
+    if (r == 0)
+        return s;
+    tap_fail("%s: %s", id, err.msg);
+    sandbox_free(s);
+    return NULL;
+}
+
+/* Hands one over; whether the remover took it. */
+static bool hand_over(struct lab *lab, const char *id)
+{
+    struct sandbox *s = ended(lab, id);
+    bool taken = s != NULL && removal_start(lab->l, s);
+
+    if (s != NULL && !taken) { /* as remove_traces does it */
+        CHECK_INT(sandbox_dir_remove(lab->l, id, NULL), 0);
+        idrange_release(lab->l->ids_fd, &s->ids);
+    }
+    sandbox_free(s);
+    return taken;
+}
+
+static size_t entries(int at)
+{
+    int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fdopendir(fd);
+    size_t n = 0;
+
+    for (const struct dirent *e; (e = readdir(d)) != NULL;)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    (void)closedir(d);
+    return n;
+}
+
+/* Until so many sandboxes are left, and as many ranges. */
+static bool settle(const struct lab *lab, size_t left)
+{
+    for (int i = 0; i < DEADLINE_MS / 10; i++) {
+        if (entries(lab->l->sandboxes_fd) == left && entries(lab->l->ids_fd) == left)
+            return true;
+        (void)usleep(10000);
+    }
+    tap_fail("%zu sandboxes and %zu ranges are left", entries(lab->l->sandboxes_fd),
+             entries(lab->l->ids_fd));
+    return false;
+}
+
+static void put(const struct lab *lab, const char *id, const char *name)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper/%s", lab->state, id, name);
+    CHECK_INT(symlink(lab->top, path), 0);
+}
+
+TEST(it_removes_and_gives_back)
+{
+    pid_t pid;
+
+    LAB(lab);
+    CHECK(lab.l->remover < 0); /* not before it is needed */
+    CHECK(hand_over(&lab, "one"));
+    pid = lab.l->remover_pid;
+    CHECK(hand_over(&lab, "two"));
+    CHECK_INT(lab.l->remover_pid, pid);
+    (void)settle(&lab, 0);
+    /* A name that is not there any more is nothing to it. */
+    CHECK(hand_over(&lab, "one"));
+    (void)settle(&lab, 0);
+    CHECK_INT(lab.l->removal_count, 0);
+    lab_close(&lab);
+    CHECK(kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+/* Its upper layer is the sandbox's: links and names in it lead nowhere. */
+TEST(what_the_sandbox_left_leads_nowhere)
+{
+    struct sandbox *s;
+    char path[256];
+
+    LAB(lab);
+    (void)snprintf(path, sizeof(path), "%s/outside", lab.top);
+    CHECK_INT(mkdir(path, 0700), 0);
+    s = ended(&lab, "hostile");
+    put(&lab, "hostile", "link");
+    put(&lab, "hostile", "lock");
+    put(&lab, "hostile", "-rf \n");
+    CHECK_INT(fchownat(s->dir_fd, "upper", s->ids.base + 65535, 7, 0), 0);
+    CHECK_INT(fchmodat(s->dir_fd, "upper", 0, 0), 0);
+    CHECK(removal_start(lab.l, s));
+    sandbox_free(s);
+    (void)settle(&lab, 0);
+    CHECK_INT(access(path, F_OK), 0);
+    lab_close(&lab);
+}
+
+/* While it has not come to it, both locks are taken: nobody gets the ids, and no sweep the files.
+ */
+TEST(what_waits_is_locked)
+{
+    struct sandbox *s;
+    struct idrange again = IDRANGE_NONE;
+    uid_t base;
+
+    LAB(lab);
+    CHECK(hand_over(&lab, "first"));
+    (void)settle(&lab, 0);
+    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
+    s = ended(&lab, "waits");
+    base = s->ids.base;
+    CHECK(removal_start(lab.l, s));
+    sandbox_free(s);
+    CHECK_INT(idrange_retake(lab.l->ids_fd, base, NULL, &again, NULL), -EBUSY);
+    CHECK_INT(launcher_sweep(lab.l), 0);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 1);
+    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
+    (void)settle(&lab, 0);
+    lab_close(&lab);
+}
+
+/* The next removal starts another; the rest is the next launcher's, and nobody else's before. */
+TEST(a_killed_one_leaves_it_to_the_next_start)
+{
+    pid_t pid;
+
+    LAB(lab);
+    CHECK(hand_over(&lab, "first"));
+    (void)settle(&lab, 0);
+    pid = lab.l->remover_pid;
+    CHECK_INT(kill(pid, SIGSTOP), 0);
+    for (int i = 0; i < 5; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "left-%d", i);
+        CHECK(hand_over(&lab, id));
+    }
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    /* Not before its end of the socket is closed is it known to be gone. */
+    for (int i = 0; i < DEADLINE_MS / 10 && lab.l->remover_pid == pid; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "next-%d", i);
+        CHECK(hand_over(&lab, id));
+        (void)usleep(10000);
+    }
+    CHECK(lab.l->remover_pid != pid);
+    CHECK_INT(waitpid(pid, NULL, WNOHANG), -1); /* reaped */
+    launcher_free(lab.l);                       /* and the second one has done its work */
+    CHECK_INT(lab_launch(&lab), 0);
+    CHECK(entries(lab.l->sandboxes_fd) >= 5);
+    CHECK(launcher_sweep(lab.l) >= 5);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK_INT(launcher_recover(lab.l, NULL), 0);
+    CHECK_INT(entries(lab.l->ids_fd), 0);
+    lab_close(&lab);
+}
+
+/* At any instant of its work. */
+TEST(killed_at_any_instant)
+{
+    LAB(lab);
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < 4; i++) {
+            char id[24];
+
+            (void)snprintf(id, sizeof(id), "r%d-%d", round, i);
+            (void)hand_over(&lab, id);
+        }
+        (void)usleep((useconds_t)(round * 50));
+        if (lab.l->remover >= 0)
+            (void)kill(lab.l->remover_pid, SIGKILL);
+    }
+    launcher_free(lab.l);
+    CHECK_INT(lab_launch(&lab), 0);
+    (void)launcher_sweep(lab.l);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK_INT(launcher_recover(lab.l, NULL), 0);
+    CHECK_INT(entries(lab.l->ids_fd), 0);
+    lab_close(&lab);
+}
+
+/* It is never waited for: what finds no room is removed by the launcher. */
+TEST(more_than_it_is_let)
+{
+    int taken = 0, count = 0;
+
+    LAB(lab);
+    CHECK(hand_over(&lab, "first"));
+    (void)settle(&lab, 0);
+    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
+    for (; count < MANY && taken == count; count++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "m%d", count);
+        taken += hand_over(&lab, id);
+    }
+    CHECK(taken > 8 && taken < MANY);
+    CHECK_INT(entries(lab.l->sandboxes_fd), taken);
+    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
+    (void)settle(&lab, 0);
+    lab_close(&lab);
+}
+
+/* Who needs the room waits for it; and goes on with another. */
+TEST(settling)
+{
+    pid_t pid;
+
+    LAB(lab);
+    CHECK(!remover_settle(lab.l));
+    for (int i = 0; i < 20; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "s%d", i);
+        CHECK(hand_over(&lab, id));
+    }
+    pid = lab.l->remover_pid;
+    CHECK(remover_settle(lab.l));
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK(lab.l->remover >= 0 && lab.l->remover_pid != pid);
+    CHECK(hand_over(&lab, "next"));
+    (void)settle(&lab, 0);
+    lab_close(&lab);
+}
+
+/* The launcher's end waits for what it was asked. */
+TEST(the_end_of_the_launcher)
+{
+    char path[160];
+    int fd;
+
+    LAB(lab);
+    for (int i = 0; i < 20; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "e%d", i);
+        CHECK(hand_over(&lab, id));
+    }
+    launcher_free(lab.l);
+    (void)snprintf(path, sizeof(path), "%s/sandboxes", lab.state);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(fd >= 0);
+    CHECK_INT(entries(fd), 0);
+    (void)close(fd);
+    (void)rmtree_at(AT_FDCWD, lab.top, 0);
+}
+
+TAP_MAIN
