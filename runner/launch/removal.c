@@ -104,11 +104,11 @@ static int keep_only(int *fds, int count, int first)
     return sys_close_range((unsigned)(first + count), ~0U, 0);
 }
 
-static void become_remover(void (*on_stop)(int))
+static void become(const char *name, void (*on_stop)(int))
 {
     (void)signal(SIGTERM, on_stop);
     (void)signal(SIGINT, on_stop);
-    (void)prctl(PR_SET_NAME, "rind-remove");
+    (void)prctl(PR_SET_NAME, name);
 }
 
 static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
@@ -118,7 +118,7 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
     struct idrange ids = {.base = s->ids.base, .lock_fd = 3};
     int r;
 
-    become_remover(SIG_DFL);
+    become("rind-remove", SIG_DFL);
     (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
     r = keep_only(fds, 4, 0);
     own.sandboxes_fd = 0;
@@ -195,7 +195,8 @@ static _Noreturn void remover(const struct launcher *l, int sock)
     int kept[COUNT] = {l->sandboxes_fd, l->ids_fd, sock};
     struct launcher own = *l;
 
-    become_remover(SIG_IGN); /* ^C is for all of a terminal's; we end when the launcher has */
+    /* ^C is for all of a terminal's; we end when the launcher has. */
+    become("rind-remover", SIG_IGN);
     if (keep_only(kept, COUNT, FIRST) < 0)
         _exit(1);
     own.sandboxes_fd = kept[0];
@@ -243,11 +244,17 @@ static int remover_start(struct launcher *l)
 
 void remover_end(struct launcher *l)
 {
+    int status = 0;
+
     if (l->remover < 0)
         return;
     (void)close(take_fd(&l->remover));
-    while (waitpid(l->remover_pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(l->remover_pid, &status, 0) < 0 && errno == EINTR)
         ;
+    if (WIFSIGNALED(status))
+        log_warn("launcher",
+                 "the process that removes files was killed by signal %d, the next start goes on",
+                 WTERMSIG(status));
 }
 
 bool remover_settle(struct launcher *l)
