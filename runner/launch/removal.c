@@ -3,9 +3,8 @@
  * removal or a start would wait for a file system that discards each block as it is freed, or for
  * the end of somebody else's million files.
  *
- * The files of most are few: one process, the remover, removes them one after another. It is
- * started with the first of them and ends with the launcher. Those of a sandbox that has many have
- * a process of their own.
+ * The files of most are few: one process, the remover, removes them one after another. It starts
+ * and ends with the launcher. Those of a sandbox that has many have a process of their own.
  *
  * The caller has made the sandbox one that nobody keeps (sandbox_dir_forget): should the process,
  * or the host, die in the middle, the next start removes the rest. It holds the sandbox's lock and
@@ -222,7 +221,7 @@ static _Noreturn void remover(const struct launcher *l, int sock)
     }
 }
 
-static int remover_start(struct launcher *l)
+int remover_start(struct launcher *l)
 {
     int pair[2];
     pid_t pid;

@@ -197,6 +197,9 @@ int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
  * its id range given back; false: that cannot be, and the caller does it.
  */
 bool removal_start(struct launcher *l, struct sandbox *s);
+/* Starts the remover, early: until it has closed what it inherits, it holds the launcher's locks.
+ * Where that fails, the first removal tries again. */
+int remover_start(struct launcher *l);
 /* Waits for what the remover has been asked for, and for its end. */
 void remover_end(struct launcher *l);
 /* The same, and starts another: for who needs the room that files still take which are as good as

@@ -460,6 +460,8 @@ static int wait_request(struct launcher *l, int sock)
 
 int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
+    if (l->clients.len > 0)
+        (void)remover_start(l);
     for (;;) {
         struct answer a = {.fd_count = 0};
         int fds[REQUEST_FDS_MAX], r;
