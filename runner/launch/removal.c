@@ -35,7 +35,6 @@ enum {
     SMALL_DEPTH = 16,
     SMALL_BLOCKS = 256 << 11, /* of 512 bytes, of a disk's image: 256 MiB */
     NICENESS = 10,
-    OUT_OF_THE_WAY = 100, /* a number above those that are used below */
 };
 
 /* Whether it is known, without looking at all of it, that there is little. */
@@ -91,7 +90,7 @@ void removal_reap(struct launcher *l)
 static int keep_only(int *fds, int count, int first)
 {
     for (int i = 0; i < count; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD, OUT_OF_THE_WAY);
+        fds[i] = fcntl(fds[i], F_DUPFD, first + count); /* out of the way */
         if (fds[i] < 0)
             return -errno;
     }
@@ -254,6 +253,10 @@ void remover_end(struct launcher *l)
         log_warn("launcher",
                  "the process that removes files was killed by signal %d, the next start goes on",
                  WTERMSIG(status));
+    else if (status != 0) {
+        log_warn("launcher", "no process can remove files: the launcher does it itself");
+        l->remover_fails = true;
+    }
 }
 
 bool remover_settle(struct launcher *l)
@@ -289,7 +292,7 @@ static bool hand_over(struct launcher *l, const struct sandbox *s)
 
     if (r == -EPIPE || r == -ECONNRESET) {
         remover_end(l);
-        r = remover_start(l);
+        r = l->remover_fails ? -ECHILD : remover_start(l);
         if (r == 0)
             r = errand_send(l, s);
     }

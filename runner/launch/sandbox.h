@@ -123,6 +123,7 @@ struct launcher {
     size_t removal_count;
     int remover; /* owned; to the process that removes small ones, or FD_NONE */
     pid_t remover_pid;
+    bool remover_fails;                         /* one has ended by itself: no other is started */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
     uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
