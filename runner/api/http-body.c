@@ -157,12 +157,5 @@ int http_detach(struct http_request *req, const char *target, struct buf *early)
     r = write_head(req, target, early);
     if (r == 0)
         r = buf_append(early, c->in.data + c->in.pos, bytes_left(&c->in));
-    if (r < 0)
-        return r;
-    /* The loop forgets the descriptor now, and conn_run what is left of the connection. */
-    (void)uv_poll_stop(&c->poll);
-    c->events = 0;
-    req->ended = true;
-    c->broken = true;
-    return take_fd(&c->fd);
+    return r < 0 ? r : conn_detach(c);
 }

@@ -520,6 +520,21 @@ void conn_run(struct http_conn *c)
     free_if_done(c);
 }
 
+/* At once, as the number may soon be somebody else's: libuv forgets by number. No handler is
+ * called, as the request has its end. */
+int conn_detach(struct http_conn *c)
+{
+    int fd = take_fd(&c->fd);
+
+    (void)uv_poll_stop(&c->poll);
+    c->events = 0;
+    c->req->ended = true;
+    c->broken = true;
+    if (c->busy == 0)
+        conn_run(c);
+    return fd;
+}
+
 void conn_settle(struct http_conn *c)
 {
     if (c->busy > 0)

@@ -162,6 +162,8 @@ void conn_kick(struct http_conn *c);
 void conn_settle(struct http_conn *c);
 /* Marks the connection as lost; it is torn down from the loop. */
 void conn_break(struct http_conn *c);
+/* Its request has been answered by giving the descriptor away, which is returned. May free c. */
+int conn_detach(struct http_conn *c);
 /* Asks poll for what the state needs. */
 void conn_watch(struct http_conn *c);
 /* Answers a connection that may not have a request. May free c. */

@@ -309,6 +309,24 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     conn_kick(c);
 }
 
+int http_give_away(struct http_request *req, const char *protocol, struct buf *unsent,
+                   struct buf *unread)
+{
+    struct http_conn *c = req->conn;
+    struct buf *head = &c->server->scratch;
+    int r;
+
+    assert(!req->started && !req->ended && req->upgrade && c->fd >= 0);
+    r = make_upgrade_head(req, head, protocol, NULL);
+    if (r == 0)
+        r = buf_append(unsent, c->out.data + c->out.pos, bytes_left(&c->out));
+    if (r == 0)
+        r = buf_append(unsent, head->data, head->len);
+    if (r == 0)
+        r = buf_append(unread, c->in.data + c->in.pos, bytes_left(&c->in));
+    return r < 0 ? r : conn_detach(c);
+}
+
 void http_shutdown(struct http_request *req)
 {
     assert(req->upgraded && !req->ended);

@@ -239,6 +239,15 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
 void http_shutdown(struct http_request *req);
 
 /*
+ * As http_upgrade, but gives the connection itself away, to somebody who only moves bytes: returns
+ * the descriptor, which is the caller's. *unsent: what has to go to the client first, the 101
+ * included; *unread: what has come from it behind its request. The request is dead afterwards, and
+ * this server knows nothing of the connection any more. -ENOMEM, -E2BIG: nothing has happened.
+ */
+int http_give_away(struct http_request *req, const char *protocol, struct buf *unsent,
+                   struct buf *unread);
+
+/*
  * ROUTE_STREAM, and from within the handler only: gives the whole connection to somebody who speaks
  * HTTP, for `target` instead of the request's own. *early: the request's head, written anew, and
  * what has been read behind it. The descriptor, which is the caller's. The request is dead

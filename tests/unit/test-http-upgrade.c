@@ -56,7 +56,25 @@ static void any_detach(struct http_request *req)
     detached = http_detach(req, "/else?where", &early);
 }
 
+static struct buf unsent = BUF_INIT(64 << 10), unread = BUF_INIT(64 << 10);
+static uv_timer_t later;
+
+static void on_later(uv_timer_t *t)
+{
+    detached = http_give_away(t->data, "tcp", &unsent, &unread);
+}
+
+static void post_give_away(struct http_request *req)
+{
+    later.data = req;
+    if (strcmp(http_param(req, "when"), "now") == 0)
+        on_later(&later);
+    else
+        (void)uv_timer_start(&later, on_later, 0, 0);
+}
+
 static const struct route routes[] = {
+    {"POST", "/give/{when}", post_give_away, ROUTE_UPGRADE, 0},
     {"POST", "/upgrade", post_upgrade, ROUTE_BODY | ROUTE_UPGRADE, 0},
     {"POST", "/detach", any_detach, ROUTE_STREAM, 0},
     {"GET", "/detach", any_detach, ROUTE_STREAM, 0},
@@ -118,6 +136,53 @@ TEST(detached_connections_are_somebody_elses)
         (void)close(fd);
     }
     buf_done(&early);
+}
+
+/* From within the handler and later: the head of the answer, what was read behind that of the
+ * request, and a connection that the server knows nothing of. */
+TEST(given_away_after_an_upgrade)
+{
+    static const char *const whens[] = {"now", "later"};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct rig rig;
+        char c[8] = "", text[200];
+        int fd;
+
+        open_clean(&rig);
+        CHECK_INT(uv_timer_init(&rig.loop, &later), 0);
+        fd = rig_client(&rig);
+        detached = -1;
+        unsent.len = unread.len = 0;
+        (void)snprintf(text, sizeof(text),
+                       "POST /give/%s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n"
+                       "Upgrade: tcp\r\nContent-Length: 0\r\n\r\nearly",
+                       whens[i]);
+        CHECK(rig_text(&rig, fd, text));
+        for (double end = rig_now() + RIG_DEADLINE_MS; detached < 0 && rig_now() < end;)
+            rig_turn(&rig);
+        CHECK(detached >= 0);
+        CHECK(buf_append(&unsent, "", 1) == 0);
+        CHECK(strncmp(unsent.data, "HTTP/1.1 101 ", 13) == 0);
+        CHECK(find(&unsent, "Connection: Upgrade\r\n") && find(&unsent, "Upgrade: tcp\r\n"));
+        CHECK(strcmp(unsent.data + unsent.len - 5, "\r\n\r\n") == 0);
+        CHECK(unread.len == 5 && memcmp(unread.data, "early", 5) == 0);
+        for (double end = rig_now() + RIG_DEADLINE_MS;
+             http_server_connections(rig.server) > 0 && rig_now() < end;)
+            rig_turn(&rig);
+        CHECK_INT(http_server_connections(rig.server), 0);
+        CHECK_INT(send(fd, "more", 4, 0), 4);
+        rig_turn(&rig);
+        uv_close((uv_handle_t *)&later, NULL);
+        rig_close(&rig);
+        CHECK_INT(recv(detached, c, sizeof(c), MSG_DONTWAIT), 4);
+        CHECK_STR(c, "more");
+        (void)close(detached);
+        CHECK_INT(recv(fd, c, sizeof(c), MSG_DONTWAIT), 0);
+        (void)close(fd);
+    }
+    buf_done(&unsent);
+    buf_done(&unread);
 }
 
 TEST(upgrade_with_early_data)
