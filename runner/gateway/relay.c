@@ -236,10 +236,10 @@ static ssize_t step_splice(struct relay_hub *hub, struct side *s)
     n = splice(s->fd, NULL, s->pipe->fds[1], NULL, SPLICE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
         s->held = (size_t)n;
+        s->bulk = n >= BULK_FROM; /* else what comes next may be little, too */
         return n;
     }
-    /* Nothing more for now: the pipe goes back, and what comes next may be little. */
-    s->bulk = false;
+    /* Nothing more for now: the pipe goes back. */
     pipe_give(hub, take(s->pipe), true);
     return n == 0 ? ended(s) : blocked(&s->readable);
 }
@@ -367,13 +367,22 @@ static void set_options(int fd, const struct tcp_option *options, size_t count)
                          sizeof(options[i].value));
 }
 
+static const struct tcp_option always[] = {{IPPROTO_TCP, TCP_NODELAY, 1}};
+
 /* What stays on this machine shares no line with anybody: bbr, where it is the host's choice, would
- * only pace it, with a timer for each segment. reno is always there and always allowed. Nor does
- * such a peer vanish without a word, as one behind a line may, which is what probes are for. */
-void relay_tune(int fd)
+ * only pace it, with a timer for each segment. reno is always there and always allowed. */
+void relay_tune_local(int fd)
 {
     static const char name[] = "reno";
-    static const struct tcp_option always[] = {{IPPROTO_TCP, TCP_NODELAY, 1}};
+
+    set_options(fd, always, sizeof(always) / sizeof(always[0]));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
+}
+
+/* A peer of this machine does not vanish without a word, as one behind a line may, which is what
+ * probes are for. */
+void relay_tune(int fd)
+{
     static const struct tcp_option far[] = {
         {SOL_SOCKET, SO_KEEPALIVE, 1},
         {IPPROTO_TCP, TCP_KEEPIDLE, RELAY_KEEPALIVE_S},
@@ -381,11 +390,12 @@ void relay_tune(int fd)
         {IPPROTO_TCP, TCP_KEEPCNT, RELAY_KEEPALIVE_PROBES},
     };
 
+    if (peer_is_local(fd)) {
+        relay_tune_local(fd);
+        return;
+    }
     set_options(fd, always, sizeof(always) / sizeof(always[0]));
-    if (peer_is_local(fd))
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
-    else
-        set_options(fd, far, sizeof(far) / sizeof(far[0]));
+    set_options(fd, far, sizeof(far) / sizeof(far[0]));
 }
 
 static int set_nonblocking(int fd)
@@ -413,15 +423,22 @@ static int attach(struct relay *r, int i, int fd)
     return watch_add(r->hub->poller, &s->watch, fd, on_event);
 }
 
+int relay_room(const struct relay_hub *hub, struct err *err)
+{
+    if (hub->count < hub->config.max)
+        return 0;
+    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
+                   hub->count);
+}
+
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err)
 {
     struct relay *r;
-    int n;
+    int n = relay_room(hub, err);
 
-    if (hub->count >= hub->config.max)
-        return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
-                       hub->count);
+    if (n < 0)
+        return n;
     r = calloc(1, sizeof(*r));
     if (r == NULL)
         return err_errno(err, -ENOMEM, "join connections");
@@ -477,6 +494,27 @@ void relay_hub_close(struct relay_hub *hub)
         pipe_free(p);
     }
     free(hub);
+}
+
+int relay_early(struct relay *r, int i, const void *data, size_t len, struct err *err)
+{
+    struct side *from = &r->sides[1 - i];
+    ssize_t n = 0, held;
+
+    if (len > 0)
+        n = send(r->sides[i].fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+        n = 0; /* its end, too, is told of by an event */
+    if ((size_t)n == len)
+        return 0;
+    if (!pipe_ready(r->hub))
+        return err_set(err, -EAGAIN, "join connections: no pipe is left");
+    from->pipe = pipe_take(r->hub);
+    held = write(from->pipe->fds[1], (const char *)data + n, len - (size_t)n);
+    from->held = held > 0 ? (size_t)held : 0;
+    return from->held == len - (size_t)n
+               ? 0
+               : err_set(err, -EAGAIN, "join connections: %zu bytes do not fit into a pipe", len);
 }
 
 void relay_counted(struct relay *r)

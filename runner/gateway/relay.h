@@ -14,6 +14,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "gateway/poller.h"
@@ -63,10 +64,15 @@ unsigned relay_count(const struct relay_hub *hub);
 /* Pipes that hold bytes now. */
 unsigned relay_pipes(const struct relay_hub *hub);
 
+/* Whether relay_start has room: 0, or -EAGAIN (maxGatewayConnections). */
+int relay_room(const struct relay_hub *hub, struct err *err);
 /* Joins a and b, connected; both are taken on success, and become non-blocking. group: whose it is,
  * for relay_end_group. on_end may be NULL. *ret (may be NULL) is valid until on_end. */
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err);
+/* Bytes for the first (i = 0) or the second of the two, before all that the other sends: once for
+ * each, soon after relay_start. -EAGAIN: there is no room for what its socket does not take. */
+int relay_early(struct relay *r, int i, const void *data, size_t len, struct err *err);
 /* Somebody counts it, until config.left. Soon after relay_start, before the loop has run. */
 void relay_counted(struct relay *r);
 /* Resets all pairs of a group. */
@@ -74,6 +80,9 @@ void relay_end_group(struct relay_hub *hub, uint64_t group);
 /* Resets both, now; on_end is called. */
 void relay_stop(struct relay *r);
 
+/* A socket that will be connected over loopback, or listens there and hands it down: no delay, and
+ * no pacing, which a congestion control that paces leaves behind when it is changed later. */
+void relay_tune_local(int fd);
 /* No delay, and keep-alive where the peer is not of this machine, for sockets that are TCP;
  * harmless for others. */
 void relay_tune(int fd);

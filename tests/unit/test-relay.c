@@ -229,6 +229,91 @@ TEST(every_byte_without_pipes)
         carry(&none, (k & 1) != 0, (k & 2) != 0, k == 3 ? 16 << 10 : 0);
 }
 
+/* Both ways, more than a socket takes at once, before what the other sends itself; and it is whole
+ * when that other has nothing to say any more. */
+TEST(early_bytes_come_first)
+{
+    static char data[60000], got[sizeof(data) + 16];
+
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (char)(i * 31 % 251);
+    for (int k = 0; k < 4; k++) {
+        struct lab lab;
+        struct relay *r;
+        int left[2], right[2], small = 4096;
+        size_t len = 0;
+        ssize_t n;
+
+        lab_open(&lab, NULL);
+        pair_of((k & 1) != 0, left);
+        pair_of((k & 2) != 0, right);
+        (void)setsockopt(right[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+        CHECK_INT(relay_start(lab.hub, left[1], right[1], 7, on_end, &lab, &r, NULL), 0);
+        CHECK_INT(send(left[0], "and more", 8, 0), 8);
+        (void)shutdown(left[0], SHUT_WR);
+        CHECK_INT(relay_early(r, 0, "hello", 5, NULL), 0);
+        CHECK_INT(relay_early(r, 1, data, sizeof(data), NULL), 0);
+        expect_text(&lab, left[0], "hello");
+        while ((n = read_soon(&lab, right[0], got + len, sizeof(got) - len)) > 0)
+            len += (size_t)n;
+        CHECK_INT(n, 0);
+        CHECK_INT(len, sizeof(data) + 8);
+        CHECK(memcmp(got, data, sizeof(data)) == 0 &&
+              memcmp(got + sizeof(data), "and more", 8) == 0);
+        (void)close(right[0]);
+        CHECK(until_ended(&lab, 1));
+        CHECK_INT(lab.last.end, RELAY_FINISHED);
+        CHECK_INT(relay_pipes(lab.hub), 0);
+        (void)close(left[0]);
+        lab_close(&lab);
+    }
+}
+
+TEST(early_bytes_without_room)
+{
+    const struct relay_config none = {.max = 1, .pipes = 0, .idle_ms = 60000};
+    static char data[1 << 20];
+    struct lab lab;
+    struct relay *r;
+    struct err err = ERR_NONE;
+    int left[2], right[2];
+
+    lab_open(&lab, &none);
+    pair_of(true, left);
+    pair_of(true, right);
+    CHECK_INT(relay_room(lab.hub, &err), 0);
+    CHECK_INT(relay_start(lab.hub, left[1], right[1], 7, on_end, &lab, &r, NULL), 0);
+    CHECK_INT(relay_room(lab.hub, &err), -EAGAIN);
+    CHECK_STR(err.msg, "limit maxGatewayConnections: 1 connections are open");
+    CHECK_INT(relay_early(r, 0, "", 0, NULL), 0);
+    (void)fcntl(left[1], F_SETFL, O_NONBLOCK);
+    while (send(left[1], data, sizeof(data), MSG_DONTWAIT) > 0)
+        continue;
+    CHECK_INT(relay_early(r, 0, data, sizeof(data), &err), -EAGAIN);
+    CHECK_STR(err.msg, "join connections: no pipe is left");
+    relay_stop(r);
+    CHECK_INT(lab.ended, 1);
+    (void)close(left[0]);
+    (void)close(right[0]);
+    lab_close(&lab);
+}
+
+/* What is tuned before it is connected is never paced, whatever the host's choice is. */
+TEST(local_sockets_are_not_paced)
+{
+    char name[16] = "";
+    socklen_t len = sizeof(name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 0;
+
+    relay_tune_local(fd);
+    CHECK_INT(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    CHECK_STR(name, "reno");
+    len = sizeof(on);
+    CHECK_INT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
+    CHECK_INT(on, 1);
+    (void)close(fd);
+}
+
 /* ---- ends ---- */
 
 TEST(half_close_each_way)
