@@ -100,7 +100,7 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 }
 
 static int start_connect(void *data, const char *key, struct proxy_conn *conn, void **ret_handle,
-                         struct err *err)
+                         int *ret_fd, struct err *err)
 {
     struct gateway *g = data;
     const char *slash = strchr(key, '/');
@@ -117,8 +117,8 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     if (c == NULL)
         return err_errno(err, -ENOMEM, "port %s", slash + 1);
     c->conn = conn;
-    r = port_connect(s, (uint16_t)atoi(slash + 1), on_connected, c, &c->port, err);
-    if (r < 0) {
+    r = port_connect(s, (uint16_t)atoi(slash + 1), on_connected, c, &c->port, ret_fd, err);
+    if (r < 0 || *ret_fd >= 0) {
         free(c);
         return r;
     }
@@ -281,7 +281,9 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 
 int gateway_room(const struct gateway *g, struct err *err)
 {
-    return proxy_room(g->proxy, err);
+    int r = proxy_room(g->proxy, err);
+
+    return r < 0 ? r : relay_room(g->hub, err);
 }
 
 /* ---- life ---- */

@@ -34,7 +34,7 @@ void gateway_renew(struct gateway *g);
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
                  size_t early_len, struct err *err);
 
-/* Whether gateway_take has room: 0, or -EAGAIN (maxGatewayConnections). */
+/* Whether gateway_take and the relays have room: 0, or -EAGAIN (maxGatewayConnections). */
 int gateway_room(const struct gateway *g, struct err *err);
 
 /* As gateway_new had it; NULL = the defaults. */

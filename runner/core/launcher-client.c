@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/launcher.h"
+#include "launch/request.h"
 
 struct pending {
     int request; /* owned; its memfd, until it has been sent */
@@ -41,8 +42,21 @@ static void pending_close(struct pending *p)
         (void)close(take_fd(&p->client));
 }
 
-static void answer(struct launcher_client *c, int r, const struct launch_reply *reply, int fds[2],
-                   const struct err *err)
+static void close_all(int fds[LAUNCH_REPLY_FDS_MAX])
+{
+    for (int i = 0; i < LAUNCH_REPLY_FDS_MAX; i++)
+        if (fds[i] >= 0)
+            (void)close(take_fd(&fds[i]));
+}
+
+static void none(int fds[LAUNCH_REPLY_FDS_MAX])
+{
+    for (int i = 0; i < LAUNCH_REPLY_FDS_MAX; i++)
+        fds[i] = FD_NONE;
+}
+
+static void answer(struct launcher_client *c, int r, const struct launch_reply *reply,
+                   int fds[LAUNCH_REPLY_FDS_MAX], const struct err *err)
 {
     struct pending *p = c->first;
 
@@ -54,50 +68,50 @@ static void answer(struct launcher_client *c, int r, const struct launch_reply *
         c->unsent = p->next;
     pending_close(p);
     p->cb(p->data, r, reply, fds, err);
-    for (int i = 0; i < 2; i++)
-        if (fds[i] >= 0)
-            (void)close(fds[i]);
+    close_all(fds);
     free(p);
 }
 
 static void answer_all(struct launcher_client *c, int r, const char *why)
 {
     struct err err = ERR_NONE;
+    int fds[LAUNCH_REPLY_FDS_MAX];
 
+    none(fds);
     (void)err_set(&err, r, "%s", why);
     while (c->first != NULL)
-        answer(c, r, NULL, (int[2]){FD_NONE, FD_NONE}, &err);
+        answer(c, r, NULL, fds, &err);
 }
 
-static int take_fds(struct msghdr *hdr, int fds[2])
+static int take_fds(struct msghdr *hdr, int fds[LAUNCH_REPLY_FDS_MAX])
 {
     int count = 0;
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(hdr); c != NULL; c = CMSG_NXTHDR(hdr, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
-        for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) && count < 2; i++)
+        for (size_t i = 0;
+             i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) && count < LAUNCH_REPLY_FDS_MAX; i++)
             (void)memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
     }
     return count;
 }
 
 /* It was done, but what came of it found no room here: whoever asked must undo it. */
-static void no_room(struct launch_reply *reply, int fds[2])
+static void no_room(struct launch_reply *reply, int fds[LAUNCH_REPLY_FDS_MAX])
 {
-    for (int i = 0; i < 2; i++)
-        if (fds[i] >= 0)
-            (void)close(take_fd(&fds[i]));
+    close_all(fds);
     reply->code = -EMFILE;
     (void)snprintf(reply->message, sizeof(reply->message),
                    "the daemon has no descriptors left (raise its limit of open files)");
 }
 
 /* 1, 0 at the end, -EAGAIN, or another negative errno. */
-static int receive(struct launcher_client *c, struct launch_reply *reply, int fds[2])
+static int receive(struct launcher_client *c, struct launch_reply *reply,
+                   int fds[LAUNCH_REPLY_FDS_MAX])
 {
     union {
-        char bytes[CMSG_SPACE(sizeof(int) * 2)];
+        char bytes[CMSG_SPACE(sizeof(int) * LAUNCH_REPLY_FDS_MAX)];
         struct cmsghdr align;
     } control;
     struct iovec iov = {.iov_base = reply, .iov_len = sizeof(*reply)};
@@ -107,7 +121,7 @@ static int receive(struct launcher_client *c, struct launch_reply *reply, int fd
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
 
-    fds[0] = fds[1] = FD_NONE;
+    none(fds);
     do
         n = recvmsg(c->sock, &hdr, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
@@ -134,7 +148,7 @@ static void lost(struct launcher_client *c)
 static void read_all(struct launcher_client *c)
 {
     struct launch_reply reply;
-    int fds[2];
+    int fds[LAUNCH_REPLY_FDS_MAX];
 
     while (!c->closing && !c->gone) {
         struct err err = ERR_NONE;
@@ -143,9 +157,7 @@ static void read_all(struct launcher_client *c)
         if (r == -EAGAIN)
             return;
         if (r <= 0 || c->first == NULL) {
-            for (int i = 0; i < 2; i++)
-                if (fds[i] >= 0)
-                    (void)close(fds[i]);
+            close_all(fds);
             lost(c);
             return;
         }

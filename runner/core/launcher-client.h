@@ -13,10 +13,10 @@ struct launcher_client;
 /*
  * Called exactly once a request. r: 0, the launcher's negative errno, -EMFILE also when the
  * launcher has done it and its descriptors found no room here, or -EPIPE when it is gone;
- * err explains. fds: what came with the answer, -1 where nothing did; the callee takes one by
- * putting -1 in its place, the rest is closed.
+ * err explains. fds: LAUNCH_REPLY_FDS_MAX of what came with the answer, -1 where nothing did; the
+ * callee takes one by putting -1 in its place, the rest is closed.
  */
-typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, int fds[2],
+typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, int *fds,
                           const struct err *err);
 
 /* Takes sock. on_gone: the launcher has closed it; every pending request is answered with -EPIPE

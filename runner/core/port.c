@@ -9,32 +9,67 @@
 #include <uv.h>
 
 #include "base/auto.h"
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/launcher-client.h"
+#include "core/port-socket.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
-#include "launch/request.h"
+#include "gateway/relay.h"
 
 struct port_connect {
-    struct sandbox *sandbox; /* a reference */
-    port_cb cb;              /* NULL = cancelled */
+    struct port_socket_wait socket; /* first */
+    struct sandbox *sandbox;        /* a reference */
+    port_cb cb;                     /* NULL = cancelled */
     void *data;
     uint16_t port;
     int family; /* 4, then 6 */
     int fd;     /* owned, while it connects */
     uv_timer_t deadline;
     uv_poll_t poll;
-    bool polling, asking; /* asking: the launcher's answer is awaited */
+    bool polling;
     unsigned handles;
 };
 
-static int ask(struct port_connect *c, struct err *err);
+/* ---- one socket ---- */
+
+static int connect_loopback(int fd, int family, uint16_t port)
+{
+    const struct sockaddr_in v4 = {.sin_family = AF_INET,
+                                   .sin_port = htons(port),
+                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    const struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    const struct sockaddr *to = family == 6 ? (const struct sockaddr *)(const void *)&v6
+                                            : (const struct sockaddr *)(const void *)&v4;
+
+    return connect(fd, to, family == 6 ? sizeof(v6) : sizeof(v4)) == 0 ? 0 : -errno;
+}
+
+/* Over loopback the answer is there as soon as it has been asked for: only the call that asks does
+ * not tell it yet, as it holds the socket meanwhile. The second one does, and spares the loop a
+ * watch of the socket. -EINPROGRESS: a listener whose queue is full does not answer. */
+static int connect_now(int fd, int family, uint16_t port)
+{
+    int r;
+
+    relay_tune_local(fd);
+    r = connect_loopback(fd, family, port);
+    if (r == -EINPROGRESS)
+        r = connect_loopback(fd, family, port);
+    return r == -EALREADY ? -EINPROGRESS : r;
+}
+
+/* No IPv6, or none on its loopback: nobody can listen there. */
+static int refusal(int r)
+{
+    return r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL ? -ECONNREFUSED : r;
+}
+
+/* ---- the handle ---- */
 
 static void release(struct port_connect *c)
 {
-    if (c->handles > 0 || c->asking)
+    if (c->handles > 0)
         return;
     sandbox_unref(c->sandbox);
     free(c);
@@ -62,6 +97,7 @@ void port_connect_cancel(struct port_connect *c)
     if (c == NULL)
         return;
     c->cb = NULL;
+    port_socket_forget(&c->socket);
     close_poll(c);
     uv_close((uv_handle_t *)&c->deadline, on_closed);
 }
@@ -83,17 +119,21 @@ static void fail(struct port_connect *c, int r)
     finish(c, r, FD_NONE, &err);
 }
 
+/* ---- connecting ---- */
+
+static void on_socket(struct port_socket_wait *w, int fd, const struct err *err);
+
 /* Nobody there: perhaps at the other address. */
 static void on_refused(struct port_connect *c, int r)
 {
     struct err err = ERR_NONE;
 
     if (c->family == 6) {
-        fail(c, r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL ? -ECONNREFUSED : r);
+        fail(c, refusal(r));
         return;
     }
     c->family = 6;
-    r = ask(c, &err);
+    r = port_socket_wait(c->sandbox, 6, &c->socket, on_socket, &err);
     if (r < 0)
         finish(c, r, FD_NONE, &err);
 }
@@ -133,89 +173,105 @@ static void on_writable(uv_poll_t *h, int status, int events)
         uv_close((uv_handle_t *)h, on_poll_closed); /* it is needed again */
 }
 
-static int start_connect(struct port_connect *c)
+/* c->fd does not answer yet. */
+static int watch_socket(struct port_connect *c)
 {
-    const struct sockaddr_in v4 = {.sin_family = AF_INET,
-                                   .sin_port = htons(c->port),
-                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    const struct sockaddr_in6 v6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(c->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    const struct sockaddr *to = c->family == 6 ? (const struct sockaddr *)(const void *)&v6
-                                               : (const struct sockaddr *)(const void *)&v4;
+    int r = uv_poll_init(supervisor_loop(c->sandbox->sup), &c->poll, c->fd);
 
-    if (connect(c->fd, to, c->family == 6 ? sizeof(v6) : sizeof(v4)) == 0)
-        return 0;
-    return -errno;
-}
-
-/* Over loopback the answer is there as soon as it has been asked for: only the call that asks does
- * not tell it yet, as it holds the socket meanwhile. The second one does, and spares the loop a
- * watch of the socket. It waits (-EALREADY) for a listener whose queue is full alone. */
-static void on_socket(struct port_connect *c)
-{
-    int r = start_connect(c), fd;
-
-    if (r == -EINPROGRESS)
-        r = start_connect(c);
-    if (r == -EALREADY)
-        r = -EINPROGRESS;
-    if (r == 0) {
-        fd = take_fd(&c->fd);
-        finish(c, 0, fd, NULL);
-        return;
-    }
-    if (r != -EINPROGRESS) {
-        (void)close(take_fd(&c->fd));
-        on_refused(c, r);
-        return;
-    }
-    r = uv_poll_init(supervisor_loop(c->sandbox->sup), &c->poll, c->fd);
-    if (r == 0) {
-        c->poll.data = c;
-        c->polling = true;
-        c->handles++;
-        r = uv_poll_start(&c->poll, UV_WRITABLE, on_writable);
-    }
     if (r < 0)
-        fail(c, r);
+        return r;
+    c->poll.data = c;
+    c->polling = true;
+    c->handles++;
+    return uv_poll_start(&c->poll, UV_WRITABLE, on_writable);
 }
 
-static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_socket(struct port_socket_wait *w, int fd, const struct err *err)
 {
-    struct port_connect *c = data;
-
-    (void)reply;
-    c->asking = false;
-    if (c->cb == NULL) {
-        release(c);
-        return;
-    }
-    if (r == 0 && fds[0] < 0)
-        fail(c, -EPROTO);
-    else if (r == -EAFNOSUPPORT)
-        on_refused(c, r);
-    else if (r < 0)
-        finish(c, r, FD_NONE, err);
-    else {
-        c->fd = take_fd(&fds[0]);
-        on_socket(c);
-    }
-}
-
-static int ask(struct port_connect *c, struct err *err)
-{
-    auto_buf struct buf b = BUF_INIT(0);
+    struct port_connect *c = (struct port_connect *)(void *)w;
     int r;
 
-    launch_begin(&b, LAUNCH_CONNECT);
-    launch_put_string(&b, TAG_ID, c->sandbox->id);
-    launch_put_number(&b, TAG_FAMILY, (uint64_t)c->family);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(c->sandbox->sup->launcher, &b, on_answer, c, err);
-    c->asking = r == 0;
-    return r;
+    if (fd == -EAFNOSUPPORT) {
+        on_refused(c, fd);
+        return;
+    }
+    if (fd < 0) {
+        finish(c, fd, FD_NONE, err);
+        return;
+    }
+    c->fd = fd;
+    r = connect_now(fd, c->family, c->port);
+    if (r == 0) {
+        finish(c, 0, take_fd(&c->fd), NULL);
+    } else if (r == -EINPROGRESS) {
+        r = watch_socket(c);
+        if (r < 0)
+            fail(c, r);
+    } else {
+        (void)close(take_fd(&c->fd));
+        on_refused(c, r);
+    }
+}
+
+static void on_deadline(uv_timer_t *h)
+{
+    fail(h->data, -ETIMEDOUT);
+}
+
+/* fd: does not answer yet, taken; or FD_NONE: there is none of this family. */
+static int connect_later(struct sandbox *s, const struct port_connect *what,
+                         struct port_connect **ret, struct err *err)
+{
+    struct port_connect *c = malloc(sizeof(*c));
+    int r;
+
+    if (c == NULL) {
+        if (what->fd >= 0)
+            (void)close(what->fd);
+        return err_errno(err, -ENOMEM, "port %u", what->port);
+    }
+    *c = *what;
+    c->sandbox = s;
+    c->handles = 1;
+    sandbox_ref(s);
+    (void)uv_timer_init(supervisor_loop(s->sup), &c->deadline); /* cannot fail */
+    c->deadline.data = c;
+    if (c->fd < 0)
+        r = port_socket_wait(s, c->family, &c->socket, on_socket, err);
+    else if ((r = watch_socket(c)) < 0)
+        (void)err_errno(err, r, "port %u", c->port);
+    if (r < 0) {
+        port_connect_cancel(c);
+        return r;
+    }
+    (void)uv_timer_start(&c->deadline, on_deadline, PORT_CONNECT_MS, 0);
+    *ret = c;
+    return 0;
+}
+
+int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
+                 struct port_connect **ret, int *ret_fd, struct err *err)
+{
+    struct port_connect c = {.cb = cb, .data = data, .port = port, .fd = FD_NONE};
+    int r = -ECONNREFUSED;
+
+    if (s->channel == NULL)
+        return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
+    *ret_fd = FD_NONE;
+    for (c.family = 4; c.family <= 6; c.family += 2) {
+        c.fd = port_socket_take(s, c.family);
+        if (c.fd < 0)
+            return connect_later(s, &c, ret, err);
+        r = connect_now(c.fd, c.family, port);
+        if (r == -EINPROGRESS)
+            return connect_later(s, &c, ret, err);
+        if (r == 0) {
+            *ret_fd = c.fd;
+            return 0;
+        }
+        (void)close(c.fd);
+    }
+    return err_errno(err, refusal(r), "port %u", port);
 }
 
 int port_enter(struct sandbox *s, struct err *err)
@@ -247,40 +303,4 @@ void port_leave(struct supervisor *sup, const char *id)
     s->port_links--;
     if (s->port_links <= sup->limits.port_connections / 2)
         s->port_full = false;
-}
-
-static void on_deadline(uv_timer_t *h)
-{
-    fail(h->data, -ETIMEDOUT);
-}
-
-int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
-                 struct port_connect **ret, struct err *err)
-{
-    struct port_connect *c;
-    int r;
-
-    if (s->channel == NULL)
-        return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
-    c = calloc(1, sizeof(*c));
-    if (c == NULL)
-        return err_errno(err, -ENOMEM, "port %u", port);
-    *c = (struct port_connect){.sandbox = s,
-                               .cb = cb,
-                               .data = data,
-                               .port = port,
-                               .family = 4,
-                               .fd = FD_NONE,
-                               .handles = 1};
-    sandbox_ref(s);
-    (void)uv_timer_init(supervisor_loop(s->sup), &c->deadline); /* cannot fail */
-    c->deadline.data = c;
-    r = ask(c, err);
-    if (r < 0) {
-        port_connect_cancel(c);
-        return r;
-    }
-    (void)uv_timer_start(&c->deadline, on_deadline, PORT_CONNECT_MS, 0);
-    *ret = c;
-    return 0;
 }

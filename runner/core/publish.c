@@ -109,6 +109,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     struct published *p = data;
     struct joining *j = NULL;
     struct err err = ERR_NONE;
+    int inside = FD_NONE;
 
     (void)peer;
     if (gateway_room(p->all->s->sup->gateway, &err) == 0)
@@ -124,8 +125,11 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     p->all->joining = j;
     sandbox_touch(p->all->s);
     j->entered = port_enter(p->all->s, &err) == 0;
-    if (!j->entered || port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &err) < 0)
+    if (!j->entered ||
+        port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &inside, &err) < 0)
         joining_free(j);
+    else if (inside >= 0)
+        on_connected(j, 0, inside, NULL);
 }
 
 /* ---- closing ---- */
@@ -239,6 +243,8 @@ static int use_socket(struct published *p, int fd, struct err *err)
     if (getsockname(fd, (struct sockaddr *)(void *)&name, &len) < 0)
         return err_errno(err, -errno, "publish");
     (void)address_from_socket((struct sockaddr *)(void *)&name, &p->at);
+    if (address_is_loopback((struct sockaddr *)(void *)&name))
+        relay_tune_local(fd);
     if (p->spec->udp)
         r = udp_port_new(p->all->s, fd, p->spec->port, &p->udp, err);
     else

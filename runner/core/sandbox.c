@@ -26,6 +26,7 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/over.h"
+#include "core/port-socket.h"
 #include "core/publish.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
@@ -120,6 +121,7 @@ static void sandbox_free(struct sandbox *s)
     process_free_all(s);
     exposure_free_all(s);
     publish_free(s);
+    port_sockets_free(s);
     console_free(s);
     spec_free(s->spec);
     free(s);
@@ -354,6 +356,7 @@ void sandbox_end_init(struct sandbox *s)
     (void)uv_timer_stop(&s->timer);
     health_end(s);
     publish_close(s);
+    port_sockets_close(s);
     egress_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);

@@ -68,6 +68,7 @@ struct sandbox {
     struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
     unsigned opening;                  /* sockets of egress that the launcher is asked for */
     struct published_ports *published; /* owned; NULL = never opened (publish.c) */
+    struct port_sockets *port_sockets; /* owned; NULL = never asked for (port-socket.c) */
     unsigned port_links;               /* connections to its ports (port.c) */
     bool port_full;                    /* more were refused, and that was logged */
 

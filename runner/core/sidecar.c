@@ -165,6 +165,7 @@ static void connect_port(struct ingress *i, const struct connect_head *head)
     struct sandbox *s = i->sidecar->egress->s;
     struct address to;
     struct err err = ERR_NONE;
+    int inside, r;
 
     if (address_parse(head->to[0] != '\0' ? head->to : head->target, &to) < 0 || to.port == 0) {
         refuse(i, "422 Unprocessable Entity", "X-Dst-Addr must be an address and a port");
@@ -177,8 +178,11 @@ static void connect_port(struct ingress *i, const struct connect_head *head)
     i->phase = INGRESS_DIAL;
     deadline_clear(&i->clock); /* port.h has its own */
     sandbox_touch(s);
-    if (port_connect(s, to.port, on_connected, i, &i->port, &err) < 0)
+    r = port_connect(s, to.port, on_connected, i, &i->port, &inside, &err);
+    if (r < 0 && r != -ECONNREFUSED)
         refuse(i, "503 Service Unavailable", err.msg);
+    else if (r < 0 || inside >= 0)
+        on_connected(i, r, inside, &err);
 }
 
 /* ---- PUT /egress ---- */

@@ -193,7 +193,7 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
 }
 
 static int start_connect(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
-                         struct err *err)
+                         int *ret_fd, struct err *err)
 {
     struct egress_http *h = proxy_context(c);
     struct dial_request q;
@@ -210,6 +210,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
     if (h->explicit_proxy && h->has_name && h->action == EGRESS_ALLOW)
         q.resolve = h->name;
     h->conn = c;
+    *ret_fd = FD_NONE;
     r = egress_dial(h->box, &q, on_dialled, h, &h->dial, err);
     if (r == 0)
         *ret_handle = h;

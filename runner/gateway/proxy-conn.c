@@ -261,14 +261,14 @@ static void connect_server(struct proxy_conn *c, bool fresh)
     if (!fresh)
         fd = pool_get(c->proxy, c->key);
     c->reused = fd >= 0;
-    if (c->reused) {
+    if (!c->reused)
+        r = c->proxy->ops->connect(c->proxy->data, c->key, c, &c->connecting, &fd, &err);
+    if (r == 0 && fd >= 0) {
         r = use_server(c, fd);
         if (r < 0 && c->server.fd < 0)
             (void)close(fd);
         if (r < 0)
             (void)err_errno(&err, r, "a server's connection");
-    } else {
-        r = c->proxy->ops->connect(c->proxy->data, c->key, c, &c->connecting, &err);
     }
     if (r < 0)
         refuse(c, connect_status(r), r, err.msg);

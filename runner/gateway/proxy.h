@@ -65,10 +65,10 @@ struct proxy_ops {
      * be NULL. */
     int (*enter)(void *data, const char *key, struct err *err);
     void (*leave)(void *data, const char *key);
-    /* Begins to connect to what key names. proxy_connected follows once, not from within; negative
-     * errno: it does not. */
+    /* Connects to what key names: *ret_fd is the connection, or -1, and proxy_connected follows
+     * once, not from within. Negative errno: it does not. */
     int (*connect)(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
-                   struct err *err);
+                   int *ret_fd, struct err *err);
     /* proxy_connected does not follow any more. */
     void (*cancel)(void *handle);
     /* A plain connection has become a tunnel (101), and both sockets are taken; NULL: a relay of

@@ -100,13 +100,13 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
                    struct err *err);
 
 /*
- * A TCP socket (family 4 or 6) of the sandbox's net namespace, not connected, non-blocking. Returns
- * the fd. -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
- * -ENOTRECOVERABLE: the launcher is left in that namespace and must end. mark: the sandbox's own
- * egress table lets it through.
+ * q->count sockets, TCP or q->udp, of q->family in the net namespace of the sandbox q->id, not
+ * connected, non-blocking. Returns how many there are in ret, which may be fewer: one at least.
+ * -ENOENT; -EBUSY: its init is gone; -EAFNOSUPPORT; -EPERM: the namespace is the host's.
+ * -ENOTRECOVERABLE: the launcher is left in that namespace and must end. q->mark: the sandbox's own
+ * egress table lets them through.
  */
-int launcher_socket(struct launcher *l, const char *id, int family, bool udp, bool mark,
-                    struct err *err);
+int launcher_sockets(struct launcher *l, const struct launch_request *q, int *ret, struct err *err);
 /* A socket of the host's that is bound there and, for TCP, listens; non-blocking. Returns the fd.
  * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);

@@ -550,6 +550,16 @@ static int dec_index(const struct record *r, struct launch_request *q)
     return n;
 }
 
+static int dec_count(const struct record *r, struct launch_request *q)
+{
+    uint64_t v;
+    int n = get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
+
+    if (n == 0)
+        q->count = (unsigned)v;
+    return n;
+}
+
 static int dec_mark(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
@@ -607,6 +617,7 @@ static const struct {
     [TAG_VOLUME_NAME]  = {"volume_name",  dec_volume_name,  false},
     [TAG_META]         = {"meta",         dec_meta,         false},
     [TAG_DISK]         = {"disk",         dec_disk,         false},
+    [TAG_COUNT]        = {"count",        dec_count,        false},
 };
 /* clang-format on */
 
@@ -739,6 +750,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
+    if (q->count > 1 && q->verb != LAUNCH_CONNECT)
+        return err_set(err, -EINVAL, "request: a count, and nothing to connect");
     if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&
         q->verb != LAUNCH_RESOLVER)
         return err_set(err, -EINVAL, "request: a protocol, and nothing to connect");
@@ -772,8 +785,14 @@ static int check_whole(const struct launch_request *q, struct err *err)
 
 int launch_decode(const void *data, size_t len, struct launch_request *ret, struct err *err)
 {
-    struct launch_request q = {
-        .memory = -1, .pids = -1, .cpu = -1, .shm = -1, .disk = -1, .bytes = -1, .client_fd = -1};
+    struct launch_request q = {.count = 1,
+                               .memory = -1,
+                               .pids = -1,
+                               .cpu = -1,
+                               .shm = -1,
+                               .disk = -1,
+                               .bytes = -1,
+                               .client_fd = -1};
     struct launch_wire w;
     bool seen[TAG_MAX] = {false};
     size_t pos = sizeof(w);

@@ -38,7 +38,8 @@ enum {
     LAUNCH_HOSTNAME_MAX = 63,
     LAUNCH_USER_MAX = 511, /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
-    LAUNCH_HOSTS_MAX = 16, /* further lines of /etc/hosts */
+    LAUNCH_HOSTS_MAX = 16,     /* further lines of /etc/hosts */
+    LAUNCH_REPLY_FDS_MAX = 16, /* descriptors that come with an answer */
 };
 
 enum launch_verb {
@@ -54,8 +55,8 @@ enum launch_verb {
     LAUNCH_ADOPT,   /* of a kept sandbox whose init lives: replies as LAUNCH_START; -ESRCH when it
                        does not */
     LAUNCH_LIST,    /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
-    LAUNCH_CONNECT, /* replies with a TCP socket of its net namespace, not connected, non-blocking
-                     */
+    LAUNCH_CONNECT, /* replies with TAG_COUNT TCP sockets of its net namespace, perhaps fewer, one
+                       at least; not connected, non-blocking */
     LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
@@ -130,7 +131,8 @@ enum launch_tag {
     TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
     TAG_VOLUME_NAME,  /* string */
     TAG_META,         /* bytes: the supervisor's own record of a volume */
-    TAG_DISK, /* u64 bytes: of a file system of its own for the writable layer, or a volume */
+    TAG_DISK,         /* u64 bytes: of a file system of its own for the writable layer, or a volume */
+    TAG_COUNT,        /* u64: how many, for LAUNCH_CONNECT; without it one */
     TAG_MAX
 };
 
@@ -260,6 +262,7 @@ struct launch_request {
     bool has_egress, mark;
     const char *handler; /* NULL = not given */
     unsigned index;
+    unsigned count; /* at least 1 */
     bool has_bind;
     struct address bind;
 };

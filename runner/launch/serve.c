@@ -21,19 +21,16 @@
 enum {
     SERVE_FDS_MAX = 4,
     REQUEST_FDS_MAX = 2, /* the memfd, and a client's connection */
-    REPLY_FDS_MAX = 2
-};
-
-union control {
-    char bytes[CMSG_SPACE(sizeof(int) * SERVE_FDS_MAX)];
-    struct cmsghdr align;
 };
 
 /* One message, and the first of the descriptors that came with it; *ret_count says how many those
  * were. Returns 1, 0 at the end, or negative. *ret_full: some came, and we had no room for them. */
 static int receive(int sock, int fds[REQUEST_FDS_MAX], unsigned *ret_count, bool *ret_full)
 {
-    union control control;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * SERVE_FDS_MAX)];
+        struct cmsghdr align;
+    } control;
     char byte[8];
     struct iovec iov = {.iov_base = byte, .iov_len = sizeof(byte)};
     struct msghdr hdr = {.msg_iov = &iov,
@@ -100,7 +97,7 @@ static int read_request(int fd, char **ret, size_t *ret_len, struct err *err)
 
 struct answer {
     struct launch_reply reply;
-    int fds[REPLY_FDS_MAX]; /* owned */
+    int fds[LAUNCH_REPLY_FDS_MAX]; /* owned */
     int fd_count;
 };
 
@@ -194,11 +191,11 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
 static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
                       struct err *err)
 {
-    int fd = launcher_socket(l, q->id, q->family, q->udp, q->mark, err);
+    int n = launcher_sockets(l, q, a->fds, err);
 
-    if (fd < 0)
-        return fd;
-    a->fds[a->fd_count++] = fd;
+    if (n < 0)
+        return n;
+    a->fd_count = n;
     return 0;
 }
 
@@ -388,7 +385,10 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
 
 static int answer(int sock, const struct answer *a)
 {
-    union control control;
+    union {
+        char bytes[CMSG_SPACE(sizeof(int) * LAUNCH_REPLY_FDS_MAX)];
+        struct cmsghdr align;
+    } control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)&a->reply, .iov_len = sizeof(a->reply)};
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 

@@ -37,7 +37,12 @@
 #include "request_util.h"
 #include "tap.h"
 
-enum { LAB_ANSWER_MS = 60000, LAB_FDS_MAX = 4, LAB_FD_NUMBERS = 256, LAB_OUTPUT_MAX = 1 << 20 };
+enum {
+    LAB_ANSWER_MS = 60000,
+    LAB_FDS_MAX = LAUNCH_REPLY_FDS_MAX,
+    LAB_FD_NUMBERS = 256,
+    LAB_OUTPUT_MAX = 1 << 20,
+};
 
 struct lab {
     char top[64], state[96], ids[96], allowed[96];

@@ -68,6 +68,22 @@ TEST(sockets_inside)
         }
         lab_answer_done(&socket_answer);
     }
+    /* Many at once, each as good as one. */
+    launch_begin(&b, LAUNCH_CONNECT);
+    launch_put_string(&b, TAG_ID, lab.id);
+    launch_put_number(&b, TAG_FAMILY, 4);
+    launch_put_number(&b, TAG_COUNT, LAUNCH_REPLY_FDS_MAX);
+    lab_ask(&lab, &b, &socket_answer);
+    CHECK_INT(socket_answer.reply.code, 0);
+    CHECK_INT(socket_answer.fd_count, LAUNCH_REPLY_FDS_MAX);
+    for (int i = 0; i < socket_answer.fd_count; i++) {
+        int fd = socket_answer.fds[i];
+
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+        CHECK_INT(connect(fd, (struct sockaddr *)&name, sizeof(name)), -1);
+        CHECK_INT(errno, ECONNREFUSED);
+    }
+    lab_answer_done(&socket_answer);
     (void)close(listener);
     LAB_VERB(&lab, LAUNCH_CONNECT, lab.id, -EINVAL, "no family");
     lab_finish(&lab, &a);

@@ -28,8 +28,9 @@ struct lab {
     struct proxy *proxy;
     int servers[SERVERS_MAX]; /* the ends of the connections that were asked for, in order */
     int connects, refusals;
-    int refuse; /* errno of the next connects */
-    bool hold;  /* connects are not answered */
+    int refuse;   /* errno of the next connects */
+    bool hold;    /* connects are not answered */
+    bool at_once; /* connects are done when they have been asked for */
     int cancelled;
     int inside, room; /* connections that are for somebody; room 0: any number */
     uv_timer_t answer;
@@ -91,15 +92,23 @@ static void on_answer(uv_timer_t *t)
 }
 
 static int start_connect(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
-                         struct err *err)
+                         int *ret_fd, struct err *err)
 {
     struct lab *lab = data;
+    int fds[2];
 
     (void)key;
+    *ret_fd = FD_NONE;
     if (lab->waiting != NULL || lab->connects == SERVERS_MAX)
         return err_set(err, -EAGAIN, "the test is busy");
-    lab->waiting = c;
     lab->connects++;
+    if (lab->at_once) {
+        tcp_pair(fds);
+        lab->servers[lab->connects - 1] = fds[0];
+        *ret_fd = fds[1];
+        return 0;
+    }
+    lab->waiting = c;
     if (!lab->hold)
         (void)uv_timer_start(&lab->answer, on_answer, 0, 0);
     *ret_handle = lab;
@@ -661,6 +670,25 @@ TEST(a_client_that_goes_takes_its_request_along)
     (void)close(c);
     UNTIL(&lab, lab.cancelled > 0);
     CHECK_INT(lab.cancelled, 1);
+    lab_close(&lab);
+}
+
+/* A connection that is there as soon as it is asked for. */
+TEST(servers_that_are_connected_at_once)
+{
+    struct lab lab;
+    int c;
+
+    lab_open(&lab, NULL);
+    lab.at_once = true;
+    c = client(&lab);
+    say(&lab, c, GET);
+    expect(&lab, server(&lab, 0), GOT);
+    say(&lab, server(&lab, 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    expect(&lab, c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    CHECK_INT(lab.connects, 1);
+    CHECK_INT(lab.cancelled, 0);
+    (void)close(c);
     lab_close(&lab);
 }
 

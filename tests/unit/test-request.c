@@ -223,6 +223,10 @@ static const struct refused {
     {TAG_TMPFS, 0, B(K4 "/\0"), -EINVAL, "record tmpfs"},
     {TAG_TMPFS, 0, B(K4 "/dev\0"), -EINVAL, "record tmpfs"},
     {TAG_TMPFS, 0, B(K4 "/proc/1\0"), -EINVAL, "record tmpfs"},
+    {TAG_COUNT, 0, B(ZERO8), -ERANGE, "record count"},
+    {TAG_COUNT, 0, B("\21\0\0\0\0\0\0\0"), -ERANGE, "record count"},
+    {TAG_COUNT, 0, B(FF8), -ERANGE, "record count"},
+    {TAG_COUNT, 0, B("\1\0\0\0"), -EPROTO, "record count"},
     {TAG_MASKED, 0, B("/\0"), -EINVAL, "record masked"},
     {TAG_MASKED, 0, B("..\0"), -EINVAL, "record masked"},
     {TAG_MASKED, 0, B("/..\0"), -EINVAL, "record masked"},
@@ -312,12 +316,19 @@ TEST(connect)
         CHECK_INT(launch_end(&b), 0);
         CHECK_INT(launch_decode(b.data, b.len, &q, &err), 0);
         CHECK_INT(q.family, families[i]);
+        CHECK_INT(q.count, 1);
         buf_done(&b);
     }
     launch_begin(&b, LAUNCH_CONNECT);
     launch_put_string(&b, TAG_ID, "x");
     CHECK_INT(launch_end(&b), 0);
     CHECK_REFUSED(&b, -EINVAL, "request: no family");
+    buf_done(&b);
+    launch_begin(&b, LAUNCH_KILL);
+    launch_put_string(&b, TAG_ID, "x");
+    launch_put_number(&b, TAG_COUNT, 2);
+    CHECK_INT(launch_end(&b), 0);
+    CHECK_REFUSED(&b, -EINVAL, "request: a count, and nothing to connect");
 }
 
 TEST(header)

@@ -254,10 +254,14 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 static void try(struct port_waiter *w)
 {
     struct err err = ERR_NONE;
+    int fd, r;
 
-    if (port_connect(w->sandbox, (uint16_t)w->asked.port, on_connected, w, &w->connecting, &err) <
-        0)
+    r = port_connect(w->sandbox, (uint16_t)w->asked.port, on_connected, w, &w->connecting, &fd,
+                     &err);
+    if (r < 0 && r != -ECONNREFUSED)
         process_waiter_fail(&w->base, &err);
+    else if (r < 0 || fd >= 0)
+        on_connected(w, r, fd, &err);
 }
 
 /* Only its end matters here; what it logs does not. */
