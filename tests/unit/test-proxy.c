@@ -515,6 +515,37 @@ TEST(bad_replies_are_502)
     }
 }
 
+/* A server inside that sends a header of 1 MiB: refused as soon as it is longer than a head may be.
+ */
+TEST(the_head_of_a_reply_is_bounded)
+{
+    static char piece[4096];
+    auto_free char *got = NULL;
+    double end = now_ms() + DEADLINE_MS;
+    size_t sent = 0;
+    struct lab lab;
+    int c, s;
+
+    (void)memset(piece, 'a', sizeof(piece));
+    lab_open(&lab, NULL);
+    c = asked(&lab);
+    s = server(&lab, 0);
+    say(&lab, s, "HTTP/1.1 200 OK\r\nX: ");
+    while (sent < 1 << 20 && lab.refusals == 0 && now_ms() < end) {
+        ssize_t n = send(s, piece, sizeof(piece), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n > 0)
+            sent += (size_t)n;
+        turn(&lab);
+    }
+    got = hear(&lab, c, "\"}}");
+    CHECK(strncmp(got, "HTTP/1.1 502 Bad Gateway\r\n", 26) == 0);
+    CHECK_INT(lab.refusals, 1);
+    CHECK(sent < 1 << 20);
+    (void)close(c);
+    lab_close(&lab);
+}
+
 /* ---- refusals ---- */
 
 TEST(refusals_of_the_proxy)

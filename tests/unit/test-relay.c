@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -312,6 +314,52 @@ TEST(local_sockets_are_not_paced)
     CHECK_INT(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len), 0);
     CHECK_INT(on, 1);
     (void)close(fd);
+}
+
+/* A peer elsewhere may vanish without a word; what is reached by an address of the machine's own
+ * that is not of its loopback counts as elsewhere. */
+TEST(keep_alive_for_far_peers)
+{
+    struct ifaddrs *all = NULL, *a;
+    int idle = 0, on = 0, fds[2], listener;
+    socklen_t len = sizeof(on);
+    struct sockaddr_in name;
+
+    pair_of(true, fds);
+    relay_tune(fds[1]);
+    CHECK_INT(getsockopt(fds[1], SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+    CHECK_INT(on, 0);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    CHECK_INT(getifaddrs(&all), 0);
+    for (a = all; a != NULL; a = a->ifa_next)
+        if (a->ifa_addr != NULL && a->ifa_addr->sa_family == AF_INET &&
+            (a->ifa_flags & IFF_LOOPBACK) == 0)
+            break;
+    if (a == NULL) {
+        freeifaddrs(all); /* a machine without a network */
+        return;
+    }
+    (void)memcpy(&name, a->ifa_addr, sizeof(name));
+    freeifaddrs(all);
+    name.sin_port = 0;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    len = sizeof(name);
+    CHECK_INT(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
+    CHECK_INT(listen(listener, 1), 0);
+    CHECK_INT(getsockname(listener, (struct sockaddr *)&name, &len), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_INT(connect(fds[0], (struct sockaddr *)&name, sizeof(name)), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    relay_tune(fds[1]);
+    len = sizeof(on);
+    CHECK_INT(getsockopt(fds[1], SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+    CHECK_INT(on, 1);
+    CHECK_INT(getsockopt(fds[1], IPPROTO_TCP, TCP_KEEPIDLE, &idle, &len), 0);
+    CHECK_INT(idle, RELAY_KEEPALIVE_S);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    (void)close(listener);
 }
 
 /* ---- ends ---- */
