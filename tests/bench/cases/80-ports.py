@@ -3,7 +3,10 @@ veth between two net namespaces, and loopback without anything in between. The C
 ticks of 10 ms; the receiver's and the sender's own are the same for all.
 
 docker-proxy gets the receiver on the host's loopback, which spares it Docker's bridge and firewall; slirp4netns and pasta forward a
-port of 127.0.0.1 to a receiver in a net namespace of its own, as they do for rootless containers."""
+port of 127.0.0.1 to a receiver in a net namespace of its own, as they do for rootless containers.
+
+Each proxy and each receiver has a session of its own, as a daemon and what runs in a container have: the scheduler may share the
+processor by sessions."""
 import ctypes
 import json
 import os
@@ -79,7 +82,7 @@ class Way:
         and with this program, however that ends. They see their working directory as `.`."""
         p = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", *options, "sh", "-euc", script],
                              cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             preexec_fn=dies_with_us)
+                             preexec_fn=dies_with_us, start_new_session=True)
         self.procs.append(p)
         return p
 
@@ -127,13 +130,13 @@ class Way:
 
 def direct(way):
     way.address = ("127.0.0.1", free_port())
-    way.cage(f"'{way.load}' sink 127.0.0.1 {way.address[1]}")
+    way.cage(f"setsid '{way.load}' sink 127.0.0.1 {way.address[1]}")
 
 
 def veth(way):
     """The sender is in one net namespace, the receiver in another."""
     p = way.cage("unshare -n sh -c 'echo $$ >new; mv new receiver; until [ -e go ]; do sleep 0.02; done; "
-                 f"""exec "{way.load}" sink 0.0.0.0 {PORT}' &
+                 f"""exec setsid "{way.load}" sink 0.0.0.0 {PORT}' &
         until [ -e receiver ]; do sleep 0.02; done
         ip link add v0 type veth peer name v1 netns "$(cat receiver)"
         ip addr add 10.0.0.1/30 dev v0; ip link set v0 up
@@ -172,7 +175,7 @@ def docker_proxy(way):
     inner = free_port()
     way.address = ("127.0.0.1", free_port())
     # It tells over descriptor 3 that it listens.
-    p = way.cage(f"'{way.load}' sink 127.0.0.1 {inner} & '{proxy}' -proto tcp -host-ip 127.0.0.1 -host-port {way.address[1]} "
+    p = way.cage(f"setsid '{way.load}' sink 127.0.0.1 {inner} & '{proxy}' -proto tcp -host-ip 127.0.0.1 -host-port {way.address[1]} "
                  f"-container-ip 127.0.0.1 -container-port {inner} 3>/dev/null & wait")
     way.wait()
     way.find(p, "docker-proxy")
@@ -181,7 +184,7 @@ def docker_proxy(way):
 def slirp4netns(way):
     way.need("slirp4netns")
     way.address = ("127.0.0.1", free_port())
-    p = way.cage(f"""unshare -n sh -c 'ip link set lo up; echo $$ >new; mv new receiver; exec "{way.load}" sink 0.0.0.0 {PORT}' &
+    p = way.cage(f"""unshare -n sh -c 'ip link set lo up; echo $$ >new; mv new receiver; exec setsid "{way.load}" sink 0.0.0.0 {PORT}' &
         until [ -e receiver ]; do sleep 0.02; done
         slirp4netns --configure --mtu=65520 --api-socket api "$(cat receiver)" tap0 & wait""")
     ask = {"execute": "add_hostfwd", "arguments": {"proto": "tcp", "host_addr": "127.0.0.1", "host_port": way.address[1],
@@ -213,7 +216,7 @@ def pasta(way):
     shutil.copy(way.load, os.path.join(way.ctx.root, "bin", "port-load"))  # where nobody can execute it
     p = way.cage(f"""mount -t tmpfs tmpfs /dev/net; mknod -m 666 /dev/net/tun c 10 200; cd /
         setpriv --reuid=65534 --regid=65534 --clear-groups pasta -f --config-net -t 127.0.0.1/{way.address[1]}:{PORT} -u none \
-            -T none -U none -- '{way.ctx.root}/bin/port-load' sink 0.0.0.0 {PORT} & wait""")
+            -T none -U none -- setsid '{way.ctx.root}/bin/port-load' sink 0.0.0.0 {PORT} & wait""")
     way.wait()
     way.find(p, "pasta", "passt")
 
