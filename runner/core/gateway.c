@@ -35,6 +35,7 @@ struct gateway {
     struct poller *poller;
     struct relay_hub *hub;
     struct proxy *proxy;
+    unsigned most;             /* connections of each kind: maxGatewayConnections */
     struct listener *listener; /* of preview URLs; NULL = none */
     SSL_CTX *tls;              /* owned; NULL = none */
     uint64_t refused_at;       /* when a refusal was logged last; uv_now */
@@ -279,11 +280,15 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
     return proxy_adopt(g->proxy, fd, &client, err);
 }
 
-int gateway_room(const struct gateway *g, struct err *err)
+int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
-    int r = proxy_room(g->proxy, err);
+    const unsigned most = owner ? g->most : g->most - g->most / 4;
+    const unsigned http = proxy_count(g->proxy), raw = relay_count(g->hub);
+    const unsigned open = http > raw ? http : raw; /* each kind has room of its own */
 
-    return r < 0 ? r : relay_room(g->hub, err);
+    if (open < most)
+        return 0;
+    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
 }
 
 /* ---- life ---- */
@@ -300,6 +305,7 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
         return err_errno(err, -ENOMEM, "gateway");
     g->sup = sup;
     g->config = config;
+    g->most = config != NULL ? config->max : RELAY_MAX;
     if (config != NULL) {
         relays.max = config->max;
         relays.idle_ms = config->stream_ms;

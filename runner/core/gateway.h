@@ -7,6 +7,7 @@
  */
 
 #include <openssl/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,8 +35,9 @@ void gateway_renew(struct gateway *g);
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
                  size_t early_len, struct err *err);
 
-/* Whether gateway_take and the relays have room: 0, or -EAGAIN (maxGatewayConnections). */
-int gateway_room(const struct gateway *g, struct err *err);
+/* Whether gateway_take and the relays have room, of which the last quarter is the owner's: 0, or
+ * -EAGAIN (maxGatewayConnections). */
+int gateway_room(const struct gateway *g, bool owner, struct err *err);
 
 /* As gateway_new had it; NULL = the defaults. */
 const struct proxy_config *gateway_config(const struct gateway *g);

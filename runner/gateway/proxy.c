@@ -131,7 +131,7 @@ static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *
     return r;
 }
 
-int proxy_room(const struct proxy *p, struct err *err)
+static int room(const struct proxy *p, struct err *err)
 {
     if (p->count < p->config.max)
         return 0;
@@ -143,7 +143,7 @@ int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, stru
     struct proxy_conn *c = NULL;
     int r;
 
-    r = proxy_room(p, err);
+    r = room(p, err);
     if (r < 0) {
         SSL_free(client->ssl);
         return r;

@@ -107,7 +107,5 @@ struct proxy_client {
     void *context; /* for the ops: proxy_context */
 };
 void *proxy_context(const struct proxy_conn *c);
-/* 0, or -EAGAIN: limit maxGatewayConnections. */
-int proxy_room(const struct proxy *p, struct err *err);
 /* Serves a client; fd is taken on success. -EAGAIN: limit maxGatewayConnections. */
 int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, struct err *err);

@@ -423,22 +423,15 @@ static int attach(struct relay *r, int i, int fd)
     return watch_add(r->hub->poller, &s->watch, fd, on_event);
 }
 
-int relay_room(const struct relay_hub *hub, struct err *err)
-{
-    if (hub->count < hub->config.max)
-        return 0;
-    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
-                   hub->count);
-}
-
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err)
 {
     struct relay *r;
-    int n = relay_room(hub, err);
+    int n;
 
-    if (n < 0)
-        return n;
+    if (hub->count >= hub->config.max)
+        return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open",
+                       hub->count);
     r = calloc(1, sizeof(*r));
     if (r == NULL)
         return err_errno(err, -ENOMEM, "join connections");

@@ -64,8 +64,6 @@ unsigned relay_count(const struct relay_hub *hub);
 /* Pipes that hold bytes now. */
 unsigned relay_pipes(const struct relay_hub *hub);
 
-/* Whether relay_start has room: 0, or -EAGAIN (maxGatewayConnections). */
-int relay_room(const struct relay_hub *hub, struct err *err);
 /* Joins a and b, connected; both are taken on success, and become non-blocking. group: whose it is,
  * for relay_end_group. on_end may be NULL. *ret (may be NULL) is valid until on_end. */
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,

@@ -30,7 +30,7 @@ static void port_http(struct http_request *req)
         return;
     r = port_number(http_param(req, "port"), 1, &port, &err);
     if (r == 0)
-        r = gateway_room(g, &err);
+        r = gateway_room(g, native_is_owner(req), &err);
     if (r < 0) {
         reply_error(req, &err);
         return;

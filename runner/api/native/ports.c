@@ -109,7 +109,7 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
         return r;
     if (!req->upgrade || asked == NULL || strcmp(asked, protocol) != 0)
         return err_set(err, -EINVAL, "Upgrade: a port's stream is '%s'", protocol);
-    r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), err);
+    r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
     if (r < 0)
         return r;
     p = calloc(1, sizeof(*p));
