@@ -15,7 +15,6 @@
 #include "core/events.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
-#include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "gateway/ca.h"
 #include "json/parse.h"
@@ -301,8 +300,8 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
     finish(e, r, own.code < 0 ? &own : err);
 }
 
-static int send_egress(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
-                       struct err *err)
+int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
+                struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -319,7 +318,7 @@ static void ask(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
     int r =
-        send_egress(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
+        egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
 
     e->asking = r == 0;
     if (r < 0)
@@ -352,7 +351,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     }
     if (s->net.gateway4.family != 0)
         egress_box_place(e->box, &s->net.gateway4, &s->net.box4);
-    r = send_egress(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
+    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
     if (r < 0) {
         egress_box_close(e->box);
         free(e);
@@ -364,8 +363,8 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     return 0;
 }
 
-/* Rules are decoded into an index of their own each time: through their text. */
-static struct egress_rules *copy_rules(const struct egress_rules *rules, struct err *err)
+/* Decoded into an index of their own each time: through their text. */
+struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = egress_to_json(rules);
     struct egress_rules *copy = NULL;
@@ -379,7 +378,7 @@ static struct egress_rules *copy_rules(const struct egress_rules *rules, struct 
 
 int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *err)
 {
-    struct egress_rules *rules = copy_rules(s->spec->egress, err);
+    struct egress_rules *rules = egress_copy_rules(s->spec->egress, err);
 
     return rules == NULL ? err->code : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
 }
@@ -399,90 +398,4 @@ void egress_close(struct sandbox *s)
     egress_box_close(take(e->box));
     if (!e->asking)
         finish(e, -ECANCELED, NULL); /* else the launcher's answer does it */
-}
-
-/* ---- changing ---- */
-
-struct table_change {
-    struct sandbox *s; /* a reference */
-    void (*cb)(void *data, int r);
-    void *data;
-};
-
-static void on_table(void *data, int r, const struct launch_reply *reply, int fds[2],
-                     const struct err *err)
-{
-    struct table_change *c = data;
-    struct sandbox *s = c->s;
-
-    (void)reply;
-    (void)fds;
-    if (c->cb != NULL)
-        c->cb(c->data, r);
-    free(c);
-    if (r < 0 && r != -ECANCELED && s->egress != NULL && !s->ending) {
-        log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
-        sandbox_end_init(s);
-    }
-    sandbox_unref(s);
-}
-
-void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data)
-{
-    uint64_t flags = LAUNCH_EGRESS_TABLE | (lets_out ? LAUNCH_EGRESS_OPEN : 0);
-    struct table_change *c = calloc(1, sizeof(*c));
-    struct err err = ERR_NONE;
-    int r;
-
-    if (c == NULL) {
-        log_error("egress", "id=%s: out of memory; the sandbox is ended", s->id);
-        if (cb != NULL)
-            cb(data, -ENOMEM);
-        sandbox_end_init(s);
-        return;
-    }
-    *c = (struct table_change){.s = s, .cb = cb, .data = data};
-    sandbox_ref(s);
-    s->egress->lets_out = lets_out;
-    r = send_egress(s, 4, flags, on_table, c, &err);
-    if (r < 0)
-        on_table(c, r, NULL, NULL, &err);
-}
-
-int egress_put(struct sandbox *s, struct egress_rules *rules, struct err *err)
-{
-    auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL;
-    struct sandbox_egress *e = s->egress;
-    int r;
-
-    if (s->spec->net_container != NULL)
-        return err_set(err, -EINVAL, "egress: a sandbox in the network of another has the other's");
-    if (e != NULL && (e->sidecar != NULL || e->cb != NULL))
-        return err_set(err, -EBUSY, "egress: %s",
-                       e->sidecar != NULL ? "a sidecar has it" : "is being opened");
-    if (s->channel != NULL && (e == NULL) != (rules == NULL))
-        return err_set(err, -EBUSY, "egress: sandbox %s runs %s; stop it first", sandbox_name(s),
-                       e == NULL ? "without" : "with it");
-    /* Its variables would name files that are not there, and no program would trust anything. */
-    if (e != NULL && rules->trust && !s->spec->egress->trust)
-        return err_set(
-            err, -EBUSY,
-            "egress.trust: sandbox %s was started without the certificate; stop it first",
-            sandbox_name(s));
-    if (e != NULL && (box = copy_rules(rules, err)) == NULL)
-        return err->code;
-    mine = s->spec->egress;
-    s->spec->egress = rules;
-    r = store_save_spec(s->sup->store, s->id, s->spec, err);
-    if (r < 0) {
-        s->spec->egress = take(mine);
-        egress_free(rules);
-        return r;
-    }
-    if (e == NULL)
-        return 0;
-    egress_box_rules(e->box, take(box));
-    if (e->lets_out != rules->open)
-        egress_set_table(s, rules->open, NULL, NULL);
-    return 0;
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-/* egress.c and sidecar.c. */
+/* egress.c, egress-change.c and sidecar.c. */
 
 #include "core/egress.h"
+#include "core/launcher-client.h"
 #include "core/sandbox_internal.h"
 #include "gateway/egress.h"
 #include "gateway/poller.h"
@@ -24,6 +25,13 @@ struct sandbox_egress {
 /* As egress_open with these rules (taken in any case). lets_out: UDP and ICMP. */
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err);
+/* LAUNCH_EGRESS. flags: enum launch_egress. */
+int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
+                struct err *err);
+/* The caller's. NULL: err says why. */
+struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err);
+
+/* egress-change.c */
 /* The table inside, again: open or closed for UDP and ICMP; cb (NULL: nobody) follows once. On a
  * failure, which is logged, the sandbox is ended: what could not be closed would stay open. */
 void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data);

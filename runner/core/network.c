@@ -53,9 +53,10 @@ static int follow(void *data, struct net_box *box, int pidfd, struct err *err)
     return net_follow(data, box, pidfd, err);
 }
 
-static int egress(void *data, const struct net_box *box, int ns_fd, bool open_, struct err *err)
+static int egress(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+                  struct err *err)
 {
-    return net_egress(data, box, ns_fd, open_, err);
+    return net_egress(data, box, ns_fd, table, err);
 }
 
 static int resolver(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err)

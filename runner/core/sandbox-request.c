@@ -161,8 +161,6 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     r = merge_network(spec, policy, &mode, &access, err);
     if (r < 0)
         return r;
-    if (spec->egress != NULL)
-        flags |= LAUNCH_NET_EGRESS;
     if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
         if (flags != 0)
             launch_put_number(b, TAG_NET, flags);

@@ -62,15 +62,16 @@ struct sandbox {
     struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
     uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
 
-    struct health *health;             /* owned; NULL: no check has ever begun (health.c) */
-    struct console *console;           /* owned (console.c); NULL = not needed so far */
-    struct exposure *exposures;        /* owned, by port (exposure.c) */
-    struct sandbox_egress *egress;     /* owned; NULL = what it sends is not looked at (egress.c) */
-    unsigned opening;                  /* sockets of egress that the launcher is asked for */
-    struct published_ports *published; /* owned; NULL = never opened (publish.c) */
-    struct port_sockets *port_sockets; /* owned; NULL = never asked for (port-socket.c) */
-    unsigned port_links;               /* connections to its ports (port.c) */
-    bool port_full;                    /* more were refused, and that was logged */
+    struct health *health;         /* owned; NULL: no check has ever begun (health.c) */
+    struct console *console;       /* owned (console.c); NULL = not needed so far */
+    struct exposure *exposures;    /* owned, by port (exposure.c) */
+    struct sandbox_egress *egress; /* owned; NULL = what it sends is not looked at (egress.c) */
+    struct egress_change *egress_change; /* one that waits for the launcher (egress-change.c) */
+    unsigned opening;                    /* sockets of egress that the launcher is asked for */
+    struct published_ports *published;   /* owned; NULL = never opened (publish.c) */
+    struct port_sockets *port_sockets;   /* owned; NULL = never asked for (port-socket.c) */
+    unsigned port_links;                 /* connections to its ports (port.c) */
+    bool port_full;                      /* more were refused, and that was logged */
 
     unsigned file_ops;          /* that run (files.c) */
     struct file_op *file_queue; /* that wait for their turn; each holds a reference */

@@ -84,7 +84,10 @@ static int make_inside(int family, bool sockets, const struct stat *host, int *r
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2], struct err *err)
 {
     struct sandbox *s = *launcher_find(l, q->id);
-    bool sockets = (q->egress & LAUNCH_EGRESS_TABLE) == 0;
+    const bool sockets = (q->egress & (LAUNCH_EGRESS_TABLE | LAUNCH_EGRESS_NONE)) == 0;
+    const enum egress_table table = (q->egress & LAUNCH_EGRESS_NONE) != 0   ? EGRESS_TABLE_NONE
+                                    : (q->egress & LAUNCH_EGRESS_OPEN) != 0 ? EGRESS_TABLE_OPEN
+                                                                            : EGRESS_TABLE_CLOSED;
     auto_close int home = FD_NONE, ns = FD_NONE;
     struct stat host;
     int r;
@@ -104,7 +107,7 @@ int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[
         r = err_set(err, -ENOTRECOVERABLE, "egress: the launcher cannot leave a sandbox's network");
     /* The table is the same for both families. */
     if (r == 0 && (!sockets || q->family == 4))
-        r = l->net->egress(l->net->data, s->net, ns, (q->egress & LAUNCH_EGRESS_OPEN) != 0, err);
+        r = l->net->egress(l->net->data, s->net, ns, table, err);
     for (int i = 0; r < 0 && i < 2; i++)
         if (ret[i] >= 0)
             (void)close(take_fd(&ret[i]));

@@ -112,10 +112,10 @@ int launcher_sockets(struct launcher *l, const struct launch_request *q, int *re
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
 
 /*
- * What a sandbox sends comes under control (net/egress.h), before anything runs in it, or again.
- * ret: the TCP listener and the UDP socket of q->family inside, non-blocking, unless the table
- * alone was asked for. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has the port), and as
- * launcher_socket.
+ * What a sandbox sends comes under control (net/egress.h), before anything runs in it, later, or
+ * again; or out of it. ret: the TCP listener and the UDP socket of q->family inside, non-blocking,
+ * unless the table alone was asked for, or none. -EAFNOSUPPORT, -EADDRINUSE (somebody inside has
+ * the port), and as launcher_socket.
  */
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2],
                     struct err *err);

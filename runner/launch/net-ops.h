@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#include "policy/egress-net.h"
 #include "policy/net-box.h"
 
 struct err;
@@ -31,8 +32,10 @@ struct launch_net_ops {
     /* What restore returned 1 for: gives one that lives the uplink's MTU and the host's name
      * servers. pidfd: of who is in it. 1: box has changed. -ENOTRECOVERABLE as add. */
     int (*follow)(void *data, struct net_box *box, int pidfd, struct err *err);
-    /* Puts what leaves the namespace under control; box is NULL where it has no link. */
-    int (*egress)(void *data, const struct net_box *box, int ns_fd, bool open, struct err *err);
+    /* Puts what leaves the namespace under control, or out of it; box is NULL where it has no link.
+     */
+    int (*egress)(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+                  struct err *err);
     /* The index'th of the host's own name servers. -ENOENT. */
     int (*resolver)(void *data, unsigned index, struct sockaddr_storage *ret, struct err *err);
     /* A socket on which the kernel tells who is over his bounds, to be given away. -EBUSY: another

@@ -22,7 +22,7 @@
 
 static const char net_file[] = "net";
 
-enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1, HAS_EGRESS = 2 };
+enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
 
 struct net_record {
     uint32_t magic, size;
@@ -53,7 +53,7 @@ static int save(const struct sandbox *s, struct err *err)
     rec->resolv_lease = s->resolv_lease;
     rec->host_count = s->host_count;
     (void)memcpy(rec->hosts, s->hosts, sizeof(rec->hosts));
-    rec->has = (s->net != NULL ? HAS_BOX : 0U) | (s->egress ? HAS_EGRESS : 0U);
+    rec->has = s->net != NULL ? HAS_BOX : 0U;
     if (s->net != NULL)
         rec->box = *s->net;
     fd = openat(s->dir_fd, net_file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -85,7 +85,6 @@ void network_load(struct sandbox *s)
     s->resolv_lease = rec->resolv_lease;
     s->host_count = rec->host_count;
     (void)memcpy(s->hosts, rec->hosts, sizeof(s->hosts));
-    s->egress = (rec->has & HAS_EGRESS) != 0;
     if ((rec->has & HAS_BOX) == 0)
         return;
     free(s->net);
@@ -115,7 +114,6 @@ static struct sandbox *live_sandbox(struct launcher *l, const char *id)
 static int share(struct sandbox *s, const struct sandbox *member, int *ret_pidfd, struct err *err)
 {
     *ret_pidfd = member->pidfd;
-    s->egress = member->egress;
     if (member->net == NULL)
         return 0;
     s->net = malloc(sizeof(*s->net));
@@ -206,12 +204,10 @@ int network_make(struct launcher *l, struct sandbox *s, const struct launch_requ
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
     s->host_count = (uint32_t)q->host_count;
     (void)memcpy(s->hosts, q->hosts, sizeof(s->hosts));
-    if (q->net_join == NULL)
-        s->egress = (q->net_flags & LAUNCH_NET_EGRESS) != 0;
     if (q->net_join != NULL || s->net != NULL)
         return save(s, err);
     if ((q->net_flags & LAUNCH_NET_LINK) == 0)
-        return s->egress ? save(s, err) : 0;
+        return 0;
     if (l->net == NULL)
         return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
     s->net = box_of(l, s, q);
@@ -406,9 +402,9 @@ void network_resolv(const struct sandbox *s, struct buf *ret)
     const struct net_box *box = s->net;
 
     if (box == NULL) {
-        /* Whichever is asked, the sandbox's own resolver answers; it must not be loopback. */
-        (void)buf_append_str(ret, s->egress ? "nameserver 1.1.1.1\nnameserver 8.8.8.8\n"
-                                            : "# no network\n");
+        /* There is no way to them, and whoever asks is told so at once. With egress, which may come
+         * while it runs, the sandbox's own resolver answers, whichever is asked; not loopback. */
+        (void)buf_append_str(ret, "nameserver 1.1.1.1\nnameserver 8.8.8.8\n");
         return;
     }
     for (uint32_t i = 0; i < box->dns_count; i++) {

@@ -529,8 +529,12 @@ static int dec_udp(const struct record *r, struct launch_request *q)
 
 static int dec_egress(const struct record *r, struct launch_request *q)
 {
+    int n = get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+
     q->has_egress = true;
-    return get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+    return n == 0 && (q->egress & LAUNCH_EGRESS_NONE) != 0 && q->egress != LAUNCH_EGRESS_NONE
+               ? -EINVAL
+               : n;
 }
 
 static int dec_handler(const struct record *r, struct launch_request *q)

@@ -61,12 +61,13 @@ enum launch_verb {
     LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
                     */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
-    LAUNCH_EGRESS,   /* puts what it sends under control, or again with another TAG_EGRESS; replies
-                        with the listener and the datagram socket of TAG_FAMILY inside */
-    LAUNCH_DIAL,     /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
-    LAUNCH_RESOLVER, /* the same to the TAG_INDEX'th name server of the host's */
-    LAUNCH_OVER,     /* replies with a socket on which the kernel tells who is over his bounds of
-                        connections (net/over.h); -EBUSY: another process has it */
+    LAUNCH_EGRESS,      /* puts what it sends under control, or again with another TAG_EGRESS, also
+                           while it runs, or out of it; replies
+                           with the listener and the datagram socket of TAG_FAMILY inside */
+    LAUNCH_DIAL,        /* replies with a socket that is connected, or connecting, to TAG_HANDLER */
+    LAUNCH_RESOLVER,    /* the same to the TAG_INDEX'th name server of the host's */
+    LAUNCH_OVER,        /* replies with a socket on which the kernel tells who is over his bounds of
+                           connections (net/over.h); -EBUSY: another process has it */
     /* Layers of images (layers.c, worker.c). */
     LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
                       to it (image/worker-proto.h) */
@@ -140,7 +141,8 @@ enum launch_egress {
     LAUNCH_EGRESS_OPEN = 1 << 0,  /* UDP and ICMP may leave, as far as the host's firewall lets them
                                    */
     LAUNCH_EGRESS_TABLE = 1 << 1, /* the table alone, no sockets */
-    LAUNCH_EGRESS_ALL = (1 << 2) - 1,
+    LAUNCH_EGRESS_NONE = 1 << 2,  /* takes the table away again; alone, and no sockets */
+    LAUNCH_EGRESS_ALL = (1 << 3) - 1,
 };
 
 enum launch_flags {
@@ -169,9 +171,7 @@ enum launch_work {
 enum launch_net_flags {
     LAUNCH_NET_LINK = 1 << 0, /* a link to the host: whatever it may reach */
     LAUNCH_NET_INTERNET = 1 << 1,
-    LAUNCH_NET_EGRESS =
-        1 << 2, /* LAUNCH_EGRESS follows: name servers can be asked without a link */
-    LAUNCH_NET_FLAGS_ALL = (1 << 3) - 1,
+    LAUNCH_NET_FLAGS_ALL = (1 << 2) - 1,
 };
 
 struct launch_wire {

@@ -41,7 +41,6 @@ struct sandbox {
     bool kept;              /* files and ids outlive init */
     struct creator creator; /* for whom it is made */
     bool fuse;              /* has /dev/fuse, or may have it: it was adopted */
-    bool egress;            /* what it sends is under control, also without a link */
     int pidfd;              /* owned; init's */
     int root_fd;            /* owned; its root, held until its files go; else FD_NONE */
     pid_t pid;

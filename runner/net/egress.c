@@ -132,9 +132,10 @@ static void add_nat(struct nft *n, const struct egress_net *e)
 
 static void add_filter(struct nft *n, const struct egress_net *e)
 {
-    static const uint16_t quic[] = {HTTP_PORT, HTTPS_PORT};
+    static const uint16_t kept[] = {HTTP_PORT, HTTPS_PORT, DNS_PORT};
     static const uint8_t left[] = {NET_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6};
     static const char chain[] = "filter";
+    const bool open = e->table == EGRESS_TABLE_OPEN;
     struct rule r = {.count = 0};
 
     /* Behind nat: what was redirected goes to loopback here. */
@@ -146,13 +147,14 @@ static void add_filter(struct nft *n, const struct egress_net *e)
     /* Connections that were there before the table, and what conntrack takes for nothing. */
     match_proto(&r, NET_TCP);
     add(n, chain, &r, reset);
-    /* HTTP/3 would go past the rules for HTTPS; clients fall back to TCP. */
-    for (size_t i = 0; e->open && i < sizeof(quic) / sizeof(quic[0]); i++) {
+    /* HTTP/3 would go past the rules for HTTPS; clients fall back to TCP. Questions for names were
+     * redirected, unless conntrack knows their flow from elsewhere. */
+    for (size_t i = 0; open && i < sizeof(kept) / sizeof(kept[0]); i++) {
         match_proto(&r, NET_UDP);
-        match_port(&r, quic[i]);
+        match_port(&r, kept[i]);
         add(n, chain, &r, prohibited);
     }
-    for (size_t i = 0; e->open && i < sizeof(left) / sizeof(left[0]); i++) {
+    for (size_t i = 0; open && i < sizeof(left) / sizeof(left[0]); i++) {
         match_proto(&r, left[i]);
         add(n, chain, &r, accept_);
     }
@@ -173,7 +175,7 @@ static int try_make(int nft, const struct egress_net *e, bool again, struct err 
 }
 
 /* So that a connect() gets as far as the table: without a way out there would be no route. */
-static int route_to_loopback(int route, int family, struct err *err)
+static int route_to_loopback(int route, int family, bool add, struct err *err)
 {
     static const uint8_t source4[4] = {127, 0, 0, 1};
     const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6),
@@ -185,7 +187,8 @@ static int route_to_loopback(int route, int family, struct err *err)
     int r;
 
     nlreq_init(&q);
-    nlreq_add(&q, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK, &m, sizeof(m));
+    nlreq_add(&q, add ? RTM_NEWROUTE : RTM_DELROUTE,
+              add ? NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK : NLM_F_ACK, &m, sizeof(m));
     nl_put_u32(&q, RTA_OIF, LOOPBACK_INDEX);
     if (family == 4)
         nl_put(&q, RTA_PREFSRC, source4, sizeof(source4));
@@ -193,10 +196,30 @@ static int route_to_loopback(int route, int family, struct err *err)
     return r < 0 ? err_errno(err, r, "egress: route of IPv%d to loopback", family) : 0;
 }
 
+static int remove_table(int route, int nft, const struct egress_net *e, struct err *err)
+{
+    auto_nft struct nft n;
+    int r;
+
+    nft_begin(&n, TABLE, 0);
+    nft_delete_table(&n);
+    r = nft_commit(&n, nft, err);
+    if (r < 0 && r != -ENOENT)
+        return err_wrap(err, r, "egress");
+    for (int family = 4; !e->link && family <= 6; family += 2) {
+        r = route_to_loopback(route, family, false, err);
+        if (r < 0 && r != -ESRCH && r != -EAFNOSUPPORT && r != -EOPNOTSUPP)
+            return r;
+    }
+    return 0;
+}
+
 int egress_make(int route, int nft, const struct egress_net *e, struct err *err)
 {
     int r;
 
+    if (e->table == EGRESS_TABLE_NONE)
+        return remove_table(route, nft, e, err);
     r = try_make(nft, e, true, err);
     if (r == -ENOENT)
         r = try_make(nft, e, false, err);
@@ -205,8 +228,8 @@ int egress_make(int route, int nft, const struct egress_net *e, struct err *err)
                        "egress: this kernel's nftables cannot redirect (NFT_NAT, NFT_REDIR, "
                        "NFT_REJECT_INET, NF_CONNTRACK)");
     if (r == 0 && !e->link)
-        r = route_to_loopback(route, 4, err);
+        r = route_to_loopback(route, 4, true, err);
     if (r == 0 && !e->link)
-        (void)route_to_loopback(route, 6, NULL); /* a host without IPv6 has none inside */
+        (void)route_to_loopback(route, 6, true, NULL); /* a host without IPv6 has none inside */
     return r < 0 ? err_wrap(err, r, "egress") : 0;
 }

@@ -19,18 +19,20 @@
 #include <netinet/in.h> /* in front of the kernel's headers of the same names */
 #include <stdbool.h>
 
+#include "policy/egress-net.h"
 #include "policy/net-rule.h"
 
 struct err;
 
 struct egress_net {
     bool link; /* it has one; else everything is routed to loopback, where it is caught */
-    bool open; /* UDP and ICMP may leave */
+    enum egress_table table;
     /* With a link: */
     struct net_rule pool4, pool6;
     struct net_addr gateway4; /* whose EGRESS_PROXY_PORT is the explicit proxy's */
 };
 
 /* Sockets of the sandbox's namespace. Makes the table, or puts this one in place of the one that is
- * there, in one transaction. */
+ * there, in one transaction; or takes it away. What is under way: connections from before the table
+ * are reset with their next packet; those that it has redirected end with their listener. */
 int egress_make(int route, int nft, const struct egress_net *e, struct err *err);

@@ -695,9 +695,10 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
 
 /* ---- what a sandbox sends ---- */
 
-int net_egress(struct net *n, const struct net_box *box, int ns_fd, bool open, struct err *err)
+int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_table table,
+               struct err *err)
 {
-    struct egress_net e = {.link = box != NULL, .open = open};
+    struct egress_net e = {.link = box != NULL, .table = table};
     auto_close int route = FD_NONE, nft = FD_NONE;
     int r;
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "policy/egress-net.h"
 #include "policy/net-box.h"
 
 struct err;
@@ -74,9 +75,11 @@ int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err);
 
 /*
  * Puts what a sandbox sends under control (net/egress.h), inside its own namespace ns_fd; also
- * again, with another `open`. box: its link, or NULL when it has none. -ENOTRECOVERABLE as net_add.
+ * again with another table, or with none. box: its link, or NULL when it has none.
+ * -ENOTRECOVERABLE as net_add.
  */
-int net_egress(struct net *n, const struct net_box *box, int ns_fd, bool open, struct err *err);
+int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_table table,
+               struct err *err);
 
 /* The index'th name server of the host's, to be asked by the host itself: its own stub is one, too.
  * -ENOENT: there are fewer. */

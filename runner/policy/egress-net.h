@@ -3,6 +3,12 @@
 /* Numbers that the kernel's rules inside a sandbox's net namespace, the launcher's sockets and the
  * supervisor's listeners have to agree on. */
 
+enum egress_table {
+    EGRESS_TABLE_CLOSED, /* connections and questions for names are redirected, the rest ends */
+    EGRESS_TABLE_OPEN,   /* the same, and UDP and ICMP may leave */
+    EGRESS_TABLE_NONE,   /* as if there had never been one */
+};
+
 enum {
     EGRESS_TCP_PORT = 61080,  /* of the namespace's loopback: every connection that leaves */
     EGRESS_DNS_PORT = 61053,  /* and every question for a name, by UDP */

@@ -637,6 +637,33 @@ TEST(networks_refused)
     }
 }
 
+TEST(tables_of_egress)
+{
+    static const struct {
+        uint64_t flags;
+        bool ok;
+    } rows[] = {
+        {0, true},
+        {LAUNCH_EGRESS_TABLE | LAUNCH_EGRESS_OPEN, true},
+        {LAUNCH_EGRESS_NONE, true},
+        {LAUNCH_EGRESS_NONE | LAUNCH_EGRESS_OPEN, false},
+        {LAUNCH_EGRESS_NONE | LAUNCH_EGRESS_TABLE, false},
+        {8, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        struct err err = ERR_NONE;
+
+        launch_begin(&b, LAUNCH_EGRESS);
+        launch_put_string(&b, TAG_ID, "0123456789abcdef");
+        launch_put_number(&b, TAG_FAMILY, 4);
+        launch_put_number(&b, TAG_EGRESS, rows[i].flags);
+        CHECK(launch_end(&b) == 0);
+        CHECK_INT(decode(&b, &err) == 0, rows[i].ok);
+    }
+}
+
 TEST(networks_that_make_no_sense)
 {
     static const struct {
@@ -644,8 +671,7 @@ TEST(networks_that_make_no_sense)
         const char *join, *name, *msg;
     } rows[] = {
         {LAUNCH_NET_INTERNET, NULL, NULL, "request: record net: Invalid argument"},
-        {8, NULL, NULL, "request: record net: Invalid argument"},
-        {LAUNCH_NET_EGRESS, "other", NULL, "request: both a network of its own and another's"},
+        {4, NULL, NULL, "request: record net: Invalid argument"},
         {LAUNCH_NET_LINK, "other", NULL, "request: both a network of its own and another's"},
         {0, "other", "back", "request: both a network of its own and another's"},
         {0, NULL, "back", "request: a named network, and no link"},

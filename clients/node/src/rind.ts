@@ -777,12 +777,12 @@ export class Rind {
     return this.call({ method: 'GET', path: `${this.box(id)}/egress`, ...options });
   }
 
-  /** Other rules from now on, for new connections and the next request of open ones. */
+  /** Other rules from now on, for new connections and the next request of open ones; or the first ones. */
   async putEgress(id: string, rules: api.Egress, options: CallOptions = {}): Promise<api.Egress> {
     return this.call({ method: 'PUT', path: `${this.box(id)}/egress`, json: rules, ...options });
   }
 
-  /** Of a sandbox that does not run. */
+  /** No rules any more. */
   async deleteEgress(id: string, options: CallOptions = {}): Promise<void> {
     await this.call({ method: 'DELETE', path: `${this.box(id)}/egress`, ...options });
   }

@@ -42,6 +42,20 @@ static void get_egress(struct http_request *req)
         reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
 }
 
+static void on_put(void *data, int r, const struct err *err)
+{
+    struct http_request *req = data;
+    struct sandbox *s = req->data;
+
+    if (r < 0)
+        reply_error(req, err);
+    else if (sandbox_spec(s)->egress != NULL)
+        reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
+    else
+        reply_empty(req, 204);
+    sandbox_unref(s);
+}
+
 static void put_egress(struct http_request *req)
 {
     struct sandbox *s = intact(req);
@@ -55,25 +69,30 @@ static void put_egress(struct http_request *req)
     r = json_body_tree(req, &root, &err);
     if (r == 0)
         r = egress_from_json(root, NULL, &rules, &err);
-    if (r == 0)
-        r = egress_put(s, rules, &err);
-    if (r < 0)
+    if (r < 0) {
         reply_error(req, &err);
-    else
-        reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
+        return;
+    }
+    req->data = s;
+    sandbox_ref(s);
+    r = egress_put(s, rules, on_put, req, &err);
+    if (r != 0)
+        on_put(req, r, &err);
 }
 
 static void delete_egress(struct http_request *req)
 {
     struct sandbox *s = intact(req);
     struct err err = ERR_NONE;
+    int r;
 
     if (s == NULL)
         return;
-    if (egress_put(s, NULL, &err) < 0)
-        reply_error(req, &err);
-    else
-        reply_empty(req, 204);
+    req->data = s;
+    sandbox_ref(s);
+    r = egress_put(s, NULL, on_put, req, &err);
+    if (r != 0)
+        on_put(req, r, &err);
 }
 
 static void get_ca(struct http_request *req)
