@@ -149,6 +149,8 @@ static X509 *make_leaf(const struct ca *ca, const char *name)
 
 /* ---- contexts ---- */
 
+/* HTTP/1.1 is what is spoken behind it. Who would have something else alone (gRPC) is told so (RFC
+ * 7301, 3.2), and does not find out by an answer that is none of its protocol's. */
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                        const unsigned char *in, unsigned in_len, void *arg)
 {
@@ -159,7 +161,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
     (void)arg;
     if (SSL_select_next_proto(&chosen, out_len, http11, sizeof(http11) - 1, in, in_len) !=
         OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_NOACK;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
 }

@@ -136,13 +136,13 @@ static void client_put(struct dns_client *c, const struct buf *answer)
         c->e.failed = true;
 }
 
-static void found(struct dns_query *q, int r, const struct net_addr *a)
+static void found(struct dns_query *q, int r, const struct net_addr *a, size_t count)
 {
     dns_found_fn *cb = q->found;
     void *who = q->who;
 
     query_free(q);
-    cb(who, r, a);
+    cb(who, r, a, count);
 }
 
 /* The answer goes to whoever asked; the question is over. */
@@ -167,7 +167,7 @@ static void give_up(struct dns_query *q, enum dns_rcode rcode)
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
 
     if (q->found != NULL) {
-        found(q, rcode == DNS_NXDOMAIN ? -ENOENT : -ETIMEDOUT, NULL);
+        found(q, rcode == DNS_NXDOMAIN ? -ENOENT : -ETIMEDOUT, NULL, 0);
         return;
     }
     (void)dns_answer_make(&q->q, rcode, NULL, 0, 0, &out);
@@ -184,7 +184,7 @@ static void stand_in(struct dns_query *q)
     if (has)
         q->d->ops->learned(q->d->data, q->q.name, &a, DNS_STAND_TTL_S);
     if (q->found != NULL) {
-        found(q, has ? 0 : -ENOENT, has ? &a : NULL);
+        found(q, has ? 0 : -ENOENT, &a, has ? 1 : 0);
         return;
     }
     (void)dns_answer_make(&q->q, DNS_NOERROR, &a, has ? 1 : 0, DNS_STAND_TTL_S, &out);
@@ -213,7 +213,7 @@ static void answered(struct dns_query *q, const uint8_t *data, size_t len,
     for (size_t i = 0; q->q.name[0] != '\0' && i < a->count; i++)
         q->d->ops->learned(q->d->data, q->q.name, &a->addresses[i], ttl);
     if (q->found != NULL) {
-        found(q, a->count > 0 ? 0 : -ENOENT, a->count > 0 ? &a->addresses[0] : NULL);
+        found(q, a->count > 0 ? 0 : -ENOENT, a->addresses, a->count);
         return;
     }
     if (dns_answer_write(data, len, &q->q, age, q->socket >= 0, &out) < 0)
@@ -566,7 +566,7 @@ void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, v
 
     *ret = NULL;
     if (q == NULL) {
-        cb(who, -EAGAIN, NULL);
+        cb(who, -EAGAIN, NULL, 0);
         return;
     }
     q->found = cb;
@@ -753,7 +753,7 @@ void dns_close(struct dns *d)
         client_free(d->clients);
     while (d->queries != NULL)
         if (d->queries->found != NULL)
-            found(d->queries, -ECANCELED, NULL);
+            found(d->queries, -ECANCELED, NULL, 0);
         else
             query_free(d->queries);
     for (unsigned i = 0; i < d->socket_count; i++) {

@@ -65,9 +65,10 @@ void dns_adopt(struct dns *d, int fd);
 
 /*
  * Looks a name up for the supervisor itself, under the same rules: cb follows once, from the loop,
- * perhaps from within. r: -ENOENT there is no address, -EACCES the rules say no, -ETIMEDOUT, …
+ * perhaps from within, with all its addresses of the family. r: -ENOENT there is none, or the rules
+ * say no, -ETIMEDOUT, …
  */
-typedef void dns_found_fn(void *who, int r, const struct net_addr *a);
+typedef void dns_found_fn(void *who, int r, const struct net_addr *a, size_t count);
 struct dns_query;
 void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, void *who,
                 struct dns_query **ret);

@@ -153,8 +153,7 @@ static void end_tls_here(struct egress_conn *c, int server)
     conn_free(c, false);
 }
 
-/* The address that its name had. */
-static void dialled_to(int fd, struct address *to)
+void egress_dialled_to(int fd, struct address *to)
 {
     struct sockaddr_storage peer;
     socklen_t len = sizeof(peer);
@@ -168,8 +167,8 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     struct egress_conn *c = who;
 
     c->dial = NULL;
-    if (r == 0 && c->handler == NULL && c->to.family == 0)
-        dialled_to(fd, &c->to);
+    if (r == 0 && c->handler == NULL)
+        egress_dialled_to(fd, &c->to);
     if (r < 0) {
         if (c->action == EGRESS_HANDLE)
             egress_trouble(c->box, "a handler did not take a connection", err->msg);
@@ -236,7 +235,7 @@ static void decide(struct egress_conn *c)
     else if (d.action == EGRESS_DENY)
         refuse(c, d.reason);
     else
-        dial(c, d.action == EGRESS_ALLOW && is_unresolved(c) ? c->name : NULL);
+        dial(c, d.action == EGRESS_ALLOW && c->has_name ? c->name : NULL);
 }
 
 /* To the proxy, request by request. */
@@ -611,9 +610,12 @@ void egress_conns_close(struct egress_box *b)
             conn_free(b->conns, true);
 }
 
-static bool same_text(const char *a, const char *b)
+bool egress_stands(const struct decision *d, enum egress_action action, const char *handler)
 {
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+    const char *now = d->action == EGRESS_HANDLE ? d->handler : NULL;
+
+    return d->action == action &&
+           (now == NULL || handler == NULL ? now == handler : strcmp(now, handler) == 0);
 }
 
 void egress_conns_review(struct egress_box *b)
@@ -626,8 +628,7 @@ void egress_conns_review(struct egress_box *b)
             continue;
         /* An explicit proxy's client did not resolve the name; its address counts all the same. */
         d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
-        if (d.action == c->action &&
-            same_text(d.action == EGRESS_HANDLE ? d.handler : NULL, c->handler))
+        if (egress_stands(&d, c->action, c->handler))
             continue;
         if (c->relay != NULL)
             relay_stop(c->relay);

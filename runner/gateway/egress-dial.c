@@ -13,7 +13,7 @@
 #include "gateway/egress-internal.h"
 
 /*
- * FIND     the name's address
+ * FIND     the name's addresses, of one family
  * OPEN     the launcher makes a socket
  * CONNECT  until it is writable
  * ASK      CONNECT is written to a handler
@@ -26,16 +26,20 @@ struct egress_dial {
     dial_fn *cb;
     void *who;
     enum dial_phase phase;
-    bool handler, second; /* second: the name's IPv6 addresses */
-    struct address to;
+    bool handler;
+    struct address to; /* that is tried */
+    struct net_addr tries[DIAL_ADDRESSES];
+    size_t count, at;
+    int family;       /* that the name was looked up for last; 0: none yet */
+    struct err first; /* what became of the first one */
     enum egress_kind kind;
     char *handler_text; /* owned */
-    char *name;         /* owned; to be resolved */
+    char *name;         /* owned, or NULL */
     struct dns_query *query;
     void *opening;
     struct watch watch;
     int fd; /* owned */
-    struct deadline clock;
+    struct deadline clock, turn;
     struct buf ask;
     size_t asked;
 };
@@ -47,6 +51,7 @@ static void dial_free(struct egress_dial *d)
         d->box->hub->ops->cancel(d->opening);
     watch_remove(&d->watch);
     deadline_clear(&d->clock);
+    deadline_clear(&d->turn);
     if (d->fd >= 0)
         (void)close(d->fd);
     buf_done(&d->ask);
@@ -82,6 +87,12 @@ static void fail(struct egress_dial *d, int r, const char *what)
     (void)err_errno(&err, r, "%s", what);
     finish(d, r, 0, &err);
 }
+
+static void try_next(struct egress_dial *d);
+static void not_this(struct egress_dial *d, int r);
+static void remember(struct egress_dial *d, int r, const struct err *err);
+static void on_turn(struct deadline *c);
+static bool find_more(struct egress_dial *d);
 
 static const char *what_of(const struct egress_dial *d)
 {
@@ -151,8 +162,9 @@ static void connected(struct egress_dial *d)
 
     if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
         error = errno;
+    deadline_clear(&d->turn);
     if (error != 0) {
-        fail(d, -error, what_of(d));
+        not_this(d, -error);
         return;
     }
     if (!d->handler) {
@@ -185,7 +197,8 @@ static void on_socket(void *who, int r, int fd, const struct err *err)
 
     d->opening = NULL;
     if (r < 0) {
-        finish(d, r, 0, err);
+        remember(d, r, err);
+        try_next(d);
         return;
     }
     d->fd = fd;
@@ -193,12 +206,14 @@ static void on_socket(void *who, int r, int fd, const struct err *err)
     len = address_socket(&d->to, &to);
     if (!d->handler && connect(fd, (struct sockaddr *)(void *)&to, len) < 0 &&
         errno != EINPROGRESS) {
-        fail(d, -errno, "connect");
+        not_this(d, -errno);
         return;
     }
     r = watch_add(d->box->hub->poller, &d->watch, fd, on_event);
     if (r < 0)
         fail(d, r, what_of(d));
+    else if (d->name != NULL)
+        deadline_set(d->box->hub->poller, &d->turn, DIAL_TRY_MS, on_turn);
 }
 
 static int open_socket(struct egress_dial *d, struct err *err)
@@ -211,29 +226,109 @@ static int open_socket(struct egress_dial *d, struct err *err)
     return d->box->hub->ops->open(d->box->data, &want, on_socket, d, &d->opening, err);
 }
 
-static void on_found(void *who, int r, const struct net_addr *a)
+/* ---- the addresses of a name ---- */
+
+static void remember(struct egress_dial *d, int r, const struct err *err)
+{
+    if (d->first.code != 0)
+        return;
+    d->first = *err;
+    d->first.code = r;
+}
+
+static bool has(const struct egress_dial *d, const struct net_addr *a)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (d->tries[i].family == a->family &&
+            memcmp(d->tries[i].bytes, a->bytes, sizeof(a->bytes)) == 0)
+            return true;
+    return false;
+}
+
+static void on_found(void *who, int r, const struct net_addr *a, size_t count)
 {
     struct egress_dial *d = who;
     struct err err = ERR_NONE;
 
     d->query = NULL;
-    if (r == -ENOENT && !d->second) {
-        d->second = true;
-        dns_lookup(d->box->dns, d->name, 6, on_found, d, &d->query);
-        return;
+    for (size_t i = 0; r == 0 && i < count && d->count < DIAL_ADDRESSES; i++)
+        if (a[i].family == d->family && !has(d, &a[i]))
+            d->tries[d->count++] = a[i];
+    if (r < 0 && r != -ENOENT) {
+        (void)err_errno(&err, r, "%s", d->name);
+        remember(d, r, &err);
     }
-    if (r == 0) {
+    if (d->phase == DIAL_FIND)
+        try_next(d);
+    else if (d->at < d->count)
+        not_this(d, -ETIMEDOUT);
+    else
+        (void)find_more(d);
+}
+
+/* Whether there may be; on_found follows, perhaps from within. An address that is being tried goes
+ * on meanwhile. */
+static bool find_more(struct egress_dial *d)
+{
+    if (d->name == NULL || d->family == 6 || d->count == DIAL_ADDRESSES)
+        return false;
+    d->family = d->family == 0 ? 4 : 6;
+    dns_lookup(d->box->dns, d->name, d->family, on_found, d, &d->query);
+    return true;
+}
+
+static void try_next(struct egress_dial *d)
+{
+    struct err err = ERR_NONE;
+    int r;
+
+    while (d->at < d->count) {
+        const struct net_addr *a = &d->tries[d->at++];
+
         d->to.family = a->family;
         (void)memcpy(d->to.bytes, a->bytes, sizeof(d->to.bytes));
         /* Let through by its name, and an earlier rule may be for the address. */
         r = egress_decide(d->box, d->kind, d->name, &d->to, true).action == EGRESS_ALLOW
                 ? open_socket(d, &err)
                 : err_set(&err, -EACCES, "a rule for the address of that name denies it");
-    } else {
-        (void)err_errno(&err, r, "%s", d->name);
+        if (r == 0)
+            return;
+        remember(d, r, &err);
     }
-    if (r < 0)
-        finish(d, r, 0, &err);
+    d->phase = DIAL_FIND;
+    if (d->query != NULL || find_more(d))
+        return;
+    if (d->first.code == 0)
+        (void)err_errno(&d->first, -ENOENT, "%s", d->name != NULL ? d->name : what_of(d));
+    err = d->first;
+    finish(d, err.code, 0, &err);
+}
+
+/* The address that is being tried cannot be reached. */
+static void not_this(struct egress_dial *d, int r)
+{
+    struct err err = ERR_NONE;
+
+    (void)err_errno(&err, r, "%s", what_of(d));
+    remember(d, r, &err);
+    watch_remove(&d->watch);
+    deadline_clear(&d->turn);
+    if (d->fd >= 0)
+        (void)close(take_fd(&d->fd));
+    try_next(d);
+}
+
+/* It is slow: if there is another one, that has its turn; a client inside cannot look for itself,
+ * as it has been connected already. */
+static void on_turn(struct deadline *c)
+{
+    struct egress_dial *d =
+        (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, turn));
+
+    if (d->at < d->count)
+        not_this(d, -ETIMEDOUT);
+    else if (d->query == NULL)
+        (void)find_more(d);
 }
 
 static void on_begin(struct deadline *c)
@@ -242,8 +337,10 @@ static void on_begin(struct deadline *c)
         (struct egress_dial *)(void *)((char *)c - offsetof(struct egress_dial, clock));
 
     deadline_set(d->box->hub->poller, &d->clock, EGRESS_DIAL_MS, on_due);
-    dns_lookup(d->box->dns, d->name, 4, on_found, d, &d->query);
+    (void)find_more(d);
 }
+
+/* ---- the beginning ---- */
 
 static int prepare(struct egress_dial *d, const struct dial_request *q)
 {
@@ -280,16 +377,19 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
     r = prepare(d, q);
     if (r < 0)
         (void)err_errno(err, r, "connect");
-    else if (d->name != NULL)
-        deadline_set(b->hub->poller, &d->clock, 1, on_begin); /* an answer may be there already */
-    else
+    else if (d->name == NULL || d->to.family != 0)
         r = open_socket(d, err);
     if (r < 0) {
         dial_free(d);
         return r;
     }
-    if (d->name == NULL)
+    if (d->phase == DIAL_FIND)
+        deadline_set(b->hub->poller, &d->clock, 1, on_begin); /* an answer may be there already */
+    else
         deadline_set(b->hub->poller, &d->clock, EGRESS_DIAL_MS, on_due);
+    if (d->phase != DIAL_FIND && d->name != NULL)
+        d->tries[d->count++] = egress_addr(&d->to);
+    d->at = d->count;
     *ret = d;
     return 0;
 }

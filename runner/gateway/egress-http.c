@@ -136,6 +136,12 @@ static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
     return 0;
 }
 
+static struct decision decide(const struct egress_http *h)
+{
+    return egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
+                         &h->target, h->explicit_proxy && h->has_name);
+}
+
 static int route(void *data, struct proxy_conn *c, const struct message *req,
                  char key[PROXY_KEY_MAX], struct buf *body)
 {
@@ -152,8 +158,7 @@ static int route(void *data, struct proxy_conn *c, const struct message *req,
     if (h->tls && !h->has_name && strchr(h->sni, ':') == NULL &&
         strspn(h->sni, "0123456789.") != strlen(h->sni))
         return deny(h, 421, "Host is not the name that TLS was begun for", body);
-    d = egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
-                      &h->target, h->explicit_proxy && h->has_name);
+    d = decide(h);
     h->action = d.action;
     if (!egress_copy(&h->handler, d.action == EGRESS_HANDLE ? d.handler : NULL) ||
         !egress_copy(&h->rule, d.rule != NULL ? d.rule->to : NULL))
@@ -174,6 +179,8 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     struct err own = ERR_NONE;
 
     h->dial = NULL;
+    if (r == 0 && h->action == EGRESS_ALLOW)
+        egress_dialled_to(fd, &h->target);
     if (r == 0 && status != 0 && status != 200) {
         (void)close(fd);
         fd = FD_NONE;
@@ -207,7 +214,7 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
                               .name = h->has_name ? h->name : NULL,
                               .sni = h->tls ? h->sni : NULL,
                               .protocol = h->tls ? "https" : "http"};
-    if (h->explicit_proxy && h->has_name && h->action == EGRESS_ALLOW)
+    if (h->has_name && h->action == EGRESS_ALLOW)
         q.resolve = h->name;
     h->conn = c;
     *ret_fd = FD_NONE;
@@ -290,6 +297,23 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
     }
     b->count++;
     return 0;
+}
+
+/* A request that is under way goes on to its end; what was upgraded has no other end. */
+static bool must_end(const void *context, const void *box)
+{
+    const struct egress_http *h = context;
+    struct decision d;
+
+    if (h->box != box || h->conn == NULL || !proxy_is_tunnel(h->conn))
+        return false;
+    d = decide(h);
+    return !egress_stands(&d, h->action, h->handler);
+}
+
+void egress_https_review(struct egress_box *b)
+{
+    proxy_end(b->hub->proxy, must_end, b);
 }
 
 static bool is_of(const void *context, const void *box)

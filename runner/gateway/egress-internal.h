@@ -92,22 +92,34 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
 void egress_conns_close(struct egress_box *b);
 void egress_conns_review(struct egress_box *b);
 void egress_reset(int fd);
+/* The address that it is connected to: of several that the name has. */
+void egress_dialled_to(int fd, struct address *to);
+/* Whether what was decided so, with this handler (or NULL), would be decided so again. */
+bool egress_stands(const struct decision *d, enum egress_action action, const char *handler);
 /* Sets an owned text, or NULL; false: out of memory. */
 bool egress_copy(char **to, const char *from);
 
 /* egress-dial.c */
+enum {
+    DIAL_ADDRESSES = 8, /* of one name, that are tried, */
+    DIAL_TRY_MS = 1000, /* and how long, where there are more */
+};
 struct egress_dial;
 struct dial_request {
     const char *handler; /* NULL: to `to` itself */
-    const char *resolve; /* a name whose address is to be found first, or NULL */
+    const char *resolve; /* its name, or NULL: whose addresses are tried where `to` has none, and
+                            where that one cannot be reached */
     struct address to;
-    enum egress_kind kind;  /* what the address of a name is decided as, once it is found */
+    enum egress_kind kind;  /* what each address of a name is decided as */
     const char *name, *sni; /* told to a handler */
     const char *protocol;
 };
-/* r < 0: err says why. status: a handler's answer, 200 to 299; 0 without one. fd: the callee's. */
+/* r < 0: err says why, for the first address that was tried. status: a handler's answer, 200 to
+ * 299; 0 without one. fd: the callee's. */
 typedef void dial_fn(void *who, int r, int fd, int status, const struct err *err);
-/* cb follows once, not from within. Strings are copied. */
+/* Tries addresses one after the other, those of IPv4 first, each only where the rules let it: with
+ * many of them an allowed name is no way to one that is denied. cb follows once, not from within.
+ * Strings are copied. */
 int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
                 struct egress_dial **ret, struct err *err);
 void egress_dial_cancel(struct egress_dial *d);
@@ -118,6 +130,8 @@ extern const struct proxy_ops egress_proxy_ops;
  * explicit: the client means to talk to a proxy. */
 int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
                 bool explicit_proxy, struct err *err);
+/* The rules have changed: ends those that were upgraded and may not go on where they went. */
+void egress_https_review(struct egress_box *b);
 void egress_https_close(struct egress_box *b);
 
 /* egress-tunnel.c */

@@ -231,6 +231,7 @@ void egress_box_rules(struct egress_box *b, struct egress_rules *rules)
     b->rules = rules;
     b->generation++;
     egress_conns_review(b);
+    egress_https_review(b);
     egress_free(old);
 }
 

@@ -217,6 +217,11 @@ void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data
     }
 }
 
+bool proxy_is_tunnel(const struct proxy_conn *c)
+{
+    return c->phase == PHASE_TUNNEL;
+}
+
 unsigned proxy_count(const struct proxy *p)
 {
     return p->count;

@@ -89,6 +89,8 @@ void proxy_close(struct proxy *p);
 /* Resets the connections whose context `is` says yes to. Not from within an op. */
 void proxy_end(struct proxy *p, bool (*is)(const void *context, const void *data),
                const void *data);
+/* Whether it was upgraded (101): its bytes are nobody's requests any more. */
+bool proxy_is_tunnel(const struct proxy_conn *c);
 unsigned proxy_count(const struct proxy *p);
 /* Connections of servers that wait for the next request. */
 unsigned proxy_pooled(const struct proxy *p);

@@ -131,7 +131,7 @@ class Server:
     """Calls serve(connection, address it came to) for each connection, in a thread of its own."""
 
     def __init__(self, ns, address, port, serve, family=None):
-        self.serve, self.seen = serve, []
+        self.serve, self.seen, self.release = serve, [], threading.Event()
 
         def bind():
             kind = family if family is not None else socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -191,6 +191,11 @@ def http(name):
                 while data := c.recv(65536):
                     c.sendall(data)
                 return
+            if head.split()[1] == "/slow":  # a long answer: half of it, and the rest when the test says so
+                c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf")
+                server.release.wait(30)
+                c.sendall(b"rest")
+                continue
             body = f"{name} {h.get('host')} {head.split()[1]} {here}\n".encode()
             c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     return serve
