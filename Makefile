@@ -211,6 +211,11 @@ build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	@mkdir -p build
 	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)
 
+# Against the standard library as the distribution has compiled it: half a second. Linked with libc, whose resolver it does not use.
+build/go-client: tests/payload/go-client.go
+	@mkdir -p build
+	$(Q)GOCACHE=$(CURDIR)/build/go-cache GOFLAGS=-mod=mod GO111MODULE=off go build -o $@ $<
+
 # Compiled once for all targets, as an archive, of which each target takes what it needs.
 FUZZ_CC  := clang $(STD) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Irunner -Ishim $(LLHTTP_CPPFLAGS) $(NL_CPPFLAGS)
 FUZZ_OBJ := $(patsubst %.c,build/fuzz/obj/%.o,$(filter-out %/main.c,$(RUNNER_SRC) $(PROTO_SRC) $(FILES_SRC) $(INIT_SRC)))
@@ -241,7 +246,7 @@ build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 builder-objects: $(BUILDER_TEST_OBJ)
 
 unit: $(UNIT_BIN)
-integ: all build/payload build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+integ: all build/payload build/go-client build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 
 ## make run        install what is missing, build, and show a sandbox beside the host
 run:
