@@ -19,6 +19,9 @@ enum {
     SOCKETS_MAX = 2, /* IPv4 and IPv6 */
     UDP_BATCH = 32,
     TCP_UNDER_WAY = 16, /* of one connection */
+    /* Withheld, which clients take for a name that has none: their hints lead past the rules (ECH,
+     * other names and addresses, QUIC), where clients would be denied what their name allows. */
+    TYPE_SVCB = 64,
     TYPE_HTTPS = 65,
 };
 
@@ -461,8 +464,8 @@ static void begin(struct dns_query *q)
         give_up(q, DNS_NXDOMAIN);
     else if (q->policy == EGRESS_ANSWER_OWN)
         stand_in(q);
-    else if (q->policy == EGRESS_ANSWER_STAND && q->q.type == TYPE_HTTPS)
-        give_up(q, DNS_NOERROR); /* its hints (ECH, other names) would lead past the handler */
+    else if (q->q.type == TYPE_HTTPS || q->q.type == TYPE_SVCB)
+        give_up(q, DNS_NOERROR);
     else if (!from_cache(q))
         ask(q);
 }

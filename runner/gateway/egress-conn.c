@@ -416,6 +416,23 @@ static bool asks_proxy(const struct egress_conn *c)
     return c->explicit_proxy && !c->tunnel;
 }
 
+/* bytes: it goes on as bytes like any, where the rules for HTTP let it. Where HTTP is at home it
+ * does not: requests that follow a CONNECT which a server did not care for would be looked at by
+ * nobody.
+ */
+static void look_http(struct egress_conn *c, const char *data, size_t len, bool bytes)
+{
+    if (c->box->is_sidecar) {
+        look_http_sidecar(c, data, len);
+        return;
+    }
+    c->kind = EGRESS_HTTP;
+    if (bytes)
+        decide_any(c);
+    else
+        give_to_proxy(c, NULL);
+}
+
 static void look(struct egress_conn *c, const char *data, size_t len)
 {
     /* A sidecar looks for a host at port 80 alone. */
@@ -433,18 +450,13 @@ static void look(struct egress_conn *c, const char *data, size_t len)
             look_tls(c, (const uint8_t *)data, len);
         return;
     case LOOKS_CONNECT:
-        if (asks_proxy(c)) {
+        if (asks_proxy(c))
             explicit_connect(c, data, len);
-            return;
-        }
-        decide_any(c); /* to somebody else's proxy: bytes like any */
+        else
+            look_http(c, data, len, !is_strict(c)); /* to somebody else's proxy, perhaps */
         return;
     case LOOKS_HTTP:
-        c->kind = EGRESS_HTTP;
-        if (c->box->is_sidecar)
-            look_http_sidecar(c, data, len);
-        else
-            give_to_proxy(c, NULL);
+        look_http(c, data, len, false);
         return;
     case LOOKS_OTHER:
     default:

@@ -342,6 +342,15 @@ static void on_begin(struct deadline *c)
 
 /* ---- the beginning ---- */
 
+/* An address that nobody gave the client out for that name is meant as it is. */
+static bool may_try_others(const struct egress_dial *d, const struct dial_request *q)
+{
+    const struct net_addr a = egress_addr(&q->to);
+
+    return q->to.family == 0 ||
+           names_has(d->box->names, q->resolve, &a, uv_now(poller_loop(d->box->hub->poller)));
+}
+
 static int prepare(struct egress_dial *d, const struct dial_request *q)
 {
     const struct connect_request ask = {.to = &d->to,
@@ -354,7 +363,7 @@ static int prepare(struct egress_dial *d, const struct dial_request *q)
     d->handler = q->handler != NULL;
     if (q->handler != NULL && (d->handler_text = strdup(q->handler)) == NULL)
         return -ENOMEM;
-    if (q->resolve != NULL && (d->name = strdup(q->resolve)) == NULL)
+    if (q->resolve != NULL && may_try_others(d, q) && (d->name = strdup(q->resolve)) == NULL)
         return -ENOMEM;
     return d->handler ? connect_write(&ask, &d->ask) : 0;
 }

@@ -108,7 +108,7 @@ struct egress_dial;
 struct dial_request {
     const char *handler; /* NULL: to `to` itself */
     const char *resolve; /* its name, or NULL: whose addresses are tried where `to` has none, and
-                            where that one cannot be reached */
+                            where that one, given out for the name, cannot be reached */
     struct address to;
     enum egress_kind kind;  /* what each address of a name is decided as */
     const char *name, *sni; /* told to a handler */

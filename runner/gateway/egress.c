@@ -91,6 +91,7 @@ struct net_addr egress_addr(const struct address *a)
 struct by_names {
     const struct egress_rules *rules;
     const struct egress_rule *best;
+    enum egress_kind kind;
     uint16_t port;
 };
 
@@ -98,7 +99,19 @@ static void try_name(void *data, const char *name)
 {
     struct by_names *n = data;
 
-    n->best = egress_first(n->best, egress_match(n->rules, EGRESS_TCP, name, NULL, n->port));
+    n->best = egress_first(n->best, egress_match(n->rules, n->kind, name, NULL, n->port));
+}
+
+/* One that shows no name has those that its address was given out for. */
+static const struct egress_rule *match(struct egress_box *b, enum egress_kind kind,
+                                       const char *name, const struct net_addr *a, uint16_t port)
+{
+    struct by_names by = {.rules = b->rules, .kind = kind, .port = port};
+
+    by.best = egress_match(b->rules, kind, name, a, port);
+    if (name == NULL && a->family != 0)
+        names_each(b->names, a, now_of(b), try_name, &by);
+    return by.best;
 }
 
 struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
@@ -106,17 +119,10 @@ struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const
 {
     const struct net_addr a = egress_addr(to);
     struct decision d = {.action = b->rules->open ? EGRESS_ALLOW : EGRESS_DENY};
-    struct by_names by = {.rules = b->rules, .port = to->port};
 
-    d.rule = egress_match(b->rules, kind, name, &a, to->port);
+    d.rule = match(b, kind, name, &a, to->port);
     if (d.rule == NULL && kind != EGRESS_TCP)
-        d.rule = egress_match(b->rules, EGRESS_TCP, name, &a, to->port);
-    /* One that shows no name has those that its address was given out for. */
-    if (name == NULL && a.family != 0) {
-        by.best = d.rule;
-        names_each(b->names, &a, now_of(b), try_name, &by);
-        d.rule = by.best;
-    }
+        d.rule = match(b, EGRESS_TCP, name, &a, to->port);
     if (d.rule == NULL) {
         d.reason = d.action == EGRESS_DENY ? "no rule allows it" : NULL;
         return d;

@@ -73,6 +73,22 @@ static struct pair *find(const struct names *n, const char *name, const struct n
     return p;
 }
 
+/* The one of this address that was given out first, if there are as many as there may be. Newer
+ * ones stand in front. */
+static struct pair *surplus(const struct names *n, const struct net_addr *a)
+{
+    struct pair *last = NULL;
+    unsigned count = 0;
+
+    for (struct pair *p = n->buckets[bucket_of(a)]; p != NULL; p = p->next) {
+        if (!same(&p->address, a))
+            continue;
+        last = p;
+        count++;
+    }
+    return count >= NAMES_EACH ? last : NULL;
+}
+
 void names_add(struct names *n, const char *name, const struct net_addr *a, uint64_t now,
                uint64_t until)
 {
@@ -86,6 +102,9 @@ void names_add(struct names *n, const char *name, const struct net_addr *a, uint
     }
     while (n->oldest != NULL && (n->count >= NAMES_MAX || n->oldest->until <= now))
         drop(n, n->oldest);
+    p = surplus(n, a);
+    if (p != NULL)
+        drop(n, p);
     p = malloc(sizeof(*p) + len);
     if (p == NULL)
         return;

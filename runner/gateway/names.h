@@ -13,7 +13,11 @@
 
 struct names;
 
-enum { NAMES_MAX = 4096 /* pairs of a name and an address */ };
+enum {
+    NAMES_MAX = 4096, /* pairs of a name and an address, */
+    NAMES_EACH = 256, /* and of one address: all of them are looked at for a connection that shows
+                         no name */
+};
 
 struct names *names_new(void); /* NULL without memory */
 void names_free(struct names *n);

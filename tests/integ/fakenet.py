@@ -61,12 +61,18 @@ class Names:
         self.asked.append((name, kind))
         known, records = name in self.answers, b""
         count = 0
-        for a in self.answers.get(name, []):
+        values = self.answers.get(name, [])
+        owner = b"\xc0\x0c"
+        if values and values[0].startswith("="):  # an alias
+            target = pack_name(values[0][1:])
+            records, count, owner = b"\xc0\x0c" + struct.pack("!HHIH", 5, 1, self.ttl, len(target)) + target, 1, target
+            values = self.answers.get(values[0][1:], [])
+        for a in values:
             family = socket.AF_INET6 if ":" in a else socket.AF_INET
             if kind != (28 if family == socket.AF_INET6 else 1):
                 continue
             data = socket.inet_pton(family, a)
-            records += b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, self.ttl, len(data)) + data
+            records += owner + struct.pack("!HHIH", kind, 1, self.ttl, len(data)) + data
             count += 1
         flags = 0x8180 if known else 0x8183
         if 12 + len(question) + len(records) > room:

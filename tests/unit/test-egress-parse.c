@@ -345,6 +345,17 @@ TEST(names_of_addresses)
         CHECK(names_has(n, "x", &many, 0));
     }
     CHECK(!names_has(n, "b", &a, 0)); /* the oldest have gone */
+    for (unsigned i = 0; i < 2 * NAMES_EACH; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        names_add(n, name, &a, 0, 1000);
+        CHECK(names_has(n, name, &a, 0));
+    }
+    count = 0;
+    names_each(n, &a, 0, count_name, &count);
+    CHECK_INT(count, NAMES_EACH); /* and the oldest of one address */
+    CHECK(!names_has(n, "n0", &a, 0));
     names_free(n);
 }
 
