@@ -17,8 +17,6 @@
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 
-#define TRUST_DIR "/etc/rind"
-
 const char *const trust_env[TRUST_ENV_MAX] = {
     "SSL_CERT_FILE=" TRUST_DIR "/ca-bundle.pem", /* OpenSSL, Go */
     "CURL_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem",

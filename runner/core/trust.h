@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#define TRUST_DIR "/etc/rind"
+
 struct err;
 struct sandbox;
 
@@ -19,5 +21,5 @@ bool trust_wanted(const struct sandbox *s);
  * writes them anew. */
 int trust_place(struct sandbox *s, trust_cb *cb, struct err *err);
 /* "NAME=value", ended by NULL. */
-enum { TRUST_ENV_MAX = 8 };
+enum { TRUST_ENV_MAX = 8, TRUST_BYTES = 16 << 20 /* room for the files */ };
 extern const char *const trust_env[TRUST_ENV_MAX];
