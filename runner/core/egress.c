@@ -25,105 +25,14 @@
 #define CA_FILE "egress-ca.pem"
 
 enum {
-    HOST_SHOWN = 128,  /* bytes of a name in an event, */
-    TEXT_SHOWN = 64,   /* and of a rule, and of a reason */
-    OPENING_MAX = 256, /* sockets that one sandbox waits for: the launcher has others to serve */
+    HOST_SHOWN = 128, /* bytes of a name in an event, */
+    TEXT_SHOWN = 64,  /* and of a rule, and of a reason */
 };
 
 struct egress_service {
     struct ca *ca;          /* owned */
     struct egress_hub *hub; /* owned */
 };
-
-/* ---- sockets of the launcher's ---- */
-
-/* One that the engine has asked for. */
-struct opening {
-    struct sandbox *s; /* a reference */
-    dns_socket_fn *cb; /* NULL = cancelled */
-    void *who;
-};
-
-static void on_opened(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
-{
-    struct opening *o = data;
-    struct err own = ERR_NONE;
-
-    (void)reply;
-    if (r == 0 && fds[0] < 0) {
-        r = err_set(&own, -EPROTO, "no socket came");
-        err = &own;
-    }
-    if (o->cb != NULL)
-        o->cb(o->who, r, r == 0 ? take_fd(&fds[0]) : FD_NONE, err);
-    o->s->opening--;
-    sandbox_unref(o->s);
-    free(o);
-}
-
-static void put_want(struct buf *b, const struct sandbox *s, const struct egress_want *w)
-{
-    static const enum launch_verb verbs[] = {[EGRESS_DIRECT] = LAUNCH_CONNECT,
-                                             [EGRESS_HANDLER] = LAUNCH_DIAL,
-                                             [EGRESS_RESOLVER] = LAUNCH_RESOLVER};
-
-    launch_begin(b, verbs[w->kind]);
-    if (w->kind != EGRESS_RESOLVER)
-        launch_put_string(b, TAG_ID, s->id);
-    if (w->kind == EGRESS_DIRECT) {
-        launch_put_number(b, TAG_FAMILY, (uint64_t)w->family);
-        launch_put_number(b, TAG_MARK, 1);
-    } else if (w->kind == EGRESS_HANDLER) {
-        launch_put_string(b, TAG_HANDLER, w->handler);
-    } else {
-        launch_put_number(b, TAG_INDEX, w->index);
-        if (w->udp)
-            launch_put_number(b, TAG_UDP, 1);
-    }
-}
-
-static int open_socket(void *data, const struct egress_want *want, dns_socket_fn *cb, void *who,
-                       void **ret_handle, struct err *err)
-{
-    struct sandbox_egress *e = data;
-    auto_buf struct buf b = BUF_INIT(0);
-    struct opening *o;
-    int r;
-
-    /* The launcher takes as many of them; one more is no socket, but an index is an answer. */
-    if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
-        return err_set(err, -ENOENT, "name servers: no %u", want->index);
-    if (want->kind == EGRESS_DIRECT && e->s->net.box4.family == 0)
-        return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
-    if (e->s->opening >= OPENING_MAX) {
-        egress_box_trouble(e->box, "more connections at a time than the launcher makes");
-        return err_set(err, -EAGAIN, "%d sockets are being opened", OPENING_MAX);
-    }
-    o = calloc(1, sizeof(*o));
-    if (o == NULL)
-        return err_errno(err, -ENOMEM, "egress");
-    *o = (struct opening){.s = e->s, .cb = cb, .who = who};
-    put_want(&b, e->s, want);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(e->s->sup->launcher, &b, on_opened, o, err);
-    if (r < 0) {
-        free(o);
-        return r;
-    }
-    sandbox_ref(e->s);
-    e->s->opening++;
-    *ret_handle = o;
-    return 0;
-}
-
-static void cancel_socket(void *handle)
-{
-    struct opening *o = handle;
-
-    o->cb = NULL;
-}
 
 /* ---- what happened ---- */
 
@@ -170,8 +79,11 @@ static void on_trouble(void *data, const char *what, const char *why)
              why != NULL ? why : "");
 }
 
-static const struct egress_ops ops = {
-    .open = open_socket, .cancel = cancel_socket, .event = on_event, .trouble = on_trouble};
+static const struct egress_ops ops = {.open = egress_open_socket,
+                                      .spare = egress_spare,
+                                      .cancel = egress_cancel_socket,
+                                      .event = on_event,
+                                      .trouble = on_trouble};
 
 /* ---- the engine ---- */
 
@@ -234,6 +146,7 @@ static void drop(struct sandbox *s)
     struct sandbox_egress *e = take(s->egress);
 
     deadline_clear(&e->again);
+    egress_spares_drop(e);
     sidecar_free(e);
     egress_box_close(e->box);
     free(e);

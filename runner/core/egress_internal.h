@@ -1,6 +1,6 @@
 #pragma once
 
-/* egress.c, egress-change.c and sidecar.c. */
+/* egress.c, egress-socket.c, egress-change.c and sidecar.c. */
 
 #include "core/egress.h"
 #include "core/launcher-client.h"
@@ -9,6 +9,14 @@
 #include "gateway/poller.h"
 
 struct sidecar;
+
+enum { EGRESS_SPARES = 4 /* sockets of one family that are there before they are needed */ };
+
+struct egress_spares {
+    int fds[EGRESS_SPARES]; /* owned */
+    unsigned count;
+    struct egress_filling *filling; /* that the launcher makes, or NULL */
+};
 
 struct sandbox_egress {
     struct sandbox *s;
@@ -19,6 +27,8 @@ struct sandbox_egress {
     bool asking, closing;
     bool lets_out; /* the table inside lets UDP and ICMP out */
     struct deadline again;
+    struct egress_spares spares[2]; /* of IPv4 and IPv6 */
+    struct deadline spares_go;
     struct sidecar *sidecar; /* owned; NULL = it has rules of its own */
 };
 
@@ -30,6 +40,13 @@ int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, voi
                 struct err *err);
 /* The caller's. NULL: err says why. */
 struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err);
+
+/* egress-socket.c: the engine's ops (gateway/egress.h). */
+int egress_open_socket(void *data, const struct egress_want *want, dns_socket_fn *cb, void *who,
+                       void **ret_handle, struct err *err);
+void egress_cancel_socket(void *handle);
+int egress_spare(void *data, int family);
+void egress_spares_drop(struct sandbox_egress *e);
 
 /* egress-change.c */
 /* The table inside, again: open or closed for UDP and ICMP; cb (NULL: nobody) follows once. On a

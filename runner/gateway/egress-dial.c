@@ -189,31 +189,39 @@ static void on_event(struct watch *w, unsigned events)
         read_answer(d);
 }
 
+/* Takes fd, on success; connects it, and waits. */
+static int use_socket(struct egress_dial *d, int fd, struct err *err)
+{
+    struct sockaddr_storage to;
+    socklen_t len = address_socket(&d->to, &to);
+    int r;
+
+    if (!d->handler && connect(fd, (struct sockaddr *)(void *)&to, len) < 0 && errno != EINPROGRESS)
+        return err_errno(err, -errno, "%s", what_of(d));
+    r = watch_add(d->box->hub->poller, &d->watch, fd, on_event);
+    if (r < 0)
+        return err_errno(err, r, "%s", what_of(d));
+    d->fd = fd;
+    d->phase = DIAL_CONNECT;
+    if (d->name != NULL)
+        deadline_set(d->box->hub->poller, &d->turn, DIAL_TRY_MS, on_turn);
+    return 0;
+}
+
 static void on_socket(void *who, int r, int fd, const struct err *err)
 {
     struct egress_dial *d = who;
-    struct sockaddr_storage to;
-    socklen_t len;
+    struct err own = ERR_NONE;
 
     d->opening = NULL;
+    if (r == 0 && (r = use_socket(d, fd, &own)) < 0) {
+        (void)close(fd);
+        err = &own;
+    }
     if (r < 0) {
         remember(d, r, err);
         try_next(d);
-        return;
     }
-    d->fd = fd;
-    d->phase = DIAL_CONNECT;
-    len = address_socket(&d->to, &to);
-    if (!d->handler && connect(fd, (struct sockaddr *)(void *)&to, len) < 0 &&
-        errno != EINPROGRESS) {
-        not_this(d, -errno);
-        return;
-    }
-    r = watch_add(d->box->hub->poller, &d->watch, fd, on_event);
-    if (r < 0)
-        fail(d, r, what_of(d));
-    else if (d->name != NULL)
-        deadline_set(d->box->hub->poller, &d->turn, DIAL_TRY_MS, on_turn);
 }
 
 static int open_socket(struct egress_dial *d, struct err *err)
@@ -221,9 +229,15 @@ static int open_socket(struct egress_dial *d, struct err *err)
     const struct egress_want want = {.kind = d->handler ? EGRESS_HANDLER : EGRESS_DIRECT,
                                      .family = d->to.family,
                                      .handler = d->handler_text};
+    int fd = d->handler ? FD_NONE : d->box->hub->ops->spare(d->box->data, d->to.family), r;
 
     d->phase = DIAL_OPEN;
-    return d->box->hub->ops->open(d->box->data, &want, on_socket, d, &d->opening, err);
+    if (fd < 0)
+        return d->box->hub->ops->open(d->box->data, &want, on_socket, d, &d->opening, err);
+    r = use_socket(d, fd, err);
+    if (r < 0)
+        (void)close(fd);
+    return r;
 }
 
 /* ---- the addresses of a name ---- */
@@ -388,6 +402,11 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
         (void)err_errno(err, r, "connect");
     else if (d->name == NULL || d->to.family != 0)
         r = open_socket(d, err);
+    if (r < 0 && d->name != NULL && r != -ENOMEM) {
+        remember(d, r, err);
+        d->phase = DIAL_FIND;
+        r = 0;
+    }
     if (r < 0) {
         dial_free(d);
         return r;
@@ -396,7 +415,7 @@ int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb,
         deadline_set(b->hub->poller, &d->clock, 1, on_begin); /* an answer may be there already */
     else
         deadline_set(b->hub->poller, &d->clock, EGRESS_DIAL_MS, on_due);
-    if (d->phase != DIAL_FIND && d->name != NULL)
+    if (d->name != NULL && d->to.family != 0)
         d->tries[d->count++] = egress_addr(&d->to);
     d->at = d->count;
     *ret = d;

@@ -83,6 +83,8 @@ struct egress_ops {
     /* A socket for what is to be connected; cb follows once, not from within, unless cancelled. */
     int (*open)(void *data, const struct egress_want *want, dns_socket_fn *cb, void *who,
                 void **ret_handle, struct err *err);
+    /* One for EGRESS_DIRECT that is there already, the caller's; or -1: then `open` gets one. */
+    int (*spare)(void *data, int family);
     void (*cancel)(void *handle);
     void (*event)(void *data, const struct egress_event *e);
     /* Something that whoever runs the daemon should know, once in a while; why: or NULL. */

@@ -5,6 +5,8 @@
  *   egress-load serve ADDRESS PORT [CERT KEY]      answers HTTP, over TLS with a certificate
  *   egress-load handler PATH                       takes connections by CONNECT, and answers HTTP
  *   egress-load load ADDRESS PORT HOST COUNT [tls] prints the microseconds of each, one a line
+ *   egress-load rate ADDRESS PORT HOST COUNT [tls] so many by each of four at a time: how many a
+ *                                                  second
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -188,6 +191,34 @@ static int main_load(char **argv)
     return 0;
 }
 
+static int main_rate(char **argv)
+{
+    enum { CLIENTS = 4 };
+    struct timespec a, b;
+    int count = atoi(argv[3]), status;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < CLIENTS; i++) {
+        pid_t pid = fork();
+
+        if (pid < 0)
+            die("fork");
+        if (pid == 0) {
+            if (freopen("/dev/null", "w", stdout) == NULL)
+                die("/dev/null");
+            exit(main_load(argv));
+        }
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        if (wait(&status) < 0 || status != 0)
+            return 1;
+    (void)clock_gettime(CLOCK_MONOTONIC, &b);
+    (void)printf("%.1f\n",
+                 CLIENTS * count /
+                     ((double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     (void)signal(SIGPIPE, SIG_IGN);
@@ -197,5 +228,7 @@ int main(int argc, char **argv)
         main_handler(argv + 2);
     if (argc >= 6 && strcmp(argv[1], "load") == 0)
         return main_load(argv + 2);
+    if (argc >= 6 && strcmp(argv[1], "rate") == 0)
+        return main_rate(argv + 2);
     return 2;
 }
