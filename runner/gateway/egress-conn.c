@@ -77,7 +77,7 @@ static void conn_free(struct egress_conn *c, bool reset)
     *c->link = c->next;
     if (c->next != NULL)
         c->next->link = c->link;
-    c->box->count--;
+    egress_count(c->box, -1);
     free(c->handler);
     free(c->rule);
     free(c);
@@ -551,7 +551,7 @@ static struct egress_conn *conn_new(struct egress_box *b, int fd)
     if (c->next != NULL)
         c->next->link = &c->next;
     b->conns = c;
-    b->count++;
+    egress_count(b, 1);
     return c;
 }
 
@@ -592,7 +592,7 @@ void egress_accept(struct egress_box *b, int fd)
         egress_reset(fd); /* everything goes to workerd, and it has no proxy */
         return;
     }
-    if (b->count >= b->hub->limits.connections) {
+    if (egress_is_full(b)) {
         egress_trouble(b, "limit maxEgressConnections", NULL);
         egress_reset(fd);
         return;

@@ -41,7 +41,7 @@ struct egress_http {
 static void http_free(struct egress_http *h)
 {
     egress_dial_cancel(h->dial);
-    h->box->count--;
+    egress_count(h->box, -1);
     free(h->handler);
     free(h->rule);
     free(h);
@@ -295,7 +295,7 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
         free(h);
         return r;
     }
-    b->count++;
+    egress_count(b, 1);
     return 0;
 }
 

@@ -29,6 +29,7 @@ struct egress_hub {
     unsigned idle_ms; /* of a tunnel: as a relay's */
     const struct egress_ops *ops;
     uint64_t serial;
+    unsigned count; /* connections of all boxes */
 };
 
 /* What was logged, and when. */
@@ -70,6 +71,10 @@ struct decision {
  * out for it (whoever asked did not resolve it). */
 struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
                               const struct address *to, bool open);
+void egress_count(struct egress_box *b, int more);
+/* Whether it has as many connections as it may. What the gateway holds is everybody's: when all
+ * sandboxes together have half of that, those with more than their share get no more. */
+bool egress_is_full(const struct egress_box *b);
 /* what: of code; logged once in a while, with `why` (or NULL) of then. */
 void egress_trouble(struct egress_box *b, const char *what, const char *why);
 void egress_tell(struct egress_box *b, struct egress_event *e);

@@ -42,7 +42,7 @@ static void tunnel_free(struct egress_tunnel *t, bool reset)
     *t->link = t->next;
     if (t->next != NULL)
         t->next->link = t->link;
-    t->box->count--;
+    egress_count(t->box, -1);
     free(t);
 }
 
@@ -106,7 +106,7 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
     if (t->next != NULL)
         t->next->link = &t->next;
     b->tunnels = t;
-    b->count++;
+    egress_count(b, 1);
     deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_idle);
     t->server.fd = FD_NONE;
     if (endpoint_open(&t->server, b->hub->poller, server, NULL, on_event, t) < 0) {

@@ -86,6 +86,20 @@ struct net_addr egress_addr(const struct address *a)
     return n;
 }
 
+/* ---- how many ---- */
+
+void egress_count(struct egress_box *b, int more)
+{
+    b->count += (unsigned)more;
+    b->hub->count += (unsigned)more;
+}
+
+bool egress_is_full(const struct egress_box *b)
+{
+    return b->count >= b->hub->limits.connections ||
+           (b->hub->count >= EGRESS_CONNECTIONS_ALL && b->count >= EGRESS_CONNECTIONS_SHARE);
+}
+
 /* ---- decisions ---- */
 
 struct by_names {

@@ -40,6 +40,8 @@ struct relay_hub;
 /* Limits; each has its default here. */
 enum {
     EGRESS_CONNECTIONS = 1024,     /* of one sandbox; more are reset (maxEgressConnections) */
+    EGRESS_CONNECTIONS_ALL = 8192, /* of all sandboxes; beyond it, those that have more than */
+    EGRESS_CONNECTIONS_SHARE = 64, /* this many get no more */
     EGRESS_PEEK_MS = 100,          /* for the first byte, where the server may speak first */
     EGRESS_HELLO_MS = 10 * 1000,   /* for the rest of it, and where clients speak first */
     EGRESS_DIAL_MS = 10 * 1000,    /* for a server's connection */

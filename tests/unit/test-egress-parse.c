@@ -15,6 +15,7 @@
 #include "gateway/ca.h"
 #include "gateway/connect.h"
 #include "gateway/dns-message.h"
+#include "gateway/egress-internal.h"
 #include "gateway/hello.h"
 #include "gateway/names.h"
 #include "gateway/truststore.h"
@@ -314,6 +315,25 @@ TEST(targets)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (connect_target(bad[i], name, &a) == 0)
             tap_fail("\"%s\" was accepted", bad[i]);
+}
+
+/* ---- how many connections ---- */
+
+TEST(shares_of_sandboxes)
+{
+    struct egress_hub hub = {.limits = {.connections = EGRESS_CONNECTIONS}};
+    struct egress_box one = {.hub = &hub}, other = {.hub = &hub};
+
+    egress_count(&one, EGRESS_CONNECTIONS - 1);
+    CHECK(!egress_is_full(&one));
+    egress_count(&one, 1);
+    CHECK(egress_is_full(&one) && !egress_is_full(&other));
+    hub.count = EGRESS_CONNECTIONS_ALL; /* of many others, too */
+    CHECK(!egress_is_full(&other));
+    egress_count(&other, EGRESS_CONNECTIONS_SHARE);
+    CHECK(egress_is_full(&other));
+    egress_count(&one, -EGRESS_CONNECTIONS);
+    CHECK(!egress_is_full(&other));
 }
 
 /* ---- names and addresses ---- */
