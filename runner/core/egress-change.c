@@ -237,8 +237,9 @@ static int check(const struct sandbox *s, const struct egress_rules *rules, stru
         return err_set(err, -EBUSY, "egress: a sidecar has it");
     if (s->egress_change != NULL || (e != NULL && e->cb != NULL))
         return err_set(err, -EBUSY, "egress: is being changed");
-    /* Its variables would name files that are not there, and no program would trust anything. */
-    if (s->channel != NULL && rules != NULL && rules->trust &&
+    /* Its variables would name files that are not there, and no program would trust anything. (What
+     * helps with the files of a stopped one has no use for them.) */
+    if (s->channel != NULL && s->state != SANDBOX_STOPPED && rules != NULL && rules->trust &&
         (s->spec->egress == NULL || !s->spec->egress->trust))
         return err_set(
             err, -EBUSY,
