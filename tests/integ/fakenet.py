@@ -34,7 +34,7 @@ class Names:
 
     def __init__(self, ns, address="127.0.0.53", answers=None, ttl=30):
         self.answers, self.ttl, self.asked, self.tcp_asked = dict(NAMES if answers is None else answers), ttl, [], []
-        self.silent, self.stopping = False, False
+        self.mute, self.stopping = set(), False  # names that are not answered
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.udp = ns.inside(lambda: self._bind(family, socket.SOCK_DGRAM, address))
         self.tcp = ns.inside(lambda: self._bind(family, socket.SOCK_STREAM, address))
@@ -59,6 +59,8 @@ class Names:
         name, kind = ".".join(labels).lower(), struct.unpack("!H", query[end:end + 2])[0]
         question = query[12:end + 4]
         self.asked.append((name, kind))
+        if name in self.mute:
+            return None
         known, records = name in self.answers, b""
         count = 0
         values = self.answers.get(name, [])
@@ -83,8 +85,9 @@ class Names:
         while True:
             try:
                 query, peer = self.udp.recvfrom(4096)
-                if peer and not self.silent:
-                    self.udp.sendto(self.answer(query, 1232), peer)
+                answer = self.answer(query, 1232) if peer else None
+                if answer is not None:
+                    self.udp.sendto(answer, peer)
             except OSError:
                 if self.stopping:
                     return
