@@ -272,7 +272,7 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/shim-aarch64/sandbox-shim \
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/go-client build/shim-aarch64/sandbox-shim \
 	    build/builder/rind-rootfs-subverted
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
