@@ -519,6 +519,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                    .clients = s->clients,
                                    .has_group = s->has_group,
                                    .group = s->group,
+                                   .sidecar_image = s->settings.sidecar_image,
                                    .doctor_fd = take_fd(&s->doctor_fd)};
     int r;
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "core/host-rootfs.h"
+#include "image/reference.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "net/pool.h"
@@ -33,10 +34,15 @@ struct gateway_text {
     char *listen, *certificate, *key;
 };
 
+struct docker_text {
+    char *sidecar_image;
+};
+
 struct settings_text {
     struct publish_rules publish;
     bool has_publish;
     struct gateway_text gateway;
+    struct docker_text docker;
     char *policies_dir, *client_policy, *host_rootfs;
     char **bind_prefixes;
     struct network_text network;
@@ -78,12 +84,18 @@ static const struct jfield gateway_fields[] = {
     {0},
 };
 
+static const struct jfield docker_fields[] = {
+    {.name = "sidecarImage", .decode = j_string, .off = offsetof(struct docker_text, sidecar_image), .min = 1, .max = REFERENCE_MAX},
+    {0},
+};
+
 static const struct jfield fields[] = {
     {.name = "policiesDir",  .decode = j_string,  .off = offsetof(struct settings_text, policies_dir),  .min = 1, .max = PATH_BYTES_MAX},
     {.name = "clientPolicy", .decode = j_string,  .off = offsetof(struct settings_text, client_policy), .min = 1, .max = PATH_BYTES_MAX},
     {.name = "hostRootfs",   .decode = j_string,  .off = offsetof(struct settings_text, host_rootfs),   .min = 1, .max = PATH_BYTES_MAX},
     {.name = "bindPrefixes", .decode = j_strings, .off = offsetof(struct settings_text, bind_prefixes), .min = 0, .max = PREFIXES_MAX},
     {.name = "publish",      .decode = d_publish, .off = offsetof(struct settings_text, publish)},
+    {.name = "docker",       .decode = j_object,  .off = offsetof(struct settings_text, docker),        .fields = docker_fields},
     {.name = "gateway",      .decode = j_object,  .off = offsetof(struct settings_text, gateway),       .fields = gateway_fields},
     {.name = "limits",       .decode = j_object,  .off = offsetof(struct settings_text, limits),        .fields = limit_fields},
     {.name = "network",      .decode = j_object,  .off = offsetof(struct settings_text, network),       .fields = network_fields},
@@ -120,6 +132,7 @@ void settings_done(struct settings *s)
     free(s->gateway);
     free(s->certificate);
     free(s->key);
+    free(s->sidecar_image);
     json_strings_free(s->bind_prefixes);
     json_strings_free(s->pools4);
     json_strings_free(s->pools6);
@@ -135,6 +148,7 @@ static void text_done(struct settings_text *t)
     free(t->gateway.listen);
     free(t->gateway.certificate);
     free(t->gateway.key);
+    free(t->docker.sidecar_image);
     json_strings_free(t->bind_prefixes);
     json_strings_free(t->network.pools4);
     json_strings_free(t->network.pools6);
@@ -183,7 +197,27 @@ static int check_network(const struct network_text *n, struct err *err)
     return r;
 }
 
-static int check(const struct settings_text *t, struct err *err)
+/* In place of what was written: the whole name, without tag and digest. */
+static int whole_name(char **image, struct err *err)
+{
+    struct reference name;
+    char *whole;
+    int r;
+
+    if (*image == NULL)
+        return 0;
+    r = reference_parse(*image, &name, err);
+    if (r < 0)
+        return err_wrap(err, r, "docker.sidecarImage");
+    whole = strdup(name.name);
+    if (whole == NULL)
+        return err_errno(err, -ENOMEM, "docker.sidecarImage");
+    free(*image);
+    *image = whole;
+    return 0;
+}
+
+static int check(struct settings_text *t, struct err *err)
 {
     int r;
 
@@ -200,6 +234,8 @@ static int check(const struct settings_text *t, struct err *err)
         r = err_set(err, -EINVAL, "gateway: certificate and key belong together");
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
         r = check_absolute("bindPrefixes", *p, err);
+    if (r == 0)
+        r = whole_name(&t->docker.sidecar_image, err);
     return r < 0 ? r : check_network(&t->network, err);
 }
 
@@ -291,6 +327,7 @@ static void apply(struct settings *s, struct settings_text *t)
     replace(&s->gateway, &t->gateway.listen);
     replace(&s->certificate, &t->gateway.certificate);
     replace(&s->key, &t->gateway.key);
+    replace(&s->sidecar_image, &t->docker.sidecar_image);
     if (t->has_publish) {
         publish_rules_done(&s->publish);
         s->publish = t->publish;

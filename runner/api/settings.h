@@ -30,6 +30,8 @@ struct settings {
     char *gateway;           /* owned; "127.0.0.1:8080"; NULL = no gateway */
     char *certificate, *key; /* owned; absolute paths; both or none */
     struct proxy_config proxy;
+    char *sidecar_image; /* owned; a whole name without a tag (image/reference.h); NULL: the one
+                            that workerd names (api/docker/sidecar.h) */
     struct publish_rules publish; /* owned; of the host's ports, whoever asks; default any */
 };
 

@@ -325,7 +325,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     if (spec->init)
         flags |= LAUNCH_REAPER;
     launch_put_number(b, TAG_FLAGS, flags);
-    launch_put_number(b, TAG_CAPABILITIES, policy->capabilities);
+    launch_put_number(b, TAG_CAPABILITIES, policy->capabilities & ~spec->cap_drop);
     put_limits(b, &limits);
     put_merged_rlimits(b, spec, policy);
     put_paths(b, TAG_MASKED, ready->masked);

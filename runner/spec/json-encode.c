@@ -228,6 +228,16 @@ static json_t *extra_hosts(const struct spec *s)
     return array;
 }
 
+static json_t *cap_drop(const struct spec *s)
+{
+    json_t *array = json_array();
+
+    for (const struct strtab *c = capability_names; c->name != NULL; c++)
+        if ((s->cap_drop & UINT64_C(1) << c->value) != 0)
+            append(&array, json_string(c->name));
+    return array;
+}
+
 /* One word where that says all. */
 static void put_network(struct out *o, const struct spec *s)
 {
@@ -286,6 +296,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
         put(&o, "egress", egress_to_json(s->egress));
     if (s->host_count > 0)
         put(&o, "extraHosts", extra_hosts(s));
+    if (s->cap_drop != 0)
+        put(&o, "capDrop", cap_drop(s));
     put(&o, "readOnly", json_boolean(s->read_only));
     put(&o, "init", json_boolean(s->init));
     put(&o, "tty", json_boolean(s->tty));

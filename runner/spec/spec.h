@@ -119,6 +119,7 @@ struct spec {
     struct egress_rules *egress;             /* owned; NULL = what it sends is not looked at */
     struct extra_host hosts[SPEC_HOSTS_MAX]; /* of /etc/hosts, in their order */
     size_t host_count;
+    uint64_t cap_drop; /* bit n: capability n, which the policy may have, is not had */
     bool read_only, tty, interactive, init;
     bool attach;        /* of kept sandboxes: the command talks to who is attached, not to a log */
     bool console;       /* the same, to any number of clients, and to a log with times */
@@ -221,6 +222,8 @@ int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 /* NAME:ADDRESS, or NAME:host-gateway. */
 int spec_add_host(struct spec *s, const char *text, struct err *err);
+/* "CAP_NET_RAW", as policies spell them, or "ALL". */
+int spec_add_cap_drop(struct spec *s, const char *text, struct err *err);
 void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX]);
 int spec_validate_network(const struct spec *s, struct err *err);
 int spec_set_timeout(struct spec *s, const char *text, struct err *err); /* 90, 1.5s, 2m */

@@ -292,11 +292,13 @@ TEST(names_of_images)
     CHECK_STR(name, "a/b:2");
     CHECK(docker_glob_name("a/*", "a/b:1") && docker_glob_name("a/b", "a/b:1"));
     CHECK(docker_glob_name("a/b:?", "a/b:1") && !docker_glob_name("b", "a/b:1"));
-    CHECK(docker_sidecar_image("cloudflare/proxy-everything:1"));
-    CHECK(docker_sidecar_image("docker.io/cloudflare/proxy-everything"));
-    CHECK(!docker_sidecar_image("example.com/cloudflare/proxy-everything:1"));
-    CHECK(!docker_sidecar_image("cloudflare/proxy-everything-else"));
-    CHECK(!docker_sidecar_image(NULL));
+    CHECK(docker_sidecar_image(NULL, "cloudflare/proxy-everything:1"));
+    CHECK(docker_sidecar_image(NULL, "docker.io/cloudflare/proxy-everything"));
+    CHECK(!docker_sidecar_image(NULL, "example.com/cloudflare/proxy-everything:1"));
+    CHECK(!docker_sidecar_image(NULL, "cloudflare/proxy-everything-else"));
+    CHECK(!docker_sidecar_image(NULL, NULL));
+    CHECK(docker_sidecar_image("docker.io/team/proxy", "team/proxy:2"));
+    CHECK(!docker_sidecar_image("docker.io/team/proxy", "cloudflare/proxy-everything"));
 }
 
 TEST(templates)

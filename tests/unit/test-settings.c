@@ -31,6 +31,11 @@ TEST(refused)
          "x.json: network.pool6[0]: \"10.0.0.0/8\": must be an IPv6 CIDR", -EINVAL},
         {"{\"network\":{\"dns\":[\"localhost\"]}}",
          "x.json: network.dns[0]: \"localhost\" is not an address", -EINVAL},
+        {"{\"docker\":{\"sidecarImage\":\"Team/Proxy\"}}",
+         "x.json: docker.sidecarImage: image \"Team/Proxy\": must be "
+         "[REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, digits and single . _ "
+         "or - between them",
+         -EINVAL},
         {"{\"bindPrefixes\":[\"home\"]}", "x.json: bindPrefixes: 'home' is not an absolute path",
          -EINVAL},
     };
@@ -78,6 +83,9 @@ TEST(what_is_said_replaces_the_default)
     CHECK(memcmp(&s.limits, &want, sizeof(want)) == 0);
     CHECK_STR(s.bind_prefixes[1], "/data");
     CHECK(s.bind_prefixes[2] == NULL);
+    CHECK(s.sidecar_image == NULL);
+    CHECK_INT(parse(&s, "{\"docker\":{\"sidecarImage\":\"team/proxy:3\"}}", &err), 0);
+    CHECK_STR(s.sidecar_image, "docker.io/team/proxy");
     settings_done(&s);
 }
 

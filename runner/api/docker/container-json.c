@@ -337,10 +337,11 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
         return NULL;
     (void)json_object_update_new(
         root,
-        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:n, s:n, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
+        json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
                   "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
-                  "", "CgroupnsMode", "private", "CapAdd", "CapDrop", "Devices", "LogConfig",
-                  "Type", "json-file", "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
+                  "", "CgroupnsMode", "private", "CapAdd", or_null(kept, "capAdd"), "CapDrop",
+                  or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file", "Config",
+                  "Init", (int)spec->init, "ConsoleSize", 0, 0));
     return root;
 }
 

@@ -36,7 +36,11 @@ int create_push(struct making *m, const char *key, json_t *value, struct err *er
 /* -EINVAL: no array of strings. */
 int create_check_strings(json_t *value, const char *path, struct err *err);
 
-/* Rows of the tables: create-mounts.c, create-ports.c, create-health.c */
+/* create-caps.c: when all has been read. */
+int create_finish_caps(struct making *m, struct err *err);
+
+/* Rows of the tables: create-mounts.c, create-ports.c, create-health.c, create-caps.c */
+body_fn t_cap_add, t_cap_drop;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
 body_fn t_bindings;
 body_fn t_health;

@@ -283,38 +283,6 @@ static int t_pid(json_t *value, const struct body_field *field, void *dst, const
     return 0;
 }
 
-static int t_cap_add(json_t *value, const struct body_field *field, void *dst, const char *path,
-                     struct err *err)
-{
-    /* What the policy "container" gives anyway: Docker's own. */
-    static const char *const given[] = {
-        "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",   "MKNOD",
-        "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",      "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"};
-    struct making *m = dst;
-    json_t *element;
-    size_t i;
-    int r = create_check_strings(value, path, err);
-
-    (void)field;
-    if (r < 0)
-        return r;
-    json_array_foreach(value, i, element) {
-        const char *name = json_string_value(element);
-        size_t k = 0, count = sizeof(given) / sizeof(given[0]);
-
-        if (strncasecmp(name, "CAP_", 4) == 0)
-            name += 4;
-        while (k < count && strcasecmp(name, given[k]) != 0)
-            k++;
-        if (strcasecmp(name, "NET_ADMIN") == 0)
-            m->out->adds_net_admin = true;
-        else if (k == count)
-            return body_fail(err, -EPERM, path,
-                             "\"%.32s\": capabilities are a policy's, and none has this one", name);
-    }
-    return 0;
-}
-
 static int t_security(json_t *value, const struct body_field *field, void *dst, const char *path,
                       struct err *err)
 {
@@ -440,6 +408,7 @@ static const struct body_field host_fields[] = {
     {.name = "Dns",            .take = t_dns},
     {.name = "ExtraHosts",     .take = t_extra_hosts},
     {.name = "CapAdd",         .take = t_cap_add},
+    {.name = "CapDrop",        .take = t_cap_drop},
     {.name = "SecurityOpt",    .take = t_security},
     {.name = "LogConfig",      .take = b_object, .fields = log_fields},
     {.name = "PidMode",        .take = t_pid},
@@ -464,7 +433,6 @@ static const struct body_field host_fields[] = {
     REFUSED("Sysctls",           "the kernel is not set up by containers"),
     REFUSED("OomKillDisable",    "no container outlives the memory that it may use"),
     REFUSED("VolumesFrom",       "name the volumes themselves"),
-    NOT_HERE("CapDrop"),
     NOT_HERE("CpuShares"),
     NOT_HERE("CpuRealtimePeriod"),
     NOT_HERE("CpuRealtimeRuntime"),
@@ -695,6 +663,8 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
         r = finish_words(&m, err);
     if (r == 0)
         r = finish_flags(&m, err);
+    if (r == 0)
+        r = create_finish_caps(&m, err);
     ret->publish_all = m.publish_all;
     return r;
 }

@@ -180,7 +180,7 @@ static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
         r = err_set(err, -EINVAL, "Image: no image was named");
     if (r < 0)
         return r;
-    *ret_builtin = docker_sidecar_image(c->body.image);
+    *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
         r = take_sidecar(c, &sidecar, err);
     if (r == 0)

@@ -269,7 +269,7 @@ static void pull(struct http_request *req, const struct create_query *q)
     }
     p->req = req;
     docker_join_name(q->from, q->tag, p->name);
-    if (docker_sidecar_image(p->name))
+    if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name))
         is_there(p);
     else if (images_find(native_images(req), p->name, on_pulled, p, &err) < 0)
         on_pulled(p, err.code, NULL, &err);

@@ -17,12 +17,12 @@
 
 #define SIDECAR_NAME "docker.io/cloudflare/proxy-everything"
 
-bool docker_sidecar_image(const char *image)
+bool docker_sidecar_image(const char *configured, const char *image)
 {
     struct reference r;
 
     return image != NULL && reference_parse(image, &r, NULL) == 0 &&
-           strcmp(r.name, SIDECAR_NAME) == 0;
+           strcmp(r.name, configured != NULL ? configured : SIDECAR_NAME) == 0;
 }
 
 /* ---- its command line ---- */

@@ -19,8 +19,9 @@ struct native;
 
 enum { SIDECAR_INGRESS_PORT = 39001 /* inside, as workerd knows it */ };
 
-/* Whether an image's name means the sidecar: the built-in one's in any tag or digest. */
-bool docker_sidecar_image(const char *image);
+/* Whether an image's name means the sidecar, in any tag or digest. `configured`: the whole name for
+ * which the built-in one stands; NULL = docker.io/cloudflare/proxy-everything. */
+bool docker_sidecar_image(const char *configured, const char *image);
 /* Whether a container is one, and not one of its helpers. */
 bool docker_is_sidecar(const struct sandbox *s);
 /* From its command line: what is to be kept. 0: it is none (a helper: no flags); 1; -EINVAL. */

@@ -31,8 +31,9 @@ struct native_config {
     struct images *images;               /* borrowed; the supervisor's */
     const struct client_policy *clients; /* borrowed: what others than the owner may do */
     bool has_group;
-    gid_t group;   /* has_group: whose members may do what `clients` allows */
-    uid_t owner;   /* who started rind: may do everything, as root may */
+    gid_t group;               /* has_group: whose members may do what `clients` allows */
+    uid_t owner;               /* who started rind: may do everything, as root may */
+    const char *sidecar_image; /* borrowed; api/docker/sidecar.h: NULL = its own */
     int doctor_fd; /* where doctor_fork's report comes from, or -1; taken by native_init */
 };
 
