@@ -13,9 +13,10 @@ import { fileURLToPath } from 'node:url';
 export const HERE = dirname(fileURLToPath(import.meta.url));
 export const ROOT = join(HERE, '../..');
 export const RIND = process.env.RIND_BIN ?? join(ROOT, 'build/rind');
-export const DOCKER_SOCKET = process.env.RIND_TEST_DOCKER_SOCKET; // of a real dockerd
+export const DOCKER_SOCKET = process.env.RIND_TEST_DOCKER_SOCKET; // of a real dockerd; "scratch": one of our own (dockerd.mjs)
 export const IMAGE = 'rind-test/app:1';
-export const SIDECAR = process.env.MINIFLARE_CONTAINER_EGRESS_IMAGE ?? 'cloudflare/proxy-everything:3cb1195';
+export const STAND_IN = 'rind-test/sidecar:1'; // a sidecar that lets in, and intercepts nothing
+export const SIDECAR = process.env.MINIFLARE_CONTAINER_EGRESS_IMAGE ?? (DOCKER_SOCKET === 'scratch' ? STAND_IN : 'cloudflare/proxy-everything:3cb1195');
 const READY_MS = 90_000;
 const APPLETS = 'sh cat echo sleep ls id head mkdir rm cp ln stty true false env pwd tar seq kill grep cut wc sha256sum test printf';
 

@@ -1,5 +1,6 @@
 // ctx.container of the real workerd on rind: every method of the API, each in a test of its own. With RIND_TEST_DOCKER_SOCKET the
-// same runs against a real dockerd (which then needs the sidecar's image), for comparison.
+// same runs against a real dockerd, for comparison: one that has the sidecar's image, or with "scratch" one of the test's own, whose
+// sidecar is a stand-in that intercepts nothing.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -8,14 +9,17 @@ import { networkInterfaces } from 'node:os';
 import { existsSync } from 'node:fs';
 import { after, test as nodeTest } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Dockerd } from './dockerd.mjs';
 import { DOCKER_SOCKET, Engine, IMAGE, WORKERD, Workerd, until } from './harness.mjs';
 
 const available = existsSync(WORKERD);
-const engine = new Engine();
+const scratch = DOCKER_SOCKET === 'scratch';
+const engine = scratch ? new Dockerd() : new Engine();
 const workerd = new Workerd(engine);
 if (available) {
   await engine.start();
   await engine.loadImage();
+  if (scratch) await engine.makeSidecar();
   await workerd.start();
 }
 after(async () => {
@@ -40,6 +44,8 @@ const run = (id, scenario, args, cls) => workerd.run(id, scenario, args, cls);
 const HOST = Object.values(networkInterfaces())
   .flat()
   .find((a) => a.family === 'IPv4' && !a.internal)?.address;
+
+const INTERCEPTS = { skip: scratch && 'the stand-in for the sidecar intercepts nothing' };
 
 async function onHost(handler) {
   const server = createServer(handler).listen(0, '0.0.0.0');
@@ -276,43 +282,43 @@ test('getTcpPort: a closed port is answered at once', async () => {
 
 // ---- outbound
 
-test('interceptOutboundHttp before the start, by a wildcard name', async () => {
+test('interceptOutboundHttp before the start, by a wildcard name', INTERCEPTS, async () => {
   const r = await ok('http1', 'interceptHttp', { host: '*.example.com', url: 'http://www.example.com/path?q', before: true });
   assert.equal(r.body, 'intercepted http GET http://www.example.com/path?q');
 });
 
-test('interceptOutboundHttp after the start', async () => {
+test('interceptOutboundHttp after the start', INTERCEPTS, async () => {
   const r = await ok('http2', 'interceptHttp', { host: 'only.example', url: 'http://only.example/x' });
   assert.equal(r.body, 'intercepted http GET http://only.example/x');
 });
 
-test('interceptOutboundHttp by an address', async () => {
+test('interceptOutboundHttp by an address', INTERCEPTS, async () => {
   const r = await ok('http3', 'interceptHttp', { host: '11.0.0.9', url: 'http://11.0.0.9/y' });
   assert.equal(r.body, 'intercepted http GET http://11.0.0.9/y');
 });
 
-test('interceptOutboundHttp again replaces the handler', async () => {
+test('interceptOutboundHttp again replaces the handler', INTERCEPTS, async () => {
   const [first, second] = await ok('http4', 'replaceHandler', { host: 'again.example', url: 'http://again.example/' });
   assert.match(first.body, /intercepted first/);
   assert.match(second.body, /intercepted second/);
 });
 
-test('interceptAllOutboundHttp', async () => {
+test('interceptAllOutboundHttp', INTERCEPTS, async () => {
   const r = await ok('httpall', 'interceptAll', { url: 'http://11.2.3.4/z' });
   assert.equal(r.body, 'intercepted all GET http://11.2.3.4/z');
 });
 
-test('interceptOutboundHttps before the start, trusted by the injected CA', async () => {
+test('interceptOutboundHttps before the start, trusted by the injected CA', INTERCEPTS, async () => {
   const r = await ok('https1', 'interceptHttps', { host: 'secure.example', url: 'https://secure.example/s', before: true });
   assert.equal(r.body, 'intercepted https GET https://secure.example/s', JSON.stringify(r));
 });
 
-test('interceptOutboundHttps after the start, by a wildcard name', async () => {
+test('interceptOutboundHttps after the start, by a wildcard name', INTERCEPTS, async () => {
   const r = await ok('https2', 'interceptHttps', { host: '*.secure.example', url: 'https://a.secure.example/t' });
   assert.equal(r.body, 'intercepted https GET https://a.secure.example/t', JSON.stringify(r));
 });
 
-test('interceptOutboundTcp', async () => {
+test('interceptOutboundTcp', INTERCEPTS, async () => {
   const r = await ok('tcp', 'interceptTcp', { address: '11.0.0.7', host: '11.0.0.7', port: 5432 });
   assert.equal(r.data, 'tcp tcp', JSON.stringify(r));
 });
@@ -326,7 +332,7 @@ test('enableInternet: TCP reaches what the host reaches', { skip: !HOST && 'no a
   }
 });
 
-test('enableInternet false: TCP and DNS are shut', { skip: !HOST && 'no address but the loopback' }, async () => {
+test('enableInternet false: TCP and DNS are shut', { skip: INTERCEPTS.skip || (!HOST && 'no address but the loopback') }, async () => {
   let reached = 0;
   const { server, port } = await onHost((req, res) => (reached++, res.end('no')));
   const tcp = createTcp((s) => (reached++, s.destroy())).listen(0, '0.0.0.0');

