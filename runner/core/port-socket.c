@@ -177,7 +177,8 @@ static int ask(struct port_sockets *p, struct family *f, struct err *err)
     const unsigned room = sup->limits.port_sockets > sup->port_sockets
                               ? sup->limits.port_sockets - sup->port_sockets
                               : 0;
-    unsigned more = f->keep > f->count ? f->keep - f->count : 0;
+    /* A run that ends gets what was asked for, and leaves nothing to the next. */
+    unsigned more = p->s->channel != NULL && f->keep > f->count ? f->keep - f->count : 0;
     unsigned count = f->waiting + (more < room ? more : room);
     auto_buf struct buf b = BUF_INIT(0);
     struct asked *a;
