@@ -132,8 +132,8 @@ enum launch_tag {
     TAG_NAMED_VOLUME, /* flags: 1 = read-only; a volume's name NUL target NUL */
     TAG_VOLUME_NAME,  /* string */
     TAG_META,         /* bytes: the supervisor's own record of a volume */
-    TAG_DISK,         /* u64 bytes: of a file system of its own for the writable layer, or a volume */
-    TAG_COUNT,        /* u64: how many, for LAUNCH_CONNECT; without it one */
+    TAG_DISK,  /* u64 bytes: of a file system of its own for the writable layer, or a volume */
+    TAG_COUNT, /* u64: how many, for LAUNCH_CONNECT; without it one */
     TAG_MAX
 };
 
