@@ -216,7 +216,7 @@ TEST(a_killed_one_leaves_it_to_the_next_start)
     pid = lab.l->remover_pid;
     CHECK_INT(kill(pid, SIGSTOP), 0);
     for (int i = 0; i < 5; i++) {
-        char id[16];
+        char id[32];
 
         (void)snprintf(id, sizeof(id), "left-%d", i);
         CHECK(hand_over(&lab, id));
@@ -224,7 +224,7 @@ TEST(a_killed_one_leaves_it_to_the_next_start)
     CHECK_INT(kill(pid, SIGKILL), 0);
     /* Not before its end of the socket is closed is it known to be gone. */
     for (int i = 0; i < DEADLINE_MS / 10 && lab.l->remover_pid == pid; i++) {
-        char id[16];
+        char id[32];
 
         (void)snprintf(id, sizeof(id), "next-%d", i);
         CHECK(hand_over(&lab, id));
@@ -248,7 +248,7 @@ TEST(killed_at_any_instant)
     LAB(lab);
     for (int round = 0; round < 40; round++) {
         for (int i = 0; i < 4; i++) {
-            char id[24];
+            char id[48];
 
             (void)snprintf(id, sizeof(id), "r%d-%d", round, i);
             (void)hand_over(&lab, id);
@@ -276,7 +276,7 @@ TEST(more_than_it_is_let)
     (void)settle(&lab, 0);
     CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
     for (; count < MANY && taken == count; count++) {
-        char id[16];
+        char id[32];
 
         (void)snprintf(id, sizeof(id), "m%d", count);
         taken += hand_over(&lab, id);
@@ -296,7 +296,7 @@ TEST(settling)
     LAB(lab);
     CHECK(!remover_settle(lab.l));
     for (int i = 0; i < 20; i++) {
-        char id[16];
+        char id[32];
 
         (void)snprintf(id, sizeof(id), "s%d", i);
         CHECK(hand_over(&lab, id));
@@ -318,7 +318,7 @@ TEST(the_end_of_the_launcher)
 
     LAB(lab);
     for (int i = 0; i < 20; i++) {
-        char id[16];
+        char id[32];
 
         (void)snprintf(id, sizeof(id), "e%d", i);
         CHECK(hand_over(&lab, id));
