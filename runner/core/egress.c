@@ -15,6 +15,7 @@
 #include "core/events.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
+#include "core/net-socket.h"
 #include "core/supervisor_internal.h"
 #include "gateway/ca.h"
 #include "json/parse.h"
@@ -146,7 +147,7 @@ static void drop(struct sandbox *s)
     struct sandbox_egress *e = take(s->egress);
 
     deadline_clear(&e->again);
-    egress_spares_drop(e);
+    net_sockets_close_marked(s);
     sidecar_free(e);
     egress_box_close(e->box);
     free(e);

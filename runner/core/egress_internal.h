@@ -10,14 +10,6 @@
 
 struct sidecar;
 
-enum { EGRESS_SPARES = 4 /* sockets of one family that are there before they are needed */ };
-
-struct egress_spares {
-    int fds[EGRESS_SPARES]; /* owned */
-    unsigned count;
-    struct egress_filling *filling; /* that the launcher makes, or NULL */
-};
-
 struct sandbox_egress {
     struct sandbox *s;
     struct egress_box *box; /* owned */
@@ -27,8 +19,6 @@ struct sandbox_egress {
     bool asking, closing;
     bool lets_out; /* the table inside lets UDP and ICMP out */
     struct deadline again;
-    struct egress_spares spares[2]; /* of IPv4 and IPv6 */
-    struct deadline spares_go;
     struct sidecar *sidecar; /* owned; NULL = it has rules of its own */
 };
 
@@ -46,7 +36,6 @@ int egress_open_socket(void *data, const struct egress_want *want, dns_socket_fn
                        void **ret_handle, struct err *err);
 void egress_cancel_socket(void *handle);
 int egress_spare(void *data, int family);
-void egress_spares_drop(struct sandbox_egress *e);
 
 /* egress-change.c */
 /* The table inside, again: open or closed for UDP and ICMP; cb (NULL: nobody) follows once. On a

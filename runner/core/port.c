@@ -11,15 +11,15 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "core/port-socket.h"
+#include "core/net-socket.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
 #include "gateway/relay.h"
 
 struct port_connect {
-    struct port_socket_wait socket; /* first */
-    struct sandbox *sandbox;        /* a reference */
-    port_cb cb;                     /* NULL = cancelled */
+    struct net_socket_wait socket; /* first */
+    struct sandbox *sandbox;       /* a reference */
+    port_cb cb;                    /* NULL = cancelled */
     void *data;
     uint16_t port;
     int family; /* 4, then 6 */
@@ -97,7 +97,7 @@ void port_connect_cancel(struct port_connect *c)
     if (c == NULL)
         return;
     c->cb = NULL;
-    port_socket_forget(&c->socket);
+    net_socket_forget(&c->socket);
     close_poll(c);
     uv_close((uv_handle_t *)&c->deadline, on_closed);
 }
@@ -121,7 +121,7 @@ static void fail(struct port_connect *c, int r)
 
 /* ---- connecting ---- */
 
-static void on_socket(struct port_socket_wait *w, int fd, const struct err *err);
+static void on_socket(struct net_socket_wait *w, int fd, const struct err *err);
 
 /* Nobody there: perhaps at the other address. */
 static void on_refused(struct port_connect *c, int r)
@@ -133,7 +133,7 @@ static void on_refused(struct port_connect *c, int r)
         return;
     }
     c->family = 6;
-    r = port_socket_wait(c->sandbox, 6, &c->socket, on_socket, &err);
+    r = net_socket_wait(c->sandbox, 6, NET_SOCKET_PLAIN, &c->socket, on_socket, &err);
     if (r < 0)
         finish(c, r, FD_NONE, &err);
 }
@@ -186,7 +186,7 @@ static int watch_socket(struct port_connect *c)
     return uv_poll_start(&c->poll, UV_WRITABLE, on_writable);
 }
 
-static void on_socket(struct port_socket_wait *w, int fd, const struct err *err)
+static void on_socket(struct net_socket_wait *w, int fd, const struct err *err)
 {
     struct port_connect *c = (struct port_connect *)(void *)w;
     int r;
@@ -237,7 +237,7 @@ static int connect_later(struct sandbox *s, const struct port_connect *what,
     (void)uv_timer_init(supervisor_loop(s->sup), &c->deadline); /* cannot fail */
     c->deadline.data = c;
     if (c->fd < 0)
-        r = port_socket_wait(s, c->family, &c->socket, on_socket, err);
+        r = net_socket_wait(s, c->family, NET_SOCKET_PLAIN, &c->socket, on_socket, err);
     else if ((r = watch_socket(c)) < 0)
         (void)err_errno(err, r, "port %u", c->port);
     if (r < 0) {
@@ -259,7 +259,7 @@ int port_connect(struct sandbox *s, uint16_t port, port_cb cb, void *data,
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
     *ret_fd = FD_NONE;
     for (c.family = 4; c.family <= 6; c.family += 2) {
-        c.fd = port_socket_take(s, c.family);
+        c.fd = net_socket_take(s, c.family, NET_SOCKET_PLAIN);
         if (c.fd < 0)
             return connect_later(s, &c, ret, err);
         r = connect_now(c.fd, c.family, port);

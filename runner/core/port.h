@@ -2,7 +2,7 @@
 
 /*
  * Connections to a TCP port inside a sandbox: to its own loopback, by a socket of its net namespace
- * (port-socket.h). 127.0.0.1 first, then ::1, so that it does not matter which of them a
+ * (net-socket.h). 127.0.0.1 first, then ::1, so that it does not matter which of them a
  * server listens on.
  */
 

@@ -25,8 +25,8 @@
 #include "core/health.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
+#include "core/net-socket.h"
 #include "core/over.h"
-#include "core/port-socket.h"
 #include "core/publish.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
@@ -121,7 +121,7 @@ static void sandbox_free(struct sandbox *s)
     process_free_all(s);
     exposure_free_all(s);
     publish_free(s);
-    port_sockets_free(s);
+    net_sockets_free(s);
     console_free(s);
     spec_free(s->spec);
     free(s);
@@ -356,7 +356,7 @@ void sandbox_end_init(struct sandbox *s)
     (void)uv_timer_stop(&s->timer);
     health_end(s);
     publish_close(s);
-    port_sockets_close(s);
+    net_sockets_close(s);
     egress_close(s);
     if (s->channel != NULL)
         exec_all_lost(s);

@@ -67,9 +67,9 @@ struct sandbox {
     struct exposure *exposures;    /* owned, by port (exposure.c) */
     struct sandbox_egress *egress; /* owned; NULL = what it sends is not looked at (egress.c) */
     struct egress_change *egress_change; /* one that waits for the launcher (egress-change.c) */
-    unsigned opening;                    /* sockets of egress that the launcher is asked for */
+    unsigned opening;                    /* handlers and name servers (egress-socket.c) */
     struct published_ports *published;   /* owned; NULL = never opened (publish.c) */
-    struct port_sockets *port_sockets;   /* owned; NULL = never asked for (port-socket.c) */
+    struct net_sockets *net_sockets;     /* owned; NULL = never asked for (net-socket.c) */
     unsigned port_links;                 /* connections to its ports (port.c) */
     bool port_full;                      /* more were refused, and that was logged */
 

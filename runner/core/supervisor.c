@@ -14,8 +14,8 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
+#include "core/net-socket.h"
 #include "core/over.h"
-#include "core/port-socket.h"
 #include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -171,7 +171,7 @@ void supervisor_close(struct supervisor *s)
     s->stopping = true;
     for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb)) {
         publish_close(sb);
-        port_sockets_close(sb);
+        net_sockets_close(sb);
         egress_close(sb);
     }
     egress_service_free(s->egress);

@@ -33,10 +33,10 @@ struct supervisor {
     struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];
     struct leftover *leftovers; /* owned */
     unsigned count;
-    unsigned port_sockets; /* that are kept ready, of all sandboxes (port-socket.c) */
-    int dir_fd, shim_fd;   /* owned */
-    const char *tree;      /* borrowed */
-    unsigned adopting;     /* answers of LAUNCH_ADOPT that are awaited at the start */
+    unsigned spare_sockets; /* that are kept ready, of all sandboxes (net-socket.c) */
+    int dir_fd, shim_fd;    /* owned */
+    const char *tree;       /* borrowed */
+    unsigned adopting;      /* answers of LAUNCH_ADOPT that are awaited at the start */
     bool stopping;
     bool ending;     /* supervisor_end_sandboxes has been called: nothing is started again */
     unsigned to_end; /* sandboxes that it waits for */
