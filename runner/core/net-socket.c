@@ -76,7 +76,8 @@ static void keep(struct net_socket_class *c, int *fd)
 {
     struct supervisor *sup = c->pool->s->sup;
 
-    if (c->count >= c->keep || sup->spare_sockets >= sup->limits.spare_sockets)
+    if (c->pool->s->channel == NULL || c->count >= c->keep ||
+        sup->spare_sockets >= sup->limits.spare_sockets)
         return; /* who brought it closes it */
     c->fds[c->count++] = take_fd(fd);
     sup->spare_sockets++;
