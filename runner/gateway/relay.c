@@ -306,13 +306,31 @@ static int move(struct relay *r, struct side *s, struct side *t, bool *ret_moved
     return (int)n;
 }
 
+/* One of the two has been reset: what it sent before goes first, as far as the other takes it at
+ * once, and its end is no clean one. */
+static void cut(struct relay *r)
+{
+    for (int i = 0; i < 2; i++) {
+        struct side *s = &r->sides[i];
+        size_t moved = 0;
+        ssize_t n = 1;
+
+        s->readable = true;
+        while (n > 0 && moved < TURN_BYTES && (s->held > 0 || !s->eof)) {
+            n = step(r->hub, s, &r->sides[1 - i]);
+            moved += n > 0 ? (size_t)n : 0;
+        }
+    }
+    end(r, RELAY_RESET);
+}
+
 static void turn(struct relay *r)
 {
     struct side *a = &r->sides[0], *b = &r->sides[1];
     bool moved = false;
 
     if (move(r, a, b, &moved) < 0 || move(r, b, a, &moved) < 0) {
-        end(r, RELAY_RESET);
+        cut(r);
         return;
     }
     if (a->shut && b->shut)
@@ -335,7 +353,7 @@ static void on_event(struct watch *w, unsigned events)
     struct side *s = (struct side *)(void *)w;
 
     if ((events & EPOLLERR) != 0 && is_reset(s->fd)) {
-        end(s->relay, RELAY_RESET);
+        cut(s->relay);
         return;
     }
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) != 0)

@@ -440,6 +440,38 @@ static size_t fill(struct lab *lab, int fd)
     return total;
 }
 
+/* A server that answers, and closes with bytes that it has not read: its answer counts. */
+TEST(what_was_sent_before_a_reset_arrives)
+{
+    static char said[30000], got[sizeof(said) + 1];
+
+    (void)memset(said, 'x', sizeof(said));
+    for (int k = 0; k < 4; k++) {
+        const bool unread = (k & 1) != 0, tcp = (k & 2) != 0;
+        struct lab lab;
+        size_t len = 0;
+        ssize_t n;
+        int client, server;
+
+        lab_open(&lab, NULL);
+        join(&lab, tcp, true, &client, &server);
+        if (unread)
+            CHECK_INT(send(client, said, 1000, 0), 1000);
+        CHECK_INT(send(server, said, sizeof(said), 0), sizeof(said));
+        reset(server);
+        while ((n = read_soon(&lab, client, got + len, sizeof(got) - len)) > 0)
+            len += (size_t)n;
+        CHECK_INT(len, sizeof(said));
+        CHECK(memcmp(got, said, sizeof(said)) == 0);
+        if (tcp)
+            CHECK_INT(n, -1); /* and no clean end */
+        CHECK(until_ended(&lab, 1));
+        CHECK_INT(lab.last.end, RELAY_RESET);
+        (void)close(client);
+        lab_close(&lab);
+    }
+}
+
 /* A reader that takes nothing: its sender waits, what is held is bounded; a reset comes through all
  * the same, from either side. */
 TEST(reset_while_nothing_moves)
