@@ -21,7 +21,6 @@ ABSENT(no_search, "there is no registry to be searched")
 ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
 ABSENT(no_changes, "changes of a file system are not listed")
 ABSENT(no_session, "there is no build session")
-ABSENT(no_usage, "disk use is not told over this API")
 
 /* clang-format off */
 const struct route docker_absent_routes[] = {
@@ -33,7 +32,6 @@ const struct route docker_absent_routes[] = {
     {"GET",    "/images/search",            no_search,    0, 0},
     {"GET",    "/containers/{id}/changes",  no_changes,   0, 0},
     {"GET",    "/containers/{id}/attach/ws", no_websocket, 0, 0},
-    {"GET",    "/system/df",                no_usage,     0, 0},
     {"GET",    "/swarm",                    no_swarm,     0, 0},
     {"POST",   "/swarm/{what}",             no_swarm,     ROUTE_BODY, 0},
     {"GET",    "/nodes",                    no_swarm,     0, 0},

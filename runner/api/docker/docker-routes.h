@@ -11,5 +11,6 @@ extern const struct route docker_system_routes[];    /* system.c */
 extern const struct route docker_network_routes[];   /* networks.c */
 extern const struct route docker_image_routes[];     /* images.c */
 extern const struct route docker_volume_routes[];    /* volumes.c */
+extern const struct route docker_usage_routes[];     /* usage.c */
 extern const struct route docker_commit_routes[];    /* commit.c */
 extern const struct route docker_absent_routes[];    /* absent.c */

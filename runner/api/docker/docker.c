@@ -15,11 +15,17 @@
 #include "core/supervisor.h"
 
 const struct route *const docker_tables[] = {
-    docker_container_routes, docker_exec_routes,
-    docker_event_routes,     docker_system_routes,
-    docker_network_routes,   docker_image_routes,
-    docker_volume_routes,    docker_commit_routes,
-    docker_absent_routes,    NULL,
+    docker_container_routes,
+    docker_exec_routes,
+    docker_event_routes,
+    docker_system_routes,
+    docker_network_routes,
+    docker_image_routes,
+    docker_volume_routes,
+    docker_usage_routes,
+    docker_commit_routes,
+    docker_absent_routes,
+    NULL,
 };
 _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SETS_MAX,
                "each table has a set");

@@ -1,5 +1,5 @@
 /* /volumes: a translation onto core/volumes.h. */
-#include "core/volumes.h"
+#include "api/docker/volumes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,11 +18,12 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/volumes.h"
 #include "json/decode.h"
 #include "policy/policy.h"
 #include "spec/parse.h"
 
-static struct volume_creator who(struct http_request *req)
+struct volume_creator docker_volume_creator(struct http_request *req)
 {
     return (struct volume_creator){
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
@@ -49,7 +50,7 @@ static json_t *labels(const struct volume_entry *v)
 }
 
 /* Where it lies is no client's affair: inside, it is where it was asked for. */
-static json_t *encode(const struct volume_entry *v)
+json_t *docker_volume(const struct volume_entry *v)
 {
     const uint64_t bytes = volume_bytes(v);
     char size[24];
@@ -75,7 +76,7 @@ static struct volume_entry *requested(struct http_request *req)
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
         return NULL;
     }
-    creator = who(req);
+    creator = docker_volume_creator(req);
     if (!volume_may_use(v, &creator)) {
         reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
         return NULL;
@@ -124,12 +125,12 @@ static void get_list(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    creator = who(req);
+    creator = docker_volume_creator(req);
     list = json_array();
     for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
          v = volume_next(v))
         if (matches(v, f) && volume_may_use(v, &creator))
-            (void)json_array_append_new(list, encode(v));
+            (void)json_array_append_new(list, docker_volume(v));
     reply_json(req, 200, json_pack("{s:o, s:n}", "Volumes", list, "Warnings"));
 }
 
@@ -140,7 +141,7 @@ static void get_one(struct http_request *req)
     struct volume_entry *v = requested(req);
 
     if (v != NULL)
-        reply_json(req, 200, encode(v));
+        reply_json(req, 200, docker_volume(v));
 }
 
 static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
@@ -205,7 +206,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
     if (r < 0)
         reply_error(req, err);
     else
-        reply_json(req, 201, encode(v));
+        reply_json(req, 201, docker_volume(v));
 }
 
 /* "K=V"s, to be freed with json_strings_free; *ret NULL where there are none. */
@@ -260,7 +261,7 @@ static int read_size(json_t *options, uint64_t *ret, struct err *err)
 static int create(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    struct volume_creator creator = who(req);
+    struct volume_creator creator = docker_volume_creator(req);
     struct create_body b = {0};
     struct volume_wish wish = {0};
     struct volume_entry *v;
@@ -280,7 +281,7 @@ static int create(struct http_request *req, struct err *err)
     wish.labels = list;
     v = r == 0 && b.name != NULL ? volume_find(native_supervisor(req), b.name) : NULL;
     if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
-        reply_json(req, 201, encode(v));
+        reply_json(req, 201, docker_volume(v));
     else if (r == 0)
         r = volume_create(native_supervisor(req), &wish, &creator, on_created, req, err);
     json_strings_free(list);
@@ -328,7 +329,7 @@ static void post_prune(struct http_request *req)
     if (r == 0) {
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
-        creator = who(req);
+        creator = docker_volume_creator(req);
         r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
                          wanted, on_pruned, req, &err);
     }

@@ -28,11 +28,16 @@ static struct volume_creator who_asks(struct http_request *req)
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
 }
 
+bool native_volumes_allowed(struct http_request *req)
+{
+    return native_is_owner(req) || native_of(req)->config.clients->named_volumes;
+}
+
 bool native_may_have_volumes(struct http_request *req)
 {
     if (!native_admit(req))
         return false;
-    if (native_is_owner(req) || native_of(req)->config.clients->named_volumes)
+    if (native_volumes_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no named volumes");
     return false;

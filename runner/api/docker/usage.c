@@ -1,0 +1,230 @@
+/*
+ * /system/df: what images, containers and volumes there are, which of them are in use, and what all
+ * images together take of the disk: archives as they came, and layers unpacked. Which layers images
+ * share is not known without reading each one's manifest again, and what a container or a volume
+ * has written not without walking it: the first is -1, as Docker has it for what is not counted,
+ * the size of a volume, too, and that of a container is left out.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/docker/docker-routes.h"
+#include "api/docker/image-json.h"
+#include "api/docker/images.h"
+#include "api/docker/volumes.h"
+#include "api/native/images.h"
+#include "api/native/volumes.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "core/images.h"
+
+enum {
+    KIND_CONTAINER = 1 << 0,
+    KIND_IMAGE = 1 << 1,
+    KIND_VOLUME = 1 << 2,
+    KIND_CACHE = 1 << 3, /* there is none */
+    KIND_ALL = (1 << 4) - 1,
+};
+
+static const struct {
+    const char *name;
+    unsigned bit;
+} kinds[] = {{"container", KIND_CONTAINER},
+             {"image", KIND_IMAGE},
+             {"volume", KIND_VOLUME},
+             {"build-cache", KIND_CACHE}};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+struct measuring {
+    struct http_request *req;
+    unsigned wanted;     /* KIND_… */
+    struct image **list; /* owned */
+    size_t count;
+};
+
+static void measuring_free(struct measuring *m)
+{
+    image_list_free(m->list, m->count);
+    free(m);
+}
+
+/* ---- images ---- */
+
+/* How many containers are made from each, whosever they are: it is no less in use for that. */
+static json_t *uses_of(struct http_request *req)
+{
+    json_t *uses = json_object();
+
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
+         s = sandbox_next(s)) {
+        const struct spec *spec = sandbox_spec(s);
+
+        if (spec != NULL && spec->image_id != NULL)
+            (void)docker_put(
+                uses, spec->image_id,
+                json_integer(json_integer_value(json_object_get(uses, spec->image_id)) + 1));
+    }
+    return uses;
+}
+
+static json_t *images_of(const struct measuring *m)
+{
+    auto_ptr(json_decref) json_t *uses = uses_of(m->req);
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < m->count; i++) {
+        json_t *line = docker_image_line(m->list[i]);
+        json_int_t count = json_integer_value(json_object_get(uses, m->list[i]->id));
+
+        (void)docker_put(line, "Containers", json_integer(count));
+        (void)json_array_append_new(list, line);
+    }
+    return list;
+}
+
+/* ---- containers and volumes: the peer's own ---- */
+
+static json_t *containers_of(struct http_request *req)
+{
+    json_t *list = json_array();
+
+    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL; s = sandbox_next(s))
+        if (native_may_use(req, s))
+            (void)json_array_append_new(list, docker_container_line(s));
+    return list;
+}
+
+static json_t *volumes_of(struct http_request *req)
+{
+    const struct volume_creator who = docker_volume_creator(req);
+    json_t *list = json_array();
+    struct sandbox *first;
+
+    if (!native_volumes_allowed(req))
+        return list;
+    for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
+         v = volume_next(v)) {
+        json_t *line;
+
+        if (!volume_is_ready(v) || !volume_may_use(v, &who))
+            continue;
+        line = docker_volume(v);
+        (void)docker_put(
+            line, "UsageData",
+            json_pack("{s:i, s:I}", "Size", -1, "RefCount", (json_int_t)volume_users(v, &first)));
+        (void)json_array_append_new(list, line);
+    }
+    return list;
+}
+
+/* ---- the request ---- */
+
+/* A kind that was not asked for is null, as with Docker. */
+static void on_usage(void *data, int r, const struct images_usage *u, const struct err *err)
+{
+    struct measuring *m = data;
+    struct http_request *req = m->req;
+
+    if (r < 0)
+        reply_error(req, err);
+    else
+        reply_json(
+            req, 200,
+            json_pack(
+                "{s:I, s:o, s:o, s:o, s:[]}", "LayersSize",
+                (m->wanted & KIND_IMAGE) != 0 ? (json_int_t)(u->blob_bytes + u->layer_bytes) : 0,
+                "Images", (m->wanted & KIND_IMAGE) != 0 ? images_of(m) : json_null(), "Containers",
+                (m->wanted & KIND_CONTAINER) != 0 ? containers_of(req) : json_null(), "Volumes",
+                (m->wanted & KIND_VOLUME) != 0 ? volumes_of(req) : json_null(), "BuildCache"));
+    measuring_free(m);
+}
+
+static void on_images(void *data, int r, struct image **list, size_t count, const struct err *err)
+{
+    struct measuring *m = data;
+    struct err own = ERR_NONE;
+
+    if (r < 0) {
+        docker_image_fail(m->req, "list", r, err);
+        free(m);
+        return;
+    }
+    m->list = list;
+    m->count = count;
+    if (images_usage(native_images(m->req), on_usage, m, &own) < 0) {
+        reply_error(m->req, &own);
+        measuring_free(m);
+    }
+}
+
+struct usage_query {
+    struct query_list types;
+    const char *verbose;
+};
+
+static const struct query_field fields[] = {
+    {.name = "type", .type = QUERY_LIST, .off = offsetof(struct usage_query, types)},
+    {.name = "verbose",
+     .type = QUERY_STRING,
+     .off = offsetof(struct usage_query, verbose),
+     .max = 16},
+    {0},
+};
+
+static int read_types(const struct query_list *types, unsigned *ret, struct err *err)
+{
+    *ret = types->count == 0 ? KIND_ALL : 0;
+    for (size_t i = 0; i < types->count; i++) {
+        size_t k = 0;
+
+        while (k < KINDS && strcmp(types->values[i], kinds[k].name) != 0)
+            k++;
+        if (k == KINDS)
+            return err_set(err, -EINVAL, "type: \"%.64s\": container, image, volume, build-cache",
+                           types->values[i]);
+        *ret |= kinds[k].bit;
+    }
+    return 0;
+}
+
+static void get_usage(struct http_request *req)
+{
+    struct usage_query q = {0};
+    struct err err = ERR_NONE;
+    struct measuring *m;
+    unsigned wanted = 0;
+    int r;
+
+    if (!docker_admit(req))
+        return;
+    r = http_query(req, fields, &q, &err);
+    if (r == 0)
+        r = read_types(&q.types, &wanted, &err);
+    if (r < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    m = calloc(1, sizeof(*m));
+    if (m == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *m = (struct measuring){.req = req, .wanted = wanted};
+    if (images_list(native_images(req), on_images, m, &err) < 0) {
+        reply_error(req, &err);
+        free(m);
+    }
+}
+
+/* clang-format off */
+const struct route docker_usage_routes[] = {
+    {"GET", "/system/df", get_usage, 0, 0},
+    {0},
+};
+/* clang-format on */
