@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "core/launcher-client.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
@@ -451,6 +453,58 @@ int sandbox_stats(struct sandbox *s,
         r = launcher_client_send(s->sup->launcher, &b, on_stats_reply, st, err);
     if (r < 0)
         free(st);
+    else
+        sandbox_ref(s);
+    return r;
+}
+
+struct processes {
+    struct sandbox *s;
+    sandbox_processes_cb cb;
+    void *data;
+};
+
+static void on_processes_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                               const struct err *err)
+{
+    const size_t max = LAUNCH_PROCESSES_MAX * sizeof(struct launch_process);
+    struct processes *p = data;
+    auto_free char *list = NULL;
+    struct err own = ERR_NONE;
+    size_t len = 0;
+
+    (void)reply;
+    if (r == 0) {
+        r = lseek(fds[0], 0, SEEK_SET) < 0 ? err_errno(&own, -errno, "processes")
+                                           : file_read_fd(fds[0], max, &list, &len, &own);
+        err = &own;
+    }
+    p->cb(p->data, r, (const struct launch_process *)(void *)list,
+          len / sizeof(struct launch_process), err);
+    sandbox_unref(p->s);
+    free(p);
+}
+
+int sandbox_processes(struct sandbox *s, sandbox_processes_cb cb, void *data, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    struct processes *p;
+    int r;
+
+    if (s->channel == NULL)
+        return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
+                       sandbox_state_name(s->state));
+    p = calloc(1, sizeof(*p));
+    if (p == NULL)
+        return err_errno(err, -ENOMEM, "processes");
+    *p = (struct processes){.s = s, .cb = cb, .data = data};
+    launch_begin(&b, LAUNCH_PROCESSES);
+    launch_put_string(&b, TAG_ID, s->id);
+    r = launch_end(&b);
+    if (r == 0)
+        r = launcher_client_send(s->sup->launcher, &b, on_processes_reply, p, err);
+    if (r < 0)
+        free(p);
     else
         sandbox_ref(s);
     return r;

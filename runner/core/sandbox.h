@@ -11,6 +11,7 @@
 
 struct err;
 struct exec;
+struct launch_process;
 struct launch_reply;
 struct sandbox;
 struct supervisor;
@@ -111,6 +112,13 @@ int sandbox_stats(struct sandbox *s,
                   void (*cb)(void *data, int r, const struct launch_reply *reply,
                              const struct err *err),
                   void *data, struct err *err);
+/*
+ * What runs in it, as the launcher finds it from outside. -EBUSY: it has no init. cb: list is valid
+ * during the call; errors of the launcher's.
+ */
+typedef void (*sandbox_processes_cb)(void *data, int r, const struct launch_process *list,
+                                     size_t count, const struct err *err);
+int sandbox_processes(struct sandbox *s, sandbox_processes_cb cb, void *data, struct err *err);
 /* Somebody used it: restarts its inactivity timer. */
 void sandbox_touch(struct sandbox *s);
 

@@ -86,6 +86,7 @@ enum launch_verb {
                             pidfd and the pipe of its report, or with nothing where nothing is to do
                           */
     LAUNCH_END_FOR_GOOD, /* LAUNCH_END of one that is to be removed */
+    LAUNCH_PROCESSES,    /* replies with a memfd of struct launch_process, one each */
     LAUNCH_VERB_MAX
 };
 

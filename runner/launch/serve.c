@@ -188,6 +188,17 @@ static int do_list(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
+static int do_processes(struct launcher *l, const struct launch_request *q, struct answer *a,
+                        struct err *err)
+{
+    int fd = launcher_processes(l, q->id, err);
+
+    if (fd < 0)
+        return fd;
+    a->fds[a->fd_count++] = fd;
+    return 0;
+}
+
 static int do_connect(struct launcher *l, const struct launch_request *q, struct answer *a,
                       struct err *err)
 {
@@ -359,6 +370,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_FREEZE] = do_freeze,
     [LAUNCH_THAW] = do_freeze,
     [LAUNCH_STATS] = do_stats,
+    [LAUNCH_PROCESSES] = do_processes,
     [LAUNCH_ADOPT] = do_adopt,
     [LAUNCH_LIST] = do_list,
     [LAUNCH_CONNECT] = do_connect,

@@ -764,9 +764,9 @@ TEST(filters_that_are_none)
 
 TEST(verbs_out_of_order)
 {
-    static const enum launch_verb all[] = {LAUNCH_KILL,    LAUNCH_STOP,  LAUNCH_FREEZE,
-                                           LAUNCH_THAW,    LAUNCH_STATS, LAUNCH_ADOPT,
-                                           LAUNCH_RELEASE, LAUNCH_END,   LAUNCH_END_FOR_GOOD};
+    static const enum launch_verb all[] = {
+        LAUNCH_KILL,  LAUNCH_STOP,    LAUNCH_FREEZE, LAUNCH_THAW,         LAUNCH_STATS,
+        LAUNCH_ADOPT, LAUNCH_RELEASE, LAUNCH_END,    LAUNCH_END_FOR_GOOD, LAUNCH_PROCESSES};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct lab_answer a, second;
 

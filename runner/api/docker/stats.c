@@ -1,4 +1,4 @@
-/* GET /containers/{id}/stats and /top: what runs in a container, and what it uses. */
+/* GET /containers/{id}/stats: what a container uses. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,11 +178,4 @@ void docker_get_stats(struct http_request *req)
     if (st->stream)
         (void)uv_timer_start(&st->timer, on_timer, STATS_MS, STATS_MS);
     ask(st);
-}
-
-void docker_get_top(struct http_request *req)
-{
-    if (docker_sandbox(req) != NULL)
-        reply_errorf(req, -EOPNOTSUPP,
-                     "what runs in a container is not listed from outside; exec ps in it");
 }
