@@ -4,9 +4,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/err.h"
+#include "cli/console_print.h"
 #include "cli/log_print.h"
 #include "cli/remote.h"
+#include "json/parse.h"
 
 struct logs_args {
     struct remote remote; /* first */
@@ -57,6 +60,9 @@ static const char *const details[] = {
     "the "
     "last megabyte of each; what was lost before is told.",
     "With --follow it goes on over a restart of the daemon, with no gap and nothing twice.",
+    "Of a sandbox that was made over Docker's API it is the log of its console, which ends with "
+    "the "
+    "daemon.",
     NULL,
 };
 
@@ -64,6 +70,22 @@ static const struct example examples[] = {
     {"rind logs -f web", "follow what a server says"},
     {0},
 };
+
+/* The main process may have a console's log instead of one of its own. */
+static int print_main(struct logs_args *args, const char *name, struct err *err)
+{
+    auto_client struct client *c = NULL;
+    auto_ptr(json_decref) json_t *sandbox = NULL;
+    int r = remote_open(&args->remote, &c, err);
+
+    if (r == 0)
+        r = remote_get(c, "/v1/sandboxes/%s", name, &sandbox, err);
+    if (r < 0)
+        return r;
+    if (has_console(sandbox))
+        return console_print(&args->reader, c, sandbox, args->follow, err);
+    return (args->follow ? log_print_follow : log_print_kept)(&args->reader, name, "main", err);
+}
 
 static int logs_main(const struct verb *v, const struct globals *g, char **argv)
 {
@@ -77,8 +99,11 @@ static int logs_main(const struct verb *v, const struct globals *g, char **argv)
     args.reader.remote = &args.remote;
     if (!args.reader.out && !args.reader.errors)
         args.reader.out = args.reader.errors = true;
-    r = (args.follow ? log_print_follow : log_print_kept)(
-        &args.reader, names[0], names[1] != NULL ? names[1] : "main", &err);
+    if (names[1] == NULL || strcmp(names[1], "main") == 0)
+        r = print_main(&args, names[0], &err);
+    else
+        r = (args.follow ? log_print_follow : log_print_kept)(&args.reader, names[0], names[1],
+                                                              &err);
     return cli_flush(r < 0 ? cli_fail(&err) : 0);
 }
 

@@ -530,10 +530,11 @@ int process_main(struct sandbox *s, struct process **ret, struct err *err)
     if (s->spec == NULL || s->spec->argv[0] == NULL)
         return err_set(err, -ENOENT, "sandbox %s has no main process", sandbox_name(s));
     if (s->spec->console)
-        return err_set(err, -EINVAL,
-                       "the output of sandbox %s is in the log of its console: docker logs shows "
-                       "it, or GET /containers/%s/logs",
-                       sandbox_name(s), s->id);
+        return err_set(
+            err, -EINVAL,
+            "the output of sandbox %s is in the log of its console: rind logs and docker "
+            "logs show it, or GET /containers/%s/logs",
+            sandbox_name(s), s->id);
     if (sandbox_is_attachable(s))
         return err_set(err, -EINVAL,
                        "the output of sandbox %s goes to who is attached to it, not to a log",
