@@ -128,7 +128,7 @@ static int add_all(struct changes *c, const struct spec *s, const struct image_c
         if (config == NULL || !has(config->env, *e))
             r = add_word(c, "ENV", *e);
     for (char **l = s->labels; r == 0 && *l != NULL; l++)
-        if (config == NULL || !has(config->labels, *l))
+        if (!spec_label_is_own(*l) && (config == NULL || !has(config->labels, *l)))
             r = add_word(c, "LABEL", *l);
     if (r == 0 && s->cwd != NULL &&
         (config == NULL || config->cwd == NULL || strcmp(config->cwd, s->cwd) != 0))

@@ -167,7 +167,7 @@ static bool has_label(const struct spec *s, const char *text)
     return false;
 }
 
-static bool is_own(const char *label)
+bool spec_label_is_own(const char *label)
 {
     static const char own[] = SPEC_LABEL_OWN "=";
 
@@ -177,7 +177,7 @@ static bool is_own(const char *label)
 void spec_labels_beneath(struct spec *s, char *const *labels)
 {
     for (; labels != NULL && *labels != NULL; labels++)
-        if (!has_label(s, *labels) && !is_own(*labels))
+        if (!has_label(s, *labels) && !spec_label_is_own(*labels))
             (void)spec_add_label(s, *labels, NULL); /* what does not fit is only the image's */
 }
 

@@ -184,6 +184,7 @@ int spec_env_beneath(struct spec *s, char *const *env, struct err *err);
 /* The label that only rind itself sets: what the Docker façade knows of a container. No client's
  * request and no image brings it along. */
 #define SPEC_LABEL_OWN "rind.docker"
+bool spec_label_is_own(const char *label); /* "K=V" */
 /* Labels for which there is no room, or that are none here, and SPEC_LABEL_OWN are left out. */
 void spec_labels_beneath(struct spec *s, char *const *labels);
 void health_check_done(struct health_check *h);
