@@ -6,7 +6,6 @@
  * sandbox's own user namespace can map. So they are found by the id range, whatever has been
  * unmounted, moved or hidden inside.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/sandbox.h"
@@ -57,23 +57,15 @@ static void abort_one(int dir, const char *name, uid_t base)
 
 void fuse_abort(struct launcher *l, uid_t base)
 {
-    struct dirent *e;
-    DIR *d;
-    int fd;
+    auto_ptr(dir_close) DIR *d = NULL;
+    const struct dirent *e;
 
     if (base == 0 || fuse_open(l, NULL) < 0)
         return; /* no sandbox has any */
-    fd = openat(l->fusectl, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    d = fd < 0 ? NULL : fdopendir(fd);
-    if (d == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
-        return;
-    }
-    while ((e = readdir(d)) != NULL)
-        if (e->d_type == DT_DIR && e->d_name[0] != '.')
-            abort_one(fd, e->d_name, base);
-    (void)closedir(d);
+    d = dir_open(l->fusectl, ".");
+    while (d != NULL && (e = dir_next(d)) != NULL)
+        if (e->d_type == DT_DIR)
+            abort_one(dirfd(d), e->d_name, base);
 }
 
 void fuse_end(struct launcher *l, const struct sandbox *s)
