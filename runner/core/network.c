@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/paths.h"
+#include "net/link.h"
 #include "net/over.h"
 
 static int prepare(void *data, struct net_box *box, struct err *err)
@@ -101,6 +102,8 @@ int network_open(struct network *n, const struct net_config *config, struct err 
                                      .prepare = prepare,
                                      .add = add,
                                      .remove = forget,
+                                     .lingers = link_lingers,
+                                     .erase = link_erase,
                                      .watch = watch,
                                      .restore = restore,
                                      .follow = follow,

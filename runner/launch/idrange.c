@@ -16,10 +16,9 @@
 #include "base/file.h"
 
 enum {
-    NAME_LEN = 16,    /* a decimal uid and its NUL */
-    LOCK_TRIES = 100, /* how often a file may be swapped under us before we call the slot busy */
-    RETAKE_TRIES =
-        200, /* for a range that is ours: another rind's sweep looks at it for a moment */
+    NAME_LEN = 16,      /* a decimal uid and its NUL */
+    LOCK_TRIES = 100,   /* how often a file may be swapped under us before we call the slot busy */
+    RETAKE_TRIES = 200, /* for a range that is ours: others hold it for a moment, such as a sweep */
     RETAKE_PAUSE_NSEC = 1000000,
 };
 
@@ -299,8 +298,9 @@ static void forget_owner(int registry_fd, const char *name, const struct owner *
         (void)!ftruncate(fd, 0);
 }
 
-void idrange_release(int registry_fd, struct idrange *r)
+static void release(int registry_fd, struct idrange *r, int tries)
 {
+    const struct timespec pause = {.tv_nsec = RETAKE_PAUSE_NSEC};
     auto_close int fd = FD_NONE;
     struct owner ours;
     char name[NAME_LEN];
@@ -314,10 +314,24 @@ void idrange_release(int registry_fd, struct idrange *r)
      * the two holds its lock, or has written another owner. */
     idrange_done(r);
     fd = lock_if_free(registry_fd, name);
+    while (fd == -EWOULDBLOCK && tries-- > 0) {
+        (void)nanosleep(&pause, NULL);
+        fd = lock_if_free(registry_fd, name);
+    }
     if (fd >= 0 && still_says(fd, &ours))
         (void)unlinkat(registry_fd, name, 0);
     else if (fd == -EWOULDBLOCK)
         forget_owner(registry_fd, name, &ours);
+}
+
+void idrange_release(int registry_fd, struct idrange *r)
+{
+    release(registry_fd, r, 0);
+}
+
+void idrange_give_back(int registry_fd, struct idrange *r)
+{
+    release(registry_fd, r, RETAKE_TRIES);
 }
 
 void idrange_done(struct idrange *r)

@@ -64,6 +64,9 @@ int idrange_claim(int registry_fd, const struct idrange *r, const char *owner, s
  * holds the description. The file is unlinked when that is so at once; else it stays, empty, and is
  * used again. */
 void idrange_release(int registry_fd, struct idrange *r);
+/* The same of a range that, as the caller knows, nobody runs with any more: waits up to 0.2 s for
+ * the copies of the description that others are about to close, so that no file stays. */
+void idrange_give_back(int registry_fd, struct idrange *r);
 /*
  * For the start after a crash: forgets reservations of `state_dir` that nobody holds and for whose
  * id keep() says no, and unlinks files that nobody holds or keeps. Other state directories'

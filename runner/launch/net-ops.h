@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "policy/egress-net.h"
@@ -25,6 +26,10 @@ struct launch_net_ops {
     int (*add)(void *data, struct net_box *box, int ns_fd, struct err *err);
     /* Forgets it; what is gone already is no error. */
     int (*remove)(void *data, const struct net_box *box, struct err *err);
+    /* Of a slot whose sandbox has ended: whether the kernel still has its link, and the link's end
+     * (some 20 ms). They need nothing of data: a forked process may call them. */
+    bool (*lingers)(uint32_t slot);
+    int (*erase)(uint32_t slot, struct err *err);
     /* A descriptor to be polled, or -1; and what to do when it is readable, with the boxes of all
      * that live: others have changed the host's firewall or routes. */
     int (*watch)(void *data);

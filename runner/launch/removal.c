@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,9 +25,11 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "launch/net-ops.h"
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
@@ -35,6 +38,8 @@ enum {
     SMALL_DEPTH = 16,
     SMALL_BLOCKS = 256 << 11, /* of 512 bytes, of a disk's image: 256 MiB */
     NICENESS = 10,
+    PARTING_MS = 1000,  /* most net namespaces are gone by then */
+    PARTINGS_MAX = 256, /* and their ranges held meanwhile */
 };
 
 /* Whether it is known, without looking at all of it, that there is little. */
@@ -125,7 +130,7 @@ static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
         r = sandbox_dir_remove(&own, s->id, NULL);
     if (r < 0)
         _exit(-r < 256 ? -r : EIO); /* the status is the errno */
-    idrange_release(own.ids_fd, &ids);
+    idrange_give_back(own.ids_fd, &ids);
     _exit(0);
 }
 
@@ -168,17 +173,70 @@ static struct msghdr errand_message(struct iovec *iov, union errand_control *con
                            .msg_controllen = sizeof(control->bytes)};
 }
 
-static void run_errand(struct launcher *own, const struct errand *e, const int fds[ERRAND_FDS])
+/*
+ * A range whose sandbox and files have gone, but not its link, which has its number. The kernel
+ * keeps a net namespace for as long as a socket of it wants to send what nobody takes: minutes.
+ */
+struct parting {
+    struct idrange ids;
+    int64_t due; /* clock_mono_ms */
+};
+
+struct remover {
+    struct launcher own; /* what it knows of the launcher: directories, functions */
+    struct parting partings[PARTINGS_MAX];
+    size_t parting_count; /* in the order of their due times */
+};
+
+/* The number of a range, which is that of its link. */
+static uint32_t slot_of(uid_t base)
+{
+    return (base - IDRANGE_FIRST) / IDRANGE_SIZE;
+}
+
+/* Takes the links away that were due by then. */
+static void part(struct remover *rm, int64_t then)
+{
+    const struct launch_net_ops *net = rm->own.net;
+    size_t done = 0;
+
+    for (; done < rm->parting_count && rm->partings[done].due <= then; done++) {
+        struct parting *p = &rm->partings[done];
+        struct err err = ERR_NONE;
+
+        if (net->lingers(slot_of(p->ids.base)) && net->erase(slot_of(p->ids.base), &err) < 0)
+            log_warn("launcher", "%s", err.msg); /* whoever gets the range next tries, too */
+        idrange_give_back(rm->own.ids_fd, &p->ids);
+    }
+    rm->parting_count -= done;
+    (void)memmove(rm->partings, rm->partings + done, rm->parting_count * sizeof(*rm->partings));
+}
+
+static void give_back(struct remover *rm, struct idrange *ids)
+{
+    const struct launch_net_ops *net = rm->own.net;
+
+    if (net == NULL || !net->lingers(slot_of(ids->base))) {
+        idrange_give_back(rm->own.ids_fd, ids);
+        return;
+    }
+    if (rm->parting_count == PARTINGS_MAX)
+        part(rm, rm->partings[0].due);
+    rm->partings[rm->parting_count++] =
+        (struct parting){.ids = *ids, .due = clock_mono_ms() + PARTING_MS};
+}
+
+static void run_errand(struct remover *rm, const struct errand *e, const int fds[ERRAND_FDS])
 {
     struct idrange ids = {.base = e->base, .lock_fd = fds[ERRAND_IDS]};
     struct err err = ERR_NONE;
-    int r = sandbox_dir_remove(own, e->id, &err);
+    int r = sandbox_dir_remove(&rm->own, e->id, &err);
 
     /* Afterwards: what is removed is not worth a sync. */
     if (fds[ERRAND_ROOT] >= 0)
         (void)close(fds[ERRAND_ROOT]);
     if (r == 0) {
-        idrange_release(own->ids_fd, &ids);
+        give_back(rm, &ids);
     } else {
         log_warn("launcher", "sandbox=%s %s, the next start tries again", e->id, err.msg);
         idrange_done(&ids);
@@ -186,19 +244,33 @@ static void run_errand(struct launcher *own, const struct errand *e, const int f
     (void)close(fds[ERRAND_LOCK]);
 }
 
+/* Until there is an errand, or the launcher has gone. */
+static void await(struct remover *rm, int sock)
+{
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+
+    while (rm->parting_count > 0) {
+        int64_t left = rm->partings[0].due - clock_mono_ms();
+
+        if (poll(&p, 1, left > 0 ? (int)left : 0) > 0)
+            return;
+        part(rm, clock_mono_ms());
+    }
+}
+
 /* Until the launcher has gone. */
 static _Noreturn void remover(const struct launcher *l, int sock)
 {
     enum { FIRST = STDERR_FILENO + 1, COUNT = 3 }; /* what fails is in the log */
     int kept[COUNT] = {l->sandboxes_fd, l->ids_fd, sock};
-    struct launcher own = *l;
+    struct remover rm = {.own = *l};
 
     /* ^C is for all of a terminal's; we end when the launcher has. */
     become("rind-remover", SIG_IGN);
     if (keep_only(kept, COUNT, FIRST) < 0)
         _exit(1);
-    own.sandboxes_fd = kept[0];
-    own.ids_fd = kept[1];
+    rm.own.sandboxes_fd = kept[0];
+    rm.own.ids_fd = kept[1];
     for (;;) {
         union errand_control control;
         struct errand e;
@@ -207,16 +279,20 @@ static _Noreturn void remover(const struct launcher *l, int sock)
         const struct cmsghdr *c;
         int fds[ERRAND_FDS] = {FD_NONE, FD_NONE, FD_NONE};
         size_t len;
-        ssize_t n = recvmsg(kept[2], &hdr, MSG_CMSG_CLOEXEC);
+        ssize_t n;
 
+        await(&rm, kept[2]);
+        n = recvmsg(kept[2], &hdr, MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR)
             continue;
         c = n == (ssize_t)sizeof(e) ? CMSG_FIRSTHDR(&hdr) : NULL;
         len = c != NULL ? c->cmsg_len - CMSG_LEN(0) : 0;
-        if (len < ERRAND_ROOT * sizeof(int) || len > sizeof(fds))
+        if (len < ERRAND_ROOT * sizeof(int) || len > sizeof(fds)) {
+            part(&rm, INT64_MAX);
             _exit(n != 0); /* what was asked is the next start's then */
+        }
         (void)memcpy(fds, CMSG_DATA(c), len);
-        run_errand(&own, &e, fds);
+        run_errand(&rm, &e, fds);
     }
 }
 

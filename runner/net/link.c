@@ -9,9 +9,11 @@
 #include <linux/veth.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/auto.h"
 #include "base/err.h"
 #include "net/netlink.h"
 
@@ -200,18 +202,50 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
     return nlreq_send(&q, inside, NULL, NULL, NULL, err);
 }
 
+/* type: RTM_GETLINK or RTM_DELLINK. -ENODEV: there is none. */
+static int by_name(int sock, uint16_t type, const char *name, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    begin_link(&q, type, 0, 0, 0);
+    nl_put_string(&q, IFLA_IFNAME, name);
+    return nlreq_send(&q, sock, NULL, NULL, NULL, err);
+}
+
 /* One that an ended sandbox left and the kernel has not got round to: takes some 20 ms. 0 also when
  * there is none. */
 static int delete_link(int sock, const char *name, struct err *err)
 {
-    auto_nlreq struct nlreq q;
-    int r;
+    int r = by_name(sock, RTM_DELLINK, name, err);
 
-    nlreq_init(&q);
-    begin_link(&q, RTM_DELLINK, 0, 0, 0);
-    nl_put_string(&q, IFLA_IFNAME, name);
-    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     return r == -ENODEV ? 0 : r;
+}
+
+void link_name(uint32_t slot, char name[static NET_LINK_MAX])
+{
+    (void)snprintf(name, NET_LINK_MAX, NET_LINK_PREFIX "%u", slot);
+}
+
+bool link_lingers(uint32_t slot)
+{
+    auto_close int sock = nl_open(NETLINK_ROUTE);
+    char name[NET_LINK_MAX];
+
+    link_name(slot, name);
+    return sock >= 0 && by_name(sock, RTM_GETLINK, name, NULL) == 0;
+}
+
+int link_erase(uint32_t slot, struct err *err)
+{
+    auto_close int sock = nl_open(NETLINK_ROUTE);
+    char name[NET_LINK_MAX];
+    int r = sock;
+
+    link_name(slot, name);
+    if (r >= 0)
+        r = delete_link(sock, name, err);
+    return r < 0 ? err_wrap(err, r, "remove link %s", name) : 0;
 }
 
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,

@@ -4,7 +4,8 @@
  * The link of a sandbox: a veth whose one end is a routed point-to-point interface of the host's
  * and whose other end is born inside the sandbox's net namespace. Both ends have the same hardware
  * address and ask nobody for one (IFF_NOARP): there is no neighbour to be asked, to wait for, or to
- * be spoofed. It ends with the net namespace; nobody deletes it.
+ * be spoofed. It ends with the net namespace, which the kernel keeps while a socket of it still
+ * wants to send: link_erase is for those.
  */
 
 #include <stdbool.h>
@@ -26,6 +27,14 @@ struct link_config {
  * *ret_index: of the host's end. On failure the link may be there half made. */
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
              struct err *err);
+
+/* Of a slot whose sandbox has ended: whether its link is still there, and its end, which takes some
+ * 20 ms. Both open what they need. What is gone already is no error. */
+bool link_lingers(uint32_t slot);
+int link_erase(uint32_t slot, struct err *err);
+
+/* The name of the link of a slot. */
+void link_name(uint32_t slot, char name[static NET_LINK_MAX]);
 
 /* Takes every link of ours down, for when no sandbox is left: the kernel takes their net namespaces
  * away in its own time, and until then something may still come out of them. */

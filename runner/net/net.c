@@ -306,7 +306,7 @@ static void derive(const struct net *n, struct net_box *box)
     const uint32_t first = box->slot * 2;
 
     (void)memset(box->link, 0, sizeof(box->link));
-    (void)snprintf(box->link, sizeof(box->link), NET_LINK_PREFIX "%u", box->slot);
+    link_name(box->slot, box->link);
     box->gateway4 = pool_address(&n->pool4, first);
     box->box4 = pool_address(&n->pool4, first + 1);
     box->gateway6 = pool_address(&n->pool6, first);

@@ -82,6 +82,26 @@ TEST(take_and_release)
     CHECK_INT(registry_close(fd), 0);
 }
 
+/* Others may be about to close their copy: the launcher, when the remover is faster. */
+TEST(given_back_by_the_last)
+{
+    struct idrange a = IDRANGE_NONE;
+    struct err err = ERR_NONE;
+    int fd = registry_open();
+    pid_t pid;
+
+    CHECK_INT(idrange_take(fd, NULL, 0, &a, &err), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)usleep(30000);
+        _exit(0);
+    }
+    idrange_give_back(fd, &a);
+    CHECK_INT(a.lock_fd, -1);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+    CHECK_INT(registry_close(fd), 0); /* empty */
+}
+
 TEST(avoids_and_runs_out)
 {
     struct idrange r[3] = {IDRANGE_NONE, IDRANGE_NONE, IDRANGE_NONE};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "base/err.h"
 #include "image/embed.h"
 #include "launch/launcher.h"
+#include "launch/net-ops.h"
 #include "launch/sandbox.h"
 #include "proto/rmtree.h"
 #include "tap.h"
@@ -157,6 +159,79 @@ TEST(it_removes_and_gives_back)
     CHECK_INT(lab.l->removal_count, 0);
     lab_close(&lab);
     CHECK(kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+/* Links, as the host would have them; the remover is another process. */
+static struct links {
+    _Atomic bool there;
+    _Atomic unsigned asked, erased;
+} * links;
+
+static bool fake_lingers(uint32_t slot)
+{
+    (void)slot;
+    links->asked++;
+    return links->there;
+}
+
+static int fake_erase(uint32_t slot, struct err *err)
+{
+    (void)slot;
+    (void)err;
+    links->there = false;
+    links->erased++;
+    return 0;
+}
+
+static const struct launch_net_ops fake_net = {.lingers = fake_lingers, .erase = fake_erase};
+
+static bool links_map(struct lab *lab)
+{
+    links = mmap(NULL, sizeof(*links), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (links == MAP_FAILED)
+        return false;
+    *links = (struct links){.there = true};
+    lab->l->net = &fake_net;
+    return true;
+}
+
+/* A socket that still wants to send keeps a net namespace for minutes: its link is taken away, and
+ * the range, whose number the link has, is nobody else's before. */
+TEST(a_link_that_stays_is_taken_away)
+{
+    LAB(lab);
+    CHECK(links_map(&lab));
+    CHECK(hand_over(&lab, "one"));
+    while (entries(lab.l->sandboxes_fd) != 0)
+        (void)usleep(1000);
+    CHECK_INT(entries(lab.l->ids_fd), 1);
+    CHECK_INT(links->erased, 0); /* the kernel has a moment's time */
+    (void)settle(&lab, 0);
+    CHECK_INT(links->erased, 1);
+    links->asked = 0;
+    CHECK(hand_over(&lab, "two")); /* one that has none, or no more */
+    (void)settle(&lab, 0);
+    CHECK_INT(links->asked, 1);
+    CHECK_INT(links->erased, 1);
+    lab_close(&lab);
+    (void)munmap(links, sizeof(*links));
+}
+
+/* Whoever stops the daemon finds nothing of it, at once. */
+TEST(a_link_goes_before_the_daemon)
+{
+    int ids;
+
+    LAB(lab);
+    CHECK(links_map(&lab));
+    CHECK(hand_over(&lab, "one"));
+    ids = dup(lab.l->ids_fd);
+    launcher_free(lab.l);
+    CHECK_INT(links->erased, 1);
+    CHECK_INT(entries(ids), 0);
+    (void)close(ids);
+    (void)rmtree_at(AT_FDCWD, lab.top, 0);
+    (void)munmap(links, sizeof(*links));
 }
 
 /* Its upper layer is the sandbox's: links and names in it lead nowhere. */
