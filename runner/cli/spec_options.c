@@ -50,6 +50,7 @@ SPEC_HANDLER(spec_add_allow_host);
 SPEC_HANDLER(spec_add_deny_host);
 SPEC_HANDLER(spec_set_egress_file);
 SPEC_HANDLER(spec_add_host);
+SPEC_HANDLER(spec_add_group);
 SPEC_HANDLER(spec_set_timeout);
 SPEC_HANDLER(spec_add_label);
 SPEC_HANDLER(spec_set_restart);
@@ -116,6 +117,9 @@ const struct opt command_options[] = {
     { .name = "user",        .letter = 'u', .arg = "USER[:GROUP]", .set = on_spec_set_user,
       .help = "Run the command as USER, a name from the sandbox's /etc/passwd or a number "
               "(default root, which is an ordinary user of the host)" },
+    { .name = "group-add",   .arg = "GROUP", .set = on_spec_add_group, .flags = OPT_REPEAT,
+      .help = "Let every process be in GROUP, too: a name from the sandbox's /etc/group or a "
+              "number" },
     { .name = "entrypoint",  .arg = "PROGRAM", .set = on_spec_set_entrypoint,
       .help = "Run PROGRAM with the command as its arguments, rather than the image's entry point; "
               "\"\" for none" },

@@ -19,7 +19,7 @@ static uint32_t count_strings(char *const *list)
 {
     uint32_t n = 0;
 
-    while (list[n] != NULL)
+    while (list != NULL && list[n] != NULL)
         n++;
     return n;
 }
@@ -28,7 +28,7 @@ static int append_strings(struct buf *b, char *const *list)
 {
     int r = 0;
 
-    for (; r == 0 && *list != NULL; list++)
+    for (; r == 0 && list != NULL && *list != NULL; list++)
         r = buf_append(b, *list, strlen(*list) + 1);
     return r;
 }
@@ -53,7 +53,8 @@ int exec_request(const struct exec_spec *spec, struct err *err)
     struct exec_header h = {.magic = EXEC_MAGIC,
                             .argc = count_strings(spec->argv),
                             .envc = count_strings(spec->envp),
-                            .rlimit_count = (uint32_t)spec->rlimit_count};
+                            .rlimit_count = (uint32_t)spec->rlimit_count,
+                            .group_count = count_strings(spec->groups)};
     int r;
 
     r = buf_append(&b, &h, sizeof(h));
@@ -67,6 +68,8 @@ int exec_request(const struct exec_spec *spec, struct err *err)
         r = buf_append(&b, spec->user, strlen(spec->user) + 1);
     if (r == 0)
         r = buf_append(&b, spec->cwd, strlen(spec->cwd) + 1);
+    if (r == 0)
+        r = append_strings(&b, spec->groups);
     if (r < 0 || h.argc > EXEC_STRINGS_MAX || h.envc > EXEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "arguments and environment are larger than %d bytes",
                        EXEC_SIZE_MAX);
@@ -216,6 +219,8 @@ int exec_failure(const struct imsg *msg, const char *command, const char *user, 
             "user '%s': no such user or group in the sandbox's /etc/passwd and /etc/group", user);
     else if (msg->step == EXEC_STEP_USER && error == ERANGE)
         (void)err_set(err, -error, "user '%s': a sandbox has the ids 0 to 65535", user);
+    else if (msg->step == EXEC_STEP_GROUP && error == ENOENT)
+        (void)err_set(err, -error, "groups: not all of them are in the sandbox's /etc/group");
     else if (msg->step == EXEC_STEP_STDIO && error == ENOSPC)
         (void)err_set(err, -error, "%s", exec_no_terminal);
     else if (msg->step == EXEC_STEP_CWD)

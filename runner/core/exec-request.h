@@ -12,6 +12,7 @@ struct exec_spec {
     char *const *argv;      /* NULL-terminated, at least one */
     char *const *envp;      /* NULL-terminated */
     const char *user, *cwd; /* user "" = root; cwd absolute */
+    char *const *groups;    /* NULL-terminated; beside the user's; or NULL */
     const struct rlimit_value *rlimits;
     size_t rlimit_count;
 };

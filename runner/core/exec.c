@@ -544,7 +544,9 @@ static int send_exec(struct exec *e, const struct exec_options *o, struct err *e
                                                              : "",
                                 .cwd = o->cwd != NULL      ? o->cwd
                                        : spec->cwd != NULL ? spec->cwd
-                                                           : "/"};
+                                                           : "/",
+                                /* A helper does what it is there for as the user alone. */
+                                .groups = o->helper ? NULL : spec->groups};
     char **env = sandbox_env(e->sandbox, o->envp, o->tty);
     int fds[IMSG_FDS_MAX], count = 1, r;
 

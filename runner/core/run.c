@@ -544,7 +544,8 @@ static int start_command(struct run *r)
     const struct exec_spec exec = {.argv = r->spec->argv,
                                    .envp = env,
                                    .user = r->spec->user != NULL ? r->spec->user : "",
-                                   .cwd = r->spec->cwd != NULL ? r->spec->cwd : "/"};
+                                   .cwd = r->spec->cwd != NULL ? r->spec->cwd : "/",
+                                   .groups = r->spec->groups};
 
     fd = exec_request(&exec, r->err);
     if (fd < 0)

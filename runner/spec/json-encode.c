@@ -287,6 +287,8 @@ int spec_to_json(const struct spec *s, json_t **ret, struct err *err)
     put(&o, "env", pairs(s->env));
     put_string(&o, "cwd", s->cwd);
     put_string(&o, "user", s->user);
+    if (s->groups != NULL)
+        put(&o, "groups", strings(s->groups));
     put_string(&o, "hostname", s->hostname);
     put(&o, "labels", pairs(s->labels));
     put(&o, "limits", limits(&s->limits));

@@ -571,6 +571,7 @@ static const struct list_key {
     {"allow", spec_add_allow_net, false},    {"deny", spec_add_deny_net, false},
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
+    {"groups", spec_add_group, true},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -807,6 +808,7 @@ static const struct jfield spec_fields[] = {
     {.name = "egress",     .decode = d_egress,     .nullable = true},
     {.name = "extraHosts", .decode = d_list,       .nullable = true},
     {.name = "capDrop",    .decode = d_list,       .nullable = true},
+    {.name = "groups",     .decode = d_list,       .nullable = true},
     {.name = "readOnly",   .decode = d_bool,       .nullable = true, .off = SPEC(read_only)},
     {.name = "init",       .decode = d_bool,       .nullable = true, .off = SPEC(init)},
     {.name = "tty",        .decode = d_bool,       .nullable = true, .off = SPEC(tty)},

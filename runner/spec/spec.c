@@ -60,6 +60,7 @@ void spec_free(struct spec *s)
     env_index_free(s->env_index);
     json_strings_free(s->entrypoint);
     json_strings_free(s->image_layers);
+    json_strings_free(s->groups);
     health_check_done(&s->health);
     free(s->image);
     free(s->image_id);

@@ -63,6 +63,10 @@ enum restart_policy {
     RESTART_MAX
 };
 
+/* Groups that all processes are in beside their user's: as many as an exec takes, and no more id
+ * than a sandbox has. */
+enum { SPEC_GROUPS_MAX = 32, SPEC_GROUP_ID_MAX = 65535 };
+
 /* A further line of the sandbox's /etc/hosts. */
 enum {
     SPEC_HOSTS_MAX = 16,     /* as many as the launcher takes */
@@ -99,8 +103,9 @@ struct spec {
                        arguments of its entry point */
     char **env;     /* owned, NULL-terminated "K=V"; later entries win; no duplicates */
     char *cwd;      /* owned; absolute; NULL = "/" */
-    char *user; /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
-                   inside */
+    char *user;    /* owned; "name|uid[:group|gid]"; NULL = root; syntax checked, names are resolved
+                      inside */
+    char **groups; /* owned, NULL-terminated; names or numbers, as of user; NULL = none */
     struct volume *volumes;
     size_t volume_count;
     struct tmpfs *tmpfs;
@@ -223,6 +228,8 @@ int spec_add_deny_host(struct spec *s, const char *text, struct err *err);
 int spec_set_egress_file(struct spec *s, const char *path, struct err *err);
 /* NAME:ADDRESS, or NAME:host-gateway. */
 int spec_add_host(struct spec *s, const char *text, struct err *err);
+/* A name of the sandbox's /etc/group, or a number. */
+int spec_add_group(struct spec *s, const char *text, struct err *err);
 /* "CAP_NET_RAW", as policies spell them, or "ALL". */
 int spec_add_cap_drop(struct spec *s, const char *text, struct err *err);
 void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX]);

@@ -27,7 +27,8 @@ int exec_request_header(const void *data, size_t size, const struct exec_header 
     if (size < sizeof(*h) || size > EXEC_SIZE_MAX)
         return -EPROTO;
     if (h->magic != EXEC_MAGIC || h->size != size || h->rlimit_count > PLAN_RLIMITS_MAX ||
-        h->argc < 1 || h->argc > EXEC_STRINGS_MAX || h->envc > EXEC_STRINGS_MAX)
+        h->argc < 1 || h->argc > EXEC_STRINGS_MAX || h->envc > EXEC_STRINGS_MAX ||
+        h->group_count > EXEC_GROUPS_MAX)
         return -EPROTO;
     fixed = sizeof(*h) + h->rlimit_count * sizeof(struct plan_rlimit);
     if (fixed > size)
@@ -44,14 +45,18 @@ int exec_request_strings(char *data, const struct exec_header *h, char **list,
 
     ret->argv = list;
     ret->envp = list + h->argc + 1;
+    ret->groups = ret->envp + h->envc + 2;
     at = take_strings(at, end, ret->argv, h->argc);
     if (at != NULL)
         at = take_strings(at, end, ret->envp, h->envc);
     if (at != NULL)
         at = take_strings(at, end, tail, 2);
+    if (at != NULL)
+        at = take_strings(at, end, ret->groups, h->group_count);
     if (at != end)
         return -EPROTO;
     ret->argv[h->argc] = ret->envp[h->envc] = ret->envp[h->envc + 1] = NULL;
+    ret->groups[h->group_count] = NULL;
     ret->user = tail[0];
     ret->cwd = tail[1];
     return 0;

@@ -38,7 +38,7 @@ struct exec {
     int status_fd, program_fd;
     const struct exec_header *header;
     const struct plan_rlimit *rlimits;
-    char **argv, **envp;
+    char **argv, **envp, **groups;
     const char *user, *cwd;
     struct userdb_identity who;
     char home[HOME_ENTRY_MAX];
@@ -84,6 +84,7 @@ static int step_request(struct exec *e)
     e->envp = strings.envp;
     e->user = strings.user;
     e->cwd = strings.cwd;
+    e->groups = strings.groups;
     return 0;
 }
 
@@ -198,6 +199,20 @@ static int step_user(struct exec *e)
     if (e->who.uid > 65535 || e->who.gid > 65535)
         return ERANGE; /* the sandbox has ids 0 to 65535 */
     return 0;
+}
+
+static int step_groups(struct exec *e)
+{
+    const char *text;
+    size_t len;
+    int r;
+
+    if (e->groups[0] == NULL)
+        return 0;
+    r = read_inside("/etc/group", &text, &len);
+    for (char **g = e->groups; r == 0 && *g != NULL; g++)
+        r = -userdb_add_group(&e->who, *g, text, len);
+    return r;
 }
 
 /* /dev/stdout and the like are opened anew through /proc, as the user: they must be the user's. */
@@ -441,6 +456,7 @@ static const struct {
     {EXEC_STEP_STDIO,        step_stdio},
     {EXEC_STEP_SESSION,      step_session},
     {EXEC_STEP_USER,         step_user},
+    {EXEC_STEP_GROUP,        step_groups},
     {EXEC_STEP_STDIO,        step_own_stdio},
     {EXEC_STEP_CWD,          step_make_cwd},
     {EXEC_STEP_RLIMIT,       step_rlimit},

@@ -105,9 +105,10 @@ int exec_request_header(const void *data, size_t size, const struct exec_header 
 struct exec_strings {
     char **argv, **envp; /* NULL-terminated; envp has room for one more */
     const char *user, *cwd;
+    char **groups; /* NULL-terminated */
 };
 /* Its strings; list has room for EXEC_LIST(h) pointers. Whatever there is besides is -EPROTO. */
-#define EXEC_LIST(h) ((size_t)(h)->argc + (h)->envc + 3)
+#define EXEC_LIST(h) ((size_t)(h)->argc + (h)->envc + (h)->group_count + 4)
 int exec_request_strings(char *data, const struct exec_header *h, char **list,
                          struct exec_strings *ret);
 

@@ -185,12 +185,13 @@ static inline int64_t imsg_time(const struct imsg *msg)
 
 /*
  * The memfd of EXEC: struct exec_header, then the strings: argv, then the environment, then user,
- * then cwd, each NUL-terminated, exactly filling size.
+ * then cwd, then groups, each NUL-terminated, exactly filling size.
  */
 enum {
     EXEC_MAGIC = 0x45444e52, /* "RNDE" */
     EXEC_SIZE_MAX = 4 << 20, /* bytes */
     EXEC_STRINGS_MAX = 131072,
+    EXEC_GROUPS_MAX = 32,
 };
 
 struct exec_header {
@@ -198,7 +199,9 @@ struct exec_header {
     uint32_t size; /* header and strings */
     uint32_t argc; /* at least 1 */
     uint32_t envc;
-    uint32_t rlimit_count, reserved; /* plan_rlimit follows the header; lowers what the plan set */
+    uint32_t rlimit_count; /* plan_rlimit follows the header; lowers what the plan set */
+    uint32_t group_count;  /* of groups that it is in beside its user's; an init that does not know
+                              them refuses a request that has some */
 };
 
 _Static_assert(sizeof(struct exec_header) == 24, "exec_header is a wire format");

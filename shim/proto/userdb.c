@@ -8,6 +8,8 @@ enum { PASSWD_FIELDS = 7, GROUP_FIELDS = 4 };
 static const char why_syntax[] =
     "must be a name or a number, optionally with :group (names: letters, digits, _ . - and not "
     "a digit, . or - first)";
+static const char why_group[] = "must be a name or a number (names: letters, digits, _ . - and not "
+                                "a digit, . or - first)";
 static const char why_range[] = "a number must be between 0 and 4294967294";
 static const char why_leading_zero[] = "a number must not begin with 0";
 
@@ -143,6 +145,21 @@ int userdb_parse(const char *text, struct userdb_spec *ret, const char **ret_why
     if (r < 0) {
         if (ret_why != NULL)
             *ret_why = why;
+        return r;
+    }
+    *ret = spec;
+    return 0;
+}
+
+int userdb_parse_group(const char *text, struct userdb_spec *ret, const char **ret_why)
+{
+    struct userdb_spec spec = {.has_group = true};
+    const char *why = "";
+    int r = parse_part((struct span){.at = text, .len = strlen(text)}, spec.group, &spec.gid, &why);
+
+    if (r < 0) {
+        if (ret_why != NULL)
+            *ret_why = why == why_syntax ? why_group : why;
         return r;
     }
     *ret = spec;
@@ -305,4 +322,17 @@ int userdb_resolve(const struct userdb_spec *spec, const char *passwd, size_t pa
     ret->uid = user.uid;
     ret->gid = gid;
     return 0;
+}
+
+int userdb_add_group(struct userdb_identity *who, const char *name, const char *group,
+                     size_t group_len)
+{
+    struct userdb_spec spec;
+    uint32_t gid = 0;
+    int r;
+
+    r = userdb_parse_group(name, &spec, NULL);
+    if (r == 0)
+        r = userdb_lookup_group(group, group_len, &spec, &gid);
+    return r < 0 ? r : add_group(gid, who->groups, USERDB_GROUPS_MAX, &who->group_count);
 }

@@ -37,6 +37,9 @@ struct userdb_spec {
  */
 int userdb_parse(const char *text, struct userdb_spec *ret, const char **ret_why);
 
+/* The group part alone, into group or gid of *ret. As userdb_parse; "" is -EINVAL. */
+int userdb_parse_group(const char *text, struct userdb_spec *ret, const char **ret_why);
+
 struct userdb_user {
     char name[USERDB_NAME_MAX + 1]; /* empty: no line has this uid */
     char home[USERDB_HOME_MAX + 1]; /* absolute; "/" when there is none */
@@ -74,3 +77,7 @@ struct userdb_identity {
 int userdb_resolve(const struct userdb_spec *spec, const char *passwd, size_t passwd_len,
                    const char *group, size_t group_len, struct userdb_identity *ret,
                    const char **ret_why);
+
+/* One more group, by name or by number. -EINVAL, -ERANGE, -ENOENT, -E2BIG, as above. */
+int userdb_add_group(struct userdb_identity *who, const char *name, const char *group,
+                     size_t group_len);

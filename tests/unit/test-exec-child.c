@@ -18,12 +18,16 @@ struct request {
 
 static struct request make(void)
 {
-    static const char strings[] = "echo\0hi\0A=1\0B=\0app:10\0/work";
+    static const char strings[] = "echo\0hi\0A=1\0B=\0app:10\0/work\0audio\0007";
     struct request r = {.size = sizeof(struct exec_header) + sizeof(struct plan_rlimit) +
                                 sizeof(strings)};
 
-    r.h = (struct exec_header){
-        .magic = EXEC_MAGIC, .size = (uint32_t)r.size, .argc = 2, .envc = 2, .rlimit_count = 1};
+    r.h = (struct exec_header){.magic = EXEC_MAGIC,
+                               .size = (uint32_t)r.size,
+                               .argc = 2,
+                               .envc = 2,
+                               .rlimit_count = 1,
+                               .group_count = 2};
     (void)memcpy(r.bytes + sizeof(struct exec_header) + sizeof(struct plan_rlimit), strings,
                  sizeof(strings));
     return r;
@@ -67,6 +71,9 @@ TEST(what_is_asked_for)
     CHECK(s.envp[2] == NULL && s.envp[3] == NULL);
     CHECK_STR(s.user, "app:10");
     CHECK_STR(s.cwd, "/work");
+    CHECK_STR(s.groups[0], "audio");
+    CHECK_STR(s.groups[1], "7");
+    CHECK(s.groups[2] == NULL);
     free(s.argv[0] - sizeof(struct exec_header) - sizeof(struct plan_rlimit));
     free(list);
 }
@@ -105,6 +112,10 @@ TEST(fields_that_are_wrong)
         {offsetof(struct exec_header, rlimit_count), 2},
         {offsetof(struct exec_header, rlimit_count), PLAN_RLIMITS_MAX + 1},
         {offsetof(struct exec_header, rlimit_count), UINT32_MAX},
+        {offsetof(struct exec_header, group_count), 1},
+        {offsetof(struct exec_header, group_count), 3},
+        {offsetof(struct exec_header, group_count), EXEC_GROUPS_MAX + 1},
+        {offsetof(struct exec_header, group_count), UINT32_MAX},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -124,7 +135,7 @@ TEST(strings_that_are_wrong)
     r.bytes[r.size - 1] = 'x'; /* the last one has no end */
     CHECK_INT(parse(&r, r.size, NULL, &s), -EPROTO);
     r = make();
-    r.bytes[r.size - 3] = '\0'; /* one string too many */
+    r.bytes[r.size - 5] = '\0'; /* one string too many */
     CHECK_INT(parse(&r, r.size, NULL, &s), -EPROTO);
 }
 

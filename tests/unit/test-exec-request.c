@@ -26,14 +26,16 @@
 
 TEST(layout)
 {
-    static const char want[] = "cmd\0\0arg\0A=1\0B=\0user\0/cwd";
-    char a0[] = "cmd", a1[] = "", a2[] = "arg", e0[] = "A=1", e1[] = "B=";
-    char *const argv[] = {a0, a1, a2, NULL}, *const envp[] = {e0, e1, NULL};
+    static const char want[] = "cmd\0\0arg\0A=1\0B=\0user\0/cwd\0g\00010";
+    char a0[] = "cmd", a1[] = "", a2[] = "arg", e0[] = "A=1", e1[] = "B=", g0[] = "g", g1[] = "10";
+    char *const argv[] = {a0, a1, a2, NULL}, *const envp[] = {e0, e1, NULL},
+                *const groups[] = {g0, g1, NULL};
     const struct rlimit_value limits[] = {{7, 10, 20}, {4, 0, UINT64_MAX}};
     const struct exec_spec spec = {.argv = argv,
                                    .envp = envp,
                                    .user = "user",
                                    .cwd = "/cwd",
+                                   .groups = groups,
                                    .rlimits = limits,
                                    .rlimit_count = 2};
     const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
@@ -53,6 +55,7 @@ TEST(layout)
     CHECK_INT(h.argc, 3);
     CHECK_INT(h.envc, 2);
     CHECK_INT(h.rlimit_count, 2);
+    CHECK_INT(h.group_count, 2);
     CHECK_INT(pread(fd, rlimits, sizeof(rlimits), sizeof(h)), sizeof(rlimits));
     CHECK(rlimits[0].resource == 7 && rlimits[0].soft == 10 && rlimits[0].hard == 20);
     CHECK(rlimits[1].resource == 4 && rlimits[1].hard == UINT64_MAX);

@@ -67,6 +67,9 @@ static const struct refusal refusals[] = {
     {"{\"limits\":{\"memory\":true}}", -EINVAL, "limits.memory: must be a string or a number"},
     {"{\"limits\":{\"cpus\":0.0001}}", -EINVAL, "limits.cpus: cpus \"0.0001\": must be a number between 0.01 and 1024, with at most three decimals"},
     {"{\"limits\":{\"pids\":0}}", -ERANGE, "limits.pids: pids \"0\": must be between 1 and 4194304"},
+    {"{\"groups\":\"audio\"}", -EINVAL, "groups: must be an array"},
+    {"{\"groups\":[\"a\",\"1x\"]}", -EINVAL, "groups[1]: group \"1x\": must be a name or a number (names: letters, digits, _ . - and not a digit, . or - first)"},
+    {"{\"groups\":[65536]}", -ERANGE, "groups[0]: group \"65536\": a sandbox has the ids 0 to 65535"},
     {"{\"limits\":{\"disc\":1}}", -EINVAL, "limits.disc: unknown key"},
     {"{\"limits\":{\"disk\":1}}", -ERANGE, "limits.disk: disk \"1\": must be between 16m and 4t"},
     {"{\"ulimits\":[{\"name\":\"nofile\"}]}", -EINVAL, "ulimits[0].soft: missing"},
@@ -115,7 +118,8 @@ static const char full[] =
     "{\"name\":\"web\",\"rootfs\":\"/srv/root/\",\"policy\":\"container\",\"entrypoint\":[\"/bin/"
     "sh\","
     "\"-c\"],\"command\":[\"exit 3\",\"\"],\"env\":{\"A\":\"1\",\"B\":\"x=y\"},\"cwd\":\"/tmp/.\","
-    "\"user\":\"app:10\",\"hostname\":\"h.example\",\"labels\":{\"b\":\"2=3\",\"a\":\"\"},"
+    "\"user\":\"app:10\",\"groups\":[\"audio\",44],\"hostname\":\"h.example\",\"labels\":{\"b\":"
+    "\"2=3\",\"a\":\"\"},"
     "\"limits\":{\"memory\":\"64m\",\"cpus\":0.1,\"pids\":\"33\",\"shmSize\":8192},"
     "\"ulimits\":[{\"name\":\"nofile\",\"soft\":10,\"hard\":20},{\"name\":\"core\",\"soft\":-1}],"
     "\"volumes\":[{\"source\":\"/a:b\",\"target\":\"/c:d\",\"readOnly\":true},"
@@ -133,6 +137,9 @@ static void check_full(const struct spec *s)
     CHECK_STR(s->argv[0], "/bin/sh");
     CHECK_STR(s->argv[1], "-c");
     CHECK_STR(s->argv[2], "exit 3");
+    CHECK_STR(s->groups[0], "audio");
+    CHECK_STR(s->groups[1], "44");
+    CHECK(s->groups[2] == NULL);
     CHECK_STR(s->argv[3], "");
     CHECK(s->argv[4] == NULL);
     CHECK_STR(s->env[0], "A=1");

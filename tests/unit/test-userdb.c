@@ -232,4 +232,33 @@ TEST(too_many_groups_are_an_error_not_a_shorter_list)
     CHECK_STR(why, "the user is in too many groups");
 }
 
+TEST(groups_that_are_added)
+{
+    static const char user[] = "u:x:5:5::/:\n", groups[] = "g:x:50:\n60:x:7:\nh:x:51:u\n";
+    struct userdb_spec spec;
+    const char *why = NULL;
+
+    CHECK_INT(userdb_parse("u", &spec, NULL), 0);
+    CHECK_INT(userdb_resolve(&spec, user, strlen(user), groups, strlen(groups), &id, NULL), 0);
+    CHECK_INT(id.group_count, 2);
+    CHECK_INT(userdb_add_group(&id, "g", groups, strlen(groups)), 0);
+    CHECK_INT(userdb_add_group(&id, "60", groups, strlen(groups)), 0);
+    CHECK_INT(userdb_add_group(&id, "h", groups, strlen(groups)), 0);
+    CHECK_INT(id.group_count, 4);
+    CHECK_INT(id.groups[2], 50);
+    CHECK_INT(id.groups[3], 60); /* digits are a number, whoever is called so */
+    CHECK_INT(id.gid, 5);
+    CHECK_INT(userdb_add_group(&id, "root", groups, strlen(groups)), 0);
+    CHECK_INT(id.groups[4], 0);
+    CHECK_INT(userdb_add_group(&id, "nosuch", groups, strlen(groups)), -ENOENT);
+    CHECK_INT(userdb_add_group(&id, "4294967295", groups, strlen(groups)), -ERANGE);
+    CHECK_INT(userdb_parse_group("", &spec, &why), -EINVAL);
+    CHECK_STR(why, "must be a name or a number (names: letters, digits, _ . - and not a digit, . "
+                   "or - first)");
+    CHECK_INT(userdb_parse_group("a:b", &spec, NULL), -EINVAL);
+    while (id.group_count < USERDB_GROUPS_MAX)
+        id.groups[id.group_count++] = 1000;
+    CHECK_INT(userdb_add_group(&id, "70", groups, strlen(groups)), -E2BIG);
+}
+
 TAP_MAIN

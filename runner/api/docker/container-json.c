@@ -319,7 +319,7 @@ static int64_t set_or(int64_t value, int64_t otherwise)
 static json_t *host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
-        "{s:o, s:o, s:s, s:o, s:{s:s, s:I}, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+        "{s:o, s:o, s:s, s:o, s:{s:s, s:I}, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "Binds", or_null(kept, "binds"), "PortBindings", or_empty(kept, "ports"), "NetworkMode",
         network_mode(spec, kept), "Mounts", or_null(kept, "mounts"), "RestartPolicy", "Name",
         spec_restart_name(spec->restart), "MaximumRetryCount",
@@ -330,8 +330,8 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
         (json_int_t)(set_or(spec->limits.cpu_millis, 0) * 1000000), "PidsLimit",
         (json_int_t)set_or(spec->limits.pids, 0), "ShmSize",
         (json_int_t)set_or(spec->limits.shm_bytes, 64 << 20), "Dns", or_null(kept, "dns"),
-        "ExtraHosts", or_null(kept, "extraHosts"), "SecurityOpt",
-        json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
+        "ExtraHosts", or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
+        "SecurityOpt", json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
 
     if (root == NULL)
         return NULL;

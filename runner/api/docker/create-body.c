@@ -339,6 +339,15 @@ static int t_extra_hosts(json_t *value, const struct body_field *field, void *ds
                : create_no_memory(err);
 }
 
+static int t_group_add(json_t *value, const struct body_field *field, void *dst, const char *path,
+                       struct err *err)
+{
+    int r = create_check_strings(value, path, err);
+
+    (void)field;
+    return r < 0 ? r : create_put(dst, "groups", json_incref(value), err);
+}
+
 static int t_dns(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
@@ -407,6 +416,7 @@ static const struct body_field host_fields[] = {
     {.name = "Ulimits",        .take = t_ulimits},
     {.name = "Dns",            .take = t_dns},
     {.name = "ExtraHosts",     .take = t_extra_hosts},
+    {.name = "GroupAdd",       .take = t_group_add},
     {.name = "CapAdd",         .take = t_cap_add},
     {.name = "CapDrop",        .take = t_cap_drop},
     {.name = "SecurityOpt",    .take = t_security},
@@ -456,7 +466,6 @@ static const struct body_field host_fields[] = {
     NOT_HERE("OomScoreAdj"),
     NOT_HERE("DnsOptions"),
     NOT_HERE("DnsSearch"),
-    NOT_HERE("GroupAdd"),
     NOT_HERE("Links"),
     NOT_HERE("StorageOpt"),
     NOT_HERE("Annotations"),
@@ -695,6 +704,7 @@ void create_body_explain(struct err *err)
                 {"tmpfs", "HostConfig.Tmpfs"},
                 {"policy", "HostConfig.SecurityOpt"},
                 {"user", "User"},
+                {"groups", "HostConfig.GroupAdd"},
                 {"cwd", "WorkingDir"},
                 {"env", "Env"},
                 {"labels", "Labels"},

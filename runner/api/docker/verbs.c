@@ -45,6 +45,9 @@ static void explain_failure(const struct sandbox *s, const struct err *why, stru
         (void)err_set(ret, -EINVAL, "exec: \"%.128s\": permission denied: %s", command, why->msg);
     else
         *ret = *why;
+    /* 404 is of a container that is not there, and not of a user or a group of one that is. */
+    if (ret->code == -ENOENT)
+        ret->code = -EINVAL;
 }
 
 static void on_started(void *data, int r, const struct err *err)
