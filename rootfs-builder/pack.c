@@ -208,19 +208,6 @@ static int pack_mark(struct packer *p, size_t dir_len, const char *mark, const c
 
 /* ---- directories ---- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static bool is_opaque(const struct packer *p, const char *path)
-{
-    const char *key = path[0] != '\0' ? path : ".";
-
-    return p->opaque_count > 0 &&
-           bsearch(&key, p->opaque, p->opaque_count, sizeof(*p->opaque), by_text) != NULL;
-}
-
 static void level_done(struct level *l)
 {
     names_done(&l->names);
@@ -282,7 +269,7 @@ static int enter(struct packer *p, int dir_fd, const char *name, struct err *err
     if (fd < 0)
         return errno == ENOENT ? 0 : err_errno(err, -errno, "open");
     r = pack_directory_entry(p, fd, p->path, err);
-    if (r == 0 && p->o->overlay && is_opaque(p, p->path))
+    if (r == 0 && p->o->overlay && opaque_has(&p->opaque, p->path))
         r = pack_mark(p, strlen(p->path), WHITEOUT_OPAQUE, "", err);
     return r < 0 ? r : push(p, take_fd(&fd), err);
 }
@@ -370,7 +357,7 @@ static int pack_all(struct packer *p, struct err *err)
     r = p->o->root_entry ? count(p, err) : 0;
     if (r == 0 && p->o->root_entry)
         r = pack_directory_entry(p, fd, p->o->prefix[0] != '\0' ? "" : "./", err);
-    if (r == 0 && p->o->overlay && is_opaque(p, ""))
+    if (r == 0 && p->o->overlay && opaque_has(&p->opaque, ""))
         r = pack_mark(p, 0, WHITEOUT_OPAQUE, "", err);
     if (r < 0)
         (void)close(fd);
@@ -382,27 +369,6 @@ static int pack_all(struct packer *p, struct err *err)
 }
 
 /* ---- beginning and end ---- */
-
-static int index_opaque(struct packer *p, struct err *err)
-{
-    const char *end;
-    size_t n = 0;
-
-    if (p->o->opaque_len == 0)
-        return 0;
-    end = p->o->opaque + p->o->opaque_len;
-    if (end[-1] != '\0')
-        return err_set(err, -EBADMSG, "the list of opaque directories has no end");
-    for (const char *s = p->o->opaque; s < end; s += strlen(s) + 1)
-        n++;
-    p->opaque = calloc(n + 1, sizeof(*p->opaque));
-    if (p->opaque == NULL)
-        return err_errno(err, -ENOMEM, "the list of opaque directories");
-    for (const char *s = p->o->opaque; s < end; s += strlen(s) + 1)
-        p->opaque[p->opaque_count++] = s;
-    qsort(p->opaque, p->opaque_count, sizeof(*p->opaque), by_text);
-    return 0;
-}
 
 static int open_root(struct packer *p, struct err *err)
 {
@@ -429,7 +395,7 @@ int tree_pack(const struct pack_options *o, const struct pack_sink *sink, struct
     p->root_fd = FD_NONE;
     r = open_root(p, err);
     if (r == 0)
-        r = index_opaque(p, err);
+        r = opaque_index(&p->opaque, o->opaque, o->opaque_len, err);
     if (r == 0)
         r = pack_all(p, err);
     if (r < 0)
@@ -437,7 +403,7 @@ int tree_pack(const struct pack_options *o, const struct pack_sink *sink, struct
     while (p->depth > 0)
         level_done(&p->levels[--p->depth]);
     free(p->levels);
-    free(p->opaque);
+    opaque_done(&p->opaque);
     links_done(&p->links);
     if (p->root_fd >= 0)
         (void)close(p->root_fd);

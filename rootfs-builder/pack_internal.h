@@ -4,15 +4,9 @@
 
 #include <sys/stat.h>
 
+#include "names.h"
 #include "pack.h"
 #include "proto/tar.h"
-
-/* The sorted names of a directory. */
-struct names {
-    char *text;         /* owned */
-    const char **items; /* owned; into text */
-    size_t count, next;
-};
 
 struct level {
     struct names names;
@@ -42,8 +36,7 @@ struct packer {
     char path[PATH_ROOM];         /* of the entry at hand, relative to root */
     struct level *levels;         /* owned */
     size_t depth, cap;
-    const char **opaque; /* owned; sorted; into o->opaque */
-    size_t opaque_count;
+    struct opaque opaque;
     struct links links;
     struct tar_item item;
     char xattr_values[TAR_PAX_MAX];
@@ -59,12 +52,6 @@ void links_done(struct links *l);
  * -ENOMEM
  */
 int links_find(struct links *l, const struct stat *st, const char *name, const char **ret);
-
-/* ---- pack-names.c ---- */
-
-/* All names in the directory, sorted; at most max, -E2BIG. */
-int names_read(struct names *n, int fd, uint64_t max);
-void names_done(struct names *n);
 
 /* ---- pack-file.c ---- */
 

@@ -11,6 +11,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "changes.h"
 #include "confine.h"
 #include "pack.h"
 #include "split.h"
@@ -229,5 +230,39 @@ void part_pack(const struct part_request *q)
     m.entries = result.entries;
     m.devices = result.devices;
     m.xattrs = result.xattrs;
+    part_finish(q, &m, r, &err);
+}
+
+/* ---- changes ---- */
+
+static int find_changes(const struct part_request *q, struct worker_msg *m, struct err *err)
+{
+    static struct gatherer g;
+    const struct changes_sink sink = {.data = &g, .bytes = gather_bytes};
+    struct changes_options o = {
+        .upper_fd = q->tree,
+        .lower_fd = q->parents[0],
+        .entries = q->start->entries,
+        .shown = &q->shown->entries,
+    };
+    auto_free char *opaque = NULL;
+    int r = read_opaque(q->opaque, &opaque, &o.opaque_len, err);
+
+    if (r < 0)
+        return r;
+    o.opaque = opaque;
+    g.fd = q->out;
+    r = tree_changes(&o, &sink, &m->entries, m->name, err);
+    return r < 0 ? r : flush(&g, err);
+}
+
+void part_changes(const struct part_request *q)
+{
+    struct worker_msg m = {.type = WORKER_INVALID};
+    struct err err = ERR_NONE;
+    int r = part_become(q, ROLE_PACKER, 0, &err);
+
+    if (r == 0)
+        r = find_changes(q, &m, &err);
     part_finish(q, &m, r, &err);
 }

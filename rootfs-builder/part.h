@@ -43,3 +43,5 @@ void part_unpack(const struct part_request *q) __attribute__((noreturn));
 void part_split(const struct part_request *q) __attribute__((noreturn));
 /* B of PACK: the tree to `out`. */
 void part_pack(const struct part_request *q) __attribute__((noreturn));
+/* B of CHANGES: what the tree changes of the first of the parents, to `out`. */
+void part_changes(const struct part_request *q) __attribute__((noreturn));

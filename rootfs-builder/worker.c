@@ -143,13 +143,14 @@ static int start_split(struct worker *w)
     return r == 0 && unblock(contents[0]) < 0 ? err_errno(&w->err, -errno, "a pipe") : r;
 }
 
-static int start_pack(struct worker *w)
+/* What a part writes goes out, as it is or packed. */
+static int start_out(struct worker *w, part_fn *fn)
 {
     int tar[2], raw[2], packed[2], r;
 
     r = make_pipe(tar, &w->err);
     if (r == 0)
-        r = start_part(w, &w->parser, part_pack, FD_NONE, tar[1], true);
+        r = start_part(w, &w->parser, fn, FD_NONE, tar[1], true);
     if (r == 0 && unblock(tar[0]) < 0)
         r = err_errno(&w->err, -errno, "a pipe");
     if (r < 0)
@@ -174,6 +175,11 @@ static int start_pack(struct worker *w)
     return r;
 }
 
+static bool goes_out(const struct worker *w)
+{
+    return w->start.op == WORKER_PACK || w->start.op == WORKER_CHANGES;
+}
+
 static int start(struct worker *w)
 {
     switch (w->start.op) {
@@ -183,7 +189,11 @@ static int start(struct worker *w)
     case WORKER_SPLIT:
         return start_split(w);
     case WORKER_PACK:
-        return start_pack(w);
+        return start_out(w, part_pack);
+    case WORKER_CHANGES:
+        if (w->parent_count == 0)
+            return err_set(&w->err, -EPROTO, "nothing that could have been changed");
+        return start_out(w, part_changes);
     default:
         return err_set(&w->err, -EPROTO, "an operation that is not known");
     }
@@ -310,8 +320,8 @@ static int move_streams(struct worker *w)
         return r;
     if (w->start.op == WORKER_SPLIT && w->lanes[1].ended)
         return finish_file(w);
-    end_lane(&w->lanes[0], w->start.op == WORKER_PACK ? &w->parser : &w->codec);
-    if (w->start.op == WORKER_PACK)
+    end_lane(&w->lanes[0], goes_out(w) ? &w->parser : &w->codec);
+    if (goes_out(w))
         end_lane(&w->lanes[1], &w->codec);
     return 0;
 }
@@ -323,7 +333,7 @@ static uint64_t bytes_so_far(const struct worker *w)
 
 static uint64_t packed_so_far(const struct worker *w)
 {
-    if (w->start.op != WORKER_PACK)
+    if (!goes_out(w))
         return w->shown->packed;
     return w->start.kind == WORKER_PLAIN ? w->lanes[0].count : w->lanes[1].count;
 }
@@ -416,14 +426,14 @@ static int tell_end(struct worker *w, int r)
     m.type = WORKER_DONE;
     m.name[0] = m.text[0] = '\0';
     m.flags &= WORKER_OF_PARENTS;
-    m.kind = w->start.op == WORKER_PACK ? w->start.kind : w->codec.result.kind;
+    m.kind = goes_out(w) ? w->start.kind : w->codec.result.kind;
     m.bytes = bytes_so_far(w);
     m.packed = packed_so_far(w);
     (void)memset(m.digest, 0, sizeof(m.digest));
     (void)memset(m.packed_digest, 0, sizeof(m.packed_digest));
     if (w->start.op != WORKER_SPLIT)
         lane_digest(&w->lanes[0], m.digest);
-    if (w->start.op == WORKER_PACK)
+    if (goes_out(w))
         lane_digest(&w->lanes[w->start.kind == WORKER_PLAIN ? 0 : 1], m.packed_digest);
     return worker_msg_send(w->control, &m, FD_NONE, NULL) < 0;
 }

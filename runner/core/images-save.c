@@ -572,13 +572,14 @@ static int pack(struct image_save *s, struct image_work *work, struct err *err)
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};
     const struct supervisor_limits *limits = s->im->config.limits;
+    bool changes = work->kind == LAUNCH_WORK_CHANGES;
     int r = open_pipe(s, err);
 
     if (r < 0)
         return r;
-    work->start = (struct worker_msg){.op = WORKER_PACK,
+    work->start = (struct worker_msg){.op = changes ? WORKER_CHANGES : WORKER_PACK,
                                       .kind = WORKER_PLAIN,
-                                      .flags = WORKER_ROOT_ENTRY,
+                                      .flags = changes ? 0 : WORKER_ROOT_ENTRY,
                                       .bytes = INT64_MAX,
                                       .files = INT64_MAX,
                                       .entries = limits->image_files};
@@ -633,12 +634,14 @@ int images_export(struct images *im, const char *name, const struct image_save_e
     return 0;
 }
 
-int images_export_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
-                          const struct image_save_events *events, void *data,
-                          struct image_save **ret, struct err *err)
+/* What a worker makes of a sandbox's files. */
+static int read_sandbox(struct images *im, enum launch_work kind, const char *sandbox_id,
+                        const struct spec *spec, const struct image_save_events *events, void *data,
+                        struct image_save **ret, struct err *err)
 {
-    const char *base[] = {NULL, NULL};
-    struct image_work work = {.kind = LAUNCH_WORK_ROOT,
+    const char *base[] = {NULL, NULL, NULL};
+    size_t n = 0;
+    struct image_work work = {.kind = kind,
                               .layers = (const char *const *)spec->image_layers,
                               .base_layers = base,
                               .sandbox = sandbox_id,
@@ -648,10 +651,12 @@ int images_export_sandbox(struct images *im, const char *sandbox_id, const struc
 
     if (spec->rootfs != NULL)
         return err_set(err, -EOPNOTSUPP,
-                       "export: the sandbox's root is a directory of the host's, which is no "
-                       "image");
+                       "the sandbox's root is a directory of the host's, which is no image");
     if (spec->image_layers == NULL)
-        base[0] = image_builtin_name(BUILTIN_ROOT);
+        base[n++] = image_builtin_name(BUILTIN_ROOT);
+    /* Mount points and the shim: nobody has changed them, and nobody exports them. */
+    if (kind == LAUNCH_WORK_CHANGES)
+        base[n++] = image_builtin_name(BUILTIN_BASE);
     s = save_new(im, events, data, err);
     if (s == NULL)
         return err->code;
@@ -663,4 +668,22 @@ int images_export_sandbox(struct images *im, const char *sandbox_id, const struc
     }
     *ret = s;
     return 0;
+}
+
+int images_export_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
+                          const struct image_save_events *events, void *data,
+                          struct image_save **ret, struct err *err)
+{
+    int r = read_sandbox(im, LAUNCH_WORK_ROOT, sandbox_id, spec, events, data, ret, err);
+
+    return r < 0 ? err_wrap(err, r, "export") : 0;
+}
+
+int images_changes_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
+                           const struct image_save_events *events, void *data,
+                           struct image_save **ret, struct err *err)
+{
+    int r = read_sandbox(im, LAUNCH_WORK_CHANGES, sandbox_id, spec, events, data, ret, err);
+
+    return r < 0 ? err_wrap(err, r, "changes") : 0;
 }

@@ -175,6 +175,11 @@ int images_export(struct images *im, const char *name, const struct image_save_e
 int images_export_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
                           const struct image_save_events *events, void *data,
                           struct image_save **ret, struct err *err);
+/* What the sandbox has changed of what it was started on, as records of a worker (rootfs-builder/
+ * changes.h): for core/changes.h. -EOPNOTSUPP, as above. */
+int images_changes_sandbox(struct images *im, const char *sandbox_id, const struct spec *spec,
+                           const struct image_save_events *events, void *data,
+                           struct image_save **ret, struct err *err);
 void image_save_resume(struct image_save *s);
 void image_save_cancel(struct image_save *s);
 

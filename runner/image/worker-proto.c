@@ -33,6 +33,8 @@ static const char *problem_of_start(const struct worker_msg *m)
         return "an operation that is not known";
     if (m->kind >= WORKER_COMPRESSION_MAX)
         return "a compression that is not known";
+    if (m->op == WORKER_CHANGES && m->kind != WORKER_PLAIN)
+        return "a compression of what is no archive";
     if ((m->flags & WORKER_OF_PARENTS) != 0)
         return "a flag of the result in a request";
     return NULL;

@@ -16,19 +16,20 @@
  *   WORKER_FD_CONTROL  one end of a SOCK_SEQPACKET pair
  *   WORKER_FD_TREE     the directory that it works on: the root of a detached mount of just that
  *                      directory (open_tree with OPEN_TREE_CLONE), nosuid and nodev, read-only for
- *                      PACK: so `..` leads nowhere. O_RDONLY or O_PATH
- *   WORKER_FD_OPAQUE   a memfd. UNPACK writes the paths of opaque directories to it, PACK finds
- *                      those of its tree in it: relative to the tree ("." for itself), each behind
- *                      the other with a NUL at its end, WORKER_OPAQUE_MAX bytes at most. Only the
- *                      first user namespace can set or see trusted.overlay.opaque; whoever sets it
- *                      opens each path beneath the tree and through no link (OPEN_PLAIN)
- *   WORKER_FD_PARENTS  and on: PARENTS directories as WORKER_FD_TREE, read-only: what lies below
- *                      the layer, the next one first
+ *                      PACK and CHANGES: so `..` leads nowhere. O_RDONLY or O_PATH
+ *   WORKER_FD_OPAQUE   a memfd. UNPACK writes the paths of opaque directories to it, PACK and
+ *                      CHANGES find those of its tree in it: relative to the tree ("." for itself),
+ * each behind the other with a NUL at its end, WORKER_OPAQUE_MAX bytes at most. Only the first user
+ * namespace can set or see trusted.overlay.opaque; whoever sets it opens each path beneath the tree
+ * and through no link (OPEN_PLAIN) WORKER_FD_PARENTS  and on: PARENTS directories as
+ * WORKER_FD_TREE, read-only: what lies below the layer, the next one first. CHANGES: one, all of
+ * that as one tree
  *
  * Then, with the supervisor:
  *
  *   START(op, limits, …) + the archive's fd    ->   UNPACK, UNPACK_DIR, SPLIT: read from it;
- *                                                   PACK: written to it. A file, pipe or socket
+ *                                                   PACK, CHANGES: written to it. A file, pipe or
+ *                                                   socket
  *   <- PROGRESS(bytes, …)                           at most one each WORKER_PROGRESS_MS
  *   <- DONE(result) or FAILED(code, text, entry)    the last message; then it ends
  *
@@ -95,6 +96,7 @@ enum worker_op {
     WORKER_UNPACK_DIR, /* a plain tree: names with .wh. are nothing special */
     WORKER_SPLIT,
     WORKER_PACK,
+    WORKER_CHANGES, /* what an upper directory changes: records of rootfs-builder/changes.h */
     WORKER_OP_MAX,
 };
 
@@ -142,7 +144,8 @@ struct worker_msg {
                        worker_entry */
     int32_t code;   /* FAILED: negative errno */
     /* START: 0 is not "no limit", it is none at all. DONE and PROGRESS: how many there were. */
-    uint64_t bytes;   /* of the tar stream, uncompressed. ENTRY, STORED: of the contents */
+    uint64_t bytes;   /* of the tar stream, uncompressed, or of the records. ENTRY, STORED: of the
+                         contents */
     uint64_t files;   /* sum of the sizes of regular files, holes and all */
     uint64_t entries; /* of the archive; UNPACK: directories that had none, too */
     uint64_t packed;  /* DONE, PROGRESS: of the archive as it was read or written */

@@ -160,12 +160,14 @@ enum launch_flags {
 /* What a worker works on. TAG_ID names the worker, TAG_SANDBOX the sandbox. */
 enum launch_work {
     LAUNCH_WORK_INVALID = 0,
-    LAUNCH_WORK_STREAM, /* nothing but streams: SPLIT */
-    LAUNCH_WORK_LAYER,  /* UNPACK: a new tree, above the layers TAG_IMAGE_LAYER */
-    LAUNCH_WORK_IMAGE,  /* PACK: the layers TAG_IMAGE_LAYER as one tree */
-    LAUNCH_WORK_UPPER,  /* PACK: the writable layer of a kept sandbox, which stands still */
-    LAUNCH_WORK_ROOT,   /* PACK: the root of a kept sandbox: TAG_IMAGE_LAYER and TAG_LAYER, and its
-                           writable layer on top */
+    LAUNCH_WORK_STREAM,  /* nothing but streams: SPLIT */
+    LAUNCH_WORK_LAYER,   /* UNPACK: a new tree, above the layers TAG_IMAGE_LAYER */
+    LAUNCH_WORK_IMAGE,   /* PACK: the layers TAG_IMAGE_LAYER as one tree */
+    LAUNCH_WORK_UPPER,   /* PACK: the writable layer of a kept sandbox, which stands still */
+    LAUNCH_WORK_ROOT,    /* PACK: the root of a kept sandbox: TAG_IMAGE_LAYER and TAG_LAYER, and its
+                            writable layer on top */
+    LAUNCH_WORK_CHANGES, /* CHANGES: the writable layer of a kept sandbox, and what LAUNCH_WORK_ROOT
+                            has without it */
     LAUNCH_WORK_MAX
 };
 

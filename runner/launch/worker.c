@@ -234,43 +234,59 @@ static int tree_upper(struct starting *st, struct err *err)
     return r < 0 ? r : add_tree(st, st->upper, true, err);
 }
 
-/* As it is started, with its own layer as the topmost of those that are only read. */
-static int tree_root(struct starting *st, struct err *err)
+/* What a sandbox is started on, with the ids that it has there. */
+static int tree_lowers(struct starting *st, struct err *err)
 {
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
-    struct sandbox *s = sandbox_new(st->q->sandbox);
     auto_close int userns = FD_NONE;
-    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+    int r = userns = idmap_range(0, st->base, err);
 
-    sandbox_free(s);
-    if (r == 0)
-        r = userns = idmap_range(0, st->base, err);
     if (r >= 0)
-        r = mount_clone(st->upper, &attr, "the writable layer", err);
-    if (r >= 0)
-        r = root_add_mount(&st->layers, r, err);
-    if (r == 0)
         r = root_add_layers(st->l, st->q, st->base, userns, &st->layers, err);
     if (r == 0)
         r = root_mount_lowers(&st->layers, err);
-    if (st->upper >= 0)
-        (void)close(take_fd(&st->upper)); /* the overlay shows what is opaque */
     if (r < 0)
         return r;
     st->trees[st->tree_count++] = r;
     return 0;
 }
 
+static int tree_changes(struct starting *st, struct err *err)
+{
+    int r = tree_upper(st, err);
+
+    return r < 0 ? r : tree_lowers(st, err);
+}
+
+/* As it is started, with its own layer as the topmost of those that are only read. */
+static int tree_root(struct starting *st, struct err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
+    struct sandbox *s = sandbox_new(st->q->sandbox);
+    int r = s != NULL ? open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
+
+    sandbox_free(s);
+    if (r == 0)
+        r = mount_clone(st->upper, &attr, "the writable layer", err);
+    if (r >= 0)
+        r = root_add_mount(&st->layers, r, err);
+    if (r == 0)
+        r = tree_lowers(st, err);
+    if (st->upper >= 0)
+        (void)close(take_fd(&st->upper)); /* the overlay shows what is opaque */
+    return r;
+}
+
 static int (*const tree_steps[LAUNCH_WORK_MAX])(struct starting *st, struct err *err) = {
     [LAUNCH_WORK_STREAM] = tree_none, [LAUNCH_WORK_LAYER] = tree_layer,
     [LAUNCH_WORK_IMAGE] = tree_image, [LAUNCH_WORK_UPPER] = tree_upper,
-    [LAUNCH_WORK_ROOT] = tree_root,
+    [LAUNCH_WORK_ROOT] = tree_root,   [LAUNCH_WORK_CHANGES] = tree_changes,
 };
 
 /* ---- the process, until it is the worker ---- */
 
 /* The directories of an upper layer that hide what lies below them: the mark is only for us to see.
- * The tree stands still; it is hostile all the same, so no link is followed. */
+ * The tree is hostile, so no link is followed; where it does not stand still, what is gone
+ * meanwhile, or no directory any more, hides nothing. */
 static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
 {
     char value[2];
@@ -292,6 +308,8 @@ static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
         if (depth == WALK_DEPTH || len + 1 + n > WORKER_PATH_MAX)
             return -ENAMETOOLONG;
         fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+            continue;
         if (fd < 0)
             return -errno;
         (void)snprintf(path + len, WORKER_PATH_MAX + 1 - len, "%s%s", len > 0 ? "/" : "",

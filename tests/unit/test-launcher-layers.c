@@ -533,6 +533,12 @@ static void no_sandbox(struct buf *b)
     launch_put_number(b, TAG_WORKER, LAUNCH_WORK_UPPER);
 }
 
+static void no_sandbox_that_changed(struct buf *b)
+{
+    id_alone(b);
+    launch_put_number(b, TAG_WORKER, LAUNCH_WORK_CHANGES);
+}
+
 static void sandbox_for_nothing(struct buf *b)
 {
     id_alone(b);
@@ -574,6 +580,7 @@ TEST(requests_that_no_supervisor_sends)
         {LAUNCH_WORKER, no_such_kind, -ERANGE, "record worker"},
         {LAUNCH_WORKER, path_as_layer, -EINVAL, "record image_layer"},
         {LAUNCH_WORKER, no_sandbox, -EINVAL, "no sandbox to work on"},
+        {LAUNCH_WORKER, no_sandbox_that_changed, -EINVAL, "no sandbox to work on"},
         {LAUNCH_WORKER, sandbox_for_nothing, -EINVAL, "a sandbox, and no work on it"},
         {LAUNCH_WORKER, sandbox_path, -EINVAL, "record sandbox"},
         {LAUNCH_WORKER, many_layers, -E2BIG, "record image_layer"},

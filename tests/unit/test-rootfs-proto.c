@@ -90,6 +90,7 @@ TEST(refuses_values_that_mean_nothing)
         {WORKER_START, 0, 0, 0, 0, "an operation that is not known"},
         {WORKER_START, 0, WORKER_OP_MAX, 0, 0, "an operation that is not known"},
         {WORKER_START, 0, WORKER_PACK, WORKER_COMPRESSION_MAX, 0, "a compression"},
+        {WORKER_START, 0, WORKER_CHANGES, WORKER_GZIP, 0, "a compression of what is no archive"},
         {WORKER_START, WORKER_OF_PARENTS, WORKER_PACK, 0, 0, "a flag of the result"},
         {WORKER_START, 1 << 20, WORKER_PACK, 0, 0, "a flag that is not known"},
         {WORKER_ENTRY, 0, 0, 0, 0, "a kind of entry"},

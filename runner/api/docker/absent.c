@@ -19,7 +19,6 @@ ABSENT(no_swarm, "this engine is no part of a swarm, and cannot become one")
 ABSENT(no_plugins, "there are no plugins")
 ABSENT(no_search, "there is no registry to be searched")
 ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
-ABSENT(no_changes, "changes of a file system are not listed")
 ABSENT(no_session, "there is no build session")
 
 /* clang-format off */
@@ -30,7 +29,6 @@ const struct route docker_absent_routes[] = {
     {"POST",   "/session",                  no_session,   ROUTE_BODY, 0},
     {"POST",   "/grpc",                     no_session,   ROUTE_BODY, 0},
     {"GET",    "/images/search",            no_search,    0, 0},
-    {"GET",    "/containers/{id}/changes",  no_changes,   0, 0},
     {"GET",    "/containers/{id}/attach/ws", no_websocket, 0, 0},
     {"GET",    "/swarm",                    no_swarm,     0, 0},
     {"POST",   "/swarm/{what}",             no_swarm,     ROUTE_BODY, 0},

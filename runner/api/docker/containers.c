@@ -364,6 +364,7 @@ const struct route docker_container_routes[] = {
     {"HEAD",   "/containers/{id}/archive",   docker_head_archive, 0, 0},
     {"PUT",    "/containers/{id}/archive",   docker_put_archive,  ROUTE_STREAM, 0},
     {"GET",    "/containers/{id}/export",    docker_get_export,   0, 0},
+    {"GET",    "/containers/{id}/changes",   docker_get_changes,  0, 0},
     {"POST",   "/containers/{id}/exec",      docker_post_exec,    ROUTE_BODY | ROUTE_LARGE, 0},
     {0},
 };

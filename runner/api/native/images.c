@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/json-body.h"
+#include "api/native/changes.h"
 #include "api/native/common.h"
 #include "api/reply.h"
 #include "api/route-query.h"
@@ -292,6 +293,7 @@ const struct route native_image_routes[] = {
     {"GET",    "/v1/images/save",          image_get_save,    0, 0},
     {"GET",    "/v1/images/export",        image_get_export,  0, 0},
     {"GET",    "/v1/sandboxes/{id}/export", image_get_sandbox_export, 0, 0},
+    {"GET",    "/v1/sandboxes/{id}/changes", sandbox_get_changes, 0, 0},
     {0},
 };
 /* clang-format on */

@@ -1,9 +1,11 @@
+#include "names.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/auto.h"
-#include "pack_internal.h"
+#include "base/err.h"
 #include "proto/dents.h"
 
 void names_done(struct names *n)
@@ -85,4 +87,45 @@ int names_read(struct names *n, int fd, uint64_t max)
     if (n->count > 1)
         qsort(n->items, n->count, sizeof(*n->items), by_bytes);
     return 0;
+}
+
+bool names_has(const struct names *n, const char *name)
+{
+    return n->count > 0 && bsearch(&name, n->items, n->count, sizeof(*n->items), by_bytes) != NULL;
+}
+
+/* ---- opaque directories ---- */
+
+int opaque_index(struct opaque *o, const char *text, size_t len, struct err *err)
+{
+    const char *end = text + len;
+    size_t n = 0;
+
+    *o = (struct opaque){.count = 0};
+    if (len == 0)
+        return 0;
+    if (end[-1] != '\0')
+        return err_set(err, -EBADMSG, "the list of opaque directories has no end");
+    for (const char *s = text; s < end; s += strlen(s) + 1)
+        n++;
+    o->paths = calloc(n + 1, sizeof(*o->paths));
+    if (o->paths == NULL)
+        return err_errno(err, -ENOMEM, "the list of opaque directories");
+    for (const char *s = text; s < end; s += strlen(s) + 1)
+        o->paths[o->count++] = s;
+    qsort(o->paths, o->count, sizeof(*o->paths), by_bytes);
+    return 0;
+}
+
+bool opaque_has(const struct opaque *o, const char *path)
+{
+    const char *key = path[0] != '\0' ? path : ".";
+
+    return o->count > 0 && bsearch(&key, o->paths, o->count, sizeof(*o->paths), by_bytes) != NULL;
+}
+
+void opaque_done(struct opaque *o)
+{
+    free(o->paths);
+    *o = (struct opaque){.count = 0};
 }

@@ -1,0 +1,59 @@
+/* GET /containers/{id}/changes */
+#include "api/native/changes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/docker/common.h"
+#include "api/docker/containers.h"
+#include "api/native/files.h"
+#include "base/err.h"
+#include "core/sandbox.h"
+
+/* Docker's numbers; of a path that is not UTF-8 what can be said. */
+static json_t *encode(enum change_kind kind, const char *path)
+{
+    static const int numbers[CHANGE_MAX] = {
+        [CHANGE_CHANGED] = 0, [CHANGE_ADDED] = 1, [CHANGE_DELETED] = 2};
+    json_t *root = json_pack("{s:i}", "Kind", numbers[kind]);
+
+    if (root != NULL && file_set_name(root, "Path", path, strlen(path)) < 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+/* Nothing of its last run is being cleared away any more. */
+static void on_settled(void *data, int r, const struct err *err)
+{
+    static const struct changes_form form = {"[", "]", encode};
+    struct native_call *call = data;
+    struct http_request *req = call->req;
+    struct sandbox *s = native_call_sandbox(call);
+
+    (void)r;
+    (void)err;
+    if (s == NULL) {
+        struct err own = ERR_NONE;
+
+        (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
+        native_call_fail(call, &own);
+        return;
+    }
+    native_call_free(call);
+    if (req->gone)
+        http_abort(req);
+    else
+        native_changes(req, s, &form);
+}
+
+void docker_get_changes(struct http_request *req)
+{
+    struct sandbox *s = docker_sandbox(req);
+    struct native_call *call = s != NULL ? native_call_new(req, s) : NULL;
+    struct err err = ERR_NONE;
+
+    if (call != NULL && docker_when_settled(s, on_settled, call, &err) < 0)
+        native_call_fail(call, &err);
+}

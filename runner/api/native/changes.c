@@ -1,0 +1,123 @@
+#include "api/native/changes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/http.h"
+#include "api/native/common.h"
+#include "api/native/files.h"
+#include "api/reply.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/parse.h"
+
+/* One a request. */
+struct listing {
+    struct http_request *req;
+    const struct changes_form *form;
+    struct changes *changes; /* NULL once it has ended */
+    bool started;
+};
+
+static void begin(struct listing *l)
+{
+    http_start(l->req, 200, NULL, "application/json");
+    (void)http_write(l->req, l->form->head, strlen(l->form->head));
+}
+
+static bool on_change(void *data, enum change_kind kind, const char *path)
+{
+    struct listing *l = data;
+    auto_ptr(json_decref) json_t *one = l->form->encode(kind, path);
+    auto_free char *text = one != NULL ? json_dumps(one, JSON_COMPACT) : NULL;
+    bool full;
+
+    if (!l->started)
+        begin(l);
+    else
+        (void)http_write(l->req, ",", 1);
+    l->started = true;
+    /* For want of memory a line is no JSON, which the client sees, and not missing. */
+    full = http_write(l->req, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
+    return full;
+}
+
+static void on_done(void *data, int r, const struct err *err)
+{
+    struct listing *l = data;
+    struct http_request *req = l->req;
+
+    if (r < 0 && l->started) {
+        http_abort(req); /* what is there is cut: the client sees that it is not whole */
+    } else if (r < 0) {
+        reply_error(req, err);
+    } else {
+        if (!l->started)
+            begin(l);
+        (void)http_write(req, l->form->tail, strlen(l->form->tail));
+        http_end(req);
+    }
+    free(l);
+}
+
+static void on_drain(struct http_request *req)
+{
+    struct listing *l = req->data;
+
+    changes_resume(l->changes);
+}
+
+static void on_gone(struct http_request *req)
+{
+    struct listing *l = req->data;
+
+    changes_cancel(l->changes);
+    free(l);
+    http_abort(req);
+}
+
+void native_changes(struct http_request *req, struct sandbox *s, const struct changes_form *form)
+{
+    static const struct changes_events events = {.on_change = on_change, .on_done = on_done};
+    struct listing *l = calloc(1, sizeof(*l));
+    struct err err = ERR_NONE;
+
+    if (l == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    *l = (struct listing){.req = req, .form = form};
+    if (changes_start(s, &events, l, &l->changes, &err) < 0) {
+        free(l);
+        reply_error(req, &err);
+        return;
+    }
+    req->data = l;
+    req->on_drain = on_drain;
+    req->on_gone = on_gone;
+}
+
+/* ---- in rind's words ---- */
+
+static json_t *encode(enum change_kind kind, const char *path)
+{
+    static const char *const words[CHANGE_MAX] = {
+        [CHANGE_CHANGED] = "changed", [CHANGE_ADDED] = "added", [CHANGE_DELETED] = "deleted"};
+    json_t *root = json_pack("{s:s}", "kind", words[kind]);
+
+    if (root != NULL && file_set_name(root, "path", path, strlen(path)) < 0) {
+        json_decref(root);
+        root = NULL;
+    }
+    return root;
+}
+
+void sandbox_get_changes(struct http_request *req)
+{
+    static const struct changes_form form = {"{\"changes\":[", "]}", encode};
+    struct sandbox *s = native_sandbox(req);
+
+    if (s != NULL)
+        native_changes(req, s, &form);
+}
