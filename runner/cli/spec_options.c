@@ -42,6 +42,7 @@ SPEC_HANDLER(spec_set_shm_size);
 SPEC_HANDLER(spec_set_disk);
 SPEC_HANDLER(spec_add_ulimit);
 SPEC_HANDLER(spec_set_network);
+SPEC_HANDLER(spec_add_net_alias);
 SPEC_HANDLER(spec_add_allow_net);
 SPEC_HANDLER(spec_add_deny_net);
 SPEC_HANDLER(spec_add_host_port);
@@ -184,6 +185,8 @@ const struct opt isolation_options[] = {
               "container:NAME: the network of another sandbox. Any other NAME: a network whose "
               "members reach each other; host is refused, bridge and default are called internet "
               "here. Default: what the policy says" },
+    { .name = "network-alias", .arg = "NAME", .set = on_spec_add_net_alias, .flags = OPT_REPEAT,
+      .help = "Another name by which the members of its network find it" },
     { .name = "allow-net", .arg = "CIDR[:PORT][/PROTO]", .set = on_spec_add_allow_net,
       .flags = OPT_REPEAT,
       .help = "Allow connections there, whatever the network is otherwise: 10.1.0.0/16:5432" },

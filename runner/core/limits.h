@@ -42,6 +42,8 @@ struct err;
     X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
     X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
     X(volume_bytes,       uint64_t, "volumeBytes",             0,          0,       1LL << 42)              \
+    X(networks,           unsigned, "maxNetworks",             1024,       1,       100000)                 \
+    X(networks_per_user,  unsigned, "maxNetworksPerUser",      64,         1,       100000)                 \
     X(terminals,          unsigned, "maxTerminals",            2816,       1,       1000000)                \
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \

@@ -132,6 +132,8 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
     if (spec->net_name != NULL)
         launch_put_string(b, TAG_NET_NAME, spec->net_name);
+    if (spec->net_aliases != NULL)
+        launch_put_string(b, TAG_NET_ALIASES, spec->net_aliases);
 }
 
 static int put_hosts(struct buf *b, const struct spec *spec, bool network, struct err *err)

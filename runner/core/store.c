@@ -53,18 +53,21 @@ static void store_free(void *data)
 
     (void)close(s->disk.sandboxes_fd);
     (void)close(s->disk.gone_fd);
+    (void)close(s->disk.networks_fd);
     free(s);
 }
 
 int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
 {
-    auto_close int sandboxes = FD_NONE, gone = FD_NONE;
+    auto_close int sandboxes = FD_NONE, gone = FD_NONE, networks = FD_NONE;
     struct store *s;
     int r;
 
     r = open_dir(dir_fd, "sandboxes", true, &sandboxes);
     if (r == 0)
         r = open_dir(dir_fd, "gone", true, &gone);
+    if (r == 0)
+        r = open_dir(dir_fd, "networks", true, &networks);
     if (r < 0)
         return err_errno(err, r, "open the supervisor's directory");
     s = calloc(1, sizeof(*s));
@@ -73,6 +76,7 @@ int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
     disk_open(&s->disk, loop);
     s->disk.sandboxes_fd = take_fd(&sandboxes);
     s->disk.gone_fd = take_fd(&gone);
+    s->disk.networks_fd = take_fd(&networks);
     disk_purge(&s->disk); /* of a supervisor that was killed between the two steps of a removal */
     *ret = s;
     return 0;
@@ -567,5 +571,73 @@ int store_remove_process(struct store *s, const char *id, const char *name, stru
     record_name(file, name);
     if (unlinkat(dir, file, 0) < 0)
         return err_errno(err, -errno, "process %s of sandbox %s", name, id);
+    return 0;
+}
+
+/* ---- networks ---- */
+
+#define NETWORKS "../networks/"
+
+static void mark_network(struct store *s, const char *file)
+{
+    char path[STORE_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), NETWORKS "%s", file);
+    disk_mark(&s->disk, path);
+}
+
+int store_save_network(struct store *s, const char *name, const json_t *root, struct err *err)
+{
+    auto_free char *text = json_dumps(root, JSON_COMPACT);
+    char file[STORE_NAME_MAX + 6];
+    int r = check_name(name, err);
+
+    if (r < 0)
+        return r;
+    if (text == NULL)
+        return err_errno(err, -ENOMEM, "network %s", name);
+    if (strlen(text) > STORE_NETWORK_MAX)
+        return err_set(err, -E2BIG, "network %s: its record has more than %d bytes", name,
+                       STORE_NETWORK_MAX);
+    record_name(file, name);
+    r = replace_at(s->disk.networks_fd, file, text, strlen(text));
+    if (r < 0)
+        return err_errno(err, r, "network %s: write its record", name);
+    mark_network(s, file);
+    return 0;
+}
+
+int store_each_network(struct store *s, void (*cb)(void *data, const char *name, json_t *root),
+                       void *data, struct err *err)
+{
+    char **names = NULL;
+    int r = list_dir(s->disk.networks_fd, is_record, &names, err);
+
+    if (r < 0)
+        return r;
+    for (size_t i = 0; names[i] != NULL; i++) {
+        auto_ptr(json_decref) json_t *root = NULL;
+        char file[STORE_NAME_MAX + 6];
+
+        record_name(file, names[i]);
+        if (load_json(s->disk.networks_fd, file, STORE_NETWORK_MAX, &root, NULL) < 0)
+            root = NULL;
+        cb(data, names[i], root);
+    }
+    json_strings_free(names);
+    return 0;
+}
+
+int store_remove_network(struct store *s, const char *name, struct err *err)
+{
+    char file[STORE_NAME_MAX + 6];
+    int r = check_name(name, err);
+
+    if (r < 0)
+        return r;
+    record_name(file, name);
+    if (unlinkat(s->disk.networks_fd, file, 0) < 0)
+        return err_errno(err, -errno, "network %s: remove its record", name);
+    mark_network(s, file);
     return 0;
 }

@@ -3,6 +3,7 @@
 /*
  * The files of sandboxes in the supervisor's own tree (docs/supervisor.md):
  *
+ *     networks/<name>.json
  *     sandboxes/<id>/spec.json state.json exposures.json ports.json processes/<name>.json logs/
  *
  * A save writes a temporary file and renames it before it returns, so that a supervisor that is
@@ -32,6 +33,7 @@ enum {
     STORE_OTHER_MAX = 1 << 20, /* bytes; exposures.json (1024 of them, names escaped), ports.json */
     STORE_PROCESS_MAX = 4 << 20,  /* bytes of one process record */
     STORE_PROCESSES_MAX = 4096,   /* records read of one sandbox; more are an error */
+    STORE_NETWORK_MAX = 1 << 20,  /* bytes of the record of one */
     STORE_NAME_MAX = 63,          /* bytes of an id or a process's name */
     STORE_RESTARTS_MAX = 1 << 30, /* counted at all */
 };
@@ -98,3 +100,9 @@ int store_each_process(struct store *s, const char *id,
                        void (*cb)(void *data, const char *name, json_t *record), void *data,
                        struct err *err);
 int store_remove_process(struct store *s, const char *id, const char *name, struct err *err);
+
+/* As those of processes. */
+int store_save_network(struct store *s, const char *name, const json_t *root, struct err *err);
+int store_each_network(struct store *s, void (*cb)(void *data, const char *name, json_t *root),
+                       void *data, struct err *err);
+int store_remove_network(struct store *s, const char *name, struct err *err);

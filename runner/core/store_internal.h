@@ -21,8 +21,8 @@ struct disk_batch {
 };
 
 struct store_disk {
-    uv_loop_t *loop;           /* borrowed */
-    int sandboxes_fd, gone_fd; /* owned */
+    uv_loop_t *loop;                        /* borrowed */
+    int sandboxes_fd, gone_fd, networks_fd; /* owned */
     struct disk_batch next, running;
     uv_timer_t timer;
     uv_work_t work;
@@ -34,7 +34,8 @@ struct store_disk {
 
 /* loop: borrowed. The fds are set. */
 void disk_open(struct store_disk *d, uv_loop_t *loop);
-/* A saved file, and its directories, are to be synced: a moment later, in the thread pool. */
+/* A saved file, and its directories, are to be synced: a moment later, in the thread pool. path:
+ * below sandboxes/, or "../networks/…" beside it. */
 void disk_mark(struct store_disk *d, const char *path);
 /* gone/ is to be emptied. */
 void disk_purge(struct store_disk *d);

@@ -15,6 +15,7 @@
 #include "core/leftovers.h"
 #include "core/log-watch.h"
 #include "core/net-socket.h"
+#include "core/networks.h"
 #include "core/over.h"
 #include "core/publish.h"
 #include "core/sandbox_internal.h"
@@ -101,6 +102,8 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     if (r == 0)
         r = volumes_new(s, err);
     if (r == 0)
+        r = networks_open(s, err);
+    if (r == 0)
         r = supervisor_adopt(s, err);
     if (r == 0)
         r = volumes_load(s, err);
@@ -183,6 +186,7 @@ void supervisor_close(struct supervisor *s)
     s->images = NULL;
     leftovers_close(s);
     volumes_free(take(s->volumes));
+    networks_close(take(s->networks));
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
         sandbox_ref(sb);

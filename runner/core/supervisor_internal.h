@@ -8,6 +8,7 @@ struct leftover;
 struct gateway;
 struct images;
 struct log_watch;
+struct networks;
 struct over_watch;
 struct sandbox;
 struct store;
@@ -25,6 +26,7 @@ struct supervisor {
     struct gateway *gateway;
     struct images *images;
     struct volumes *volumes;       /* owned */
+    struct networks *networks;     /* owned */
     struct egress_service *egress; /* owned; NULL until a sandbox needs it */
     struct preview_front front;    /* of the URLs of exposed ports */
     struct ready_policy *policies;

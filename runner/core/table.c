@@ -14,6 +14,7 @@
 #include "core/health.h"
 #include "core/images.h"
 #include "core/leftovers.h"
+#include "core/networks.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -233,6 +234,10 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
                                                         .limited = creator->limited,
                                                         .fd = creator->fd},
                                err);
+    if (r == 0)
+        r = networks_check_spec(
+            sup, spec, &(struct network_maker){.uid = creator->uid, .limited = creator->limited},
+            err);
     if (r == 0)
         r = volumes_name_anonymous(spec, err);
     if (r == 0)

@@ -33,6 +33,7 @@ struct net_record {
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     struct net_box box;
+    char aliases[LAUNCH_ALIASES_MAX + 1]; /* records of before end in front of it */
 };
 
 /* ---- the file ---- */
@@ -49,6 +50,7 @@ static int save(const struct sandbox *s, struct err *err)
     rec->size = sizeof(*rec);
     (void)memcpy(rec->owner, s->net_owner, sizeof(rec->owner));
     (void)memcpy(rec->hostname, s->hostname, sizeof(rec->hostname));
+    (void)memcpy(rec->aliases, s->aliases, sizeof(rec->aliases));
     rec->hosts_lease = s->hosts_lease;
     rec->resolv_lease = s->resolv_lease;
     rec->host_count = s->host_count;
@@ -65,10 +67,15 @@ static int save(const struct sandbox *s, struct err *err)
 static bool load(int dir_fd, struct net_record *ret)
 {
     auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
 
-    if (fd < 0 || read(fd, ret, sizeof(*ret)) != (ssize_t)sizeof(*ret) || ret->magic != NET_MAGIC ||
-        ret->size != sizeof(*ret))
+    if (n != (ssize_t)sizeof(*ret) && n != (ssize_t)offsetof(struct net_record, aliases))
         return false;
+    if (ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
+        return false;
+    if (n != (ssize_t)sizeof(*ret))
+        ret->aliases[0] = '\0';
+    ret->aliases[LAUNCH_ALIASES_MAX] = '\0';
     ret->owner[LAUNCH_ID_MAX] = ret->hostname[LAUNCH_HOSTNAME_MAX] = '\0';
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
@@ -81,6 +88,7 @@ void network_load(struct sandbox *s)
         return;
     (void)memcpy(s->net_owner, rec->owner, sizeof(s->net_owner));
     (void)memcpy(s->hostname, rec->hostname, sizeof(s->hostname));
+    (void)memcpy(s->aliases, rec->aliases, sizeof(s->aliases));
     s->hosts_lease = rec->hosts_lease;
     s->resolv_lease = rec->resolv_lease;
     s->host_count = rec->host_count;
@@ -202,6 +210,8 @@ int network_make(struct launcher *l, struct sandbox *s, const struct launch_requ
                  struct err *err)
 {
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
+    (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
+                   q->net_aliases != NULL ? q->net_aliases : "");
     s->host_count = (uint32_t)q->host_count;
     (void)memcpy(s->hosts, q->hosts, sizeof(s->hosts));
     if (q->net_join != NULL || s->net != NULL)
@@ -363,6 +373,16 @@ static void put_host(struct buf *b, const struct net_addr *a, const char *name)
     (void)buf_printf(b, "%s\t%s\n", text, name);
 }
 
+/* By all of its names. */
+static void put_member(struct buf *b, const struct sandbox *s)
+{
+    char text[NET_ADDR_TEXT_MAX];
+
+    net_addr_format(&s->net->box4, text);
+    (void)buf_printf(b, "%s\t%s%s%s\n", text, s->hostname, s->aliases[0] != '\0' ? " " : "",
+                     s->aliases);
+}
+
 static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
 {
     for (uint32_t i = 0; i < s->host_count; i++) {
@@ -386,7 +406,7 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
         put_extra_hosts(s, ret);
         return;
     }
-    put_host(ret, &box->box4, s->hostname);
+    put_member(ret, s);
     if (box->access.port_count > 0)
         put_host(ret, &box->gateway4, "host.rind.internal");
     put_extra_hosts(s, ret);
@@ -394,7 +414,7 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
          p = p->next)
         if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
             p->net->slot != box->slot)
-            put_host(ret, &p->net->box4, p->hostname);
+            put_member(ret, p);
 }
 
 void network_resolv(const struct sandbox *s, struct buf *ret)

@@ -483,6 +483,20 @@ static bool host_name_ok(const char *name)
     return name[0] != '\0';
 }
 
+static int dec_net_aliases(const struct record *r, struct launch_request *q)
+{
+    int n = get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
+    char last = ' ';
+
+    for (const char *p = n == 0 ? q->net_aliases : ""; *p != '\0'; last = *p++) {
+        const char one[] = {*p, '\0'};
+
+        if (*p == ' ' ? last == ' ' : !host_name_ok(one))
+            return -EINVAL;
+    }
+    return n == 0 && last == ' ' ? -EINVAL : n; /* also of "" */
+}
+
 static int dec_net_host(const struct record *r, struct launch_request *q)
 {
     struct launch_host h = {.name = ""};
@@ -606,6 +620,7 @@ static const struct {
     [TAG_NET_DNS]      = {"net_dns",      dec_net_dns,      true},
     [TAG_NET_JOIN]     = {"net_join",     dec_net_join,     false},
     [TAG_NET_NAME]     = {"net_name",     dec_net_name,     false},
+    [TAG_NET_ALIASES]  = {"net_aliases",  dec_net_aliases,  false},
     [TAG_NET_HOST]     = {"net_host",     dec_net_host,     true},
     [TAG_BIND]         = {"bind",         dec_bind,         false},
     [TAG_UDP]          = {"udp",          dec_udp,          false},
@@ -777,6 +792,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
         return err_set(err, -EINVAL, "request: both a network of its own and another's");
     if (q->net_name != NULL && (q->net_flags & LAUNCH_NET_LINK) == 0)
         return err_set(err, -EINVAL, "request: a named network, and no link");
+    if (q->net_aliases != NULL && q->net_name == NULL)
+        return err_set(err, -EINVAL, "request: names, and no network to have them in");
     if (q->image_layer_count > 0 && q->root_dir != NULL)
         return err_set(err, -EINVAL, "request: both an image and a root directory");
     if (q->layer_count == 0 && q->root_dir == NULL && (q->flags & LAUNCH_HOST_ROOT) == 0)

@@ -28,6 +28,7 @@ enum {
     LAUNCH_VERSION = 1,
     LAUNCH_SIZE_MAX = 512 << 10, /* bytes of one request; it travels in a sealed memfd */
     LAUNCH_ID_MAX = 63,
+    LAUNCH_ALIASES_MAX = 511, /* bytes of all names beside the host name */
     LAUNCH_LAYERS_MAX = 128,
     LAUNCH_LAYER_NAME = 64, /* hexadecimal digits */
     LAUNCH_VOLUMES_MAX = 64,
@@ -135,6 +136,8 @@ enum launch_tag {
     TAG_META,         /* bytes: the supervisor's own record of a volume */
     TAG_DISK,  /* u64 bytes: of a file system of its own for the writable layer, or a volume */
     TAG_COUNT, /* u64: how many, for LAUNCH_CONNECT; without it one */
+    TAG_NET_ALIASES, /* string: further names, a space between them, by which the members of its
+                        named network find it */
     TAG_MAX
 };
 
@@ -254,7 +257,7 @@ struct launch_request {
     struct net_access net_access;
     struct net_addr net_dns[NET_DNS_MAX];
     size_t net_dns_count;
-    const char *net_join, *net_name;
+    const char *net_join, *net_name, *net_aliases;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     size_t host_count;
     const char *volume_name; /* NULL = not given */

@@ -49,6 +49,7 @@ struct sandbox {
                    1];   /* whose network it has; its own id, as a rule; "": none yet */
     struct net_box *net; /* owned; of its own network, when it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
+    char aliases[LAUNCH_ALIASES_MAX + 1];       /* as of TAG_NET_ALIASES; "" */
     struct launch_host hosts[LAUNCH_HOSTS_MAX]; /* further lines of its hosts file */
     uint32_t host_count;
     int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks

@@ -238,6 +238,18 @@ static json_t *cap_drop(const struct spec *s)
     return array;
 }
 
+/* What has a space between, one by one. */
+static json_t *words(const char *text)
+{
+    json_t *array = json_array();
+
+    for (size_t n; *text != '\0'; text += n + (text[n] == ' ')) {
+        n = strcspn(text, " ");
+        append(&array, json_stringn(text, n));
+    }
+    return array;
+}
+
 /* One word where that says all. */
 static void put_network(struct out *o, const struct spec *s)
 {
@@ -254,6 +266,8 @@ static void put_network(struct out *o, const struct spec *s)
     put_string(&n, "mode", strtab_name(net_mode_names, (int)s->network));
     put_string(&n, "container", s->net_container);
     put_string(&n, "name", s->net_name);
+    if (s->net_aliases != NULL)
+        put(&n, "aliases", words(s->net_aliases));
     put(&n, "allow", rules(&s->access, 0));
     put(&n, "deny", rules(&s->access, 1));
     put(&n, "hostPorts", host_ports(&s->access));

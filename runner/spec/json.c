@@ -571,7 +571,7 @@ static const struct list_key {
     {"allow", spec_add_allow_net, false},    {"deny", spec_add_deny_net, false},
     {"hostPorts", spec_add_host_port, true}, {"dns", spec_add_dns, false},
     {"extraHosts", spec_add_host, false},    {"capDrop", spec_add_cap_drop, false},
-    {"groups", spec_add_group, true},
+    {"groups", spec_add_group, true},        {"aliases", spec_add_net_alias, false},
 };
 
 static int d_list(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -658,6 +658,7 @@ static const struct jfield network_fields[] = {
     {.name = "mode",      .decode = d_mode,          .nullable = true},
     {.name = "container", .decode = d_net_container, .nullable = true},
     {.name = "name",      .decode = d_net_name,      .nullable = true},
+    {.name = "aliases",   .decode = d_list,          .nullable = true},
     {.name = "allow",     .decode = d_list,          .nullable = true},
     {.name = "deny",      .decode = d_list,          .nullable = true},
     {.name = "hostPorts", .decode = d_list,          .nullable = true},

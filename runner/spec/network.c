@@ -197,6 +197,31 @@ int spec_add_host(struct spec *s, const char *text, struct err *err)
     return 0;
 }
 
+int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
+{
+    auto_free char *all = NULL;
+    size_t count = 1;
+
+    if (!is_host_name(text, strlen(text)))
+        return err_set(err, -EINVAL,
+                       "network-alias \"%.*s\": must be letters, digits, -, _ and ., and at most "
+                       "%d bytes",
+                       QUOTE_MAX, text, SPEC_HOST_NAME_MAX);
+    for (const char *p = s->net_aliases; p != NULL && *p != '\0'; p++)
+        count += *p == ' ';
+    count += s->net_aliases != NULL;
+    if (count > SPEC_ALIASES_MAX)
+        return err_set(err, -E2BIG, "network-alias \"%.*s\": more than %d", QUOTE_MAX, text,
+                       SPEC_ALIASES_MAX);
+    if (s->net_aliases == NULL)
+        return replace(&s->net_aliases, text, err);
+    if (asprintf(&all, "%s %s", s->net_aliases, text) < 0) {
+        all = NULL;
+        return err_errno(err, -ENOMEM, "network-alias");
+    }
+    return replace(&s->net_aliases, all, err);
+}
+
 void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
 {
     char addr[NET_ADDR_TEXT_MAX];
@@ -209,6 +234,8 @@ void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
 
 int spec_validate_network(const struct spec *s, struct err *err)
 {
+    if (s->net_aliases != NULL && s->net_name == NULL)
+        return err_set(err, -EINVAL, "network.aliases: only in a network that has a name");
     if (s->net_container == NULL)
         return 0;
     if (s->egress != NULL)

@@ -72,6 +72,7 @@ void spec_free(struct spec *s)
     free(s->user);
     free(s->net_container);
     free(s->net_name);
+    free(s->net_aliases);
     egress_free(s->egress);
     free(s);
 }

@@ -71,6 +71,7 @@ enum { SPEC_GROUPS_MAX = 32, SPEC_GROUP_ID_MAX = 65535 };
 enum {
     SPEC_HOSTS_MAX = 16,     /* as many as the launcher takes */
     SPEC_HOST_NAME_MAX = 63, /* bytes */
+    SPEC_ALIASES_MAX = 8,    /* names of a sandbox in a named network */
     SPEC_HOST_TEXT_MAX = SPEC_HOST_NAME_MAX + 1 + NET_ADDR_TEXT_MAX,
 };
 struct extra_host {
@@ -118,6 +119,8 @@ struct spec {
     enum net_mode network;            /* NET_INVALID = the policy's */
     char *net_container;              /* owned; whose network it shares: a name or id; NULL */
     char *net_name;                   /* owned; the named network that it is in; NULL */
+    char *net_aliases;                /* owned; its names there beside the host name, a space
+                                         between them; NULL */
     struct net_access access;         /* beside the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
@@ -215,6 +218,8 @@ int spec_set_disk(struct spec *s, const char *text, struct err *err);   /* 512m,
 int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofile=1024[:2048] */
 /* none, internet, container:NAME, or the name of a network */
 int spec_set_network(struct spec *s, const char *text, struct err *err);
+/* A name by which the members of the named network find it. */
+int spec_add_net_alias(struct spec *s, const char *text, struct err *err);
 /* CIDR with or without ports: policy/net-rule.h */
 int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);

@@ -579,6 +579,7 @@ TEST(a_network_round_trip)
     launch_put(&b, TAG_NET_PORT, 0, &port, sizeof(port));
     launch_put(&b, TAG_NET_DNS, 0, &dns, sizeof(dns));
     launch_put_string(&b, TAG_NET_NAME, "back");
+    launch_put_string(&b, TAG_NET_ALIASES, "web db-1");
     launch_put_host(&b, &host);
     CHECK_INT(launch_end(&b), 0);
     CHECK_INT(launch_decode(b.data, b.len, &q, NULL), 0);
@@ -588,6 +589,7 @@ TEST(a_network_round_trip)
     CHECK_INT(q.net_access.ports[0].port, 5556);
     CHECK_INT(q.net_dns_count, 1);
     CHECK_STR(q.net_name, "back");
+    CHECK_STR(q.net_aliases, "web db-1");
     CHECK_STR(q.hosts[0].name, "host.docker.internal");
     CHECK_INT(q.hosts[0].addr.family, 0);
 }
@@ -690,6 +692,26 @@ TEST(networks_that_make_no_sense)
             launch_put_string(&b, TAG_NET_NAME, rows[i].name);
         CHECK_INT(launch_end(&b), 0);
         CHECK_REFUSED(&b, -EINVAL, rows[i].msg);
+    }
+}
+
+TEST(names_in_a_network_refused)
+{
+    static const char *const bad[] = {" ", "a ", " a", "a  b", "a\tb", "a\n6.6.6.6 evil"};
+
+    for (size_t i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+        auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+        bool last = i == sizeof(bad) / sizeof(bad[0]);
+
+        honest_begin(&b, "x", layers, 0);
+        launch_put_number(&b, TAG_NET, LAUNCH_NET_LINK);
+        if (!last)
+            launch_put_string(&b, TAG_NET_NAME, "back");
+        launch_put_string(&b, TAG_NET_ALIASES, last ? "a" : bad[i]);
+        CHECK_INT(launch_end(&b), 0);
+        CHECK_REFUSED(&b, -EINVAL,
+                      last ? "request: names, and no network to have them in"
+                           : "request: record net_aliases: Invalid argument");
     }
 }
 

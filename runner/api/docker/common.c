@@ -321,6 +321,46 @@ json_t *docker_labels(const struct spec *spec)
     return object;
 }
 
+json_t *docker_label_object(char *const *labels)
+{
+    json_t *object = json_object();
+
+    for (; object != NULL && labels != NULL && *labels != NULL; labels++) {
+        size_t n = strcspn(*labels, "=");
+
+        (void)json_object_setn_new(object, *labels, n,
+                                   json_string((*labels)[n] == '=' ? *labels + n + 1 : ""));
+    }
+    return object;
+}
+
+int docker_label_strings(json_t *value, char ***ret, struct err *err)
+{
+    size_t count = json_object_size(value), i = 0;
+    const char *key;
+    json_t *element;
+    char **list;
+
+    if (value != NULL && !json_is_object(value))
+        return err_set(err, -EINVAL, "Labels: must be an object of strings");
+    if (count == 0)
+        return 0;
+    list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        return err_errno(err, -ENOMEM, "labels");
+    *ret = list;
+    json_object_foreach(value, key, element) {
+        if (!json_is_string(element))
+            return err_set(err, -EINVAL, "Labels: must be an object of strings");
+        if (asprintf(&list[i], "%s=%s", key, json_string_value(element)) < 0) {
+            list[i] = NULL;
+            return err_errno(err, -ENOMEM, "labels");
+        }
+        i++;
+    }
+    return 0;
+}
+
 json_t *docker_strings(char *const *list)
 {
     json_t *array = list != NULL ? json_array() : json_null();

@@ -80,6 +80,11 @@ int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct
 bool docker_bool(const char *text);
 /* The labels as an object, but for the façade's own. NULL on OOM. */
 json_t *docker_labels(const struct spec *spec);
+/* "K=V"s as an object; NULL: none. */
+json_t *docker_label_object(char *const *labels);
+/* The other way round, to be freed with json_strings_free; *ret NULL where there are none. -EINVAL:
+ * not an object of strings. value: borrowed, or NULL. */
+int docker_label_strings(json_t *value, char ***ret, struct err *err);
 /* NULL-terminated strings as an array; NULL list: null. */
 json_t *docker_strings(char *const *list);
 /* Takes value. False on OOM, also for a NULL value. */

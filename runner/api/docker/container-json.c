@@ -7,6 +7,7 @@
 
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
+#include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
 #include "base/address.h"
 #include "base/auto.h"
@@ -233,15 +234,30 @@ static const char *network_mode(const struct spec *spec, json_t *kept)
     return spec != NULL && spec->network == NET_NONE ? "none" : "default";
 }
 
-static json_t *endpoint(const struct net_place *net)
+static json_t *aliases(const struct spec *spec)
 {
+    json_t *list = spec != NULL && spec->net_aliases != NULL ? json_array() : json_null();
+
+    for (const char *p = json_is_array(list) ? spec->net_aliases : ""; *p != '\0';) {
+        size_t n = strcspn(p, " ");
+
+        (void)json_array_append_new(list, json_stringn(p, n));
+        p += n + (p[n] == ' ');
+    }
+    return list;
+}
+
+static json_t *endpoint(const char *network, const struct spec *spec, const struct net_place *net)
+{
+    char id[DOCKER_ID_LEN + 1];
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
 
     address_text(net != NULL ? &net->box4 : NULL, ip);
     address_text(net != NULL ? &net->gateway4 : NULL, gateway);
-    return json_pack("{s:n, s:n, s:n, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
-                     "IPAMConfig", "Links", "Aliases", "NetworkID", "", "EndpointID", "", "Gateway",
-                     gateway, "IPAddress", ip, "IPPrefixLen", 0, "IPv6Gateway", "",
+    docker_network_id(network, id);
+    return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
+                     "IPAMConfig", "Links", "Aliases", aliases(spec), "NetworkID", id, "EndpointID",
+                     "", "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0, "IPv6Gateway", "",
                      "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
 }
 
@@ -254,9 +270,9 @@ static json_t *networks(const struct sandbox *s, json_t *kept)
     sandbox_get_facts(s, &f);
     if (strncmp(mode, "container:", 10) == 0)
         return json_object();
-    if (strcmp(mode, "default") == 0)
-        mode = "bridge";
-    return json_pack("{s:o}", mode, endpoint(f.net));
+    /* By name, also where it was asked for by its id. */
+    mode = docker_network(spec);
+    return json_pack("{s:o}", mode, endpoint(mode, spec, f.net));
 }
 
 static json_t *network_settings(const struct sandbox *s, json_t *kept)

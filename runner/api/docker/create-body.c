@@ -360,28 +360,35 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
-/* Endpoints of networks: which one is NetworkMode's matter; what else they ask for cannot be had.
- */
+/* Endpoints of networks: one, with names; what else they ask for cannot be had. */
 static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
                        struct err *err)
 {
     const char *name, *key;
     json_t *endpoint, *element;
 
+    struct create_body *out = ((struct making *)dst)->out;
+
     (void)field;
-    (void)dst;
     if (!json_is_object(value) || json_object_size(value) > 1)
         return body_fail(err, -EOPNOTSUPP, path, "a container is in one network");
-    json_object_foreach(value, name, endpoint)
-        json_object_foreach(endpoint, key, element)
-            if (!body_is_empty(element) && strcmp(key, "GwPriority") != 0 &&
-                strcmp(key, "Aliases") != 0)
+    json_object_foreach(value, name, endpoint) {
+        out->endpoint = name;
+        json_object_foreach(endpoint, key, element) {
+            if (body_is_empty(element) || strcmp(key, "GwPriority") == 0)
+                continue; /* which of several networks is the gateway's */
+            if (strcmp(key, "Aliases") != 0)
                 return body_fail(err, -EOPNOTSUPP, path, "%.64s.%.32s is not supported", name, key);
+            if (create_check_strings(element, path, err) < 0)
+                return err->code;
+            out->aliases = element;
+        }
+    }
     return 0;
 }
 
 static const struct body_field networking_fields[] = {
-    {.name = "EndpointsConfig", .take = t_endpoints},
+    {.name = "EndpointsConfig", .take = t_endpoints, .always = true},
     {0},
 };
 
@@ -566,8 +573,9 @@ static int finish_network(struct making *m, struct err *err)
         m->out->joins = mode + sizeof(container) - 1;
         return 0; /* by its id, which create.c finds */
     } else {
-        network = json_pack("{s:s}", "name", mode);
+        m->out->network = mode;
         m->out->has_network = true;
+        return 0; /* which one that is, create.c finds */
     }
     if (network != NULL && dns != NULL && strcmp(mode != NULL ? mode : "", "none") != 0 &&
         json_object_set(network, "dns", dns) < 0) {

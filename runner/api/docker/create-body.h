@@ -11,18 +11,21 @@ struct err;
 enum { CREATE_WARNINGS_MAX = 4 };
 
 struct create_body {
-    json_t *spec;        /* owned: as POST /v1/sandboxes takes it, but for the image's part */
-    json_t *kept;        /* owned: what inspect shows of it, and no spec holds */
-    const char *image;   /* borrowed from the tree; NULL = none */
-    json_t *exposed;     /* borrowed: ExposedPorts, or NULL */
-    bool publish_all;    /* all exposed ports, those of the image included */
-    json_t *entrypoint;  /* owned array, or NULL: not said */
-    json_t *cmd;         /* owned array, or NULL */
-    bool host_pid;       /* PidMode "host" */
-    bool has_network;    /* NetworkMode says something but the default */
-    const char *joins;   /* borrowed: of NetworkMode "container:…", whose; NULL */
-    const char *policy;  /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin; /* CapAdd NET_ADMIN: only a sidecar's, which the engine plays itself */
+    json_t *spec;         /* owned: as POST /v1/sandboxes takes it, but for the image's part */
+    json_t *kept;         /* owned: what inspect shows of it, and no spec holds */
+    const char *image;    /* borrowed from the tree; NULL = none */
+    json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
+    bool publish_all;     /* all exposed ports, those of the image included */
+    json_t *entrypoint;   /* owned array, or NULL: not said */
+    json_t *cmd;          /* owned array, or NULL */
+    bool host_pid;        /* PidMode "host" */
+    bool has_network;     /* NetworkMode says something but the default */
+    const char *joins;    /* borrowed: of NetworkMode "container:…", whose; NULL */
+    const char *network;  /* borrowed: of NetworkMode, what names a network; NULL */
+    const char *endpoint; /* borrowed: the network that NetworkingConfig names; NULL */
+    json_t *aliases;      /* borrowed: names that it is to have there; or NULL */
+    const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
+    bool adds_net_admin;  /* CapAdd NET_ADMIN: only a sidecar's, which the engine plays itself */
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };

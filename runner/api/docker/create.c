@@ -10,14 +10,17 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
+#include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
 #include "api/native/images.h"
+#include "api/native/networks.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/images.h"
+#include "core/networks.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "policy/client.h"
@@ -105,6 +108,73 @@ static int join_network(struct creating *c, struct err *err)
     return 0;
 }
 
+/* The network that NetworkMode or NetworkingConfig names, "" for what is none of those that have
+ * members: 0, or -EOPNOTSUPP when they name two. */
+static int find_network(struct creating *c, char ret[DOCKER_NAME_MAX + 1], struct err *err)
+{
+    char other[DOCKER_NAME_MAX + 1] = "";
+    const char *endpoint = c->body.endpoint;
+    int r = 0;
+
+    ret[0] = '\0';
+    if (c->body.network != NULL)
+        r = docker_network_find(c->req, c->body.network, ret, err);
+    if (r < 0 || endpoint == NULL || endpoint[0] == '\0' || c->body.joins != NULL)
+        return r;
+    r = docker_network_find(c->req, endpoint, other, err);
+    if (r < 0)
+        return r;
+    if (strcmp(other, "bridge") == 0 || strcmp(other, "none") == 0)
+        other[0] = '\0';
+    if (ret[0] != '\0' && strcmp(ret, other) != 0)
+        return err_set(err, -EOPNOTSUPP,
+                       "NetworkingConfig.EndpointsConfig: a container is in one network, and "
+                       "NetworkMode names another one");
+    (void)memcpy(ret, other, sizeof(other));
+    return 0;
+}
+
+/* Those of the request, and the container's own name. */
+static json_t *aliases(const struct creating *c)
+{
+    json_t *list = json_array(), *alias;
+    size_t i;
+
+    if (c->name[0] != '\0' && strlen(c->name) <= SPEC_HOST_NAME_MAX)
+        (void)json_array_append_new(list, json_string(c->name));
+    json_array_foreach(c->body.aliases, i, alias)
+        if (strcmp(json_string_value(alias), c->name) != 0)
+            (void)json_array_append(list, alias);
+    return list;
+}
+
+static int name_network(struct creating *c, struct err *err)
+{
+    char name[DOCKER_NAME_MAX + 1];
+    const struct network_entry *entry;
+    json_t *network, *dns = json_object_get(c->body.kept, "dns");
+    int r;
+
+    if (c->body.network != NULL && !native_networks_allowed(c->req))
+        return err_set(err, -EPERM,
+                       "HostConfig.NetworkMode: the client policy allows no shared networks");
+    r = find_network(c, name, err);
+    if (r < 0 || name[0] == '\0')
+        return r;
+    entry = network_find(native_supervisor(c->req), name);
+    /* As in Docker, the internet is there, too. */
+    network = json_pack("{s:s, s:s, s:o}", "name", name, "mode",
+                        entry != NULL && network_is_internal(entry) ? "none" : "internet",
+                        "aliases", aliases(c));
+    if (network != NULL && dns != NULL && json_object_set(network, "dns", dns) < 0) {
+        json_decref(network);
+        network = NULL;
+    }
+    return network != NULL && docker_put(c->body.spec, "network", network)
+               ? 0
+               : err_errno(err, -ENOMEM, "a request");
+}
+
 static int check_refused(const struct creating *c, bool sidecar, struct err *err)
 {
     if (c->body.host_pid)
@@ -185,6 +255,8 @@ static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
         r = take_sidecar(c, &sidecar, err);
     if (r == 0)
         r = join_network(c, err);
+    if (r == 0)
+        r = name_network(c, err);
     if (r == 0)
         r = check_refused(c, sidecar, err);
     if (r == 0)

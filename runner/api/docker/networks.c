@@ -1,33 +1,37 @@
 /*
- * /networks: two of the three that Docker has everywhere, as no container is in "host", and those
- * that containers name. A network of rind's is there while somebody is in it; so there is nothing
- * to make or remove.
+ * /networks: two of the three that Docker has everywhere, as no container is in "host"; those that
+ * somebody has made; and those that sandboxes name all the same, which are there as long as that.
  *
  * "bridge" says 127.0.0.1 for its gateway: workerd listens there for what its sidecar sends, and
  * the sidecar that rind plays dials the host's loopback.
  */
+#include "api/docker/networks.h"
+
 #include <errno.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
+#include "api/json-body.h"
+#include "api/native/networks.h"
 #include "api/reply.h"
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/networks.h"
 #include "core/sandbox.h"
+#include "json/decode.h"
+#include "json/parse.h"
 #include "policy/net-box.h"
 #include "spec/spec.h"
 
 #define BRIDGE_SUBNET  "127.0.0.0/8"
 #define BRIDGE_GATEWAY "127.0.0.1"
-
-static const struct builtin {
-    const char *name, *driver;
-} builtins[] = {{"bridge", "bridge"}, {"none", "null"}};
 
 static json_t *members(struct http_request *req, const char *name)
 {
@@ -55,50 +59,126 @@ static json_t *members(struct http_request *req, const char *name)
     return object;
 }
 
-/* Of digits alone, whatever the name holds. */
-static void network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
+void docker_network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
 {
-    docker_id(name, ret);
-    for (char *c = ret; *c != '\0'; c++)
-        if (strchr("0123456789abcdef", *c) == NULL)
-            *c = "0123456789abcdef"[(unsigned char)*c % 16];
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+
+    (void)SHA256((const unsigned char *)name, strlen(name), digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        (void)snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 }
 
-static json_t *encode(struct http_request *req, const char *name, const char *driver, bool whole)
+/* entry: NULL: built in, or nobody has made it. */
+static json_t *encode(struct http_request *req, const char *name, bool whole)
 {
+    const struct network_entry *entry = network_find(native_supervisor(req), name);
     bool bridge = strcmp(name, "bridge") == 0;
     char id[DOCKER_ID_LEN + 1];
-    json_t *config;
+    json_t *config, *root;
 
-    network_id(name, id);
+    docker_network_id(name, id);
     config = bridge ? json_pack("[{s:s, s:s}]", "Subnet", BRIDGE_SUBNET, "Gateway", BRIDGE_GATEWAY)
                     : json_array();
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:{s:s, s:n, s:o}, s:b, s:b, s:b, s:b, "
-                     "s:{s:s}, s:o, s:{}, s:{}}",
-                     "Name", name, "Id", id, "Created", "0001-01-01T00:00:00Z", "Scope", "local",
-                     "Driver", driver, "EnableIPv6", 0, "IPAM", "Driver", "default", "Options",
-                     "Config", config, "Internal", 0, "Attachable", 0, "Ingress", 0, "ConfigOnly",
-                     0, "ConfigFrom", "Network", "", "Containers",
-                     whole ? members(req, name) : json_object(), "Options", "Labels");
+    root = json_pack("{s:s, s:s, s:o, s:s, s:s, s:b, s:{s:s, s:n, s:o}, s:b, s:b, s:b, s:b, "
+                     "s:{s:s}, s:o, s:{}, s:o}",
+                     "Name", name, "Id", id, "Created",
+                     docker_time(entry != NULL ? network_created_ms(entry) : 0), "Scope", "local",
+                     "Driver", strcmp(name, "none") == 0 ? "null" : "bridge", "EnableIPv6", 0,
+                     "IPAM", "Driver", "default", "Options", "Config", config, "Internal",
+                     entry != NULL && network_is_internal(entry), "Attachable", 0, "Ingress", 0,
+                     "ConfigOnly", 0, "ConfigFrom", "Network", "", "Containers",
+                     whole ? members(req, name) : json_object(), "Options", "Labels",
+                     docker_label_object(entry != NULL ? network_labels(entry) : NULL));
+    return root;
 }
 
 static bool is_builtin(const char *name)
 {
-    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
-        if (strcmp(builtins[i].name, name) == 0)
+    return strcmp(name, "bridge") == 0 || strcmp(name, "none") == 0;
+}
+
+/* ---- all that there are ---- */
+
+/* Calls fn once for each that the peer may see, until it returns true. */
+typedef bool network_fn(struct http_request *req, const char *name, void *data);
+
+static bool is_first_with(struct http_request *req, const struct sandbox *s, const char *name)
+{
+    for (struct sandbox *p = sandbox_first(native_supervisor(req)); p != s; p = sandbox_next(p))
+        if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && native_may_use(req, p))
+            return false;
+    return true;
+}
+
+static bool each(struct http_request *req, network_fn *fn, void *data)
+{
+    const struct network_maker who = native_network_maker(req);
+    struct supervisor *sup = native_supervisor(req);
+
+    if (fn(req, "bridge", data) || fn(req, "none", data))
+        return true;
+    for (struct network_entry *n = network_first(sup), *next; n != NULL; n = next) {
+        next = network_next(n);
+        if (network_may_use(n, &who) && fn(req, network_name(n), data))
             return true;
+    }
+    for (struct sandbox *s = sandbox_first(sup); s != NULL; s = sandbox_next(s)) {
+        const char *name = docker_network(sandbox_spec(s));
+
+        if (name[0] != '\0' && !is_builtin(name) && network_find(sup, name) == NULL &&
+            native_may_use(req, s) && is_first_with(req, s, name) && fn(req, name, data))
+            return true;
+    }
     return false;
 }
 
-static bool in_list(const json_t *list, const char *name)
-{
-    json_t *element;
-    size_t i;
+struct search {
+    const char *text;
+    size_t len;
+    unsigned found; /* by the beginning of their ids */
+    char name[DOCKER_NAME_MAX + 1];
+};
 
-    json_array_foreach(list, i, element)
-        if (strcmp(json_string_value(json_object_get(element, "Name")), name) == 0)
-            return true;
+static bool is_called(struct http_request *req, const char *name, void *data)
+{
+    struct search *f = data;
+
+    (void)req;
+    if (strcmp(name, f->text) != 0)
+        return false;
+    (void)snprintf(f->name, sizeof(f->name), "%s", name);
+    return true;
+}
+
+static bool has_id(struct http_request *req, const char *name, void *data)
+{
+    struct search *f = data;
+    char id[DOCKER_ID_LEN + 1];
+
+    (void)req;
+    docker_network_id(name, id);
+    if (strncmp(id, f->text, f->len) == 0) {
+        f->found++;
+        (void)snprintf(f->name, sizeof(f->name), "%s", name);
+    }
     return false;
+}
+
+int docker_network_find(struct http_request *req, const char *text, char ret[DOCKER_NAME_MAX + 1],
+                        struct err *err)
+{
+    struct search f = {.text = strcmp(text, "default") == 0 ? "bridge" : text};
+
+    f.len = strlen(f.text);
+    if (!each(req, is_called, &f) && f.len > 0 && f.len <= DOCKER_ID_LEN)
+        (void)each(req, has_id, &f);
+    if (f.found > 1)
+        return err_set(err, -ENOTUNIQ, "network %.128s is ambiguous (%u matches found on ID)", text,
+                       f.found);
+    if (f.name[0] == '\0')
+        return err_set(err, -ENOENT, "network %.128s not found", text);
+    (void)memcpy(ret, f.name, sizeof(f.name));
+    return 0;
 }
 
 struct list_query {
@@ -112,16 +192,35 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static bool matches(const struct filters *f, const char *name, const char *driver)
-{
-    char id[DOCKER_ID_LEN + 1];
+struct listing {
+    const struct filters *filters;
+    json_t *list;
+};
 
-    network_id(name, id);
-    /* None is dangling: each is built in, or named by a container. */
-    return filters_match_part(f, "name", name) && filters_match(f, "driver", driver) &&
-           filters_match(f, "scope", "local") && filters_get(f, "label", 0) == NULL &&
-           filters_match_prefix(f, "id", id) && !docker_bool(filters_get(f, "dangling", 0)) &&
+static bool matches(struct http_request *req, const struct filters *f, const char *name)
+{
+    const struct network_entry *entry = network_find(native_supervisor(req), name);
+    const char *dangling = filters_get(f, "dangling", 0);
+    char id[DOCKER_ID_LEN + 1];
+    bool unused = !is_builtin(name) && network_users(native_supervisor(req), name, NULL) == 0;
+
+    docker_network_id(name, id);
+    return filters_match_part(f, "name", name) &&
+           filters_match(f, "driver", strcmp(name, "none") == 0 ? "null" : "bridge") &&
+           filters_match(f, "scope", "local") &&
+           filters_match_labels(f, entry != NULL ? network_labels(entry) : NULL) &&
+           filters_match_prefix(f, "id", id) &&
+           (dangling == NULL || docker_bool(dangling) == unused) &&
            filters_match(f, "type", is_builtin(name) ? "builtin" : "custom");
+}
+
+static bool list_one(struct http_request *req, const char *name, void *data)
+{
+    struct listing *l = data;
+
+    if (matches(req, l->filters, name))
+        (void)json_array_append_new(l->list, encode(req, name, false));
+    return false;
 }
 
 static void get_list(struct http_request *req)
@@ -130,8 +229,8 @@ static void get_list(struct http_request *req)
                                         "name",     "scope",  "type", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
     struct list_query q = {0};
+    struct listing l;
     struct err err = ERR_NONE;
-    json_t *list;
     int r;
 
     if (!docker_admit(req))
@@ -143,65 +242,227 @@ static void get_list(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    list = json_array();
-    for (size_t i = 0; i < sizeof(builtins) / sizeof(builtins[0]); i++)
-        if (matches(f, builtins[i].name, builtins[i].driver))
-            (void)json_array_append_new(list,
-                                        encode(req, builtins[i].name, builtins[i].driver, false));
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
-         s = sandbox_next(s)) {
-        const char *name = docker_network(sandbox_spec(s));
-
-        if (name[0] != '\0' && !is_builtin(name) && !in_list(list, name) &&
-            matches(f, name, "bridge") && native_may_use(req, s))
-            (void)json_array_append_new(list, encode(req, name, "bridge", false));
-    }
-    reply_json(req, 200, list);
+    l = (struct listing){.filters = f, .list = json_array()};
+    (void)each(req, list_one, &l);
+    reply_json(req, 200, l.list);
 }
 
 static void get_one(struct http_request *req)
 {
-    const char *name = http_param(req, "name");
+    char name[DOCKER_NAME_MAX + 1];
     struct list_query q = {0};
     struct err err = ERR_NONE;
-    bool known;
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, fields, &q, &err) < 0) {
+    if (http_query(req, fields, &q, &err) < 0 ||
+        docker_network_find(req, http_param(req, "name"), name, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_json(req, 200, encode(req, name, true));
+}
+
+/* ---- making ---- */
+
+struct create_body {
+    const char *name, *driver, *scope;
+    json_t *labels; /* borrowed */
+    bool internal;
+};
+
+static int t_driver_only(json_t *value, const struct body_field *field, void *dst, const char *path,
+                         struct err *err)
+{
+    (void)field;
+    (void)dst;
+    if (json_is_string(value) && strcmp(json_string_value(value), "default") == 0)
+        return 0;
+    return body_fail(err, -EOPNOTSUPP, path, "only \"default\": addresses are chosen by rind");
+}
+
+static int t_ipv4(json_t *value, const struct body_field *field, void *dst, const char *path,
+                  struct err *err)
+{
+    (void)field;
+    (void)dst;
+    if (json_is_true(value))
+        return 0;
+    return body_fail(err, -EOPNOTSUPP, path, "networks have IPv4");
+}
+
+#define ABSENT_HERE(key, text)                                                                     \
+    {                                                                                              \
+        .name = (key), .code = -EOPNOTSUPP, .why = (text)                                          \
+    }
+
+static const struct body_field ipam_fields[] = {
+    {.name = "Driver", .take = t_driver_only},
+    ABSENT_HERE("Config", "addresses are chosen by rind"),
+    ABSENT_HERE("Options", "addresses are chosen by rind"),
+    {0},
+};
+
+static const struct body_field create_fields[] = {
+    {.name = "Name", .take = b_string, .off = offsetof(struct create_body, name)},
+    {.name = "Driver", .take = b_string, .off = offsetof(struct create_body, driver)},
+    {.name = "Scope", .take = b_string, .off = offsetof(struct create_body, scope)},
+    {.name = "Labels",
+     .take = b_value,
+     .always = true,
+     .off = offsetof(struct create_body, labels)},
+    {.name = "Internal", .take = b_bool, .off = offsetof(struct create_body, internal)},
+    {.name = "CheckDuplicate", .take = b_ignore}, /* a name is there once in any case */
+    {.name = "Attachable", .take = b_ignore},     /* of swarms alone */
+    {.name = "EnableIPv4", .take = t_ipv4, .always = true},
+    {.name = "IPAM", .take = b_object, .fields = ipam_fields},
+    ABSENT_HERE("EnableIPv6",
+                "containers have IPv6 where the host has, and in no network of its own"),
+    ABSENT_HERE("Ingress", "there is no swarm"),
+    ABSENT_HERE("ConfigOnly", "there is no swarm"),
+    ABSENT_HERE("ConfigFrom", "there is no swarm"),
+    ABSENT_HERE("Options", "there are no options of drivers"),
+    {0},
+};
+
+/* Docker's built-in drivers, of which one is played. */
+static int check_words(const struct create_body *b, struct err *err)
+{
+    if (b->name == NULL)
+        return err_set(err, -EINVAL, "Name: the network has none");
+    if (is_builtin(b->name) || strcmp(b->name, "default") == 0 || strcmp(b->name, "host") == 0)
+        return err_set(err, -EPERM, "operation is not permitted on predefined %s network", b->name);
+    if (b->driver != NULL && b->driver[0] != '\0' && strcmp(b->driver, "bridge") != 0 &&
+        strcmp(b->driver, "default") != 0)
+        return err_set(err, -EOPNOTSUPP, "Driver: there is only \"bridge\"");
+    if (b->scope != NULL && b->scope[0] != '\0' && strcmp(b->scope, "local") != 0)
+        return err_set(err, -EOPNOTSUPP, "Scope: there is only \"local\"");
+    return 0;
+}
+
+static int create(struct http_request *req, struct err *err)
+{
+    const struct network_maker who = native_network_maker(req);
+    auto_ptr(json_decref) json_t *root = NULL;
+    struct create_body b = {0};
+    struct network_wish wish = {0};
+    struct network_entry *made;
+    char id[DOCKER_ID_LEN + 1];
+    char **labels = NULL;
+    int r;
+
+    r = json_body_tree(req, &root, err);
+    if (r == 0)
+        r = body_decode(root, create_fields, &b, "", err);
+    if (r == 0)
+        r = check_words(&b, err);
+    if (r == 0)
+        r = docker_label_strings(b.labels, &labels, err);
+    if (r == 0) {
+        wish = (struct network_wish){.name = b.name, .labels = labels, .internal = b.internal};
+        r = network_create(native_supervisor(req), &wish, &who, &made, err);
+    }
+    json_strings_free(labels);
+    if (r < 0)
+        return r;
+    docker_network_id(network_name(made), id);
+    reply_json(req, 201, json_pack("{s:s, s:s}", "Id", id, "Warning", ""));
+    return 0;
+}
+
+static void post_create(struct http_request *req)
+{
+    struct err err = ERR_NONE;
+
+    if (docker_admit(req) && native_may_have_networks(req) && create(req, &err) < 0)
+        reply_error(req, &err);
+}
+
+/* ---- removing ---- */
+
+static int find_made(struct http_request *req, struct network_entry **ret, struct err *err)
+{
+    char name[DOCKER_NAME_MAX + 1];
+    int r = docker_network_find(req, http_param(req, "name"), name, err);
+
+    if (r < 0)
+        return r;
+    if (is_builtin(name))
+        return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
+    *ret = network_find(native_supervisor(req), name);
+    if (*ret == NULL)
+        return err_set(err, -EPERM,
+                       "network %s was made by nobody: it goes with the last container that names "
+                       "it",
+                       name);
+    return 0;
+}
+
+static void delete_one(struct http_request *req)
+{
+    struct network_entry *n = NULL;
+    struct err err = ERR_NONE;
+
+    if (!docker_admit(req) || !native_may_have_networks(req))
+        return;
+    if (find_made(req, &n, &err) < 0 || network_remove(n, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+static void post_prune(struct http_request *req)
+{
+    static const char *const known[] = {"label", NULL};
+    const struct network_maker who = native_network_maker(req);
+    auto_ptr(filters_free) struct filters *f = NULL;
+    struct list_query q = {0};
+    struct err err = ERR_NONE;
+    json_t *gone;
+    int r;
+
+    if (!docker_admit(req) || !native_may_have_networks(req))
+        return;
+    r = http_query(req, fields, &q, &err);
+    if (r == 0)
+        r = filters_parse(q.filters, known, &f, &err);
+    if (r < 0) {
         reply_error(req, &err);
         return;
     }
-    if (strcmp(name, "default") == 0)
-        name = "bridge";
-    known = is_builtin(name);
-    for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && !known;
-         s = sandbox_next(s))
-        known = strcmp(docker_network(sandbox_spec(s)), name) == 0 && native_may_use(req, s);
-    if (known)
-        reply_json(req, 200,
-                   encode(req, name, strcmp(name, "none") == 0 ? "null" : "bridge", true));
-    else
-        reply_errorf(req, -ENOENT, "network %.128s not found", name);
+    gone = json_array();
+    for (struct network_entry *n = network_first(native_supervisor(req)), *next; n != NULL;
+         n = next) {
+        json_t *name = json_string(network_name(n));
+
+        next = network_next(n);
+        if (network_may_use(n, &who) && filters_match_labels(f, network_labels(n)) &&
+            network_users(native_supervisor(req), network_name(n), NULL) == 0 &&
+            network_remove(n, NULL) == 0)
+            (void)json_array_append(gone, name);
+        json_decref(name);
+    }
+    reply_json(req, 200, json_pack("{s:o}", "NetworksDeleted", gone));
 }
 
-static void not_made(struct http_request *req)
+/* ---- members ---- */
+
+/* A container is in one network from its beginning to its end. */
+static void not_moved(struct http_request *req)
 {
     if (docker_admit(req))
         reply_errorf(req, -EOPNOTSUPP,
-                     "a network is made by the first container that names it (--network NAME), and "
-                     "goes with the last one");
+                     "a container stays in the network that it was created in (--network NAME)");
 }
 
 /* clang-format off */
 const struct route docker_network_routes[] = {
-    {"GET",    "/networks",                   get_list, 0, 0},
-    {"POST",   "/networks/create",            not_made, ROUTE_BODY, 0},
-    {"POST",   "/networks/prune",             not_made, ROUTE_BODY, 0},
-    {"GET",    "/networks/{name}",            get_one,  0, 0},
-    {"DELETE", "/networks/{name}",            not_made, 0, 0},
-    {"POST",   "/networks/{name}/connect",    not_made, ROUTE_BODY, 0},
-    {"POST",   "/networks/{name}/disconnect", not_made, ROUTE_BODY, 0},
+    {"GET",    "/networks",                   get_list,    0, 0},
+    {"POST",   "/networks/create",            post_create, ROUTE_BODY, 0},
+    {"POST",   "/networks/prune",             post_prune,  ROUTE_BODY, 0},
+    {"GET",    "/networks/{name}",            get_one,     0, 0},
+    {"DELETE", "/networks/{name}",            delete_one,  0, 0},
+    {"POST",   "/networks/{name}/connect",    not_moved,   ROUTE_BODY, 0},
+    {"POST",   "/networks/{name}/disconnect", not_moved,   ROUTE_BODY, 0},
     {0},
 };
 /* clang-format on */

@@ -37,18 +37,6 @@ static bool may_use(struct http_request *req)
 
 /* ---- what one looks like ---- */
 
-static json_t *labels(const struct volume_entry *v)
-{
-    json_t *object = json_object();
-
-    for (char *const *l = volume_labels(v); object != NULL && l != NULL && *l != NULL; l++) {
-        size_t n = strcspn(*l, "=");
-
-        (void)json_object_setn_new(object, *l, n, json_string((*l)[n] == '=' ? *l + n + 1 : ""));
-    }
-    return object;
-}
-
 /* Where it lies is no client's affair: inside, it is where it was asked for. */
 json_t *docker_volume(const struct volume_entry *v)
 {
@@ -57,8 +45,9 @@ json_t *docker_volume(const struct volume_entry *v)
 
     (void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
     return json_pack("{s:o, s:s, s:o, s:s, s:s, s:o, s:s}", "CreatedAt",
-                     docker_time(volume_created_ms(v)), "Driver", "local", "Labels", labels(v),
-                     "Mountpoint", "", "Name", volume_name(v), "Options",
+                     docker_time(volume_created_ms(v)), "Driver", "local", "Labels",
+                     docker_label_object(volume_labels(v)), "Mountpoint", "", "Name",
+                     volume_name(v), "Options",
                      bytes != 0 ? json_pack("{s:s}", "size", size) : json_null(), "Scope", "local");
 }
 
@@ -209,32 +198,6 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
         reply_json(req, 201, docker_volume(v));
 }
 
-/* "K=V"s, to be freed with json_strings_free; *ret NULL where there are none. */
-static int read_labels(json_t *value, char ***ret, struct err *err)
-{
-    size_t count = json_object_size(value), i = 0;
-    const char *key;
-    json_t *element;
-    char **list;
-
-    if (value == NULL || count == 0)
-        return 0;
-    list = calloc(count + 1, sizeof(*list));
-    if (list == NULL)
-        return err_errno(err, -ENOMEM, "labels");
-    *ret = list;
-    json_object_foreach(value, key, element) {
-        if (!json_is_string(element))
-            return err_set(err, -EINVAL, "Labels: must be an object of strings");
-        if (asprintf(&list[i], "%s=%s", key, json_string_value(element)) < 0) {
-            list[i] = NULL;
-            return err_errno(err, -ENOMEM, "labels");
-        }
-        i++;
-    }
-    return 0;
-}
-
 /* "size" of the local driver's options, as bytes or with k, m, g, t. */
 static int read_size(json_t *options, uint64_t *ret, struct err *err)
 {
@@ -276,7 +239,7 @@ static int create(struct http_request *req, struct err *err)
     if (r == 0)
         r = read_size(b.options, &wish.bytes, err);
     if (r == 0)
-        r = read_labels(b.labels, &list, err);
+        r = docker_label_strings(b.labels, &list, err);
     wish.name = b.name;
     wish.labels = list;
     v = r == 0 && b.name != NULL ? volume_find(native_supervisor(req), b.name) : NULL;

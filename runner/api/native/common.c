@@ -12,6 +12,8 @@
 #include "base/err.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
+#include "json/decode.h"
+#include "json/parse.h"
 #include "policy/client.h"
 #include "spec/client-check.h"
 #include "spec/spec.h"
@@ -270,4 +272,25 @@ json_t *native_time(int64_t ms)
         return json_null();
     (void)snprintf(text, sizeof(text), "%s.%03dZ", date, (int)(ms % 1000));
     return json_string(text);
+}
+
+int native_labels(const struct jpair *pairs, char ***ret, struct err *err)
+{
+    size_t n = 0;
+    char **list;
+
+    for (const struct jpair *p = pairs; p != NULL && p->key != NULL; p++, n++)
+        if (strchr(p->key, '=') != NULL)
+            return err_set(err, -EINVAL, "labels: a label's key must not hold =");
+    list = calloc(n + 1, sizeof(*list));
+    for (size_t i = 0; list != NULL && i < n; i++)
+        if (asprintf(&list[i], "%s=%s", pairs[i].key, pairs[i].value) < 0) {
+            list[i] = NULL;
+            json_strings_free(list);
+            list = NULL;
+        }
+    if (list == NULL)
+        return err_errno(err, -ENOMEM, "labels");
+    *ret = list;
+    return 0;
 }

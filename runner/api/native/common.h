@@ -25,6 +25,7 @@
 #include "api/native/native.h"
 #include "base/err.h"
 
+struct jpair;
 struct sandbox;
 struct spec;
 
@@ -91,3 +92,6 @@ void native_watcher_drop(struct native *n);
 
 /* "2006-01-02T15:04:05.000Z", or null for 0. */
 json_t *native_time(int64_t ms);
+/* Labels of a body as "K=V" strings, to be freed with json_strings_free; pairs may be NULL.
+ * -EINVAL: a key holds =. */
+int native_labels(const struct jpair *pairs, char ***ret, struct err *err);

@@ -7,19 +7,13 @@
 #include "core/supervisor.h"
 
 const struct route *const native_tables[] = {
-    native_sandbox_routes,
-    native_exec_routes,
-    native_process_routes,
-    native_file_routes,
-    native_event_routes,
-    native_exposure_routes,
-    native_port_http_routes,
-    native_port_routes,
-    native_system_routes,
-    native_egress_routes,
-    native_image_routes,
-    native_volume_routes,
-    NULL,
+    native_sandbox_routes,   native_exec_routes,
+    native_process_routes,   native_file_routes,
+    native_event_routes,     native_exposure_routes,
+    native_port_http_routes, native_port_routes,
+    native_system_routes,    native_egress_routes,
+    native_image_routes,     native_volume_routes,
+    native_network_routes,   NULL,
 };
 _Static_assert(sizeof(native_tables) / sizeof(native_tables[0]) - 1 <= NATIVE_SETS_MAX,
                "each table has a set");

@@ -58,6 +58,7 @@ extern const struct route *const native_tables[];
 extern const struct route native_sandbox_routes[];  /* sandboxes.c, sandbox-verbs.c */
 extern const struct route native_system_routes[];   /* system.c: version, health, doctor, openapi */
 extern const struct route native_volume_routes[];   /* volumes.c */
+extern const struct route native_network_routes[];  /* networks.c */
 extern const struct route native_file_routes[];     /* files.c and file-*.c */
 extern const struct route native_event_routes[];    /* events.c */
 extern const struct route native_exec_routes[];     /* exec.c */

@@ -179,27 +179,8 @@ static const struct jfield create_fields[] = {
 
 static void create_done(struct create_body *b)
 {
-    for (struct jpair *p = b->labels; p != NULL && (p->key != NULL || p->value != NULL); p++) {
-        free(p->key);
-        free(p->value);
-    }
-    free(b->labels);
+    json_pairs_free(b->labels);
     free(b->name);
-}
-
-/* "K=V" strings of the pairs; NULL on OOM. */
-static char **label_strings(const struct jpair *pairs)
-{
-    char **list = calloc(VOLUME_LABELS_MAX + 1, sizeof(*list));
-    size_t n = 0;
-
-    for (; list != NULL && pairs != NULL && pairs->key != NULL; pairs++)
-        if (asprintf(&list[n++], "%s=%s", pairs->key, pairs->value) < 0) {
-            list[n - 1] = NULL;
-            json_strings_free(list);
-            return NULL;
-        }
-    return list;
 }
 
 static void on_created(void *data, int r, struct volume_entry *v, const struct err *err)
@@ -232,33 +213,21 @@ static void create_volume(struct http_request *req)
     const struct volume_creator who = who_asks(req);
     struct native_call *call;
     struct err err = ERR_NONE;
-    char **labels;
-    int r;
+    struct volume_wish wish = {0};
+    char **labels = NULL;
 
     if (!native_may_have_volumes(req))
         return;
-    if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0) {
+    if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0 ||
+        native_labels(b.labels, &labels, &err) < 0) {
         reply_error(req, &err);
         return;
     }
-    for (const struct jpair *p = b.labels; p != NULL && p->key != NULL; p++)
-        if (strchr(p->key, '=') != NULL) {
-            reply_errorf(req, -EINVAL, "labels: a label's key must not hold =");
-            return;
-        }
+    wish = (struct volume_wish){.name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes};
     call = native_call_new(req, NULL);
-    if (call == NULL)
-        return;
-    labels = label_strings(b.labels);
-    r = labels == NULL
-            ? err_errno(&err, -ENOMEM, "volume")
-            : volume_create(call->sup,
-                            &(struct volume_wish){
-                                .name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes},
-                            &who, on_created, call, &err);
-    json_strings_free(labels);
-    if (r < 0)
+    if (call != NULL && volume_create(call->sup, &wish, &who, on_created, call, &err) < 0)
         native_call_fail(call, &err);
+    json_strings_free(labels);
 }
 
 /* ---- remove ---- */

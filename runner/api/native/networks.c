@@ -1,0 +1,194 @@
+/* /v1/networks: those that somebody has made. Members of the group see and use their own. */
+#include "api/native/networks.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/json-body.h"
+#include "api/native/common.h"
+#include "api/reply.h"
+#include "api/route-query.h"
+#include "api/route.h"
+#include "base/auto.h"
+#include "base/err.h"
+#include "json/decode.h"
+#include "json/parse.h"
+#include "policy/client.h"
+#include "spec/spec.h"
+
+struct network_maker native_network_maker(struct http_request *req)
+{
+    return (struct network_maker){.uid = http_peer(req)->uid, .limited = !native_is_owner(req)};
+}
+
+bool native_networks_allowed(struct http_request *req)
+{
+    return native_is_owner(req) || native_of(req)->config.clients->share_network;
+}
+
+bool native_may_have_networks(struct http_request *req)
+{
+    if (!native_admit(req))
+        return false;
+    if (native_networks_allowed(req))
+        return true;
+    reply_errorf(req, -EPERM, "the client policy allows no shared networks");
+    return false;
+}
+
+/* The one that {name} names; NULL: answered. */
+static struct network_entry *find(struct http_request *req)
+{
+    const struct network_maker who = native_network_maker(req);
+    const char *name = http_param(req, "name");
+    struct network_entry *n;
+
+    if (!native_may_have_networks(req))
+        return NULL;
+    n = network_find(native_supervisor(req), name);
+    if (n == NULL)
+        reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name", name);
+    else if (!network_may_use(n, &who))
+        reply_errorf(req, -EPERM, "network '%.128s' is another user's", name);
+    else
+        return n;
+    return NULL;
+}
+
+static json_t *encode(struct http_request *req, const struct network_entry *n)
+{
+    json_t *labels = json_object();
+
+    for (char *const *l = network_labels(n); *l != NULL && labels != NULL; l++) {
+        size_t key = strcspn(*l, "=");
+
+        (void)json_object_setn_new(labels, *l, key, json_string(*l + key + 1));
+    }
+    return json_pack("{s:s, s:o, s:o, s:b, s:i}", "name", network_name(n), "createdAt",
+                     native_time(network_created_ms(n)), "labels", labels, "internal",
+                     (int)network_is_internal(n), "users",
+                     (int)network_users(native_supervisor(req), network_name(n), NULL));
+}
+
+/* ---- list, show ---- */
+
+static void list_networks(struct http_request *req)
+{
+    const struct network_maker who = native_network_maker(req);
+    struct err err = ERR_NONE;
+    json_t *list;
+
+    if (!native_may_have_networks(req))
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0) {
+        reply_error(req, &err);
+        return;
+    }
+    list = json_array();
+    for (struct network_entry *n = network_first(native_supervisor(req)); n != NULL;
+         n = network_next(n))
+        if (network_may_use(n, &who))
+            (void)json_array_append_new(list, encode(req, n));
+    reply_json(req, 200, json_pack("{s:o}", "networks", list));
+}
+
+static void inspect_network(struct http_request *req)
+{
+    struct network_entry *n = find(req);
+
+    if (n != NULL)
+        reply_json(req, 200, encode(req, n));
+}
+
+/* ---- make ---- */
+
+enum { LABELS_MAX = SPEC_LABELS_MAX };
+
+struct create_body {
+    char *name;           /* owned */
+    struct jpair *labels; /* owned */
+    bool internal;
+};
+
+static const struct jfield create_fields[] = {
+    {.name = "name",
+     .decode = j_string,
+     .off = offsetof(struct create_body, name),
+     .min = 1,
+     .max = SPEC_NETWORK_MAX,
+     .required = true},
+    {.name = "labels",
+     .decode = j_string_map,
+     .off = offsetof(struct create_body, labels),
+     .max = LABELS_MAX,
+     .nullable = true},
+    {.name = "internal",
+     .decode = j_bool,
+     .off = offsetof(struct create_body, internal),
+     .nullable = true},
+    {0},
+};
+
+static void body_done(struct create_body *b)
+{
+    json_pairs_free(b->labels);
+    free(b->name);
+}
+
+static int create(struct http_request *req, const struct create_body *b, struct err *err)
+{
+    const struct network_maker who = native_network_maker(req);
+    struct network_wish wish = {.name = b->name, .internal = b->internal};
+    struct network_entry *n;
+    char **labels = NULL;
+    int r = native_labels(b->labels, &labels, err);
+
+    if (r == 0) {
+        wish.labels = labels;
+        r = network_create(native_supervisor(req), &wish, &who, &n, err);
+    }
+    json_strings_free(labels);
+    if (r == 0)
+        reply_json(req, 201, encode(req, n));
+    return r;
+}
+
+static void create_network(struct http_request *req)
+{
+    struct create_body b __attribute__((cleanup(body_done))) = {.name = NULL};
+    struct err err = ERR_NONE;
+
+    if (!native_may_have_networks(req))
+        return;
+    if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0 ||
+        create(req, &b, &err) < 0)
+        reply_error(req, &err);
+}
+
+/* ---- remove ---- */
+
+static void delete_network(struct http_request *req)
+{
+    struct network_entry *n = find(req);
+    struct err err = ERR_NONE;
+
+    if (n == NULL)
+        return;
+    if (http_query(req, NULL, NULL, &err) < 0 || network_remove(n, &err) < 0)
+        reply_error(req, &err);
+    else
+        reply_empty(req, 204);
+}
+
+/* clang-format off */
+const struct route native_network_routes[] = {
+    {"GET",    "/v1/networks",        list_networks,   0, 0},
+    {"POST",   "/v1/networks",        create_network,  ROUTE_BODY, 0},
+    {"GET",    "/v1/networks/{name}", inspect_network, 0, 0},
+    {"DELETE", "/v1/networks/{name}", delete_network,  0, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,229 @@
+/* rind network: named networks that are there also while no sandbox is in them. */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/human.h"
+#include "cli/remote.h"
+#include "cli/table.h"
+#include "cli/url.h"
+#include "json/parse.h"
+
+struct network_args {
+    struct remote remote; /* first */
+    json_t *labels;       /* owned; an object, or NULL */
+    bool internal, quiet;
+};
+
+static int on_label(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    struct network_args *args = target;
+    size_t key = strcspn(text, "=");
+
+    if (args->labels == NULL)
+        args->labels = json_object();
+    if (json_object_setn_new(args->labels, text, key,
+                             json_string(text[key] == '=' ? text + key + 1 : "")) < 0)
+        return err_set(err, -EINVAL, "%s '%.64s': is not UTF-8", o->name, text);
+    return 0;
+}
+
+static const struct opt network_options[] = {
+    {.name = "label",
+     .arg = "KEY[=VALUE]",
+     .set = on_label,
+     .flags = OPT_REPEAT,
+     .help = "create: give it this label"},
+    {.name = "internal",
+     .set = opt_flag,
+     .off = offsetof(struct network_args, internal),
+     .help = "create: its members cannot have the internet beside it"},
+    {.name = "quiet",
+     .letter = 'q',
+     .set = opt_flag,
+     .off = offsetof(struct network_args, quiet),
+     .help = "ls: print names alone"},
+    {0},
+};
+static const struct opt_group groups[] = {
+    {.title = "Options", .rows = network_options}, REMOTE_GROUP, {0}};
+
+/* ---- create, ls, inspect ---- */
+
+static int create_network(struct network_args *args, struct client *c, char **names,
+                          struct err *err)
+{
+    auto_ptr(json_decref) json_t *made = NULL;
+    json_t *body = json_pack("{s:s, s:b}", "name", names[0], "internal", (int)args->internal);
+    int r;
+
+    if (body == NULL)
+        return err_set(err, -EINVAL, "network '%.64s': is not UTF-8", names[0]);
+    if (args->labels != NULL)
+        (void)json_object_set(body, "labels", args->labels);
+    r = client_json(c, "POST", "/v1/networks", body, &made, err);
+    if (r < 0)
+        return r;
+    if (args->remote.json)
+        print_json(json_incref(made));
+    else
+        (void)printf("%s\n", member(made, "name"));
+    return 0;
+}
+
+static int print_list(const json_t *list)
+{
+    static const char *const titles[] = {"NAME", "CREATED", "SANDBOXES", "INTERNAL", NULL};
+    auto_table struct table *t = table_new(titles);
+    int64_t now = clock_wall_ms();
+    char ago[HUMAN_MAX];
+    json_t *n;
+    size_t i;
+
+    if (t == NULL)
+        return -ENOMEM;
+    json_array_foreach(list, i, n) {
+        table_add(t, member(n, "name"));
+        table_addf(t, "%s ago", human_ago(member(n, "createdAt"), now, ago));
+        table_addf(t, "%d", (int)json_integer_value(json_object_get(n, "users")));
+        table_add(t, json_is_true(json_object_get(n, "internal")) ? "yes" : "no");
+    }
+    return table_print(t, stdout);
+}
+
+static int list_networks(struct network_args *args, struct client *c, char **names, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    json_t *list, *n;
+    size_t i;
+    int r = client_json(c, "GET", "/v1/networks", NULL, &root, err);
+
+    (void)names;
+    if (r < 0)
+        return r;
+    list = json_object_get(root, "networks");
+    if (args->remote.json)
+        print_json(json_incref(list));
+    else if (args->quiet)
+        json_array_foreach(list, i, n)
+            (void)printf("%s\n", member(n, "name"));
+    else if (print_list(list) < 0)
+        return err_errno(err, -ENOMEM, "networks");
+    return 0;
+}
+
+static int inspect_networks(struct network_args *args, struct client *c, char **names,
+                            struct err *err)
+{
+    auto_ptr(json_decref) json_t *all = json_array();
+
+    (void)args;
+    for (; *names != NULL; names++) {
+        json_t *one = NULL;
+        int r = remote_get(c, "/v1/networks/%s", *names, &one, err);
+
+        if (r < 0)
+            return r;
+        (void)json_array_append_new(all, one);
+    }
+    print_json(json_incref(all));
+    return 0;
+}
+
+static int remove_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
+{
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, "/v1/networks/%s", name);
+
+    (void)data;
+    return r < 0 ? err_errno(err, r, "network '%.64s'", name)
+                 : client_json(c, "DELETE", url.data, NULL, ret, err);
+}
+
+/* ---- the verb ---- */
+
+static const struct word {
+    const char *name;
+    size_t min, max; /* names behind it */
+    int (*run)(struct network_args *args, struct client *c, char **names, struct err *err);
+} words[] = {
+    {"create", 1, 1, create_network},
+    {"ls", 0, 0, list_networks},
+    {"inspect", 1, REMOTE_ANY, inspect_networks},
+    {"rm", 1, REMOTE_ANY, NULL}, /* by remote_each */
+};
+
+static const char *const details[] = {
+    "Sandboxes of `rind run --network NAME` reach each other. That needs no network that somebody "
+    "has made; but one is there also while nobody is in it, has labels, and is its maker's: "
+    "members "
+    "of the group rind use their own.",
+    "COMMAND is create NAME, ls, inspect NAME... or rm NAME.... One in which a sandbox runs is not "
+    "removed.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"rind network create --internal back", "one whose members have no internet"},
+    {0},
+};
+
+static const struct word *find_word(const char *name)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i].name, name) == 0)
+            return &words[i];
+    return NULL;
+}
+
+static int run_word(const struct word *w, struct network_args *args, char **names)
+{
+    auto_client struct client *c = NULL;
+    struct err err = ERR_NONE;
+    size_t count = 0;
+
+    while (names[count] != NULL)
+        count++;
+    if (count < w->min)
+        return cli_failf("network %s: name a network", w->name);
+    if (count > w->max)
+        return cli_failf("network %s: %.64s: one operand too many", w->name, names[w->max]);
+    if (w->run == NULL)
+        return remote_each(&args->remote, names, remove_one, args);
+    if (remote_open(&args->remote, &c, &err) < 0 || w->run(args, c, names, &err) < 0)
+        return cli_fail(&err);
+    return cli_flush(0);
+}
+
+static int network_main(const struct verb *v, const struct globals *g, char **argv)
+{
+    struct network_args args = {.remote.globals = *g};
+    const struct word *w;
+    char **names;
+    int status;
+
+    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "command", &names, &status) == VERB_GO) {
+        w = find_word(names[0]);
+        status = w != NULL
+                     ? run_word(w, &args, names + 1)
+                     : cli_failf("network %.64s: must be create, ls, inspect or rm", names[0]);
+    }
+    json_decref(args.labels);
+    return status;
+}
+
+const struct verb verb_network = {
+    .name = "network",
+    .operands = "COMMAND [NAME...]",
+    .summary = "Make, show and remove named networks",
+    .details = details,
+    .groups = groups,
+    .examples = examples,
+    .main = network_main,
+};
