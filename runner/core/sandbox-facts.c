@@ -2,6 +2,8 @@
 #include "core/exec.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "policy/policy.h"
 #include "spec/spec.h"
 
 const char *sandbox_id(const struct sandbox *s)
@@ -68,4 +70,15 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
         .restarts = s->restarts,
         .error = s->error,
         .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net : NULL};
+}
+
+struct limits sandbox_limits(const struct sandbox *s)
+{
+    const struct ready_policy *p =
+        s->spec != NULL ? policies_find(s->sup->policies, s->spec->policy) : NULL;
+    const struct limits none = {.memory_bytes = LIMIT_UNSET, .pids = LIMIT_UNSET};
+
+    if (p == NULL)
+        return none;
+    return limits_merge(&p->policy->limits, &s->spec->limits);
 }

@@ -138,9 +138,11 @@ struct sandbox_facts {
     bool oom_killed;
     bool timed_out;  /* the last run was ended by the hard timeout */
     bool restarting; /* it has ended, and a restart is due */
-    pid_t pid;       /* of the main process, on the host; 0 */
+    pid_t pid;       /* of the main process, as init sees it; 0 */
     unsigned restarts;
     const char *error;           /* why the last start failed, or "" */
     const struct net_place *net; /* NULL: it has no addresses, or does not run */
 };
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);
+/* What it may use: the policy's limits and those that were asked for. */
+struct limits sandbox_limits(const struct sandbox *s);

@@ -76,6 +76,9 @@ void cgroup_weigh(const struct cgroup *c, unsigned weight);
 int cgroup_v2_fd(const struct cgroup *c);
 /* O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
 int cgroup_exec_fd(const struct cgroup *c);
+/* O_DIRECTORY fd of what all of the users' processes are in, the caller's: of v2 nobody else is; of
+ * v1 also init and what helps it. -ENOENT: nobody is in it; -EOPNOTSUPP: there is none. */
+int cgroup_users_fd(const struct cgroup *c);
 /*
  * Entering the v1 directories, which have no clone flag. They are entered by the process itself,
  * through `tasks` files that root has opened: a process that moves another takes a lock against

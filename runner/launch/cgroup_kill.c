@@ -287,6 +287,17 @@ int cgroup_frozen(const struct cgroup *c)
     return strcmp(text, c->v2 != CG_NOWHERE ? "0\n" : "THAWED\n") != 0;
 }
 
+int cgroup_users_fd(const struct cgroup *c)
+{
+    int fd, all = c->v2 != CG_NOWHERE ? FD_NONE : any_dir(c);
+
+    if (c->v2 != CG_NOWHERE)
+        fd = openat(c->exec_fd, "u", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    else
+        fd = all >= 0 ? fcntl(all, F_DUPFD_CLOEXEC, 3) : (errno = EOPNOTSUPP, -1);
+    return fd < 0 ? -errno : fd;
+}
+
 static int set_frozen(const struct cgroup *c, bool freeze)
 {
     if (c->v2 != CG_NOWHERE)

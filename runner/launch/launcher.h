@@ -169,17 +169,17 @@ int launcher_recover(struct launcher *l, struct err *err);
 struct launch_reply;
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err);
 
-/* One process of a sandbox's users, in the host's numbers but for uid. */
+/* One process of a sandbox's users, by the numbers that its init sees it by. */
 enum { LAUNCH_PROCESSES_MAX = 1024 /* of one sandbox that are listed */ };
 struct launch_process {
-    int32_t pid, parent;
+    int32_t pid, parent;        /* parent: 1 = init, 0 = not to be seen from there */
     uint32_t uid;               /* inside: the effective one */
     int32_t terminal;           /* N of its /dev/pts/N, or -1 */
     int64_t started_ms, cpu_ms; /* since the epoch; used so far */
     char name[32];              /* what it calls itself: any bytes; NUL-terminated */
 };
 /* A sealed memfd with one struct launch_process each, also while they are paused. -ENOENT: no such
- * sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup v2. */
+ * sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup to find them by. */
 int launcher_processes(struct launcher *l, const char *id, struct err *err);
 
 /* How often the kernel killed for memory in it; 0 when unknown. */

@@ -23,20 +23,54 @@
 #include "launch/idrange.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
+#include "proto/syscalls.h"
 
 enum {
     LEAF_DEPTH_MAX = 8,                              /* levels below the users' cgroup */
     PIDS_TEXT_MAX = (LAUNCH_PROCESSES_MAX + 1) * 12, /* bytes of one cgroup.procs */
     STAT_MAX = 4096,                                 /* bytes of /proc/PID/stat */
     PTS_MAJOR = 136,
+    FDINFO_MAX = 4096, /* bytes of /proc/self/fdinfo/N */
+    NUMBERS_MAX = 33,  /* pid namespaces in each other, at most */
+    OF_INIT = 1,
+    OF_USERS = 2, /* which of a process's numbers is whose */
 };
 
 struct listing {
     const struct sandbox *s;
-    struct buf list; /* of struct launch_process */
+    struct buf
+        list; /* of struct launch_process; parents are the host's numbers, until all are there */
+    struct buf host; /* of int32_t: the host's number of each */
     int64_t boot_ms; /* when the host started, since the epoch */
     long ticks;      /* a second */
 };
+
+/* ---- numbers ---- */
+
+/*
+ * By which number each pid namespace knows a process, ours first; how many there are, 0 when it has
+ * been reaped. From what the kernel says of a descriptor, because in the process's own status file
+ * as many groups as it likes to have come first.
+ */
+static int read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
+{
+    auto_free char *text = NULL;
+    auto_close int fd = FD_NONE;
+    char path[40];
+    const char *at;
+    size_t len;
+    int n = 0, used = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || file_read_fd(fd, FDINFO_MAX, &text, &len, NULL) < 0)
+        return 0;
+    at = strstr(text, "\nNSpid:");
+    for (at = at != NULL ? at + 7 : ""; n < NUMBERS_MAX; at += used, n++)
+        if (*at != '\t' || sscanf(at, "\t%d%n", &ret[n], &used) != 1 || ret[n] <= 0)
+            break;
+    return n;
+}
 
 /* ---- one process ---- */
 
@@ -87,16 +121,43 @@ static int read_stat(int proc_fd, const struct listing *l, struct launch_process
 /* One that has ended meanwhile is none. */
 static int add_process(struct listing *l, long pid)
 {
-    struct launch_process p = {.pid = (int32_t)pid};
-    auto_close int fd = FD_NONE;
+    auto_close int pidfd = sys_pidfd_open((pid_t)pid), fd = FD_NONE;
+    const int32_t host = (int32_t)pid;
+    int32_t numbers[NUMBERS_MAX];
+    struct launch_process p = {.pid = 0};
     char path[32];
+    int r;
 
     (void)snprintf(path, sizeof(path), "/proc/%ld", pid);
     fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     /* What is read beneath it is this process's, or cannot be read. */
-    if (fd < 0 || read_uid(fd, l->s, &p) < 0 || read_stat(fd, l, &p) < 0)
+    if (pidfd < 0 || fd < 0 || read_uid(fd, l->s, &p) < 0 || read_stat(fd, l, &p) < 0)
         return 0;
-    return buf_append(&l->list, &p, sizeof(p));
+    /* It is there still, and so its number was nobody else's. init itself is not the users'. */
+    if (read_numbers(pidfd, numbers) <= OF_USERS)
+        return 0;
+    p.pid = numbers[OF_INIT];
+    r = buf_append(&l->host, &host, sizeof(host));
+    return r < 0 ? r : buf_append(&l->list, &p, sizeof(p));
+}
+
+/* The host's numbers of parents become init's. */
+static void name_parents(struct listing *l)
+{
+    struct launch_process *list = (struct launch_process *)(void *)l->list.data;
+    const int32_t *host = (const int32_t *)(const void *)l->host.data;
+    size_t count = l->list.len / sizeof(*list);
+    int32_t init[NUMBERS_MAX] = {0};
+
+    (void)read_numbers(l->s->pidfd, init);
+    for (size_t i = 0; i < count; i++) {
+        int32_t parent = list[i].parent;
+
+        list[i].parent = parent == init[0] ? 1 : 0;
+        for (size_t k = 0; k < count; k++)
+            if (host[k] == parent)
+                list[i].parent = list[k].pid;
+    }
 }
 
 /* ---- all of them ---- */
@@ -158,25 +219,27 @@ int launcher_processes(struct launcher *l, const char *id, struct err *err)
     struct sandbox *s = *launcher_find(l, id);
     struct listing list = {.s = s,
                            .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
+                           .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),
                            .boot_ms = booted_ms(),
                            .ticks = sysconf(_SC_CLK_TCK)};
     auto_close int users = FD_NONE;
-    int r = 0;
+    int r;
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
-    if (cgroup_exec_fd(s->cgroup) < 0)
+    r = users = cgroup_users_fd(s->cgroup);
+    if (r == -EOPNOTSUPP)
         return err_set(
-            err, -EOPNOTSUPP,
-            "processes: this host has no cgroup v2 tree to find a sandbox's by; mount -t "
-            "cgroup2 cgroup2 /sys/fs/cgroup/unified");
-    /* init and what helps it are not in it (cgroup_freeze). */
-    users = openat(cgroup_exec_fd(s->cgroup), "u", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (users >= 0)
-        r = add_tree(&list, users, LEAF_DEPTH_MAX);
-    if (r == 0)
+            err, r,
+            "processes: this host has no cgroup to find a sandbox's by; mount -t cgroup2 "
+            "cgroup2 /sys/fs/cgroup/unified");
+    r = users >= 0 ? add_tree(&list, users, LEAF_DEPTH_MAX) : r == -ENOENT ? 0 : r;
+    if (r == 0) {
+        name_parents(&list);
         r = memfd_sealed("rind-processes", list.list.data != NULL ? list.list.data : "",
                          list.list.len);
+    }
+    buf_done(&list.host);
     buf_done(&list.list);
     if (r == -E2BIG)
         return err_set(err, r, "processes: there are more than %d; ps inside shows them",

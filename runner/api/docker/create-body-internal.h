@@ -42,5 +42,5 @@ int create_finish_caps(struct making *m, struct err *err);
 /* Rows of the tables: create-mounts.c, create-ports.c, create-health.c, create-caps.c */
 body_fn t_cap_add, t_cap_drop;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
-body_fn t_bindings;
+body_fn t_bindings, t_exposed;
 body_fn t_health;

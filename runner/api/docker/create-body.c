@@ -106,22 +106,32 @@ static int t_entrypoint(json_t *value, const struct body_field *field, void *dst
     return r;
 }
 
-/* A name alone takes the variable away, as in Docker: of an image's it is none that we could. */
+/* A name alone takes the variable away, as in Docker. Of those that the image has create.c knows.
+ */
 static int t_env(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
-    json_t *element;
+    struct create_body *out = ((struct making *)dst)->out;
+    json_t *element, *env = json_array();
     size_t i;
     int r = create_check_strings(value, path, err);
 
     (void)field;
-    if (r < 0)
-        return r;
-    json_array_foreach(value, i, element)
-        if (strchr(json_string_value(element), '=') == NULL)
-            return body_fail(err, -EINVAL, path, "\"%.64s\": must be NAME=VALUE",
-                             json_string_value(element));
-    return create_put(dst, "env", json_incref(value), err);
+    out->unset = json_array();
+    for (i = 0; r == 0 && i < json_array_size(value); i++) {
+        bool has_value;
+
+        element = json_array_get(value, i);
+        has_value = strchr(json_string_value(element), '=') != NULL;
+        if (strcspn(json_string_value(element), "=") == 0)
+            r = body_fail(err, -EINVAL, path, "a variable has no name");
+        else if (json_array_append(has_value ? env : out->unset, element) < 0)
+            r = create_no_memory(err);
+    }
+    if (r == 0)
+        return create_put(dst, "env", env, err);
+    json_decref(env);
+    return r;
 }
 
 static int t_labels(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -145,16 +155,6 @@ static int t_image(json_t *value, const struct body_field *field, void *dst, con
     return 0;
 }
 
-static int t_exposed(json_t *value, const struct body_field *field, void *dst, const char *path,
-                     struct err *err)
-{
-    (void)field;
-    if (!json_is_object(value))
-        return body_fail(err, -EINVAL, path, "must be an object");
-    ((struct making *)dst)->out->exposed = value;
-    return 0;
-}
-
 static int t_stop_timeout(json_t *value, const struct body_field *field, void *dst,
                           const char *path, struct err *err)
 {
@@ -162,6 +162,8 @@ static int t_stop_timeout(json_t *value, const struct body_field *field, void *d
     int r = b_number(value, field, dst, path, err);
 
     m->has_stop_timeout = true;
+    if (r == 0 && m->stop_timeout < 0)
+        r = body_fail(err, -EOPNOTSUPP, path, "a stop ends: it does not wait for ever");
     if (r == 0 && m->stop_timeout > SPEC_TIME_MAX_MS / 1000)
         r = body_fail(err, -EINVAL, path, "must be at most %" PRId64 " seconds",
                       (int64_t)(SPEC_TIME_MAX_MS / 1000));
@@ -300,6 +302,9 @@ static int t_security(json_t *value, const struct body_field *field, void *dst, 
 
         if (strncmp(text, policy, sizeof(policy) - 1) == 0)
             m->out->policy = text + sizeof(policy) - 1;
+        else if (strcmp(text, "no-new-privileges:false") == 0 ||
+                 strcmp(text, "no-new-privileges=false") == 0)
+            continue;
         else if (strcmp(text, "no-new-privileges") == 0 ||
                  strcmp(text, "no-new-privileges:true") == 0 ||
                  strcmp(text, "no-new-privileges=true") == 0)
@@ -606,6 +611,10 @@ static int finish_restart(struct making *m, struct err *err)
 
     if (m->restart == NULL || strcmp(m->restart, "no") == 0)
         return 0;
+    if (m->auto_remove)
+        return err_set(err, -EINVAL,
+                       "HostConfig.RestartPolicy: can't create 'AutoRemove' container with restart "
+                       "policy");
     restart = json_pack("{s:s}", "policy", m->restart);
     if (restart != NULL && m->retries > 0 &&
         !docker_put(restart, "maxRetries", json_integer(m->retries))) {
@@ -690,6 +699,7 @@ void create_body_done(struct create_body *b)
 {
     json_decref(b->spec);
     json_decref(b->kept);
+    json_decref(b->unset);
     json_decref(b->entrypoint);
     json_decref(b->cmd);
 }
@@ -699,6 +709,7 @@ void create_body_explain(struct err *err)
     static const struct {
         const char *spec, *docker;
     } rows[] = {{"volumes", "HostConfig.Binds"},
+                {"volume", "HostConfig.Binds"},
                 {"network", "HostConfig.NetworkMode"},
                 {"ports", "HostConfig.PortBindings"},
                 {"limits.memory", "HostConfig.Memory"},

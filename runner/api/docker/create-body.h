@@ -16,6 +16,7 @@ struct create_body {
     const char *image;    /* borrowed from the tree; NULL = none */
     json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
     bool publish_all;     /* all exposed ports, those of the image included */
+    json_t *unset;        /* owned array: variables that are to be there in no case; or NULL */
     json_t *entrypoint;   /* owned array, or NULL: not said */
     json_t *cmd;          /* owned array, or NULL */
     bool host_pid;        /* PidMode "host" */

@@ -182,7 +182,7 @@ static const struct body_field bind_fields[] = {
     {0}};
 static const struct body_field volume_fields[] = {
     {.name = "NoCopy", .take = b_bool, MOUNT(no_copy)},
-    {.name = "Labels", .take = b_ignore},
+    NOT_HERE("Labels"),
     NOT_HERE("Subpath"),
     NOT_HERE("DriverConfig"),
     {0}};
@@ -268,12 +268,12 @@ int t_mounts(json_t *value, const struct body_field *field, void *dst, const cha
                : create_no_memory(err);
 }
 
-/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others make it no weaker
- * than it is. */
+/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others say what is so anyway.
+ */
 int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
             struct err *err)
 {
-    static const char *const known[] = {"rw", "noexec", "nosuid", "nodev", "exec", "mode="};
+    static const char *const known[] = {"rw", "nosuid", "nodev", "exec", "mode=1777", "mode=01777"};
     const char *target;
     json_t *element;
 
@@ -290,7 +290,7 @@ int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char
              o = strtok_r(NULL, ",", &save)) {
             size_t k = 0, count = sizeof(known) / sizeof(known[0]);
 
-            while (k < count && strncmp(o, known[k], strlen(known[k])) != 0)
+            while (k < count && strcmp(o, known[k]) != 0)
                 k++;
             if (strncmp(o, "size=", 5) == 0)
                 r = docker_put(t, "size", json_string(o + 5)) ? 0 : -ENOMEM;

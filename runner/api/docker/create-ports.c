@@ -33,6 +33,23 @@ static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
     return parse_port(number, 1, ret);
 }
 
+int t_exposed(json_t *value, const struct body_field *field, void *dst, const char *path,
+              struct err *err)
+{
+    const char *key, *protocol;
+    json_t *element;
+    int64_t port;
+
+    (void)field;
+    if (!json_is_object(value))
+        return body_fail(err, -EINVAL, path, "must be an object");
+    json_object_foreach(value, key, element)
+        if (split_port(key, &port, &protocol) < 0)
+            return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
+    ((struct making *)dst)->out->exposed = value;
+    return 0;
+}
+
 struct binding {
     const char *ip, *port;
 };

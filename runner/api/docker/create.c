@@ -70,6 +70,16 @@ static void fail(struct creating *c, const struct err *err)
     creating_free(c);
 }
 
+/* What is missing besides is no image, which is what 404 says: docker run would pull it. */
+static void fail_making(struct creating *c, const struct err *err)
+{
+    struct err own = *err;
+
+    if (own.code == -ENOENT)
+        own.code = -EINVAL;
+    fail(c, &own);
+}
+
 /* ---- what comes to the body ---- */
 
 static bool client_may_have(struct http_request *req, const char *policy)
@@ -159,6 +169,10 @@ static int name_network(struct creating *c, struct err *err)
         return err_set(err, -EPERM,
                        "HostConfig.NetworkMode: the client policy allows no shared networks");
     r = find_network(c, name, err);
+    if (r == 0 && name[0] == '\0' && json_array_size(c->body.aliases) > 0)
+        r = err_set(err, -EINVAL,
+                    "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
+                    "made");
     if (r < 0 || name[0] == '\0')
         return r;
     entry = network_find(native_supervisor(c->req), name);
@@ -273,7 +287,7 @@ static void on_created(void *data, int r, const struct err *err)
     json_t *warnings;
 
     if (r < 0) {
-        fail(c, err);
+        fail_making(c, err);
         return;
     }
     docker_id(c->id, id);
@@ -312,7 +326,7 @@ static void make(struct creating *c)
     if (r == -EEXIST)
         name_taken(c, &err);
     if (r < 0) {
-        fail(c, &err);
+        fail_making(c, &err);
         return;
     }
     c->spec = NULL;
@@ -354,6 +368,25 @@ static int publish_exposed(struct creating *c, const struct image *image, struct
     return image != NULL ? publish_all(c, image->config->exposed, err) : 0;
 }
 
+/* What a spec adds to an image's variables it cannot take away. */
+static int check_unset(const struct creating *c, const struct image *image, struct err *err)
+{
+    json_t *name;
+    size_t i;
+
+    json_array_foreach(c->body.unset, i, name)
+        for (char **v = image->config->env; v != NULL && *v != NULL; v++) {
+            size_t len = json_string_length(name);
+
+            if (strncmp(*v, json_string_value(name), len) == 0 && (*v)[len] == '=')
+                return err_set(err, -EOPNOTSUPP,
+                               "Env: \"%.64s\": a variable of the image's is not taken away; give "
+                               "it another value",
+                               json_string_value(name));
+        }
+    return 0;
+}
+
 static void on_image(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
@@ -365,7 +398,9 @@ static void on_image(void *data, int r, struct image *found, const struct err *e
         err = &own;
     }
     if (r == 0) {
-        r = image_merge(image, c->spec, &own);
+        r = check_unset(c, image, &own);
+        if (r == 0)
+            r = image_merge(image, c->spec, &own);
         if (r == 0)
             r = publish_exposed(c, image, &own);
         err = &own;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <uv.h>
 
 #include "api/docker/common.h"
@@ -15,6 +16,8 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "launch/launcher.h"
+#include "policy/policy.h"
+#include "spec/spec.h"
 
 enum { STATS_MS = 1000 };
 
@@ -74,23 +77,36 @@ static json_t *cpu(const struct counters *c)
                      "throttled_periods", 0, "throttled_time", 0);
 }
 
+/* Docker shows all of the host's memory where there is no limit. */
+static json_int_t memory_limit(const struct limits *limits)
+{
+    struct sysinfo host;
+
+    if (limits->memory_bytes != LIMIT_UNSET)
+        return limits->memory_bytes;
+    return sysinfo(&host) < 0 ? 0 : (json_int_t)host.totalram * host.mem_unit;
+}
+
 static json_t *encode(struct stats *st, const struct launch_reply *reply)
 {
     struct counters now = {.time_us = clock_wall_us(),
                            .cpu_usec = reply != NULL ? (int64_t)reply->cpu_usec : 0};
+    const struct limits limits = sandbox_limits(st->s);
     char id[DOCKER_ID_LEN + 1], time[DOCKER_TIME_MAX];
     json_t *root;
 
     docker_id(sandbox_id(st->s), id);
     docker_time_text(now.time_us * 1000, time);
-    root = json_pack("{s:s, s:s, s:s, s:o, s:{s:I}, s:o, s:o, s:{s:I, s:I, s:I, s:{}}, s:{}, s:{}}",
-                     "read", time, "preread", "0001-01-01T00:00:00Z", "id", id, "name",
-                     json_sprintf("/%s", sandbox_name(st->s)), "pids_stats", "current",
-                     (json_int_t)(reply != NULL ? reply->pids : 0), "cpu_stats", cpu(&now),
-                     "precpu_stats", cpu(&st->before), "memory_stats", "usage",
-                     (json_int_t)(reply != NULL ? reply->memory_bytes : 0), "max_usage",
-                     (json_int_t)(reply != NULL ? reply->memory_peak_bytes : 0), "limit",
-                     (json_int_t)0, "stats", "networks", "blkio_stats");
+    root = json_pack(
+        "{s:s, s:s, s:s, s:o, s:{s:I, s:I}, s:o, s:o, s:{s:I, s:I, s:I, s:{}}, s:{}, s:{}}", "read",
+        time, "preread", "0001-01-01T00:00:00Z", "id", id, "name",
+        json_sprintf("/%s", sandbox_name(st->s)), "pids_stats", "current",
+        (json_int_t)(reply != NULL ? reply->pids : 0), "limit",
+        (json_int_t)(limits.pids != LIMIT_UNSET ? limits.pids : 0), "cpu_stats", cpu(&now),
+        "precpu_stats", cpu(&st->before), "memory_stats", "usage",
+        (json_int_t)(reply != NULL ? reply->memory_bytes : 0), "max_usage",
+        (json_int_t)(reply != NULL ? reply->memory_peak_bytes : 0), "limit", memory_limit(&limits),
+        "stats", "networks", "blkio_stats");
     st->before = now;
     return root;
 }
