@@ -1,19 +1,18 @@
 """Clients that misbehave, and how others fare meanwhile: what test-api-abuse and the long forms in tests/soak share."""
 import json
-import os
 import socket
 import threading
 import time
 
 from exec_client import supervisor
-from harness import RIND
+from harness import CHECKED
 
 KIB, MIB = 1 << 10, 1 << 20
 SHELL = {"rootfs": None, "command": ["/bin/sleep", "100000"], "start": True}
 # What one connection may cost beside what counts against maxBufferedBytes (docs/configuration.md).
 PER_CONNECTION = 384 * KIB
 WITHIN = 0.05  # seconds in which others are served
-KEPT = (40 if "asan" in os.path.realpath(RIND) else 12) * MIB  # what an allocator may keep of what was freed
+KEPT = (40 if CHECKED else 12) * MIB  # what an allocator may keep of what was freed
 
 
 def pss(pid):

@@ -37,7 +37,10 @@ import traceback
 import audit
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-RIND = os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind"))
+RIND = os.path.abspath(os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind")))
+CHECKED = "asan" in os.path.realpath(RIND)  # by an allocator that keeps what was freed: less of it, where tests bound memory
+if CHECKED:
+    os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:thread_local_quarantine_size_kb=256")
 PAYLOAD = os.path.join(TOP, "build", "payload")
 MUST_WORK = bool(os.environ.get("RIND_MUST_WORK"))
 THROUGH_DAEMON = bool(os.environ.get("RIND_TEST_DAEMON"))  # `rind run` of all tests is a daemon's client
