@@ -733,7 +733,7 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
     }
     /* Files that stayed behind carry the ids: the range is not given to somebody else. */
     if (s->ids.lock_fd >= 0)
-        idrange_release(l->ids_fd, &s->ids);
+        idrange_give_back(l->ids_fd, &s->ids);
     return 0;
 }
 
