@@ -43,6 +43,21 @@ static long long now_ns(void)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+/* In one read, as any client does, and no further: what follows is not ours. It comes in one piece.
+ */
+static void read_head(int fd)
+{
+    char head[512];
+    ssize_t len = recv(fd, head, sizeof(head), MSG_PEEK);
+    const char *end = len > 0 ? memmem(head, (size_t)len, "\r\n\r\n", 4) : NULL;
+
+    if (end == NULL || memcmp(head, "HTTP/1.1 101", 12) != 0)
+        die("upgrade");
+    len = end + 4 - head;
+    if (recv(fd, head, (size_t)len, 0) != len)
+        die("upgrade");
+}
+
 static int api_stream(char **argv)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -62,12 +77,7 @@ static int api_stream(char **argv)
                    argv[1]);
     if (write(fd, head, (size_t)len) != len)
         die("upgrade");
-    /* Byte by byte, as what follows is not ours. */
-    for (len = 0; len < 4 || memcmp(head + len - 4, "\r\n\r\n", 4) != 0; len++)
-        if (len == sizeof(head) || read(fd, head + len, 1) != 1)
-            die("upgrade");
-    if (memcmp(head, "HTTP/1.1 101", 12) != 0)
-        die("upgrade");
+    read_head(fd);
     return fd;
 }
 

@@ -1,6 +1,7 @@
 """Bytes to a port of a sandbox: over the API's port stream and through a published port, beside docker-proxy, slirp4netns, pasta, a
-veth between two net namespaces, and loopback without anything in between. The CPU time is that of the processes in between, in
-ticks of 10 ms; the receiver's and the sender's own are the same for all.
+veth between two net namespaces, and loopback without anything in between. The CPU time is that of the processes in between. The
+receiver's and the sender's own are nobody's here, though the kernel does a part of TCP's work, for all alike, in whichever of the
+processes has just asked for something.
 
 docker-proxy gets the receiver on the host's loopback, which spares it Docker's bridge and firewall; slirp4netns and pasta forward a
 port of 127.0.0.1 to a receiver in a net namespace of its own, as they do for rootless containers.
@@ -272,18 +273,16 @@ def many_case(way):
 
 
 def port_case(way):
-    mib = MIB  # also for a first look: the CPU time is counted in ticks
-
     def batch(_):
         result = {}
         for conns in FEW_CONNS.get(way.name, CONNS):
             what = conns_text(conns)
             before = cpu_seconds(way.pids)
-            ns = way.sends("bulk", conns, mib)[0]
+            ns = way.sends("bulk", conns, MIB)[0]
             cpu = cpu_seconds(way.pids) - before
-            result[label(way.name, what + ", time for 1 GiB")] = [ns / 1e6 * 1024 / mib]
+            result[label(way.name, what + ", time for 1 GiB")] = [ns / 1e6 * 1024 / MIB]
             if way.name not in UNPROXIED:
-                result[label(way.name, what + ", CPU for 1 GiB")] = [cpu * 1e3 * 1024 / mib]
+                result[label(way.name, what + ", CPU for 1 GiB")] = [cpu * 1e3 * 1024 / MIB]
         result[label(way.name, "connect, a byte and back, close")] = [n / 1e3 for n in way.sends("short", SHORT)]
         return result
 
