@@ -163,13 +163,14 @@ bool server_make_room(struct http_conn *c)
     return true;
 }
 
-static void prepare_socket(int fd)
+static void prepare_socket(const struct http_conn *c)
 {
     static const int on = 1;
 
-    /* Fails on a unix socket, where there is nothing of the kind. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    if (c->peer.known) /* a unix socket, where there is nothing of the kind */
+        return;
+    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
 static void on_stillborn_closed(uv_handle_t *h)
@@ -198,8 +199,8 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
             free(c);
         return r;
     }
-    prepare_socket(fd);
     peer_ask(c);
+    prepare_socket(c);
     c->out.budget = c->peer.known && c->peer.uid == 0 ? &s->held : &s->held_by_users;
     c->link = &s->conns;
     c->next = s->conns;

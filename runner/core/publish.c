@@ -118,6 +118,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         drop_client(fd);
         return;
     }
+    relay_tune(fd);
     *j = (struct joining){
         .all = p->all, .next = p->all->joining, .link = &p->all->joining, .fd = fd};
     if (j->next != NULL)

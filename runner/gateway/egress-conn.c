@@ -132,6 +132,8 @@ static void join(struct egress_conn *c, int server)
     deadline_clear(&c->clock);
     client = take_fd(&c->fd);
     c->phase = CONN_JOINED;
+    relay_tune(client);
+    relay_tune(server);
     if (relay_start(c->box->hub->relays, client, server, strtoull(c->box->id, NULL, 16),
                     on_relay_end, c, &c->relay, &err) == 0)
         return;

@@ -82,15 +82,42 @@ void watch_again(struct watch *w)
         (void)uv_idle_start(&p->idle, on_idle);
 }
 
-int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
+bool poller_crowded(const struct poller *p)
 {
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = w};
+    return p->again != NULL || p->at < p->count;
+}
+
+static int control(struct poller *p, int op, struct watch *w, int fd, uint32_t events)
+{
+    struct epoll_event ev = {.events = events | EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = w};
+
+    return epoll_ctl(p->epoll, op, fd, &ev) < 0 ? -errno : 0;
+}
+
+static int add(struct poller *p, struct watch *w, int fd, watch_fn *on_event, uint32_t events)
+{
+    int r;
 
     assert(w->poller == NULL);
-    if (epoll_ctl(p->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
-        return -errno;
-    *w = (struct watch){.poller = p, .on_event = on_event, .fd = fd};
-    return 0;
+    r = control(p, EPOLL_CTL_ADD, w, fd, events);
+    if (r == 0)
+        *w = (struct watch){.poller = p, .on_event = on_event, .fd = fd};
+    return r;
+}
+
+int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
+{
+    return add(p, w, fd, on_event, EPOLLOUT);
+}
+
+int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
+{
+    return add(p, w, fd, on_event, 0);
+}
+
+int watch_output(struct watch *w)
+{
+    return control(w->poller, EPOLL_CTL_MOD, w, w->fd, EPOLLOUT);
 }
 
 void watch_remove(struct watch *w)

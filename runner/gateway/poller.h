@@ -35,10 +35,17 @@ struct watch {
 
 /* Reports what is ready already, soon and from the loop. Negative errno. */
 int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
+/* As watch_add, but EPOLLOUT is not told of before watch_output: who writes first and asks after an
+ * EAGAIN is not woken each time that a reader makes room. */
+int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
+/* Of a watch that was added: EPOLLOUT too, from now on, and at once if there is room already. */
+int watch_output(struct watch *w);
 /* No call comes any more. The fd may be closed after this, not before. Twice is fine. */
 void watch_remove(struct watch *w);
 /* One call from the loop soon, after other watches had their turn. */
 void watch_again(struct watch *w);
+/* From within a watch's call: others are known to wait for theirs. */
+bool poller_crowded(const struct poller *p);
 
 typedef void deadline_fn(struct deadline *d);
 

@@ -21,6 +21,10 @@ enum {
     BULK_FROM = 32 << 10,  /* a read of this size says that there is much: splice from now on */
     SPLICE_SIZE = 4 << 20, /* asked of one splice; the pipe decides */
     TURN_BYTES = 4 << 20,  /* moved in a direction before others get their turn */
+    /* A splice of less has left nothing behind, and who waited for the room is only now being
+     * woken: others who wait get their turn at once. A unix socket's queue has no more than 208
+     * KiB, unless its sender has asked for it. */
+    EMPTIED_BELOW = 256 << 10,
     /* A page of a socket takes a slot of a pipe, and a splice is as long as there are slots; so the
      * pipes are large while they are few. A user can have 64 MiB of them. */
     BIG_PIPES = 32,
@@ -49,12 +53,13 @@ struct side {
     struct relay *relay;
     int fd; /* owned */
     bool readable, writable;
-    bool eof;  /* all of its input has been read */
-    bool shut; /* its output has been shut */
+    bool output; /* its watch tells of room */
+    bool eof;    /* all of its input has been read */
+    bool shut;   /* its output has been shut */
     /* What was read of it and did not fit into the other one. */
     struct pipe_pair *pipe; /* owned; NULL when nothing is held */
     size_t held;
-    bool bulk;
+    bool bulk, emptied;
     uint64_t sent;
 };
 
@@ -184,7 +189,8 @@ static void on_idle(struct deadline *d)
  * there is nothing to do until an event comes, or a negative errno: one of the two has been reset.
  */
 
-/* EAGAIN is not an error; everything else is the end of the connection. */
+/* After a read or write that failed: EAGAIN is not an error; everything else is the end of the
+ * connection. */
 static ssize_t blocked(bool *ready)
 {
     if (errno == EINTR)
@@ -195,6 +201,17 @@ static ssize_t blocked(bool *ready)
     return 0;
 }
 
+/* After a write. Most sockets always have room: only who has had none is told of it. */
+static ssize_t blocked_output(struct side *t)
+{
+    ssize_t r = blocked(&t->writable);
+
+    if (r != 0 || t->output)
+        return r;
+    t->output = true;
+    return watch_output(&t->watch);
+}
+
 static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
 {
     ssize_t n;
@@ -203,21 +220,22 @@ static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
         return 0;
     n = splice(s->pipe->fds[0], NULL, t->fd, NULL, s->held, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n <= 0)
-        return n == 0 ? -EPIPE : blocked(&t->writable);
+        return n == 0 ? -EPIPE : blocked_output(t);
     s->held -= (size_t)n;
     s->sent += (uint64_t)n;
-    if (s->held == 0 && !s->bulk)
+    if (s->held == 0)
         pipe_give(hub, take(s->pipe), true);
     return n;
 }
 
-static ssize_t step_end(struct side *s, struct side *t)
+static ssize_t step_end(const struct side *s, struct side *t)
 {
-    (void)s;
     if (t->shut)
         return 0;
     t->shut = true;
-    (void)shutdown(t->fd, SHUT_WR); /* ENOTCONN: it has been reset, and reading will tell */
+    /* As the last of the two directions it needs no call: both are closed now. */
+    if (!s->shut)
+        (void)shutdown(t->fd, SHUT_WR); /* ENOTCONN: it has been reset, and reading will tell */
     return 1;
 }
 
@@ -231,15 +249,14 @@ static ssize_t step_splice(struct relay_hub *hub, struct side *s)
 {
     ssize_t n;
 
-    if (s->pipe == NULL)
-        s->pipe = pipe_take(hub);
+    s->pipe = pipe_take(hub);
     n = splice(s->fd, NULL, s->pipe->fds[1], NULL, SPLICE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
         s->held = (size_t)n;
         s->bulk = n >= BULK_FROM; /* else what comes next may be little, too */
+        s->emptied = n < EMPTIED_BELOW;
         return n;
     }
-    /* Nothing more for now: the pipe goes back. */
     pipe_give(hub, take(s->pipe), true);
     return n == 0 ? ended(s) : blocked(&s->readable);
 }
@@ -255,7 +272,7 @@ static ssize_t step_copy(struct relay_hub *hub, struct side *s, struct side *t)
         return n == 0 ? ended(s) : blocked(&s->readable);
     m = send(t->fd, hub->scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (m < 0) {
-        m = blocked(&t->writable);
+        m = blocked_output(t);
         if (m < 0)
             return m;
         m = 0;
@@ -280,11 +297,9 @@ static ssize_t step(struct relay_hub *hub, struct side *s, struct side *t)
         return step_held(hub, s, t);
     if (s->eof)
         return step_end(s, t);
-    if (!s->readable || !t->writable) {
-        pipe_give(hub, take(s->pipe), true);
+    if (!s->readable || !t->writable)
         return 0;
-    }
-    if (s->bulk && (s->pipe != NULL || pipe_ready(hub)))
+    if (s->bulk && pipe_ready(hub))
         return step_splice(hub, s);
     return step_copy(hub, s, t);
 }
@@ -298,7 +313,8 @@ static int move(struct relay *r, struct side *s, struct side *t, bool *ret_moved
     while ((n = step(r->hub, s, t)) > 0) {
         *ret_moved = true;
         moved += (size_t)n;
-        if (moved >= TURN_BYTES) {
+        if (moved >= TURN_BYTES || (s->emptied && s->held == 0 && poller_crowded(r->hub->poller))) {
+            s->emptied = false;
             watch_again(&s->watch);
             return 0;
         }
@@ -365,15 +381,6 @@ static void on_event(struct watch *w, unsigned events)
 
 /* ---- the beginning ---- */
 
-static bool peer_is_local(int fd)
-{
-    struct sockaddr_storage peer;
-    socklen_t len = sizeof(peer);
-
-    return getpeername(fd, (struct sockaddr *)(void *)&peer, &len) == 0 &&
-           address_is_loopback((const struct sockaddr *)(const void *)&peer);
-}
-
 struct tcp_option {
     int level, name, value;
 };
@@ -408,7 +415,12 @@ void relay_tune(int fd)
         {IPPROTO_TCP, TCP_KEEPCNT, RELAY_KEEPALIVE_PROBES},
     };
 
-    if (peer_is_local(fd)) {
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(peer);
+
+    if (getpeername(fd, (struct sockaddr *)(void *)&peer, &len) < 0 || peer.ss_family == AF_UNIX)
+        return;
+    if (address_is_loopback((const struct sockaddr *)(const void *)&peer)) {
         relay_tune_local(fd);
         return;
     }
@@ -435,10 +447,10 @@ static int attach(struct relay *r, int i, int fd)
     n = set_nonblocking(fd);
     if (n < 0)
         return n;
-    relay_tune(fd);
     s->relay = r;
     s->fd = fd;
-    return watch_add(r->hub->poller, &s->watch, fd, on_event);
+    s->writable = true; /* until a write tells otherwise */
+    return watch_add_input(r->hub->poller, &s->watch, fd, on_event);
 }
 
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
@@ -523,6 +535,7 @@ int relay_early(struct relay *r, int i, const void *data, size_t len, struct err
     from->pipe = pipe_take(r->hub);
     held = write(from->pipe->fds[1], (const char *)data + n, len - (size_t)n);
     from->held = held > 0 ? (size_t)held : 0;
+    watch_again(&from->watch);
     return from->held == len - (size_t)n
                ? 0
                : err_set(err, -EAGAIN, "join connections: %zu bytes do not fit into a pipe", len);

@@ -64,8 +64,9 @@ unsigned relay_count(const struct relay_hub *hub);
 /* Pipes that hold bytes now. */
 unsigned relay_pipes(const struct relay_hub *hub);
 
-/* Joins a and b, connected; both are taken on success, and become non-blocking. group: whose it is,
- * for relay_end_group. on_end may be NULL. *ret (may be NULL) is valid until on_end. */
+/* Joins a and b, connected, and tuned (below) if they are TCP; both are taken on success, and
+ * become non-blocking. group: whose it is, for relay_end_group. on_end may be NULL. *ret (may be
+ * NULL) is valid until on_end. */
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
                 struct relay **ret, struct err *err);
 /* Bytes for the first (i = 0) or the second of the two, before all that the other sends: once for

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "gateway/poller.h"
 #include "gateway/relay.h"
 #include "tap.h"
 
@@ -220,6 +222,45 @@ TEST(every_byte_to_a_slow_reader)
 {
     carry(NULL, true, true, 16 << 10);
     carry(NULL, false, true, 16 << 10);
+}
+
+/* Many that have much, by turns: none is mixed up with another, and a pipe is there only for what a
+ * socket has not taken. */
+TEST(every_byte_of_many_at_once)
+{
+    enum { PAIRS = 24, EACH = 1 << 20 };
+    static struct flow flows[PAIRS];
+    struct lab lab;
+    double end = now_ms() + DEADLINE_MS;
+    int done = 0;
+
+    lab_open(&lab, NULL);
+    for (int i = 0; i < PAIRS; i++) {
+        struct flow *f = &flows[i];
+
+        *f = (struct flow){.total = EACH + (size_t)i, .seed = (unsigned)i};
+        join(&lab, i % 3 == 0, i % 4 != 0, &f->from, &f->to);
+        f->read_most = i % 5 == 0 ? 8 << 10 : 0;
+    }
+    while (done < PAIRS && now_ms() < end) {
+        done = 0;
+        for (int i = 0; i < PAIRS; i++) {
+            flow_step(&flows[i]);
+            done += flows[i].ended;
+        }
+        (void)uv_run(&lab.loop, UV_RUN_NOWAIT);
+        CHECK(relay_pipes(lab.hub) <= PAIRS);
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK_INT(flows[i].got, flows[i].total);
+        CHECK(flows[i].ended && !flows[i].wrong);
+        (void)close(flows[i].to);
+    }
+    CHECK(until_ended(&lab, PAIRS));
+    CHECK_INT(relay_pipes(lab.hub), 0);
+    for (int i = 0; i < PAIRS; i++)
+        (void)close(flows[i].from);
+    lab_close(&lab);
 }
 
 /* Where no pipe is to be had, bytes are looked at and copied; none is lost. */
@@ -491,6 +532,84 @@ TEST(reset_while_nothing_moves)
         (void)close(fds[!k]);
         lab_close(&lab);
     }
+}
+
+/* What a reader does not take stays with its sender, but for what one pipe and the two sockets
+ * hold; and it all comes when the reader goes on. */
+TEST(a_slow_reader_costs_one_pipe)
+{
+    enum {
+        BOUND = 24 << 20 /* above the largest buffers of TCP here, by far below what is sent */
+    };
+    static char got[1 << 16];
+
+    for (int k = 0; k < 4; k++) {
+        struct lab lab;
+        size_t sent, len = 0;
+        ssize_t n;
+        int a, b;
+
+        lab_open(&lab, NULL);
+        join(&lab, (k & 1) != 0, (k & 2) != 0, &a, &b);
+        sent = fill(&lab, a);
+        CHECK(sent > 0 && sent < BOUND);
+        CHECK(relay_pipes(lab.hub) <= 1);
+        (void)shutdown(a, SHUT_WR);
+        while ((n = read_soon(&lab, b, got, sizeof(got))) > 0)
+            len += (size_t)n;
+        CHECK_INT(n, 0);
+        CHECK_INT(len, sent);
+        CHECK_INT(relay_pipes(lab.hub), 0);
+        (void)close(b);
+        CHECK(until_ended(&lab, 1));
+        CHECK_INT(lab.last.end, RELAY_FINISHED);
+        (void)close(a);
+        lab_close(&lab);
+    }
+}
+
+struct seen {
+    struct watch watch; /* first */
+    unsigned calls, events;
+};
+
+static void on_watched(struct watch *w, unsigned events)
+{
+    struct seen *s = (struct seen *)(void *)w;
+
+    s->calls++;
+    s->events |= events;
+}
+
+/* Where output was not asked for, room wakes nobody; where it is, the room that there is counts. */
+TEST(room_is_told_of_when_asked)
+{
+    struct lab lab;
+    struct seen seen = {.calls = 0};
+    char c;
+    int fds[2];
+
+    lab_open(&lab, NULL);
+    pair_of(false, fds);
+    CHECK_INT(watch_add_input(lab.poller, &seen.watch, fds[1], on_watched), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(send(fds[1], "x", 1, 0), 1);
+        CHECK_INT(recv(fds[0], &c, 1, 0), 1);
+        turn(&lab);
+    }
+    CHECK_INT(seen.calls, 0);
+    CHECK_INT(send(fds[0], "y", 1, 0), 1);
+    turn(&lab);
+    CHECK_INT(seen.calls, 1);
+    CHECK_INT(seen.events, EPOLLIN);
+    CHECK_INT(watch_output(&seen.watch), 0);
+    turn(&lab);
+    CHECK_INT(seen.calls, 2);
+    CHECK_INT(seen.events, EPOLLIN | EPOLLOUT);
+    watch_remove(&seen.watch);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    lab_close(&lab);
 }
 
 /* A full direction does not stop the other one. */

@@ -64,6 +64,7 @@ static void join(struct port_stream *p, int client, int inside, const struct buf
     struct relay_hub *hub = gateway_hub(supervisor_gateway(sandbox_supervisor(p->sandbox)));
     struct relay *relay;
 
+    relay_tune(client);
     if (relay_start(hub, client, inside, NO_GROUP, on_end, p, &relay, NULL) < 0) {
         (void)close(client);
         (void)close(inside);
