@@ -21,10 +21,17 @@ ABSENT(no_search, "there is no registry to be searched")
 ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
 ABSENT(no_session, "there is no build session")
 
+/* Nothing is kept of builds: there is nothing to be pruned, which docker system prune asks for. */
+static void prune_builds(struct http_request *req)
+{
+    if (docker_admit(req))
+        reply_json(req, 200, json_pack("{s:[], s:i}", "CachesDeleted", "SpaceReclaimed", 0));
+}
+
 /* clang-format off */
 const struct route docker_absent_routes[] = {
     {"POST",   "/build",                    no_build,     ROUTE_STREAM, 0},
-    {"POST",   "/build/prune",              no_build,     ROUTE_BODY, 0},
+    {"POST",   "/build/prune",              prune_builds, ROUTE_BODY, 0},
     {"POST",   "/build/cancel",             no_build,     ROUTE_BODY, 0},
     {"POST",   "/session",                  no_session,   ROUTE_BODY, 0},
     {"POST",   "/grpc",                     no_session,   ROUTE_BODY, 0},

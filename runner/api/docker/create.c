@@ -10,6 +10,7 @@
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
 #include "api/docker/create-body.h"
+#include "api/docker/images.h"
 #include "api/docker/networks.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
@@ -48,7 +49,8 @@ struct creating {
     struct http_request *req;
     json_t *root; /* owned: the body */
     struct create_body body;
-    struct spec *spec; /* owned */
+    struct spec *spec;    /* owned */
+    const char *platform; /* of the request; NULL: any */
     char name[DOCKER_NAME_MAX + 1];
     char id[NATIVE_ID_MAX + 1]; /* once it is made */
 };
@@ -398,7 +400,12 @@ static void on_image(void *data, int r, struct image *found, const struct err *e
         err = &own;
     }
     if (r == 0) {
-        r = check_unset(c, image, &own);
+        if (!docker_is_image_platform(c->platform, image))
+            r = err_set(&own, -EINVAL,
+                        "platform: image %.128s is not of the platform %.64s that was asked for",
+                        c->body.image, c->platform);
+        if (r == 0)
+            r = check_unset(c, image, &own);
         if (r == 0)
             r = image_merge(image, c->spec, &own);
         if (r == 0)
@@ -420,6 +427,7 @@ static int begin(struct creating *c, struct err *err)
     int r;
 
     r = http_query(c->req, query, &q, err);
+    c->platform = q.platform;
     if (r == 0 && q.name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", q.name + (q.name[0] == '/'));
     if (r == 0)

@@ -210,6 +210,10 @@ static void import(struct http_request *req, const struct create_query *q)
 
     if (!native_may_load(req))
         return;
+    if (q->platform != NULL && q->platform[0] != '\0') {
+        reply_errorf(req, -EOPNOTSUPP, "platform: what is imported is of this host's");
+        return;
+    }
     if (strcmp(q->source, "-") != 0) {
         reply_errorf(req, -EOPNOTSUPP, "fromSrc: only \"-\", the body: nothing is fetched");
         return;
@@ -227,6 +231,7 @@ static void import(struct http_request *req, const struct create_query *q)
 
 struct pulling {
     struct http_request *req;
+    const char *platform; /* of the request */
     char name[REFERENCE_MAX + 1];
 };
 
@@ -242,13 +247,19 @@ static void is_there(struct pulling *p)
 static void on_pulled(void *data, int r, struct image *found, const struct err *err)
 {
     struct pulling *p = data;
+    bool other = r == 0 && !docker_is_image_platform(p->platform, found);
 
     image_free(found);
-    if (r == 0) {
+    if (r == 0 && !other) {
         is_there(p);
         return;
     }
-    if (r == -ENOENT)
+    if (other)
+        reply_errorf(p->req, -ENOENT,
+                     "image %.255s is in the store for another platform than %.64s, and there are "
+                     "no registries yet",
+                     p->name, p->platform);
+    else if (r == -ENOENT)
         reply_errorf(p->req, r,
                      "image %.255s is not in the store, and there are no registries yet: load it "
                      "(docker load)",
@@ -268,6 +279,7 @@ static void pull(struct http_request *req, const struct create_query *q)
         return;
     }
     p->req = req;
+    p->platform = q->platform;
     docker_join_name(q->from, q->tag, p->name);
     if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name))
         is_there(p);

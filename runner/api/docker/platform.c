@@ -1,0 +1,63 @@
+/* "linux/amd64", "linux/arm64/v8", "arm64": whether an image is of the platform that was asked for.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/docker/images.h"
+#include "core/images.h"
+
+enum { PART_MAX = 32 };
+
+/* As image configurations spell it. */
+static const char *usual(const char *architecture)
+{
+    static const struct {
+        const char *other, *usual;
+    } rows[] = {{"x86_64", "amd64"}, {"x86-64", "amd64"}, {"aarch64", "arm64"}, {"i386", "386"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcasecmp(architecture, rows[i].other) == 0)
+            return rows[i].usual;
+    return architecture;
+}
+
+/* What stands in front of the next '/'; false: nothing is left, or it is too long. */
+static bool take_part(const char **at, char ret[PART_MAX])
+{
+    size_t n = strcspn(*at, "/");
+
+    if (n == 0 || n >= PART_MAX)
+        return false;
+    (void)snprintf(ret, PART_MAX, "%.*s", (int)n, *at);
+    *at += n + ((*at)[n] == '/');
+    return true;
+}
+
+bool docker_is_platform(const char *platform, const char *architecture, const char *variant)
+{
+    char first[PART_MAX], second[PART_MAX], third[PART_MAX];
+    const char *arch = second;
+
+    if (platform == NULL || platform[0] == '\0')
+        return true;
+    if (!take_part(&platform, first))
+        return false;
+    if (!take_part(&platform, second)) /* one word: either of the two */
+        return *platform == '\0' &&
+               (strcasecmp(first, "linux") == 0 || strcasecmp(usual(first), architecture) == 0);
+    if (strcasecmp(first, "linux") != 0 || strcasecmp(usual(arch), architecture) != 0)
+        return false;
+    if (!take_part(&platform, third))
+        return *platform == '\0';
+    if (variant == NULL) /* arm64's is v8 where none is said */
+        return strcmp(architecture, "arm64") == 0 && strcmp(third, "v8") == 0;
+    return strcasecmp(third, variant) == 0;
+}
+
+bool docker_is_image_platform(const char *platform, const struct image *image)
+{
+    const struct image_config *c = image->config;
+
+    return c->architecture == NULL || docker_is_platform(platform, c->architecture, c->variant);
+}
