@@ -318,10 +318,11 @@ test('interceptOutboundHttps after the start, by a wildcard name', INTERCEPTS, a
   assert.equal(r.body, 'intercepted https GET https://a.secure.example/t', JSON.stringify(r));
 });
 
-test('interceptOutboundTcp', INTERCEPTS, async () => {
-  const r = await ok('tcp', 'interceptTcp', { address: '11.0.0.7', host: '11.0.0.7', port: 5432 });
-  assert.equal(r.data, 'tcp tcp', JSON.stringify(r));
-});
+for (const before of [true, false])
+  test(`interceptOutboundTcp ${before ? 'before' : 'after'} the start`, INTERCEPTS, async () => {
+    const r = await ok(`tcp-${before}`, 'interceptTcp', { address: '11.0.0.7', host: '11.0.0.7', port: 5432, before });
+    assert.equal(r.data, 'tcp tcp', JSON.stringify(r));
+  });
 
 test('enableInternet: TCP reaches what the host reaches', { skip: !HOST && 'no address but the loopback' }, async () => {
   const { server, port } = await onHost((req, res) => res.end('from the host'));

@@ -305,7 +305,8 @@ export class Box extends DurableObject {
     }
     return this.json(`/visit?url=${encodeURIComponent(url)}`);
   }
-  async interceptTcp({ address, host, port }) {
+  async interceptTcp({ address, host, port, before }) {
+    if (!before) await this.up({ enableInternet: false });
     await this.c.interceptOutboundTcp(address, this.visitor('tcp'));
     await this.up({ enableInternet: false });
     return this.json(`/talk?host=${host}&port=${port}&line=x`);
