@@ -74,11 +74,10 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
 
 struct limits sandbox_limits(const struct sandbox *s)
 {
-    const struct ready_policy *p =
-        s->spec != NULL ? policies_find(s->sup->policies, s->spec->policy) : NULL;
+    const struct policy *p = s->spec != NULL ? supervisor_policy(s->sup, s->spec->policy) : NULL;
     const struct limits none = {.memory_bytes = LIMIT_UNSET, .pids = LIMIT_UNSET};
 
     if (p == NULL)
         return none;
-    return limits_merge(&p->policy->limits, &s->spec->limits);
+    return limits_merge(&p->limits, &s->spec->limits);
 }

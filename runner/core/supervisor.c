@@ -241,6 +241,13 @@ const struct supervisor_limits *supervisor_limits(const struct supervisor *s)
     return &s->limits;
 }
 
+const struct policy *supervisor_policy(const struct supervisor *s, const char *name)
+{
+    const struct ready_policy *p = policies_find(s->policies, name);
+
+    return p != NULL ? p->policy : NULL;
+}
+
 int supervisor_shim(const struct supervisor *s)
 {
     return s->shim_fd;

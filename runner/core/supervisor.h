@@ -21,6 +21,9 @@ struct events *supervisor_events(struct supervisor *s);
 struct gateway *supervisor_gateway(struct supervisor *s);
 struct images *supervisor_images(struct supervisor *s);
 const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
+struct policy;
+/* The policy that is asked for by this name; borrowed. NULL: there is none. */
+const struct policy *supervisor_policy(const struct supervisor *s, const char *name);
 /* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
 int supervisor_shim(const struct supervisor *s);
 

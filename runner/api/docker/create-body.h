@@ -35,5 +35,9 @@ struct create_body {
  * -EOPNOTSUPP for what cannot be had; -EINVAL. *ret is to be freed also on failure. */
 int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
 void create_body_done(struct create_body *b);
+/* CapAdd, once it is known what the policy of this name has: -EPERM for what it has not. A
+ * NET_ADMIN is looked at elsewhere. */
+int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,
+                      struct err *err);
 /* A spec's words in Docker's: "volumes[0]…" becomes "HostConfig.Binds: volumes[0]…". */
 void create_body_explain(struct err *err);

@@ -96,3 +96,20 @@ int create_finish_caps(struct making *m, struct err *err)
     }
     return r;
 }
+
+int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,
+                      struct err *err)
+{
+    const json_t *add = json_object_get(b->kept, "capAdd");
+
+    for (const struct strtab *c = capability_names; c->name != NULL; c++) {
+        const char *name = c->name + 4;
+
+        if (lists(add, name) && (had & UINT64_C(1) << c->value) == 0 &&
+            strcmp(name, "NET_ADMIN") != 0)
+            return err_set(err, -EPERM,
+                           "HostConfig.CapAdd: \"%s\": the policy %.64s has not got it", name,
+                           policy);
+    }
+    return 0;
+}

@@ -25,6 +25,7 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 #include "policy/client.h"
+#include "policy/policy.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -240,10 +241,16 @@ static int put_rest(struct creating *c, bool builtin, struct err *err)
 {
     json_t *spec = c->body.spec;
     const char *policy = c->body.policy;
+    const struct policy *p;
     bool ok = true;
+    int r;
 
     if (policy == NULL)
         policy = client_may_have(c->req, POLICY_DEFAULT) ? POLICY_DEFAULT : POLICY_STRICTER;
+    p = supervisor_policy(native_supervisor(c->req), policy);
+    r = p != NULL ? create_check_caps(&c->body, policy, p->capabilities, err) : 0;
+    if (r < 0)
+        return r;
     if (c->name[0] != '\0')
         ok = docker_put(spec, "name", json_string(c->name));
     ok = ok && docker_put(spec, "policy", json_string(policy));
