@@ -36,6 +36,7 @@ static const char *const stage_names[INIT_STAGE_MAX] = {
     [INIT_STAGE_CGROUP_ENTER] = "enter its cgroups",
     [INIT_STAGE_NAMESPACES] = "unshare the network, ipc and uts namespaces",
     [INIT_STAGE_BOUNDING] = "drop capabilities",
+    [INIT_STAGE_ADMIN] = "make a network for the sandbox to administer",
 };
 
 const char *boot_stage_name(uint32_t stage)

@@ -60,7 +60,7 @@ static int child_receive(void)
 struct child {
     int control, stages, null_fd;
     unsigned above;              /* the first descriptor that it does not need */
-    bool has_net;                /* the net namespace is made: init need not */
+    const char *net;             /* init's argument (enum init_net), or NULL */
     int net_pidfd;               /* whose it gets, or FD_NONE */
     int tasks[CGROUP_TASKS_MAX]; /* of the v1 cgroups that it enters */
     int tasks_count;
@@ -103,8 +103,7 @@ static void child_enter_cgroups(const struct child *c)
 static _Noreturn void child_main(const struct child *c)
 {
     static char name[] = "rind-init";
-    static char net[] = "net";
-    char *argv[] = {name, c->has_net ? net : NULL, NULL};
+    char *argv[] = {name, (char *)(uintptr_t)c->net, NULL};
     char *envp[] = {NULL};
     int program;
 
@@ -271,7 +270,10 @@ int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net
                                        CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    struct child child = {.has_net = net->now || net->pidfd >= 0, .net_pidfd = net->pidfd};
+    struct child child = {.net = net->admin                    ? "admin"
+                                 : net->now || net->pidfd >= 0 ? "net"
+                                                               : NULL,
+                          .net_pidfd = net->pidfd};
     int cgroup_fd = cgroup_exec_fd(s->cgroup);
     struct boot_ends ends = {.control = FD_NONE, .stages = FD_NONE};
     int pid;
@@ -279,7 +281,7 @@ int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net
     pid = child_prepare(l, s, &child, &ends, err);
     if (pid < 0)
         return pid;
-    if (net->now && net->pidfd < 0)
+    if (net->now && net->pidfd < 0 && !net->admin)
         args.flags |= CLONE_NEWNET;
     if (cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
@@ -393,6 +395,22 @@ int boot_await(struct launcher *l, const struct sandbox *s, int control, struct 
         return err_errno(err, (int)n, "start sandbox: waiting for its process");
     r = boot_feed(&b, &msg, (size_t)n, err);
     boot_clear(l);
+    return r < 0 ? r : 0;
+}
+
+int boot_await_net(const struct sandbox *s, int control, struct err *err)
+{
+    struct boot b = BOOT_INIT(FD_NONE);
+    struct imsg msg;
+    ssize_t n = receive(control, FD_NONE, &msg, clock_mono_ms() + BOOT_TIMEOUT_MS);
+    int r;
+
+    b.stage = INIT_STAGE_ADMIN;
+    if (n == 0)
+        return died(s, &b, err);
+    if (n < 0)
+        return err_errno(err, (int)n, "start sandbox: waiting for its network");
+    r = boot_feed(&b, &msg, (size_t)n, err);
     return r < 0 ? r : 0;
 }
 

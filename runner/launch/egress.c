@@ -9,10 +9,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -56,18 +58,43 @@ static int listen_inside(int family, int type, uint16_t port)
     return take_fd(&fd);
 }
 
+/*
+ * Whether a net namespace belongs to a sandbox's outer user namespace, in which nobody inside has
+ * anything: the one whose parent is ours. Where it belongs to an inner one (admin.c of init), who
+ * is in that could take the table away. The kernel is asked, whatever has been written down.
+ */
+static int check_owner(int ns, struct err *err)
+{
+    auto_close int ours = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+    auto_close int owner = ioctl(ns, NS_GET_USERNS);
+    auto_close int parent = owner < 0 ? FD_NONE : ioctl(owner, NS_GET_PARENT);
+    struct stat a, b;
+
+    if (ours < 0 || parent < 0 || fstat(ours, &a) < 0 || fstat(parent, &b) < 0)
+        return err_errno(err, -errno, "egress: whose the net namespace is");
+    if (a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+        return 0;
+    return err_set(err, -EPERM,
+                   "egress: the sandbox administers its network (netAdmin), and could take the "
+                   "table of these rules away");
+}
+
 /* In the sandbox's namespace, for a few system calls. *ret_ns: it. */
 static int make_inside(int family, bool sockets, const struct stat *host, int *ret_ns, int ret[2],
                        struct err *err)
 {
     auto_close int tcp = FD_NONE, udp = FD_NONE;
     struct stat st;
+    int r;
 
     *ret_ns = own_net_namespace(&st);
     if (*ret_ns < 0)
         return err_errno(err, *ret_ns, "egress: net namespace");
     if (st.st_ino == host->st_ino && st.st_dev == host->st_dev)
         return err_set(err, -EPERM, "egress: the sandbox has the host's network");
+    r = check_owner(*ret_ns, err);
+    if (r < 0)
+        return r;
     if (!sockets)
         return 0;
     tcp = listen_inside(family, SOCK_STREAM, EGRESS_TCP_PORT);

@@ -384,6 +384,7 @@ static int step_clone(struct start *st, struct err *err)
     /* A link's other end is born in the namespace: it has to be there. Otherwise init makes it
      * while we do other things. */
     const struct boot_net net = {.now = (st->q->net_flags & LAUNCH_NET_LINK) != 0,
+                                 .admin = (st->q->net_flags & LAUNCH_NET_ADMIN) != 0,
                                  .pidfd = st->net_pidfd};
 
     return boot_clone(st->l, st->s, &net, &st->ends, err);
@@ -391,8 +392,12 @@ static int step_clone(struct start *st, struct err *err)
 
 static int step_net_make(struct start *st, struct err *err)
 {
-    int fd, r = network_make(st->l, st->s, st->q, err);
+    int fd, r = 0;
 
+    if ((st->q->net_flags & LAUNCH_NET_ADMIN) != 0)
+        r = boot_await_net(st->s, st->ends.control, err);
+    if (r == 0)
+        r = network_make(st->l, st->s, st->q, err);
     if (r < 0 || st->net_pidfd < 0)
         return r;
     fd = sysfs_mount(st->net_pidfd, err);

@@ -140,6 +140,12 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
     if (q->net_join == NULL) {
         /* Those that joined us have gone on without us: it is still ours. */
         member = network_peer(l, s);
+        /* It belongs to what was the user namespace of the run before. */
+        if (member != NULL && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
+            return err_set(err, -EBUSY,
+                           "network: sandbox %s, which has joined it, still runs; a sandbox that "
+                           "administers its network starts with a new one",
+                           member->id);
         if (member != NULL && (q->net_flags & LAUNCH_NET_LINK) != 0)
             network_load(s);
     } else {
@@ -178,6 +184,7 @@ static struct net_box *box_of(const struct launcher *l, const struct sandbox *s,
         return NULL;
     box->slot = (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
     box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
+    box->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
     box->access = q->net_access;
     box->dns_count = (uint32_t)q->net_dns_count;
     (void)memcpy(box->dns, q->net_dns, sizeof(box->dns));

@@ -177,7 +177,9 @@ enum launch_work {
 enum launch_net_flags {
     LAUNCH_NET_LINK = 1 << 0, /* a link to the host: whatever it may reach */
     LAUNCH_NET_INTERNET = 1 << 1,
-    LAUNCH_NET_FLAGS_ALL = (1 << 2) - 1,
+    LAUNCH_NET_ADMIN = 1 << 2, /* those inside who have CAP_NET_ADMIN and CAP_NET_RAW have them over
+                                  its net namespace; without a link, too */
+    LAUNCH_NET_FLAGS_ALL = (1 << 3) - 1,
 };
 
 struct launch_wire {

@@ -444,14 +444,18 @@ struct boot_ends {
     int control, stages; /* owned */
 };
 struct boot_net {
-    bool now;  /* its net namespace is there from the first moment; else init makes it */
-    int pidfd; /* whose net namespace it gets, or FD_NONE */
+    bool now;   /* its net namespace is there from the first moment; else init makes it */
+    bool admin; /* init makes it in any case, and boot_await_net tells when */
+    int pidfd;  /* whose net namespace it gets, or FD_NONE */
 };
 /* Clones what becomes init. It shares our descriptors until boot_await has returned. */
 int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net,
                struct boot_ends *ret, struct err *err);
 /* Waits for it to have descriptors of its own; it waits for boot_go then. */
 int boot_await(struct launcher *l, const struct sandbox *s, int control, struct err *err);
+/* After it has been let go on the first time: waits until it is in the net namespace that it makes
+ * to be administered from inside. */
+int boot_await_net(const struct sandbox *s, int control, struct err *err);
 /* Lets go of what boot_clone has put into boot_slots; after a failure, without boot_await. */
 void boot_clear(struct launcher *l);
 /*

@@ -25,7 +25,8 @@ struct net_box {
     uint32_t group; /* the members of a named network reach each other; NET_GROUP_NONE */
     uint8_t internet;
     uint8_t host_dns; /* derived: name servers and search are the host's, and follow it */
-    uint8_t reserved[2];
+    uint8_t admin;    /* who is inside administers its end: any frame may come out of it */
+    uint8_t reserved;
     struct net_access access;
     /* asked for, or the host's when none were */
     uint32_t dns_count;

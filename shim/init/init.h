@@ -27,9 +27,17 @@ struct plan {
     const char *strings;
 };
 
+/* What the net namespace of the sandbox is; init's argument says it. */
+enum init_net {
+    INIT_NET_OWN = 0, /* init makes one, in the outer user namespace */
+    INIT_NET_THERE,   /* it is in it already */
+    INIT_NET_ADMIN,   /* init makes one that belongs to the locked user namespace */
+};
+
 struct init {
     struct plan plan;
-    int inner_pidfd; /* the inner PID 1: until the main process is started it waits for orders */
+    int locked_userns; /* of INIT_NET_ADMIN, which makes it first: to be entered; else -1 */
+    int inner_pidfd;   /* the inner PID 1: until the main process is started it waits for orders */
     pid_t inner_pid;
     int inner_sock; /* SEQPACKET to it; -1 once it has become the main process */
     int pts_fd;     /* O_PATH of our devpts instance */
@@ -41,6 +49,8 @@ struct init {
 void init_fail(enum init_stage stage, int detail, int error) __attribute__((noreturn));
 /* Announces a stage. */
 void init_stage(enum init_stage stage);
+/* The same, in a message: the launcher waits for it. */
+void init_tell(enum init_stage stage);
 /* Says that the loop begins. */
 void init_ready(void);
 
@@ -66,7 +76,10 @@ static inline const char *plan_string(const struct plan *plan, uint32_t offset)
 
 /* Should: enter every namespace that the launcher's clone has not made. Needs no plan, which the
  * launcher is still making. */
-void setup_namespaces(bool has_net);
+void setup_namespaces(struct init *init, enum init_net net);
+/* admin.c. Should: make the user namespace that will be the locked one, with a net namespace in it,
+ * and enter the latter. Mustn't: enter the former. */
+void admin_namespaces(struct init *init);
 
 /*
  * Should: build the whole mount tree below the new root and make it the root; leave the inner PID 1
@@ -118,6 +131,13 @@ int exec_set_caps(uint64_t permitted, uint64_t effective);
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
  * may do, so it trusts neither files nor strings. */
 _Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);
+
+/*
+ * maps.c: the maps of a new user namespace, by O_PATH of /proc/<a process in it>. Whoever writes
+ * them must be in the first one, with every capability there; the host's root is refused. 0 or
+ * -errno.
+ */
+int init_write_maps(int proc);
 
 /* inner.c: the inner PID 1 */
 /* Clones it; sets inner_* of init. */

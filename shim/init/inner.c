@@ -52,35 +52,13 @@ static int make_proc(void)
 /* What the inner PID 1 needs of init until it has followed it into the locked namespaces. */
 struct leader {
     int pidfd;
-    int proc; /* O_PATH of /proc/<init> of the host's /proc, which goes with the old root */
+    int proc; /* O_PATH of /proc/<init> of the host's /proc, which goes with the old root; -1: the
+                 maps are written (admin.c) */
 };
-
-/*
- * The maps of init's new user namespace. Whoever writes them must be inside the first one, with
- * every capability there: init has left it, and the host's root is refused.
- */
-static int write_maps(const struct leader *init)
-{
-    static const char *const files[] = {"uid_map", "gid_map"};
-    static const char map[] = "0 0 65536";
-
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        int fd = openat(init->proc, files[i], O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-        int r = 0;
-
-        if (fd < 0 || write(fd, map, sizeof(map) - 1) < 0)
-            r = -errno;
-        if (fd >= 0)
-            (void)close(fd);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
 
 static int enter_lock(const struct plan *plan, const struct leader *init)
 {
-    int r = write_maps(init);
+    int r = init->proc >= 0 ? init_write_maps(init->proc) : 0;
 
     if (r < 0)
         return r;
@@ -163,7 +141,8 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
             r = enter_lock(plan, init);
             /* Both lead out of the sandbox: gone before anything of the user's runs. */
             (void)close(init->pidfd);
-            (void)close(init->proc);
+            if (init->proc >= 0)
+                (void)close(init->proc);
             (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
             /* Also 0 to 2, which are the host's null device. */
@@ -200,9 +179,12 @@ void inner_start(struct init *init)
     self.pidfd = sys_pidfd_open(getpid());
     if (self.pidfd < 0)
         init_fail(INIT_STAGE_INNER, 0, -self.pidfd);
-    self.proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (self.proc < 0)
-        init_fail(INIT_STAGE_INNER, 0, errno);
+    self.proc = -1;
+    if (init->locked_userns < 0) {
+        self.proc = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (self.proc < 0)
+            init_fail(INIT_STAGE_INNER, 0, errno);
+    }
 
     leaf = leaf_main(init);
     if (leaf >= 0) {
@@ -220,11 +202,14 @@ void inner_start(struct init *init)
          */
         for (int fd = PLAN_CONTROL_FD; fd < PLAN_FD_OPS + (int)init->plan.header->fd_count; fd++)
             (void)close(fd);
+        if (init->locked_userns >= 0)
+            (void)close(init->locked_userns);
         inner_main(&init->plan, pair[1], &self);
     }
     (void)close(pair[1]);
     (void)close(self.pidfd);
-    (void)close(self.proc);
+    if (self.proc >= 0)
+        (void)close(self.proc);
     init->inner_pid = pid;
     init->inner_pidfd = pidfd;
     init->inner_sock = pair[0];

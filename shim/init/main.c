@@ -27,13 +27,20 @@ static void adopt_descriptors(void)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 }
 
-/* An argument says that the net namespace is there already. */
+/* No argument, "net" or "admin". */
+static enum init_net net_of(const char *word)
+{
+    if (word == NULL)
+        return INIT_NET_OWN;
+    return strcmp(word, "admin") == 0 ? INIT_NET_ADMIN : INIT_NET_THERE;
+}
+
 int main(int argc, char **argv)
 {
-    static struct init init = {.inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
+    static struct init init = {
+        .locked_userns = -1, .inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
     sigset_t all;
 
-    (void)argv;
     default_signals();
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
@@ -45,7 +52,7 @@ int main(int argc, char **argv)
 
     (void)umask(022); /* not that of whoever started rind */
     adopt_descriptors();
-    setup_namespaces(argc > 1);
+    setup_namespaces(&init, net_of(argc > 1 ? argv[1] : NULL));
     plan_load(&init.plan);
     setup_mounts(&init);
     setup_lock(&init);

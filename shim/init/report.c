@@ -29,6 +29,12 @@ void init_stage(enum init_stage stage)
     (void)!write(PLAN_STAGE_FD, &word, sizeof(word)); /* as above; signals are blocked */
 }
 
+void init_tell(enum init_stage stage)
+{
+    if (send_boot(IMSG_STAGE, stage, 0, 0) < 0)
+        _exit(1);
+}
+
 void init_ready(void)
 {
     /* A launcher that is gone by now has never heard of us. */

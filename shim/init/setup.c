@@ -447,7 +447,7 @@ static void run_ops(struct init *init)
         (void)close(b.mask_file);
 }
 
-void setup_namespaces(bool has_net)
+void setup_namespaces(struct init *init, enum init_net net)
 {
     init_stage(INIT_STAGE_PRIVATE);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
@@ -457,8 +457,10 @@ void setup_namespaces(bool has_net)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
     /* They belong to the user namespace that we are in: the first one. The net namespace may have
      * been there before us, or be another sandbox's. */
-    if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | (has_net ? 0 : CLONE_NEWNET)) < 0)
+    if (unshare(CLONE_NEWIPC | CLONE_NEWUTS | (net == INIT_NET_OWN ? CLONE_NEWNET : 0)) < 0)
         init_fail(INIT_STAGE_NAMESPACES, 0, errno);
+    if (net == INIT_NET_ADMIN)
+        admin_namespaces(init);
 }
 
 void setup_mounts(struct init *init)
@@ -502,9 +504,14 @@ void setup_lock(struct init *init)
     init_stage(INIT_STAGE_LOCK);
     /* A mount namespace owned by a less privileged user namespace: every mount in it, with its
      * flags, is locked. */
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+    if (init->locked_userns >= 0 && setns(init->locked_userns, CLONE_NEWUSER) < 0)
+        init_fail(INIT_STAGE_LOCK, 0, errno);
+    if (unshare(CLONE_NEWNS | (init->locked_userns < 0 ? CLONE_NEWUSER : 0)) < 0)
         init_fail(INIT_STAGE_LOCK, 0, errno);
     inner_lock(init);
+    if (init->locked_userns >= 0)
+        (void)close(init->locked_userns);
+    init->locked_userns = -1;
 }
 
 /*

@@ -8,6 +8,7 @@
  *   init                                        launcher
  *   STAGE(CGROUP_ENTER) its descriptors are its own ->
  *                                           <-  GO and init's program, which it executes
+ *   STAGE(ADMIN) where it is asked to: its net namespace is there -> the link is made in it
  *   n, by the pipe at PLAN_STAGE_FD: about to do stage n -> read when it has ended, one way or
  * other
  *                                           <-  GO with the plan and its descriptors
@@ -131,6 +132,7 @@ enum init_stage {
     INIT_STAGE_CGROUP_ENTER, /* the first of all: before it is init, into its v1 cgroups */
     INIT_STAGE_NAMESPACES,   /* net, ipc, uts */
     INIT_STAGE_BOUNDING,     /* the bounding set, of init itself */
+    INIT_STAGE_ADMIN,        /* a net namespace of the locked user namespace */
     INIT_STAGE_MAX
 };
 

@@ -51,10 +51,11 @@ struct lab {
     char id[32];           /* of this test's sandbox; all begin alike */
     pid_t pid;             /* the launcher */
     int sock;
-    int fds;                        /* that the launcher has open while it has no sandbox */
-    size_t mounts;                  /* lines of its mountinfo */
-    const struct host_rootfs *host; /* borrowed; NULL = none */
-    void (*inside)(void);           /* runs in the launcher before it serves, or NULL */
+    int fds;                          /* that the launcher has open while it has no sandbox */
+    size_t mounts;                    /* lines of its mountinfo */
+    const struct host_rootfs *host;   /* borrowed; NULL = none */
+    const struct launch_net_ops *net; /* borrowed; NULL = none */
+    void (*inside)(void);             /* runs in the launcher before it serves, or NULL */
 };
 
 struct lab_answer {
@@ -140,6 +141,7 @@ static inline _Noreturn void lab_serve(const struct lab *lab, int sock)
                                            .ids_dir = lab->ids,
                                            .bind_prefixes = lab->prefixes,
                                            .host = lab->host,
+                                           .net = lab->net,
                                            .init_image = embed_init().data,
                                            .init_size = embed_init().len};
     struct launcher *l = NULL;

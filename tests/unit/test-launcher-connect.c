@@ -2,9 +2,11 @@
 
 #include <netinet/in.h>
 
+#include "launch/net-ops.h"
 #include "launcher_lab.h"
 
 static struct lab lab = {.sock = FD_NONE};
+static struct lab_run run; /* large */
 
 static void honest(struct buf *b, unsigned without)
 {
@@ -101,14 +103,105 @@ TEST(sockets_inside)
     lab_check(&lab);
 }
 
+/* ---- networks that are administered from inside ---- */
+
+/* What would be put into a net namespace. */
+static int put_table(void *data, const struct net_box *box, int ns_fd, enum egress_table table,
+                     struct err *err)
+{
+    (void)data;
+    (void)box;
+    (void)ns_fd;
+    (void)table;
+    (void)err;
+    return 0;
+}
+
+static const struct launch_net_ops tables_alone = {.egress = put_table};
+
+static void start_with(uint64_t net, struct lab_answer *a)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+
+    honest(&b, WITHOUT_CAPS | WITHOUT_FLAGS);
+    launch_put_number(&b, TAG_FLAGS, LAUNCH_ATTACHED);
+    launch_put_number(&b, TAG_CAPABILITIES, (1ULL << 41) - 1);
+    if (net != 0)
+        launch_put_number(&b, TAG_NET, net);
+    lab_ask(&lab, &b, a);
+    CHECK_INT(a->reply.code, 0);
+}
+
+static int ask_for_rules(uint64_t egress, char *text, size_t size)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct lab_answer a;
+    int code;
+
+    launch_begin(&b, LAUNCH_EGRESS);
+    launch_put_string(&b, TAG_ID, lab.id);
+    launch_put_number(&b, TAG_FAMILY, 4);
+    launch_put_number(&b, TAG_EGRESS, egress);
+    lab_ask(&lab, &b, &a);
+    code = a.reply.code;
+    (void)snprintf(text, size, "%s", a.reply.message);
+    CHECK_INT(a.fd_count, code == 0 && egress == 0 ? 2 : 0);
+    lab_answer_done(&a);
+    return code;
+}
+
+static void shell(const struct lab_answer *a, const char *user, const char *script)
+{
+    char sh[] = "sh", c[] = "-c", text[256];
+    char *const argv[] = {sh, c, text, NULL};
+
+    (void)snprintf(text, sizeof(text), "%s", script);
+    lab_run(a->fds[1], FD_NONE, user, argv, false, &run);
+}
+
+#define ADD_ADDRESS "ip addr add 10.99.0.1/24 dev lo; echo =$?"
+
+/* Rules stand where nobody inside could take them away, or they are refused, whoever asks for them
+ * and whatever has been written down. */
+TEST(rules_in_a_network_of_its_own)
+{
+    static const uint64_t tables[] = {0, LAUNCH_EGRESS_TABLE, LAUNCH_EGRESS_NONE};
+    struct lab_answer a;
+    char text[512];
+
+    start_with(LAUNCH_NET_ADMIN, &a);
+    if (a.reply.code == 0) {
+        shell(&a, "", ADD_ADDRESS);
+        CHECK(strstr(run.output, "=0") != NULL);
+        shell(&a, "1000", ADD_ADDRESS);
+        CHECK(strstr(run.output, "=2") != NULL);
+        for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+            CHECK_INT(ask_for_rules(tables[i], text, sizeof(text)), -EPERM);
+            CHECK(strstr(text, "administers its network") != NULL);
+        }
+        lab_finish(&lab, &a);
+    }
+    lab_answer_done(&a);
+    start_with(0, &a);
+    if (a.reply.code == 0) {
+        shell(&a, "", ADD_ADDRESS);
+        CHECK(strstr(run.output, "=2") != NULL);
+        CHECK_INT(ask_for_rules(0, text, sizeof(text)), 0);
+        lab_finish(&lab, &a);
+    }
+    lab_answer_done(&a);
+    lab_check(&lab);
+}
+
 int main(void)
 {
     int r;
 
     if (geteuid() != 0) {
-        printf("ok 1 - sockets_inside # SKIP needs root\n1..1\n");
+        printf("ok 1 - network # SKIP needs root\n1..1\n");
         return 0;
     }
+    lab.net = &tables_alone;
     lab_dirs(&lab);
     lab_layers(&lab);
     lab_start(&lab);

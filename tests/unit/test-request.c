@@ -673,7 +673,9 @@ TEST(networks_that_make_no_sense)
         const char *join, *name, *msg;
     } rows[] = {
         {LAUNCH_NET_INTERNET, NULL, NULL, "request: record net: Invalid argument"},
-        {4, NULL, NULL, "request: record net: Invalid argument"},
+        {8, NULL, NULL, "request: record net: Invalid argument"},
+        {LAUNCH_NET_ADMIN, "other", NULL, "request: both a network of its own and another's"},
+        {LAUNCH_NET_ADMIN, NULL, "back", "request: a named network, and no link"},
         {LAUNCH_NET_LINK, "other", NULL, "request: both a network of its own and another's"},
         {0, "other", "back", "request: both a network of its own and another's"},
         {0, NULL, "back", "request: a named network, and no link"},
