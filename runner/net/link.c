@@ -91,6 +91,7 @@ static void put_settings(struct nlreq *q, const char *name, bool host, bool forw
         nl_put_u32(q, IPV4_DEVCONF_ACCEPT_REDIRECTS, 0);
         nl_put_u32(q, IPV4_DEVCONF_ROUTE_LOCALNET, 0);
         nl_put_u32(q, IPV4_DEVCONF_PROXY_ARP, 0);
+        nl_put_u32(q, IPV4_DEVCONF_ACCEPT_SOURCE_ROUTE, 0);
         nl_nest_end(q, conf);
         nl_nest_end(q, family);
     }

@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "net/egress.h"
 #include "net/forward.h"
+#include "net/frames.h"
 #include "net/link.h"
 #include "net/netlink.h"
 #include "net/nft.h"
@@ -615,6 +616,8 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     r = make_holes(n, box, err);
     if (r == 0)
         r = link_add(n->route, inside, ns_fd, &link, &index, err);
+    if (r == 0 && box->admin)
+        r = frames_add(n->nft, box->link, err);
     if (r == 0)
         r = forward_all_of(n, box, err);
     if (r < 0)
@@ -631,6 +634,8 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
     int r, gone;
 
     r = ruleset_remove(n->nft, box, err);
+    if (r == 0 && box->admin)
+        r = frames_remove(n->nft, box->link, err);
     if (r < 0)
         return r;
     if (n->alive > 0)
@@ -644,6 +649,7 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
     (void)ruleset_each_guard(n->nft, on_guard, &g, NULL);
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == 1) {
+        (void)frames_remove_all(n->nft, NULL); /* as a rule nobody had any */
         forward_off(n, &g);
         fill_holes(n);
     }
@@ -814,6 +820,12 @@ static void follow_uplink(struct net *n, const struct net_box *const *boxes, siz
             n->config.said(err.msg);
 }
 
+/* Who administers a link may have taken it away. */
+static int frames_restore(const struct net *n, const struct net_box *box, struct err *err)
+{
+    return if_nametoindex(box->link) == 0 ? 0 : frames_add(n->nft, box->link, err);
+}
+
 static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
     const struct ruleset_bounds bounds = bounds_of(n);
@@ -824,6 +836,8 @@ static int restore(struct net *n, const struct net_box *const *boxes, size_t cou
 
         if (r == 1)
             complete(n);
+        if (r >= 0 && boxes[i]->admin)
+            r = frames_restore(n, boxes[i], err);
         if (r < 0 && first == 0)
             first = r; /* the others get theirs all the same */
     }
@@ -856,6 +870,10 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
     /* A route through another interface may have another MTU. */
     other = other || moved;
     r = gone ? nft_has_table(n->nft, NET_TABLE, err) : 1;
+    /* The one of frames can be gone alone. */
+    for (size_t i = 0; gone && r == 1 && i < count; i++)
+        if (boxes[i]->admin && (r = frames_restore(n, boxes[i], err)) == 0)
+            r = 1;
     if (r == 0) {
         r = restore(n, boxes, count, err);
         if (r == 0)

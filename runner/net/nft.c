@@ -33,7 +33,14 @@ void nft_begin(struct nft *n, const char *table, uint32_t genid)
 {
     nlreq_init(&n->req);
     n->table = table;
+    n->family = NFPROTO_INET;
     add_batch(n, NFNL_MSG_BATCH_BEGIN, genid);
+}
+
+void nft_begin_frames(struct nft *n, const char *table)
+{
+    nft_begin(n, table, 0);
+    n->family = NFPROTO_NETDEV;
 }
 
 int nft_commit(struct nft *n, int sock, struct err *err)
@@ -50,9 +57,9 @@ void nft_done(struct nft *n)
     nlreq_done(&n->req);
 }
 
-static void add_sized(struct nlreq *q, int type, int flags, size_t bytes)
+static void add_sized(struct nlreq *q, uint8_t family, int type, int flags, size_t bytes)
 {
-    const struct nfgenmsg g = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+    const struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
 
     nlreq_add_large(q, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type), (uint16_t)(flags | NLM_F_ACK),
                     &g, sizeof(g), bytes);
@@ -60,7 +67,7 @@ static void add_sized(struct nlreq *q, int type, int flags, size_t bytes)
 
 static void add(struct nft *n, int type, int flags)
 {
-    add_sized(&n->req, type, flags, NLMSG_BYTES);
+    add_sized(&n->req, n->family, type, flags, NLMSG_BYTES);
 }
 
 /* ---- objects ---- */
@@ -77,7 +84,7 @@ void nft_delete_table(struct nft *n)
     nl_put_string(&n->req, NFTA_TABLE_NAME, n->table);
 }
 
-void nft_add_chain(struct nft *n, const struct nft_chain *c)
+void nft_add_chain_at(struct nft *n, const struct nft_chain *c, const char *device)
 {
     struct nlattr *hook;
 
@@ -90,7 +97,14 @@ void nft_add_chain(struct nft *n, const struct nft_chain *c)
     hook = nl_nest(&n->req, NFTA_CHAIN_HOOK);
     nl_put_be32(&n->req, NFTA_HOOK_HOOKNUM, c->hook);
     nl_put_be32(&n->req, NFTA_HOOK_PRIORITY, (uint32_t)c->priority);
+    if (device != NULL)
+        nl_put_string(&n->req, NFTA_HOOK_DEV, device);
     nl_nest_end(&n->req, hook);
+}
+
+void nft_add_chain(struct nft *n, const struct nft_chain *c)
+{
+    nft_add_chain_at(n, c, NULL);
 }
 
 void nft_delete_chain(struct nft *n, const char *name)
@@ -298,7 +312,7 @@ static void put_rule(struct nft *n, const char *chain, const struct nft_expr *ex
 {
     struct nlattr *list;
 
-    add_sized(&n->req, NFT_MSG_NEWRULE, NLM_F_CREATE | flags, RULE_BYTES);
+    add_sized(&n->req, n->family, NFT_MSG_NEWRULE, NLM_F_CREATE | flags, RULE_BYTES);
     nl_put_string(&n->req, NFTA_RULE_TABLE, n->table);
     nl_put_string(&n->req, NFTA_RULE_CHAIN, chain);
     list = nl_nest(&n->req, NFTA_RULE_EXPRESSIONS);
@@ -408,7 +422,8 @@ static void put_elements(struct nft *n, const char *set, const struct nft_elemen
 
 void nft_add_elements(struct nft *n, const char *set, const struct nft_element *e, size_t count)
 {
-    add_sized(&n->req, NFT_MSG_NEWSETELEM, NLM_F_CREATE, count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
+    add_sized(&n->req, n->family, NFT_MSG_NEWSETELEM, NLM_F_CREATE,
+              count > 1 ? ELEMENTS_BYTES : NLMSG_BYTES);
     put_elements(n, set, e, count);
 }
 
@@ -440,7 +455,7 @@ int nft_generation(int sock, uint32_t *ret, struct err *err)
     int r;
 
     nlreq_init(&q);
-    add_sized(&q, NFT_MSG_GETGEN, 0, NLMSG_BYTES);
+    add_sized(&q, NFPROTO_INET, NFT_MSG_GETGEN, 0, NLMSG_BYTES);
     *ret = 0;
     r = nlreq_send(&q, sock, on_generation, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: generation") : 0;
@@ -452,7 +467,7 @@ int nft_has_table(int sock, const char *table, struct err *err)
     int r;
 
     nlreq_init(&q);
-    add_sized(&q, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
+    add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
     nl_put_string(&q, NFTA_TABLE_NAME, table);
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     if (r == -ENOENT)

@@ -86,8 +86,11 @@ struct nft_element {
 struct nft {
     struct nlreq req;
     const char *table;
+    uint8_t family;
 };
 void nft_begin(struct nft *n, const char *table, uint32_t genid);
+/* The same of a table of the family netdev, which sees frames. */
+void nft_begin_frames(struct nft *n, const char *table);
 int nft_commit(struct nft *n, int sock, struct err *err);
 void nft_done(struct nft *n);
 #define auto_nft __attribute__((cleanup(nft_done)))
@@ -95,6 +98,8 @@ void nft_done(struct nft *n);
 void nft_add_table(struct nft *n);                            /* fails with -EEXIST */
 void nft_delete_table(struct nft *n);                         /* and all that is in it */
 void nft_add_chain(struct nft *n, const struct nft_chain *c); /* fails with -EEXIST */
+/* The same of frames that come in at an interface. */
+void nft_add_chain_at(struct nft *n, const struct nft_chain *c, const char *device);
 void nft_delete_chain(struct nft *n, const char *name);
 void nft_delete_set(struct nft *n, const char *name);
 void nft_add_set(struct nft *n, const struct nft_set *s, uint32_t id);

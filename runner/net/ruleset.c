@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static void collect(struct entries *all, const struct net_box *p,
         put_host_port(all, p, &p->access.ports[i]);
     if (p->group != NET_GROUP_NONE)
         put_group(all, p);
-    if (p->access.rule_count > 0) {
+    if (p->access.rule_count > 0 || p->admin) {
         struct nft_element *e = put(all, SET_LISTS);
 
         (void)snprintf(all->chain, sizeof(all->chain), "box-%u", p->slot);
@@ -212,9 +213,33 @@ static void add_list_rules(struct nft *n, const char *chain, const struct net_ru
     add_list_rule(n, chain, r, NET_UDP);
 }
 
-static void add_chain(struct nft *n, const char *chain, const struct net_access *a)
+/*
+ * What connection tracking makes nothing of it also does not give the host's address: it would go
+ * out with the sandbox's. Whose packets are made by a kernel's TCP makes hardly any; who makes them
+ * by hand can make only such.
+ */
+static void add_drop_untracked(struct nft *n, const char *chain)
 {
+    const uint32_t states = NF_CT_STATE_INVALID_BIT | NF_CT_STATE_UNTRACKED_BIT;
+    struct nft_expr x[] = {
+        {.kind = X_CT, .key = NFT_CT_STATE, .reg = R(0)},
+        {.kind = X_MASK, .reg = R(0), .len = sizeof(states)},
+        {.kind = X_CMP, .op = NFT_CMP_NEQ, .reg = R(0), .len = sizeof(states)},
+        {.kind = X_VERDICT, .key = NF_DROP},
+        {.kind = X_END},
+    };
+
+    (void)memcpy(x[1].data, &states, sizeof(states));
+    nft_add_rule(n, chain, x);
+}
+
+static void add_chain(struct nft *n, const char *chain, const struct net_box *box)
+{
+    const struct net_access *a = &box->access;
+
     nft_add_chain(n, &(struct nft_chain){.name = chain});
+    if (box->admin)
+        add_drop_untracked(n, chain);
     for (unsigned deny = 2; deny-- > 0;) /* denied first */
         for (size_t i = 0; i < a->rule_count; i++)
             if (a->rules[i].deny == deny)
@@ -243,7 +268,7 @@ static void add_group(struct nft *n, const char *name)
 /* What is missing and has to be made along with the elements: nothing, as a rule. */
 enum missing { MISSING_NOTHING = 0, MISSING_GROUP, MISSING_TABLE, MISSING_MAX };
 
-static int try_add(int sock, const struct entries *all, const struct net_access *access,
+static int try_add(int sock, const struct entries *all, const struct net_box *box,
                    enum missing missing, struct err *err)
 {
     auto_nft struct nft n;
@@ -254,7 +279,7 @@ static int try_add(int sock, const struct entries *all, const struct net_access 
     if (missing != MISSING_NOTHING && all->group[0] != '\0')
         add_group(&n, all->group);
     if (all->chain[0] != '\0')
-        add_chain(&n, all->chain, access);
+        add_chain(&n, all->chain, box);
     for (size_t i = 0; i < all->count; i++)
         nft_add_elements(&n, all->list[i].set, &all->list[i].e, 1);
     return nft_commit(&n, sock, err);
@@ -304,7 +329,7 @@ int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds
 
     collect(&all, box, bounds);
     for (int i = 0; i < TRIES; i++) {
-        r = try_add(sock, &all, &box->access, missing, err);
+        r = try_add(sock, &all, box, missing, err);
         made = r == 0 && missing == MISSING_TABLE;
         if (r == -EINTR || r == -EAGAIN)
             continue;
