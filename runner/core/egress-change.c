@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "core/egress_internal.h"
 #include "core/launcher-client.h"
+#include "core/policies.h"
+#include "core/sandbox-request.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
 #include "launch/request.h"
@@ -227,11 +229,17 @@ static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err 
 
 static int check(const struct sandbox *s, const struct egress_rules *rules, struct err *err)
 {
+    const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
     const struct sandbox_egress *e = s->egress;
 
     if (s->spec->net_container != NULL)
         return err_set(err, -EINVAL,
                        "egress: sandbox %s is in the network of another, and has that one's rules",
+                       sandbox_name(s));
+    if (rules != NULL && policy != NULL && sandbox_administers_network(s->spec, policy->policy))
+        return err_set(err, -EINVAL,
+                       "egress: sandbox %s administers its network, and could take the table of "
+                       "these rules away",
                        sandbox_name(s));
     if (e != NULL && e->sidecar != NULL)
         return err_set(err, -EBUSY, "egress: a sidecar has it");

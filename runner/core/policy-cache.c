@@ -36,7 +36,7 @@ static const char dir_name[] = "policies.cache";
 /* The strings follow: those of masked, then those of read_only, each with its NUL. */
 struct packed {
     char name[POLICY_NAME_MAX + 1];
-    uint8_t no_new_privs, fuse;
+    uint8_t no_new_privs, fuse, net_admin;
     uint32_t network;
     struct net_access access;
     uint64_t capabilities;
@@ -55,7 +55,7 @@ static int make_key(struct buf *key, const char *text, size_t len)
 
     if (uname(&u) < 0)
         return -errno;
-    r = buf_printf(key, "rind %s format 6 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
+    r = buf_printf(key, "rind %s format 7 %zu\nkernel %s %s\n", RIND_VERSION, sizeof(struct packed),
                    u.release, u.machine);
     return r < 0 ? r : buf_append(key, text, len);
 }
@@ -125,6 +125,7 @@ static int unpack(const char *body, size_t len, struct policy **ret, struct bpf 
     p->capabilities = h.capabilities;
     p->no_new_privs = h.no_new_privs != 0;
     p->fuse = h.fuse != 0;
+    p->net_admin = h.net_admin != 0;
     p->network = (enum net_mode)h.network;
     p->access = h.access;
     p->limits = h.limits;
@@ -191,6 +192,7 @@ static int pack(struct buf *b, const struct policy *p, const struct bpf *filter)
     (void)memcpy(h.name, p->name, sizeof(h.name));
     h.no_new_privs = p->no_new_privs;
     h.fuse = p->fuse;
+    h.net_admin = p->net_admin;
     h.network = p->network;
     h.access = p->access;
     h.capabilities = p->capabilities;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,14 +151,40 @@ static int put_hosts(struct buf *b, const struct spec *spec, bool network, struc
     return 0;
 }
 
+bool sandbox_administers_network(const struct spec *spec, const struct policy *policy)
+{
+    return policy->net_admin && (spec->cap_drop & UINT64_C(1) << CAP_NET_ADMIN) == 0;
+}
+
+/* What stands in its own net namespace it could take away, and another's is not its own. */
+static int check_admin(const struct spec *spec, const struct policy *policy, bool joins,
+                       struct err *err)
+{
+    if (joins)
+        return err_set(err, -EINVAL,
+                       "network: under the policy %s it administers its network, and "
+                       "the one of %s is not its own (another policy, or without CAP_NET_ADMIN)",
+                       policy->name, spec->net_container);
+    if (spec->egress != NULL)
+        return err_set(err, -EINVAL,
+                       "egress: under the policy %s it administers its network, and could take "
+                       "the table of these rules away",
+                       policy->name);
+    return 0;
+}
+
 static int put_network(struct buf *b, const struct spec *spec, const struct policy *policy,
                        const struct network_join *join, struct err *err)
 {
+    const bool admin = sandbox_administers_network(spec, policy);
     struct net_access access;
     enum net_mode mode;
-    uint64_t flags = 0;
+    uint64_t flags = admin ? LAUNCH_NET_ADMIN : 0;
     int r;
 
+    r = admin ? check_admin(spec, policy, join != NULL, err) : 0;
+    if (r < 0)
+        return r;
     if (join != NULL) {
         launch_put_string(b, TAG_NET_JOIN, join->id);
         return 0;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
 struct err;
+struct policy;
 struct ready_policy;
 struct spec;
 
@@ -21,6 +23,9 @@ struct network_join {
 int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *policy, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err);
+
+/* Whether those inside administer its network: then no rules of ours can stand there. */
+bool sandbox_administers_network(const struct spec *spec, const struct policy *policy);
 
 /* The launcher's request to fill the spec's volume `at`, which is a named one, from the root file
  * system that the sandbox will have. Otherwise as above. */

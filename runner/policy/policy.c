@@ -1,6 +1,7 @@
 #include "policy/policy.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -73,6 +74,7 @@ static const struct jfield policy_fields[] = {
     {.name = "description", .decode = j_string, .off = RAW(description), .max = DESCRIPTION_MAX},
     {.name = "noNewPrivileges", .decode = j_in_policy, .required = true},
     {.name = "fuse", .decode = j_in_policy},
+    {.name = "netAdmin", .decode = j_in_policy},
     {.name = "network", .decode = j_in_policy, .required = true},
     {.name = "capabilities", .decode = j_strings, .off = RAW(capabilities), .max = CAPABILITIES_MAX, .required = true},
     {.name = "limits", .decode = j_in_policy},
@@ -89,6 +91,7 @@ static jdecode_fn j_network;
 static const struct jfield in_policy_fields[] = {
     {.name = "noNewPrivileges", .decode = j_bool, .off = POLICY(no_new_privs)},
     {.name = "fuse", .decode = j_bool, .off = POLICY(fuse)},
+    {.name = "netAdmin", .decode = j_bool, .off = POLICY(net_admin)},
     {.name = "network", .decode = j_network},
     {.name = "limits", .decode = j_object, .off = POLICY(limits), .fields = limit_fields},
     {.name = "maskedPaths", .decode = j_strings, .off = POLICY(masked), .max = POLICY_PATHS_MAX},
@@ -300,6 +303,8 @@ static int finish(struct policy *p, const struct raw_policy *raw, struct err *er
     r = take_capabilities(p, raw->capabilities, err);
     if (r < 0)
         return r;
+    if (p->net_admin && (p->capabilities & UINT64_C(1) << CAP_NET_ADMIN) == 0)
+        return err_set(err, -EINVAL, "netAdmin: capabilities must list CAP_NET_ADMIN");
     r = take_rlimits(p, raw, err);
     if (r < 0)
         return r;

@@ -64,7 +64,8 @@ struct policy {
     struct seccomp_profile *seccomp; /* owned; NULL once it is compiled and dropped */
     uint64_t capabilities; /* bit n = capability n: the bounding set, and what uid 0 has */
     bool no_new_privs;
-    bool fuse; /* has /dev/fuse; mounting takes CAP_SYS_ADMIN and mount(2) as well */
+    bool fuse;      /* has /dev/fuse; mounting takes CAP_SYS_ADMIN and mount(2) as well */
+    bool net_admin; /* its CAP_NET_ADMIN, which it lists, and CAP_NET_RAW count in its network */
     enum net_mode network;
     struct net_access access; /* exceptions from it */
     struct limits limits;
@@ -90,8 +91,8 @@ int policy_parse(const char *text, size_t len, const char *where, struct policy 
 void policy_free(struct policy *p);
 DEFINE_AUTO(struct policy, policy_free);
 
-/* The shipped policies ("untrusted", "container", "build", "fuse"), carried in the binary. NULL
- * when there is no such name. */
+/* The shipped policies ("untrusted", "container", "build", "fuse", "net-admin"), carried in the
+ * binary. NULL when there is no such name. */
 const char *policy_builtin(const char *name, size_t *ret_len);
 /* Names of the shipped policies, NULL-terminated. */
 const char *const *policy_builtin_names(void);

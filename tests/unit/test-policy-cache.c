@@ -65,6 +65,7 @@ static void check_policy(const struct policy *got, const struct policy *want)
     CHECK_INT(got->capabilities, want->capabilities);
     CHECK_INT(got->no_new_privs, want->no_new_privs);
     CHECK_INT(got->fuse, want->fuse);
+    CHECK_INT(got->net_admin, want->net_admin);
     CHECK_INT(got->network, want->network);
     CHECK(memcmp(&got->limits, &want->limits, sizeof(want->limits)) == 0);
     CHECK_INT(got->rlimit_count, want->rlimit_count);

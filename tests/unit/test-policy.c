@@ -41,7 +41,8 @@ static bool lists(char *const *paths, const char *path)
 
 TEST(shipped_policies_parse_and_carry_their_names)
 {
-    static const char *const want[] = {"untrusted", "container", "build", "fuse", NULL};
+    static const char *const want[] = {"untrusted", "container", "build",
+                                       "fuse",      "net-admin", NULL};
     const char *const *names = policy_builtin_names();
     size_t len;
 
@@ -118,8 +119,10 @@ TEST(no_shipped_policy_grants_the_host)
         if (p == NULL)
             continue;
         /* It mounts in a namespace whose locked mounts it cannot change. */
-        CHECK_INT(p->capabilities & never, p->fuse ? CAP(CAP_SYS_ADMIN) : 0);
+        CHECK_INT(p->capabilities & never,
+                  (p->fuse ? CAP(CAP_SYS_ADMIN) : 0) | (p->net_admin ? CAP(CAP_NET_ADMIN) : 0));
         CHECK_INT(p->fuse, strcmp(*name, "fuse") == 0);
+        CHECK_INT(p->net_admin, strcmp(*name, "net-admin") == 0);
         CHECK(lists(p->masked, "/proc/kcore") && lists(p->masked, "/proc/keys") &&
               lists(p->masked, "/proc/kmsg") && lists(p->masked, "/proc/kallsyms") &&
               lists(p->masked, "/proc/timer_list") && lists(p->masked, "/proc/sched_debug") &&
@@ -219,6 +222,8 @@ static const struct {
     {"name", "\"../x\"", -EINVAL, "name: \"../x\" must be lower-case letters, digits, - _ . and begin with a letter or digit"},
     {"noNewPrivileges", "\"yes\"", -EINVAL, "noNewPrivileges: must be true or false, not a string"},
     {"fuse", "1", -EINVAL, "fuse: must be true or false, not a number"},
+    {"netAdmin", "1", -EINVAL, "netAdmin: must be true or false, not a number"},
+    {"netAdmin", "true", -EINVAL, "netAdmin: capabilities must list CAP_NET_ADMIN"},
     {"network", "\"host\"", -EINVAL, "network: \"host\" is not one of none, internet"},
     {"capabilities", "[\"CHOWN\"]", -EINVAL, "capabilities[0]: \"CHOWN\" is not a capability (they are spelt \"CAP_CHOWN\")"},
     {"capabilities", "[\"ALL\"]", -EINVAL, "capabilities[0]: \"ALL\" is not a capability (they are spelt \"CAP_CHOWN\")"},

@@ -184,6 +184,11 @@ TEST(fuse_answers_as_its_json_reads)
     compare_builtin("fuse");
 }
 
+TEST(net_admin_answers_as_its_json_reads)
+{
+    compare_builtin("net-admin");
+}
+
 TEST(container_answers_as_its_json_reads)
 {
     compare_builtin("container");
@@ -255,7 +260,6 @@ static const struct call shipped_64[] = {
     {.name = "socket", .args = {16, 3, 0}, .want = ALLOW},
     {.name = "socket", .args = {16, 3, HIGH}, .want = DENY(EPROTONOSUPPORT)},
     {.name = "socket", .args = {16, 3, 9}, .want = DENY(EPROTONOSUPPORT)},
-    {.name = "socket", .args = {16, 3, 12}, .want = DENY(EPROTONOSUPPORT)},
     {.name = "socket", .args = {17, 3, 0}, .want = DENY(EPERM)},
     {.name = "socket", .args = {38, 5, 0}, .want = DENY(EPERM)},
     {.name = "socket", .args = {40, 1, 0}, .want = DENY(EPERM)},
@@ -371,6 +375,65 @@ TEST(fuse_alone_mounts_and_only_new_file_systems)
             check_calls(*name, &b, AUDIT_ARCH_X86_64, &c, 1);
             c.args[3] |= never[i] > MS_NODEV ? MS_NOSUID | MS_NODEV : 0;
             check_calls(*name, &b, AUDIT_ARCH_X86_64, &c, 1);
+        }
+    }
+}
+
+/* Netlink's protocols are numbers below 32; the kernel looks at the low half of an argument alone.
+ */
+TEST(net_admin_alone_has_nftables_and_nobody_the_older_tables)
+{
+    enum { NETLINK_NETFILTER_NR = 12, SOL_IPV6_NR = 41 };
+    static const struct {
+        uint64_t level, option;
+    } older[] = {{0, 64},  {0, 65},  {0, 67},   {0, 96},   {0, 98},           {0, 128},
+                 {0, 130}, {0, 131}, {0, 1152}, {0, 1159}, {SOL_IPV6_NR, 64}, {SOL_IPV6_NR, 65}},
+      others[] = {{0, 19},           {0, 20}, {0, 49}, {0, 80}, {SOL_IPV6_NR, 67},
+                  {SOL_IPV6_NR, 75}, {1, 36}, {1, 64}, {6, 12}};
+
+    for (const char *const *name = policy_builtin_names(); *name != NULL; name++) {
+        const bool admin = strcmp(*name, "net-admin") == 0;
+        AUTO_BPF struct bpf b = {0};
+
+        if (compile_builtin(*name, &b) < 0)
+            continue;
+        for (uint64_t proto = 0; proto < 40; proto++) {
+            const bool may = proto == 0 || (admin && proto == NETLINK_NETFILTER_NR);
+            const struct call c[] = {
+                {.name = "socket",
+                 .args = {16, 3, proto},
+                 .want = may ? ALLOW : DENY(EPROTONOSUPPORT)},
+                {.name = "socket", .args = {16, 3, proto | HIGH}, .want = DENY(EPROTONOSUPPORT)},
+                {.name = "socket", .args = {17, 3, proto}, .want = DENY(EPERM)},
+            };
+
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, c);
+        }
+        for (size_t i = 0; i < 2 * sizeof(older) / sizeof(older[0]); i++) {
+            const uint64_t high = i % 2 != 0 ? HIGH : 0;
+            const uint32_t want = admin ? DENY(ENOPROTOOPT) : ALLOW;
+            const struct call c[] = {
+                {.name = "setsockopt",
+                 .args = {3, older[i / 2].level | high, older[i / 2].option | high},
+                 .want = want},
+                {.name = "getsockopt",
+                 .args = {3, older[i / 2].level | high, older[i / 2].option | high},
+                 .want = want},
+            };
+
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, c);
+        }
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+            const struct call c[] = {
+                {.name = "setsockopt",
+                 .args = {3, others[i].level, others[i].option},
+                 .want = ALLOW},
+                {.name = "getsockopt",
+                 .args = {3, others[i].level, others[i].option},
+                 .want = ALLOW},
+            };
+
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, c);
         }
     }
 }
