@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/socket.h"
+#include "core/door.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/port.h"
@@ -55,6 +56,8 @@ struct joining {
     struct published_ports *all;
     struct joining *next, **link;
     struct port_connect *port;
+    struct door_look *look;
+    uint16_t to;  /* the port inside */
     int fd;       /* owned: the client */
     bool entered; /* counts against maxPortConnections */
 };
@@ -104,12 +107,33 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
     joining_free(j);
 }
 
+static void join(struct joining *j)
+{
+    struct err err = ERR_NONE;
+    int inside = FD_NONE;
+
+    if (port_connect(j->all->s, j->to, on_connected, j, &j->port, &inside, &err) < 0)
+        joining_free(j);
+    else if (inside >= 0)
+        on_connected(j, 0, inside, NULL);
+}
+
+static void on_looked(void *data, int r)
+{
+    struct joining *j = data;
+
+    j->look = NULL;
+    if (r < 0)
+        joining_free(j);
+    else
+        join(j);
+}
+
 static void on_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct published *p = data;
     struct joining *j = NULL;
     struct err err = ERR_NONE;
-    int inside = FD_NONE;
 
     (void)peer;
     if (gateway_room(p->all->s->sup->gateway, true, &err) == 0)
@@ -119,18 +143,21 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
         return;
     }
     relay_tune(fd);
-    *j = (struct joining){
-        .all = p->all, .next = p->all->joining, .link = &p->all->joining, .fd = fd};
+    *j = (struct joining){.all = p->all,
+                          .next = p->all->joining,
+                          .link = &p->all->joining,
+                          .to = p->spec->port,
+                          .fd = fd};
     if (j->next != NULL)
         j->next->link = &j->next;
     p->all->joining = j;
     sandbox_touch(p->all->s);
     j->entered = port_enter(p->all->s, &err) == 0;
-    if (!j->entered ||
-        port_connect(p->all->s, p->spec->port, on_connected, j, &j->port, &inside, &err) < 0)
+    if (!j->entered || (door_looks_at(p->all->s, j->to) &&
+                        door_look(p->all->s, fd, on_looked, j, &j->look, &err) < 0))
         joining_free(j);
-    else if (inside >= 0)
-        on_connected(j, 0, inside, NULL);
+    else if (j->look == NULL)
+        join(j);
 }
 
 /* ---- closing ---- */
@@ -146,6 +173,7 @@ static void close_all(struct published_ports *all)
     }
     while (all->joining != NULL) {
         port_connect_cancel(all->joining->port);
+        door_look_cancel(all->joining->look);
         joining_free(all->joining);
     }
     all->open = false;

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/door.h"
 #include "core/egress.h"
 #include "core/events.h"
 #include "core/exposure.h"
@@ -356,6 +357,7 @@ void sandbox_end_init(struct sandbox *s)
     (void)uv_timer_stop(&s->timer);
     health_end(s);
     publish_close(s);
+    door_close(s);
     net_sockets_close(s);
     egress_close(s);
     if (s->channel != NULL)

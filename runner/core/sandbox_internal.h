@@ -69,6 +69,7 @@ struct sandbox {
     struct egress_change *egress_change; /* one that waits for the launcher (egress-change.c) */
     unsigned opening;                    /* handlers and name servers (egress-socket.c) */
     struct published_ports *published;   /* owned; NULL = never opened (publish.c) */
+    struct door *door;                   /* owned; NULL: there is none (door.c) */
     struct net_sockets *net_sockets;     /* owned; NULL = never asked for (net-socket.c) */
     unsigned port_links;                 /* connections to its ports (port.c) */
     bool port_full;                      /* more were refused, and that was logged */

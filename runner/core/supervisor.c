@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/door.h"
 #include "core/egress.h"
 #include "core/events.h"
 #include "core/gateway.h"
@@ -174,6 +175,7 @@ void supervisor_close(struct supervisor *s)
     s->stopping = true;
     for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb)) {
         publish_close(sb);
+        door_close(sb);
         net_sockets_close(sb);
         egress_close(sb);
     }

@@ -111,6 +111,11 @@ int launcher_sockets(struct launcher *l, const struct launch_request *q, int *re
  * -EPERM: no rule allows it. -EADDRINUSE, -EADDRNOTAVAIL, … */
 int launcher_listen(struct launcher *l, const struct address *a, bool udp, struct err *err);
 
+/* The same inside a sandbox, TCP, at an address of its own loopback: -EPERM else. -ENOENT; -EBUSY:
+ * its init is gone; -ENOTRECOVERABLE as launcher_sockets. */
+int launcher_listen_inside(struct launcher *l, const char *id, const struct address *a,
+                           struct err *err);
+
 /*
  * What a sandbox sends comes under control (net/egress.h), before anything runs in it, later, or
  * again; or out of it. ret: the TCP listener and the UDP socket of q->family inside, non-blocking,

@@ -1,11 +1,14 @@
 /*
- * Sockets of the host's for published ports. The supervisor cannot make them itself: it has no
- * right to ports below 1024, and its filter lets it make no socket at all. It is not believed: only
- * what the daemon's owner allows (the rules of the configuration) is opened.
+ * Sockets of the host's for published ports, and of a sandbox's loopback for its doors. The
+ * supervisor cannot make them itself: it has no right to ports below 1024, and its filter lets it
+ * make no socket at all. It is not believed: only what the daemon's owner allows (the rules of the
+ * configuration) is opened.
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/address.h"
 #include "base/auto.h"
@@ -14,7 +17,7 @@
 #include "launch/sandbox.h"
 #include "policy/publish.h"
 
-enum { LISTEN_BACKLOG = 1024 };
+enum { LISTEN_BACKLOG = 1024, LOOPBACK_NET = 127 };
 
 static int bind_socket(int fd, const struct address *a, bool udp)
 {
@@ -47,4 +50,37 @@ int launcher_listen(struct launcher *l, const struct address *a, bool udp, struc
                 (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     r = fd < 0 ? -errno : bind_socket(fd, a, udp);
     return r < 0 ? err_errno(err, r, "publish %s/%s", text, udp ? "udp" : "tcp") : take_fd(&fd);
+}
+
+int launcher_listen_inside(struct launcher *l, const char *id, const struct address *a,
+                           struct err *err)
+{
+    struct sandbox *s = *launcher_find(l, id);
+    char text[ADDRESS_TEXT_MAX];
+    auto_close int home = FD_NONE, fd = FD_NONE, here = FD_NONE;
+    struct stat host, st;
+    int r = 0;
+
+    address_format(a, text);
+    if (a->family != 4 || a->bytes[0] != LOOPBACK_NET)
+        return err_set(err, -EPERM, "listen in a sandbox: %s is no address of its loopback", text);
+    if (s == NULL)
+        return err_set(err, -ENOENT, "no sandbox %s", id);
+    home = own_net_namespace(&host);
+    if (home < 0)
+        return err_errno(err, home, "listen in a sandbox: our own net namespace");
+    if (setns(s->pidfd, CLONE_NEWNET) < 0)
+        return err_errno(err, errno == ESRCH ? -EBUSY : -errno,
+                         "listen in a sandbox: enter the network of %s", id);
+    here = own_net_namespace(&st);
+    if (here < 0 || (st.st_ino == host.st_ino && st.st_dev == host.st_dev))
+        r = here < 0 ? here : -EPERM;
+    if (r == 0)
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (r == 0)
+        r = fd < 0 ? -errno : bind_socket(fd, a, false);
+    if (setns(home, CLONE_NEWNET) < 0)
+        return err_set(err, -ENOTRECOVERABLE,
+                       "listen in a sandbox: the launcher cannot leave its network");
+    return r < 0 ? err_errno(err, r, "listen in sandbox %s at %s", id, text) : take_fd(&fd);
 }

@@ -770,6 +770,8 @@ static int check_whole(const struct launch_request *q, struct err *err)
     if ((q->verb == LAUNCH_LISTEN) != q->has_bind)
         return err_set(err, -EINVAL, "request: %s",
                        q->has_bind ? "an address, and nothing to listen for" : "no address");
+    if (q->verb == LAUNCH_LISTEN && q->id != NULL && q->udp)
+        return err_set(err, -EINVAL, "request: datagrams, and a sandbox to listen in");
     if (q->count > 1 && q->verb != LAUNCH_CONNECT)
         return err_set(err, -EINVAL, "request: a count, and nothing to connect");
     if (q->udp && q->verb != LAUNCH_LISTEN && q->verb != LAUNCH_CONNECT &&

@@ -59,8 +59,8 @@ enum launch_verb {
     LAUNCH_CONNECT, /* replies with TAG_COUNT TCP sockets of its net namespace, perhaps fewer, one
                        at least; not connected, non-blocking */
     LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
-    LAUNCH_LISTEN, /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it listens
-                    */
+    LAUNCH_LISTEN,  /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it
+                       listens.  With TAG_ID, TCP alone: inside, on the sandbox's loopback */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */
     LAUNCH_EGRESS,      /* puts what it sends under control, or again with another TAG_EGRESS, also
                            while it runs, or out of it; replies

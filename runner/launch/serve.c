@@ -213,7 +213,8 @@ static int do_connect(struct launcher *l, const struct launch_request *q, struct
 static int do_listen(struct launcher *l, const struct launch_request *q, struct answer *a,
                      struct err *err)
 {
-    int fd = launcher_listen(l, &q->bind, q->udp, err);
+    int fd = q->id != NULL ? launcher_listen_inside(l, q->id, &q->bind, err)
+                           : launcher_listen(l, &q->bind, q->udp, err);
 
     if (fd < 0)
         return fd;

@@ -9,6 +9,13 @@ enum egress_table {
     EGRESS_TABLE_NONE,   /* as if there had never been one */
 };
 
+/* Inside: where a port of the host's loopback is, which the sandbox may reach (core/door.h). */
+#define DOOR_ADDRESS "127.114.110.100"
+#define DOOR_BYTES                                                                                 \
+    {                                                                                              \
+        127, 114, 110, 100                                                                         \
+    }
+
 enum {
     EGRESS_TCP_PORT = 61080,  /* of the namespace's loopback: every connection that leaves */
     EGRESS_DNS_PORT = 61053,  /* and every question for a name, by UDP */

@@ -134,15 +134,21 @@ export class Engine {
     });
   }
 
+  /** An archive as `docker save` writes it. */
+  async load(archive) {
+    const r = await this.request('POST', '/images/load?quiet=1', readFileSync(archive), { 'content-type': 'application/x-tar' });
+    assert.equal(r.status, 200, `load: ${r.text}; ${this.said()}`);
+    assert.match(r.text, /Loaded image/, r.text);
+  }
+
   async loadImage() {
     const dir = mkdtempSync(join(tmpdir(), 'rind-image-'));
     try {
-      const r = await this.request('POST', '/images/load?quiet=1', readFileSync(makeImage(dir)), { 'content-type': 'application/x-tar' });
-      assert.equal(r.status, 200, `load: ${r.text}; ${this.said()}`);
-      assert.match(r.text, /Loaded image/, r.text);
+      await this.load(makeImage(dir));
     } finally {
       rmSync(dir, { recursive: true });
     }
+    if (process.env.RIND_TEST_SIDECAR_ARCHIVE) await this.load(process.env.RIND_TEST_SIDECAR_ARCHIVE);
   }
 
   async containers() {

@@ -26,7 +26,7 @@ struct create_body {
     const char *endpoint; /* borrowed: the network that NetworkingConfig names; NULL */
     json_t *aliases;      /* borrowed: names that it is to have there; or NULL */
     const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin;  /* CapAdd NET_ADMIN: only a sidecar's, which the engine plays itself */
+    bool adds_net_admin;  /* CapAdd NET_ADMIN: another policy, but for a sidecar that rind plays */
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };

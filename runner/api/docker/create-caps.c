@@ -1,4 +1,5 @@
-/* HostConfig.CapAdd and CapDrop: what the policy has can be taken away, and nothing be added. */
+/* HostConfig.CapAdd and CapDrop: what the policy has can be taken away, and nothing be added but
+ * NET_ADMIN, which chooses a policy. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -31,6 +31,7 @@
 
 #define POLICY_DEFAULT  "container" /* what a Docker user expects */
 #define POLICY_STRICTER "untrusted"
+#define POLICY_NET      "net-admin" /* the same, with CAP_NET_ADMIN */
 
 struct create_query {
     const char *name, *platform;
@@ -52,6 +53,7 @@ struct creating {
     struct create_body body;
     struct spec *spec;    /* owned */
     const char *platform; /* of the request; NULL: any */
+    bool loopback;        /* its ports are published there, where nothing else is said */
     char name[DOCKER_NAME_MAX + 1];
     char id[NATIVE_ID_MAX + 1]; /* once it is made */
 };
@@ -109,10 +111,9 @@ static int join_network(struct creating *c, struct err *err)
     r = docker_lookup(c->req, c->body.joins, &other, err);
     if (r < 0)
         return r;
-    if (c->body.host_pid && docker_is_sidecar(other)) {
-        c->body.warnings[c->body.warning_count++] =
-            "HostConfig.PidMode: beside rind's own sidecar \"host\" is a pid namespace of the "
-            "container's own";
+    if (c->body.host_pid && (docker_is_sidecar(other) || docker_is_own_sidecar(other))) {
+        c->body.warnings[c->body.warning_count++] = "HostConfig.PidMode: beside a sidecar \"host\" "
+                                                    "is a pid namespace of the container's own";
         c->body.host_pid = false;
     }
     network = json_pack("{s:s}", "container", sandbox_id(other));
@@ -192,16 +193,36 @@ static int name_network(struct creating *c, struct err *err)
                : err_errno(err, -ENOMEM, "a request");
 }
 
-static int check_refused(const struct creating *c, bool sidecar, struct err *err)
+static int check_refused(const struct creating *c, struct err *err)
 {
     if (c->body.host_pid)
         return err_set(err, -EPERM,
                        "HostConfig.PidMode: \"host\": a container has a pid namespace of its own");
-    if (c->body.adds_net_admin && !sidecar)
-        return err_set(err, -EPERM,
-                       "HostConfig.CapAdd: \"NET_ADMIN\": capabilities are a policy's, and none "
-                       "has this one");
     return 0;
+}
+
+/* CapAdd NET_ADMIN is the policy that has it. */
+static int take_net_admin(struct creating *c, struct err *err)
+{
+    static const char add[] = "HostConfig.CapAdd: \"NET_ADMIN\"";
+    int r;
+
+    if (c->body.policy != NULL)
+        return err_set(err, -EPERM, "%s: the policy that SecurityOpt names says what it may", add);
+    if (c->body.joins != NULL)
+        return err_set(err, -EINVAL,
+                       "%s: the network of another container is not this one's to administer", add);
+    if (!client_may_have(c->req, POLICY_NET))
+        return err_set(err, -EPERM, "%s: the client policy does not list the policy " POLICY_NET,
+                       add);
+    c->body.policy = POLICY_NET;
+    r = docker_own_sidecar_take(&c->body, err);
+    if (r == 1 && !native_is_owner(c->req))
+        return err_set(err, -EPERM,
+                       "Cmd: --http-egress-port: a port of the host's loopback is reached by "
+                       "sidecars of the daemon's owner alone");
+    c->loopback = r == 1;
+    return r < 0 ? r : 0;
 }
 
 /* The built-in image: no process for the sidecar itself, the default root file system for its
@@ -281,7 +302,9 @@ static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
     if (r == 0)
         r = name_network(c, err);
     if (r == 0)
-        r = check_refused(c, sidecar, err);
+        r = check_refused(c, err);
+    if (r == 0 && c->body.adds_net_admin && !sidecar)
+        r = take_net_admin(c, err);
     if (r == 0)
         r = put_rest(c, *ret_builtin, err);
     return r < 0 ? r : spec_from_json(c->body.spec, &c->spec, err);
@@ -354,7 +377,7 @@ static int publish_all(struct creating *c, char *const *exposed, struct err *err
         long port = strtol(*exposed, NULL, 10);
 
         if (port >= 1 && port <= 65535 && (slash == NULL || udp || strcmp(slash, "/tcp") == 0))
-            r = spec_put_publish(c->spec, NULL, 0, port, udp, err);
+            r = spec_put_publish(c->spec, c->loopback ? "127.0.0.1" : NULL, 0, port, udp, err);
     }
     return r;
 }

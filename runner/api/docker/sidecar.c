@@ -10,8 +10,10 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/door.h"
 #include "core/sidecar.h"
 #include "image/reference.h"
+#include "policy/egress-net.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 
@@ -108,11 +110,87 @@ int docker_sidecar_take(struct create_body *b, struct err *err)
     return r < 0 ? r : 1;
 }
 
-bool docker_is_sidecar(const struct sandbox *s)
+static bool keeps(const struct sandbox *s, const char *key)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
 
-    return json_object_get(kept, "sidecar") != NULL;
+    return json_object_get(kept, key) != NULL;
+}
+
+bool docker_is_sidecar(const struct sandbox *s)
+{
+    return keeps(s, "sidecar");
+}
+
+/* ---- one of another image ---- */
+
+#define OWN "ownSidecar"
+
+bool docker_is_own_sidecar(const struct sandbox *s)
+{
+    return keeps(s, OWN);
+}
+
+/* Its bridge has IPv4 alone, and what it does not look at does not leave. */
+static bool leave_out_ipv6(json_t *spec)
+{
+    json_t *network = json_object_get(spec, "network");
+
+    return network != NULL && docker_put(network, "deny", json_pack("[s]", "[::]/0"));
+}
+
+/* The host is where the door is. */
+static bool name_the_door(json_t *spec)
+{
+    static const char host[] = ":host-gateway";
+    json_t *list = json_object_get(spec, "extraHosts"), *own = json_array(), *element;
+    size_t i;
+
+    json_array_foreach(list, i, element) {
+        const char *text = json_string_value(element);
+        size_t len = strlen(text), at = len - (sizeof(host) - 1);
+
+        if (len > sizeof(host) - 1 && strcmp(text + at, host) == 0)
+            element = json_sprintf("%.*s:" DOOR_ADDRESS, (int)at, text);
+        else
+            element = json_incref(element);
+        if (json_array_append_new(own, element) < 0) {
+            json_decref(own);
+            return false;
+        }
+    }
+    return docker_put(spec, "extraHosts", own);
+}
+
+int docker_own_sidecar_take(struct create_body *b, struct err *err)
+{
+    json_t *kept;
+    bool v4 = false;
+    int r = 0;
+
+    if (json_array_size(b->entrypoint) > 0)
+        return 0;
+    kept = json_object();
+    /* Its own flags are its own affair; these two are rind's as well. */
+    for (size_t i = 0; kept != NULL && r == 0 && i < json_array_size(b->cmd); i++) {
+        const struct flag *f = find_flag(json_string_value(json_array_get(b->cmd, i)));
+
+        if (f != NULL && f->kind == FLAG_PORT)
+            r = take_value(kept, f, json_string_value(json_array_get(b->cmd, i + 1)), err);
+        v4 |= f != NULL && strcmp(f->name, "--disable-ipv6") == 0;
+    }
+    if (r == 0 && kept != NULL && json_object_size(kept) == 0) {
+        json_decref(kept);
+        return 0;
+    }
+    if (r < 0) {
+        json_decref(kept);
+        return r;
+    }
+    if (kept == NULL || !docker_put(b->kept, OWN, kept) || !name_the_door(b->spec) ||
+        (v4 && !leave_out_ipv6(b->spec)))
+        return err_errno(err, -ENOMEM, "sidecar");
+    return 1;
 }
 
 /* ---- starting ---- */
@@ -131,19 +209,20 @@ static void done(struct starting *st, int r, const struct err *err)
     free(st);
 }
 
-/* Where clients find it again after a restart of ours. */
-static int keep_port(struct sandbox *s, uint16_t port, struct err *err)
+/* Where it is found again after a restart of ours. */
+static int keep_port(struct sandbox *s, const char *part, const char *key, uint16_t port,
+                     struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     auto_ptr(json_decref) json_t *patch = NULL;
     auto_ptr(spec_free) struct spec *changed = NULL;
     auto_free char *text = NULL;
-    json_t *sidecar = json_object_get(kept, "sidecar");
+    json_t *sidecar = json_object_get(kept, part);
     int r;
 
-    if (json_integer_value(json_object_get(sidecar, "port")) == port)
+    if (json_integer_value(json_object_get(sidecar, key)) == port)
         return 0;
-    if (docker_put(sidecar, "port", json_integer(port)))
+    if (docker_put(sidecar, key, json_integer(port)))
         text = json_dumps(kept, JSON_COMPACT);
     patch = text != NULL ? json_pack("{s:{s:s}}", "labels", DOCKER_LABEL, text) : NULL;
     if (patch == NULL)
@@ -158,7 +237,7 @@ static void on_listening(void *data, int r, uint16_t port, const struct err *err
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = keep_port(st->s, port, &own);
+        r = keep_port(st->s, "sidecar", "port", port, &own);
         err = &own;
         if (r < 0)
             sidecar_stop(st->s);
@@ -189,7 +268,7 @@ static void on_init(void *data, int r, const struct err *err)
     done(st, r, err);
 }
 
-int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+static int start_with(struct sandbox *s, sandbox_cb on, sandbox_cb cb, void *data, struct err *err)
 {
     struct starting *st = calloc(1, sizeof(*st));
     int r;
@@ -198,12 +277,70 @@ int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct er
         return err_errno(err, -ENOMEM, "sidecar");
     *st = (struct starting){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
-    r = sandbox_with_init(s, on_init, st, err);
+    r = sandbox_with_init(s, on, st, err);
     if (r < 0) {
         sandbox_unref(s);
         free(st);
     }
     return r;
+}
+
+int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    return start_with(s, on_init, cb, data, err);
+}
+
+static void on_door(void *data, int r, const struct err *err)
+{
+    struct starting *st = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = sandbox_start(st->s, st->cb, st->data, &own);
+        err = &own;
+        if (r == 0)
+            st->cb = NULL; /* which follows from there */
+    }
+    done(st, r, err);
+}
+
+static void on_door_moved(struct sandbox *s, uint16_t port)
+{
+    struct err err = ERR_NONE;
+
+    if (keep_port(s, OWN, "egressPort", port, &err) < 0)
+        log_warn("docker", "sidecar %s: port %u is not written down: %s", sandbox_name(s), port,
+                 err.msg);
+}
+
+static int open_door(struct sandbox *s, door_cb *cb, void *data, struct err *err)
+{
+    auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
+    const json_t *port = json_object_get(json_object_get(kept, OWN), "egressPort");
+    const struct door_config config = {.port = (uint16_t)json_integer_value(port),
+                                       .ingress = SIDECAR_INGRESS_PORT,
+                                       .moved = on_door_moved};
+
+    return door_open(s, &config, cb, data, err);
+}
+
+static void on_own_init(void *data, int r, const struct err *err)
+{
+    struct starting *st = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = open_door(st->s, on_door, st, &own);
+        if (r == 0)
+            return;
+        err = &own;
+    }
+    done(st, r, err);
+}
+
+int docker_own_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    return start_with(s, on_own_init, cb, data, err);
 }
 
 static void on_resumed(void *data, int r, const struct err *err)
@@ -224,15 +361,35 @@ static bool was_started(const struct sandbox *s)
            sandbox_get_state(s) == SANDBOX_CREATED;
 }
 
+/* What runs goes on; its door is opened again. */
+static void resume_own(void *data, int r, const struct err *err)
+{
+    struct sandbox *s = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = open_door(s, on_resumed, s, &own);
+        if (r == 0)
+            return;
+        err = &own;
+    }
+    on_resumed(s, r, err);
+}
+
 void docker_sidecar_resume(struct native *n)
 {
     struct err err = ERR_NONE;
 
     for (struct sandbox *s = sandbox_first(n->config.supervisor); s != NULL; s = sandbox_next(s)) {
-        if (!was_started(s))
+        const bool own = docker_is_own_sidecar(s) && docker_is_running(s);
+        int r;
+
+        if (!own && !was_started(s))
             continue;
         sandbox_ref(s);
-        if (docker_sidecar_start(s, on_resumed, s, &err) < 0)
+        r = own ? sandbox_with_init(s, resume_own, s, &err)
+                : docker_sidecar_start(s, on_resumed, s, &err);
+        if (r < 0)
             on_resumed(s, err.code, &err);
     }
 }

@@ -64,6 +64,12 @@ static void on_started(void *data, int r, const struct err *err)
     native_done_empty(call, r, err);
 }
 
+static int begin(struct sandbox *s, struct native_call *call, struct err *err)
+{
+    return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_started, call, err)
+                                    : sandbox_start(s, on_started, call, err);
+}
+
 /* What is left of the last run is gone now. */
 static void on_over(void *data, int r, const struct err *err)
 {
@@ -75,7 +81,7 @@ static void on_over(void *data, int r, const struct err *err)
     (void)err;
     if (s == NULL)
         (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
-    else if (sandbox_start(s, on_started, call, &own) == 0)
+    else if (begin(s, call, &own) == 0)
         return;
     native_call_fail(call, &own);
 }
@@ -86,7 +92,7 @@ static int start(struct sandbox *s, struct native_call *call, struct err *err)
         return docker_sidecar_start(s, on_started, call, err);
     if (sandbox_get_state(s) == SANDBOX_STOPPING)
         return sandbox_when_over(s, on_over, call, err);
-    return sandbox_start(s, on_started, call, err);
+    return begin(s, call, err);
 }
 
 struct start_query {

@@ -1,0 +1,55 @@
+#pragma once
+
+/*
+ * A door out of a sandbox's network to one port of the host's own loopback. The launcher listens
+ * inside, at DOOR_ADDRESS and the same port; what connects there is joined to 127.0.0.1 of the
+ * host. For a sidecar that is a container (docs/workerd.md): its other end, workerd, listens there,
+ * and is behind the gateway's address in Docker's world, where it could be reached by neighbours,
+ * too.
+ *
+ * Which port it is workerd says, first when the sidecar is made, and again to the sidecar itself
+ * when it was started anew, by a request to a published port: so what comes in there is looked at
+ * before it is joined, and the door is where it says before the sidecar has read it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct sandbox;
+
+enum {
+    DOOR_PORT_MIN = 1024,   /* those below are the host's own services */
+    DOOR_OPENING_MS = 2000, /* for the socket of an earlier supervisor to go */
+};
+
+/* r < 0: it is where it was, or there is none; err says why. */
+typedef void door_cb(void *data, int r, const struct err *err);
+/* It is at another port: for who wants to find it there again. */
+typedef void door_moved_fn(struct sandbox *s, uint16_t port);
+
+struct door_config {
+    uint16_t port;    /* of the host's loopback; DOOR_PORT_MIN at least */
+    uint16_t ingress; /* the port of the sandbox's whose clients say where the door is to be */
+    door_moved_fn *moved;
+};
+
+/* For a sandbox whose init runs. cb follows, from the loop or from within. Open already: it moves.
+ */
+int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, void *data,
+              struct err *err);
+/* With the end of its init. Nothing but cb, with -ECANCELED, follows. */
+void door_close(struct sandbox *s);
+
+/* Whether what comes to this port of the sandbox's is to be looked at. */
+bool door_looks_at(const struct sandbox *s, uint16_t port);
+
+struct door_look;
+/*
+ * Looks at the first bytes of a client without taking them, until they are no news or the door is
+ * where they say; cb follows once, from the loop: 0 to go on, negative to drop it. fd: borrowed
+ * until then.
+ */
+int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
+              struct door_look **ret, struct err *err);
+void door_look_cancel(struct door_look *l);
