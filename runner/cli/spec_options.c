@@ -176,8 +176,8 @@ const struct opt limit_options[] = {
 
 const struct opt isolation_options[] = {
     { .name = "policy",   .arg = "NAME|FILE", .set = on_spec_set_policy,
-      .help = "Allow what this policy allows: untrusted (default), container, build, fuse, or a JSON "
-              "file" },
+      .help = "Allow what this policy allows: untrusted (default), container, build, fuse, net-admin, "
+              "or a JSON file" },
     { .name = "hostname", .arg = "NAME", .set = on_spec_set_hostname,
       .help = "Set the host name inside; by default it is the sandbox's id" },
     { .name = "network",  .arg = "MODE|NAME", .set = on_spec_set_network, .flags = OPT_REPEAT,
