@@ -211,6 +211,11 @@ build/payload: $(wildcard tests/payload/*.c) tests/payload/payload.h
 	@mkdir -p build
 	$(Q)$(MUSL_CC) $(STD) -Wall -Wextra $(WERROR) -O2 -static -o $@ $(filter %.c,$^)
 
+# Of an image that has no libc.
+build/go-sidecar: tests/payload/sidecar.go
+	@mkdir -p build
+	$(Q)GOCACHE=$(CURDIR)/build/go-cache GOFLAGS=-mod=mod GO111MODULE=off CGO_ENABLED=0 go build -o $@ $<
+
 # Against the standard library as the distribution has compiled it: half a second. Linked with libc, whose resolver it does not use.
 build/go-client: tests/payload/go-client.go
 	@mkdir -p build
@@ -246,7 +251,7 @@ build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 builder-objects: $(BUILDER_TEST_OBJ)
 
 unit: $(UNIT_BIN)
-integ: all build/payload build/go-client build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+integ: all build/payload build/go-client build/go-sidecar build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
 
 ## make run        install what is missing, build, and show a sandbox beside the host
 run:
@@ -272,7 +277,7 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/go-client build/shim-aarch64/sandbox-shim \
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/go-client build/go-sidecar build/shim-aarch64/sandbox-shim \
 	    build/builder/rind-rootfs-subverted
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/docker/create-body.h"
+#include "api/docker/sidecar.h"
 #include "base/err.h"
 #include "json/parse.h"
 #include "spec/json.h"
@@ -26,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (json_parse((const char *)data, size, 1 << 20, &root, NULL) < 0)
         return 0;
-    if (create_body_decode(root, &b, &err) < 0) {
+    if (create_body_decode(root, &b, &err) < 0 ||
+        (b.adds_net_admin && docker_own_sidecar_take(&b, &err) < 0)) {
         assert(err.code < 0 && err.msg[0] != '\0');
     } else if (spec_from_json(b.spec, &s, &err) < 0) {
         assert(err.code < 0 && err.msg[0] != '\0');

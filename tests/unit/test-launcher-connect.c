@@ -193,6 +193,59 @@ TEST(rules_in_a_network_of_its_own)
     lab_check(&lab);
 }
 
+/* A port inside of a sandbox is on its own loopback, whatever address is asked for. */
+TEST(listening_inside)
+{
+    static const struct {
+        struct address at;
+        int code;
+        const char *text;
+    } rows[] = {
+        {{.family = 4, .bytes = {127, 1, 2, 3}, .port = 4321}, 0, ""},
+        {{.family = 4, .bytes = {0, 0, 0, 0}, .port = 4321}, -EPERM, "its loopback"},
+        {{.family = 4, .bytes = {10, 0, 0, 1}, .port = 4321}, -EPERM, "its loopback"},
+        {{.family = 6, .bytes = {[0] = 127, [15] = 1}, .port = 4321}, -EPERM, "its loopback"},
+        {{.family = 6, .bytes = {[15] = 1}, .port = 4321}, -EPERM, "its loopback"},
+    };
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    struct lab_answer a, socket_answer;
+    struct sockaddr_in name = {
+        .sin_family = AF_INET, .sin_port = htons(4321), .sin_addr = {htonl(0x7f010203)}};
+    int outside = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    honest(&b, 0);
+    lab_ask(&lab, &b, &a);
+    CHECK_INT(a.reply.code, 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        launch_begin(&b, LAUNCH_LISTEN);
+        launch_put_string(&b, TAG_ID, lab.id);
+        launch_put_bind(&b, &rows[i].at, false);
+        lab_ask(&lab, &b, &socket_answer);
+        CHECK_INT(socket_answer.reply.code, rows[i].code);
+        CHECK(strstr(socket_answer.reply.message, rows[i].text) != NULL);
+        CHECK_INT(socket_answer.fd_count, rows[i].code == 0);
+        /* The host's loopback is another one. */
+        CHECK_INT(connect(outside, (struct sockaddr *)&name, sizeof(name)), -1);
+        CHECK_INT(errno, ECONNREFUSED);
+        lab_answer_done(&socket_answer);
+    }
+    launch_begin(&b, LAUNCH_LISTEN);
+    launch_put_string(&b, TAG_ID, lab.id);
+    launch_put_bind(&b, &rows[0].at, true);
+    lab_ask(&lab, &b, &socket_answer);
+    CHECK_INT(socket_answer.reply.code, -EINVAL);
+    lab_answer_done(&socket_answer);
+    launch_begin(&b, LAUNCH_LISTEN);
+    launch_put_string(&b, TAG_ID, "nobody");
+    launch_put_bind(&b, &rows[0].at, false);
+    lab_ask(&lab, &b, &socket_answer);
+    CHECK_INT(socket_answer.reply.code, -ENOENT);
+    lab_answer_done(&socket_answer);
+    (void)close(outside);
+    lab_finish(&lab, &a);
+    lab_check(&lab);
+}
+
 int main(void)
 {
     int r;

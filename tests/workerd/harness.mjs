@@ -16,6 +16,7 @@ export const RIND = process.env.RIND_BIN ?? join(ROOT, 'build/rind');
 export const DOCKER_SOCKET = process.env.RIND_TEST_DOCKER_SOCKET; // of a real dockerd; "scratch": one of our own (dockerd.mjs)
 export const IMAGE = 'rind-test/app:1';
 export const STAND_IN = 'rind-test/sidecar:1'; // a sidecar that lets in, and intercepts nothing
+export const TPROXY_SIDECAR = 'rind-test/tproxy:1'; // one that does the kernel's work itself
 export const SIDECAR = process.env.MINIFLARE_CONTAINER_EGRESS_IMAGE ?? (DOCKER_SOCKET === 'scratch' ? STAND_IN : 'cloudflare/proxy-everything:3cb1195');
 const READY_MS = 90_000;
 const APPLETS = 'sh cat echo sleep ls id head mkdir rm cp ln stty true false env pwd tar seq kill grep cut wc sha256sum test printf';
@@ -40,48 +41,64 @@ export async function freePort() {
   return port;
 }
 
-/** The root file system of the app's image: this machine's node with its libraries, and busybox. */
-function makeImage(dir) {
-  const root = join(dir, 'root');
-  for (const d of ['bin', 'etc', 'tmp', 'app', 'data', 'root']) mkdirSync(join(root, d), { recursive: true });
-  cpSync('/bin/busybox', join(root, 'bin/busybox'));
-  for (const a of APPLETS.split(' ')) symlinkSync('busybox', join(root, 'bin', a));
-  const node = realpathSync(process.execPath);
-  cpSync(node, join(root, 'bin/node'));
-  for (const line of execFileSync('ldd', [node], { encoding: 'utf8' }).split('\n')) {
+/** Copies a program of this machine with its libraries. */
+function addProgram(root, program, at) {
+  const real = realpathSync(program);
+  mkdirSync(join(root, dirname(at)), { recursive: true });
+  cpSync(real, join(root, at));
+  for (const line of execFileSync('ldd', [real], { encoding: 'utf8' }).split('\n')) {
     const lib = /(?:=>\s+)?(\/\S+)\s+\(0x/.exec(line)?.[1];
     if (!lib) continue;
     mkdirSync(join(root, dirname(lib)), { recursive: true });
     cpSync(realpathSync(lib), join(root, lib));
   }
+}
+
+/** busybox, users, and places to write to. */
+function makeRoot(dir, applets) {
+  const root = join(dir, 'root');
+  for (const d of ['bin', 'etc', 'tmp', 'app', 'data', 'root']) mkdirSync(join(root, d), { recursive: true });
+  cpSync('/bin/busybox', join(root, 'bin/busybox'));
+  for (const a of applets.split(' ')) symlinkSync('busybox', join(root, 'bin', a));
   writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/tmp:/bin/sh\n');
   writeFileSync(join(root, 'etc/group'), 'root:x:0:\napp:x:1000:\n');
-  cpSync(join(HERE, 'app.js'), join(root, 'app/app.js'));
-  writeFileSync(join(root, 'app/index.html'), 'hello from the container');
-  cpSync(join(HERE, '../bench/workerd-sidecar.js'), join(root, 'app/sidecar.js'));
   execFileSync('chmod', ['1777', join(root, 'tmp')]);
+  return root;
+}
+
+/** An archive with an image of one layer, as `docker save` writes it. */
+function pack(dir, root, name, config) {
   const layer = join(dir, 'layer.tar');
   execFileSync('tar', ['--numeric-owner', '--owner=0', '--group=0', '-C', root, '-cf', layer, '.']);
   const diff = execFileSync('sha256sum', [layer], { encoding: 'utf8' }).split(' ')[0];
-  const config = JSON.stringify({
-    architecture: 'amd64',
-    os: 'linux',
-    created: '2026-01-01T00:00:00Z',
-    config: {
-      Env: ['PATH=/bin', 'IMAGE_SAYS=hello'],
-      Cmd: ['node', '/app/app.js'],
-      WorkingDir: '/app',
-      ExposedPorts: { '8080/tcp': {} },
-    },
-    rootfs: { type: 'layers', diff_ids: [`sha256:${diff}`] },
-  });
-  writeFileSync(join(dir, 'config.json'), config);
-  writeFileSync(
-    join(dir, 'manifest.json'),
-    JSON.stringify([{ Config: 'config.json', RepoTags: [IMAGE], Layers: ['layer.tar'] }]),
-  );
+  const text = { architecture: 'amd64', os: 'linux', created: '2026-01-01T00:00:00Z', config, rootfs: { type: 'layers', diff_ids: [`sha256:${diff}`] } };
+  writeFileSync(join(dir, 'config.json'), JSON.stringify(text));
+  writeFileSync(join(dir, 'manifest.json'), JSON.stringify([{ Config: 'config.json', RepoTags: [name], Layers: ['layer.tar'] }]));
   execFileSync('tar', ['-C', dir, '-cf', join(dir, 'image.tar'), 'manifest.json', 'config.json', 'layer.tar']);
   return join(dir, 'image.tar');
+}
+
+/** The app's image: this machine's node with its libraries, and busybox. */
+function makeImage(dir) {
+  const root = makeRoot(dir, APPLETS);
+  addProgram(root, process.execPath, 'bin/node');
+  cpSync(join(HERE, 'app.js'), join(root, 'app/app.js'));
+  writeFileSync(join(root, 'app/index.html'), 'hello from the container');
+  cpSync(join(HERE, '../bench/workerd-sidecar.js'), join(root, 'app/sidecar.js'));
+  return pack(dir, root, IMAGE, {
+    Env: ['PATH=/bin', 'IMAGE_SAYS=hello'],
+    Cmd: ['node', '/app/app.js'],
+    WorkingDir: '/app',
+    ExposedPorts: { '8080/tcp': {} },
+  });
+}
+
+/** A sidecar's image that does what the real one does in the kernel (tests/payload/sidecar.go). */
+function makeSidecarImage(dir) {
+  const root = makeRoot(dir, 'sh cp cat');
+  for (const program of ['nft', 'ip']) addProgram(root, execFileSync('sh', ['-c', `command -v ${program}`], { encoding: 'utf8' }).trim(), `sbin/${program}`);
+  cpSync(join(ROOT, 'build/go-sidecar'), join(root, 'sidecar'));
+  return pack(dir, root, TPROXY_SIDECAR, { Env: ['PATH=/sbin:/bin'], Entrypoint: ['/sidecar'] });
 }
 
 export class Engine {
@@ -141,13 +158,21 @@ export class Engine {
     assert.match(r.text, /Loaded image/, r.text);
   }
 
-  async loadImage() {
+  async loadMade(make) {
     const dir = mkdtempSync(join(tmpdir(), 'rind-image-'));
     try {
-      await this.load(makeImage(dir));
+      await this.load(make(dir));
     } finally {
       rmSync(dir, { recursive: true });
     }
+  }
+
+  async loadSidecar() {
+    await this.loadMade(makeSidecarImage);
+  }
+
+  async loadImage() {
+    await this.loadMade(makeImage);
     if (process.env.RIND_TEST_SIDECAR_ARCHIVE) await this.load(process.env.RIND_TEST_SIDECAR_ARCHIVE);
   }
 
