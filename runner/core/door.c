@@ -205,6 +205,8 @@ static void opening_end(struct opening *o, int r, const struct err *err)
     }
     if (o->cb != NULL)
         o->cb(o->data, r, err);
+    else if (r < 0 && o->door != NULL)
+        log_warn("sandbox", "id=%s no door to port %u: %s", s->id, o->port, err->msg);
     free(o);
     sandbox_unref(s);
 }
@@ -218,7 +220,7 @@ static int use_socket(struct door *d, uint16_t port, int fd, struct err *err)
         return r;
     listener_close(d->listener);
     d->listener = l;
-    d->port = port;
+    d->port = d->config.port = port;
     if (d->config.moved != NULL)
         d->config.moved(d->s, port);
     return 0;
@@ -245,6 +247,8 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     if (o->door == NULL) {
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(o->s));
         err = &own;
+    } else if (o->door->port == o->port) {
+        r = 0; /* another opening was faster */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
         deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_again);
         return;
@@ -325,33 +329,63 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
                                                                      : -ENOMEM;
 }
 
-void door_close(struct sandbox *s)
+void door_reopen(struct sandbox *s)
 {
-    struct door *d = take(s->door);
+    struct err err = ERR_NONE;
 
-    if (d == NULL)
-        return;
-    listener_close(d->listener);
+    if (s->door != NULL && s->door->port == 0 && s->door->openings == NULL &&
+        opening_new(s->door, s->door->config.port, NULL, NULL, &err) == NULL)
+        log_warn("sandbox", "id=%s no door: %s", s->id, err.msg);
+}
+
+static void end_passings(struct door *d)
+{
+    struct passing *p = take(d->passings);
+
     /* Those that are joined end with the sandbox's other connections (publish_close). */
-    for (struct passing *p = d->passings, *next; p != NULL; p = next) {
+    for (struct passing *next; p != NULL; p = next) {
         next = p->next;
         p->door = NULL;
         if (!p->asking && p->inside >= 0)
             passing_free(p);
     }
-    for (struct opening *o = d->openings, *next; o != NULL; o = next) {
-        struct err err = ERR_NONE;
+    d->count = 0;
+}
+
+static void end_openings(struct door *d)
+{
+    struct opening *o = take(d->openings);
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ECANCELED, "sandbox %s is ended", sandbox_name(d->s));
+    for (struct opening *next; o != NULL; o = next) {
+        door_cb *cb = o->cb;
 
         next = o->next;
         o->door = NULL;
-        (void)err_set(&err, -ECANCELED, "sandbox %s is ended", sandbox_name(s));
-        if (o->cb != NULL)
-            o->cb(o->data, -ECANCELED, &err);
         o->cb = NULL;
+        if (cb != NULL)
+            cb(o->data, -ECANCELED, &err);
         if (o->again.link != NULL) /* no answer will come */
             opening_end(o, -ECANCELED, &err);
     }
-    free(d);
+}
+
+void door_close(struct sandbox *s)
+{
+    struct door *d = s->door;
+
+    if (d == NULL)
+        return;
+    listener_close(take(d->listener));
+    d->port = 0;
+    end_passings(d);
+    end_openings(d);
+}
+
+void door_free(struct sandbox *s)
+{
+    free(take(s->door));
 }
 
 /* ---- looking ---- */

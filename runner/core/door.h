@@ -40,6 +40,10 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
               struct err *err);
 /* With the end of its init. Nothing but cb, with -ECANCELED, follows. */
 void door_close(struct sandbox *s);
+/* With the next one, where there was one: it is where it was. */
+void door_reopen(struct sandbox *s);
+/* With the sandbox, closed before. */
+void door_free(struct sandbox *s);
 
 /* Whether what comes to this port of the sandbox's is to be looked at. */
 bool door_looks_at(const struct sandbox *s, uint16_t port);

@@ -122,6 +122,7 @@ static void sandbox_free(struct sandbox *s)
     process_free_all(s);
     exposure_free_all(s);
     publish_free(s);
+    door_free(s);
     net_sockets_free(s);
     console_free(s);
     spec_free(s->spec);
@@ -488,6 +489,7 @@ static void init_started(struct sandbox *s, int r, int fds[2], const struct err 
         sandbox_unref(s);
         return;
     }
+    door_reopen(s);
     r = trust_wanted(s) ? trust_place(s, on_trusted, &own) : 1;
     if (r == 0)
         return; /* which goes on with it */

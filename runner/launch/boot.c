@@ -411,6 +411,8 @@ int boot_await_net(const struct sandbox *s, int control, struct err *err)
     if (n < 0)
         return err_errno(err, (int)n, "start sandbox: waiting for its network");
     r = boot_feed(&b, &msg, (size_t)n, err);
+    if (r >= 0 && b.stage != INIT_STAGE_ADMIN)
+        r = err_set(err, -EPROTO, "start sandbox: its network is not told of");
     return r < 0 ? r : 0;
 }
 
