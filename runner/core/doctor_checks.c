@@ -316,6 +316,12 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
                    "workerd, fails",
         .fix = "modprobe -a nft_chain_nat nft_redir",
     },
+    [CHECK_FRAMES] = {
+        .name = "nft-frames", .title = "rules for frames", .group = "network",
+        .ask = ask_probe, .probe = probe_frames,
+        .without = "a start of a sandbox that administers its network (--policy net-admin) fails",
+        .fix = "boot a kernel with CONFIG_NF_TABLES_NETDEV and CONFIG_NETFILTER_INGRESS",
+    },
     [CHECK_FORWARDING] = {
         .name = "ipv4-forwarding", .title = "IPv4 forwarding", .group = "network",
         .ask = ask_forwarding,

@@ -54,6 +54,7 @@ probe_fn probe_overlay_user;  /* the same from within a user namespace */
 probe_fn probe_veth;          /* a veth pair in a new net namespace */
 probe_fn probe_nftables;      /* a table, with its acknowledgement, in a new net namespace */
 probe_fn probe_redirect;      /* a chain of type nat with a redirection in it, the same way */
+probe_fn probe_frames;        /* a chain for frames that come in at an interface, the same way */
 
 /*
  * A scratch directory for the overlay probes, made in dir: lower/ (with the file f), upper/, work/,

@@ -158,41 +158,50 @@ static void put_batch(struct message *m, uint16_t type, uint32_t seq)
     end_header(m, begin_nft(m, type, 0, seq, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
 }
 
-static size_t begin_new(struct message *m, uint16_t type, uint32_t seq, bool last)
+static size_t begin_new(struct message *m, uint16_t type, uint32_t seq, uint8_t family, bool last)
 {
     return begin_nft(m, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type),
-                     NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, NFPROTO_INET, 0);
+                     NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, family, 0);
 }
 
 #define TABLE "rind"
 #define CHAIN "probe"
 
-static void put_table(struct message *m, uint32_t seq, bool last)
+static void put_table(struct message *m, uint32_t seq, uint8_t family, bool last)
 {
-    size_t header = begin_new(m, NFT_MSG_NEWTABLE, seq, last);
+    size_t header = begin_new(m, NFT_MSG_NEWTABLE, seq, family, last);
 
     put_text(m, NFTA_TABLE_NAME, TABLE);
     end_header(m, header);
 }
 
-static void put_nat_chain(struct message *m, uint32_t seq)
+struct chain {
+    const char *type, *device; /* device: NULL = none */
+    uint32_t hook;
+    int priority;
+};
+
+static void put_chain(struct message *m, uint32_t seq, uint8_t family, bool last,
+                      const struct chain *c)
 {
-    const uint32_t hook = htonl(NF_INET_LOCAL_OUT), priority = htonl((uint32_t)NF_IP_PRI_NAT_DST);
-    size_t header = begin_new(m, NFT_MSG_NEWCHAIN, seq, false), nest;
+    const uint32_t hook = htonl(c->hook), priority = htonl((uint32_t)c->priority);
+    size_t header = begin_new(m, NFT_MSG_NEWCHAIN, seq, family, last), nest;
 
     put_text(m, NFTA_CHAIN_TABLE, TABLE);
     put_text(m, NFTA_CHAIN_NAME, CHAIN);
-    put_text(m, NFTA_CHAIN_TYPE, "nat");
+    put_text(m, NFTA_CHAIN_TYPE, c->type);
     nest = put_attr(m, NFTA_CHAIN_HOOK | NLA_F_NESTED, NULL, 0);
     (void)put_attr(m, NFTA_HOOK_HOOKNUM, &hook, sizeof(hook));
     (void)put_attr(m, NFTA_HOOK_PRIORITY, &priority, sizeof(priority));
+    if (c->device != NULL)
+        put_text(m, NFTA_HOOK_DEV, c->device);
     end_attr(m, nest);
     end_header(m, header);
 }
 
 static void put_redirection(struct message *m, uint32_t seq)
 {
-    size_t header = begin_new(m, NFT_MSG_NEWRULE, seq, true), list, element;
+    size_t header = begin_new(m, NFT_MSG_NEWRULE, seq, NFPROTO_INET, true), list, element;
 
     put_text(m, NFTA_RULE_TABLE, TABLE);
     put_text(m, NFTA_RULE_CHAIN, CHAIN);
@@ -214,7 +223,7 @@ int probe_nftables(const struct probe_env *env)
     if (r < 0)
         return r;
     put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
-    put_table(&m, 1, true);
+    put_table(&m, 1, NFPROTO_INET, true);
     put_batch(&m, NFNL_MSG_BATCH_END, 2);
     return ask(NETLINK_NETFILTER, &m, 1);
 }
@@ -222,6 +231,8 @@ int probe_nftables(const struct probe_env *env)
 int probe_redirect(const struct probe_env *env)
 {
     enum { TABLE_SEQ = 1, CHAIN_SEQ, RULE_SEQ, END_SEQ };
+    static const struct chain nat = {
+        .type = "nat", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_NAT_DST};
     struct message m = {.len = 0};
     int r;
 
@@ -229,9 +240,27 @@ int probe_redirect(const struct probe_env *env)
     if (r < 0)
         return r;
     put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
-    put_table(&m, TABLE_SEQ, false);
-    put_nat_chain(&m, CHAIN_SEQ);
+    put_table(&m, TABLE_SEQ, NFPROTO_INET, false);
+    put_chain(&m, CHAIN_SEQ, NFPROTO_INET, false, &nat);
     put_redirection(&m, RULE_SEQ);
     put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
     return ask(NETLINK_NETFILTER, &m, RULE_SEQ);
+}
+
+int probe_frames(const struct probe_env *env)
+{
+    enum { TABLE_SEQ = 1, CHAIN_SEQ, END_SEQ };
+    static const struct chain frames = {
+        .type = "filter", .device = "lo", .hook = NF_NETDEV_INGRESS, .priority = -1};
+    struct message m = {.len = 0};
+    int r;
+
+    r = probe_enter(env, CLONE_NEWNET);
+    if (r < 0)
+        return r;
+    put_batch(&m, NFNL_MSG_BATCH_BEGIN, 0);
+    put_table(&m, TABLE_SEQ, NFPROTO_NETDEV, false);
+    put_chain(&m, CHAIN_SEQ, NFPROTO_NETDEV, true, &frames);
+    put_batch(&m, NFNL_MSG_BATCH_END, END_SEQ);
+    return ask(NETLINK_NETFILTER, &m, CHAIN_SEQ);
 }

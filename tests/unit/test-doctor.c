@@ -176,6 +176,7 @@ static const struct {
     { SCMP_SYS(unshare),           probe_veth,        "unshare",           NULL },
     { SCMP_SYS(socket),            probe_nftables,    "socket",            NULL },
     { SCMP_SYS(socket),            probe_redirect,    "socket",            NULL },
+    { SCMP_SYS(socket),            probe_frames,      "socket",            NULL },
     { SCMP_SYS(fsopen),            probe_disk,        "fsopen",            NULL },
     { SCMP_SYS(setxattr),          probe_xattrs,      "setxattr",          NULL },
     { SCMP_SYS(fsopen),            probe_fs,          "fsopen",            "devpts" },
