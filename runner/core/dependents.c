@@ -31,7 +31,7 @@ const char *sandbox_hostname(const struct sandbox *s)
 /* A live sandbox that is, by whatever way, in the network of s. */
 static struct sandbox *next_dependent(struct sandbox *s, struct sandbox *from)
 {
-    for (; from != NULL; from = sandbox_next(from))
+    for (; from != NULL; from = from->sharing.next)
         if (from != s && (from->channel != NULL || from->launching || from->ending) &&
             other_of(from) == s)
             return from;
@@ -40,7 +40,7 @@ static struct sandbox *next_dependent(struct sandbox *s, struct sandbox *from)
 
 int sandbox_check_dependents(struct sandbox *s, struct err *err)
 {
-    const struct sandbox *d = next_dependent(s, sandbox_first(s->sup));
+    const struct sandbox *d = next_dependent(s, s->sup->sharing);
 
     return d == NULL ? 0
                      : err_set(err, -EBUSY,
@@ -52,8 +52,8 @@ bool sandbox_end_dependents(struct sandbox *s)
 {
     bool any = false;
 
-    for (struct sandbox *d = next_dependent(s, sandbox_first(s->sup)), *next; d != NULL; d = next) {
-        next = next_dependent(s, sandbox_next(d));
+    for (struct sandbox *d = next_dependent(s, s->sup->sharing), *next; d != NULL; d = next) {
+        next = next_dependent(s, d->sharing.next);
         any = true;
         /* What is being started or ended comes by here again. */
         if (d->channel != NULL && !d->ending && d->state != SANDBOX_REMOVING)

@@ -34,6 +34,7 @@ struct sandbox_link {
 struct sandbox {
     struct supervisor *sup; /* borrowed */
     struct sandbox_link all, by_id, by_name;
+    struct sandbox_link sharing; /* of those whose spec names another, whose network they share */
     char id[SANDBOX_ID_LEN + 1];
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;

@@ -71,6 +71,8 @@ static void table_add(struct supervisor *sup, struct sandbox *s)
     sup->sandboxes_end = &s->all.next;
     link_in(bucket(sup->by_id, s->id), s, offsetof(struct sandbox, by_id));
     link_in(bucket(sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
+    if (s->spec != NULL && s->spec->net_container != NULL)
+        link_in(&sup->sharing, s, offsetof(struct sandbox, sharing));
     sup->count++;
 }
 
@@ -81,11 +83,13 @@ static void table_drop(struct sandbox *s)
     link_out(s, offsetof(struct sandbox, all));
     link_out(s, offsetof(struct sandbox, by_id));
     link_out(s, offsetof(struct sandbox, by_name));
+    if (s->sharing.at != NULL)
+        link_out(s, offsetof(struct sandbox, sharing));
     s->sup->count--;
     s->gone = true;
 }
 
-/* `spec` has its name, if it has one: what it is found by. */
+/* `spec` has its name and whose network it shares, if any: what it is found by. */
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec)
 {
     struct sandbox *s = calloc(1, sizeof(*s));

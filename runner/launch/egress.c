@@ -110,7 +110,7 @@ static int make_inside(int family, bool sockets, const struct stat *host, int *r
 
 int launcher_egress(struct launcher *l, const struct launch_request *q, int ret[2], struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, q->id);
+    struct sandbox *s = launcher_find(l, q->id);
     const bool sockets = (q->egress & (LAUNCH_EGRESS_TABLE | LAUNCH_EGRESS_NONE)) == 0;
     const enum egress_table table = (q->egress & LAUNCH_EGRESS_NONE) != 0   ? EGRESS_TABLE_NONE
                                     : (q->egress & LAUNCH_EGRESS_OPEN) != 0 ? EGRESS_TABLE_OPEN
@@ -210,7 +210,7 @@ static int maker_of(const struct sandbox *s, struct creator *ret, struct err *er
 
 int launcher_dial(struct launcher *l, const char *id, const char *handler, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
     struct creator *who;
     int r;
 

@@ -220,10 +220,10 @@ void launcher_free(struct launcher *l)
     if (l == NULL)
         return;
     while (l->sandboxes != NULL) {
-        struct sandbox *next = l->sandboxes->next;
+        struct sandbox *s = l->sandboxes;
 
-        sandbox_free(l->sandboxes);
-        l->sandboxes = next;
+        launcher_drop(l, s);
+        sandbox_free(s);
     }
     works_free(l);
     remover_end(l);
@@ -262,15 +262,6 @@ int launcher_state_fd(const struct launcher *l)
 }
 
 /* ---- starting ---- */
-
-struct sandbox **launcher_find(struct launcher *l, const char *id)
-{
-    struct sandbox **s = &l->sandboxes;
-
-    while (*s != NULL && strcmp((*s)->id, id) != 0)
-        s = &(*s)->next;
-    return s;
-}
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
@@ -772,7 +763,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 
-    if (*launcher_find(l, q->id) != NULL)
+    if (launcher_find(l, q->id) != NULL)
         return err_set(err, -EEXIST, "sandbox %s exists", q->id);
     if ((q->flags & LAUNCH_FUSE) != 0) {
         r = fuse_open(l, err);
@@ -799,8 +790,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         sandbox_free(st.s);
         return r;
     }
-    st.s->next = l->sandboxes;
-    l->sandboxes = st.s;
+    launcher_add(l, st.s);
     if (st.s->net != NULL && st.s->net->group != NET_GROUP_NONE)
         network_tell_group(l, st.s->net->group);
     *ret = (struct launch_result){.pidfd = pidfd,
@@ -834,7 +824,7 @@ static void hold_root(struct sandbox *s)
 
 int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
@@ -845,7 +835,7 @@ int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *
 
 int launcher_kill(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
 
     return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(l, s, err);
 }
@@ -915,8 +905,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
 
 int launcher_release(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox **at = launcher_find(l, id);
-    struct sandbox *s = *at;
+    struct sandbox *s = launcher_find(l, id);
     int r;
 
     if (s == NULL)
@@ -932,17 +921,15 @@ int launcher_release(struct launcher *l, const char *id, struct err *err)
         r = remove_traces(l, s, true, err);
     if (r < 0)
         return r;
-    *at = s->next;
+    launcher_drop(l, s);
     sandbox_free(s);
     return 0;
 }
 
 unsigned long launcher_oom_kills(const struct launcher *l, const char *id)
 {
+    const struct sandbox *s = launcher_find(l, id);
     uint64_t n = 0;
 
-    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->next)
-        if (strcmp(s->id, id) == 0 && s->cgroup != NULL && cgroup_oom_kills(s->cgroup, &n) < 0)
-            n = 0;
-    return n;
+    return s != NULL && s->cgroup != NULL && cgroup_oom_kills(s->cgroup, &n) == 0 ? n : 0;
 }

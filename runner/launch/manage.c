@@ -41,8 +41,7 @@ int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err)
 
 int launcher_stop(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox **at = launcher_find(l, id);
-    struct sandbox *s = *at;
+    struct sandbox *s = launcher_find(l, id);
     auto_free char *owner = sandbox_owner(l, id);
     int r;
 
@@ -63,14 +62,14 @@ int launcher_stop(struct launcher *l, const char *id, struct err *err)
         r = idrange_reserve(l->ids_fd, &s->ids, owner, err);
     if (r < 0)
         return r;
-    *at = s->next;
+    launcher_drop(l, s);
     sandbox_free(s);
     return 0;
 }
 
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
@@ -79,7 +78,7 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
     struct cgroup_stats stats;
     int r;
 
@@ -168,7 +167,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
     struct sandbox *s;
     int r;
 
-    if (*launcher_find(l, id) != NULL)
+    if (launcher_find(l, id) != NULL)
         return err_set(err, -EEXIST, "sandbox %s has its supervisor", id);
     s = sandbox_new(id);
     if (s == NULL)
@@ -179,8 +178,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
         sandbox_free(s);
         return r;
     }
-    s->next = l->sandboxes;
-    l->sandboxes = s;
+    launcher_add(l, s);
     network_reopen_hosts(l, s);
     return 0;
 }

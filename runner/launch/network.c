@@ -103,17 +103,26 @@ void network_load(struct sandbox *s)
 
 /* ---- whose ---- */
 
+static bool is_peer(const struct sandbox *p, const struct sandbox *s)
+{
+    return p != NULL && p != s && strcmp(p->net_owner, s->net_owner) == 0 && !sandbox_ended(p);
+}
+
 struct sandbox *network_peer(struct launcher *l, const struct sandbox *s)
 {
-    for (struct sandbox *p = l->sandboxes; p != NULL; p = p->next)
-        if (p != s && strcmp(p->net_owner, s->net_owner) == 0 && !sandbox_ended(p))
+    struct sandbox *owner = launcher_find(l, s->net_owner);
+
+    if (is_peer(owner, s))
+        return owner;
+    for (struct sandbox *p = l->joined; p != NULL; p = p->joined.next)
+        if (is_peer(p, s))
             return p;
     return NULL;
 }
 
 static struct sandbox *live_sandbox(struct launcher *l, const char *id)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
 
     return s != NULL && !sandbox_ended(s) ? s : NULL;
 }
@@ -325,7 +334,7 @@ static void follow_one(struct launcher *l, struct sandbox *first)
         abort(); /* every socket would be the sandbox's from here on */
     if (r <= 0)
         return; /* it goes on with what it has */
-    for (struct sandbox *s = first; s != NULL; s = s->next) {
+    for (struct sandbox *s = first; s != NULL; s = s->all.next) {
         if (!lives_at(s, first->net->slot))
             continue;
         if (s != first)
@@ -337,13 +346,13 @@ static void follow_one(struct launcher *l, struct sandbox *first)
 
 static void follow_all(struct launcher *l)
 {
-    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->next) {
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
         const struct sandbox *p = l->sandboxes;
 
         if (s->net == NULL || sandbox_ended(s))
             continue;
         while (p != s && !lives_at(p, s->net->slot))
-            p = p->next;
+            p = p->all.next;
         if (p == s)
             follow_one(l, s);
     }
@@ -356,11 +365,11 @@ void launcher_watched(struct launcher *l)
     bool moved = false;
     size_t count = 0;
 
-    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->next)
+    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         count++;
     boxes = calloc(count + 1, sizeof(*boxes));
     count = 0;
-    for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->next)
+    for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->all.next)
         if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))
             boxes[count++] = s->net;
     if (boxes != NULL)
@@ -418,7 +427,7 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
         put_host(ret, &box->gateway4, "host.rind.internal");
     put_extra_hosts(s, ret);
     for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
-         p = p->next)
+         p = p->all.next)
         if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
             p->net->slot != box->slot)
             put_member(ret, p);
@@ -513,7 +522,7 @@ void network_reopen_hosts(struct launcher *l, struct sandbox *s)
 
 void network_tell_group(struct launcher *l, uint32_t group)
 {
-    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->next) {
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
         if (s->net != NULL && s->net->group == group)
             rewrite(l, s);
     }

@@ -216,7 +216,7 @@ static int64_t booted_ms(void)
 
 int launcher_processes(struct launcher *l, const char *id, struct err *err)
 {
-    struct sandbox *s = *launcher_find(l, id);
+    struct sandbox *s = launcher_find(l, id);
     struct listing list = {.s = s,
                            .list = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(struct launch_process)),
                            .host = BUF_INIT(LAUNCH_PROCESSES_MAX * sizeof(int32_t)),

@@ -32,6 +32,11 @@ enum {
     ROOT_SOURCES_MAX = ROOT_MOUNTS_MAX + 3, /* the two of `host`, and what upper and work are in */
 };
 
+/* A place in a list of the table. */
+struct sandbox_link {
+    struct sandbox *next, **at; /* at: what points to us; NULL: not in it */
+};
+
 struct sandbox {
     char id[LAUNCH_ID_MAX + 1];
     int dir_fd;  /* owned; sandboxes/<id> */
@@ -44,7 +49,8 @@ struct sandbox {
     int pidfd;              /* owned; init's */
     int root_fd;            /* owned; its root, held until its files go; else FD_NONE */
     pid_t pid;
-    struct sandbox *next;
+    struct sandbox_link all, by_id;
+    struct sandbox_link joined; /* of those in the network of another */
     char net_owner[LAUNCH_ID_MAX +
                    1];   /* whose network it has; its own id, as a rule; "": none yet */
     struct net_box *net; /* owned; of its own network, when it has a link */
@@ -65,6 +71,8 @@ enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
 /* As many as one user may have sandboxes (maxSandboxesPerUser): whoever removes all of theirs at
  * once must not make the launcher remove the rest itself. */
+enum { SANDBOX_BUCKETS = 1024 }; /* a power of two */
+
 enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
 /* A worker that has not been forgotten (worker.c). */
@@ -114,7 +122,9 @@ struct launcher {
     int null_fd;                         /* owned; /dev/null */
     int fusectl;                         /* owned; a mount of it; FD_NONE until it is needed */
     int boot_slots[BOOT_SLOTS];          /* owned; /dev/null while no start is under way */
-    struct sandbox *sandboxes;           /* owned */
+    struct sandbox *sandboxes;           /* owned; the table's, as what follows (sandboxes.c) */
+    struct sandbox *by_id[SANDBOX_BUCKETS], *joined;
+    uint32_t sandbox_count, terminals_taken;
     struct removal {
         pid_t pid;
         int pidfd;                   /* owned; -1: it is reaped at the next request */
@@ -151,10 +161,15 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err);
 /* What one has that runs already. */
 void terminals_find(struct sandbox *s);
 
-/* launcher.c: the table; and what else manage.c needs of it. */
+/* sandboxes.c. A sandbox is added when it has its id, its terminals and its network. */
+void launcher_add(struct launcher *l, struct sandbox *s);
+void launcher_drop(struct launcher *l, struct sandbox *s);
+/* NULL: there is none. */
+struct sandbox *launcher_find(const struct launcher *l, const char *id);
+
+/* launcher.c: and what manage.c needs of it. */
 struct sandbox *sandbox_new(const char *id);
 void sandbox_free(struct sandbox *s);
-struct sandbox **launcher_find(struct launcher *l, const char *id);
 /* Whether init has ended; reaps it when it was our child. */
 bool sandbox_ended(const struct sandbox *s);
 /* The lock of its range: an adopted one's was only init's, which has ended. */

@@ -65,12 +65,8 @@ void terminals_open(struct launcher *l, uint32_t configured)
 
 int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
 {
-    uint32_t taken = 0, count = 0;
+    uint32_t taken = l->terminals_taken;
 
-    for (const struct sandbox *o = l->sandboxes; o != NULL; o = o->next) {
-        taken += o->terminals;
-        count++;
-    }
     /* Of other launchers like this one, only what is used is known. */
     if (l->terminals_shared)
         taken += read_number("/proc/sys/kernel/pty/nr", 0);
@@ -79,7 +75,7 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
         return err_set(err, -EAGAIN,
                        "limit maxTerminals: %u sandboxes have the %u terminals that there are for "
                        "all (raise it, and the host's kernel.pty.max)",
-                       count, l->terminals);
+                       l->sandbox_count, l->terminals);
     return 0;
 }
 
