@@ -33,7 +33,7 @@ struct supervisor {
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */
     struct sandbox *by_id[SANDBOX_BUCKETS], *by_name[SANDBOX_BUCKETS];
-    struct sandbox *sharing; /* few, or none: what ends is looked for in it */
+    struct sandbox *sharing;    /* few, or none: what ends is looked for in it */
     struct leftover *leftovers; /* owned */
     unsigned count;
     unsigned spare_sockets; /* that are kept ready, of all sandboxes (net-socket.c) */

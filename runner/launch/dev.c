@@ -1,15 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/auto.h"
-#include "base/err.h"
 #include "launch/sandbox.h"
-#include "proto/syscalls.h"
 
 /* The whole list: no request adds to it. The last one is only for those whose policy says so. */
 static const struct {
@@ -30,7 +25,7 @@ static const struct {
 
 static const char *const mount_points[] = {"pts", "shm", "mqueue"};
 
-static int fill(int dir, uid_t base, bool fuse)
+int dev_fill(int dir, uid_t base, bool fuse)
 {
     for (size_t i = 0; i < device_count - (fuse ? 0 : 1); i++)
         if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
@@ -46,40 +41,4 @@ static int fill(int dir, uid_t base, bool fuse)
             fchownat(dir, mount_points[i], base, base, AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
     return 0;
-}
-
-int dev_mount(uid_t base, bool fuse, struct err *err)
-{
-    auto_close int fs = FD_NONE;
-    auto_close int fd = FD_NONE;
-    char id[16];
-    mode_t mask;
-    int r;
-
-    /* Made by the host's root, because device nodes of a user namespace's own tmpfs do not open. */
-    (void)snprintf(id, sizeof(id), "%u", base);
-    fs = sys_fsopen("tmpfs");
-    r = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", "1m", 0);
-    if (r == 0)
-        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", "1024", 0);
-    if (r == 0)
-        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
-    if (r == 0)
-        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "uid", id, 0);
-    if (r == 0)
-        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "gid", id, 0);
-    if (r == 0)
-        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
-    if (r < 0)
-        return err_errno(err, r, "make /dev");
-    fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-    if (fd < 0)
-        return err_errno(err, fd, "mount /dev");
-
-    mask = umask(0);
-    r = fill(fd, base, fuse);
-    (void)umask(mask);
-    if (r < 0)
-        return err_errno(err, r, "fill /dev");
-    return take_fd(&fd);
 }

@@ -265,10 +265,11 @@ int launcher_state_fd(const struct launcher *l)
 
 enum {
     FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, /sys, files of /etc, volumes and their locks, what the root and the files of /etc
-     * were made of, the lock of the id range, the hosts file, resolv.conf, a socket */
+    /* Root, /dev, /sys, masks, files of /etc, volumes and their locks, what the root and the
+     * sandbox's own were made of, the lock of the id range, the hosts file, resolv.conf, a socket
+     */
     START_FDS_MAX =
-        FIRST_OP + 3 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
+        FIRST_OP + 4 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -284,7 +285,7 @@ struct start {
     int volumes_userns;     /* owned; maps the ids of volumes to the sandbox's, once it is needed */
     struct root_sources sources; /* owned; until init has its descriptors */
     int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
-    int etc_dir;                 /* owned; until init has its descriptors */
+    int own;                     /* owned; of own_mounts, until init has its descriptors */
     int resolv_fd;               /* owned; its resolv.conf, where that follows the host's */
     bool reopened;               /* its files were there before: they stay when the start fails */
 };
@@ -399,11 +400,12 @@ static int step_net_make(struct start *st, struct err *err)
     return 0;
 }
 
-static int step_etc(struct start *st, struct err *err)
+static int step_own(struct start *st, struct err *err)
 {
     auto_buf struct buf hosts = BUF_INIT(ETC_TEXT_MAX), name = BUF_INIT(ETC_TEXT_MAX),
                         resolv = BUF_INIT(ETC_TEXT_MAX);
-    int fds[ETC_FILES], r;
+    struct own_mounts own;
+    int r;
 
     network_hosts(st->l, st->s, &hosts);
     network_resolv(st->s, &resolv);
@@ -417,12 +419,15 @@ static int step_etc(struct start *st, struct err *err)
     const bool grouped = st->s->net != NULL && st->s->net->group != NET_GROUP_NONE;
     const bool follows = st->s->net != NULL && st->s->net->host_dns;
 
-    r = etc_mounts(st->s->ids.base, texts, fds, &st->etc_dir, grouped ? &st->s->hosts_fd : NULL,
+    r = own_mounts(st->s->ids.base, st->s->fuse, texts, &own, grouped ? &st->s->hosts_fd : NULL,
                    follows ? &st->resolv_fd : NULL, err);
+    st->own = own.whole;
     if (r < 0)
         return r;
+    st->mounts.dev = add_mount(st, own.dev);
+    st->mounts.mask = add_mount(st, own.mask);
     for (int i = 0; i < ETC_FILES; i++)
-        st->mounts.etc[i] = add_mount(st, fds[i]);
+        st->mounts.etc[i] = add_mount(st, own.etc[i]);
     st->mounts.has_etc = true;
     return 0;
 }
@@ -491,10 +496,6 @@ static int step_root(struct start *st, struct err *err)
     if (fd < 0)
         return fd;
     st->mounts.root = add_mount(st, fd);
-    fd = dev_mount(st->s->ids.base, st->s->fuse, err);
-    if (fd < 0)
-        return fd;
-    st->mounts.dev = add_mount(st, fd);
     return 0;
 }
 
@@ -567,8 +568,8 @@ static void discard_sources(struct start *st)
     st->mounts.discards = st->count - FIRST_OP;
     for (int i = 0; i < count; i++)
         (void)add_mount(st, given[i]);
-    if (st->etc_dir >= 0)
-        (void)add_mount(st, take_fd(&st->etc_dir));
+    if (st->own >= 0)
+        (void)add_mount(st, take_fd(&st->own));
     st->mounts.discard_count = st->count - FIRST_OP - st->mounts.discards;
 }
 
@@ -607,8 +608,8 @@ static int step_plan(struct start *st, struct err *err)
 static void close_sources(struct start *st)
 {
     root_sources_close(&st->sources);
-    if (st->etc_dir >= 0)
-        (void)close(take_fd(&st->etc_dir));
+    if (st->own >= 0)
+        (void)close(take_fd(&st->own));
     if (st->resolv_fd >= 0)
         (void)close(take_fd(&st->resolv_fd));
 }
@@ -651,7 +652,7 @@ static int step_terminals(struct start *st, struct err *err)
 static int (*const start_steps[])(struct start *, struct err *) = {
     step_room,       step_terminals, step_creator, step_reopen, step_ids, step_dir,     step_cgroup,
     step_net_choose, step_clone,     step_rlimits, step_maps,   step_oom, step_execute, step_root,
-    step_volumes,    step_net_make,  step_etc,     step_plan,   step_go,
+    step_volumes,    step_net_make,  step_own,     step_plan,   step_go,
 };
 
 static void start_close(struct start *st)
@@ -758,7 +759,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .plan_fd = FD_NONE,
                        .volumes_userns = FD_NONE,
                        .net_pidfd = FD_NONE,
-                       .etc_dir = FD_NONE,
+                       .own = FD_NONE,
                        .resolv_fd = FD_NONE,
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;

@@ -120,6 +120,8 @@ static void add_system(struct builder *b, const struct launch_request *q,
     /* While the inner PID 1 starts, whose /proc is waited for below. */
     for (int i = 0; i < mounts->discard_count; i++)
         add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->discards + i});
+    if (q->masked_count == 0)
+        add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->mask});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
                           .fd = -1,
                           .path = "dev/pts",
@@ -290,7 +292,7 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     for (size_t i = 0; i < q->read_only_count; i++)
         add_op(&b, (struct op){.type = PLAN_OP_READONLY, .fd = -1, .path = q->read_only[i]});
     for (size_t i = 0; i < q->masked_count; i++)
-        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = -1, .path = q->masked[i]});
+        add_op(&b, (struct op){.type = PLAN_OP_MASK, .fd = mounts->mask, .path = q->masked[i]});
     /* Before the client's own, which may cover them. */
     for (int i = 0; mounts->has_etc && i < ETC_FILES; i++)
         add_op(&b, (struct op){.type = PLAN_OP_ATTACH,

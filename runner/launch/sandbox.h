@@ -374,9 +374,9 @@ void disk_usage(const struct sandbox *s, struct launch_disk *ret);
 /* connect.c: the net namespace that we are in. Returns an fd of it, or a negative errno. */
 int own_net_namespace(struct stat *ret);
 
-/* dev.c: /dev as a detached tmpfs with the fixed devices and links, owned by base; fuse: with
- * /dev/fuse. Returns the fd. */
-int dev_mount(uid_t base, bool fuse, struct err *err);
+/* dev.c: the fixed devices, links and mount points of /dev, owned by base; fuse: with /dev/fuse.
+ * 0 or a negative errno. Wants a umask of 0. */
+int dev_fill(int dir, uid_t base, bool fuse);
 
 /* fuse.c. Whether the host has FUSE, and its connections can be ended: else -EOPNOTSUPP. */
 int fuse_open(struct launcher *l, struct err *err);
@@ -386,17 +386,22 @@ void fuse_abort(struct launcher *l, uid_t base);
 /* The same of one that has just been killed, until it is gone; nothing when it never had any. */
 void fuse_end(struct launcher *l, const struct sandbox *s);
 
-/* etc.c */
+/* own.c */
 enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };
 enum { ETC_TEXT_MAX = 64 << 10 };
 /* Relative to the new root. */
 const char *etc_path(enum etc_file file);
-/*
- * A mount for each, with these texts. *ret_dir is the detached mount that they are clones of, also
- * on failure: like root_sources, to be given to init. ret_hosts_fd and ret_resolv_fd (may
- * be NULL): these files, open for writing.
- */
-int etc_mounts(uid_t owner, const struct buf texts[ETC_FILES], int ret[ETC_FILES], int *ret_dir,
+/* Mounts of parts of one file system in memory, all owned. Init gets the whole as well, whose end
+ * is waited for, like that of root_sources. */
+struct own_mounts {
+    int whole;          /* attached nowhere */
+    int dev;            /* /dev */
+    int mask;           /* an empty directory, read-only */
+    int etc[ETC_FILES]; /* with these texts */
+};
+/* fuse: with /dev/fuse. *ret->whole is there after a failure, too, and no other. ret_hosts_fd and
+ * ret_resolv_fd (may be NULL): these files, open for writing. */
+int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
                int *ret_hosts_fd, int *ret_resolv_fd, struct err *err);
 /* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */
 int sysfs_mount(int pidfd, struct err *err);
@@ -417,6 +422,7 @@ struct plan_mounts {
     uint32_t terminals; /* the maximum of its devpts, at least 1: the kernel takes 0 for none */
     int count;          /* descriptors that init gets for its operations */
     int root, dev;
+    int mask; /* what directories are masked by */
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
     bool has_etc;

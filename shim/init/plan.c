@@ -28,7 +28,8 @@ static bool string_ok(const struct plan_header *h, uint32_t offset)
 /* Which operations need a descriptor; all others must have none. */
 static bool fd_ok(const struct plan_header *h, const struct plan_op *op)
 {
-    if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH || op->type == PLAN_OP_DISCARD)
+    if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH || op->type == PLAN_OP_MASK ||
+        op->type == PLAN_OP_DISCARD)
         return op->fd >= 0 && op->fd < (int32_t)h->fd_count;
     return op->fd == -1;
 }

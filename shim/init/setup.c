@@ -25,15 +25,19 @@
 #define MQUEUE_MAGIC 0x19800202 /* ipc/mqueue.c; in no header */
 #endif
 
-enum { PATH_BUFFER = 4096 };
+enum { PATH_BUFFER = 4096, OWN_FILES_MAX = 4 };
 
 /* What operations share. cwd is the new root from PLAN_OP_ROOT on. */
 struct builder {
     struct init *init;
-    int mask_dir;  /* a mount of an empty directory, attached once, cloned for each further mask */
-    int mask_file; /* O_PATH of the null device */
-    dev_t dev_device; /* of our /dev and /dev/shm; 0 = not there yet */
+    int mask_dir; /* the mount of an empty directory; -1 = not seen yet */
+    bool mask_attached;
+    int mask_file;    /* O_PATH of the null device */
+    dev_t own_device; /* of /dev and all else that is the sandbox's own, and of /dev/shm; 0 = not
+                         there yet */
     dev_t shm_device;
+    ino_t files[OWN_FILES_MAX]; /* of the former, mounted by themselves: those of /etc */
+    unsigned file_count;
 };
 
 static uint64_t resolve_flags(uint16_t flags)
@@ -107,6 +111,16 @@ static int open_or_make(const char *path, uint16_t flags)
     return parent;
 }
 
+/* Of what is the sandbox's own, the client may cover these alone. (A file that an operation has
+ * made in /dev, because a link of the image's leads there, is none.) */
+static bool is_own_file(const struct builder *b, const struct stat *st)
+{
+    for (unsigned i = 0; i < b->file_count; i++)
+        if (b->files[i] == st->st_ino)
+            return true;
+    return false;
+}
+
 /*
  * Whether a client's mount may go there. The request's check of names is not enough: an image can
  * have a link to /proc, /sys or /dev.
@@ -122,10 +136,9 @@ static int client_target_ok(const struct builder *b, int mount_fd, int target)
     if (S_ISDIR(mounted.st_mode) != S_ISDIR(st.st_mode))
         return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTDIR;
     if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
-        fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC ||
-        st.st_dev == b->dev_device || st.st_dev == b->shm_device)
+        fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC || st.st_dev == b->shm_device)
         return -EPERM;
-    return 0;
+    return st.st_dev == b->own_device && !is_own_file(b, &st) ? -EPERM : 0;
 }
 
 /* PLAN_STRICT marks our own mounts; all others are the client's. */
@@ -170,6 +183,21 @@ static int adopt(dev_t *device, int mount_fd)
     return 0;
 }
 
+/* A file that is of the same file system as /dev, which is ours. */
+static int note_file(struct builder *b, int mount_fd)
+{
+    struct stat st;
+
+    if (fstat(mount_fd, &st) < 0)
+        return -errno;
+    if (st.st_dev != b->own_device || !S_ISREG(st.st_mode))
+        return 0;
+    if (b->file_count == OWN_FILES_MAX)
+        return -E2BIG;
+    b->files[b->file_count++] = st.st_ino;
+    return 0;
+}
+
 static int op_attach(struct builder *b, const struct plan_op *op)
 {
     int fd = PLAN_FD_OPS + op->fd;
@@ -177,7 +205,9 @@ static int op_attach(struct builder *b, const struct plan_op *op)
 
     r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
     if (r == 0 && (op->flags & PLAN_STRICT) && !(op->flags & PLAN_READY))
-        r = adopt(&b->dev_device, fd);
+        r = adopt(&b->own_device, fd);
+    else if (r == 0 && (op->flags & PLAN_MAKE_FILE))
+        r = note_file(b, fd);
     (void)close(fd);
     return r;
 }
@@ -257,16 +287,12 @@ static int mask_dir(struct builder *b, int target)
 {
     int fd, r;
 
-    if (b->mask_dir < 0) {
+    if (!b->mask_attached) {
         /* Attached first and cloned afterwards: older kernels do not clone a detached mount. */
-        fd =
-            new_mount("tmpfs", "size=4k,nr_inodes=2,mode=0555",
-                      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-        if (fd < 0)
-            return fd;
-        b->mask_dir = fd;
-        return sys_move_mount(fd, "", target, "",
-                              MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+        r = sys_move_mount(b->mask_dir, "", target, "",
+                           MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+        b->mask_attached = r == 0;
+        return r;
     }
     fd = sys_open_tree(b->mask_dir, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
     if (fd < 0)
@@ -325,6 +351,7 @@ static int op_mask(struct builder *b, const struct plan_op *op)
     struct stat st;
     int target, r;
 
+    b->mask_dir = PLAN_FD_OPS + op->fd;
     target = open_target(plan_string(&b->init->plan, op->path), 0);
     if (target == -ENOENT || target == -ENOTDIR)
         return 0;

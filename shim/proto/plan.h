@@ -16,7 +16,7 @@
 
 enum {
     PLAN_MAGIC = 0x504e4452, /* "RDNP" */
-    PLAN_VERSION = 1,
+    PLAN_VERSION = 2,
     PLAN_SIZE_MAX = 1 << 20, /* bytes */
     PLAN_OPS_MAX = 1024,
     PLAN_RLIMITS_MAX = 16,
@@ -51,8 +51,8 @@ enum plan_op_type {
     PLAN_OP_FSMOUNT,  /* a new file system of type `text`, options in `options` (k=v, k separated by
                          ','), attr, onto path */
     PLAN_OP_PROC,     /* waits for the inner PID 1's /proc and puts it at path */
-    PLAN_OP_MASK,     /* covers path if it exists: a directory by an empty one, a file by the null
-                         device */
+    PLAN_OP_MASK,     /* covers path if it exists: a directory by fd, the same for all and an empty
+                         one, a file by the null device */
     PLAN_OP_READONLY, /* path, if it exists, read-only (and nosuid, nodev, noexec) */
     PLAN_OP_SYSCTL,  /* writes text to /proc/sys/<path>; a missing one is skipped when PLAN_OPTIONAL
                       */

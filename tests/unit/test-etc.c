@@ -1,7 +1,8 @@
 /*
- * The files of /etc that are mounted over an image's, as this kernel makes them and as one before
- * Linux 6.15 does, which clones no part of a mount that is attached nowhere: the first open_tree is
- * answered EINVAL (by a seccomp notification), the others go on.
+ * What a sandbox has of its own: /dev, what masks, and the files of /etc that are mounted over an
+ * image's, as this kernel makes them and as one before Linux 6.15 does, which clones no part of a
+ * mount that is attached nowhere: the first open_tree is answered EINVAL (by a seccomp
+ * notification), the others go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +31,42 @@ enum { OWNER = 4711, DEADLINE_MS = 20000 };
 
 static const char *const texts[ETC_FILES] = {"127.0.0.1\tlocalhost\n", "box\n",
                                              "nameserver 9.9.9.9\n"};
+
+/* Room for /dev and for three files, and no more; devices open in the one mount alone, and nothing
+ * can be made in the other. */
+static int look_at_dirs(const struct own_mounts *own)
+{
+    struct statvfs dev, mask, file;
+    struct stat st;
+    int null;
+
+    if (fstatvfs(own->dev, &dev) < 0 || fstatvfs(own->mask, &mask) < 0 ||
+        fstatvfs(own->etc[ETC_HOSTS], &file) < 0)
+        return 30;
+    if (dev.f_blocks * dev.f_frsize > 1280 << 10 || dev.f_files > 1040)
+        return 31;
+    if ((dev.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY)) != (ST_NOSUID | ST_NOEXEC) ||
+        (file.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY)) !=
+            (ST_NOSUID | ST_NODEV | ST_NOEXEC) ||
+        (mask.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY)) !=
+            (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY))
+        return 32;
+    null = openat(own->dev, "null", O_RDWR | O_CLOEXEC);
+    if (null < 0 || write(null, "x", 1) != 1)
+        return 33;
+    (void)close(null);
+    if (fstatat(own->dev, "fuse", &st, 0) == 0 || fstat(own->dev, &st) < 0 || st.st_uid != OWNER ||
+        (st.st_mode & 07777) != 0755)
+        return 34;
+    if (mkdirat(own->mask, "x", 0755) == 0 || errno != EROFS || fstat(own->mask, &st) < 0 ||
+        st.st_uid != OWNER || (st.st_mode & 07777) != 0555)
+        return 35;
+    /* A part, and not the whole: what lies beside it is not above it. */
+    return faccessat(own->dev, "../hosts", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+                   faccessat(own->mask, "../dev", F_OK, AT_SYMLINK_NOFOLLOW) == 0
+               ? 36
+               : 0;
+}
 
 static bool file_is(int fd, const char *want)
 {
@@ -46,7 +84,8 @@ static bool file_is(int fd, const char *want)
 static int make_and_look(void)
 {
     struct buf bufs[ETC_FILES];
-    int fds[ETC_FILES], dir = FD_NONE, hosts = FD_NONE, wrong = 0;
+    struct own_mounts own = {.whole = FD_NONE};
+    int hosts = FD_NONE, wrong = 0;
     struct stat before, after;
     struct err err = ERR_NONE;
 
@@ -57,25 +96,29 @@ static int make_and_look(void)
     }
     if (stat("/proc/self/ns/mnt", &before) < 0)
         return 2;
-    if (etc_mounts(OWNER, bufs, fds, &dir, &hosts, NULL, &err) < 0) {
+    if (own_mounts(OWNER, false, bufs, &own, &hosts, NULL, &err) < 0) {
         printf("# %s\n", err.msg);
         return 3;
     }
     for (int i = 0; i < ETC_FILES && wrong == 0; i++)
-        if (!file_is(fds[i], texts[i]))
+        if (!file_is(own.etc[i], texts[i]))
             wrong = 10 + i;
     /* Whoever writes it writes what is mounted. */
     if (wrong == 0 &&
-        (pwrite(hosts, "x", 1, 0) != 1 || !file_is(fds[ETC_HOSTS], "x27.0.0.1\tlocalhost\n")))
+        (pwrite(hosts, "x", 1, 0) != 1 || !file_is(own.etc[ETC_HOSTS], "x27.0.0.1\tlocalhost\n")))
         wrong = 20;
     /* The launcher is where it was. */
     if (wrong == 0 && (stat("/proc/self/ns/mnt", &after) < 0 || after.st_ino != before.st_ino))
         wrong = 21;
+    if (wrong == 0)
+        wrong = look_at_dirs(&own);
     for (int i = 0; i < ETC_FILES; i++) {
-        (void)close(fds[i]);
+        (void)close(own.etc[i]);
         buf_done(&bufs[i]);
     }
-    (void)close(dir);
+    (void)close(own.dev);
+    (void)close(own.mask);
+    (void)close(own.whole);
     (void)close(hosts);
     return wrong;
 }
@@ -159,8 +202,8 @@ TEST(files_on_a_kernel_before_6_15)
 
         CHECK(ours >= 0);
         CHECK_INT(write(ready[0], "g", 1), 1);
-        /* One that fails, and one for each file where the mount is attached. */
-        CHECK_INT(ours >= 0 ? answer(ours) : 0, 1 + ETC_FILES);
+        /* One that fails, and one for each part where the mount is attached. */
+        CHECK_INT(ours >= 0 ? answer(ours) : 0, 1 + ETC_FILES + 2);
     }
     CHECK_INT(waitpid(pid, &status, 0), pid);
     CHECK_INT(status, 0);

@@ -95,7 +95,8 @@ TEST(the_smallest)
 TEST(what_only_made_others_is_discarded_early)
 {
     struct launch_request q = request();
-    struct plan_mounts m = {.count = 6, .root = 0, .dev = 1, .discards = 3, .discard_count = 2};
+    struct plan_mounts m = {
+        .count = 6, .root = 0, .dev = 1, .mask = 5, .discards = 3, .discard_count = 2};
     auto_free unsigned char *data = NULL;
     struct plan p;
     size_t size;
@@ -109,7 +110,7 @@ TEST(what_only_made_others_is_discarded_early)
         CHECK_INT(p.ops[i].fd, next++);
         CHECK(i > 0 && &p.ops[i] < find_op(&p, PLAN_OP_PROC, "proc"));
     }
-    CHECK_INT(next, 5);
+    CHECK_INT(next, 6); /* and the mask, where nothing is masked */
 }
 
 static struct launch_request largest(struct plan_mounts *m)
@@ -117,7 +118,7 @@ static struct launch_request largest(struct plan_mounts *m)
     static char paths[LAUNCH_PATHS_MAX][32];
     struct launch_request q = request();
 
-    *m = (struct plan_mounts){.count = 3 + LAUNCH_VOLUMES_MAX, .root = 0, .dev = 1};
+    *m = (struct plan_mounts){.count = 3 + LAUNCH_VOLUMES_MAX, .root = 0, .dev = 1, .mask = 2};
     q.flags = LAUNCH_FLAGS_ALL;
     for (size_t i = 0; i < LAUNCH_PATHS_MAX; i++) {
         (void)snprintf(paths[i], sizeof(paths[i]), "/path/%zu", i);
@@ -162,6 +163,8 @@ TEST(the_largest)
     /* A mask lies on top of what was made read-only; the root is last. */
     CHECK(find_op(&p, PLAN_OP_MASK, "path/0") > find_op(&p, PLAN_OP_READONLY, "path/255"));
     CHECK(find_op(&p, PLAN_OP_ATTACH, "path/0") > find_op(&p, PLAN_OP_MASK, "path/255"));
+    op = find_op(&p, PLAN_OP_MASK, "path/255");
+    CHECK(op != NULL && op->fd == 2); /* all by one */
     CHECK_INT(p.ops[p.header->op_count - 1].type, PLAN_OP_ROOT_RO);
 }
 
@@ -223,7 +226,7 @@ static const struct {
     int code;
     const char *what;
 } header_rows[] = {
-    H(magic, 0, -EPROTO), H(version, 2, -EPROTO), H(size, 0, -EPROTO), H(size, UINT32_MAX, -EPROTO),
+    H(magic, 0, -EPROTO), H(version, PLAN_VERSION + 1, -EPROTO), H(size, 0, -EPROTO), H(size, UINT32_MAX, -EPROTO),
     H(flags, 1U << 31, -EPROTO), H(flags, PLAN_FLAGS_ALL + 1, -EPROTO),
     H(fd_count, PLAN_FDS_MAX + 1, -E2BIG), H(fd_count, 0, -EPROTO), H(fd_count, UINT32_MAX, -E2BIG),
     H(op_count, PLAN_OPS_MAX + 1, -E2BIG), H(op_count, PLAN_OPS_MAX, -EPROTO), H(op_count, UINT32_MAX, -E2BIG),

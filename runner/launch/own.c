@@ -1,0 +1,238 @@
+/*
+ * What a sandbox has of its own beside its root, in one small file system in memory: /dev, the
+ * files /etc/hosts, /etc/hostname and /etc/resolv.conf, and the empty directory that covers those
+ * of /proc and /sys that are masked. Each becomes a mount of its own; the rest of the file system
+ * is attached nowhere. Neither image nor upper layer is touched, and no name of the host's shows in
+ * the sandbox's list of mounts.
+ *
+ * One, and not three: the kernel keeps lists for each file system that is mounted, and walks all of
+ * them when a memory cgroup ends, which with a thousand sandboxes is what their starts wait for.
+ * Whoever may write in /dev and to these files is root inside, who has to share the room.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/auto.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "launch/sandbox.h"
+#include "proto/syscalls.h"
+
+/* The parts. */
+enum { OWN_DEV = ETC_FILES, OWN_MASK, OWN_PARTS };
+
+#define OWN_SIZE   "1280k" /* a MiB for /dev, and what three files of 64 KiB need */
+#define OWN_INODES "1040"
+
+static const char *const names[OWN_PARTS] = {
+    [ETC_HOSTS] = "hosts", [ETC_HOSTNAME] = "hostname", [ETC_RESOLV] = "resolv.conf",
+    [OWN_DEV] = "dev",     [OWN_MASK] = "mask",
+};
+
+const char *etc_path(enum etc_file file)
+{
+    static const char *const paths[ETC_FILES] = {[ETC_HOSTS] = "etc/hosts",
+                                                 [ETC_HOSTNAME] = "etc/hostname",
+                                                 [ETC_RESOLV] = "etc/resolv.conf"};
+
+    return paths[file];
+}
+
+/* Made by the host's root, because device nodes of a user namespace's own tmpfs do not open. */
+static int make_tmpfs(void)
+{
+    auto_close int fs = sys_fsopen("tmpfs");
+    int r = fs < 0 ? fs : 0;
+
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", OWN_SIZE, 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", OWN_INODES, 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
+    if (r == 0)
+        r = sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    return r < 0 ? r : sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+static int write_file(int dir, const char *name, const struct buf *text, uid_t owner)
+{
+    auto_close int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    int r;
+
+    if (fd < 0 || fchown(fd, owner, owner) < 0)
+        return -errno;
+    r = text->len > 0 ? write_all(fd, text->data, text->len) : 0;
+    return r < 0 ? r : take_fd(&fd);
+}
+
+static int make_dir(int dir, const char *name, mode_t mode, uid_t owner)
+{
+    int fd;
+
+    if (mkdirat(dir, name, mode) < 0)
+        return -errno;
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -errno;
+    if (fchown(fd, owner, owner) < 0) {
+        int r = -errno;
+
+        (void)close(fd);
+        return r;
+    }
+    return fd;
+}
+
+static int make_dirs(int whole, uid_t owner, bool fuse)
+{
+    auto_close int dev = make_dir(whole, names[OWN_DEV], 0755, owner);
+    auto_close int mask = dev < 0 ? dev : make_dir(whole, names[OWN_MASK], 0555, owner);
+
+    return mask < 0 ? mask : dev_fill(dev, owner, fuse);
+}
+
+/* hosts and resolv are set where these files are to stay open. */
+static int make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES], int *hosts,
+                      int *resolv)
+{
+    int *const keep[ETC_FILES] = {[ETC_HOSTS] = hosts, [ETC_RESOLV] = resolv};
+    int r = 0;
+
+    for (int i = 0; r >= 0 && i < ETC_FILES; i++) {
+        r = write_file(whole, names[i], &texts[i], owner);
+        if (r >= 0 && keep[i] != NULL)
+            *keep[i] = r;
+        else if (r >= 0)
+            (void)close(r);
+    }
+    return r < 0 ? r : 0;
+}
+
+static int fill(int whole, uid_t owner, bool fuse, const struct buf texts[ETC_FILES], int *hosts,
+                int *resolv, struct err *err)
+{
+    int r = make_dirs(whole, owner, fuse);
+
+    if (r < 0)
+        return err_errno(err, r, "fill /dev");
+    r = make_files(whole, owner, texts, hosts, resolv);
+    return r < 0 ? err_errno(err, r, "make the files of /etc") : 0;
+}
+
+/* ---- its parts ---- */
+
+/* Linux 6.15 clones parts of a mount that is attached nowhere. */
+static int clone_all(int whole, int parts[OWN_PARTS])
+{
+    for (int i = 0; i < OWN_PARTS; i++) {
+        parts[i] = sys_open_tree(whole, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        if (parts[i] < 0)
+            return parts[i];
+    }
+    return 0;
+}
+
+/* Older ones want it attached: in a mount namespace of its own, which is left again. */
+static int clone_staged(int whole, int parts[OWN_PARTS])
+{
+    auto_close int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    auto_close int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r;
+
+    if (home < 0 || cwd < 0 || unshare(CLONE_NEWNS) < 0)
+        return -errno;
+    r = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
+    if (r == 0)
+        r = sys_move_mount(whole, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH);
+    if (r == 0)
+        r = clone_all(whole, parts);
+    /* Every path would mean something else from here on: no start is worth that. */
+    if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
+        abort();
+    return r;
+}
+
+static void close_all(int parts[OWN_PARTS])
+{
+    for (int i = 0; i < OWN_PARTS; i++)
+        if (parts[i] >= 0)
+            (void)close(take_fd(&parts[i]));
+}
+
+static int split(int whole, int parts[OWN_PARTS])
+{
+    struct mount_attr devices = {.attr_clr = MOUNT_ATTR_NODEV};
+    struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
+    int r = clone_all(whole, parts);
+
+    if (r == -EINVAL) {
+        close_all(parts);
+        r = clone_staged(whole, parts);
+    }
+    if (r == 0)
+        r = sys_mount_setattr(parts[OWN_DEV], "", AT_EMPTY_PATH, &devices);
+    if (r == 0)
+        r = sys_mount_setattr(parts[OWN_MASK], "", AT_EMPTY_PATH, &closed);
+    return r;
+}
+
+int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
+               int *ret_hosts_fd, int *ret_resolv_fd, struct err *err)
+{
+    auto_close int hosts = FD_NONE, resolv = FD_NONE;
+    int parts[OWN_PARTS], r;
+    mode_t mask;
+
+    for (int i = 0; i < OWN_PARTS; i++)
+        parts[i] = FD_NONE;
+    ret->whole = FD_NONE;
+    r = make_tmpfs();
+    if (r < 0)
+        return err_errno(err, r, "make a file system for /dev and /etc");
+    ret->whole = r;
+    mask = umask(0);
+    r = fill(ret->whole, owner, fuse, texts, ret_hosts_fd != NULL ? &hosts : NULL,
+             ret_resolv_fd != NULL ? &resolv : NULL, err);
+    (void)umask(mask);
+    if (r < 0)
+        return r;
+    r = split(ret->whole, parts);
+    if (r < 0) {
+        close_all(parts);
+        return err_errno(err, r, "mount /dev and the files of /etc");
+    }
+    ret->dev = parts[OWN_DEV];
+    ret->mask = parts[OWN_MASK];
+    (void)memcpy(ret->etc, parts, sizeof(ret->etc)); /* the first ones */
+    if (ret_hosts_fd != NULL)
+        *ret_hosts_fd = take_fd(&hosts);
+    if (ret_resolv_fd != NULL)
+        *ret_resolv_fd = take_fd(&resolv);
+    return 0;
+}
+
+int sysfs_mount(int pidfd, struct err *err)
+{
+    auto_close int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    auto_close int fs = FD_NONE;
+    int fd;
+
+    if (home < 0 || setns(pidfd, CLONE_NEWNET) < 0)
+        return err_errno(err, -errno, "enter the network to join");
+    fs = sys_fsopen("sysfs");
+    fd = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    if (fd == 0)
+        fd = sys_fsmount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+                                 MOUNT_ATTR_RDONLY);
+    if (setns(home, CLONE_NEWNET) < 0)
+        abort(); /* in a sandbox's network: nothing that follows would be right */
+    return fd < 0 ? err_errno(err, fd, "mount /sys of the network to join") : fd;
+}
