@@ -334,7 +334,15 @@ static int step_ids(struct start *st, struct err *err)
 {
     struct launcher *l = st->l;
 
-    return st->reopened ? 0 : idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+    int r;
+
+    if (st->reopened)
+        return 0;
+    r = idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+    /* Those of sandboxes that are as good as gone are taken, too. */
+    return r == -ENOSPC && remover_settle(l)
+               ? idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err)
+               : r;
 }
 
 static int step_dir(struct start *st, struct err *err)
@@ -713,21 +721,18 @@ static int end_processes(struct launcher *l, struct sandbox *s, struct err *err)
 /* Without `cgroups`: those of this name are another state directory's, or another process's. */
 static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, struct err *err)
 {
-    int r, first = 0;
+    int r = 0;
 
-    if (cgroups)
-        first = cgroup_remove(l->cgroups, s->id, err);
-    if (first == 0 && s->kept && s->dir_fd >= 0)
-        first = sandbox_dir_forget(s, err);
-    if (first < 0)
-        return first;
-    if (removal_start(l, s))
+    if (s->kept && s->dir_fd >= 0)
+        r = sandbox_dir_forget(s, err);
+    if (r == 0 && removal_start(l, s, cgroups))
         return 0;
-    if (s->dir_fd >= 0) {
+    if (r == 0 && cgroups)
+        r = cgroup_remove(l->cgroups, s->id, err);
+    if (r == 0 && s->dir_fd >= 0)
         r = sandbox_dir_remove(l, s->id, err);
-        if (r < 0)
-            return r;
-    }
+    if (r < 0)
+        return r;
     /* Files that stayed behind carry the ids: the range is not given to somebody else. */
     if (s->ids.lock_fd >= 0)
         idrange_give_back(l->ids_fd, &s->ids);

@@ -225,34 +225,55 @@ static void remove_overlays_own(int dir)
 
 /* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without
  * a walk. What is left makes the walk. */
-static bool remove_empty(struct launcher *l, int dir, const char *id)
+static bool clear_empty(int dir)
 {
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-        unlinkat(dir, "upper", AT_REMOVEDIR) < 0)
+        (unlinkat(dir, "upper", AT_REMOVEDIR) < 0 && errno != ENOENT))
         return false;
     (void)unlinkat(dir, SOCKET_FILE, 0);
     (void)unlinkat(dir, DISK_FILE, 0);
     remove_overlays_own(dir);
-    return unlinkat(dir, "work", AT_REMOVEDIR) == 0 &&
-           (unlinkat(dir, "net", 0) == 0 || errno == ENOENT) && unlinkat(dir, "lock", 0) == 0 &&
-           unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0;
+    return (unlinkat(dir, "work", AT_REMOVEDIR) == 0 || errno == ENOENT) &&
+           (unlinkat(dir, "net", 0) == 0 || errno == ENOENT);
+}
+
+static int clear(int dir)
+{
+    static const char *const trees[] = {"upper", "work"};
+    static const char *const files[] = {SOCKET_FILE, DISK_FILE, "net"};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {
+        r = rmtree_at(dir, trees[i], RMTREE_ONE_MOUNT);
+        r = r == -ENOENT ? 0 : r;
+    }
+    for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(files[0]); i++)
+        r = unlinkat(dir, files[i], 0) == 0 || errno == ENOENT ? 0 : -errno;
+    return r;
+}
+
+int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err)
+{
+    auto_close int dir =
+        openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = dir < 0 || clear_empty(dir) ? 0 : clear(dir);
+
+    return r < 0 ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;
 }
 
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err)
 {
     /* The lock goes last: whoever finds a directory without it may take it that nothing else is
      * left in it (sweep.c). */
-    static const char *const trees[] = {"upper", "work"};
     auto_close int dir =
         openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int r = 0;
 
-    if (dir >= 0 && remove_empty(l, dir, id))
+    if (dir >= 0 && clear_empty(dir) && unlinkat(dir, "lock", 0) == 0 &&
+        unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0)
         return 0;
-    for (size_t i = 0; dir >= 0 && r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {
-        r = rmtree_at(dir, trees[i], RMTREE_ONE_MOUNT);
-        r = r == -ENOENT ? 0 : r;
-    }
+    if (dir >= 0)
+        r = clear(dir);
     if (r == 0)
         r = rmtree_at(l->sandboxes_fd, id, RMTREE_ONE_MOUNT);
     return r < 0 && r != -ENOENT ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;

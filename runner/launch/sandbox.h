@@ -205,14 +205,24 @@ int sandbox_socket_bind(const struct sandbox *s, struct err *err);
 int sandbox_socket_connect(const struct sandbox *s, struct err *err);
 /* Who listens at the other end: its pidfd, which is returned, and pid. */
 int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
-/* Removes the directory and everything in it. */
+/* Removes what is in the directory but its lock; and all of it. */
+int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err);
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
 /*
- * removal.c: has the files of an ended sandbox, which is locked, removed by another process, and
- * its id range given back; false: that cannot be, and the caller does it.
+ * removal.c: has the files of an ended sandbox, which is locked, removed by another process, its
+ * cgroups (if it has any), and its id range given back; false: that cannot be, and the caller does
+ * it.
  */
-bool removal_start(struct launcher *l, struct sandbox *s);
+bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups);
+/* For such a process: of all descriptors only these stay, as `first` and so on, and those below:
+ * locks of other sandboxes must not be held by it; and its name, and what it does when it is asked
+ * to end. */
+int removal_keep_only(int *fds, int count, int first);
+void removal_become(const char *name, void (*on_stop)(int));
+
+/* remover.c: whether the remover has it. One that was killed is started again. */
+bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups);
 /* Starts the remover, early: until it has closed what it inherits, it holds the launcher's locks.
  * Where that fails, the first removal tries again. */
 int remover_start(struct launcher *l);
@@ -221,7 +231,8 @@ void remover_end(struct launcher *l);
 /* The same, and starts another: for who needs the room that files still take which are as good as
  * gone. False: there was nothing to wait for. */
 bool remover_settle(struct launcher *l);
-/* Reaps those that have ended. */
+
+/* removal.c. Reaps those that have ended. */
 void removal_reap(struct launcher *l);
 /* Whether one more child can be kept; and keeps one, of whose failure the log tells if it has an
  * id.

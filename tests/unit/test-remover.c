@@ -99,7 +99,7 @@ static struct sandbox *ended(struct lab *lab, const char *id)
 static bool hand_over(struct lab *lab, const char *id)
 {
     struct sandbox *s = ended(lab, id);
-    bool taken = s != NULL && removal_start(lab->l, s);
+    bool taken = s != NULL && removal_start(lab->l, s, false);
 
     if (s != NULL && !taken) { /* as remove_traces does it */
         CHECK_INT(sandbox_dir_remove(lab->l, id, NULL), 0);
@@ -249,7 +249,7 @@ TEST(what_the_sandbox_left_leads_nowhere)
     put(&lab, "hostile", "-rf \n");
     CHECK_INT(fchownat(s->dir_fd, "upper", s->ids.base + 65535, 7, 0), 0);
     CHECK_INT(fchmodat(s->dir_fd, "upper", 0, 0), 0);
-    CHECK(removal_start(lab.l, s));
+    CHECK(removal_start(lab.l, s, false));
     sandbox_free(s);
     (void)settle(&lab, 0);
     CHECK_INT(access(path, F_OK), 0);
@@ -270,7 +270,7 @@ TEST(what_waits_is_locked)
     CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
     s = ended(&lab, "waits");
     base = s->ids.base;
-    CHECK(removal_start(lab.l, s));
+    CHECK(removal_start(lab.l, s, false));
     sandbox_free(s);
     CHECK_INT(idrange_retake(lab.l->ids_fd, base, NULL, &again, NULL), -EBUSY);
     CHECK_INT(launcher_sweep(lab.l), 0);
