@@ -202,7 +202,7 @@ static int dial_tcp(const char *text)
 static int maker_of(const struct sandbox *s, struct creator *ret, struct err *err)
 {
     if (!s->kept) {
-        *ret = s->creator;
+        *ret = *s->creator;
         return 0;
     }
     return creator_load(s->dir_fd, KEEP_FILE, ret, err);

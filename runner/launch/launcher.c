@@ -188,8 +188,10 @@ struct sandbox *sandbox_new(const char *id)
 {
     struct sandbox *s = calloc(1, sizeof(*s));
 
-    if (s == NULL)
+    if (s == NULL || (s->creator = calloc(1, sizeof(*s->creator))) == NULL) {
+        free(s);
         return NULL;
+    }
     s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = FD_NONE;
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     return s;
@@ -211,6 +213,8 @@ void sandbox_free(struct sandbox *s)
         (void)close(s->root_fd);
     idrange_done(&s->ids);
     cgroup_free(s->cgroup);
+    free(s->creator);
+    free(s->hosts);
     free(s->net);
     free(s);
 }
@@ -303,7 +307,7 @@ static int step_creator(struct start *st, struct err *err)
 {
     if (st->l->clients.len == 0)
         return 0; /* we ask ourselves: the owner */
-    return creator_ask(st->q->client_fd, &st->l->clients, &st->s->creator, err);
+    return creator_ask(st->q->client_fd, &st->l->clients, st->s->creator, err);
 }
 
 /* A kept sandbox that exists is started again in its own files, with its own ids, for who made it;
@@ -321,7 +325,7 @@ static int step_reopen(struct start *st, struct err *err)
     /* Whatever is wrong with it: its files are not this start's to remove. */
     st->reopened = true;
     if (r == 0)
-        r = creator_load(st->s->dir_fd, KEEP_FILE, &st->s->creator, err);
+        r = creator_load(st->s->dir_fd, KEEP_FILE, st->s->creator, err);
     if (r < 0)
         return r;
     owner = sandbox_owner(st->l, st->s->id);
@@ -889,7 +893,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
     int r;
 
     if (s == NULL || owner == NULL) {
-        free(s);
+        sandbox_free(s);
         return err_errno(err, -ENOMEM, "remove sandbox");
     }
     r = sandbox_dir_open(l, s, err);

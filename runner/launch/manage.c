@@ -235,7 +235,7 @@ static int recover_one(struct launcher *l, const char *id, void *data)
 
     (void)data;
     if (s == NULL || owner == NULL) {
-        free(s);
+        sandbox_free(s);
         return -ENOMEM;
     }
     /* What lives holds its lock; what cannot be opened is the supervisor's to report. */

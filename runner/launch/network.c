@@ -54,7 +54,8 @@ static int save(const struct sandbox *s, struct err *err)
     rec->hosts_lease = s->hosts_lease;
     rec->resolv_lease = s->resolv_lease;
     rec->host_count = s->host_count;
-    (void)memcpy(rec->hosts, s->hosts, sizeof(rec->hosts));
+    if (s->host_count > 0)
+        (void)memcpy(rec->hosts, s->hosts, s->host_count * sizeof(rec->hosts[0]));
     rec->has = s->net != NULL ? HAS_BOX : 0U;
     if (s->net != NULL)
         rec->box = *s->net;
@@ -80,6 +81,20 @@ static bool load(int dir_fd, struct net_record *ret)
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
 
+static int set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
+{
+    struct launch_host *own = count > 0 ? malloc(count * sizeof(*own)) : NULL;
+
+    if (count > 0 && own == NULL)
+        return -ENOMEM;
+    if (count > 0)
+        (void)memcpy(own, hosts, count * sizeof(*own));
+    free(s->hosts);
+    s->hosts = own;
+    s->host_count = (uint32_t)count;
+    return 0;
+}
+
 void network_load(struct sandbox *s)
 {
     auto_free struct net_record *rec = malloc(sizeof(*rec));
@@ -91,8 +106,8 @@ void network_load(struct sandbox *s)
     (void)memcpy(s->aliases, rec->aliases, sizeof(s->aliases));
     s->hosts_lease = rec->hosts_lease;
     s->resolv_lease = rec->resolv_lease;
-    s->host_count = rec->host_count;
-    (void)memcpy(s->hosts, rec->hosts, sizeof(s->hosts));
+    (void)set_hosts(s, rec->hosts,
+                    rec->host_count); /* or its file lacks them when it is written again */
     if ((rec->has & HAS_BOX) == 0)
         return;
     free(s->net);
@@ -225,11 +240,14 @@ static int make_link(struct launcher *l, struct sandbox *s, struct err *err)
 int network_make(struct launcher *l, struct sandbox *s, const struct launch_request *q,
                  struct err *err)
 {
+    int r;
+
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
     (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
                    q->net_aliases != NULL ? q->net_aliases : "");
-    s->host_count = (uint32_t)q->host_count;
-    (void)memcpy(s->hosts, q->hosts, sizeof(s->hosts));
+    r = set_hosts(s, q->hosts, q->host_count);
+    if (r < 0)
+        return err_errno(err, r, "network");
     if (q->net_join != NULL || s->net != NULL)
         return save(s, err);
     if ((q->net_flags & LAUNCH_NET_LINK) == 0)

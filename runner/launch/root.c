@@ -226,7 +226,7 @@ static int gather_host(struct launcher *l, const struct sandbox *box, int userns
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     auto_close int root = FD_NONE;
 
-    if (l->host == NULL || box->creator.kind == CREATOR_NONE)
+    if (l->host == NULL || box->creator->kind == CREATOR_NONE)
         return err_set(err, -EPERM, "root file system host: %s",
                        l->host == NULL ? "this launcher shows nothing of the host"
                                        : "nobody was named for whom it is to be shown");
@@ -245,7 +245,7 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
                          const struct launch_request *q, int userns_fd, struct root_sources *s,
                          struct err *err)
 {
-    const struct creator *creator = &box->creator;
+    const struct creator *creator = box->creator;
     int r;
 
     if (q->root_dir != NULL) {
@@ -449,7 +449,8 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
 {
     struct root_sources sources
         __attribute__((cleanup(root_sources_close))) = {.host = HOST_LAYERS_NONE, .own = FD_NONE};
-    const struct sandbox of_volumes = {.creator = *creator, .ids.base = IDRANGE_LAYERS};
+    const struct sandbox of_volumes = {.creator = (struct creator *)(uintptr_t)creator,
+                                       .ids.base = IDRANGE_LAYERS};
     int r = 0;
 
     if (upper != NULL) {
@@ -504,19 +505,19 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     struct stat st;
     int fd;
 
-    source = source_open(l, &s->creator, v->source, !v->read_only, &st, err);
+    source = source_open(l, s->creator, v->source, !v->read_only, &st, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
-    if (s->creator.kind == CREATOR_CLIENT && !v->read_only &&
-        (st.st_uid != s->creator.uid || !creator_in_group(&s->creator, st.st_gid)))
+    if (s->creator->kind == CREATOR_CLIENT && !v->read_only &&
+        (st.st_uid != s->creator->uid || !creator_in_group(s->creator, st.st_gid)))
         return err_set(err, -EPERM,
                        "volume '%s' is not yours, or of a group that you are not in: it can be "
                        "shown read-only",
                        v->source);
 
-    who = mapped_of(&s->creator, &st);
+    who = mapped_of(s->creator, &st);
     userns = idmap_single(map_source(who.uid), s->ids.base + v->uid, map_source(who.gid),
                           s->ids.base + v->gid, err);
     if (userns < 0)

@@ -50,7 +50,7 @@ static int fill(const struct sandbox *s, int dir_fd, int64_t disk, struct err *e
     /* Last, as it goes first: what has it is whole, and everything else is the sweep's. */
     if (!s->kept)
         return 0;
-    r = creator_save(dir_fd, KEEP_FILE ".new", &s->creator, NULL);
+    r = creator_save(dir_fd, KEEP_FILE ".new", s->creator, NULL);
     if (r < 0)
         return r;
     return renameat(dir_fd, KEEP_FILE ".new", dir_fd, KEEP_FILE) < 0 ? -errno : 0;

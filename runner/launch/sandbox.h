@@ -42,12 +42,14 @@ struct sandbox {
     int dir_fd;  /* owned; sandboxes/<id> */
     int lock_fd; /* owned; its lock, which init holds too: free = nobody lives */
     struct idrange ids;
-    struct cgroup *cgroup;  /* owned */
-    bool kept;              /* files and ids outlive init */
-    struct creator creator; /* for whom it is made */
-    bool fuse;              /* has /dev/fuse, or may have it: it was adopted */
-    int pidfd;              /* owned; init's */
-    int root_fd;            /* owned; its root, held until its files go; else FD_NONE */
+    struct cgroup *cgroup; /* owned */
+    bool kept;             /* files and ids outlive init */
+    /* Owned; for whom it is made. Of a kept one that has started it is on disk alone: a fork copies
+     * the page tables of all that is here. */
+    struct creator *creator;
+    bool fuse;   /* has /dev/fuse, or may have it: it was adopted */
+    int pidfd;   /* owned; init's */
+    int root_fd; /* owned; its root, held until its files go; else FD_NONE */
     pid_t pid;
     struct sandbox_link all, by_id;
     struct sandbox_link joined; /* of those in the network of another */
@@ -55,8 +57,8 @@ struct sandbox {
                    1];   /* whose network it has; its own id, as a rule; "": none yet */
     struct net_box *net; /* owned; of its own network, when it has a link */
     char hostname[LAUNCH_HOSTNAME_MAX + 1];
-    char aliases[LAUNCH_ALIASES_MAX + 1];       /* as of TAG_NET_ALIASES; "" */
-    struct launch_host hosts[LAUNCH_HOSTS_MAX]; /* further lines of its hosts file */
+    char aliases[LAUNCH_ALIASES_MAX + 1]; /* as of TAG_NET_ALIASES; "" */
+    struct launch_host *hosts;            /* owned; further lines of its hosts file */
     uint32_t host_count;
     int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
                    */

@@ -1,8 +1,10 @@
 /* The launcher's table of sandboxes: what most requests name one by. */
 #include <assert.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/hash.h"
 #include "launch/sandbox.h"
 
@@ -41,6 +43,8 @@ static void link_out(struct sandbox *s, size_t off)
 
 void launcher_add(struct launcher *l, struct sandbox *s)
 {
+    if (s->kept)
+        free(take(s->creator));
     link_in(&l->sandboxes, s, offsetof(struct sandbox, all));
     link_in(&l->by_id[bucket(s->id)], s, offsetof(struct sandbox, by_id));
     if (strcmp(s->net_owner, s->id) != 0)

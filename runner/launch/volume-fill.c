@@ -273,9 +273,9 @@ static int open_source(struct launcher *l, const struct launch_request *q,
             return err_errno(err, -ENOMEM, "fill a volume");
         r = sandbox_dir_peek(l, s, err);
         if (r == 0) /* what of the host it shows was opened with its maker's rights */
-            r = creator_load(s->dir_fd, KEEP_FILE, &s->creator, err);
+            r = creator_load(s->dir_fd, KEEP_FILE, s->creator, err);
         if (r == 0)
-            r = root_mount_read_only(l, &s->creator, q, userns, s, err);
+            r = root_mount_read_only(l, s->creator, q, userns, s, err);
         sandbox_free(s);
         return r;
     }

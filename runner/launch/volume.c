@@ -303,7 +303,7 @@ int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct
                               .userns_fd = (uint64_t)(unsigned)userns_fd};
     auto_close int dir = volume_open(l, v->source, err);
     auto_close int lock = FD_NONE;
-    int r = dir < 0 ? dir : volume_check(dir, v->source, &s->creator, err);
+    int r = dir < 0 ? dir : volume_check(dir, v->source, s->creator, err);
 
     if (r < 0)
         return r;

@@ -80,7 +80,7 @@ static struct sandbox *ended(struct lab *lab, const char *id)
     int r;
 
     s->kept = true;
-    s->creator.kind = CREATOR_OWNER;
+    s->creator->kind = CREATOR_OWNER;
     r = idrange_take(lab->l->ids_fd, NULL, 0, &s->ids, &err);
     if (r == 0)
         r = sandbox_dir_make(lab->l, s, -1, &err);
