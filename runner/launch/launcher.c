@@ -27,7 +27,7 @@
 
 enum {
     SUBID_MAX = 1 << 20,     /* bytes of /etc/subuid */
-    SPARE_FDS = 24,          /* for what a start holds to its end, and for removing a tree */
+    SPARE_FDS = 25,          /* for what a start holds to its end, and for removing a tree */
     KILL_TIMEOUT_MS = 10000, /* until every process of a killed sandbox has gone */
 };
 

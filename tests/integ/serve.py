@@ -232,8 +232,9 @@ class Daemon:
 
     def __exit__(self, *_):
         if self.proc is not None and self.proc.poll() is None:
-            self.clear()
-            self.stop()
+            self.clear(wait=False)
+            self.stop()  # whose end waits for all but the files of large ones
+            self._wait_files()
         found = [line for line in self.text().splitlines() if "Sanitizer" in line or "runtime error:" in line]
         self.t.check(not found, f"an instrumented daemon reports: {found[:3]}")
 
@@ -333,12 +334,15 @@ class Daemon:
         self.t.need(r.status == 201, f"create {spec}: {r}; log: {self.text()[-800:]}")
         return r.json
 
-    def clear(self):
-        """Removes every sandbox, whatever it does."""
+    def clear(self, wait=True):
+        """Removes every sandbox, whatever it does; wait: until nothing of them is left."""
         for s in self.get("/v1/sandboxes").json["sandboxes"]:
             r = self.delete(f"/v1/sandboxes/{s['id']}?force=true")
             self.t.check(r.status in (204, 404), f"remove {s['name']} ({s['state']}): {r}")
-        # The files of large ones are removed beside the launcher.
+        if wait:
+            self._wait_files()
+
+    def _wait_files(self):
         files, end = os.path.join(self.t.state, "sandboxes"), time.monotonic() + 60
         while os.path.isdir(files) and os.listdir(files) and time.monotonic() < end:
             time.sleep(0.02)

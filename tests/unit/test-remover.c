@@ -1,5 +1,6 @@
-/* The process that removes the files of sandboxes (launch/removal.c): what it is handed, and what
- * is left when it is stopped, killed, or has more to do than it is let. Root only. */
+/* The process that removes the files and cgroups of sandboxes (launch/remover.c): what it is
+ * handed, and what is left when it is stopped, killed, or has more to do than it is let. Root only.
+ */
 
 #include <dirent.h>
 #include <errno.h>
@@ -405,6 +406,174 @@ TEST(the_end_of_the_launcher)
     CHECK_INT(entries(fd), 0);
     (void)close(fd);
     (void)rmtree_at(AT_FDCWD, lab.top, 0);
+}
+
+/* ---- cgroups ---- */
+
+enum { WAITING_MAX = 64 /* as in remover.c */ };
+
+/* Unlike anybody else's on this host. */
+static void name_one(char id[32], const char *kind, int i)
+{
+    (void)snprintf(id, 32, "rmtest%d-%s%d", (int)getpid(), kind, i);
+}
+
+static bool has_cgroup(const struct lab *lab, const char *id)
+{
+    struct cgroup *c = NULL;
+    int r = cgroup_open(lab->l->cgroups, id, &c, NULL);
+
+    cgroup_free(c);
+    return r == 0;
+}
+
+/* One with a cgroup. */
+static struct sandbox *ended_in_cgroup(struct lab *lab, const char *id)
+{
+    const struct cgroup_limits limits = {.memory_bytes = 64 << 20, .pids = 16, .cpu_millis = -1};
+    struct sandbox *s = ended(lab, id);
+    struct err err = ERR_NONE;
+
+    if (s != NULL && cgroup_create(lab->l->cgroups, id, &limits, s->ids.base, &s->cgroup, &err) < 0)
+        tap_fail("%s: %s", id, err.msg);
+    return s;
+}
+
+static bool hand_over_cgroup(struct lab *lab, const char *kind, int i)
+{
+    char id[32];
+    struct sandbox *s;
+    bool taken;
+
+    name_one(id, kind, i);
+    s = ended_in_cgroup(lab, id);
+    taken = s != NULL && removal_start(lab->l, s, true);
+    sandbox_free(s);
+    return taken;
+}
+
+static int count_cgroups(const struct lab *lab, const char *kind, int count)
+{
+    int found = 0;
+
+    for (int i = 0; i < count; i++) {
+        char id[32];
+
+        name_one(id, kind, i);
+        found += has_cgroup(lab, id);
+    }
+    return found;
+}
+
+/* Files at once; the cgroups after a moment, and with them what a sweep would find them by. */
+TEST(cgroups_follow_the_files)
+{
+    enum { COUNT = 12 };
+    char path[256], id[32];
+
+    LAB(lab);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(hand_over_cgroup(&lab, "f", i));
+    name_one(id, "f", COUNT - 1);
+    (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper", lab.state, id);
+    for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
+        (void)usleep(1000);
+    CHECK(access(path, F_OK) < 0);
+    (void)settle(&lab, 0);
+    CHECK_INT(count_cgroups(&lab, "f", COUNT), 0);
+    lab_close(&lab);
+}
+
+/* While they wait nobody gets the ids, and no sweep takes them for dead. */
+TEST(what_waits_for_its_cgroups_is_locked)
+{
+    struct idrange again = IDRANGE_NONE;
+    struct sandbox *s;
+    char id[32], path[256];
+    uid_t base;
+
+    LAB(lab);
+    name_one(id, "l", 0);
+    s = ended_in_cgroup(&lab, id);
+    base = s->ids.base;
+    CHECK(removal_start(lab.l, s, true));
+    sandbox_free(s);
+    (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper", lab.state, id);
+    for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
+        (void)usleep(100);
+    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0); /* 100 ms before it goes on */
+    if (has_cgroup(&lab, id)) {
+        CHECK_INT(idrange_retake(lab.l->ids_fd, base, NULL, &again, NULL), -EBUSY);
+        CHECK_INT(launcher_sweep(lab.l), 0);
+        CHECK_INT(entries(lab.l->sandboxes_fd), 1);
+    }
+    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
+    (void)settle(&lab, 0);
+    CHECK(!has_cgroup(&lab, id));
+    lab_close(&lab);
+}
+
+/* Who removes without a pause has the oldest of them removed. */
+TEST(not_more_cgroups_wait_than_may)
+{
+    enum { COUNT = 3 * WAITING_MAX };
+    int most = 0;
+
+    LAB(lab);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(hand_over_cgroup(&lab, "m", i));
+        if (i % 16 == 15) {
+            /* Those that the remover has not come to yet are in its socket, not with it. */
+            for (int k = 0; k < DEADLINE_MS && count_cgroups(&lab, "m", i + 1) > WAITING_MAX; k++)
+                (void)usleep(1000);
+            most = most > count_cgroups(&lab, "m", i + 1) ? most : count_cgroups(&lab, "m", i + 1);
+        }
+    }
+    CHECK(most > 0 && most <= WAITING_MAX);
+    (void)settle(&lab, 0);
+    CHECK_INT(count_cgroups(&lab, "m", COUNT), 0);
+    lab_close(&lab);
+}
+
+/* Neither who needs what they hold, nor the launcher's end, waits for the pause. */
+TEST(nothing_waits_at_the_end)
+{
+    LAB(lab);
+    for (int i = 0; i < 20; i++)
+        CHECK(hand_over_cgroup(&lab, "s", i));
+    CHECK(remover_settle(lab.l));
+    CHECK_INT(count_cgroups(&lab, "s", 20), 0);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK_INT(entries(lab.l->ids_fd), 0);
+    for (int i = 0; i < 20; i++)
+        CHECK(hand_over_cgroup(&lab, "e", i));
+    launcher_free(lab.l);
+    CHECK_INT(lab_launch(&lab), 0);
+    CHECK_INT(count_cgroups(&lab, "e", 20), 0);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK_INT(entries(lab.l->ids_fd), 0);
+    lab_close(&lab);
+}
+
+/* Those that a killed remover leaves are found by the next start. */
+TEST(cgroups_of_a_killed_one_are_swept)
+{
+    LAB(lab);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 8; i++)
+            (void)hand_over_cgroup(&lab, "k", 8 * round + i);
+        (void)usleep((useconds_t)(round * 25000));
+        if (lab.l->remover >= 0)
+            (void)kill(lab.l->remover_pid, SIGKILL);
+    }
+    launcher_free(lab.l);
+    CHECK_INT(lab_launch(&lab), 0);
+    CHECK(launcher_sweep(lab.l) > 0);
+    CHECK_INT(count_cgroups(&lab, "k", 80), 0);
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK_INT(launcher_recover(lab.l, NULL), 0);
+    CHECK_INT(entries(lab.l->ids_fd), 0);
+    lab_close(&lab);
 }
 
 TAP_MAIN
