@@ -251,7 +251,7 @@ static const struct {
     O(0, type, 0), O(0, type, PLAN_OP_MAX), O(0, type, UINT16_MAX), O(0, flags, PLAN_OP_FLAGS_ALL + 1),
     O(0, fd, UINT32_MAX /* -1 */), O(0, fd, UINT32_MAX - 1), O(0, fd, 3), O(0, fd, INT32_MAX),
     O(1, fd, UINT32_MAX), O(1, fd, 1U << 31), /* attach needs one */
-    O(2, fd, 0), O(2, fd, UINT32_MAX - 1),    /* a new file system needs none */
+    O(3, fd, 0), O(3, fd, UINT32_MAX - 1),    /* a new file system needs none */
     O(1, path, UINT32_MAX), O(1, text, UINT32_MAX), O(1, options, UINT32_MAX), O(1, path, 1 << 20),
 };
 /* clang-format on */
