@@ -312,7 +312,7 @@ static int open_all(struct serve *s, struct err *err)
     s->lock_fd = take_lock(state, err);
     if (s->lock_fd < 0)
         return s->lock_fd;
-    (void)launcher_sweep(s->launcher);
+    (void)launcher_sweep_aside(s->launcher);
     launcher_layers_sweep(s->launcher);
     r = launcher_recover(s->launcher, err);
     if (r == 0)

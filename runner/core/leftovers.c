@@ -49,8 +49,9 @@ static int request(struct supervisor *sup, const char *id, enum launch_verb verb
     return r < 0 ? r : launcher_client_send(sup->launcher, &b, cb, data, NULL);
 }
 
-/* It has to be taken up first: the launcher kills what it knows. */
-void leftovers_end_init(struct supervisor *sup, const char *id)
+/* Of an init that nobody has taken up; what is answered does not matter. It has to be taken up
+ * first: the launcher kills what it knows. */
+static void end_init(struct supervisor *sup, const char *id)
 {
     (void)request(sup, id, LAUNCH_ADOPT, on_ignored, NULL);
     (void)request(sup, id, LAUNCH_KILL, on_ignored, NULL);
@@ -111,7 +112,7 @@ static void on_retry(uv_timer_t *h)
     struct leftover *l = h->data;
     int r;
 
-    leftovers_end_init(l->sup, l->id);
+    end_init(l->sup, l->id);
     r = request(l->sup, l->id, LAUNCH_RELEASE, on_released, l);
     if (r < 0)
         try_later(l, strerror(-r));

@@ -11,7 +11,5 @@ struct supervisor;
 
 /* name: what the event `destroy` says; NULL for one that nobody was told of. */
 void leftovers_add(struct supervisor *sup, const char *id, const char *name);
-/* Asks the launcher to end an init that nobody has taken up; what it answers does not matter. */
-void leftovers_end_init(struct supervisor *sup, const char *id);
 /* After the launcher's client has been closed. */
 void leftovers_close(struct supervisor *sup);

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "core/launcher-client.h"
@@ -21,7 +22,13 @@
 #include "spec/json.h"
 #include "spec/spec.h"
 
-enum { KILL_AFTER_MS = 5000 /* SIGKILL was sent and the main process is still there */ };
+enum {
+    KILL_AFTER_MS = 5000, /* SIGKILL was sent and the main process is still there */
+    FREEZE_LIMIT_MS =
+        1000,            /* a process in an uninterruptible wait holds a pause up; not for ever */
+    FREEZE_AGAIN_MS = 5, /* until it is looked at again; then twice as long */
+    FREEZE_AGAIN_MOST = 40,
+};
 
 int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
@@ -50,12 +57,18 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     return r;
 }
 
+/* It waits for something that no signal ends, or has too little CPU to end with. */
+static void on_still_there(uv_timer_t *h)
+{
+    sandbox_end_init(h->data);
+}
+
 static void on_stop_deadline(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
     if (s->main != NULL && exec_signal(s->main, SIGKILL, true) == 0)
-        (void)uv_timer_start(&s->timer, on_stop_deadline, KILL_AFTER_MS, 0);
+        (void)uv_timer_start(&s->timer, on_still_there, KILL_AFTER_MS, 0);
     else
         sandbox_end_init(s);
 }
@@ -190,20 +203,24 @@ int sandbox_update(struct sandbox *s, struct spec *changed, struct err *err)
 
 /* One pause or resume under way. */
 struct freeze {
-    struct sandbox *s;
+    struct sandbox *s; /* a reference */
     bool freeze, client;
     sandbox_cb cb;
     void *data;
+    uv_timer_t again;
+    int64_t deadline; /* clock_mono_ms */
+    unsigned wait_ms;
 };
 
-static void on_freeze_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                            const struct err *err)
+static void on_freeze_closed(uv_handle_t *h)
 {
-    struct freeze *f = data;
+    free(h->data);
+}
+
+static void freeze_done(struct freeze *f, int r, const struct err *err)
+{
     struct sandbox *s = f->s;
 
-    (void)reply;
-    (void)fds;
     if (r == 0 && f->client && s->held) {
         s->held = false; /* whoever reads its files: it stays as this client wants it */
         sandbox_save_state(s);
@@ -213,32 +230,89 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
         sandbox_save_state(s);
         sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
     }
+    /* It is being stopped since: frozen processes would take no signal. */
+    if (r == 0 && f->freeze && s->state != SANDBOX_PAUSED)
+        (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
     if (f->cb != NULL)
         f->cb(f->data, r, err);
     sandbox_unref(s);
-    free(f);
+    uv_close((uv_handle_t *)&f->again, on_freeze_closed);
+}
+
+static int freeze_ask(struct freeze *f, struct err *err);
+
+static void on_freeze_again(uv_timer_t *h)
+{
+    struct freeze *f = h->data;
+    struct err err = ERR_NONE;
+    int r =
+        f->s->sup->stopping ? err_set(&err, -ECANCELED, "the daemon stops") : freeze_ask(f, &err);
+
+    if (r < 0)
+        freeze_done(f, r, &err);
+}
+
+static void on_freeze_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
+{
+    struct freeze *f = data;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    (void)fds;
+    if (r == -EAGAIN && clock_mono_ms() < f->deadline &&
+        (!f->freeze || f->s->state == SANDBOX_RUNNING)) {
+        (void)uv_timer_start(&f->again, on_freeze_again, f->wait_ms, 0);
+        if (f->wait_ms < FREEZE_AGAIN_MOST)
+            f->wait_ms *= 2;
+        return;
+    }
+    if (r == -EAGAIN) {
+        /* Half frozen is neither paused nor running. */
+        if (f->freeze)
+            (void)sandbox_send_verb(f->s, LAUNCH_THAW, on_thaw_reply, NULL);
+        r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
+                    f->freeze ? "pause" : "resume", FREEZE_LIMIT_MS);
+        err = &own;
+    }
+    freeze_done(f, r, err);
+}
+
+static int freeze_ask(struct freeze *f, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+    int r;
+
+    launch_begin(&b, f->freeze ? LAUNCH_FREEZE : LAUNCH_THAW);
+    launch_put_string(&b, TAG_ID, f->s->id);
+    r = launch_end(&b);
+    return r < 0 ? r : launcher_client_send(f->s->sup->launcher, &b, on_freeze_reply, f, err);
 }
 
 static int freeze(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
                   struct err *err)
 {
-    auto_buf struct buf b = BUF_INIT(0);
     struct freeze *f = calloc(1, sizeof(*f));
     int r;
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "pause");
-    *f = (struct freeze){.s = s, .freeze = on, .client = client, .cb = cb, .data = data};
-    launch_begin(&b, on ? LAUNCH_FREEZE : LAUNCH_THAW);
-    launch_put_string(&b, TAG_ID, s->id);
-    r = launch_end(&b);
-    if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_freeze_reply, f, err);
-    if (r < 0)
+    *f = (struct freeze){.s = s,
+                         .freeze = on,
+                         .client = client,
+                         .cb = cb,
+                         .data = data,
+                         .deadline = clock_mono_ms() + FREEZE_LIMIT_MS,
+                         .wait_ms = FREEZE_AGAIN_MS};
+    r = freeze_ask(f, err);
+    if (r < 0) {
         free(f);
-    else
-        sandbox_ref(s);
-    return r;
+        return r;
+    }
+    (void)uv_timer_init(s->sup->loop, &f->again);
+    f->again.data = f;
+    sandbox_ref(s);
+    return 0;
 }
 
 int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)

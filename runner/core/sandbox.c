@@ -25,7 +25,6 @@
 #include "core/exposure.h"
 #include "core/health.h"
 #include "core/launcher-client.h"
-#include "core/leftovers.h"
 #include "core/net-socket.h"
 #include "core/over.h"
 #include "core/publish.h"
@@ -290,19 +289,6 @@ static void after_death(struct sandbox *s, bool dead)
     }
 }
 
-static void on_kill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                          const struct err *err)
-{
-    struct sandbox *s = data;
-
-    (void)reply;
-    (void)fds;
-    if (r < 0 && r != -ENOENT)
-        log_warn("sandbox", "id=%s kill: %s", s->id, err->msg);
-    after_death(s, r == 0);
-    sandbox_unref(s);
-}
-
 static void on_end_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                          const struct err *err)
 {
@@ -326,6 +312,29 @@ static void on_dead(void *data, bool late)
     sandbox_unref(s);
 }
 
+/* The launcher has the pidfd that we never got, or could not watch. */
+static void on_kill_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    if (r == 0)
+        r = death_watch(s->sup->loop, fds[0], DEATH_LIMIT_MS, on_dead, s, &s->death);
+    if (r == 0)
+        return; /* the reference is the watch's */
+    if (r != -ENOENT && r != -ECANCELED)
+        log_warn("sandbox", "id=%s kill: %s", s->id,
+                 err != NULL && err->code < 0 ? err->msg : strerror(-r));
+    after_death(s, false);
+    sandbox_unref(s);
+}
+
+int sandbox_send_kill(struct sandbox *s, struct err *err)
+{
+    return sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
+}
+
 /*
  * We wait for the death, not the launcher: the last one out of a sandbox that is not to be removed
  * syncs the file system below its writable layer, and nothing else could be started or ended
@@ -336,7 +345,7 @@ static int send_end(struct sandbox *s, int pidfd, struct err *err)
     int r;
 
     if (pidfd < 0 || death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->death) < 0)
-        return sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
+        return sandbox_send_kill(s, err);
     r = sandbox_send_verb(s, s->state == SANDBOX_REMOVING ? LAUNCH_END_FOR_GOOD : LAUNCH_END,
                           on_end_reply, err);
     if (r < 0)
@@ -896,94 +905,6 @@ void sandbox_maybe_restart(struct sandbox *s)
     s->restart_due = true;
     (void)uv_timer_start(&s->timer, on_restart,
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
-}
-
-/* ---- removing ---- */
-
-/* Nothing that somebody still waits for can happen to it any more. */
-static void answer_gone(struct sandbox *s)
-{
-    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_exit};
-    struct err err = ERR_NONE;
-
-    (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        waiters_answer(lists[i], err.code, &err);
-}
-
-static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
-                             const struct err *err)
-{
-    struct sandbox *s = data;
-
-    (void)reply;
-    (void)fds;
-    if (r < 0 && r != -ENOENT) {
-        log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
-        /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
-        if (r != -ECANCELED && r != -EPIPE) {
-            (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-            sandbox_set_state(s, SANDBOX_BROKEN);
-        }
-        waiters_answer(&s->on_removed, r, err);
-        sandbox_unref(s);
-        return;
-    }
-    (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
-    sandbox_emit(s, "destroy", NULL);
-    sandbox_ref(s);
-    sandbox_forget(s);
-    volumes_sandbox_gone(s->sup, s->id);
-    sandbox_dependent_ended(s);
-    console_no_run(s);
-    answer_gone(s);
-    waiters_answer(&s->on_removed, 0, NULL);
-    sandbox_unref(s);
-    sandbox_unref(s);
-}
-
-void sandbox_begin_removal(struct sandbox *s)
-{
-    struct err err = ERR_NONE;
-
-    (void)uv_timer_stop(&s->timer);
-    (void)uv_timer_stop(&s->idle);
-    if (s->channel != NULL || s->ending) {
-        sandbox_end_init(s); /* and again, when it has gone */
-        return;
-    }
-    if (sandbox_end_dependents(s))
-        return; /* and again, when they have gone */
-    if (s->unknown)
-        leftovers_end_init(s->sup, s->id);
-    if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
-        sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
-        waiters_answer(&s->on_removed, err.code, &err);
-    }
-}
-
-int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err)
-{
-    /* Its main process has ended, and that has been told: the rest ends by itself. */
-    bool over = s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit;
-    int r;
-
-    r = sandbox_check(s, force || over ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
-    if (r == 0 && !force)
-        r = sandbox_check_dependents(s, err);
-    if (r == 0)
-        r = waiters_add(&s->on_removed, cb, data, err);
-    if (r < 0)
-        return r;
-    s->want_running = false;
-    s->user_stopped = true;
-    s->restart_due = false;
-    s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
-    sandbox_set_state(s, SANDBOX_REMOVING);
-    sandbox_save_state(s); /* whoever comes after us goes on with it */
-    if (!s->launching)     /* else its answer goes on with it */
-        sandbox_begin_removal(s);
-    return 0;
 }
 
 /* ---- the rest ---- */

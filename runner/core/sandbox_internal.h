@@ -152,6 +152,9 @@ void sandbox_unheld(struct sandbox *s);
 /* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
  * lets go. */
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
+/* Ends an init that the launcher knows, without its pidfd here; after_death follows (sandbox.c),
+ * also where there was none. s->ending is the caller's to set. */
+int sandbox_send_kill(struct sandbox *s, struct err *err);
 /* Starts init; 0 also when that is under way. */
 int sandbox_launch(struct sandbox *s, struct err *err);
 /* Starts the main process in a sandbox whose init runs. */

@@ -71,6 +71,10 @@ DEFINE_AUTO(struct cgroup, cgroup_free);
  * of v2 already: no limit, so nothing is handed down for it. */
 void cgroup_weigh(const struct cgroup *c, unsigned weight);
 
+/* Takes its limit of CPU away: of one that is killed, because to end takes CPU, too. A thousand
+ * processes that have a hundredth of one would take minutes for it. */
+void cgroup_hurry(const struct cgroup *c);
+
 /* O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no v2 tree.
  * Borrowed. */
 int cgroup_v2_fd(const struct cgroup *c);
@@ -96,7 +100,8 @@ int cgroup_enter(const int *tasks, int count);
  * and waits until they are gone; -ETIMEDOUT after deadline_ms. -EOPNOTSUPP when it has no
  * directory. */
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
-/* Waits until all have stopped (or may run). -ETIMEDOUT after a second; then nothing is frozen. */
+/* Stops all, or lets them run. Never waits for long: -EAGAIN when one has not followed yet, such as
+ * a process that waits for a file system; then it is asked again, or let run. */
 int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err);
 /* Whether it is frozen by cgroup_freeze: 1, 0, or a negative errno. */
 int cgroup_frozen(const struct cgroup *c);

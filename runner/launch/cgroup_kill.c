@@ -21,7 +21,7 @@
 #include "launch/cgroup_internal.h"
 
 enum {
-    FREEZE_MS = 1000, /* a process in an uninterruptible wait holds a freeze up; not for ever */
+    FREEZE_MS = 2, /* most follow at once; nobody waits for a process that waits for something */
     PAUSE_MIN_USEC = 50,
     PAUSE_MAX_USEC = 12800,
     BATCH_MAX = 256, /* processes signalled in one go */
@@ -227,10 +227,20 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;
 }
 
+/* Whether `file` says what it says of frozen ones: whoever asks again is not waited for again. */
+static struct patience patience_to_freeze(int dir_fd, const char *file, const char *frozen,
+                                          bool freeze)
+{
+    char text[CG_SMALL_MAX];
+    bool again = freeze && cg_read(dir_fd, file, text) == 0 && strcmp(text, frozen) == 0;
+
+    return patience(again ? 0 : FREEZE_MS);
+}
+
 static int freeze_v1(int dir_fd, bool freeze)
 {
     const char *want = freeze ? "FROZEN\n" : "THAWED\n";
-    struct patience p = patience(FREEZE_MS);
+    struct patience p = patience_to_freeze(dir_fd, "freezer.state", "FREEZING\n", freeze);
     char text[CG_SMALL_MAX];
     int r;
 
@@ -249,9 +259,10 @@ static int freeze_v1(int dir_fd, bool freeze)
 
 static int freeze_v2(int dir_fd, bool freeze)
 {
+    struct patience p = patience_to_freeze(dir_fd, "cgroup.freeze", "1\n", freeze);
     int r = file_poke_at(dir_fd, "cgroup.freeze", freeze ? "1" : "0");
 
-    return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, patience(FREEZE_MS));
+    return r < 0 ? r : wait_event(dir_fd, "frozen", freeze, p);
 }
 
 /*
@@ -314,10 +325,8 @@ int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err)
                        "pause: this host has no cgroup freezer; mount -t cgroup2 cgroup2 "
                        "/sys/fs/cgroup/unified");
     r = set_frozen(c, freeze);
-    if (r == -ETIMEDOUT && freeze)
-        (void)set_frozen(c, false); /* half frozen is neither paused nor running */
     if (r == -ETIMEDOUT)
-        return err_set(err, r, "%s: a process has not followed within %d ms",
-                       freeze ? "pause" : "resume", FREEZE_MS);
+        return err_set(err, -EAGAIN, "%s: a process has not followed yet",
+                       freeze ? "pause" : "resume");
     return r < 0 ? err_errno(err, r, "%s", freeze ? "pause" : "resume") : 0;
 }

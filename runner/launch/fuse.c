@@ -5,11 +5,16 @@
  * in the file system fusectl, each owned by the user that it was mounted for, whom nothing but the
  * sandbox's own user namespace can map. So they are found by the id range, whatever has been
  * unmounted, moved or hidden inside.
+ *
+ * There may be many, and a sandbox may take its time to end: a process of its own sees to it, as
+ * the launcher has one thread.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,16 +73,40 @@ void fuse_abort(struct launcher *l, uid_t base)
             abort_one(dirfd(d), e->d_name, base);
 }
 
+/* Again and again, because what runs until its own SIGKILL comes may make another one. */
+static _Noreturn void ender(const struct launcher *l, const struct sandbox *s)
+{
+    enum { FUSECTL, PIDFD, COUNT };
+    int fds[COUNT] = {l->fusectl, s->pidfd};
+    struct launcher own = *l;
+    struct pollfd p = {.fd = PIDFD, .events = POLLIN};
+
+    if (removal_keep_only(fds, COUNT, 0) < 0)
+        _exit(1);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_IGN); /* ^C is for all of a terminal's */
+    (void)prctl(PR_SET_NAME, "rind-fuse");
+    own.fusectl = FUSECTL;
+    for (int i = 0; i < END_LOOKS_MAX; i++) {
+        fuse_abort(&own, s->ids.base);
+        if (poll(&p, 1, END_WAIT_MS) > 0)
+            break;
+    }
+    _exit(0);
+}
+
 void fuse_end(struct launcher *l, const struct sandbox *s)
 {
-    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+    pid_t pid = -1;
 
-    if (!s->fuse)
+    if (!s->fuse || fuse_open(l, NULL) < 0)
         return;
-    /* Again, because what runs until its own SIGKILL comes may make another one. */
-    for (int i = 0; i < END_LOOKS_MAX; i++) {
+    if (removal_has_room(l))
+        pid = fork();
+    if (pid == 0)
+        ender(l, s);
+    if (pid > 0)
+        removal_keep(l, pid, NULL);
+    else
         fuse_abort(l, s->ids.base);
-        if (poll(&p, 1, END_WAIT_MS) > 0)
-            return;
-    }
 }

@@ -29,6 +29,7 @@ enum {
     SUBID_MAX = 1 << 20,     /* bytes of /etc/subuid */
     SPARE_FDS = 25,          /* for what a start holds to its end, and for removing a tree */
     KILL_TIMEOUT_MS = 10000, /* until every process of a killed sandbox has gone */
+    LEFTOVERS_MS = 20,       /* the same, where it can be asked again */
 };
 
 /* ---- opening ---- */
@@ -192,7 +193,8 @@ struct sandbox *sandbox_new(const char *id)
         free(s);
         return NULL;
     }
-    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = FD_NONE;
+    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = s->gate_fd =
+        FD_NONE;
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     return s;
 }
@@ -211,6 +213,8 @@ void sandbox_free(struct sandbox *s)
         (void)close(s->hosts_fd);
     if (s->root_fd >= 0)
         (void)close(s->root_fd);
+    if (s->gate_fd >= 0)
+        (void)close(s->gate_fd);
     idrange_done(&s->ids);
     cgroup_free(s->cgroup);
     free(s->creator);
@@ -709,6 +713,8 @@ static int kill_processes(struct launcher *l, struct sandbox *s, struct err *err
     r = sys_pidfd_send_signal(s->pidfd, SIGKILL);
     if (r < 0 && r != -ESRCH)
         return err_errno(err, r, "kill sandbox %s", s->id);
+    if (s->cgroup != NULL)
+        cgroup_hurry(s->cgroup);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
     fuse_end(l, s);
@@ -729,7 +735,8 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
 
     if (s->kept && s->dir_fd >= 0)
         r = sandbox_dir_forget(s, err);
-    if (r == 0 && removal_start(l, s, cgroups))
+    /* Without clients nobody else waits for us; or nobody else can. */
+    if (r == 0 && l->clients.len > 0 && removal_start(l, s, cgroups))
         return 0;
     if (r == 0 && cgroups)
         r = cgroup_remove(l->cgroups, s->id, err);
@@ -843,6 +850,16 @@ int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *
     return kill_processes(l, s, err);
 }
 
+int launcher_pidfd(struct launcher *l, const char *id, struct err *err)
+{
+    const struct sandbox *s = launcher_find(l, id);
+    int fd = s != NULL && s->pidfd >= 0 ? fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3) : FD_NONE;
+
+    if (fd >= 0)
+        return fd;
+    return err_errno(err, s != NULL && s->pidfd >= 0 ? -errno : -ESRCH, "init of sandbox %s", id);
+}
+
 int launcher_kill(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox *s = launcher_find(l, id);
@@ -866,9 +883,13 @@ int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct er
     r = cgroup_open(l->cgroups, s->id, &c, err);
     if (r == -ENOENT)
         return 0;
-    if (r == 0)
-        r = cgroup_kill(c, KILL_TIMEOUT_MS, err);
+    if (r == 0) {
+        cgroup_hurry(c);
+        r = cgroup_kill(c, LEFTOVERS_MS, err);
+    }
     cgroup_free(c);
+    if (r == -ETIMEDOUT)
+        return err_set(err, -EAGAIN, "sandbox %s: its processes have not gone yet", s->id);
     return r == -EOPNOTSUPP ? 0 : r;
 }
 

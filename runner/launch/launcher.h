@@ -79,7 +79,9 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 /* Ends every process of the sandbox, without waiting for it: init's pidfd says when it is so.
  * -ENOENT: no such sandbox. */
 int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err);
-/* The same, and waits until they are gone. */
+/* A copy of init's pidfd, which is the caller's; -ESRCH when it has none. */
+int launcher_pidfd(struct launcher *l, const char *id, struct err *err);
+/* The same, and waits until they are gone: for a launcher that has nobody else. */
 int launcher_kill(struct launcher *l, const char *id, struct err *err);
 
 /* Removes what an ended sandbox leaves: cgroups, files, id range. -EBUSY while init runs. */
@@ -90,7 +92,7 @@ int launcher_release(struct launcher *l, const char *id, struct err *err);
 int launcher_stop(struct launcher *l, const char *id, struct err *err);
 
 /* Stops the users' processes where they are, or lets them go on. -ENOENT, -EOPNOTSUPP without a
- * freezer. */
+ * freezer, -EAGAIN when one has not followed yet: it is asked again, or they are let go on. */
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err);
 
 /* Finds a kept sandbox whose init outlived its launcher. -ESRCH: its init is gone (it is stopped).
@@ -193,6 +195,9 @@ unsigned long launcher_oom_kills(const struct launcher *l, const char *id);
 /* Removes what launchers that were killed have left in the state directory. Returns how many
  * sandboxes that were. */
 int launcher_sweep(struct launcher *l);
+/* The same, and what has many files is removed by a process of its own: for who has others that
+ * wait for him. */
+int launcher_sweep_aside(struct launcher *l);
 
 /*
  * The same by messages: one request in a sealed memfd a SEQPACKET message, with LAUNCH_START the

@@ -95,14 +95,17 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     return 0;
 }
 
-static void recover(struct launcher *l, struct sandbox *s, const char *owner)
+/* -EAGAIN: what is left of it has not gone yet. */
+static int recover(struct launcher *l, struct sandbox *s, const char *owner, struct err *err)
 {
-    (void)sandbox_end_leftovers(l, s, NULL);
+    if (sandbox_end_leftovers(l, s, err) == -EAGAIN)
+        return -EAGAIN;
     network_load(s);
     (void)network_leave(l, s, NULL);
     (void)cgroup_remove(l->cgroups, s->id, NULL);
     if (idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, NULL) == 0)
         (void)idrange_reserve(l->ids_fd, &s->ids, owner, NULL);
+    return 0;
 }
 
 /* Nobody listens: -ESRCH when its lock says that its init is gone, -EAGAIN when not yet. What dies
@@ -118,7 +121,8 @@ static int not_listening(struct launcher *l, struct sandbox *s, struct err *err)
         return err_errno(err, r, "lock of sandbox %s", s->id);
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", s->id);
-    recover(l, s, owner);
+    if (recover(l, s, owner, err) < 0)
+        return err->code;
     return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
 }
 
@@ -240,7 +244,7 @@ static int recover_one(struct launcher *l, const char *id, void *data)
     }
     /* What lives holds its lock; what cannot be opened is the supervisor's to report. */
     if (sandbox_dir_open(l, s, NULL) == 0)
-        recover(l, s, owner);
+        (void)recover(l, s, owner, NULL);
     sandbox_free(s);
     return 0;
 }

@@ -57,7 +57,7 @@ static void tell_failed(const struct removal *r, int status)
 {
     if (WIFSIGNALED(status))
         log_warn("launcher",
-                 "sandbox=%s removing its files was killed by signal %d, the next start goes on",
+                 "sandbox=%s removing its files was killed by signal %d, another one goes on",
                  r->id, WTERMSIG(status));
     else
         log_warn("launcher", "sandbox=%s removing its files failed: %s, the next start tries again",
@@ -77,8 +77,11 @@ void removal_reap(struct launcher *l)
         }
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
-        if (status != 0 && l->removals[i].id[0] != '\0')
-            tell_failed(&l->removals[i], status);
+        if (status == 0 || l->removals[i].id[0] == '\0')
+            continue;
+        tell_failed(&l->removals[i], status);
+        if (WIFSIGNALED(status))
+            sweep_later(l);
     }
     l->removal_count = kept;
 }
@@ -105,22 +108,35 @@ void removal_become(const char *name, void (*on_stop)(int))
     (void)prctl(PR_SET_NAME, name);
 }
 
-static _Noreturn void child(const struct launcher *l, const struct sandbox *s)
+void removal_close_root(int root, int gate)
 {
-    int fds[4] = {l->sandboxes_fd, l->ids_fd, s->lock_fd, s->ids.lock_fd};
+    struct pollfd p = {.fd = gate, .events = 0};
+
+    while (poll(&p, 1, -1) < 0 && errno == EINTR)
+        ;
+    (void)close(root);
+    (void)close(gate);
+}
+
+static _Noreturn void child(const struct launcher *l, const struct sandbox *s, int gate)
+{
+    enum { SANDBOXES, IDS, LOCK, IDS_LOCK, ROOT, GATE };
+    int fds[] = {l->sandboxes_fd, l->ids_fd, s->lock_fd, s->ids.lock_fd, s->root_fd, gate};
     struct launcher own = *l;
-    struct idrange ids = {.base = s->ids.base, .lock_fd = 3};
+    struct idrange ids = {.base = s->ids.base, .lock_fd = IDS_LOCK};
     int r;
 
     removal_become("rind-remove", SIG_DFL);
     (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* there may be many, and nobody waits for them */
-    r = removal_keep_only(fds, 4, 0);
-    own.sandboxes_fd = 0;
-    own.ids_fd = 1;
+    r = removal_keep_only(fds, gate >= 0 ? GATE + 1 : ROOT, 0);
+    own.sandboxes_fd = SANDBOXES;
+    own.ids_fd = IDS;
     if (r == 0)
         r = sandbox_dir_remove(&own, s->id, NULL);
     if (r < 0)
         _exit(-r < 256 ? -r : EIO); /* the status is the errno */
+    if (gate >= 0)
+        removal_close_root(ROOT, GATE);
     idrange_give_back(own.ids_fd, &ids);
     _exit(0);
 }
@@ -152,25 +168,47 @@ static bool has_little(const struct sandbox *s)
             st.st_blocks < SMALL_BLOCKS);
 }
 
-bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups)
+/* The launcher's end of the pipe goes after its copy of the root (sandbox_free). */
+static int make_gate(struct sandbox *s)
+{
+    int pair[2];
+
+    if (s->root_fd < 0 || pipe2(pair, O_CLOEXEC) < 0)
+        return FD_NONE;
+    s->gate_fd = pair[1];
+    return pair[0];
+}
+
+/* By a process of its own. */
+static bool start_child(struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
 {
     pid_t pid;
 
-    if (l->clients.len == 0 || s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
-        return false; /* nobody else waits for us */
-    if (has_little(s))
-        return remover_take(l, s, cgroups);
     if (!removal_has_room(l))
         return false;
     if (cgroups && cgroup_remove(l->cgroups, s->id, NULL) < 0)
         return false; /* the caller finds that out once more, and says why */
-    if (idrange_reserve(l->ids_fd, &s->ids, NULL, NULL) < 0)
-        return false;
     pid = fork();
     if (pid == 0)
-        child(l, s);
+        child(l, s, gate);
     if (pid < 0)
         return false;
     removal_keep(l, pid, s->id);
     return true;
+}
+
+bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups)
+{
+    auto_close int gate = FD_NONE;
+
+    if (s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
+        return false;
+    gate = make_gate(s);
+    /* The remover may have more to do than its socket holds. */
+    return (has_little(s) && remover_take(l, s, cgroups, gate)) || start_child(l, s, cgroups, gate);
+}
+
+bool removal_start_large(struct launcher *l, const struct sandbox *s)
+{
+    return !has_little(s) && start_child(l, s, false, FD_NONE);
 }

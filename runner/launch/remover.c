@@ -37,14 +37,14 @@ enum {
 };
 
 /* What it is asked; with it come the lock of the sandbox and that of its id range, and its root if
- * that was held. */
+ * that was held, with a pipe whose end says that nobody else has that any more. */
 struct errand {
     char id[LAUNCH_ID_MAX + 1];
     uid_t base;
     bool cgroups;
 };
 
-enum { ERRAND_LOCK, ERRAND_IDS, ERRAND_ROOT, ERRAND_FDS };
+enum { ERRAND_LOCK, ERRAND_IDS, ERRAND_ROOT, ERRAND_GATE, ERRAND_FDS };
 
 union errand_control {
     char bytes[CMSG_SPACE(sizeof(int) * ERRAND_FDS)];
@@ -169,7 +169,7 @@ static void run_errand(struct remover *m, const struct errand *e, const int fds[
 
     /* Afterwards: what is removed is not worth a sync. */
     if (fds[ERRAND_ROOT] >= 0)
-        (void)close(fds[ERRAND_ROOT]);
+        removal_close_root(fds[ERRAND_ROOT], fds[ERRAND_GATE]);
     if (r < 0 || !e->cgroups) {
         finish(m, &w, r, &err);
         return;
@@ -213,7 +213,7 @@ static bool receive_errand(struct remover *m, int sock)
     struct errand e;
     struct iovec iov = {.iov_base = &e, .iov_len = sizeof(e)};
     struct msghdr hdr = errand_message(&iov, &control);
-    int fds[ERRAND_FDS] = {FD_NONE, FD_NONE, FD_NONE};
+    int fds[ERRAND_FDS] = {FD_NONE, FD_NONE, FD_NONE, FD_NONE};
     const struct cmsghdr *c;
     size_t len;
     ssize_t n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC);
@@ -290,11 +290,12 @@ void remover_end(struct launcher *l)
     (void)close(take_fd(&l->remover));
     while (waitpid(l->remover_pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFSIGNALED(status))
+    if (WIFSIGNALED(status)) {
         log_warn("launcher",
-                 "the process that removes files was killed by signal %d, the next start goes on",
+                 "the process that removes files was killed by signal %d, another one goes on",
                  WTERMSIG(status));
-    else if (status != 0) {
+        sweep_later(l);
+    } else if (status != 0) {
         log_warn("launcher", "no process can remove files: the launcher does it itself");
         l->remover_fails = true;
     }
@@ -310,10 +311,10 @@ bool remover_settle(struct launcher *l)
 }
 
 /* Never waits: -EAGAIN when more is under way than the socket holds. */
-static int errand_send(const struct launcher *l, const struct sandbox *s, bool cgroups)
+static int errand_send(const struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
 {
-    const int fds[ERRAND_FDS] = {s->lock_fd, s->ids.lock_fd, s->root_fd};
-    const size_t len = sizeof(int) * (s->root_fd >= 0 ? ERRAND_FDS : ERRAND_ROOT);
+    const int fds[ERRAND_FDS] = {s->lock_fd, s->ids.lock_fd, s->root_fd, gate};
+    const size_t len = sizeof(int) * (gate >= 0 ? ERRAND_FDS : ERRAND_ROOT);
     struct errand e = {.base = s->ids.base, .cgroups = cgroups};
     struct iovec iov = {.iov_base = &e, .iov_len = sizeof(e)};
     union errand_control control = {
@@ -326,15 +327,15 @@ static int errand_send(const struct launcher *l, const struct sandbox *s, bool c
     return sendmsg(l->remover, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups)
+bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups, int gate)
 {
-    int r = l->remover >= 0 ? errand_send(l, s, cgroups) : -EPIPE;
+    int r = l->remover >= 0 ? errand_send(l, s, cgroups, gate) : -EPIPE;
 
     if (r == -EPIPE || r == -ECONNRESET) {
         remover_end(l);
         r = l->remover_fails ? -ECHILD : remover_start(l);
         if (r == 0)
-            r = errand_send(l, s, cgroups);
+            r = errand_send(l, s, cgroups, gate);
     }
     return r == 0;
 }

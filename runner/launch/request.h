@@ -46,11 +46,11 @@ enum {
 enum launch_verb {
     LAUNCH_VERB_INVALID = 0,
     LAUNCH_START,   /* makes and starts a sandbox: replies with its pidfd and control socket */
-    LAUNCH_KILL,    /* ends every process of a sandbox, and waits for that */
+    LAUNCH_KILL,    /* as LAUNCH_END, and replies with init's pidfd, for who has none */
     LAUNCH_RELEASE, /* removes what is left of an ended sandbox: cgroups, files, id range */
     LAUNCH_STOP, /* of an ended, kept sandbox: removes the cgroups; files and id range stay its own
                   */
-    LAUNCH_FREEZE, /* stops the users' processes where they are */
+    LAUNCH_FREEZE, /* stops the users' processes where they are; -EAGAIN: ask again */
     LAUNCH_THAW,
     LAUNCH_STATS,   /* replies with counters of the cgroups */
     LAUNCH_ADOPT,   /* of a kept sandbox whose init lives: replies as LAUNCH_START; -ESRCH when it
@@ -58,7 +58,7 @@ enum launch_verb {
     LAUNCH_LIST,    /* replies with a memfd of the ids of all kept sandboxes, NUL-terminated each */
     LAUNCH_CONNECT, /* replies with TAG_COUNT TCP sockets of its net namespace, perhaps fewer, one
                        at least; not connected, non-blocking */
-    LAUNCH_END,     /* begins what LAUNCH_KILL does, without waiting for init's death */
+    LAUNCH_END,     /* kills every process of a sandbox; init's death says that they are gone */
     LAUNCH_LISTEN,  /* replies with a socket that is bound to TAG_BIND, non-blocking; TCP: it
                        listens.  With TAG_ID, TCP alone: inside, on the sandbox's loopback */
     LAUNCH_CERTIFICATE, /* replies with memfds of the gateway's certificate chain and key */

@@ -50,6 +50,7 @@ struct sandbox {
     bool fuse;   /* has /dev/fuse, or may have it: it was adopted */
     int pidfd;   /* owned; init's */
     int root_fd; /* owned; its root, held until its files go; else FD_NONE */
+    int gate_fd; /* owned; closed after that: who removes its files waits for it */
     pid_t pid;
     struct sandbox_link all, by_id;
     struct sandbox_link joined; /* of those in the network of another */
@@ -135,7 +136,9 @@ struct launcher {
     size_t removal_count;
     int remover; /* owned; to the process that removes small ones, or FD_NONE */
     pid_t remover_pid;
-    bool remover_fails;                         /* one has ended by itself: no other is started */
+    bool remover_fails;   /* one has ended by itself: no other is started */
+    unsigned sweeps_left; /* sweeps to come, for what could not be swept yet (sweep.c) */
+    int64_t sweep_ms;     /* clock_mono_ms of the next of them */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
     uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
@@ -176,8 +179,9 @@ void sandbox_free(struct sandbox *s);
 bool sandbox_ended(const struct sandbox *s);
 /* The lock of its range: an adopted one's was only init's, which has ended. */
 int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err);
-/* Waits for what dies with an init that nobody waited for: its processes may be in the middle of a
- * write. Nothing when there is no cgroup. */
+/* Ends what dies with an init that nobody waited for: its processes may be in the middle of a
+ * write. Nothing when there is no cgroup; -EAGAIN: they have not gone yet, and it has to be asked
+ * again. */
 int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err);
 /* The owner text of a reservation (idrange.h). Caller frees; NULL on OOM. */
 char *sandbox_owner(const struct launcher *l, const char *id);
@@ -211,20 +215,31 @@ int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
 int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err);
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
+/* sweep.c: sweeps again and again for some time, for what somebody holds who ends just now, or was
+ * killed. Until the next of these, in ms; -1: there is none. And what is due of it. */
+void sweep_later(struct launcher *l);
+int sweep_wait(const struct launcher *l);
+void sweep_due(struct launcher *l);
+
 /*
  * removal.c: has the files of an ended sandbox, which is locked, removed by another process, its
  * cgroups (if it has any), and its id range given back; false: that cannot be, and the caller does
  * it.
  */
 bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups);
+/* The same of one that is swept, if it has many. */
+bool removal_start_large(struct launcher *l, const struct sandbox *s);
 /* For such a process: of all descriptors only these stay, as `first` and so on, and those below:
  * locks of other sandboxes must not be held by it; and its name, and what it does when it is asked
  * to end. */
 int removal_keep_only(int *fds, int count, int first);
 void removal_become(const char *name, void (*on_stop)(int));
+/* Lets go a held root, last of all: its end costs a sync of the file system below it. gate: whose
+ * other end is closed when nobody else has the root; FD_NONE. */
+void removal_close_root(int root, int gate);
 
-/* remover.c: whether the remover has it. One that was killed is started again. */
-bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups);
+/* remover.c: whether the remover has it. One that was killed is started again. gate: as above. */
+bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups, int gate);
 /* Starts the remover, early: until it has closed what it inherits, it holds the launcher's locks.
  * Where that fails, the first removal tries again. */
 int remover_start(struct launcher *l);
@@ -241,6 +256,9 @@ void removal_reap(struct launcher *l);
  */
 bool removal_has_room(struct launcher *l);
 void removal_keep(struct launcher *l, pid_t pid, const char *id);
+/* In such a child: of all descriptors only these stay, as `first` and so on, and those below it,
+ * because it must not hold locks of other sandboxes. Negative errno. */
+int removal_keep_only(int *fds, int count, int first);
 
 /* source.c: opens (O_PATH) what a client names of the host, with the creator's rights, and says
  * what it is: nothing of it needs to be asked again. -ETIMEDOUT: its file system does not answer.
@@ -396,7 +414,8 @@ int fuse_open(struct launcher *l, struct err *err);
 /* Aborts all connections of the sandbox with this id range (0: none is known): who waits for an
  * answer goes on with an error. */
 void fuse_abort(struct launcher *l, uid_t base);
-/* The same of one that has just been killed, until it is gone; nothing when it never had any. */
+/* The same of one that has just been killed, until it is gone, which nobody waits for; nothing when
+ * it never had any. */
 void fuse_end(struct launcher *l, const struct sandbox *s);
 
 /* own.c */

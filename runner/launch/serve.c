@@ -137,8 +137,14 @@ static int do_adopt(struct launcher *l, const struct launch_request *q, struct a
 static int do_kill(struct launcher *l, const struct launch_request *q, struct answer *a,
                    struct err *err)
 {
-    (void)a;
-    return launcher_kill(l, q->id, err);
+    int r = launcher_end(l, q->id, false, err);
+
+    if (r == 0)
+        r = launcher_pidfd(l, q->id, err);
+    if (r < 0)
+        return r;
+    a->fds[a->fd_count++] = r;
+    return 0;
 }
 
 static int do_end(struct launcher *l, const struct launch_request *q, struct answer *a,
@@ -450,8 +456,8 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
 }
 
-/* Until a request is there. Meanwhile somebody may change the host's firewall, and a removal may
- * end, of which the log tells when it has failed. */
+/* Until a request is there. Meanwhile somebody may change the host's firewall, a removal may end,
+ * of which the log tells when it has failed, and what could not be swept may come to be swept. */
 static int wait_request(struct launcher *l, int sock)
 {
     struct pollfd p[2 + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
@@ -460,8 +466,9 @@ static int wait_request(struct launcher *l, int sock)
     for (;;) {
         for (size_t i = 0; i < l->removal_count; i++)
             p[2 + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
-        if (poll(p, 2 + l->removal_count, -1) < 0 && errno != EINTR)
+        if (poll(p, 2 + l->removal_count, sweep_wait(l)) < 0 && errno != EINTR)
             return -errno;
+        sweep_due(l);
         removal_reap(l);
         volume_reap(l);
         if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)

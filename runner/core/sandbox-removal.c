@@ -1,0 +1,118 @@
+/* The removal of a sandbox: what runs in it ends, then what depends on it, then its files go. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "core/sandbox.h"
+#include "core/sandbox_internal.h"
+#include "core/store.h"
+#include "core/supervisor_internal.h"
+#include "core/volume-use.h"
+#include "launch/request.h"
+
+/* Nothing that somebody still waits for can happen to it any more. */
+static void answer_gone(struct sandbox *s)
+{
+    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_exit};
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        waiters_answer(lists[i], err.code, &err);
+}
+
+static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
+{
+    struct sandbox *s = data;
+
+    (void)reply;
+    (void)fds;
+    if (r < 0 && r != -ENOENT) {
+        log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
+        /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
+        if (r != -ECANCELED && r != -EPIPE) {
+            (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+            sandbox_set_state(s, SANDBOX_BROKEN);
+        }
+        waiters_answer(&s->on_removed, r, err);
+        sandbox_unref(s);
+        return;
+    }
+    (void)store_remove(s->sup->store, s->id, NULL); /* what stays is swept at the next start */
+    sandbox_emit(s, "destroy", NULL);
+    sandbox_ref(s);
+    sandbox_forget(s);
+    volumes_sandbox_gone(s->sup, s->id);
+    sandbox_dependent_ended(s);
+    console_no_run(s);
+    answer_gone(s);
+    waiters_answer(&s->on_removed, 0, NULL);
+    sandbox_unref(s);
+    sandbox_unref(s);
+}
+
+static void on_taken_up(void *data, int r, const struct launch_reply *reply, int fds[2],
+                        const struct err *err)
+{
+    (void)r; /* what the next request says counts */
+    (void)reply;
+    (void)fds;
+    (void)err;
+    sandbox_unref(data);
+}
+
+/* Broken: perhaps it has an init. The launcher, which has to know it for that, ends it. */
+static bool end_unknown(struct sandbox *s)
+{
+    (void)sandbox_send_verb(s, LAUNCH_ADOPT, on_taken_up, NULL);
+    s->ending = sandbox_send_kill(s, NULL) == 0;
+    if (s->ending)
+        s->unknown = false;
+    return s->ending;
+}
+
+void sandbox_begin_removal(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    (void)uv_timer_stop(&s->timer);
+    (void)uv_timer_stop(&s->idle);
+    if (s->channel != NULL || s->ending) {
+        sandbox_end_init(s); /* and again, when it has gone */
+        return;
+    }
+    if (sandbox_end_dependents(s))
+        return; /* and again, when they have gone */
+    if (s->unknown && end_unknown(s))
+        return; /* and again, when that is over */
+    if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
+        sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
+        waiters_answer(&s->on_removed, err.code, &err);
+    }
+}
+
+int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err)
+{
+    /* Its main process has ended, and that has been told: the rest ends by itself. */
+    bool over = s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit;
+    int r;
+
+    r = sandbox_check(s, force || over ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
+    if (r == 0 && !force)
+        r = sandbox_check_dependents(s, err);
+    if (r == 0)
+        r = waiters_add(&s->on_removed, cb, data, err);
+    if (r < 0)
+        return r;
+    s->want_running = false;
+    s->user_stopped = true;
+    s->restart_due = false;
+    s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
+    sandbox_set_state(s, SANDBOX_REMOVING);
+    sandbox_save_state(s); /* whoever comes after us goes on with it */
+    if (!s->launching)     /* else its answer goes on with it */
+        sandbox_begin_removal(s);
+    return 0;
+}
