@@ -73,13 +73,26 @@ void fuse_abort(struct launcher *l, uid_t base)
             abort_one(dirfd(d), e->d_name, base);
 }
 
-/* Again and again, because what runs until its own SIGKILL comes may make another one. */
+void fuse_end_here(struct launcher *l, const struct sandbox *s)
+{
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+
+    if (!s->fuse)
+        return;
+    /* Again, because what runs until its own SIGKILL comes may make another one. */
+    for (int i = 0; i < END_LOOKS_MAX; i++) {
+        fuse_abort(l, s->ids.base);
+        if (poll(&p, 1, END_WAIT_MS) > 0)
+            return;
+    }
+}
+
 static _Noreturn void ender(const struct launcher *l, const struct sandbox *s)
 {
     enum { FUSECTL, PIDFD, COUNT };
     int fds[COUNT] = {l->fusectl, s->pidfd};
     struct launcher own = *l;
-    struct pollfd p = {.fd = PIDFD, .events = POLLIN};
+    const struct sandbox its = {.pidfd = PIDFD, .ids = {.base = s->ids.base}, .fuse = true};
 
     if (removal_keep_only(fds, COUNT, 0) < 0)
         _exit(1);
@@ -87,11 +100,7 @@ static _Noreturn void ender(const struct launcher *l, const struct sandbox *s)
     (void)signal(SIGINT, SIG_IGN); /* ^C is for all of a terminal's */
     (void)prctl(PR_SET_NAME, "rind-fuse");
     own.fusectl = FUSECTL;
-    for (int i = 0; i < END_LOOKS_MAX; i++) {
-        fuse_abort(&own, s->ids.base);
-        if (poll(&p, 1, END_WAIT_MS) > 0)
-            break;
-    }
+    fuse_end_here(&own, &its);
     _exit(0);
 }
 

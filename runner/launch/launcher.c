@@ -704,7 +704,7 @@ static int wait_gone(const struct sandbox *s, struct err *err)
 }
 
 /* Init's death ends both pid namespaces, and with them everything that runs inside. */
-static int kill_processes(struct launcher *l, struct sandbox *s, struct err *err)
+static int kill_processes(const struct sandbox *s, struct err *err)
 {
     int r;
 
@@ -717,15 +717,17 @@ static int kill_processes(struct launcher *l, struct sandbox *s, struct err *err
         cgroup_hurry(s->cgroup);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
-    fuse_end(l, s);
     return 0;
 }
 
 static int end_processes(struct launcher *l, struct sandbox *s, struct err *err)
 {
-    int r = kill_processes(l, s, err);
+    int r = kill_processes(s, err);
 
-    return r < 0 || s->pidfd < 0 ? r : wait_gone(s, err);
+    if (r < 0 || s->pidfd < 0)
+        return r;
+    fuse_end_here(l, s);
+    return wait_gone(s, err);
 }
 
 /* Without `cgroups`: those of this name are another state directory's, or another process's. */
@@ -842,12 +844,16 @@ static void hold_root(struct sandbox *s)
 int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err)
 {
     struct sandbox *s = launcher_find(l, id);
+    int r;
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
     if (for_good)
         hold_root(s);
-    return kill_processes(l, s, err);
+    r = kill_processes(s, err);
+    if (r == 0 && s->pidfd >= 0)
+        fuse_end(l, s);
+    return r;
 }
 
 int launcher_pidfd(struct launcher *l, const char *id, struct err *err)

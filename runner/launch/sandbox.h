@@ -414,9 +414,10 @@ int fuse_open(struct launcher *l, struct err *err);
 /* Aborts all connections of the sandbox with this id range (0: none is known): who waits for an
  * answer goes on with an error. */
 void fuse_abort(struct launcher *l, uid_t base);
-/* The same of one that has just been killed, until it is gone, which nobody waits for; nothing when
- * it never had any. */
+/* The same of one that has just been killed, until it is gone; nothing when it never had any. By a
+ * process that nobody waits for; here. */
 void fuse_end(struct launcher *l, const struct sandbox *s);
+void fuse_end_here(struct launcher *l, const struct sandbox *s);
 
 /* own.c */
 enum etc_file { ETC_HOSTS, ETC_HOSTNAME, ETC_RESOLV, ETC_FILES };

@@ -334,11 +334,24 @@ static inline int lab_verb(const struct lab *lab, enum launch_verb verb, const c
         lab_answer_done(&a_);                                                                      \
     } while (0)
 
+/* Kills it, and waits for its end. */
+static inline void lab_kill(const struct lab *lab)
+{
+    struct pollfd p = {.events = POLLIN};
+    struct lab_answer a;
+
+    CHECK_INT(lab_verb(lab, LAUNCH_KILL, lab->id, &a), 0);
+    CHECK_INT(a.fd_count, 1);
+    p.fd = a.fds[0];
+    CHECK_INT(poll(&p, 1, LAB_ANSWER_MS), 1);
+    lab_answer_done(&a);
+}
+
 /* Kills and removes the sandbox that was started. */
 static inline void lab_finish(const struct lab *lab, struct lab_answer *a)
 {
     lab_answer_done(a);
-    LAB_VERB(lab, LAUNCH_KILL, lab->id, 0, "");
+    lab_kill(lab);
     LAB_VERB(lab, LAUNCH_RELEASE, lab->id, 0, "");
 }
 
@@ -377,11 +390,18 @@ static inline void lab_check(const struct lab *lab)
     CHECK_INT(lab_open_fds(lab), lab->fds);
     CHECK_INT(lab_mount_count(lab), lab->mounts);
     (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)lab->pid, (int)lab->pid);
-    FILE *f = fopen(path, "re");
-    if (f != NULL && fgetc(f) != EOF)
-        tap_fail("the launcher has children left");
-    if (f != NULL)
-        (void)fclose(f);
+    /* Those that nobody waits for are reaped when they have ended. */
+    for (int left = LAB_ANSWER_MS; left >= 0; left--) {
+        FILE *f = fopen(path, "re");
+        bool any = f != NULL && fgetc(f) != EOF;
+
+        if (f != NULL)
+            (void)fclose(f);
+        if (!any)
+            return;
+        (void)usleep(1000);
+    }
+    tap_fail("the launcher has children left");
 }
 
 /* ---- a process inside ---- */

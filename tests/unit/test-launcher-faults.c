@@ -339,7 +339,7 @@ TEST(a_kept_sandbox_whose_maker_cannot_be_read)
     CHECK_INT(a.reply.code, 0);
     lab_run(a.fds[1], FD_NONE, "", argv, false, &run);
     lab_answer_done(&a);
-    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, "");
+    lab_kill(&lab);
     LAB_VERB(&lab, LAUNCH_STOP, lab.id, 0, "");
     lab.fds = (int)lab_open_fds(&lab);
     lab.mounts = lab_mount_count(&lab);

@@ -790,8 +790,8 @@ TEST(verbs_out_of_order)
     CHECK_STR(run.output, "alive\n");
     lab_answer_done(&a);
     LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
-    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* waits for it */
-    LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, ""); /* dead already */
+    lab_kill(&lab);
+    lab_kill(&lab); /* dead already */
     LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_END_FOR_GOOD, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
@@ -822,7 +822,7 @@ TEST(a_kept_sandbox_that_gave_its_root_away)
         shell(&a, "", "chown 65535:1 / && stat -c '%u %g' /");
         CHECK_STR(run.output, "65535 1\n");
         lab_answer_done(&a);
-        LAB_VERB(&lab, LAUNCH_KILL, lab.id, 0, "");
+        lab_kill(&lab);
         LAB_VERB(&lab, LAUNCH_STOP, lab.id, 0, "");
     }
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
