@@ -322,12 +322,49 @@ void image_workers_end(struct images *im)
 
 /* ---- giving a layer its name ---- */
 
+enum { COMMIT_AGAIN_MS = 5, COMMIT_AGAIN_MOST = 80 };
+
 struct commit {
-    struct images *im; /* held */
+    struct images *im;          /* held */
+    char id[LAUNCH_ID_MAX + 1]; /* the worker's */
     char name[LAUNCH_LAYER_NAME + 1];
+    int64_t bytes;
     images_done_cb cb;
     void *data;
+    uv_timer_t again;
+    unsigned wait_ms;
 };
+
+static void on_commit_closed(uv_handle_t *h)
+{
+    struct commit *c = h->data;
+
+    images_release(c->im);
+    free(c);
+}
+
+static void commit_done(struct commit *c, int r, const struct err *err)
+{
+    /* Somebody else has made the same one meanwhile. */
+    if (r == -EEXIST || r == 0) {
+        r = image_names_add(&c->im->present, c->name);
+        err = NULL;
+    }
+    c->cb(c->data, r, err);
+    uv_close((uv_handle_t *)&c->again, on_commit_closed);
+}
+
+static int commit_ask(struct commit *c, struct err *err);
+
+static void on_commit_again(uv_timer_t *h)
+{
+    struct commit *c = h->data;
+    struct err err = ERR_NONE;
+    int r = commit_ask(c, &err);
+
+    if (r < 0)
+        commit_done(c, r, &err);
+}
 
 static void on_committed(void *data, int r, const struct launch_reply *reply, int fds[2],
                          const struct err *err)
@@ -336,20 +373,31 @@ static void on_committed(void *data, int r, const struct launch_reply *reply, in
 
     (void)reply;
     (void)fds;
-    /* Somebody else has made the same one meanwhile. */
-    if (r == -EEXIST || r == 0) {
-        r = image_names_add(&c->im->present, c->name);
-        err = NULL;
+    if (r != -EAGAIN) {
+        commit_done(c, r, err);
+        return;
     }
-    c->cb(c->data, r, err);
-    images_release(c->im);
-    free(c);
+    (void)uv_timer_start(&c->again, on_commit_again, c->wait_ms, 0);
+    if (c->wait_ms < COMMIT_AGAIN_MOST)
+        c->wait_ms *= 2;
+}
+
+static int commit_ask(struct commit *c, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r;
+
+    launch_begin(&b, LAUNCH_LAYER_COMMIT);
+    launch_put_string(&b, TAG_ID, c->id);
+    launch_put_string(&b, TAG_IMAGE_LAYER, c->name);
+    launch_put_number(&b, TAG_BYTES, (uint64_t)c->bytes);
+    r = launch_end(&b);
+    return r < 0 ? err_errno(err, r, "layer") : images_send(c->im, &b, on_committed, c, err);
 }
 
 int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes, images_done_cb cb,
                         void *data, struct err *err)
 {
-    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct commit *c = calloc(1, sizeof(*c));
     int r;
 
@@ -357,22 +405,18 @@ int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes,
         image_worker_drop(w);
         return err_errno(err, -ENOMEM, "layer");
     }
-    *c = (struct commit){.im = w->im, .cb = cb, .data = data};
+    *c = (struct commit){
+        .im = w->im, .bytes = bytes, .cb = cb, .data = data, .wait_ms = COMMIT_AGAIN_MS};
+    (void)snprintf(c->id, sizeof(c->id), "%s", w->id);
     (void)snprintf(c->name, sizeof(c->name), "%s", name);
-    launch_begin(&b, LAUNCH_LAYER_COMMIT);
-    launch_put_string(&b, TAG_ID, w->id);
-    launch_put_string(&b, TAG_IMAGE_LAYER, name);
-    launch_put_number(&b, TAG_BYTES, (uint64_t)bytes);
-    r = launch_end(&b);
-    if (r < 0)
-        (void)err_errno(err, r, "layer");
-    else
-        r = images_send(w->im, &b, on_committed, c, err);
+    r = commit_ask(c, err);
     if (r < 0) {
         free(c);
         image_worker_drop(w);
         return r;
     }
+    (void)uv_timer_init(c->im->config.loop, &c->again);
+    c->again.data = c;
     images_hold(c->im);
     w->dropped = true; /* the launcher has no more of it */
     worker_close(w);

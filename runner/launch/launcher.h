@@ -142,7 +142,8 @@ struct launch_worker {
 };
 int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
                     struct err *err);
-/* LAUNCH_LAYER_COMMIT: -ENOENT no such worker, -EEXIST there is such a layer. */
+/* LAUNCH_LAYER_COMMIT: -ENOENT no such worker, -EEXIST there is such a layer, -EAGAIN: it takes a
+ * while, and has to be asked again. */
 int launcher_layer_commit(struct launcher *l, const struct launch_request *q, struct err *err);
 /* LAUNCH_LAYER_DROP, LAUNCH_LAYER_REMOVE: files go in a process of its own. -ENOENT. */
 int launcher_layer_drop(struct launcher *l, const char *id, struct err *err);

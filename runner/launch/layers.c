@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ enum {
     NICENESS = 10,
     BOOT_ID_MAX = 64,
     OUT_OF_THE_WAY = 100, /* a number above those that are used below */
+    MARK_HERE = 4096,     /* bytes of a list of opaque directories that takes no time */
 };
 
 static bool name_ok(const char *name)
@@ -224,6 +226,50 @@ static int mark_opaque(int dir_fd, int opaque_fd, struct err *err)
     return 0;
 }
 
+static _Noreturn void marker(const struct work *w)
+{
+    enum { DIR_FD, OPAQUE_FD, COUNT };
+    int fds[COUNT] = {w->dir_fd, w->opaque_fd}, r;
+
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-layers");
+    r = removal_keep_only(fds, COUNT, 0);
+    if (r == 0)
+        r = mark_opaque(DIR_FD, OPAQUE_FD, NULL);
+    _exit(-r < 256 ? -r : EIO); /* the status is the errno */
+}
+
+/* The same; an image can have so many that it takes seconds, by a process of its own: -EAGAIN until
+ * that has ended. */
+static int mark(struct work *w, struct err *err)
+{
+    struct stat st;
+    int status = 0;
+
+    if (w->marked)
+        return 0;
+    if (w->marker == 0) {
+        if (fstat(w->opaque_fd, &st) == 0 && st.st_size <= MARK_HERE)
+            return mark_opaque(w->dir_fd, w->opaque_fd, err);
+        w->marker = fork();
+        if (w->marker == 0)
+            marker(w);
+        if (w->marker < 0) {
+            w->marker = 0;
+            return err_errno(err, -errno, "opaque directories");
+        }
+        return err_set(err, -EAGAIN, "opaque directories: they are being marked");
+    }
+    if (waitpid(w->marker, &status, WNOHANG) == 0)
+        return err_set(err, -EAGAIN, "opaque directories: they are being marked");
+    w->marker = 0;
+    w->marked = true;
+    if (status == 0)
+        return 0;
+    return err_errno(err, WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD, "opaque directories");
+}
+
 /* Without the line's end. */
 static int boot_id(char ret[BOOT_ID_MAX])
 {
@@ -270,9 +316,11 @@ int launcher_layer_commit(struct launcher *l, const struct launch_request *q, st
     if (w == NULL || w->kind != LAUNCH_WORK_LAYER)
         return err_set(err, -ENOENT, "no worker %s has made a layer", q->id);
     tmp_name(q->id, tmp);
-    r = work_wait(w, err); /* from here on nobody can change the tree */
+    r = work_over(w, err); /* from here on nobody can change the tree */
     if (r == 0)
-        r = mark_opaque(w->dir_fd, w->opaque_fd, err);
+        r = mark(w, err);
+    if (r == -EAGAIN)
+        return r;
     if (r == 0) {
         r = put_facts(w->dir_fd, q->bytes);
         if (r < 0)

@@ -73,7 +73,7 @@ enum launch_verb {
     LAUNCH_WORKER, /* starts a worker of TAG_WORKER's kind: replies with its pidfd and the socket
                       to it (image/worker-proto.h) */
     LAUNCH_LAYER_COMMIT, /* the tree that the worker TAG_ID has made, and who has ended, becomes the
-                            layer TAG_IMAGE_LAYER, of TAG_BYTES */
+                            layer TAG_IMAGE_LAYER, of TAG_BYTES; -EAGAIN: ask again */
     LAUNCH_LAYER_DROP,   /* forgets the worker TAG_ID, ends it, and removes what it has made */
     LAUNCH_LAYER_REMOVE, /* removes the layer TAG_IMAGE_LAYER */
     LAUNCH_LAYER_LIST,   /* replies with a memfd: for each layer "NAME BYTES" and a NUL */

@@ -90,6 +90,8 @@ struct work {
     struct cgroup *cgroup; /* owned; NULL: the host has none */
     char cgroup_name[2 * WORK_CGROUP_MAX];
     pid_t watcher; /* of what it writes; 0: there is none, or it has been reaped */
+    pid_t marker;  /* marks opaque directories (layers.c); the same */
+    bool marked;   /* that has been done */
     struct work *next;
 };
 
@@ -333,6 +335,8 @@ struct work **work_find(struct launcher *l, const char *id);
 void work_end(struct launcher *l, struct work **at);
 /* Waits for one that has said its last word; kills one that goes on. */
 int work_wait(struct work *w, struct err *err);
+/* The same, and does not wait for it: -EAGAIN, and it has to be asked again. */
+int work_over(struct work *w, struct err *err);
 
 /*
  * worker-bounds.c: the cgroup of a worker, with so much memory. Whoever makes one and starts a

@@ -82,12 +82,25 @@ int work_wait(struct work *w, struct err *err)
     return has_ended(w, WAIT_MS) ? 0 : err_set(err, -EBUSY, "worker %s does not go away", w->id);
 }
 
+int work_over(struct work *w, struct err *err)
+{
+    if (has_ended(w, 0))
+        return 0;
+    (void)sys_pidfd_send_signal(w->pidfd, SIGKILL);
+    return err_set(err, -EAGAIN, "worker %s has not gone yet", w->id);
+}
+
 /* It has ended. */
 static void work_close(struct launcher *l, struct work *w)
 {
     const int fds[] = {w->pidfd, w->dir_fd, w->opaque_fd};
 
     work_unwatch(w);
+    if (w->marker > 0) {
+        (void)kill(w->marker, SIGKILL); /* it is ours until it has been waited for */
+        while (waitpid(w->marker, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
     work_cgroup_end(l, w);
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)
