@@ -387,7 +387,7 @@ static void check_root(struct lab *lab, const char *id, int files)
     CHECK_INT(pipe2(root, O_CLOEXEC), 0);
     p.fd = root[0]; /* says when the last copy of the other end has gone */
     s->root_fd = root[1];
-    CHECK(removal_start(lab->l, s));
+    CHECK(removal_start(lab->l, s, false));
     for (int i = 0; i < DEADLINE_MS && entries(lab->l->sandboxes_fd) > 0; i++)
         (void)usleep(1000);
     CHECK_INT(entries(lab->l->sandboxes_fd), 0);
