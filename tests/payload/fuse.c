@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +16,16 @@ enum { REQUEST_MAX = 1 << 20, UNIQUE_AT = 8, NODE_SIZE = 16 + 64, MINOR = 31 };
 
 static char request[REQUEST_MAX];
 
-/* Takes requests, and never answers. */
+/* Takes requests, and never answers. One that has not been taken yet a signal does end. */
 static void *silent(void *arg)
 {
     const int fd = *(int *)arg;
 
-    while (read(fd, request, sizeof(request)) > 0)
-        ;
+    for (bool said = false; read(fd, request, sizeof(request)) > 0; said = true)
+        if (!said) {
+            (void)puts("stuck");
+            (void)fflush(stdout);
+        }
     return NULL;
 }
 
@@ -60,8 +64,6 @@ static int cmd_fuse_deadlock(int argc, char **argv)
         return complain("umount");
     if (pthread_create(&thread, NULL, silent, &fd) != 0)
         return complain("thread");
-    (void)puts("stuck");
-    (void)fflush(stdout);
     (void)fstatat(dir, "x", &st, 0);
     (void)puts("answered"); /* the connection was aborted, and nobody has killed us */
     return 0;
