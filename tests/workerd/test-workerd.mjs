@@ -374,6 +374,25 @@ test('snapshotContainer, and a start from it', async () => {
 
 // ---- the end
 
+test('setInactivityTimeout keeps a container for so long after its object', async () => {
+  const own = await new Workerd(engine, { session: 'inactive' }).start();
+  try {
+    for (const name of ['short', 'long']) await own.ok(name, 'start');
+    await own.ok('long', 'inactivity', { ms: 15_000 });
+    const apps = async () => (await engine.containers()).filter((c) => c.Names.some((n) => n.includes('inactive') && !n.includes('proxy')));
+    const before = await apps();
+    assert.equal(before.length, 2, JSON.stringify(before.map((c) => c.Names)));
+    const from = Date.now();
+    await until(async () => (await apps()).length === 1, 'workerd forgets an idle object, and the container with it', 60_000);
+    const first = Date.now();
+    await until(async () => (await apps()).length === 0, 'and the other one when its time is over', 60_000);
+    assert.ok(Date.now() - first > 5_000, `${first - from} and ${Date.now() - from} ms`);
+    console.log(`# ${first - from} and ${Date.now() - from} ms`);
+  } finally {
+    await own.stop();
+  }
+});
+
 test('objects that are gone take their containers with them', async () => {
   const own = await new Workerd(engine, { session: 'ending' }).start();
   await own.ok('x', 'start');
