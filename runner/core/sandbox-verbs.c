@@ -25,7 +25,7 @@
 enum {
     KILL_AFTER_MS = 5000, /* SIGKILL was sent and the main process is still there */
     FREEZE_LIMIT_MS =
-        1000,            /* a process in an uninterruptible wait holds a pause up; not for ever */
+        5000,            /* a process in an uninterruptible wait holds a pause up; not for ever */
     FREEZE_AGAIN_MS = 5, /* until it is looked at again; then twice as long */
     FREEZE_AGAIN_MOST = 40,
 };

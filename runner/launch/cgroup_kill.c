@@ -21,7 +21,7 @@
 #include "launch/cgroup_internal.h"
 
 enum {
-    FREEZE_MS = 2, /* most follow at once; nobody waits for a process that waits for something */
+    FREEZE_MS = 10, /* most follow at once; nobody waits for a process that waits for something */
     PAUSE_MIN_USEC = 50,
     PAUSE_MAX_USEC = 12800,
     BATCH_MAX = 256, /* processes signalled in one go */

@@ -335,6 +335,11 @@ test('files: every call, bytes, names that are no text', async () => {
   await rind.renameFile(box, `${at}/copy`, `${at}/renamed`);
   await rind.moveFile(box, `${at}/renamed`, '/tmp/moved');
   assert.equal(await rind.fileExists(box, '/tmp/moved'), true);
+  const changes = await rind.listChanges(box);
+  assert.ok(
+    changes.some((c) => c.kind === 'added' && c.path === '/tmp/moved'),
+    JSON.stringify(changes),
+  );
   const archive = await rind.getArchive(box, at);
   await rind.makeDirectory(box, '/workspace/unpacked');
   await rind.putArchive(box, '/workspace/unpacked', archive);

@@ -656,6 +656,13 @@ export class Rind {
     return this.file(id, 'GET', 'stat', { path }, options);
   }
 
+  /** What it has changed of the files that it was started on, in the order of names. */
+  async listChanges(id: string, options: CallOptions = {}): Promise<api.FileChange[]> {
+    return (
+      await this.call<{ changes: api.FileChange[] }>({ method: 'GET', path: `${this.box(id)}/changes`, ...options })
+    ).changes;
+  }
+
   async fileExists(id: string, path: Path, options: { follow?: boolean } & FileOptions = {}): Promise<boolean> {
     return (await this.file<{ exists: boolean }>(id, 'GET', 'exists', { path }, options)).exists;
   }
