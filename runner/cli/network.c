@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
-#include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/url.h"
+#include "cli/words.h"
 #include "json/parse.h"
 
 struct network_args {
@@ -56,9 +56,9 @@ static const struct opt_group groups[] = {
 
 /* ---- create, ls, inspect ---- */
 
-static int create_network(struct network_args *args, struct client *c, char **names,
-                          struct err *err)
+static int create_network(void *data, struct client *c, char **names, struct err *err)
 {
+    struct network_args *args = data;
     auto_ptr(json_decref) json_t *made = NULL;
     json_t *body = json_pack("{s:s, s:b}", "name", names[0], "internal", (int)args->internal);
     int r;
@@ -97,8 +97,9 @@ static int print_list(const json_t *list)
     return table_print(t, stdout);
 }
 
-static int list_networks(struct network_args *args, struct client *c, char **names, struct err *err)
+static int list_networks(void *data, struct client *c, char **names, struct err *err)
 {
+    struct network_args *args = data;
     auto_ptr(json_decref) json_t *root = NULL;
     json_t *list, *n;
     size_t i;
@@ -118,12 +119,11 @@ static int list_networks(struct network_args *args, struct client *c, char **nam
     return 0;
 }
 
-static int inspect_networks(struct network_args *args, struct client *c, char **names,
-                            struct err *err)
+static int inspect_networks(void *data, struct client *c, char **names, struct err *err)
 {
     auto_ptr(json_decref) json_t *all = json_array();
 
-    (void)args;
+    (void)data;
     for (; *names != NULL; names++) {
         json_t *one = NULL;
         int r = remote_get(c, "/v1/networks/%s", *names, &one, err);
@@ -148,16 +148,18 @@ static int remove_one(struct client *c, const char *name, void *data, json_t **r
 
 /* ---- the verb ---- */
 
-static const struct word {
-    const char *name;
-    size_t min, max; /* names behind it */
-    int (*run)(struct network_args *args, struct client *c, char **names, struct err *err);
-} words[] = {
+static const struct word word_list[] = {
     {"create", 1, 1, create_network},
     {"ls", 0, 0, list_networks},
     {"inspect", 1, REMOTE_ANY, inspect_networks},
-    {"rm", 1, REMOTE_ANY, NULL}, /* by remote_each */
+    {"rm", 1, REMOTE_ANY, NULL},
+    {0},
 };
+
+static const struct words words = {.noun = "network",
+                                   .must_be = "create, ls, inspect or rm",
+                                   .list = word_list,
+                                   .each = remove_one};
 
 static const char *const details[] = {
     "Sandboxes of `rind run --network NAME` reach each other. That needs no network that somebody "
@@ -174,46 +176,11 @@ static const struct example examples[] = {
     {0},
 };
 
-static const struct word *find_word(const char *name)
-{
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(words[i].name, name) == 0)
-            return &words[i];
-    return NULL;
-}
-
-static int run_word(const struct word *w, struct network_args *args, char **names)
-{
-    auto_client struct client *c = NULL;
-    struct err err = ERR_NONE;
-    size_t count = 0;
-
-    while (names[count] != NULL)
-        count++;
-    if (count < w->min)
-        return cli_failf("network %s: name a network", w->name);
-    if (count > w->max)
-        return cli_failf("network %s: %.64s: one operand too many", w->name, names[w->max]);
-    if (w->run == NULL)
-        return remote_each(&args->remote, names, remove_one, args);
-    if (remote_open(&args->remote, &c, &err) < 0 || w->run(args, c, names, &err) < 0)
-        return cli_fail(&err);
-    return cli_flush(0);
-}
-
 static int network_main(const struct verb *v, const struct globals *g, char **argv)
 {
     struct network_args args = {.remote.globals = *g};
-    const struct word *w;
-    char **names;
-    int status;
+    int status = words_main(v, &words, &args, argv);
 
-    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "command", &names, &status) == VERB_GO) {
-        w = find_word(names[0]);
-        status = w != NULL
-                     ? run_word(w, &args, names + 1)
-                     : cli_failf("network %.64s: must be create, ls, inspect or rm", names[0]);
-    }
     json_decref(args.labels);
     return status;
 }

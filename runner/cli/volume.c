@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
-#include "cli/remote.h"
 #include "cli/table.h"
 #include "cli/url.h"
+#include "cli/words.h"
 #include "json/parse.h"
 #include "policy/policy.h"
 #include "spec/parse.h"
@@ -98,8 +98,9 @@ static json_t *label_object(const json_t *labels)
     return object;
 }
 
-static int create_volume(struct volume_args *args, struct client *c, char **names, struct err *err)
+static int create_volume(void *data, struct client *c, char **names, struct err *err)
 {
+    struct volume_args *args = data;
     auto_ptr(json_decref) json_t *made = NULL;
     json_t *body = json_object();
     int r;
@@ -195,8 +196,9 @@ static int print_list(const json_t *list)
     return table_print(t, stdout);
 }
 
-static int list_volumes(struct volume_args *args, struct client *c, char **names, struct err *err)
+static int list_volumes(void *data, struct client *c, char **names, struct err *err)
 {
+    struct volume_args *args = data;
     auto_ptr(json_decref) json_t *list = NULL;
     int r = get_list(args, c, &list, err);
     json_t *v;
@@ -217,13 +219,12 @@ static int list_volumes(struct volume_args *args, struct client *c, char **names
 
 /* ---- inspect, rm, prune ---- */
 
-static int inspect_volumes(struct volume_args *args, struct client *c, char **names,
-                           struct err *err)
+static int inspect_volumes(void *data, struct client *c, char **names, struct err *err)
 {
     json_t *all = json_array();
     int r = 0;
 
-    (void)args;
+    (void)data;
     for (; r == 0 && *names != NULL; names++) {
         json_t *one = NULL;
 
@@ -248,8 +249,9 @@ static int remove_one(struct client *c, const char *name, void *data, json_t **r
                  : client_json(c, "DELETE", url.data, NULL, ret, err);
 }
 
-static int prune_volumes(struct volume_args *args, struct client *c, char **names, struct err *err)
+static int prune_volumes(void *data, struct client *c, char **names, struct err *err)
 {
+    struct volume_args *args = data;
     auto_ptr(json_decref) json_t *reply = NULL;
     json_t *body = json_pack("{s:b}", "all", (int)args->all), *name;
     size_t i;
@@ -271,17 +273,19 @@ static int prune_volumes(struct volume_args *args, struct client *c, char **name
 
 /* ---- the verb ---- */
 
-static const struct word {
-    const char *name;
-    size_t min, max; /* names behind it */
-    int (*run)(struct volume_args *args, struct client *c, char **names, struct err *err);
-} words[] = {
+static const struct word word_list[] = {
     {"create", 0, 1, create_volume},
     {"ls", 0, 0, list_volumes},
     {"inspect", 1, REMOTE_ANY, inspect_volumes},
-    {"rm", 1, REMOTE_ANY, NULL}, /* by remote_each */
+    {"rm", 1, REMOTE_ANY, NULL},
     {"prune", 0, 0, prune_volumes},
+    {0},
 };
+
+static const struct words words = {.noun = "volume",
+                                   .must_be = "create, ls, inspect, rm or prune",
+                                   .list = word_list,
+                                   .each = remove_one};
 
 static const char *const details[] = {
     "Named volumes outlive sandboxes, and several sandboxes can have the same one. "
@@ -299,46 +303,11 @@ static const struct example examples[] = {
     {0},
 };
 
-static const struct word *find_word(const char *name)
-{
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(words[i].name, name) == 0)
-            return &words[i];
-    return NULL;
-}
-
-static int run_word(const struct word *w, struct volume_args *args, char **names)
-{
-    auto_client struct client *c = NULL;
-    struct err err = ERR_NONE;
-    size_t count = 0;
-
-    while (names[count] != NULL)
-        count++;
-    if (count < w->min)
-        return cli_failf("volume %s: name a volume", w->name);
-    if (count > w->max)
-        return cli_failf("volume %s: %.64s: one operand too many", w->name, names[w->max]);
-    if (w->run == NULL)
-        return remote_each(&args->remote, names, remove_one, args);
-    if (remote_open(&args->remote, &c, &err) < 0 || w->run(args, c, names, &err) < 0)
-        return cli_fail(&err);
-    return cli_flush(0);
-}
-
 static int volume_main(const struct verb *v, const struct globals *g, char **argv)
 {
     struct volume_args args = {.remote.globals = *g};
-    const struct word *w;
-    char **names;
-    int status;
+    int status = words_main(v, &words, &args, argv);
 
-    if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "command", &names, &status) == VERB_GO) {
-        w = find_word(names[0]);
-        status = w != NULL ? run_word(w, &args, names + 1)
-                           : cli_failf("volume %.64s: must be create, ls, inspect, rm or prune",
-                                       names[0]);
-    }
     json_decref(args.labels);
     json_decref(args.names);
     return status;

@@ -11,6 +11,8 @@
 #include "core/volume-use.h"
 #include "launch/request.h"
 
+enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
+
 /* Nothing that somebody still waits for can happen to it any more. */
 static void answer_gone(struct sandbox *s)
 {
@@ -22,6 +24,12 @@ static void answer_gone(struct sandbox *s)
         waiters_answer(lists[i], err.code, &err);
 }
 
+/* What is left of one that nobody knew may take its time to end. */
+static void on_release_again(uv_timer_t *h)
+{
+    sandbox_begin_removal(h->data);
+}
+
 static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                              const struct err *err)
 {
@@ -29,6 +37,11 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
 
     (void)reply;
     (void)fds;
+    if (r == -EAGAIN && s->release_tries++ < RELEASE_TRIES_MAX && s->timers_open) {
+        (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
+        sandbox_unref(s);
+        return;
+    }
     if (r < 0 && r != -ENOENT) {
         log_error("sandbox", "id=%s remove: %s", s->id, err->msg);
         /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
@@ -109,6 +122,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     s->want_running = false;
     s->user_stopped = true;
     s->restart_due = false;
+    s->release_tries = 0;
     s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
     sandbox_set_state(s, SANDBOX_REMOVING);
     sandbox_save_state(s); /* whoever comes after us goes on with it */

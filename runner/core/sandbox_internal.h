@@ -85,6 +85,7 @@ struct sandbox {
     struct waiter *on_exit; /* for the main process to end */
     struct waiter *on_removed;
 
+    unsigned release_tries; /* of the launcher, by a removal */
     uv_timer_t timer; /* stop deadline, restart back-off, hard timeout, idle helper: one at a time,
                          by state */
     uv_timer_t idle;  /* inactivity */
