@@ -312,6 +312,9 @@ static int open_all(struct serve *s, struct err *err)
     s->lock_fd = take_lock(state, err);
     if (s->lock_fd < 0)
         return s->lock_fd;
+    r = launcher_inherit(s->launcher, err);
+    if (r < 0)
+        return r;
     (void)launcher_sweep_aside(s->launcher);
     launcher_layers_sweep(s->launcher);
     r = launcher_recover(s->launcher, err);

@@ -254,6 +254,7 @@ void launcher_free(struct launcher *l)
         if (l->boot_slots[i] >= 0)
             (void)close(l->boot_slots[i]);
     cgroup_host_free(l->cgroups);
+    network_heirs_free(l);
     free(l->avoid);
     free(l->state_dir);
     free(l);
@@ -903,13 +904,15 @@ int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct er
 static int check_members(struct launcher *l, const struct sandbox *s, struct err *err)
 {
     const struct sandbox *peer;
+    const char *id;
 
     if (strcmp(s->net_owner, s->id) != 0)
         return 0;
     peer = network_peer(l, s);
-    return peer == NULL ? 0
-                        : err_set(err, -EBUSY, "sandbox %s is in the network of sandbox %s",
-                                  peer->id, s->id);
+    id = peer != NULL ? peer->id : network_heir(l, s);
+    return id == NULL
+               ? 0
+               : err_set(err, -EBUSY, "sandbox %s is in the network of sandbox %s", id, s->id);
 }
 
 /* A kept sandbox that is stopped is in no table: it is on disk. */

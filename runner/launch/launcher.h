@@ -169,6 +169,10 @@ void launcher_watched(struct launcher *l);
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */
 int launcher_list(struct launcher *l, struct err *err);
 
+/* Learns which sandboxes of an earlier launcher live, and puts the rules of their networks back
+ * where they are gone: before anything is swept, which may take along what is nobody's any more. */
+int launcher_inherit(struct launcher *l, struct err *err);
+
 /* Takes the reservations of kept sandboxes whose init is gone, after a reboot or a crash, and gives
  * back those of sandboxes that are no more. One launcher of a state directory at a time. */
 int launcher_recover(struct launcher *l, struct err *err);

@@ -183,6 +183,7 @@ int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret
         return r;
     }
     launcher_add(l, s);
+    network_disinherit(l, id);
     network_reopen_hosts(l, s);
     return 0;
 }
@@ -232,6 +233,19 @@ int launcher_list(struct launcher *l, struct err *err)
     return r < 0 ? err_errno(err, r, "list the sandboxes") : r;
 }
 
+/* What lives holds its lock. */
+static int inherit_one(struct launcher *l, const char *id, void *data)
+{
+    struct sandbox *s = sandbox_new(id);
+    int r = s == NULL ? -ENOMEM : 0;
+
+    (void)data;
+    if (r == 0 && sandbox_dir_open(l, s, NULL) == -EBUSY)
+        r = network_inherit(l, s);
+    sandbox_free(s);
+    return r;
+}
+
 static int recover_one(struct launcher *l, const char *id, void *data)
 {
     struct sandbox *s = sandbox_new(id);
@@ -242,10 +256,20 @@ static int recover_one(struct launcher *l, const char *id, void *data)
         sandbox_free(s);
         return -ENOMEM;
     }
-    /* What lives holds its lock; what cannot be opened is the supervisor's to report. */
+    /* What cannot be opened is the supervisor's to report. */
     if (sandbox_dir_open(l, s, NULL) == 0)
         (void)recover(l, s, owner, NULL);
     sandbox_free(s);
+    return 0;
+}
+
+int launcher_inherit(struct launcher *l, struct err *err)
+{
+    int r = each_kept(l, inherit_one, NULL, err);
+
+    if (r < 0)
+        return err_errno(err, r, "find the sandboxes that live");
+    network_inherited(l);
     return 0;
 }
 

@@ -159,11 +159,17 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
                    int *ret_pidfd, struct err *err)
 {
     const struct sandbox *member;
+    const char *heir;
 
     (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", s->id);
     if (q->net_join == NULL) {
         /* Those that joined us have gone on without us: it is still ours. */
         member = network_peer(l, s);
+        heir = member == NULL ? network_heir(l, s) : NULL;
+        if (heir != NULL)
+            return err_set(err, -EAGAIN,
+                           "network: sandbox %s, which has joined it, has not been taken up yet",
+                           heir);
         /* It belongs to what was the user namespace of the run before. */
         if (member != NULL && (q->net_flags & LAUNCH_NET_ADMIN) != 0)
             return err_set(err, -EBUSY,
@@ -184,6 +190,83 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
     if (member != NULL)
         *ret_pidfd = member->pidfd;
     return 0;
+}
+
+/* ---- those from before ---- */
+
+struct net_heir {
+    char id[LAUNCH_ID_MAX + 1];
+    char owner[LAUNCH_ID_MAX + 1]; /* whose network it is in */
+    struct net_box *box;           /* owned; NULL: the network has no link */
+};
+
+int network_inherit(struct launcher *l, struct sandbox *s)
+{
+    struct net_heir *more;
+
+    network_load(s);
+    if (s->net_owner[0] == '\0')
+        return 0;
+    more = reallocarray(l->heirs, l->heir_count + 1, sizeof(*more));
+    if (more == NULL)
+        return -ENOMEM;
+    l->heirs = more;
+    more += l->heir_count++;
+    *more = (struct net_heir){.box = take(s->net)};
+    (void)memcpy(more->id, s->id, sizeof(more->id));
+    (void)memcpy(more->owner, s->net_owner, sizeof(more->owner));
+    return 0;
+}
+
+static void drop_heir(struct launcher *l, size_t i)
+{
+    free(l->heirs[i].box);
+    l->heirs[i] = l->heirs[--l->heir_count];
+    if (l->heir_count == 0)
+        network_heirs_free(l);
+}
+
+void network_disinherit(struct launcher *l, const char *id)
+{
+    for (size_t i = 0; i < l->heir_count; i++)
+        if (strcmp(l->heirs[i].id, id) == 0) {
+            drop_heir(l, i);
+            return;
+        }
+}
+
+void network_heirs_free(struct launcher *l)
+{
+    for (size_t i = 0; i < l->heir_count; i++)
+        free(l->heirs[i].box);
+    free(l->heirs);
+    l->heirs = NULL;
+    l->heir_count = 0;
+}
+
+/* What lives holds its lock. Where we cannot look it does. */
+static bool heir_lives(struct launcher *l, const struct net_heir *h)
+{
+    struct sandbox *s = sandbox_new(h->id);
+    int r = s == NULL ? -ENOMEM : sandbox_dir_open(l, s, NULL);
+
+    sandbox_free(s);
+    return r < 0 && r != -ENOENT;
+}
+
+const char *network_heir(struct launcher *l, const struct sandbox *s)
+{
+    for (size_t i = 0; i < l->heir_count;) {
+        const struct net_heir *h = &l->heirs[i];
+
+        if (strcmp(h->owner, s->net_owner) != 0 || strcmp(h->id, s->id) == 0)
+            i++;
+        else if (heir_lives(l, h))
+            return h->id;
+        else
+            drop_heir(l, i); /* the next one has its place */
+    }
+    return NULL;
 }
 
 /* ---- making ---- */
@@ -290,7 +373,8 @@ int network_leave(struct launcher *l, struct sandbox *s, struct err *err)
         return 0;
     if (strcmp(s->net_owner, s->id) != 0 && s->dir_fd >= 0)
         (void)unlinkat(s->dir_fd, net_file, 0);
-    if (network_peer(l, s) == NULL)
+    network_disinherit(l, s->id);
+    if (network_peer(l, s) == NULL && network_heir(l, s) == NULL)
         r = forget(l, s->net_owner, err);
     s->net_owner[0] = '\0';
     if (group != NET_GROUP_NONE)
@@ -381,7 +465,7 @@ void launcher_watched(struct launcher *l)
 {
     const struct net_box **boxes;
     bool moved = false;
-    size_t count = 0;
+    size_t count = l->heir_count;
 
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         count++;
@@ -390,11 +474,20 @@ void launcher_watched(struct launcher *l)
     for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->all.next)
         if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))
             boxes[count++] = s->net;
+    for (size_t i = 0; boxes != NULL && i < l->heir_count; i++)
+        if (l->heirs[i].box != NULL && !has_slot(boxes, count, l->heirs[i].box->slot))
+            boxes[count++] = l->heirs[i].box;
     if (boxes != NULL)
         moved = l->net->restore(l->net->data, boxes, count, NULL) == 1; /* core/ tells of it */
     free(boxes);
     if (moved && l->net->follow != NULL)
         follow_all(l);
+}
+
+void network_inherited(struct launcher *l)
+{
+    if (l->heir_count > 0 && l->net != NULL && l->net->restore != NULL)
+        launcher_watched(l);
 }
 
 /* ---- files ---- */

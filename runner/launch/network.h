@@ -33,6 +33,19 @@ struct sandbox *network_peer(struct launcher *l, const struct sandbox *s);
 /* What the file says, for a sandbox that was not started by this launcher. */
 void network_load(struct sandbox *s);
 
+/* Sandboxes that live in networks from before this launcher, until each is in its table or has
+ * ended: what they are in is neither forgotten nor left without rules meanwhile. */
+/* One of them (its directory is open). -ENOMEM. */
+int network_inherit(struct launcher *l, struct sandbox *s);
+/* All of them are known: the rules of their networks are put back where somebody has taken them
+ * away since. */
+void network_inherited(struct launcher *l);
+/* The id of one that is in the network of s, or NULL. Valid until the next call. */
+const char *network_heir(struct launcher *l, const struct sandbox *s);
+/* It is in the table, or has ended. */
+void network_disinherit(struct launcher *l, const char *id);
+void network_heirs_free(struct launcher *l);
+
 /* Where it is. */
 struct net_place network_place(const struct sandbox *s);
 

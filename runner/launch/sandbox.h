@@ -114,7 +114,9 @@ struct launcher {
     struct cgroup_host *cgroups; /* owned */
     struct idrange_avoid *avoid; /* owned */
     size_t avoid_count;
-    const struct launch_net_ops *net;    /* borrowed; may be NULL */
+    const struct launch_net_ops *net; /* borrowed; may be NULL */
+    struct net_heir *heirs;           /* owned (network.c) */
+    size_t heir_count;
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */

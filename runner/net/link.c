@@ -273,6 +273,20 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
     return 0;
 }
 
+/* IPv4 addresses outlive it that a link goes down. */
+int link_revive(int sock, const struct net_box *box, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    put_up(&q, box->link);
+    if (box->route6)
+        put_address(&q, box->ifindex, &box->gateway6);
+    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    return r < 0 && r != -EEXIST ? err_wrap(err, r, "link %s", box->link) : 0;
+}
+
 /* ---- silence ---- */
 
 struct loud {

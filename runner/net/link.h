@@ -36,6 +36,9 @@ int link_erase(uint32_t slot, struct err *err);
 /* The name of the link of a slot. */
 void link_name(uint32_t slot, char name[static NET_LINK_MAX]);
 
+/* Of a sandbox that lives: up again, after somebody has taken it down. */
+int link_revive(int sock, const struct net_box *box, struct err *err);
+
 /* Takes every link of ours down, for when no sandbox is left: the kernel takes their net namespaces
  * away in its own time, and until then something may still come out of them. */
 int link_silence_all(int sock, struct err *err);

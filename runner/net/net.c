@@ -42,10 +42,10 @@ struct net {
     int route, nft;                                               /* owned sockets, once needed */
     int watch, watch_routes, watch_link, watch_resolv, watch_all; /* owned; the same; watch_all is
                                                                      an epoll of the others */
-    int uplink;                         /* that watch_link tells of; 0: none */
-    int way4, way6;                     /* interfaces that lead to the internet; 0: not known yet */
-    char on[UPLINKS_MAX][NET_LINK_MAX]; /* whose forwarding this process has switched on */
+    int uplink;     /* that watch_link tells of; 0: none */
+    int way4, way6; /* interfaces that lead to the internet; 0: not known yet */
     bool have_pools;
+    bool looked; /* for rules that were taken away before we watched */
     struct net_rule pool4, pool6;
     unsigned alive; /* networks that this process has made and not removed */
 };
@@ -363,30 +363,24 @@ static void say(const struct net *n, const char *name, const char *how, int fami
     n->config.said(text);
 }
 
-static void note_on(struct net *n, const char *name)
-{
-    size_t i = 0;
-
-    while (i < UPLINKS_MAX && n->on[i][0] != '\0' && strcmp(n->on[i], name) != 0)
-        i++;
-    if (i < UPLINKS_MAX)
-        (void)snprintf(n->on[i], NET_LINK_MAX, "%s", name);
-}
-
-/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. */
+/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. Where it
+ * is switched on by us it is marked and guarded, whenever we end. */
 static int forward_on(struct net *n, const char *name, int family, struct err *err)
 {
     int now = forward_get(name, family), r;
 
     if (now == 1)
         return 0;
+    r = forward_mark(n->route, name, family, true, err);
+    if (r < 0)
+        return r;
     r = ruleset_guard(n->nft, name, err);
     if (r == 0)
         r = forward_set(name, family, true, err);
-    if (r == 0) {
-        note_on(n, name);
+    if (r < 0)
+        (void)forward_mark(n->route, name, family, false, NULL);
+    else
         say(n, name, "on", family);
-    }
     return r;
 }
 
@@ -423,30 +417,58 @@ static int forward_all_of(struct net *n, const struct net_box *box, struct err *
     return r;
 }
 
-struct guards {
-    char names[UPLINKS_MAX][NET_LINK_MAX];
+struct marked {
+    struct {
+        char name[NET_LINK_MAX];
+        int family;
+    } list[UPLINKS_MAX];
     unsigned count;
 };
 
-static int on_guard(const char *name, void *data)
+static void on_mark(const char *name, int family, void *data)
 {
-    struct guards *g = data;
+    struct marked *m = data;
 
-    if (g->count < UPLINKS_MAX)
-        (void)snprintf(g->names[g->count++], NET_LINK_MAX, "%s", name);
-    return 0;
+    if (m->count == UPLINKS_MAX)
+        return;
+    (void)snprintf(m->list[m->count].name, NET_LINK_MAX, "%s", name);
+    m->list[m->count++].family = family;
 }
 
-static void forward_off(const struct net *n, const struct guards *g)
+/* Those whose forwarding rind has switched on, whichever process it was. */
+static struct marked find_marked(const struct net *n)
 {
-    static const int families[] = {4, 6};
+    struct marked m = {.count = 0};
 
-    for (unsigned i = 0; i < g->count; i++)
-        for (size_t f = 0; f < 2; f++)
-            /* Whoever has switched it on for all meant this one, too. */
-            if (!forward_all(families[f]) && forward_get(g->names[i], families[f]) == 1 &&
-                forward_set(g->names[i], families[f], false, NULL) == 0)
-                say(n, g->names[i], "off", families[f]);
+    (void)forward_each_mark(n->route, on_mark, &m, NULL);
+    return m;
+}
+
+static void forward_off(const struct net *n)
+{
+    const struct marked m = find_marked(n);
+
+    for (unsigned i = 0; i < m.count; i++) {
+        const char *name = m.list[i].name;
+        const int family = m.list[i].family;
+
+        /* Whoever has switched it on for all meant this one, too. */
+        if (!forward_all(family) && forward_get(name, family) == 1 &&
+            forward_set(name, family, false, NULL) == 0)
+            say(n, name, "off", family);
+        (void)forward_mark(n->route, name, family, false, NULL);
+    }
+}
+
+/* In a new table: what forwards already, as the one before may have been flushed. */
+static void guard_marked(const struct net *n)
+{
+    const struct marked m = find_marked(n);
+    struct err err = ERR_NONE;
+
+    for (unsigned i = 0; i < m.count; i++)
+        if (ruleset_guard(n->nft, m.list[i].name, &err) < 0 && n->config.said != NULL)
+            n->config.said(err.msg);
 }
 
 /* ---- black holes ---- */
@@ -580,6 +602,7 @@ static void complete(const struct net *n)
     const struct ruleset_bounds all = bounds_of_all(n);
     struct err err = ERR_NONE;
 
+    guard_marked(n);
     if (ruleset_complete(n->nft, &all, &err) < 0 && n->config.said != NULL)
         n->config.said(err.msg);
 }
@@ -630,7 +653,6 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 
 static int remove_rules(struct net *n, const struct net_box *box, struct err *err)
 {
-    struct guards g = {.count = 0};
     int r, gone;
 
     r = ruleset_remove(n->nft, box, err);
@@ -646,11 +668,10 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
         r = link_silence_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    (void)ruleset_each_guard(n->nft, on_guard, &g, NULL);
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == 1) {
         (void)frames_remove_all(n->nft, NULL); /* as a rule nobody had any */
-        forward_off(n, &g);
+        forward_off(n);
         fill_holes(n);
     }
     return gone < 0 ? gone : 0;
@@ -826,34 +847,47 @@ static int frames_restore(const struct net *n, const struct net_box *box, struct
     return if_nametoindex(box->link) == 0 ? 0 : frames_add(n->nft, box->link, err);
 }
 
+/* Whoever comes first makes the table, and knows of his own sandboxes only: each has to look for
+ * each of his. 1: some were missing. */
 static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
     const struct ruleset_bounds bounds = bounds_of(n);
+    bool missed = false;
     int first = 0;
 
     for (size_t i = 0; i < count; i++) {
-        int r = ruleset_add(n->nft, boxes[i], &bounds, err);
+        int r = ruleset_has(n->nft, boxes[i], err);
 
-        if (r == 1)
-            complete(n);
+        if (r == 0) {
+            missed = true;
+            r = ruleset_add(n->nft, boxes[i], &bounds, err);
+            if (r == 1)
+                complete(n);
+            /* Whoever found no rules may have taken it for one of nobody. */
+            if (r >= 0)
+                r = link_revive(n->route, boxes[i], err);
+        }
+        /* The table of frames can be gone alone. */
         if (r >= 0 && boxes[i]->admin)
             r = frames_restore(n, boxes[i], err);
         if (r < 0 && first == 0)
             first = r; /* the others get theirs all the same */
     }
-    for (size_t i = 0; count > 0 && i < UPLINKS_MAX && n->on[i][0] != '\0'; i++)
-        if (forward_get(n->on[i], 4) == 1)
-            (void)ruleset_guard(n->nft, n->on[i], NULL);
-    return first;
+    return first < 0 ? first : missed;
 }
 
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
     auto_close int lock = FD_NONE;
+    const bool first = !n->looked;
     bool gone, moved, other;
     int r;
 
-    gone = watch_read(n->watch);
+    /* What has happened before anybody watched, nobody was told. */
+    if (first)
+        (void)net_watch(n);
+    n->looked = true;
+    gone = watch_read(n->watch) || first;
     moved = n->watch_routes >= 0 && watch_read_routes(n->watch_routes, on_new_route, n);
     other = n->watch_link >= 0 && watch_read_link(n->watch_link);
     other = (n->watch_resolv >= 0 && watch_read_resolv(n->watch_resolv)) || other;
@@ -865,21 +899,14 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
     lock = take_lock(n, err);
     if (lock < 0)
         return lock;
-    if (moved)
+    if (moved || first)
         follow_uplink(n, boxes, count);
     /* A route through another interface may have another MTU. */
     other = other || moved;
-    r = gone ? nft_has_table(n->nft, NET_TABLE, err) : 1;
-    /* The one of frames can be gone alone. */
-    for (size_t i = 0; gone && r == 1 && i < count; i++)
-        if (boxes[i]->admin && (r = frames_restore(n, boxes[i], err)) == 0)
-            r = 1;
-    if (r == 0) {
-        r = restore(n, boxes, count, err);
-        if (r == 0)
-            return NET_RESTORED | (other ? NET_MOVED : 0);
-    }
-    return r < 0 ? r : other ? NET_MOVED : 0;
+    r = gone ? restore(n, boxes, count, err) : 0;
+    if (r < 0)
+        return r;
+    return (r == 1 ? NET_RESTORED : 0) | (other ? NET_MOVED : 0);
 }
 
 /* ---- following the host ---- */

@@ -461,18 +461,19 @@ int nft_generation(int sock, uint32_t *ret, struct err *err)
     return r < 0 ? err_wrap(err, r, "firewall: generation") : 0;
 }
 
-int nft_has_table(int sock, const char *table, struct err *err)
+int nft_has_element(int sock, const char *table, const char *set, const struct nft_element *e,
+                    struct err *err)
 {
-    auto_nlreq struct nlreq q;
+    auto_nft struct nft n = {.table = table, .family = NFPROTO_INET};
     int r;
 
-    nlreq_init(&q);
-    add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
-    nl_put_string(&q, NFTA_TABLE_NAME, table);
-    r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
+    nlreq_init(&n.req);
+    add_sized(&n.req, n.family, NFT_MSG_GETSETELEM, 0, NLMSG_BYTES);
+    put_elements(&n, set, e, 1);
+    r = nlreq_send(&n.req, sock, NULL, NULL, NULL, err);
     if (r == -ENOENT)
         return 0;
-    return r < 0 ? err_wrap(err, r, "firewall: table") : 1;
+    return r < 0 ? err_wrap(err, r, "firewall: element") : 1;
 }
 
 /* -EBADMSG for an element without a key. */

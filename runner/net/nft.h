@@ -112,7 +112,8 @@ void nft_delete_element(struct nft *n, const char *set, const struct nft_element
 /* The generation of the ruleset. */
 int nft_generation(int sock, uint32_t *ret, struct err *err);
 /* 1, 0, or a negative errno. */
-int nft_has_table(int sock, const char *table, struct err *err);
+int nft_has_element(int sock, const char *table, const char *set, const struct nft_element *e,
+                    struct err *err);
 /* Calls fn for the key of each element of a set. -ENOENT: no such set. fn's negative errno ends it.
  */
 typedef int nft_key_fn(const uint8_t *key, size_t len, void *data);

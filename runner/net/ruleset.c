@@ -432,6 +432,14 @@ int ruleset_remove(int sock, const struct net_box *box, struct err *err)
     return r;
 }
 
+int ruleset_has(int sock, const struct net_box *box, struct err *err)
+{
+    struct nft_element e = {.key_len = 0};
+
+    key_addr(&e, &box->box4);
+    return nft_has_element(sock, NET_TABLE, SET_BOXES4, &e, err);
+}
+
 static int one_is_enough(const uint8_t *key, size_t len, void *data)
 {
     (void)key;
@@ -484,29 +492,4 @@ int ruleset_guard(int sock, const char *ifname, struct err *err)
     nft_begin(&n, NET_TABLE, 0);
     nft_add_elements(&n, SET_GUARDED, &e, 1);
     return nft_commit(&n, sock, err);
-}
-
-struct listing {
-    int (*fn)(const char *ifname, void *data);
-    void *data;
-};
-
-static int on_key(const uint8_t *bytes, size_t len, void *data)
-{
-    const struct listing *l = data;
-    char name[NET_LINK_MAX + 1] = "";
-
-    if (len < NFT_IFNAME_LEN)
-        return -EBADMSG;
-    (void)memcpy(name, bytes, NFT_IFNAME_LEN);
-    return l->fn(name, l->data);
-}
-
-int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
-                       struct err *err)
-{
-    struct listing l = {.fn = fn, .data = data};
-    int r = nft_each_element(sock, NET_TABLE, SET_GUARDED, on_key, &l, err);
-
-    return r == -ENOENT ? 0 : r;
 }

@@ -40,7 +40,8 @@ int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err
 int ruleset_add_dns(int sock, const struct net_box *box, struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
-/* Whether a sandbox is in the table: 1, 0, or a negative errno. */
+/* Whether this sandbox is in the table, and whether any is: 1, 0, or a negative errno. */
+int ruleset_has(int sock, const struct net_box *box, struct err *err);
 int ruleset_used(int sock, struct err *err);
 /* Takes the table away when no sandbox is left in it. 1: it is gone, or was not there; 0: it is in
  * use. */
@@ -49,5 +50,3 @@ int ruleset_remove_empty(int sock, struct err *err);
 /* An interface whose forwarding rind has switched on: what comes in there and is not for a sandbox
  * is not forwarded, as before. */
 int ruleset_guard(int sock, const char *ifname, struct err *err);
-int ruleset_each_guard(int sock, int (*fn)(const char *ifname, void *data), void *data,
-                       struct err *err);
