@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/number.h"
 
 int address_parse_host(const char *text, struct address *ret)
 {
@@ -25,14 +26,15 @@ int address_parse(const char *text, struct address *ret)
 {
     const char *colon = strrchr(text, ':');
     char host[ADDRESS_TEXT_MAX];
-    size_t len, digits;
+    int64_t port;
+    size_t len;
     struct address a;
 
     if (colon == NULL)
         return -EINVAL;
     len = (size_t)(colon - text);
-    digits = strspn(colon + 1, "0123456789");
-    if (digits == 0 || digits > 5 || colon[1 + digits] != '\0' || atoi(colon + 1) > 65535)
+    port = number_whole(colon + 1, 5);
+    if (port < 0 || port > 65535)
         return -EINVAL;
     /* A bare IPv6 address would take its last part for the port. */
     if (memchr(text, ':', len) != NULL && (text[0] != '[' || text[len - 1] != ']'))
@@ -47,7 +49,7 @@ int address_parse(const char *text, struct address *ret)
     host[len] = '\0';
     if (address_parse_host(host, &a) < 0)
         return -EINVAL;
-    a.port = (uint16_t)atoi(colon + 1);
+    a.port = (uint16_t)port;
     *ret = a;
     return 0;
 }
@@ -80,6 +82,12 @@ socklen_t address_socket(const struct address *a, struct sockaddr_storage *ret)
     (void)memcpy(&v4.sin_addr, a->bytes, sizeof(v4.sin_addr));
     (void)memcpy(ret, &v4, sizeof(v4));
     return sizeof(v4);
+}
+
+bool address_equal(const struct address *a, const struct address *b)
+{
+    return a->family == b->family && a->port == b->port &&
+           memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
 bool address_from_socket(const struct sockaddr *from, struct address *ret)

@@ -18,6 +18,7 @@ enum { ADDRESS_TEXT_MAX = 64 };
 int address_parse(const char *text, struct address *ret);
 /* The address alone, without brackets: "127.0.0.1", "::1"; ret->port is 0. -EINVAL. */
 int address_parse_host(const char *text, struct address *ret);
+bool address_equal(const struct address *a, const struct address *b);
 /* Without port and brackets. */
 void address_format_host(const struct address *a, char ret[ADDRESS_TEXT_MAX]);
 void address_format(const struct address *a, char ret[ADDRESS_TEXT_MAX]);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/rfc3339.h"
+
 const char *human_bytes(uint64_t n, char buf[HUMAN_MAX])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -42,17 +44,11 @@ const char *human_seconds(int64_t seconds, char buf[HUMAN_MAX])
 
 int64_t human_parse_time(const char *time)
 {
-    struct tm tm = {.tm_year = 0};
-    const char *rest;
-    int ms = 0;
+    struct timespec t;
 
-    if (time == NULL)
+    if (time == NULL || rfc3339_parse(time, &t) < 0)
         return -1;
-    rest = strptime(time, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (rest == NULL || (rest[0] == '.' && sscanf(rest, ".%3dZ", &ms) != 1) ||
-        (rest[0] != '.' && strcmp(rest, "Z") != 0))
-        return -1;
-    return (int64_t)timegm(&tm) * 1000 + ms;
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 const char *human_ago(const char *time, int64_t now_ms, char buf[HUMAN_MAX])

@@ -21,6 +21,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/strtab.h"
 #include "core/doctor_internal.h"
 #include "core/paths.h"
@@ -129,11 +130,17 @@ void ask_probe(const struct doctor *d, const struct check *c, struct check_resul
 void ask_kernel(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     struct utsname u;
-    int major = 0, minor = 0;
+    const char *at = u.release;
+    int64_t major = -1, minor = -1;
 
     (void)d;
     (void)c;
-    if (uname(&u) < 0 || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
+    if (uname(&u) == 0) {
+        major = number_take(&at, NUMBER_DIGITS_MAX);
+        if (major >= 0 && *at++ == '.')
+            minor = number_take(&at, NUMBER_DIGITS_MAX);
+    }
+    if (minor < 0) {
         found(r, CHECK_UNKNOWN, "cannot be read");
         return;
     }

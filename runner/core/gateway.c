@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/port.h"
@@ -118,7 +119,8 @@ static int start_connect(void *data, const char *key, struct proxy_conn *conn, v
     if (c == NULL)
         return err_errno(err, -ENOMEM, "port %s", slash + 1);
     c->conn = conn;
-    r = port_connect(s, (uint16_t)atoi(slash + 1), on_connected, c, &c->port, ret_fd, err);
+    r = port_connect(s, (uint16_t)number_whole(slash + 1, 5), on_connected, c, &c->port, ret_fd,
+                     err);
     if (r < 0 || *ret_fd >= 0) {
         free(c);
         return r;

@@ -221,7 +221,7 @@ static struct flow *find(struct udp_port *p, const struct sockaddr_storage *peer
     (void)address_from_socket((const struct sockaddr *)(const void *)peer, &want);
     for (struct flow *f = p->buckets[bucket]; f != NULL; f = f->next) {
         (void)address_from_socket((const struct sockaddr *)(const void *)&f->peer, &have);
-        if (memcmp(&want, &have, sizeof(want)) == 0)
+        if (address_equal(&want, &have))
             return f;
     }
     return NULL;

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/number.h"
 #include "gateway/message-internal.h"
 
 bool is_token(const char *text)
@@ -101,6 +102,8 @@ int read_request_line(struct message *m, char *line, int *status, struct err *er
 int read_status_line(struct message *m, char *line, struct err *err)
 {
     char *status = strchr(line, ' ');
+    const char *reason;
+    int64_t code;
     int r;
 
     if (status == NULL)
@@ -109,11 +112,12 @@ int read_status_line(struct message *m, char *line, struct err *err)
     r = read_version(m, line, err);
     if (r < 0)
         return r;
-    if (strspn(status, "0123456789") != 3 || (status[3] != ' ' && status[3] != '\0') ||
-        status[0] == '0')
+    reason = status;
+    code = number_take(&reason, 3);
+    if (code < 100 || (*reason != ' ' && *reason != '\0'))
         return err_set(err, -EBADMSG, "malformed status line");
-    m->status = atoi(status);
-    m->reason = status[3] == ' ' ? status + 4 : "";
+    m->status = (int)code;
+    m->reason = *reason == ' ' ? reason + 1 : "";
     if (strlen(m->reason) > MESSAGE_REASON_MAX)
         return err_set(err, -EBADMSG, "a reason of more than %d bytes", MESSAGE_REASON_MAX);
     return 0;

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "base/number.h"
 
 static const char digits[] = "0123456789";
 static const char token_bytes[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
@@ -67,7 +68,7 @@ int preview_token_make(char ret[PREVIEW_TOKEN_MAX + 1])
 /* Lower-cased, without port and last dot; [address] is accepted and becomes "". */
 static int normal_host(const char *host, char ret[PREVIEW_HOST_MAX + 1], unsigned *ret_port)
 {
-    size_t len = strcspn(host, ":"), n = 0;
+    size_t len = strcspn(host, ":");
     const char *port = host + len;
 
     if (host[0] == '[') {
@@ -81,10 +82,11 @@ static int normal_host(const char *host, char ret[PREVIEW_HOST_MAX + 1], unsigne
     }
     *ret_port = 0;
     if (*port == ':') {
-        n = strspn(port + 1, digits);
-        if (n == 0 || n > 5 || port[1 + n] != '\0' || atoi(port + 1) > 65535)
+        int64_t number = number_whole(port + 1, 5);
+
+        if (number < 0 || number > 65535)
             return -EBADMSG;
-        *ret_port = (unsigned)atoi(port + 1);
+        *ret_port = (unsigned)number;
     } else if (*port != '\0') {
         return -EBADMSG;
     }

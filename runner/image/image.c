@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/rfc3339.h"
 #include "image/manifest.h"
 #include "image/store_internal.h"
 #include "json/decode.h"
@@ -37,38 +38,12 @@ void image_list_free(struct image **list, size_t count)
 /* Of an RFC 3339 time; 0 for what is none. */
 static int64_t parse_time(const char *text)
 {
-    int year, month, day, hour, minute, second, zone_hour = 0, zone_minute = 0, n = 0;
-    const char *rest;
-    int64_t ms = 0;
-    struct tm tm;
-    char sign = 'Z';
+    struct timespec t;
+    int64_t ms;
 
-    if (text == NULL || strlen(text) > 40 ||
-        sscanf(text, "%4d-%2d-%2d%*1[Tt ]%2d:%2d:%2d%n", &year, &month, &day, &hour, &minute,
-               &second, &n) != 6 ||
-        n == 0)
+    if (text == NULL || rfc3339_parse(text, &t) < 0)
         return 0;
-    rest = text + n;
-    if (*rest == '.') {
-        int unit = 100;
-
-        for (rest++; *rest >= '0' && *rest <= '9'; rest++) {
-            ms += (*rest - '0') * unit;
-            unit /= 10;
-        }
-    }
-    sign = *rest;
-    if ((sign == '+' || sign == '-') && sscanf(rest + 1, "%2d:%2d", &zone_hour, &zone_minute) != 2)
-        return 0;
-    tm = (struct tm){.tm_year = year - 1900,
-                     .tm_mon = month - 1,
-                     .tm_mday = day,
-                     .tm_hour = hour,
-                     .tm_min = minute,
-                     .tm_sec = second};
-    ms += (int64_t)timegm(&tm) * 1000;
-    n = (zone_hour * 60 + zone_minute) * 60000;
-    ms += sign == '+' ? -n : sign == '-' ? n : 0;
+    ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
     return ms > 0 ? ms : 0;
 }
 

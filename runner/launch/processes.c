@@ -19,6 +19,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "launch/cgroup.h"
 #include "launch/idrange.h"
 #include "launch/launcher.h"
@@ -59,16 +60,20 @@ static int read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
     char path[40];
     const char *at;
     size_t len;
-    int n = 0, used = 0;
+    int n = 0;
 
     (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || file_read_fd(fd, FDINFO_MAX, &text, &len, NULL) < 0)
         return 0;
     at = strstr(text, "\nNSpid:");
-    for (at = at != NULL ? at + 7 : ""; n < NUMBERS_MAX; at += used, n++)
-        if (*at != '\t' || sscanf(at, "\t%d%n", &ret[n], &used) != 1 || ret[n] <= 0)
+    for (at = at != NULL ? at + 7 : ""; n < NUMBERS_MAX && *at++ == '\t'; n++) {
+        int64_t number = number_take(&at, NUMBER_DIGITS_MAX);
+
+        if (number <= 0 || number > INT32_MAX)
             break;
+        ret[n] = (int32_t)number;
+    }
     return n;
 }
 

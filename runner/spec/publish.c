@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/number.h"
 #include "spec/parse.h"
 #include "spec/spec.h"
 
@@ -26,7 +27,7 @@ int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_
         return err_set(err, -ERANGE, "the host's port must be between 0 and 65535");
     p.host.port = (uint16_t)host_port;
     for (size_t i = 0; host_port != 0 && i < s->port_count; i++)
-        if (s->ports[i].udp == udp && memcmp(&s->ports[i].host, &p.host, sizeof(p.host)) == 0)
+        if (s->ports[i].udp == udp && address_equal(&s->ports[i].host, &p.host))
             return err_set(err, -EINVAL, "the host's port %d is there twice", (int)host_port);
     if (s->port_count >= SPEC_PORTS_MAX)
         return err_set(err, -E2BIG, "more than %d published ports", SPEC_PORTS_MAX);
@@ -41,11 +42,7 @@ int spec_put_publish(struct spec *s, const char *host, int64_t host_port, int64_
 /* A decimal number, or -1. "" is `empty`. */
 static int64_t port_of(const char *text, int64_t empty)
 {
-    size_t len = strlen(text);
-
-    if (len == 0)
-        return empty;
-    return len <= 5 && strspn(text, "0123456789") == len ? atol(text) : -1;
+    return text[0] == '\0' ? empty : number_whole(text, 5);
 }
 
 static int bad(const char *text, struct err *err)

@@ -270,6 +270,9 @@ TEST(times)
         {"1.", -EINVAL, 0},
         {"99999999999999999999", -EINVAL, 0},
         {"2023-11-14T22:13:20x", -EINVAL, 0},
+        {"2023-11-14T22:13:20+ 1:-2", -EINVAL, 0},
+        {"9999-12-31T23:59:59Z", -EINVAL, 0}, /* beyond what nanoseconds count */
+        {"0001-01-01T00:00:00Z", -EINVAL, 0},
     };
     char text[DOCKER_TIME_MAX];
 

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +14,29 @@
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/number.h"
+#include "base/rfc3339.h"
 #include "core/sandbox.h"
 #include "core/sidecar.h"
 #include "spec/spec.h"
 
-enum { CORE_ID_LEN = 16, NS_MS = 1000000, NS_S = 1000000000, KEPT_MAX = 64 << 10 };
+enum {
+    CORE_ID_LEN = 16,
+    NS_MS = 1000000,
+    NS_S = 1000000000,
+    KEPT_MAX = 64 << 10,
+    VERSION_DIGITS = 3
+};
 
 /* ---- whose request ---- */
 
-/* "1.41" -> 1041. */
+/* "1.41" -> 1041. More digits than a version has are too many for any. */
 static int version_number(const char *text)
 {
-    return atoi(text) * 1000 + atoi(text + strcspn(text, ".") + 1);
+    int64_t major = number_take(&text, VERSION_DIGITS);
+    int64_t minor = *text == '.' ? number_whole(text + 1, VERSION_DIGITS) : -EINVAL;
+
+    return major < 0 || minor < 0 ? INT_MAX : (int)(major * 1000 + minor);
 }
 
 bool docker_admit(struct http_request *req)
@@ -248,26 +260,13 @@ static int fraction(const char **at, int64_t *ret)
 
 static int parse_date(const char *text, int64_t *ret_ns)
 {
-    struct tm tm = {0};
-    const char *end = strptime(text, "%Y-%m-%d", &tm);
-    int64_t ns = 0, zone = 0;
-    int hours, minutes, used = 0;
+    struct timespec t;
+    int64_t ns;
 
-    if (end != NULL && *end == 'T')
-        end = strptime(end, "T%H:%M:%S", &tm);
-    if (end == NULL || fraction(&end, &ns) < 0)
+    if (rfc3339_parse(text, &t) < 0 || __builtin_mul_overflow((int64_t)t.tv_sec, NS_S, &ns) ||
+        __builtin_add_overflow(ns, (int64_t)t.tv_nsec, &ns))
         return -EINVAL;
-    if (*end == 'Z')
-        end++;
-    else if (*end == '+' || *end == '-') {
-        if (sscanf(end + 1, "%2d:%2d%n", &hours, &minutes, &used) != 2 || used != 5)
-            return -EINVAL;
-        zone = (int64_t)(hours * 60 + minutes) * 60 * (*end == '-' ? -1 : 1);
-        end += 1 + used;
-    }
-    if (*end != '\0')
-        return -EINVAL;
-    *ret_ns = ((int64_t)timegm(&tm) - zone) * NS_S + ns;
+    *ret_ns = ns;
     return 0;
 }
 

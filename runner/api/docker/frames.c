@@ -1,9 +1,9 @@
 #include "api/docker/frames.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/http.h"
+#include "base/number.h"
 
 enum { MULTIPLEXED_SINCE = 42 /* of API version 1 */ };
 
@@ -27,7 +27,8 @@ const char *docker_stream_type(const struct http_request *req, bool raw)
 {
     const char *minor = req->version != NULL ? strchr(req->version, '.') : NULL;
 
-    if (raw || (minor != NULL && atoi(minor + 1) < MULTIPLEXED_SINCE))
+    /* docker_admit has looked at it. */
+    if (raw || (minor != NULL && number_whole(minor + 1, NUMBER_DIGITS_MAX) < MULTIPLEXED_SINCE))
         return "application/vnd.docker.raw-stream";
     return "application/vnd.docker.multiplexed-stream";
 }

@@ -10,16 +10,16 @@
 #include "api/native/port-number.h"
 #include "api/reply.h"
 #include "api/route-query.h"
+#include "base/number.h"
 #include "core/exposure.h"
 #include "core/sandbox.h"
 #include "json/decode.h"
 
 int port_number(const char *text, unsigned min, uint16_t *ret, struct err *err)
 {
-    size_t len = strlen(text);
-    int value = len >= 1 && len <= 5 && strspn(text, "0123456789") == len ? atoi(text) : 0;
+    int64_t value = number_whole(text, 5);
 
-    if (value < (int)min || value > 65535 || text[0] == '0')
+    if (value < (int64_t)min || value > 65535 || text[0] == '0')
         return err_set(err, -EINVAL, "port: must be a number from %u to 65535", min);
     *ret = (uint16_t)value;
     return 0;
@@ -90,7 +90,7 @@ static void expose(struct http_request *req)
                                         .token = body.token,
                                         .name = body.name};
     if (r == 0)
-        r = exposure_put(s, &request, &e, &made, &err);
+        (void)exposure_put(s, &request, &e, &made, &err); /* e says it */
     free(body.hostname);
     free(body.token);
     free(body.name);

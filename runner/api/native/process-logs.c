@@ -15,6 +15,7 @@
 #include "api/sse.h"
 #include "base/auto.h"
 #include "base/buf.h"
+#include "base/number.h"
 #include "base/strtab.h"
 #include "core/process.h"
 #include "core/sandbox.h"
@@ -267,10 +268,11 @@ static void follow_on(struct follow *f)
     f->blocked = full;
     if (r == -EPIPE)
         return; /* on_gone is on its way */
-    if (r >= 0 && ended && !full)
-        r = send_json(f, "exit", process_encode(f->process));
-    else if (r >= 0)
+    if (r >= 0 && (!ended || full))
         return;
+    if (r >= 0)
+        (void)send_json(f, "exit",
+                        process_encode(f->process)); /* the end, whether it is heard or not */
     follow_end(f);
 }
 
@@ -306,15 +308,16 @@ static void on_gone(struct sse *s, void *data)
 /* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
 static int take_last_id(const struct http_request *req, struct logs_query *q, struct err *err)
 {
-    const char *last = sse_last_event_id(req);
-    int64_t out, errors;
-    int end = 0;
+    const char *last = sse_last_event_id(req), *at;
+    int64_t out, errors = -1;
 
     if (last == NULL || last[0] == '\0')
         return 0;
-    if (strlen(last) > 40 || strspn(last, "0123456789-") != strlen(last) ||
-        sscanf(last, "%18" SCNd64 "-%18" SCNd64 "%n", &out, &errors, &end) != 2 ||
-        last[end] != '\0' || out < 0 || errors < 0)
+    at = last;
+    out = number_take(&at, NUMBER_DIGITS_MAX);
+    if (out >= 0 && *at == '-')
+        errors = number_whole(at + 1, NUMBER_DIGITS_MAX);
+    if (errors < 0)
         return err_set(err, -EINVAL, "Last-Event-ID: \"%.64s\" is no id of an event", last);
     q->offsets[PROCESS_STDOUT] = out;
     q->offsets[PROCESS_STDERR] = errors;

@@ -15,6 +15,7 @@
 #include "api/native/process-forms.h"
 #include "api/reply.h"
 #include "base/auto.h"
+#include "base/number.h"
 #include "base/strtab.h"
 #include "core/port.h"
 #include "core/process.h"
@@ -161,13 +162,13 @@ static void give_up(struct port_waiter *w)
 /* The status of "HTTP/1.1 200 OK"; -1: it is none. */
 static int status_of(const char *line)
 {
-    int status;
+    const char *at = line + 9;
+    int64_t status;
 
-    if (strncmp(line, "HTTP/1.", 7) != 0 || line[7] < '0' || line[7] > '9' || line[8] != ' ' ||
-        strspn(line + 9, "0123456789") != 3)
+    if (strncmp(line, "HTTP/1.", 7) != 0 || line[7] < '0' || line[7] > '9' || line[8] != ' ')
         return -1;
-    status = atoi(line + 9);
-    return status >= 100 ? status : -1;
+    status = number_take(&at, 3);
+    return status >= 100 ? (int)status : -1;
 }
 
 static void on_readable(uv_poll_t *h, int status, int events)

@@ -1,0 +1,45 @@
+/* Decimal numbers of outside text: what is taken, where it ends, and what is none. */
+
+#include <errno.h>
+
+#include "base/number.h"
+#include "tap.h"
+
+TEST(taken)
+{
+    static const struct {
+        const char *text;
+        int most;
+        int64_t want;
+        size_t behind;
+    } rows[] = {{"0", 1, 0, 1},
+                {"7:", 1, 7, 1},
+                {"007", 3, 7, 3},
+                {"65535/tcp", 5, 65535, 5},
+                {"999999999999999999", NUMBER_DIGITS_MAX, INT64_C(999999999999999999), 18},
+                {"9999999999999999999", NUMBER_DIGITS_MAX, -EINVAL, 0},
+                {"123", 2, -EINVAL, 0},
+                {"", 5, -EINVAL, 0},
+                {" 1", 5, -EINVAL, 0},
+                {"+1", 5, -EINVAL, 0},
+                {"-1", 5, -EINVAL, 0},
+                {"x", 5, -EINVAL, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *at = rows[i].text;
+
+        CHECK_INT(number_take(&at, rows[i].most), rows[i].want);
+        CHECK_INT(at - rows[i].text, rows[i].behind);
+    }
+}
+
+TEST(whole)
+{
+    CHECK_INT(number_whole("8080", 5), 8080);
+    CHECK_INT(number_whole("8080 ", 5), -EINVAL);
+    CHECK_INT(number_whole("80.5", 5), -EINVAL);
+    CHECK_INT(number_whole("123456", 5), -EINVAL);
+    CHECK_INT(number_whole("", 5), -EINVAL);
+}
+
+TAP_MAIN
