@@ -98,12 +98,13 @@ bool names_has(const struct names *n, const char *name)
 
 int opaque_index(struct opaque *o, const char *text, size_t len, struct err *err)
 {
-    const char *end = text + len;
+    const char *end;
     size_t n = 0;
 
     *o = (struct opaque){.count = 0};
-    if (len == 0)
+    if (len == 0) /* and text may be NULL */
         return 0;
+    end = text + len;
     if (end[-1] != '\0')
         return err_set(err, -EBADMSG, "the list of opaque directories has no end");
     for (const char *s = text; s < end; s += strlen(s) + 1)

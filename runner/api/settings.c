@@ -14,6 +14,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 #include "net/pool.h"
+#include "policy/plain-path.h"
 
 enum { PREFIXES_MAX = 64, PATH_BYTES_MAX = 4095 };
 
@@ -162,6 +163,17 @@ static int check_absolute(const char *key, const char *path, struct err *err)
                : err_set(err, -EINVAL, "%s: '%s' is not an absolute path", key, path);
 }
 
+/* What a client names has none of these: it would never be beneath a prefix that has. */
+static int check_prefix(const char *path, struct err *err)
+{
+    int r = check_absolute("bindPrefixes", path, err);
+
+    if (r < 0 || strcmp(path, "/") == 0 || path_is_plain(path))
+        return r;
+    return err_set(err, -EINVAL, "bindPrefixes: '%s' must be without //, ., .. and / at the end",
+                   path);
+}
+
 static int check_pools(char *const *pools, int family, struct err *err)
 {
     const struct jpath network = {.key = "network"};
@@ -233,7 +245,7 @@ static int check(struct settings_text *t, struct err *err)
     if (r == 0 && (t->gateway.certificate == NULL) != (t->gateway.key == NULL))
         r = err_set(err, -EINVAL, "gateway: certificate and key belong together");
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
-        r = check_absolute("bindPrefixes", *p, err);
+        r = check_prefix(*p, err);
     if (r == 0)
         r = whole_name(&t->docker.sidecar_image, err);
     return r < 0 ? r : check_network(&t->network, err);

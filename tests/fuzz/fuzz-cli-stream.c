@@ -37,7 +37,7 @@ static size_t on_output(void *data, int stream, const char *bytes, size_t len)
     if (stream != 1 && stream != 2)
         abort();
     for (size_t i = 0; i < n; i++) {
-        h->sum = h->sum * 31 + (unsigned char)bytes[i] + 256 * (unsigned)stream;
+        h->sum = h->sum * 31 + (unsigned char)bytes[i] + UINT64_C(256) * (unsigned)stream;
         h->count++;
     }
     return n;

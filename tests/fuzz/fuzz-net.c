@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "net/netlink.h"
 #include "net/nft.h"
+#include "net/over.h"
 #include "net/pool.h"
 #include "net/resolv.h"
 #include "policy/net-rule.h"
@@ -37,8 +38,11 @@ static int on_key(const uint8_t *key, size_t len, void *data)
 static int on_message(const struct nlmsghdr *h, void *data)
 {
     struct route r;
+    struct over o;
 
     (void)data;
+    if (over_parse(h, &o) && o.from.family != 4 && o.from.family != 6)
+        abort();
     if (route_parse(h, &r) == 1 && r.to.prefix > 128)
         abort();
     (void)nft_feed_elements(h, on_key, NULL);

@@ -32,15 +32,24 @@ static void check_target(const char *p)
 static void check_start(const struct launch_request *q)
 {
     assert(q->hostname != NULL && strlen(q->hostname) <= LAUNCH_HOSTNAME_MAX);
-    assert(q->layer_count + (q->root_dir != NULL) > 0 && q->layer_count <= LAUNCH_LAYERS_MAX);
+    assert(q->layer_count > 0 || q->root_dir != NULL || (q->flags & LAUNCH_HOST_ROOT) != 0);
+    assert(q->layer_count + q->image_layer_count <= LAUNCH_LAYERS_MAX);
     for (size_t i = 0; i < q->layer_count; i++)
         assert(q->layers[i][0] != '.' && strchr(q->layers[i], '/') == NULL);
+    for (size_t i = 0; i < q->image_layer_count; i++)
+        assert(strlen(q->image_layers[i]) == LAUNCH_LAYER_NAME);
+    assert(q->net_dns_count <= NET_DNS_MAX);
+    assert(q->net_join == NULL || (q->net_flags == 0 && q->net_name == NULL));
+    assert(q->net_aliases == NULL || strlen(q->net_aliases) <= LAUNCH_ALIASES_MAX);
     assert(q->filter != NULL && q->filter_count >= 1 && q->filter_count <= LAUNCH_BPF_MAX);
     assert(q->capabilities < 1ULL << 41 && (q->flags & ~(uint64_t)LAUNCH_FLAGS_ALL) == 0);
     assert(q->memory >= -1 && q->pids >= -1 && q->cpu >= -1 && q->shm >= -1);
     for (size_t i = 0; i < q->volume_count; i++) {
         assert(q->volumes[i].uid <= 65535 && q->volumes[i].gid <= 65535);
-        check_path(q->volumes[i].source);
+        if (q->volumes[i].named)
+            assert(q->volumes[i].source[0] != '.' && strchr(q->volumes[i].source, '/') == NULL);
+        else
+            check_path(q->volumes[i].source);
         check_target(q->volumes[i].target);
     }
     for (size_t i = 0; i < q->tmpfs_count; i++)

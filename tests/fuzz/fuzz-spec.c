@@ -51,7 +51,7 @@ static void check_spec(const struct spec *s)
 {
     struct userdb_spec user;
 
-    if (s->rootfs != NULL)
+    if (s->rootfs != NULL && strcmp(s->rootfs, SPEC_ROOTFS_HOST) != 0)
         check_path(s->rootfs);
     if (s->cwd != NULL)
         check_path(s->cwd);

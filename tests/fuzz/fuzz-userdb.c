@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A copy of its own size, so that a read past the end is seen. */
 static char *copy(const uint8_t *data, size_t len)
 {
-    char *text = malloc(len);
+    char *text = malloc(len > 0 ? len : 1);
 
     if (text != NULL && len > 0)
         (void)memcpy(text, data, len);

@@ -1,6 +1,7 @@
 /* What the launcher builds init accepts; and each field of it that is not right, init refuses. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "init/init.h"
 #include "launch/floor.h"
 #include "launch/sandbox.h"
@@ -328,6 +330,23 @@ TEST(every_cut)
             continue;
         (void)memcpy(data + offsetof(struct plan_header, size), &says, sizeof(says));
         CHECK(plan_check(&p, data, len) < 0);
+    }
+}
+
+/* Else the fuzzer's search begins at the refusal of an old version. */
+TEST(seeds_of_the_fuzzer)
+{
+    static const char *const names[] = {"tests/fuzz/seeds/plan/small",
+                                        "tests/fuzz/seeds/plan/full"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        auto_free char *text = NULL;
+        struct err err = ERR_NONE;
+        struct plan p;
+        size_t len = 0;
+
+        CHECK_INT(file_read_at(AT_FDCWD, names[i], PLAN_SIZE_MAX, &text, &len, &err), 0);
+        CHECK_INT(text != NULL ? plan_check(&p, text, len) : -ENOENT, 0);
     }
 }
 

@@ -1,13 +1,16 @@
 /* The request to the launcher: what goes in comes out, and every record is refused in every way. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "launch/request.h"
 #include "request_util.h"
 #include "tap.h"
@@ -727,6 +730,28 @@ TEST(too_many_of_a_network)
         launch_put(&b, TAG_NET_RULE, 0, &rule, sizeof(rule));
     CHECK_INT(launch_end(&b), 0);
     CHECK_REFUSED(&b, -E2BIG, "request: record net_rule: Argument list too long");
+}
+
+/* Else the fuzzer's search begins at the refusal of an old form. */
+TEST(seeds_of_the_fuzzer)
+{
+    static const char *const names[] = {"connect", "dial",         "egress",        "kill",
+                                        "list",    "layer-commit", "listen",        "resolver",
+                                        "start",   "start-joined", "start-network", "volume-make",
+                                        "worker"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        auto_free char *text = NULL;
+        struct launch_request q;
+        struct err err = ERR_NONE;
+        char path[80];
+        size_t len = 0;
+
+        (void)snprintf(path, sizeof(path), "tests/fuzz/seeds/request/%s", names[i]);
+        CHECK_INT(file_read_at(AT_FDCWD, path, LAUNCH_SIZE_MAX, &text, &len, &err), 0);
+        if (text == NULL || launch_decode(text, len, &q, &err) < 0)
+            tap_fail("%s: %s", path, err.msg);
+    }
 }
 
 TEST(kept_or_attached)

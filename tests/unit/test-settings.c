@@ -36,6 +36,8 @@ TEST(refused)
          "[REGISTRY/]NAME[:TAG][@DIGEST] with a name of lower-case letters, digits and single . _ "
          "or - between them",
          -EINVAL},
+        {"{\"bindPrefixes\":[\"/srv/../etc\"]}",
+         "x.json: bindPrefixes: '/srv/../etc' must be without //, ., .. and / at the end", -EINVAL},
         {"{\"bindPrefixes\":[\"home\"]}", "x.json: bindPrefixes: 'home' is not an absolute path",
          -EINVAL},
     };
