@@ -281,10 +281,12 @@ asan: deps
 	    build/builder/rind-rootfs-subverted
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
-## make tsan       unit tests under TSan
+## make tsan       unit tests under TSan, and the daemon where it uses its thread pool
+# Which is for images (core/images.c) and for syncing its state (core/store-disk.c).
+TSAN_INTEG := integ/test-api-images,integ/test-images,integ/test-snapshots,integ/test-named-volumes,integ/test-state,integ/test-survive
 tsan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit
-	@scripts/run-tests build/tsan --unit-only
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit build/payload build/builder/rind-rootfs-subverted
+	@RIND_BIN=build/tsan/rind scripts/run-tests build/tsan --only build/tsan/unit/,$(TSAN_INTEG)
 
 ## make analyze    gcc -fanalyzer over everything, warnings are errors
 analyze: deps
