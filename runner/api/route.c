@@ -1,5 +1,6 @@
 #include "api/route.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -200,6 +201,7 @@ static bool matches(const char *pattern, const struct path *path, size_t first)
     for (size_t i = first; next_part(&rest, &p) && p.kind != PART_RAW; i++) {
         const char *segment = path->segments[i];
 
+        assert(segment != NULL); /* there are as many as parts */
         if (p.kind == PART_REST)
             i += have - parts;
         else if (p.kind == PART_LITERAL &&
@@ -252,6 +254,7 @@ static int take_params(const struct route *route, const struct path *path, size_
             break;
         }
         value = path->segments[i];
+        assert(value != NULL); /* matches() has counted them */
         for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--, i++)
             value[strlen(value)] = '/'; /* the NUL between this segment and the next */
         if (!is_safe(value, p.kind == PART_REST))

@@ -79,7 +79,7 @@ struct serve {
 
 static void wait_a_moment(void)
 {
-    const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000};
+    const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
 
     (void)nanosleep(&pause, NULL);
 }
@@ -130,7 +130,7 @@ static int make_socket(const struct serve *s, const char *path, struct err *err)
     if (strlen(path) >= sizeof(name.sun_path))
         return err_set(err, -ENAMETOOLONG, "socket %s: longer than %zu bytes", path,
                        sizeof(name.sun_path) - 1);
-    (void)strcpy(name.sun_path, path);
+    (void)memcpy(name.sun_path, path, strlen(path) + 1);
     r = clear_path(&name, err);
     if (r < 0)
         return r;

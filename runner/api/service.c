@@ -91,7 +91,7 @@ int service_notify_socket(void)
 
     if (path == NULL || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(name.sun_path))
         return FD_NONE;
-    (void)strcpy(name.sun_path, path);
+    (void)memcpy(name.sun_path, path, strlen(path) + 1);
     len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
     if (path[0] == '@')
         name.sun_path[0] = '\0';

@@ -171,8 +171,13 @@ static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
                struct err *err)
 {
     struct egress_rules *mine = egress_copy_rules(rules, err);
-    int r = mine == NULL ? err->code : begin_change(s, cb, data, err);
+    int r;
 
+    if (mine == NULL) {
+        egress_free(rules);
+        return err->code;
+    }
+    r = begin_change(s, cb, data, err);
     if (r == 0 && (r = save_rules(s, rules, &s->egress_change->old, err)) < 0)
         free(take(s->egress_change));
     if (r < 0) {

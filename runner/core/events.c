@@ -96,6 +96,6 @@ void events_unsubscribe(struct events *e, struct events_reader *r)
 
     while (*at != NULL && *at != r)
         at = &(*at)->next;
-    if (*at == r)
+    if (*at != NULL)
         *at = r->next;
 }

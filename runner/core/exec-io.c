@@ -144,7 +144,7 @@ static ssize_t read_some(const struct exec_io *io, int i, size_t max)
 static void pace(struct exec_io *io, size_t len)
 {
     uint64_t now = uv_hrtime();
-    bool close_upon = now - io->read_at < 2 * PACE_MS * UINT64_C(1000000);
+    bool close_upon = now - io->read_at < PACE_MS * UINT64_C(2000000);
 
     io->read_at = now;
     if (len >= PACE_FULL)

@@ -52,7 +52,7 @@ const struct health_facts *sandbox_health(const struct sandbox *s)
 
 static int64_t or_else(int64_t said, int64_t otherwise)
 {
-    return said != LIMIT_UNSET && said > 0 ? said : otherwise;
+    return said > 0 ? said : otherwise;
 }
 
 static bool in_start_period(const struct health *h)

@@ -126,14 +126,14 @@ static int compare_digests(const void *x, const void *y)
 /* Its images may name as many files as it has, a thousand times over: not one by one. */
 static int sort_entries(struct archive *a, struct err *err)
 {
-    a->by_name = calloc(a->count + 1, sizeof(*a->by_name));
-    a->by_digest = calloc(a->count + 1, sizeof(*a->by_digest));
+    a->by_name = calloc(a->count + 1, sizeof(struct archive_entry *));
+    a->by_digest = calloc(a->count + 1, sizeof(struct archive_entry *));
     if (a->by_name == NULL || a->by_digest == NULL)
         return err_errno(err, -ENOMEM, "archive");
     for (size_t i = 0; i < a->count; i++)
         a->by_name[i] = a->by_digest[i] = &a->entries[i];
-    qsort(a->by_name, a->count, sizeof(*a->by_name), compare_names);
-    qsort(a->by_digest, a->count, sizeof(*a->by_digest), compare_digests);
+    qsort(a->by_name, a->count, sizeof(struct archive_entry *), compare_names);
+    qsort(a->by_digest, a->count, sizeof(struct archive_entry *), compare_digests);
     return 0;
 }
 

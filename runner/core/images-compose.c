@@ -238,7 +238,7 @@ static int put_image(struct composing *c, struct image_store *s, struct err *err
         r = make_manifest(c, id, strlen(config), &manifest, err);
     if (r == 0)
         r = blob_put(s, manifest, strlen(manifest), i->manifest, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     (void)memcpy(i->id, id, sizeof(i->id));
     (void)snprintf(i->media_type, sizeof(i->media_type), "%s", MEDIA_TYPE_MANIFEST);

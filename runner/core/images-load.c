@@ -357,12 +357,11 @@ static void on_entry(struct loading *l, const struct worker_msg *m, struct err *
     if (r == 0)
         r = archive_add(&l->archive, m, &e, err);
     if (r == 0 && e->kind == WORKER_ENTRY_FILE) {
-        r = blob_begin(l->im->store, &e->file, err);
-        if (r == 0) {
-            (void)memcpy(e->tmp, e->file.tmp, sizeof(e->tmp));
-            l->taking = (ssize_t)l->archive.count - 1;
-            r = image_worker_take(l->worker, e->file.fd, err);
-        }
+        if (blob_begin(l->im->store, &e->file, err) < 0)
+            return;
+        (void)memcpy(e->tmp, e->file.tmp, sizeof(e->tmp));
+        l->taking = (ssize_t)l->archive.count - 1;
+        (void)image_worker_take(l->worker, e->file.fd, err);
     }
 }
 

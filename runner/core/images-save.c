@@ -20,7 +20,13 @@
 #include "json/parse.h"
 #include "spec/spec.h"
 
-enum { BLOCK = 512, PIECE = 1 << 20, SAVE_NAMES_MAX = 1024, OCTAL_MAX_DIGITS = 11 };
+enum {
+    BLOCK = 512,
+    TRAILER = 2 * BLOCK,
+    PIECE = 1 << 20,
+    SAVE_NAMES_MAX = 1024,
+    OCTAL_MAX_DIGITS = 11
+};
 
 struct image_save {
     struct job job;
@@ -327,7 +333,8 @@ static void header(const struct saved_file *f, char block[BLOCK])
     octal(block + 136, OCTAL_MAX_DIGITS, 0);
     (void)memset(block + 148, ' ', 8);
     block[156] = '0';
-    (void)memcpy(block + 257, "ustar\00000", 8);
+    (void)memcpy(block + 257, "ustar", 6);
+    block[263] = block[264] = '0';
     for (int i = 0; i < BLOCK; i++)
         sum += (unsigned char)block[i];
     octal(block + 148, 6, (int64_t)sum);
@@ -377,7 +384,7 @@ static int work_piece(struct job *j)
     struct image_save *s = save_of(j);
 
     s->len = 0;
-    while (s->at < s->file_count && s->len + 2 * BLOCK <= PIECE) {
+    while (s->at < s->file_count && s->len + TRAILER <= PIECE) {
         const struct saved_file *f = &s->files[s->at];
         int r = 0;
 
@@ -407,9 +414,9 @@ static int work_piece(struct job *j)
         s->offset = -1;
         s->at++;
     }
-    if (s->at == s->file_count && s->len + 2 * BLOCK <= PIECE) {
-        (void)memset(s->piece + s->len, 0, 2 * BLOCK);
-        s->len += 2 * BLOCK;
+    if (s->at == s->file_count && s->len + TRAILER <= PIECE) {
+        (void)memset(s->piece + s->len, 0, TRAILER);
+        s->len += TRAILER;
         s->at++; /* all is said */
     }
     return 0;

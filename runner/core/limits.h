@@ -57,13 +57,13 @@ struct err;
     X(buffered_bytes,     uint64_t, "maxBufferedBytes",        256 << 20,  8 << 20, 1LL << 40)              \
     X(disk_reserve,       uint64_t, "diskReserveBytes",        0,          0,       1LL << 50)              \
     X(log_bytes,          uint64_t, "logBytes",                1 << 20,    8192,    1 << 30)                \
-    X(idle_ms,            unsigned, "idleTimeoutMs",           75 * 1000,  100,     86400000)               \
-    X(head_ms,            unsigned, "headTimeoutMs",           30 * 1000,  100,     86400000)               \
-    X(body_ms,            unsigned, "bodyTimeoutMs",           60 * 1000,  100,     86400000)               \
-    X(gateway_reply_ms,   unsigned, "gatewayReplyTimeoutMs",   300 * 1000, 100,     86400000)               \
-    X(egress_handler_ms,  unsigned, "egressHandlerTimeoutMs",  30 * 1000,  100,     86400000)               \
-    X(gateway_idle_ms,    unsigned, "gatewayIdleTimeoutMs",    3600 * 1000, 100,    86400000)               \
-    X(write_ms,           unsigned, "writeTimeoutMs",          60 * 1000,  100,     86400000)
+    X(idle_ms,            unsigned, "idleTimeoutMs",           75000,      100,     86400000)               \
+    X(head_ms,            unsigned, "headTimeoutMs",           30000,      100,     86400000)               \
+    X(body_ms,            unsigned, "bodyTimeoutMs",           60000,      100,     86400000)               \
+    X(gateway_reply_ms,   unsigned, "gatewayReplyTimeoutMs",   300000,     100,     86400000)               \
+    X(egress_handler_ms,  unsigned, "egressHandlerTimeoutMs",  30000,      100,     86400000)               \
+    X(gateway_idle_ms,    unsigned, "gatewayIdleTimeoutMs",    3600000,    100,     86400000)               \
+    X(write_ms,           unsigned, "writeTimeoutMs",          60000,      100,     86400000)
 /* clang-format on */
 
 #define LIMIT_FIELD(field, type, key, def, min, max) type field;

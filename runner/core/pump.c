@@ -105,15 +105,13 @@ static bool ready(int fd, short events)
 static void pump_splice(struct pump *p)
 {
     ssize_t n =
-        splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16UL, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
-    if (n > 0)
-        wait_in(p);
-    else if (n == 0)
+    if (n == 0)
         finish(p, 0);
-    else if (errno != EAGAIN && errno != EINTR)
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
         finish(p, -errno);
-    else if (ready(p->in, POLLIN))
+    else if (n < 0 && ready(p->in, POLLIN))
         wait_out(p);
     else
         wait_in(p);

@@ -419,9 +419,8 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
     s->want_running = s->restart_due = false;
     publish_close(s);
-    if (s->state == SANDBOX_CREATING)
-        sandbox_set_state(s, SANDBOX_STOPPED); /* never came to be; whoever created it removes it */
-    else if (s->state == SANDBOX_STARTING)
+    /* One that never came to be is removed by whoever created it. */
+    if (s->state == SANDBOX_CREATING || s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_STOPPED);
     sandbox_save_state(s);
     waiters_answer(&s->on_init, r, err);

@@ -153,7 +153,7 @@ int snapshot_changes(const struct spec *spec, const struct image_config *config,
 
     if (r == 0 && (all = calloc(c->count + given + 1, sizeof(*all))) == NULL)
         r = -ENOMEM;
-    if (r < 0) {
+    if (r != 0) {
         for (size_t i = 0; c != NULL && i < c->count; i++)
             free(c->list[i]);
         return err_errno(err, r, "snapshot: its configuration");

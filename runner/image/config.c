@@ -88,15 +88,13 @@ static int get_strings(json_t *object, const char *key, size_t max, bool (*keep)
     return 0;
 }
 
-/* An object, and a list with room for each of its members. *ret_value is NULL where there is none.
- */
+/* 1: an object, and a list with room for each of its members; 0: there is none. */
 static int get_object(json_t *object, const char *key, json_t **ret_value, char ***ret,
                       struct err *err)
 {
     json_t *value = json_object_get(object, key);
     int r;
 
-    *ret_value = NULL;
     if (value == NULL || json_is_null(value))
         return 0;
     if (!json_is_object(value))
@@ -108,7 +106,7 @@ static int get_object(json_t *object, const char *key, json_t **ret_value, char 
     if (*ret == NULL)
         return err_errno(err, -ENOMEM, "%s", key);
     *ret_value = value;
-    return 0;
+    return 1;
 }
 
 /* The keys of an object, as sets are written. */
@@ -120,7 +118,7 @@ static int get_keys(json_t *object, const char *key, bool (*keep)(const char *te
     size_t n = 0;
     int r = get_object(object, key, &value, ret, err);
 
-    if (r < 0)
+    if (r <= 0)
         return r;
     json_object_foreach(value, name, unused) {
         if (keep != NULL && !keep(name))
@@ -139,7 +137,7 @@ static int get_labels(json_t *object, const char *key, char ***ret, struct err *
     size_t n = 0;
     int r = get_object(object, key, &value, ret, err);
 
-    if (r < 0)
+    if (r <= 0)
         return r;
     json_object_foreach(value, name, text) {
         if (!json_is_string(text))

@@ -36,7 +36,7 @@ static bool format_sockets(char *buf, int64_t limit)
 static bool format_zero(char *buf, int64_t limit)
 {
     (void)limit;
-    (void)strcpy(buf, "0");
+    (void)memcpy(buf, "0", 2);
     return true;
 }
 

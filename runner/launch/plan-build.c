@@ -340,10 +340,10 @@ void plan_describe(int plan_fd, int index, char *text, size_t size)
     if (pread(plan_fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || index < 0 ||
         (uint32_t)index >= h.op_count)
         return;
-    if (pread(plan_fd, &op, sizeof(op), (off_t)(h.ops + (uint32_t)index * sizeof(op))) !=
+    if (pread(plan_fd, &op, sizeof(op), (off_t)h.ops + (off_t)index * (off_t)sizeof(op)) !=
         (ssize_t)sizeof(op))
         return;
-    n = pread(plan_fd, path, sizeof(path) - 1, (off_t)(h.strings + op.path));
+    n = pread(plan_fd, path, sizeof(path) - 1, (off_t)h.strings + (off_t)op.path);
     if (n < 0 || op.type >= PLAN_OP_MAX || verbs[op.type] == NULL)
         return;
     if (path[0] == '\0')

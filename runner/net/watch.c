@@ -100,11 +100,9 @@ static bool read_events(int fd, nl_message_fn *fn, void *data)
     for (;;) {
         ssize_t n = recv(fd, events, sizeof(events), MSG_DONTWAIT);
 
-        if (n < 0 && errno == ENOBUFS)
-            lost = true;
-        else if (n <= 0)
+        if (n <= 0 && !(n < 0 && errno == ENOBUFS))
             return lost;
-        else if (nl_feed(&unused, events, (size_t)n, fn, data) < 0)
+        if (n < 0 || nl_feed(&unused, events, (size_t)n, fn, data) < 0)
             lost = true;
     }
 }

@@ -186,11 +186,12 @@ int net_rule_parse(const char *text, bool deny, struct net_rule *ret, struct err
 {
     struct net_rule r = {.deny = deny};
     char copy[NET_RULE_TEXT_MAX];
+    size_t len = strlen(text);
     int n;
 
-    if (strlen(text) >= sizeof(copy))
+    if (len >= sizeof(copy))
         return err_set(err, -EINVAL, "\"%.64s\": %s", text, rule_words);
-    (void)strcpy(copy, text);
+    (void)memcpy(copy, text, len + 1);
     n = parse(copy, &r);
     if (n < 0)
         return err_set(err, n, "\"%s\": %s", text, rule_words);

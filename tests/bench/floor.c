@@ -389,15 +389,16 @@ static void report_steps(void)
 #define STEP_NAME(id, text) [id] = text,
         STEPS(STEP_NAME)};
     static int64_t column[RUNS_MAX];
+    const unsigned half = arg.runs / 2, tenth = arg.runs / 10;
 
     printf("%-46s %9s %9s %9s\n", "step (L launcher, A init, B main; us)", "median", "p10", "min");
     for (int s = 0; s < STEP_MAX; s++) {
         for (unsigned i = 0; i < arg.runs; i++)
             column[i] = shared->rows[i][s];
         qsort(column, arg.runs, sizeof(column[0]), by_value);
-        if (column[arg.runs / 2] > 0)
-            printf("%-46s %9.1f %9.1f %9.1f\n", names[s], (double)column[arg.runs / 2] / 1e3,
-                   (double)column[arg.runs / 10] / 1e3, (double)column[0] / 1e3);
+        if (column[half] > 0)
+            printf("%-46s %9.1f %9.1f %9.1f\n", names[s], (double)column[half] / 1e3,
+                   (double)column[tenth] / 1e3, (double)column[0] / 1e3);
     }
 }
 

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     static struct net_box boxes[COUNT_MAX];
     static long long added[COUNT_MAX], removed[COUNT_MAX];
     struct net_config config = {.lock_dir = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    struct rlimit files = {.rlim_cur = 2 * COUNT_MAX, .rlim_max = 2 * COUNT_MAX};
+    struct rlimit files = {.rlim_cur = 2UL * COUNT_MAX, .rlim_max = 2UL * COUNT_MAX};
     int count = argc > 1 ? atoi(argv[1]) : 0, home;
     struct net *n = NULL;
 

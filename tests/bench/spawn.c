@@ -101,7 +101,8 @@ static void run(char **words)
             continue;
         }
         step[n] = NULL;
-        finish(start(step), step[0]);
+        if (n > 0)
+            finish(start(step), step[0]);
         n = 0;
         if (*words == NULL)
             return;

@@ -348,11 +348,11 @@ static uint32_t rol(uint32_t x, int n)
 }
 
 /* SHA-1 of what fits into two blocks. */
-static void sha1(const char *text, unsigned char ret[20])
+static void sha1(const char *text, size_t len, unsigned char ret[20])
 {
     uint32_t h[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0}, w[80];
     unsigned char block[128] = {0};
-    size_t len = strlen(text), blocks = len + 9 > 64 ? 2 : 1;
+    size_t blocks = len + 9 > 64 ? 2 : 1;
 
     memcpy(block, text, len);
     block[len] = 0x80;
@@ -401,8 +401,8 @@ static void accept_key(const char *key, char ret[29])
     char text[128];
 
     snprintf(text, sizeof(text), "%.60s258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key);
-    sha1(text, digest);
-    for (int i = 0; i < 7; i++) {
+    sha1(text, strlen(text), digest);
+    for (size_t i = 0; i < 7; i++) {
         const unsigned char *p = digest + i * 3;
 
         ret[i * 4] = letters[p[0] >> 2];

@@ -259,7 +259,7 @@ TEST(memory_limit)
     CHECK_INT(kills, 0);
     pid = enter(&g);
     if (pid == 0) {
-        touch(4 * LIMIT);
+        touch(4UL * LIMIT);
         _exit(0);
     }
     CHECK_INT(status_of(pid), SIGKILL);

@@ -153,7 +153,7 @@ TEST(events_end)
     event_stream_done(&s);
     event_stream_begin(&s);
     (void)memset(line, 'a', sizeof(line));
-    for (; r == 0 && fed < 2 * EVENT_LINE_MAX; fed += sizeof(line))
+    for (; r == 0 && fed < 2UL * EVENT_LINE_MAX; fed += sizeof(line))
         r = event_stream_feed(&s, line, sizeof(line), on_event, &h, &err);
     CHECK_INT(r, -EFBIG);
     CHECK(fed <= EVENT_LINE_MAX + sizeof(line));

@@ -34,7 +34,7 @@ static void span(int64_t ms, char *ret, size_t size)
         const char *one, *word;
     } rows[] = {{MINUTE, 1, "1 second", "seconds"},
                 {HOUR, MINUTE, "About a minute", "minutes"},
-                {2 * DAY, HOUR, "About an hour", "hours"},
+                {INT64_C(2) * DAY, HOUR, "About an hour", "hours"},
                 {INT64_MAX, DAY, "1 day", "days"}};
     int64_t seconds = ms > 0 ? ms / MS : 0;
     size_t i = 0;
@@ -236,9 +236,10 @@ static const char *network_mode(const struct spec *spec, json_t *kept)
 
 static json_t *aliases(const struct spec *spec)
 {
-    json_t *list = spec != NULL && spec->net_aliases != NULL ? json_array() : json_null();
+    const char *words = spec != NULL ? spec->net_aliases : NULL;
+    json_t *list = words != NULL ? json_array() : json_null();
 
-    for (const char *p = json_is_array(list) ? spec->net_aliases : ""; *p != '\0';) {
+    for (const char *p = words != NULL ? words : ""; *p != '\0';) {
         size_t n = strcspn(p, " ");
 
         (void)json_array_append_new(list, json_stringn(p, n));
@@ -343,7 +344,7 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
         "ReadonlyRootfs", (int)spec->read_only, "PublishAllPorts",
         json_is_true(json_object_get(kept, "publishAll")), "Memory",
         (json_int_t)set_or(spec->limits.memory_bytes, 0), "NanoCpus",
-        (json_int_t)(set_or(spec->limits.cpu_millis, 0) * 1000000), "PidsLimit",
+        (json_int_t)set_or(spec->limits.cpu_millis, 0) * 1000000, "PidsLimit",
         (json_int_t)set_or(spec->limits.pids, 0), "ShmSize",
         (json_int_t)set_or(spec->limits.shm_bytes, 64 << 20), "Dns", or_null(kept, "dns"),
         "ExtraHosts", or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),

@@ -536,7 +536,7 @@ static int check_limits(const struct making *m, struct err *err)
 static int finish_limits(struct making *m, struct err *err)
 {
     json_t *limits;
-    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD;
+    int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD, millis = -1;
     int r = check_limits(m, err);
     bool ok;
 
@@ -550,10 +550,12 @@ static int finish_limits(struct making *m, struct err *err)
         ok = docker_put(limits, "pids", json_integer(m->pids));
     if (ok && m->shm > 0)
         ok = docker_put(limits, "shmSize", json_integer(m->shm));
-    if (ok && m->nano_cpus > 0)
-        ok = docker_put(limits, "cpus", json_real((double)(m->nano_cpus / MILLION) / 1000.0));
-    else if (ok && m->cpu_quota > 0)
-        ok = docker_put(limits, "cpus", json_real((double)(m->cpu_quota * 1000 / period) / 1000.0));
+    if (m->nano_cpus > 0)
+        millis = m->nano_cpus / MILLION;
+    else if (m->cpu_quota > 0)
+        millis = m->cpu_quota * 1000 / period;
+    if (ok && millis >= 0)
+        ok = docker_put(limits, "cpus", json_real((double)millis / 1000.0));
     if (!ok) {
         json_decref(limits);
         return create_no_memory(err);

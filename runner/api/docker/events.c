@@ -179,8 +179,8 @@ static json_t *encode(const struct event *e, const struct action *a, const struc
     action_text(e, a, action);
     root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action", action,
                      "Actor", "ID", container ? id : e->sandbox, "Attributes", attributes(e, s),
-                     "scope", "local", "time", (json_int_t)(e->time_ms / 1000), "timeNano",
-                     (json_int_t)(e->time_ms * MS_NS));
+                     "scope", "local", "time", (json_int_t)e->time_ms / 1000, "timeNano",
+                     (json_int_t)e->time_ms * MS_NS);
     if (root != NULL && container) {
         (void)docker_put(root, "status", json_string(action));
         (void)docker_put(root, "id", json_string(id));

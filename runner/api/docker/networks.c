@@ -39,7 +39,7 @@ static json_t *members(struct http_request *req, const char *name)
 
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && object != NULL;
          s = sandbox_next(s)) {
-        char id[DOCKER_ID_LEN + 1], ip[NET_ADDR_TEXT_MAX + 4] = "";
+        char id[DOCKER_ID_LEN + 1], address[NET_ADDR_TEXT_MAX], ip[NET_ADDR_TEXT_MAX + 4] = "";
         struct sandbox_facts f;
 
         if (strcmp(docker_network(sandbox_spec(s)), name) != 0 || !docker_is_running(s) ||
@@ -48,8 +48,8 @@ static json_t *members(struct http_request *req, const char *name)
         docker_id(sandbox_id(s), id);
         sandbox_get_facts(s, &f);
         if (f.net != NULL) {
-            net_addr_format(&f.net->box4, ip);
-            (void)strcat(ip, "/32");
+            net_addr_format(&f.net->box4, address);
+            (void)snprintf(ip, sizeof(ip), "%s/32", address);
         }
         (void)docker_put(object, id,
                          json_pack("{s:s, s:s, s:s, s:s, s:s}", "Name", sandbox_name(s),

@@ -70,9 +70,9 @@ static void stats_close(struct stats *st)
 static json_t *cpu(const struct counters *c)
 {
     return json_pack("{s:{s:I, s:I, s:I}, s:I, s:i, s:{s:i, s:i, s:i}}", "cpu_usage", "total_usage",
-                     (json_int_t)(c->cpu_usec * 1000), "usage_in_kernelmode", (json_int_t)0,
+                     (json_int_t)c->cpu_usec * 1000, "usage_in_kernelmode", (json_int_t)0,
                      "usage_in_usermode", (json_int_t)0, "system_cpu_usage",
-                     (json_int_t)(c->time_us * 1000 * sysconf(_SC_NPROCESSORS_ONLN)), "online_cpus",
+                     (json_int_t)c->time_us * 1000 * sysconf(_SC_NPROCESSORS_ONLN), "online_cpus",
                      (int)sysconf(_SC_NPROCESSORS_ONLN), "throttling_data", "periods", 0,
                      "throttled_periods", 0, "throttled_time", 0);
 }

@@ -191,10 +191,10 @@ static void create_sandbox(struct http_request *req)
 
     if (!native_admit(req))
         return;
-    if (decode_create(req, &spec, &start, &attach, &err) < 0)
-        reply_error(req, &err);
-    else
+    if (decode_create(req, &spec, &start, &attach, &err) == 0)
         native_create_sandbox(req, take(spec), start, &attach);
+    else
+        reply_error(req, &err);
 }
 
 /* ---- list ---- */
