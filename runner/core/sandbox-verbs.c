@@ -269,10 +269,13 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
     }
     if (r == -EAGAIN) {
         /* Half frozen is neither paused nor running. */
-        if (f->freeze)
+        if (f->freeze && f->s->state != SANDBOX_PAUSED)
             (void)sandbox_send_verb(f->s, LAUNCH_THAW, on_thaw_reply, NULL);
-        r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
-                    f->freeze ? "pause" : "resume", FREEZE_LIMIT_MS);
+        /* Somebody else was faster, and stops it, say: then that is why. */
+        r = f->freeze ? sandbox_check(f->s, REQ_PAUSE, &own) : 0;
+        if (r == 0)
+            r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
+                        f->freeze ? "pause" : "resume", FREEZE_LIMIT_MS);
         err = &own;
     }
     freeze_done(f, r, err);
