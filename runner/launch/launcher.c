@@ -80,7 +80,7 @@ static int open_own_dir(int at, const char *path, struct err *err)
 static int read_avoid(struct launcher *l, struct err *err)
 {
     static const char *const files[] = {"/etc/subuid", "/etc/subgid"};
-    auto_buf struct buf all = BUF_INIT(2 * SUBID_MAX);
+    auto_buf struct buf all = BUF_INIT(2UL * SUBID_MAX);
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         auto_free char *text = NULL;

@@ -469,7 +469,7 @@ void launcher_watched(struct launcher *l)
 
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         count++;
-    boxes = calloc(count + 1, sizeof(*boxes));
+    boxes = calloc(count + 1, sizeof(struct net_box *));
     count = 0;
     for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->all.next)
         if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))

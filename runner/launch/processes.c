@@ -95,14 +95,38 @@ static int read_uid(int proc_fd, const struct sandbox *s, struct launch_process 
     return 0;
 }
 
+/* Fields of a process's stat file by their numbers in proc(5). */
+enum {
+    STAT_STATE = 3,
+    STAT_PARENT = 4,
+    STAT_TERMINAL = 7,
+    STAT_USER = 14,
+    STAT_SYSTEM = 15,
+    STAT_START = 22,
+    STAT_FIELDS
+};
+
+/* Those behind the name; 0 for one that is no number, or negative. */
+static bool stat_fields(const char *at, int64_t ret[STAT_FIELDS])
+{
+    for (int i = STAT_STATE; i < STAT_FIELDS; i++) {
+        if (*at++ != ' ')
+            return false;
+        ret[i] = i == STAT_STATE || *at == '-' ? 0 : number_take(&at, NUMBER_DIGITS_MAX);
+        if (ret[i] < 0)
+            return false;
+        at += strcspn(at, " ");
+    }
+    return true;
+}
+
 static int read_stat(int proc_fd, const struct listing *l, struct launch_process *p)
 {
     auto_free char *text = NULL;
     auto_close int fd = openat(proc_fd, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    unsigned long long user, system, start;
+    int64_t f[STAT_FIELDS], tty;
     char *name, *end;
     size_t len;
-    int tty;
 
     if (fd < 0)
         return -errno;
@@ -110,16 +134,16 @@ static int read_stat(int proc_fd, const struct listing *l, struct launch_process
         return -ESRCH;
     name = strchr(text, '(');
     end = strrchr(text, ')'); /* a name may hold some; the kernel's own last one ends it */
-    if (name == NULL || end == NULL ||
-        sscanf(end + 1,
-               " %*c %d %*d %*d %d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
-               &p->parent, &tty, &user, &system, &start) != 5)
+    if (name == NULL || end == NULL || !stat_fields(end + 1, f) || f[STAT_PARENT] > INT32_MAX)
         return -ESRCH;
+    p->parent = (int32_t)f[STAT_PARENT];
+    tty = f[STAT_TERMINAL];
     *end = '\0';
     (void)snprintf(p->name, sizeof(p->name), "%s", name + 1);
-    p->terminal = ((tty >> 8) & 0xfff) == PTS_MAJOR ? (tty & 0xff) | ((tty >> 12) & 0xfff00) : -1;
-    p->cpu_ms = (int64_t)((user + system) * 1000 / (unsigned long long)l->ticks);
-    p->started_ms = l->boot_ms + (int64_t)(start * 1000 / (unsigned long long)l->ticks);
+    p->terminal =
+        ((tty >> 8) & 0xfff) == PTS_MAJOR ? (int32_t)((tty & 0xff) | ((tty >> 12) & 0xfff00)) : -1;
+    p->cpu_ms = (f[STAT_USER] + f[STAT_SYSTEM]) * 1000 / l->ticks;
+    p->started_ms = l->boot_ms + f[STAT_START] * 1000 / l->ticks;
     return 0;
 }
 
