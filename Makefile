@@ -251,7 +251,9 @@ build/fuzz/fuzz-%: tests/fuzz/fuzz-%.c build/fuzz/librind.a $(EMBED_OBJ)
 builder-objects: $(BUILDER_TEST_OBJ)
 
 unit: $(UNIT_BIN)
-integ: all build/payload build/go-client build/go-sidecar build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+# What the end-to-end tests run beside rind, of whatever flavour that is.
+INTEG_NEEDS := build/payload build/go-client build/go-sidecar build/shim-aarch64/sandbox-shim build/builder/rind-rootfs-subverted
+integ: all $(INTEG_NEEDS)
 
 ## make run        install what is missing, build, and show a sandbox beside the host
 run:
@@ -277,15 +279,14 @@ lint:
 
 ## make asan       the same tests under ASan and UBSan
 asan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit build/payload build/go-client build/go-sidecar build/shim-aarch64/sandbox-shim \
-	    build/builder/rind-rootfs-subverted
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=asan build/asan/rind unit $(INTEG_NEEDS)
 	@RIND_BIN=build/asan/rind scripts/run-tests build/asan
 
 ## make tsan       unit tests under TSan, and the daemon where it uses its thread pool
 # Which is for images (core/images.c) and for syncing its state (core/store-disk.c).
 TSAN_INTEG := integ/test-api-images,integ/test-images,integ/test-snapshots,integ/test-named-volumes,integ/test-state,integ/test-survive
 tsan: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit build/payload build/builder/rind-rootfs-subverted
+	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit $(INTEG_NEEDS)
 	@RIND_BIN=build/tsan/rind scripts/run-tests build/tsan --only build/tsan/unit/,$(TSAN_INTEG)
 
 ## make analyze    gcc -fanalyzer over everything, warnings are errors
