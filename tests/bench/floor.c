@@ -538,8 +538,6 @@ static void parse(int argc, char **argv)
             give_up();
         option(argv[i], argv[i + 1]);
     }
-    if (arg.state == NULL || arg.init == NULL || arg.layer_count == 0 || arg.runs == 0)
-        give_up();
 }
 
 /* CPU time of L, A and B, which other load disturbs less than the clock's. */
@@ -564,6 +562,8 @@ int main(int argc, char **argv)
 
     share();
     parse(argc, argv);
+    if (arg.state == NULL || arg.init == NULL || arg.layer_count == 0 || arg.runs == 0)
+        give_up();
     shared->clock_on = getenv("FLOOR_STEPS") != NULL;
     prepare();
     cpu = cpu_now();

@@ -247,7 +247,7 @@ static void is_there(struct pulling *p)
 static void on_pulled(void *data, int r, struct image *found, const struct err *err)
 {
     struct pulling *p = data;
-    bool other = r == 0 && !docker_is_image_platform(p->platform, found);
+    bool other = found != NULL && !docker_is_image_platform(p->platform, found);
 
     image_free(found);
     if (r == 0 && !other) {
