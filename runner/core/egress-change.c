@@ -232,6 +232,19 @@ static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err 
 
 /* ---- other rules ---- */
 
+/* Nobody is told that UDP and ICMP are closed before they are. */
+static void on_turned(void *data, int r)
+{
+    struct sandbox *s = data;
+    struct err err = ERR_NONE;
+
+    if (r == -ECANCELED || !lives(s))
+        r = 0; /* from its next start on */
+    if (r < 0)
+        (void)err_errno(&err, r, "egress: the table of sandbox %s; it is ended", sandbox_name(s));
+    end_change(s, r, &err);
+}
+
 static int check(const struct sandbox *s, const struct egress_rules *rules, struct err *err)
 {
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
@@ -266,6 +279,7 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
 {
     auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL, *old = NULL;
     struct sandbox_egress *e = s->egress;
+    const bool turns = e != NULL && rules != NULL && e->lets_out != rules->open;
     int r = check(s, rules, err);
 
     if (r < 0)
@@ -276,14 +290,19 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         return remove_(s, cb, data, err);
     if (e != NULL && rules != NULL && (box = egress_copy_rules(rules, err)) == NULL)
         return err->code;
-    r = save_rules(s, mine, &old, err);
-    if (r < 0)
+    if (turns && (r = begin_change(s, cb, data, err)) < 0)
         return r;
+    r = save_rules(s, mine, &old, err);
+    if (r < 0) {
+        free(take(s->egress_change));
+        return r;
+    }
     (void)take(mine);
     if (box == NULL)
         return 1;
     egress_box_rules(e->box, take(box));
-    if (e->lets_out != rules->open)
-        egress_set_table(s, rules->open, NULL, NULL);
-    return 1;
+    if (!turns)
+        return 1;
+    egress_set_table(s, rules->open, on_turned, s);
+    return 0;
 }

@@ -36,7 +36,7 @@ void egress_close(struct sandbox *s);
 /*
  * Other rules (taken in any case) for a sandbox, from now on and for its later starts; NULL: none
  * any more. Returns 1 when they count; 0 when the launcher has to put the table into its network
- * first, or to take it out: cb follows once, perhaps from within. -EINVAL: its network is
+ * first, to change it, or to take it out: cb follows once, perhaps from within. -EINVAL: its network is
  * another's; -EBUSY: a sidecar has it, another change is under way, or it was started without the
  * certificate that the rules want to be trusted. cb's r may also be -EBUSY: a program inside has
  * the ports.
