@@ -36,10 +36,10 @@ void egress_close(struct sandbox *s);
 /*
  * Other rules (taken in any case) for a sandbox, from now on and for its later starts; NULL: none
  * any more. Returns 1 when they count; 0 when the launcher has to put the table into its network
- * first, to change it, or to take it out: cb follows once, perhaps from within. -EINVAL: its network is
- * another's; -EBUSY: a sidecar has it, another change is under way, or it was started without the
- * certificate that the rules want to be trusted. cb's r may also be -EBUSY: a program inside has
- * the ports.
+ * first, to change it, or to take it out: cb follows once, perhaps from within. -EINVAL: its
+ * network is another's; -EBUSY: a sidecar has it, another change is under way, or it was started
+ * without the certificate that the rules want to be trusted. cb's r may also be -EBUSY: a program
+ * inside has the ports.
  */
 typedef void egress_put_cb(void *data, int r, const struct err *err);
 int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb, void *data,
