@@ -41,24 +41,53 @@ static int shake_hands(int fd)
     return write(fd, answer, sizeof(answer)) == (ssize_t)sizeof(answer) ? 0 : -1;
 }
 
+/* The descriptor of a new file system at dir, or -1: that has been said. */
+static int mount_at(const char *dir)
+{
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    char options[96];
+
+    if (fd < 0) {
+        (void)complain("/dev/fuse");
+        return -1;
+    }
+    (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
+    if (mount("silent", dir, "fuse", MS_NOSUID | MS_NODEV, options) == 0 && shake_hands(fd) == 0)
+        return fd;
+    (void)complain("mount");
+    (void)close(fd);
+    return -1;
+}
+
+/* fuse-silent DIR: "stuck" on stdout at the first request, which no signal ends. */
+static int cmd_fuse_silent(int argc, char **argv)
+{
+    int fd;
+
+    if (argc < 2)
+        return 2;
+    fd = mount_at(argv[1]);
+    if (fd < 0)
+        return 1;
+    (void)puts("mounted");
+    (void)fflush(stdout);
+    (void)silent(&fd);
+    return 0;
+}
+
 /* fuse-deadlock DIR: "stuck" on stdout, then it asks its own file system, and no signal ends that.
  * DIR is unmounted lazily before, so that no list of mounts has it. */
 static int cmd_fuse_deadlock(int argc, char **argv)
 {
-    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC), dir;
-    char options[96];
     struct stat st;
     pthread_t thread;
+    int fd, dir;
 
     if (argc < 2)
         return 2;
+    fd = mount_at(argv[1]);
     if (fd < 0)
-        return complain("/dev/fuse");
-    (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
-    if (mount("deadlock", argv[1], "fuse", MS_NOSUID | MS_NODEV, options) < 0)
-        return complain("mount");
-    if (shake_hands(fd) < 0)
-        return complain("the kernel's hello");
+        return 1;
     dir = open(argv[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || umount2(argv[1], MNT_DETACH) < 0)
         return complain("umount");
@@ -71,5 +100,6 @@ static int cmd_fuse_deadlock(int argc, char **argv)
 
 const struct cmd fuse_cmds[] = {
     {"fuse-deadlock", cmd_fuse_deadlock, "DIR: stuck in a file system of its own"},
+    {"fuse-silent", cmd_fuse_silent, "DIR: a file system that answers nobody"},
     {0},
 };
