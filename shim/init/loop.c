@@ -1,8 +1,7 @@
 /*
  * The loop: one message, one death or one chunk of output at a time. Children are reaped until none
- * is left before the loop waits again, because SIGCHLD coalesces. What the supervisor must hear
- * stays noted in the table until the socket took it: a supervisor that is slow, gone or new loses
- * nothing.
+ * is left after each SIGCHLD, because it coalesces. What the supervisor must hear stays noted in
+ * the table until the socket took it: a supervisor that is slow, gone or new loses nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -248,14 +247,16 @@ static void reap(struct loop *l)
     }
 }
 
-static void move_logs(struct loop *l, struct slot *s)
+/* polled: of its streams that are open. Returns what follows. */
+static const struct pollfd *move_logs(struct loop *l, struct slot *s, const struct pollfd *polled)
 {
     for (int i = 0; i < LOG_STREAMS; i++) {
         struct log *log = &l->table.logs[s->log][i];
 
-        if (log->pipe >= 0 && !log_move(log))
+        if (log->pipe >= 0 && (polled++)->revents != 0 && !log_move(log))
             log_close(log);
     }
+    return polled;
 }
 
 /* ---- deadlines ---- */
@@ -482,12 +483,12 @@ static void on_listen(struct loop *l)
     tell_all(l);
 }
 
-static void drain_signals(int fd)
+/* SIGCHLD, which is pending once or not at all: what has ended since is told of again. */
+static void take_signal(int fd)
 {
-    struct signalfd_siginfo info[8];
+    struct signalfd_siginfo info;
 
-    while (read(fd, info, sizeof(info)) > 0)
-        ;
+    (void)!read(fd, &info, sizeof(info));
 }
 
 /* ---- the loop ---- */
@@ -537,15 +538,16 @@ static unsigned gather(struct loop *l, struct pollfd *polled)
     return count;
 }
 
-static void serve_processes(struct loop *l)
+/* polled: as gather has put them together, of which nothing has changed since. */
+static void serve_processes(struct loop *l, const struct pollfd *polled)
 {
     for (unsigned i = 0; i < l->table.used; i++) {
         struct slot *s = &l->table.slots[i];
 
-        if (s->state == SLOT_STARTING)
+        if (s->state == SLOT_STARTING && (polled++)->revents != 0)
             on_status(l, s);
         if (s->log >= 0)
-            move_logs(l, s);
+            polled = move_logs(l, s, polled);
     }
 }
 
@@ -567,15 +569,16 @@ void loop_run(struct init *init)
     for (;;) {
         unsigned count;
 
-        reap(&l);
         count = gather(&l, polled);
         if (poll(polled, count, expire(&l)) < 0)
             continue;
-        if (polled[POLL_SIGNAL].revents != 0)
-            drain_signals(l.signal_fd);
         if (count > POLL_FIXED) {
             serve_sinks(&l, polled + count - l.table.sink_count);
-            serve_processes(&l);
+            serve_processes(&l, polled + POLL_FIXED);
+        }
+        if (polled[POLL_SIGNAL].revents != 0) {
+            take_signal(l.signal_fd);
+            reap(&l);
         }
         if (polled[POLL_CONTROL].revents & POLLOUT)
             tell_all(&l);
