@@ -3,29 +3,36 @@
  * inside every namespace, but still has all of the sandbox root's rights: names and files of the
  * image are read here, because a mistake in reading them reaches no further than what the program
  * gets anyway.
+ *
+ * A step is 0 or a positive errno, a call of raw.h a result or -errno.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/openat2.h>
 #include <linux/securebits.h>
+#include <linux/stat.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "init/init.h"
-#include "proto/syscalls.h"
+#include "init/raw.h"
 #include "proto/userdb.h"
 
+/* init's memory may be this process's, too (twin.c): what would write to it cannot be named here.
+ */
+#undef errno
+#pragma GCC poison errno syscall open openat read write close fcntl mmap malloc _exit
+
 enum {
-    USERDB_FILE_MAX = 1 << 20, /* bytes of the image's passwd and of its group file */
     EXEC_PATH_MAX = 4096,
     HOME_ENTRY_MAX = USERDB_HOME_MAX + 8,
 };
@@ -41,42 +48,105 @@ struct exec {
     char **argv, **envp, **groups;
     const char *user, *cwd;
     struct userdb_identity who;
+    struct exec_arena *arena, own_arena;
     char home[HOME_ENTRY_MAX];
 };
+
+/* Of a call's result, as a step says it. */
+static int error_of(long r)
+{
+    return r < 0 ? (int)-r : 0;
+}
+
+static _Noreturn void leave(void)
+{
+    for (;;)
+        (void)RAW(SYS_exit_group, 127);
+}
 
 static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int error)
 {
     struct exec_failure failure = {.step = step, .error = error};
 
-    (void)!write(e->status_fd, &failure, sizeof(failure));
-    _exit(127);
+    (void)RAW(SYS_write, e->status_fd, RAW_PTR(&failure), sizeof(failure));
+    leave();
+}
+
+/* ---- memory ---- */
+
+/* Where it is not init's (twin.c), it is one of our own. */
+static int open_arena(struct exec *e)
+{
+    long r;
+
+    if (e->start->arena != NULL) {
+        e->arena = e->start->arena;
+        return 0;
+    }
+    r = RAW(SYS_mmap, 0, EXEC_ARENA_SIZE, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r < 0 && r > -4096)
+        return error_of(r);
+    e->own_arena.base = (unsigned char *)r;
+    e->arena = &e->own_arena;
+    return 0;
+}
+
+/* Not zeroed, aligned for everything; NULL when there is no room. Never given back. */
+static void *take(struct exec *e, size_t size)
+{
+    struct exec_arena *a = e->arena;
+    size_t at = a->used;
+
+    if (size > EXEC_ARENA_SIZE - at)
+        return NULL;
+    size = (size + 15) & ~(size_t)15;
+    a->used = size > EXEC_ARENA_SIZE - at ? EXEC_ARENA_SIZE : at + size;
+    return a->base + at;
+}
+
+static int read_whole(int fd, void *to, size_t len)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        long n = RAW(SYS_pread64, fd, RAW_PTR((char *)to + done), (long)(len - done), (long)done);
+
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? error_of(n) : EPROTO;
+        done += (size_t)n;
+    }
+    return 0;
 }
 
 /* ---- the request ---- */
 
+/* A seal keeps its size what init has found it to be. */
 static int step_request(struct exec *e)
 {
+    size_t size = e->start->request_size;
     struct exec_strings strings;
-    struct stat st;
     char *base, **list;
     int r;
 
-    if (fstat(e->start->request_fd, &st) < 0)
-        return errno;
-    if (st.st_size <= 0 || st.st_size > EXEC_SIZE_MAX)
-        return EPROTO;
-    base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, e->start->request_fd,
-                0);
-    if (base == MAP_FAILED)
-        return errno;
-    r = exec_request_header(base, (size_t)st.st_size, &e->header);
+    r = open_arena(e);
+    if (r != 0)
+        return r;
+    base = take(e, size);
+    if (base == NULL)
+        return E2BIG;
+    r = read_whole(e->start->request_fd, base, size);
+    if (r != 0)
+        return r;
+    r = exec_request_header(base, size, &e->header);
     if (r < 0)
         return -r;
     e->rlimits = (const struct plan_rlimit *)(void *)(base + sizeof(*e->header));
-    list = mmap(NULL, EXEC_LIST(e->header) * sizeof(char *), PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (list == MAP_FAILED)
-        return errno;
+    list = take(e, EXEC_LIST(e->header) * sizeof(char *));
+    if (list == NULL)
+        return E2BIG;
     r = exec_request_strings(base, e->header, list, &strings);
     if (r < 0)
         return -r;
@@ -92,78 +162,91 @@ static int step_request(struct exec *e)
 
 static int step_stdio(struct exec *e)
 {
-    int fds[5] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd,
-                  e->start->program_fd};
+    long fds[5] = {e->start->stdio[0], e->start->stdio[1], e->start->stdio[2], e->status_fd,
+                   e->start->program_fd};
     int count = e->start->program_fd >= 0 ? 5 : 4;
 
-    /* Out of the way of 0 to 2 first, then into place. */
+    /* Out of the way first, then into place. */
     for (int i = 0; i < count; i++) {
-        fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
+        if (fds[i] < count)
+            fds[i] = RAW(SYS_fcntl, fds[i], F_DUPFD_CLOEXEC, 10);
         if (fds[i] < 0)
-            return errno;
+            return error_of(fds[i]);
     }
-    for (int i = 0; i < 3; i++)
-        if (dup2(fds[i], i) < 0)
-            return errno;
-    for (int i = 3; i < count; i++)
-        if (dup2(fds[i], i) < 0 || fcntl(i, F_SETFD, FD_CLOEXEC) < 0)
-            return errno;
+    for (int i = 0; i < count; i++) {
+        long r = RAW(SYS_dup3, fds[i], i, i < 3 ? 0 : O_CLOEXEC);
+
+        if (r < 0)
+            return error_of(r);
+    }
     e->status_fd = 3;
     e->program_fd = count == 5 ? 4 : -1;
-    return -sys_close_range((unsigned)count, ~0U, 0);
+    return error_of(RAW(SYS_close_range, count, ~0U, 0));
 }
 
 static int step_session(struct exec *e)
 {
-    sigset_t none;
+    const uint64_t none = 0; /* signals, as the kernel counts them */
+    long r;
 
-    (void)sigemptyset(&none);
-    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
-        return errno;
-    if (setsid() < 0)
-        return errno;
-    if ((e->start->flags & IMSG_TTY) && ioctl(0, TIOCSCTTY, 0) < 0)
-        return errno;
-    return 0;
+    r = RAW(SYS_rt_sigprocmask, SIG_SETMASK, RAW_PTR(&none), 0, sizeof(none));
+    if (r == 0)
+        r = RAW(SYS_setsid);
+    if (r > 0 && (e->start->flags & IMSG_TTY) != 0)
+        r = RAW(SYS_ioctl, 0, TIOCSCTTY, 0);
+    return error_of(r);
 }
 
 /* ---- who it is ---- */
 
-/* A file of the image, resolved inside and bounded. A missing one is empty. */
-static int read_inside(const char *path, const char **ret, size_t *ret_len)
+static int read_file(struct exec *e, int fd, const char **ret, size_t *ret_len)
 {
-    struct stat st;
+    struct statx st;
+    long n;
     char *text;
-    ssize_t n;
-    int fd;
+
+    n = RAW(SYS_statx, fd, RAW_PTR(""), AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, RAW_PTR(&st));
+    if (n < 0 || !S_ISREG(st.stx_mode) || st.stx_size > EXEC_FILE_MAX)
+        return EINVAL;
+    text = take(e, (size_t)st.stx_size);
+    if (text == NULL)
+        return E2BIG;
+    n = RAW(SYS_read, fd, RAW_PTR(text), (long)st.stx_size);
+    if (n < 0)
+        return error_of(n);
+    *ret = text;
+    *ret_len = (size_t)n;
+    return 0;
+}
+
+static long open_inside(const char *path, unsigned flags)
+{
+    struct open_how how = {.flags = flags | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    long fd = -EAGAIN;
+
+    /* EAGAIN: a rename or mount raced with the walk; the kernel asks to try again. */
+    for (int tries = 0; tries < 16 && (fd == -EAGAIN || fd == -EINTR); tries++)
+        fd = RAW(SYS_openat2, AT_FDCWD, RAW_PTR(path), RAW_PTR(&how), sizeof(how));
+    return fd;
+}
+
+/* A file of the image, resolved inside and bounded. A missing one is empty. */
+static int read_inside(struct exec *e, const char *path, const char **ret, size_t *ret_len)
+{
+    long fd;
+    int r;
 
     *ret = "";
     *ret_len = 0;
-    fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
-                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    fd = open_inside(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd == -ENOENT || fd == -ENOTDIR)
         return 0;
     if (fd < 0)
-        return -fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > USERDB_FILE_MAX) {
-        (void)close(fd);
-        return EINVAL;
-    }
-    if (st.st_size > 0) {
-        text = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                    -1, 0);
-        n = text == MAP_FAILED ? -1 : read(fd, text, (size_t)st.st_size);
-        if (n < 0) {
-            int error = errno;
-
-            (void)close(fd);
-            return error;
-        }
-        *ret = text;
-        *ret_len = (size_t)n;
-    }
-    (void)close(fd);
-    return 0;
+        return error_of(fd);
+    r = read_file(e, (int)fd, ret, ret_len);
+    (void)RAW(SYS_close, fd);
+    return r;
 }
 
 /* A helper that is asked for by number needs no file of the sandbox's, which may be anything by
@@ -187,9 +270,9 @@ static int step_user(struct exec *e)
         passwd_len = group_len = 0;
         r = 0;
     } else {
-        r = read_inside("/etc/passwd", &passwd, &passwd_len);
+        r = read_inside(e, "/etc/passwd", &passwd, &passwd_len);
         if (r == 0)
-            r = read_inside("/etc/group", &group, &group_len);
+            r = read_inside(e, "/etc/group", &group, &group_len);
     }
     if (r != 0)
         return r;
@@ -209,38 +292,45 @@ static int step_groups(struct exec *e)
 
     if (e->groups[0] == NULL)
         return 0;
-    r = read_inside("/etc/group", &text, &len);
+    r = read_inside(e, "/etc/group", &text, &len);
     for (char **g = e->groups; r == 0 && *g != NULL; g++)
         r = -userdb_add_group(&e->who, *g, text, len);
     return r;
 }
 
-/* /dev/stdout and the like are opened anew through /proc, as the user: they must be the user's. */
+/* /dev/stdout and the like are opened anew through /proc, as the user: they must be the user's.
+ * They are root's, who made them; without a pipe, stdin is the null device, which is everybody's.
+ */
 static int step_own_stdio(struct exec *e)
 {
-    struct stat st;
+    int first = (e->start->flags & (IMSG_STDIN | IMSG_TTY)) != 0 ? 0 : 1;
 
-    for (int i = 0; i < 3; i++)
-        if (fstat(i, &st) == 0 && !(S_ISCHR(st.st_mode) && (e->start->flags & IMSG_TTY) == 0))
-            (void)!fchown(i, e->who.uid, (gid_t)-1); /* ours, or it stays as it is */
+    for (int i = first; i < 3 && e->who.uid != 0; i++)
+        (void)RAW(SYS_fchown, i, (long)e->who.uid, -1); /* ours, or it stays as it is */
     return 0;
 }
 
 /* ---- rights ---- */
 
+/* As the kernel takes it. */
+struct limit {
+    uint64_t soft, hard;
+};
+
 static int set_rlimits(const struct plan_rlimit *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        struct rlimit now, want = {.rlim_cur = list[i].soft, .rlim_max = list[i].hard};
+        struct limit now, want = {.soft = list[i].soft, .hard = list[i].hard};
+        long r = RAW(SYS_prlimit64, 0, list[i].resource, 0, RAW_PTR(&now));
 
-        if (getrlimit((int)list[i].resource, &now) < 0)
-            return errno;
-        if (want.rlim_max > now.rlim_max)
-            want.rlim_max = now.rlim_max;
-        if (want.rlim_cur > want.rlim_max)
-            want.rlim_cur = want.rlim_max;
-        if (setrlimit((int)list[i].resource, &want) < 0)
-            return errno;
+        if (want.hard > now.hard)
+            want.hard = now.hard;
+        if (want.soft > want.hard)
+            want.soft = want.hard;
+        if (r == 0 && (want.soft != now.soft || want.hard != now.hard))
+            r = RAW(SYS_prlimit64, 0, list[i].resource, RAW_PTR(&want), 0);
+        if (r < 0)
+            return error_of(r);
     }
     return 0;
 }
@@ -260,26 +350,25 @@ int exec_set_caps(uint64_t permitted, uint64_t effective)
         {.permitted = (uint32_t)(permitted >> 32), .effective = (uint32_t)(effective >> 32)},
     };
 
-    return syscall(SYS_capset, &header, data) < 0 ? errno : 0;
+    return error_of(RAW(SYS_capset, RAW_PTR(&header), RAW_PTR(data)));
 }
 
+/* Each for this process alone, as the kernel does it: libcs see to other threads, too. */
 static int step_ids(struct exec *e)
 {
-    gid_t groups[USERDB_GROUPS_MAX];
+    const uint32_t uid = e->who.uid, gid = e->who.gid;
+    long r;
 
-    for (size_t i = 0; i < e->who.group_count; i++)
-        groups[i] = e->who.groups[i];
-    if (setgroups(e->who.group_count, groups) < 0)
-        return errno;
-    if (setresgid(e->who.gid, e->who.gid, e->who.gid) < 0)
-        return errno;
+    r = RAW(SYS_setgroups, (long)e->who.group_count, RAW_PTR(e->who.groups));
+    if (r == 0)
+        r = RAW(SYS_setresgid, gid, gid, gid);
     /* Kept over the change: without no_new_privs a filter needs CAP_SYS_ADMIN. execve takes all of
      * them from everybody but root. */
-    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
-        return errno;
-    if (setresuid(e->who.uid, e->who.uid, e->who.uid) < 0)
-        return errno;
-    return 0;
+    if (r == 0)
+        r = RAW(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+    if (r == 0)
+        r = RAW(SYS_setresuid, uid, uid, uid);
+    return error_of(r);
 }
 
 /* Root keeps what the bounding set allows, anybody else nothing; SYS_ADMIN stays for one more step
@@ -289,25 +378,26 @@ static int step_capabilities(struct exec *e)
     const uint64_t admin = 1ULL << CAP_SYS_ADMIN;
     uint64_t keep = e->who.uid == 0 ? e->plan->header->capabilities : 0;
     uint64_t extra = (e->plan->header->flags & PLAN_NO_NEW_PRIVS) ? 0 : admin;
+    int r = exec_set_caps(keep | extra, keep | extra);
 
-    return exec_set_caps(keep | extra, keep | extra);
+    /* A change of rights sets it to what the host's fs.suid_dumpable says. */
+    return r != 0 ? r : error_of(RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
 }
 
 /* ---- where it runs ---- */
 
-static int open_dir_inside(const char *path)
+static long open_dir_inside(const char *path)
 {
-    return sys_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
-                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    return open_inside(path, O_PATH | O_DIRECTORY);
 }
 
 /* Makes what is missing of the working directory, beneath opened parents, through the image's links
  * but never out of its root. */
-static int make_cwd(const char *path)
+static long make_cwd(const char *path)
 {
     char part[EXEC_PATH_MAX];
     size_t len = strlen(path);
-    int parent, fd;
+    long parent, fd;
 
     fd = open_dir_inside(path);
     if (fd != -ENOENT)
@@ -325,12 +415,11 @@ static int make_cwd(const char *path)
         part[end] = '\0';
         fd = open_dir_inside(part);
         if (fd == -ENOENT) {
-            if (mkdirat(parent, part + at, 0755) < 0 && errno != EEXIST)
-                fd = -errno;
-            else
+            fd = RAW(SYS_mkdirat, parent, RAW_PTR(part + at), 0755);
+            if (fd == 0 || fd == -EEXIST)
                 fd = open_dir_inside(part);
         }
-        (void)close(parent);
+        (void)RAW(SYS_close, parent);
         parent = fd;
         at = end;
     }
@@ -339,14 +428,14 @@ static int make_cwd(const char *path)
 
 static int step_make_cwd(struct exec *e)
 {
-    int fd;
+    long fd;
 
     if ((e->start->flags & IMSG_MAKE_CWD) == 0)
         return 0;
     fd = make_cwd(e->cwd);
     if (fd < 0)
-        return -fd;
-    (void)close(fd);
+        return error_of(fd);
+    (void)RAW(SYS_close, fd);
     return 0;
 }
 
@@ -354,31 +443,32 @@ static int step_make_cwd(struct exec *e)
 static int step_cwd(struct exec *e)
 {
     char buffer[EXEC_PATH_MAX];
-    int fd, error = 0;
+    long fd, r;
 
     fd = open_dir_inside(e->cwd);
     if (fd < 0)
-        return -fd;
-    if (fchdir(fd) < 0)
-        error = errno;
-    (void)close(fd);
-    if (error == 0 && (syscall(SYS_getcwd, buffer, sizeof(buffer)) < 0 || buffer[0] != '/'))
-        error = ENOENT; /* "(unreachable)" */
-    return error;
+        return error_of(fd);
+    r = RAW(SYS_fchdir, fd);
+    (void)RAW(SYS_close, fd);
+    if (r == 0 && (RAW(SYS_getcwd, RAW_PTR(buffer), sizeof(buffer)) < 0 || buffer[0] != '/'))
+        r = -ENOENT; /* "(unreachable)" */
+    return error_of(r);
 }
 
 static int step_seccomp(struct exec *e)
 {
+    enum { SET_MODE_FILTER = 1 };
     const struct plan_header *h = e->plan->header;
     struct sock_fprog prog = {.len = (unsigned short)h->policy_count,
                               .filter =
                                   (struct sock_filter *)(uintptr_t)(e->plan->base + h->policy)};
+    long r = 0;
 
-    if ((h->flags & PLAN_NO_NEW_PRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return errno;
-    if (h->policy_count == 0)
-        return 0;
-    return -sys_seccomp_filter(0, &prog);
+    if (h->flags & PLAN_NO_NEW_PRIVS)
+        r = RAW(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (r == 0 && h->policy_count > 0)
+        r = RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
+    return error_of(r);
 }
 
 /* ---- execve ---- */
@@ -404,6 +494,11 @@ static void add_home(struct exec *e)
     e->envp[e->header->envc] = e->home;
 }
 
+static int run(const struct exec *e, const char *path)
+{
+    return error_of(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
+}
+
 /* As execvp(3), but for scripts without "#!", which are the shell's business. The most telling
  * error wins. */
 static int search_path(struct exec *e)
@@ -422,10 +517,11 @@ static int search_path(struct exec *e)
         text_add_str(&t, len > 0 ? "/" : "./");
         text_add_str(&t, e->argv[0]);
         if (!t.full) {
-            (void)execve(full, e->argv, e->envp);
-            if (errno != ENOENT && errno != ENOTDIR)
-                error = errno;
-            if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+            int this = run(e, full);
+
+            if (this != ENOENT && this != ENOTDIR)
+                error = this;
+            if (this != ENOENT && this != ENOTDIR && this != EACCES)
                 return error;
         }
         if (path[len] == '\0')
@@ -438,13 +534,13 @@ static int step_execve(struct exec *e)
 {
     add_home(e);
     if (e->program_fd >= 0)
-        return -sys_execveat(e->program_fd, "", e->argv, e->envp, AT_EMPTY_PATH);
+        return error_of(RAW(SYS_execveat, e->program_fd, RAW_PTR(""), RAW_PTR(e->argv),
+                            RAW_PTR(e->envp), AT_EMPTY_PATH));
     if (e->argv[0][0] == '\0')
         return ENOENT;
     if (strchr(e->argv[0], '/') == NULL)
         return search_path(e);
-    (void)execve(e->argv[0], e->argv, e->envp);
-    return errno;
+    return run(e, e->argv[0]);
 }
 
 /* clang-format off */
@@ -470,14 +566,11 @@ static const struct {
 
 void exec_child(const struct plan *plan, const struct exec_start *start)
 {
-    static struct exec e;
+    struct exec e = {.plan = plan, .start = start, .status_fd = start->status_fd};
 
     /* Processes inside, whatever their capabilities there, neither trace this one nor write to its
      * memory: that takes rights in the user namespace in which init was executed. */
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    e.plan = plan;
-    e.start = start;
-    e.status_fd = start->status_fd;
+    (void)RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         int error = steps[i].run(&e);
 

@@ -100,12 +100,26 @@ void setup_confine(struct init *init);
 _Noreturn void loop_run(struct init *init);
 
 /* exec.c: one process */
+/* Memory for what is read on the way to an execve. */
+struct exec_arena {
+    unsigned char *base; /* aligned to a page, EXEC_ARENA_SIZE bytes */
+    size_t used;
+};
+enum {
+    EXEC_FILE_MAX = 1 << 20, /* bytes of the image's passwd and of its group file */
+    /* The request, its lists, passwd, and group twice; what is not touched costs nothing. */
+    EXEC_ARENA_SIZE = EXEC_SIZE_MAX +
+                      (2 * EXEC_STRINGS_MAX + EXEC_GROUPS_MAX + 8) * (int)sizeof(char *) +
+                      3 * EXEC_FILE_MAX + 4096,
+};
 struct exec_start {
     int request_fd; /* sealed memfd: exec_header and strings */
-    int program_fd; /* what to execute instead of argv[0], or -1 */
-    int stdio[3];   /* the child's ends */
-    int status_fd;  /* where {step, errno} goes when it fails; closed by execve */
-    uint32_t flags; /* enum imsg_flags */
+    size_t request_size;
+    int program_fd;           /* what to execute instead of argv[0], or -1 */
+    int stdio[3];             /* the child's ends */
+    int status_fd;            /* where {step, errno} goes when it fails; closed by execve */
+    uint32_t flags;           /* enum imsg_flags */
+    struct exec_arena *arena; /* NULL: the child's memory is its own, and it makes one */
 };
 struct exec_failure {
     uint32_t step;
@@ -129,7 +143,8 @@ int exec_request_strings(char *data, const struct exec_header *h, char **list,
 int exec_set_caps(uint64_t permitted, uint64_t effective);
 
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
- * may do, so it trusts neither files nor strings. */
+ * may do, so it trusts neither files nor strings; and maybe in init's memory (twin.c), of which it
+ * writes to the arena and its stack alone. */
 _Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);
 
 /*

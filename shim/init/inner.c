@@ -26,6 +26,7 @@ struct inner_wire {
     int32_t type;
     int32_t error;
     uint32_t flags;
+    uint32_t request_size; /* bytes */
 };
 
 static int send_msg(int sock, enum inner_msg type, int error, const int *fds, int fd_count)
@@ -152,6 +153,7 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
             reap();
         } else if (msg.type == INNER_RUN && fd_count == 5) {
             struct exec_start start = {.request_fd = fds[0],
+                                       .request_size = msg.request_size,
                                        .program_fd = -1,
                                        .stdio = {fds[1], fds[2], fds[3]},
                                        .status_fd = fds[4],
@@ -262,7 +264,8 @@ void inner_lock(const struct init *init)
 
 int inner_run(struct init *init, const struct exec_start *start)
 {
-    struct inner_wire msg = {.type = INNER_RUN, .flags = start->flags};
+    struct inner_wire msg = {
+        .type = INNER_RUN, .flags = start->flags, .request_size = (uint32_t)start->request_size};
     int fds[5] = {start->request_fd, start->stdio[0], start->stdio[1], start->stdio[2],
                   start->status_fd};
     int r;

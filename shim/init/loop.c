@@ -166,6 +166,13 @@ static void tell_all(struct loop *l)
 
 /* ---- what happens to processes ---- */
 
+static void leave_twin(struct loop *l, struct slot *s)
+{
+    if (s->twin)
+        twin_left(&l->table.twin);
+    s->twin = false;
+}
+
 /* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
  * death, which the reaping tells). */
 static void on_status(struct loop *l, struct slot *s)
@@ -184,6 +191,8 @@ static void on_status(struct loop *l, struct slot *s)
         s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED | IMSG_SINK);
     } else {
         s->tell |= TELL_STARTED;
+        if (n == 0)
+            leave_twin(l, s);
     }
     tell(l, s);
 }
@@ -236,6 +245,7 @@ static void reap(struct loop *l)
             continue;
         if (s->state == SLOT_STARTING)
             on_status(l, s);
+        leave_twin(l, s);
         for (int i = 0; s->log >= 0 && i < LOG_STREAMS; i++)
             drain_log(&l->table.logs[s->log][i]);
         s->state = SLOT_ENDED;

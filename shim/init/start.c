@@ -68,8 +68,8 @@ static int stdio_pipes(const struct init *init, const struct imsg *msg, struct s
     return 0;
 }
 
-/* Sealed, so that what is checked stays what it is, and a shrinking file cannot kill us. */
-static bool memfd_ok(int fd)
+/* Sealed, so that what is checked stays what it is. */
+static bool memfd_ok(int fd, size_t *ret_size)
 {
     const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     struct stat st;
@@ -78,10 +78,11 @@ static bool memfd_ok(int fd)
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & want) != want || fstat(fd, &st) < 0)
         return false;
+    *ret_size = (size_t)st.st_size;
     return st.st_size >= (off_t)sizeof(struct exec_header) && st.st_size <= EXEC_SIZE_MAX;
 }
 
-/* Forks into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
+/* Into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
 static int spawn(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
@@ -94,9 +95,14 @@ static int spawn(struct table *t, struct slot *s, const struct exec_start *start
     } else if (leaf != -ENODEV) {
         return leaf;
     }
-    pid = sys_clone3(&args);
-    if (pid == 0)
-        exec_child(&t->init->plan, start);
+    if (twin_is_free(&t->twin)) {
+        pid = twin_clone(&t->twin, &t->init->plan, start, &args);
+        s->twin = pid > 0;
+    } else {
+        pid = sys_clone3(&args);
+        if (pid == 0)
+            exec_child(&t->init->plan, start);
+    }
     if (leaf >= 0)
         (void)close(leaf);
     return pid;
@@ -172,16 +178,18 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 {
     struct stdio io = stdio_none;
     int status[2] = {-1, -1};
+    size_t size = 0;
     int next = 1, r;
 
     *ret_error = EINVAL;
     s->id = msg->id;
     s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE);
-    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0]) ||
+    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0], &size) ||
         ((msg->flags & IMSG_TTY) && (msg->flags & IMSG_LOGGED)))
         return EXEC_STEP_REQUEST;
 
-    struct exec_start start = {.request_fd = fds[0], .program_fd = -1, .flags = msg->flags};
+    struct exec_start start = {
+        .request_fd = fds[0], .request_size = size, .program_fd = -1, .flags = msg->flags};
 
     if (msg->flags & IMSG_PROGRAM)
         start.program_fd = fds[next++];

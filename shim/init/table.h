@@ -47,6 +47,7 @@ struct slot {
                   */
     uint32_t leaf;    /* its cgroup leaf; 0 = none */
     bool leaf_killed; /* and is not used again */
+    bool twin;        /* it is the one in our memory */
     int16_t log;      /* index of its streams, or -1 */
 };
 
@@ -73,8 +74,18 @@ struct leaf_pool {
     unsigned count;
 };
 
+/* twin.c */
+struct twin {
+    bool taken;
+    unsigned char *stack; /* NULL before the first */
+    const struct plan *plan;
+    struct exec_start start;
+    struct exec_arena arena;
+};
+
 struct table {
     struct init *init;
+    struct twin twin;
     struct leaf_pool leaves[LEAF_KINDS];
     uint32_t leaf_last; /* the last number that was given to a leaf */
     struct slot slots[INIT_EXECS_MAX];
@@ -111,6 +122,16 @@ int leaf_main(const struct init *init);
 int leaf_kill(struct slot *s);
 /* The exec is forgotten: its leaf is the next one's once it is empty. */
 void leaf_release(struct table *t, struct slot *s);
+
+struct clone_args;
+/* Whether the next one can be started in our memory; else it is a fork. */
+bool twin_is_free(struct twin *w);
+/* Starts it there: the pid, or -errno. The descriptors of start can be closed then. like: without a
+ * stack. */
+int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
+               const struct clone_args *like);
+/* It is out of our memory: after its execve, or dead. */
+void twin_left(struct twin *w);
 
 /* start.c: begins an exec from its message and descriptors (memfd, program, log segments). 0, or
  * the step that failed with *ret_error. */

@@ -1,0 +1,87 @@
+/*
+ * A process that shares init's memory until its execve. To copy even so small an address space, to
+ * fault its pages in twice and to throw one of them away costs as much as the rest of a fork. One
+ * at a time: a second one that is started meanwhile is a plain fork, with a copy.
+ *
+ * What makes it safe:
+ * - It has a stack of its own below a page that nothing may touch, and nothing else of init's
+ *   memory is written by it but its twin's `arena`: exec.c knows no errno and no static data.
+ * - Descriptors, ids, capabilities, limits, signals' handlers and filters are a process's own.
+ * - Its memory is used again only when it has left it: the status pipe ends after the old memory is
+ *   gone, with execve as with a death. A record in the pipe is no end: who wrote it still runs.
+ * - init never waits for it. What it reads may be a file system of the sandbox's own that never
+ *   answers; vfork would hold init up with it.
+ * - It is not dumpable, as init is not: nobody inside reads or writes its memory, or traces it. A
+ *   signal from inside ends it alone. The sandbox's root can make init a candidate for the OOM
+ *   killer through it, which ends the sandbox: that he can do otherwise.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "init/raw.h"
+#include "init/table.h"
+
+enum {
+    TWIN_GUARD = 64 << 10, /* bytes; a page, of whatever size pages are */
+    TWIN_STACK = 64 << 10, /* a quarter is used; what is not touched costs nothing */
+    TWIN_KEPT = 64 << 10,  /* of what was read: larger requests give the rest back */
+};
+
+static int open_memory(struct twin *w)
+{
+    unsigned char *map;
+
+    if (w->stack != NULL)
+        return 0;
+    map = mmap(NULL, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    if (mprotect(map, TWIN_GUARD, PROT_NONE) < 0) {
+        int r = -errno;
+
+        (void)munmap(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE);
+        return r;
+    }
+    w->stack = map + TWIN_GUARD;
+    w->arena.base = w->stack + TWIN_STACK;
+    return 0;
+}
+
+static void enter(void *data)
+{
+    const struct twin *w = data;
+
+    exec_child(w->plan, &w->start);
+}
+
+bool twin_is_free(struct twin *w)
+{
+    return !w->taken && open_memory(w) == 0;
+}
+
+int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
+               const struct clone_args *like)
+{
+    struct clone_args args = *like;
+    int pid;
+
+    w->plan = plan;
+    w->start = *start;
+    w->start.arena = &w->arena;
+    w->arena.used = 0;
+    args.flags |= CLONE_VM;
+    args.stack = (uint64_t)(uintptr_t)w->stack;
+    args.stack_size = TWIN_STACK;
+    pid = (int)raw_clone3_at(&args, enter, w);
+    w->taken = pid > 0;
+    return pid;
+}
+
+void twin_left(struct twin *w)
+{
+    w->taken = false;
+    if (w->arena.used > TWIN_KEPT)
+        (void)madvise(w->arena.base + TWIN_KEPT, w->arena.used - TWIN_KEPT, MADV_DONTNEED);
+}
