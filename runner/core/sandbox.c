@@ -592,6 +592,19 @@ static int volumes_first(struct sandbox *s, struct err *err)
     return r;
 }
 
+/* The files of the main process's log, while the launcher is at work: to make them is most of what
+ * its start would wait for here. Who opens them makes what is missing, and says what fails. */
+static void make_logs(struct sandbox *s)
+{
+    int logs[4];
+
+    if (!s->want_running || s->spec->argv[0] == NULL || sandbox_is_attachable(s) ||
+        logs_open(s, "main", false, logs, NULL) < 0)
+        return;
+    for (int i = 0; i < 4; i++)
+        (void)close(logs[i]);
+}
+
 int sandbox_launch(struct sandbox *s, struct err *err)
 {
     struct network_join join = {.id = NULL};
@@ -623,6 +636,7 @@ int sandbox_launch(struct sandbox *s, struct err *err)
         return r;
     s->launching = true;
     sandbox_ref(s);
+    make_logs(s);
     return 0;
 }
 

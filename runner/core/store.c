@@ -22,7 +22,10 @@
 #include "spec/spec.h"
 #include "spec/strings.h"
 
-enum { GONE_TRIES_MAX = 1000 };
+enum {
+    GONE_TRIES_MAX = 1000,
+    STATE_SIZE = 512, /* bytes of every state.json: what no disk writes a part of */
+};
 
 struct store {
     struct store_disk disk;
@@ -126,61 +129,85 @@ static int open_sandbox(struct store *s, const char *id, bool make, int *ret, st
 /*
  * As renameat within a directory. ext4 sends the new file's data to the disk, and waits for room in
  * the queue, when a rename takes another file's name (auto_da_alloc): half a millisecond to three.
- * To exchange the two names does not, and the sync that follows is ours.
+ * To exchange the two names does not, and the sync that follows is ours. With `spare` the old file
+ * stays under the name tmp.
  */
-static int take_name(int dir_fd, const char *tmp, const char *name)
+static int take_name(int dir_fd, const char *tmp, const char *name, bool spare)
 {
     if (renameat2(dir_fd, tmp, dir_fd, name, RENAME_EXCHANGE) == 0) {
-        (void)unlinkat(dir_fd, tmp, 0); /* the old one; if it stays, the next one removes it */
+        if (!spare)
+            (void)unlinkat(dir_fd, tmp, 0); /* if it stays, the next one removes it */
         return 0;
     }
     /* There is no old one, or the file system cannot do it. */
     return renameat(dir_fd, tmp, dir_fd, name) < 0 ? -errno : 0;
 }
 
-/* Visible as a whole or not at all; not yet on the disk. */
-static int replace_at(int dir_fd, const char *name, const char *text, size_t len)
+/* What the last save has left, if its length is to stay; else a new file. */
+static int open_tmp(int dir_fd, const char *tmp, bool spare, size_t len)
+{
+    const int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
+    int fd = spare ? openat(dir_fd, tmp, flags | O_NONBLOCK) : FD_NONE;
+    struct stat st;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)len)
+        return fd;
+    if (fd >= 0)
+        (void)close(fd);
+    fd = openat(dir_fd, tmp, flags | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 && errno == EEXIST) { /* of one who was killed */
+        (void)unlinkat(dir_fd, tmp, 0);
+        fd = openat(dir_fd, tmp, flags | O_CREAT | O_EXCL, 0600);
+    }
+    return fd < 0 ? -errno : fd;
+}
+
+/* Visible as a whole or not at all; not yet on the disk. spare: the old file is kept and written
+ * over by the next save, if that is of the same length. */
+static int replace_at(int dir_fd, const char *name, const char *text, size_t len, bool spare)
 {
     auto_close int fd = FD_NONE;
     char tmp[STORE_NAME_MAX + 16];
     int r;
 
     (void)snprintf(tmp, sizeof(tmp), ".%s.tmp", name);
-    fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 && errno == EEXIST) { /* of one who was killed */
-        (void)unlinkat(dir_fd, tmp, 0);
-        fd = openat(dir_fd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    }
+    fd = open_tmp(dir_fd, tmp, spare, len);
     if (fd < 0)
-        return -errno;
+        return take_fd(&fd);
     r = write_all(fd, text, len);
     if (r == 0)
-        r = take_name(dir_fd, tmp, name);
+        r = take_name(dir_fd, tmp, name, spare);
     if (r < 0)
         (void)unlinkat(dir_fd, tmp, 0);
     return r;
 }
 
 /* dir: "" or "processes/". */
+static int save_text(struct store *s, const char *id, int dir_fd, const char *dir, const char *name,
+                     const char *text, size_t len, bool spare, struct err *err)
+{
+    char path[STORE_PATH_MAX];
+    int r = replace_at(dir_fd, name, text, len, spare);
+
+    if (r < 0)
+        return err_errno(err, r, "sandbox %s: write %s", id, name);
+    (void)snprintf(path, sizeof(path), "%s/%s%s", id, dir, name);
+    disk_mark(&s->disk, path);
+    return 0;
+}
+
 static int save_json(struct store *s, const char *id, int dir_fd, const char *dir, const char *name,
                      const json_t *root, size_t max, struct err *err)
 {
     auto_free char *text = json_dumps(root, JSON_COMPACT);
-    char path[STORE_PATH_MAX];
     size_t len;
-    int r;
 
     if (text == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s: %s", id, name);
     len = strlen(text);
     if (len > max)
         return err_set(err, -E2BIG, "sandbox %s: %s: longer than %zu bytes", id, name, max);
-    r = replace_at(dir_fd, name, text, len);
-    if (r < 0)
-        return err_errno(err, r, "sandbox %s: write %s", id, name);
-    (void)snprintf(path, sizeof(path), "%s/%s%s", id, dir, name);
-    disk_mark(&s->disk, path);
-    return 0;
+    return save_text(s, id, dir_fd, dir, name, text, len, false, err);
 }
 
 static int load_json(int dir_fd, const char *name, size_t max, json_t **ret, struct err *err)
@@ -232,7 +259,7 @@ static const struct jfield state_fields[] = {
 int store_save_spec(struct store *s, const char *id, const struct spec *spec, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    auto_close int dir = FD_NONE, sub = FD_NONE;
+    auto_close int dir = FD_NONE;
     int r;
 
     r = spec_to_json(spec, &root, err);
@@ -241,9 +268,6 @@ int store_save_spec(struct store *s, const char *id, const struct spec *spec, st
     r = open_sandbox(s, id, true, &dir, err);
     if (r < 0)
         return r;
-    r = open_dir(dir, "logs", true, &sub);
-    if (r < 0)
-        return err_errno(err, r, "sandbox %s: logs", id);
     return save_json(s, id, dir, "", "spec.json", root, STORE_SPEC_MAX, err);
 }
 
@@ -251,6 +275,26 @@ int store_save_spec(struct store *s, const char *id, const struct spec *spec, st
 static json_int_t clamp(int64_t n, int64_t min, int64_t max)
 {
     return n < min ? min : n > max ? max : n;
+}
+
+/*
+ * A state is saved at each step of a sandbox's life, and to make a file and to remove one costs ten
+ * times what writing it does. So it is written over the one before the last. That every state has
+ * the same length, and lies in one sector, makes that as safe as a new file: whatever a power
+ * failure leaves of writes and names, each of the two files is one whole state.
+ */
+static int save_padded(struct store *s, const char *id, int dir_fd, const json_t *root,
+                       struct err *err)
+{
+    char text[STATE_SIZE];
+    size_t len = json_dumpb(root, text, sizeof(text), JSON_COMPACT);
+
+    if (len == 0)
+        return err_errno(err, -ENOMEM, "sandbox %s: state", id);
+    if (len > sizeof(text)) /* of a state that has more to say some day */
+        return save_json(s, id, dir_fd, "", "state.json", root, STORE_STATE_MAX, err);
+    (void)memset(text + len, '\n', sizeof(text) - len);
+    return save_text(s, id, dir_fd, "", "state.json", text, sizeof(text), true, err);
 }
 
 int store_save_state(struct store *s, const char *id, const struct stored_state *state,
@@ -276,7 +320,7 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
     /* Only then, so that an older daemon can read what this one wrote. */
     if (root == NULL || (state->held && json_object_set_new(root, "held", json_true()) < 0))
         return err_errno(err, -ENOMEM, "sandbox %s: state", id);
-    return save_json(s, id, dir, "", "state.json", root, STORE_STATE_MAX, err);
+    return save_padded(s, id, dir, root, err);
 }
 
 /* What a file system makes of a file whose rename it wrote before its data, when the power went:
@@ -600,7 +644,7 @@ int store_save_network(struct store *s, const char *name, const json_t *root, st
         return err_set(err, -E2BIG, "network %s: its record has more than %d bytes", name,
                        STORE_NETWORK_MAX);
     record_name(file, name);
-    r = replace_at(s->disk.networks_fd, file, text, strlen(text));
+    r = replace_at(s->disk.networks_fd, file, text, strlen(text), false);
     if (r < 0)
         return err_errno(err, r, "network %s: write its record", name);
     mark_network(s, file);

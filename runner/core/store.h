@@ -60,7 +60,7 @@ int store_open(int dir_fd, uv_loop_t *loop, struct store **ret, struct err *err)
  * fine. */
 void store_close(struct store *s);
 
-/* Makes the sandbox's directories, too. -EINVAL (an id that is no file name), or what writing said.
+/* Makes the sandbox's directory, too. -EINVAL (an id that is no file name), or what writing said.
  */
 int store_save_spec(struct store *s, const char *id, const struct spec *spec, struct err *err);
 int store_save_state(struct store *s, const char *id, const struct stored_state *state,

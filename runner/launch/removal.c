@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,8 @@ void removal_become(const char *name, void (*on_stop)(int))
     (void)signal(SIGTERM, on_stop);
     (void)signal(SIGINT, on_stop);
     (void)prctl(PR_SET_NAME, name);
+    /* Who has asked for the removal is not interrupted on its way to the answer. */
+    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0});
 }
 
 void removal_close_root(int root, int gate)

@@ -129,7 +129,49 @@ TEST(what_is_saved_is_loaded)
     CHECK_INT(st.restarts, 4);
     CHECK(st.oom_killed && st.wanted && st.held);
     CHECK_INT(st.creator, 1000);
-    CHECK(there(&p, "sandboxes/abc/logs") && !there(&p, "sandboxes/abc/.state.json.tmp"));
+    CHECK(!there(&p, "sandboxes/abc/.state.json.tmp") &&
+          !there(&p, "sandboxes/abc/.spec.json.tmp"));
+    close_store(&p);
+    close_place(&p);
+}
+
+static struct stat file_stat(const struct place *p, const char *path)
+{
+    struct stat st = {.st_ino = 0};
+
+    CHECK_INT(fstatat(p->fd, path, &st, AT_SYMLINK_NOFOLLOW), 0);
+    return st;
+}
+
+/* Two files take turns; what somebody else has left between them is not written into. */
+TEST(a_state_is_written_over_the_one_before_the_last)
+{
+    static const char state[] = "sandboxes/a/state.json", spare[] = "sandboxes/a/.state.json.tmp";
+    auto_ptr(spec_free) struct spec *spec = NULL;
+    struct place p = open_place();
+    struct err err = ERR_NONE;
+    struct stored_state st = some_state, got;
+    struct stat first, second;
+
+    open_store(&p);
+    save_one(&p, "a", "web");
+    first = file_stat(&p, state);
+    st.exit_code = 1;
+    CHECK_INT(store_save_state(p.store, "a", &st, &err), 0);
+    second = file_stat(&p, state);
+    CHECK(second.st_ino != first.st_ino && file_stat(&p, spare).st_ino == first.st_ino);
+    st.exit_code = 2;
+    CHECK_INT(store_save_state(p.store, "a", &st, &err), 0);
+    CHECK(file_stat(&p, state).st_ino == first.st_ino);
+    CHECK(file_stat(&p, spare).st_ino == second.st_ino);
+    CHECK_INT(first.st_size, 512);
+    CHECK_INT(file_stat(&p, state).st_size, 512);
+    put(&p, spare, "half of one");
+    st.exit_code = 3;
+    CHECK_INT(store_save_state(p.store, "a", &st, &err), 0);
+    CHECK_INT(file_stat(&p, state).st_size, 512);
+    CHECK_INT(store_load(p.store, "a", &spec, &got, &err), 0);
+    CHECK_INT(got.exit_code, 3);
     close_store(&p);
     close_place(&p);
 }
