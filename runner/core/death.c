@@ -72,7 +72,8 @@ int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void
     d->handles = 2;
     d->cb = cb;
     d->data = data;
-    (void)uv_timer_start(&d->limit, on_limit, limit_ms, 0);
+    if (limit_ms > 0)
+        (void)uv_timer_start(&d->limit, on_limit, limit_ms, 0);
     r = uv_poll_start(&d->poll, UV_READABLE, on_end);
     if (r < 0) {
         death_close(take(d));

@@ -258,19 +258,33 @@ static void stopped(struct sandbox *s)
     }
 }
 
+/* Its files are synced, and it can be started again. */
+static void on_settled(void *data, bool late)
+{
+    struct sandbox *s = data;
+
+    (void)late;
+    s->death = NULL;
+    s->ending = false;
+    stopped(s);
+    sandbox_unref(s);
+}
+
 static void on_stop_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
     struct sandbox *s = data;
 
-    (void)fds;
-    s->ending = false;
     if (r < 0 && r != -ECANCELED && r != -ENOENT)
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
     if (reply != NULL && reply->oom_kills > 0) {
         s->oom_killed = true;
         sandbox_emit(s, "oom", NULL);
     }
+    if (r == 0 && fds[0] >= 0 &&
+        death_watch(s->sup->loop, fds[0], 0, on_settled, s, &s->death) == 0)
+        return; /* the reference is the watch's */
+    s->ending = false;
     if (r != -ECANCELED && r != -EPIPE)
         stopped(s);
     sandbox_unref(s);
@@ -335,19 +349,14 @@ int sandbox_send_kill(struct sandbox *s, struct err *err)
     return sandbox_send_verb(s, LAUNCH_KILL, on_kill_reply, err);
 }
 
-/*
- * We wait for the death, not the launcher: the last one out of a sandbox that is not to be removed
- * syncs the file system below its writable layer, and nothing else could be started or ended
- * meanwhile.
- */
+/* We wait for the death, not the launcher: nothing else could be started or ended meanwhile. */
 static int send_end(struct sandbox *s, int pidfd, struct err *err)
 {
     int r;
 
     if (pidfd < 0 || death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->death) < 0)
         return sandbox_send_kill(s, err);
-    r = sandbox_send_verb(s, s->state == SANDBOX_REMOVING ? LAUNCH_END_FOR_GOOD : LAUNCH_END,
-                          on_end_reply, err);
+    r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
     if (r < 0)
         death_close(take(s->death));
     else

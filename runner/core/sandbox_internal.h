@@ -47,7 +47,8 @@ struct sandbox {
     struct channel *channel; /* owned; NULL while no init runs */
     bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */
     bool ending;             /* LAUNCH_END or LAUNCH_KILL, the death, LAUNCH_STOP are under way */
-    struct death *death;     /* owned; waits for init's, with a reference of the sandbox */
+    struct death *death;     /* owned; waits for init's, or what follows a stop, with a reference of
+                                the sandbox */
     /* While it is taken up (adopt.c), from the start of the supervisor to LIST_END: */
     bool adopting;
     bool frozen;     /* the launcher found its processes paused */

@@ -823,8 +823,8 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 /*
  * The end of an overlay whose files are kept syncs the file system below its upper layer, and would
- * be part of init's death. Held by us it outlives that, and ends with the files (removal.c). Where
- * it cannot be held, it ends as any other.
+ * be part of init's death. Held by us it outlives that, until it is known whether the files stay
+ * (settle.c) or go (removal.c). Where it cannot be held, it ends as any other.
  */
 static void hold_root(struct sandbox *s)
 {
@@ -842,15 +842,14 @@ static void hold_root(struct sandbox *s)
         s->root_fd = take_fd(&fd);
 }
 
-int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err)
+int launcher_end(struct launcher *l, const char *id, struct err *err)
 {
     struct sandbox *s = launcher_find(l, id);
     int r;
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
-    if (for_good)
-        hold_root(s);
+    hold_root(s);
     r = kill_processes(s, err);
     if (r == 0 && s->pidfd >= 0)
         fuse_end(l, s);

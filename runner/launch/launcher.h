@@ -78,7 +78,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
 
 /* Ends every process of the sandbox, without waiting for it: init's pidfd says when it is so.
  * -ENOENT: no such sandbox. */
-int launcher_end(struct launcher *l, const char *id, bool for_good, struct err *err);
+int launcher_end(struct launcher *l, const char *id, struct err *err);
 /* A copy of init's pidfd, which is the caller's; -ESRCH when it has none. */
 int launcher_pidfd(struct launcher *l, const char *id, struct err *err);
 /* The same, and waits until they are gone: for a launcher that has nobody else. */
@@ -88,8 +88,9 @@ int launcher_kill(struct launcher *l, const char *id, struct err *err);
 int launcher_release(struct launcher *l, const char *id, struct err *err);
 
 /* What an ended, kept sandbox no longer needs: its cgroups. Files stay, the id range is reserved
- * for them. -EBUSY while init runs. */
-int launcher_stop(struct launcher *l, const char *id, struct err *err);
+ * for them. -EBUSY while init runs. *ret_pidfd, the caller's: of a process that syncs both, before
+ * whose end the sandbox cannot be started again; FD_NONE: that has been done. */
+int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err *err);
 
 /* Stops the users' processes where they are, or lets them go on. -ENOENT, -EOPNOTSUPP without a
  * freezer, -EAGAIN when one has not followed yet: it is asked again, or they are let go on. */

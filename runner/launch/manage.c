@@ -39,11 +39,11 @@ int sandbox_take_ids(struct launcher *l, struct sandbox *s, struct err *err)
     return idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
 }
 
-int launcher_stop(struct launcher *l, const char *id, struct err *err)
+int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err *err)
 {
     struct sandbox *s = launcher_find(l, id);
     auto_free char *owner = sandbox_owner(l, id);
-    int r;
+    int fd, r;
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
@@ -58,10 +58,12 @@ int launcher_stop(struct launcher *l, const char *id, struct err *err)
         r = network_leave(l, s, err);
     if (r == 0)
         r = sandbox_take_ids(l, s, err);
-    if (r == 0)
+    fd = r == 0 ? settle_start(l, s, owner) : FD_NONE;
+    if (fd == -EAGAIN)
         r = idrange_reserve(l->ids_fd, &s->ids, owner, err);
     if (r < 0)
         return r;
+    *ret_pidfd = fd >= 0 ? fd : FD_NONE;
     launcher_drop(l, s);
     sandbox_free(s);
     return 0;

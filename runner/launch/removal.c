@@ -173,7 +173,7 @@ static bool has_little(const struct sandbox *s)
 }
 
 /* The launcher's end of the pipe goes after its copy of the root (sandbox_free). */
-static int make_gate(struct sandbox *s)
+int removal_make_gate(struct sandbox *s)
 {
     int pair[2];
 
@@ -207,7 +207,7 @@ bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups)
 
     if (s->dir_fd < 0 || s->ids.lock_fd < 0 || sandbox_dir_lock(s) < 0)
         return false;
-    gate = make_gate(s);
+    gate = removal_make_gate(s);
     /* The remover may have more to do than its socket holds. */
     return (has_little(s) && remover_take(l, s, cgroups, gate)) || start_child(l, s, cgroups, gate);
 }

@@ -4,8 +4,10 @@
  *
  * Files go at once. Cgroups wait until nothing has been removed for a moment: the end of a memory
  * cgroup makes the kernel walk the lists of every super block on the host (3 ms with a thousand
- * sandboxes) under the lock that each start needs for its own. What waits is bounded: whoever
- * removes more, one after another, has the oldest removed for each new one. A sandbox's directory,
+ * sandboxes) under the lock that each start needs for its own. So do roots that the launcher held:
+ * the end of each syncs the file system that the next start makes its files in. What waits is
+ * bounded: whoever removes more, one after another, has the oldest removed for each new one. A
+ * sandbox's directory,
  * its lock and its id range stay until its cgroups are gone, so that a sweep finds those that are
  * left when we are killed. The id range stays for longer where its link does.
  */
@@ -62,7 +64,8 @@ static struct msghdr errand_message(struct iovec *iov, union errand_control *con
 /* One whose files are gone. */
 struct waiting {
     struct errand errand;
-    int lock_fd; /* owned */
+    int lock_fd;    /* owned */
+    int root, gate; /* owned; FD_NONE: it has ended */
     struct idrange ids;
     unsigned tries;
 };
@@ -139,14 +142,31 @@ static void finish(struct remover *m, struct waiting *w, int r, const struct err
     (void)close(w->lock_fd);
 }
 
+static void end_root(struct waiting *w)
+{
+    if (w->root >= 0)
+        removal_close_root(take_fd(&w->root), take_fd(&w->gate));
+}
+
+/* All at once: the first one's end syncs what there is to sync, the others find nothing. */
+static void end_roots(struct remover *m)
+{
+    for (unsigned i = 0; i < m->count; i++)
+        end_root(&m->waiting[(m->first + i) % WAITING_MAX]);
+}
+
 /* The first of those that wait. One that is not empty yet goes to the end: its last process may
  * have ended and not have left. */
 static void remove_first(struct remover *m)
 {
-    struct waiting w = m->waiting[m->first];
+    struct waiting w;
     struct err err = ERR_NONE;
-    int r = cgroup_remove(m->own.cgroups, w.errand.id, &err);
+    int r;
 
+    if (m->waiting[m->first].root >= 0)
+        end_roots(m);
+    w = m->waiting[m->first];
+    r = cgroup_remove(m->own.cgroups, w.errand.id, &err);
     m->first = (m->first + 1) % WAITING_MAX;
     m->count--;
     if (r == -EBUSY && ++w.tries < TRIES_MAX) {
@@ -162,14 +182,17 @@ static void run_errand(struct remover *m, const struct errand *e, const int fds[
 {
     struct waiting w = {.errand = *e,
                         .lock_fd = fds[ERRAND_LOCK],
+                        .root = fds[ERRAND_ROOT],
+                        .gate = fds[ERRAND_GATE],
                         .ids = {.base = e->base, .lock_fd = fds[ERRAND_IDS]}};
     struct err err = ERR_NONE;
     int r = e->cgroups ? sandbox_dir_clear(&m->own, e->id, &err)
                        : sandbox_dir_remove(&m->own, e->id, &err);
 
-    /* Afterwards: what is removed is not worth a sync. */
-    if (fds[ERRAND_ROOT] >= 0)
-        removal_close_root(fds[ERRAND_ROOT], fds[ERRAND_GATE]);
+    /* Afterwards: what is removed is not worth a sync. And later, where no file's blocks wait for
+     * it: the sync is of the host's whole file system. */
+    if (r <= 0 || !e->cgroups)
+        end_root(&w);
     if (r < 0 || !e->cgroups) {
         finish(m, &w, r, &err);
         return;
@@ -177,6 +200,7 @@ static void run_errand(struct remover *m, const struct errand *e, const int fds[
     if (m->count == WAITING_MAX)
         remove_first(m);
     if (m->count == WAITING_MAX) {
+        end_root(&w);
         finish(m, &w, err_set(&err, -EBUSY, "its cgroups cannot wait any longer"), &err);
         return;
     }

@@ -48,8 +48,9 @@ enum launch_verb {
     LAUNCH_START,   /* makes and starts a sandbox: replies with its pidfd and control socket */
     LAUNCH_KILL,    /* as LAUNCH_END, and replies with init's pidfd, for who has none */
     LAUNCH_RELEASE, /* removes what is left of an ended sandbox: cgroups, files, id range */
-    LAUNCH_STOP, /* of an ended, kept sandbox: removes the cgroups; files and id range stay its own
-                  */
+    LAUNCH_STOP, /* of an ended, kept sandbox: removes the cgroups; files and id range stay its own.
+                    May reply with the pidfd of a process: once that has ended, they are synced, and
+                    it can be started again; -EBUSY before */
     LAUNCH_FREEZE, /* stops the users' processes where they are; -EAGAIN: ask again */
     LAUNCH_THAW,
     LAUNCH_STATS,   /* replies with counters of the cgroups */
@@ -81,13 +82,12 @@ enum launch_verb {
     LAUNCH_VOLUME_WRITE, /* the same of one that is there */
     LAUNCH_VOLUME_READ,  /* replies with a memfd of its record */
     LAUNCH_VOLUME_REMOVE,
-    LAUNCH_VOLUME_LIST,  /* replies with a memfd of the names of all, NUL-terminated each */
-    LAUNCH_VOLUME_FILL,  /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
-                            TAG_NAMED_VOLUME: replies with a process's
-                            pidfd and the pipe of its report, or with nothing where nothing is to do
-                          */
-    LAUNCH_END_FOR_GOOD, /* LAUNCH_END of one that is to be removed */
-    LAUNCH_PROCESSES,    /* replies with a memfd of struct launch_process, one each */
+    LAUNCH_VOLUME_LIST, /* replies with a memfd of the names of all, NUL-terminated each */
+    LAUNCH_VOLUME_FILL, /* layers or root_dir, perhaps of TAG_SANDBOX, or TAG_VOLUME_NAME, and one
+                           TAG_NAMED_VOLUME: replies with a process's
+                           pidfd and the pipe of its report, or with nothing where nothing is to do
+                         */
+    LAUNCH_PROCESSES,   /* replies with a memfd of struct launch_process, one each */
     LAUNCH_VERB_MAX
 };
 

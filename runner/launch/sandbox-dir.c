@@ -224,14 +224,14 @@ static void remove_overlays_own(int dir)
 }
 
 /* Most sandboxes end with nothing in their upper layer: whether all of it could be removed without
- * a walk. What is left makes the walk. */
-static bool clear_empty(int dir)
+ * a walk. What is left makes the walk. *ret_disk: a disk was removed as well. */
+static bool clear_empty(int dir, bool *ret_disk)
 {
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
         (unlinkat(dir, "upper", AT_REMOVEDIR) < 0 && errno != ENOENT))
         return false;
     (void)unlinkat(dir, SOCKET_FILE, 0);
-    (void)unlinkat(dir, DISK_FILE, 0);
+    *ret_disk = unlinkat(dir, DISK_FILE, 0) == 0;
     remove_overlays_own(dir);
     return (unlinkat(dir, "work", AT_REMOVEDIR) == 0 || errno == ENOENT) &&
            (unlinkat(dir, "net", 0) == 0 || errno == ENOENT);
@@ -256,8 +256,12 @@ int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err)
 {
     auto_close int dir =
         openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = dir < 0 || clear_empty(dir) ? 0 : clear(dir);
+    bool disk = false;
+    int r;
 
+    if (dir < 0 || clear_empty(dir, &disk))
+        return !disk;
+    r = clear(dir);
     return r < 0 ? err_errno(err, r, "remove the files of sandbox %s", id) : 0;
 }
 
@@ -267,9 +271,10 @@ int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err)
      * left in it (sweep.c). */
     auto_close int dir =
         openat(l->sandboxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool disk;
     int r = 0;
 
-    if (dir >= 0 && clear_empty(dir) && unlinkat(dir, "lock", 0) == 0 &&
+    if (dir >= 0 && clear_empty(dir, &disk) && unlinkat(dir, "lock", 0) == 0 &&
         unlinkat(l->sandboxes_fd, id, AT_REMOVEDIR) == 0)
         return 0;
     if (dir >= 0)

@@ -49,7 +49,7 @@ struct sandbox {
     struct creator *creator;
     bool fuse;   /* has /dev/fuse, or may have it: it was adopted */
     int pidfd;   /* owned; init's */
-    int root_fd; /* owned; its root, held until its files go; else FD_NONE */
+    int root_fd; /* owned; its root, held over init's death; else FD_NONE */
     int gate_fd; /* owned; closed after that: who removes its files waits for it */
     pid_t pid;
     struct sandbox_link all, by_id;
@@ -215,7 +215,8 @@ int sandbox_socket_bind(const struct sandbox *s, struct err *err);
 int sandbox_socket_connect(const struct sandbox *s, struct err *err);
 /* Who listens at the other end: its pidfd, which is returned, and pid. */
 int sandbox_socket_peer(int fd, pid_t *ret_pid, struct err *err);
-/* Removes what is in the directory but its lock; and all of it. */
+/* Removes what is in the directory but its lock; and all of it. The first returns 1 when nothing
+ * had been written there: no file, no disk. */
 int sandbox_dir_clear(struct launcher *l, const char *id, struct err *err);
 int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 
@@ -238,9 +239,18 @@ bool removal_start_large(struct launcher *l, const struct sandbox *s);
  * to end. */
 int removal_keep_only(int *fds, int count, int first);
 void removal_become(const char *name, void (*on_stop)(int));
-/* Lets go a held root, last of all: its end costs a sync of the file system below it. gate: whose
- * other end is closed when nobody else has the root; FD_NONE. */
+/* For a process that is to end the root that s holds: a pipe whose other end is closed when s has
+ * let it go. Returns its end; FD_NONE: there is no root. */
+int removal_make_gate(struct sandbox *s);
+/* Lets go a held root, last of all: its end costs a sync of the file system below it. */
 void removal_close_root(int root, int gate);
+
+/*
+ * settle.c: has another process sync what a stop leaves, whose owner text this is, and end the root
+ * that s holds. Returns the process's pidfd, which is the caller's; FD_NONE: it cannot be waited
+ * for; -EAGAIN: there is none, and the caller does it.
+ */
+int settle_start(struct launcher *l, struct sandbox *s, const char *owner);
 
 /* remover.c: whether the remover has it. One that was killed is started again. gate: as above. */
 bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups, int gate);

@@ -137,7 +137,7 @@ static int do_adopt(struct launcher *l, const struct launch_request *q, struct a
 static int do_kill(struct launcher *l, const struct launch_request *q, struct answer *a,
                    struct err *err)
 {
-    int r = launcher_end(l, q->id, false, err);
+    int r = launcher_end(l, q->id, err);
 
     if (r == 0)
         r = launcher_pidfd(l, q->id, err);
@@ -151,7 +151,7 @@ static int do_end(struct launcher *l, const struct launch_request *q, struct ans
                   struct err *err)
 {
     (void)a;
-    return launcher_end(l, q->id, q->verb == LAUNCH_END_FOR_GOOD, err);
+    return launcher_end(l, q->id, err);
 }
 
 static int do_release(struct launcher *l, const struct launch_request *q, struct answer *a,
@@ -164,8 +164,13 @@ static int do_release(struct launcher *l, const struct launch_request *q, struct
 static int do_stop(struct launcher *l, const struct launch_request *q, struct answer *a,
                    struct err *err)
 {
+    int fd = FD_NONE, r;
+
     a->reply.oom_kills = launcher_oom_kills(l, q->id);
-    return launcher_stop(l, q->id, err);
+    r = launcher_stop(l, q->id, &fd, err);
+    if (fd >= 0)
+        a->fds[a->fd_count++] = fd;
+    return r;
 }
 
 static int do_freeze(struct launcher *l, const struct launch_request *q, struct answer *a,
@@ -382,7 +387,6 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_LIST] = do_list,
     [LAUNCH_CONNECT] = do_connect,
     [LAUNCH_END] = do_end,
-    [LAUNCH_END_FOR_GOOD] = do_end,
     [LAUNCH_LISTEN] = do_listen,
     [LAUNCH_CERTIFICATE] = do_certificate,
     [LAUNCH_EGRESS] = do_egress,

@@ -347,6 +347,20 @@ static inline void lab_kill(const struct lab *lab)
     lab_answer_done(&a);
 }
 
+/* Stops it, and waits until its files are synced and the launcher has reaped who did that. */
+static inline void lab_stop(const struct lab *lab)
+{
+    struct pollfd p = {.events = POLLIN};
+    struct lab_answer a;
+
+    CHECK_INT(lab_verb(lab, LAUNCH_STOP, lab->id, &a), 0);
+    CHECK_INT(a.fd_count, 1);
+    p.fd = a.fds[0];
+    CHECK_INT(poll(&p, 1, LAB_ANSWER_MS), 1);
+    lab_answer_done(&a);
+    LAB_VERB(lab, LAUNCH_END, "nobody", -ENOENT, "nobody");
+}
+
 /* Kills and removes the sandbox that was started. */
 static inline void lab_finish(const struct lab *lab, struct lab_answer *a)
 {

@@ -340,7 +340,7 @@ TEST(a_kept_sandbox_whose_maker_cannot_be_read)
     lab_run(a.fds[1], FD_NONE, "", argv, false, &run);
     lab_answer_done(&a);
     lab_kill(&lab);
-    LAB_VERB(&lab, LAUNCH_STOP, lab.id, 0, "");
+    lab_stop(&lab);
     lab.fds = (int)lab_open_fds(&lab);
     lab.mounts = lab_mount_count(&lab);
 

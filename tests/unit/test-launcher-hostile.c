@@ -764,9 +764,9 @@ TEST(filters_that_are_none)
 
 TEST(verbs_out_of_order)
 {
-    static const enum launch_verb all[] = {
-        LAUNCH_KILL,  LAUNCH_STOP,    LAUNCH_FREEZE, LAUNCH_THAW,         LAUNCH_STATS,
-        LAUNCH_ADOPT, LAUNCH_RELEASE, LAUNCH_END,    LAUNCH_END_FOR_GOOD, LAUNCH_PROCESSES};
+    static const enum launch_verb all[] = {LAUNCH_KILL,    LAUNCH_STOP,  LAUNCH_FREEZE,
+                                           LAUNCH_THAW,    LAUNCH_STATS, LAUNCH_ADOPT,
+                                           LAUNCH_RELEASE, LAUNCH_END,   LAUNCH_PROCESSES};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct lab_answer a, second;
 
@@ -793,7 +793,6 @@ TEST(verbs_out_of_order)
     lab_kill(&lab);
     lab_kill(&lab); /* dead already */
     LAB_VERB(&lab, LAUNCH_END, lab.id, 0, "");
-    LAB_VERB(&lab, LAUNCH_END_FOR_GOOD, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, -ENOENT, lab.id);
     lab_check(&lab);
@@ -823,7 +822,7 @@ TEST(a_kept_sandbox_that_gave_its_root_away)
         CHECK_STR(run.output, "65535 1\n");
         lab_answer_done(&a);
         lab_kill(&lab);
-        LAB_VERB(&lab, LAUNCH_STOP, lab.id, 0, "");
+        lab_stop(&lab);
     }
     LAB_VERB(&lab, LAUNCH_RELEASE, lab.id, 0, "");
     lab_check(&lab);
