@@ -4,17 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
-#include <sys/wait.h>
 
 #include "base/auto.h"
 #include "base/err.h"
@@ -23,13 +17,11 @@
 #include "launch/network.h"
 #include "launch/sandbox.h"
 #include "proto/plan.h"
-#include "proto/syscalls.h"
 
 enum {
-    SUBID_MAX = 1 << 20,     /* bytes of /etc/subuid */
-    SPARE_FDS = 25,          /* for what a start holds to its end, and for removing a tree */
-    KILL_TIMEOUT_MS = 10000, /* until every process of a killed sandbox has gone */
-    LEFTOVERS_MS = 20,       /* the same, where it can be asked again */
+    SUBID_MAX = 1 << 20,   /* bytes of /etc/subuid */
+    SPARE_FDS = 25,        /* for what a start holds to its end, and for removing a tree */
+    UNDO_TIMEOUT_MS = 100, /* for the processes of a failed start, while others wait for theirs */
 };
 
 /* ---- opening ---- */
@@ -375,12 +367,33 @@ static int step_dir(struct start *st, struct err *err)
     return idrange_claim(st->l->ids_fd, &st->s->ids, owner, err);
 }
 
+/* What a start has left that failed, and whose processes took their time to end: our lock says that
+ * they have. */
+static int forget_failed(const struct start *st, struct err *err)
+{
+    struct sandbox *old = sandbox_new(st->s->id);
+
+    if (old == NULL)
+        return err_errno(err, -ENOMEM, "start sandbox");
+    old->dir_fd = fcntl(st->s->dir_fd, F_DUPFD_CLOEXEC, 3);
+    network_load(old);
+    (void)network_leave(st->l, old, NULL);
+    sandbox_free(old);
+    return cgroup_remove(st->l->cgroups, st->s->id, err);
+}
+
 static int step_cgroup(struct start *st, struct err *err)
 {
     const struct cgroup_limits limits = {
         .memory_bytes = st->q->memory, .pids = st->q->pids, .cpu_millis = st->q->cpu};
+    struct cgroup_host *host = st->l->cgroups;
+    int r = cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 
-    return cgroup_create(st->l->cgroups, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
+    if (r != -EEXIST || !st->reopened)
+        return r;
+    r = forget_failed(st, err);
+    return r < 0 ? r
+                 : cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 }
 
 static int step_net_choose(struct start *st, struct err *err)
@@ -688,49 +701,6 @@ static void start_close(struct start *st)
         (void)close(st->ends.stages);
 }
 
-static int wait_gone(const struct sandbox *s, struct err *err)
-{
-    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
-    siginfo_t info;
-    int r;
-
-    do
-        r = poll(&p, 1, KILL_TIMEOUT_MS);
-    while (r < 0 && errno == EINTR);
-    if (r == 0)
-        return err_set(err, -ETIMEDOUT, "sandbox %s: its processes do not go away", s->id);
-    /* Ours to reap only when we started it. */
-    (void)waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG);
-    return 0;
-}
-
-/* Init's death ends both pid namespaces, and with them everything that runs inside. */
-static int kill_processes(const struct sandbox *s, struct err *err)
-{
-    int r;
-
-    if (s->pidfd < 0)
-        return 0;
-    r = sys_pidfd_send_signal(s->pidfd, SIGKILL);
-    if (r < 0 && r != -ESRCH)
-        return err_errno(err, r, "kill sandbox %s", s->id);
-    if (s->cgroup != NULL)
-        cgroup_hurry(s->cgroup);
-    if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
-        (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
-    return 0;
-}
-
-static int end_processes(struct launcher *l, struct sandbox *s, struct err *err)
-{
-    int r = kill_processes(s, err);
-
-    if (r < 0 || s->pidfd < 0)
-        return r;
-    fuse_end_here(l, s);
-    return wait_gone(s, err);
-}
-
 /* Without `cgroups`: those of this name are another state directory's, or another process's. */
 static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, struct err *err)
 {
@@ -753,13 +723,30 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
     return 0;
 }
 
-static void start_undo(const struct start *st)
+/* What does not end at once keeps its traces: the lock that it holds tells the sweep when, or who
+ * starts it again (step_cgroup). */
+static void undo_later(const struct start *st)
 {
     struct sandbox *s = st->s;
 
-    /* What cannot be ended keeps its traces: the lock that it holds tells the sweep when. */
-    if (end_processes(st->l, s, NULL) < 0)
+    if (removal_has_room(st->l))
+        removal_keep(st->l, s->pid, NULL); /* to be reaped */
+    if (st->reopened)
         return;
+    if (s->kept && s->dir_fd >= 0)
+        (void)sandbox_dir_forget(s, NULL);
+    sweep_later(st->l);
+}
+
+static void start_undo(const struct start *st)
+{
+    struct sandbox *s = st->s;
+    const bool alone = st->l->clients.len == 0; /* nobody else waits for us */
+
+    if (sandbox_end(st->l, s, alone ? SANDBOX_END_MS : UNDO_TIMEOUT_MS, NULL) < 0) {
+        undo_later(st);
+        return;
+    }
     (void)network_leave(st->l, s, NULL);
     if (!st->reopened)
         (void)remove_traces(st->l, s, s->cgroup != NULL, NULL);
@@ -819,84 +806,6 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                                   .base = st.s->ids.base,
                                   .net = network_place(st.s)};
     return 0;
-}
-
-/*
- * The end of an overlay whose files are kept syncs the file system below its upper layer, and would
- * be part of init's death. Held by us it outlives that, until it is known whether the files stay
- * (settle.c) or go (removal.c). Where it cannot be held, it ends as any other.
- */
-static void hold_root(struct sandbox *s)
-{
-    auto_close int fd = FD_NONE;
-    struct statfs fs;
-    char path[64];
-
-    if (!s->kept || s->root_fd >= 0)
-        return;
-    (void)snprintf(path, sizeof(path), "/proc/%d/root", (int)s->pid);
-    fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    /* Its root and not that of somebody who has got its number since: it lives. */
-    if (fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC &&
-        sys_pidfd_send_signal(s->pidfd, 0) == 0)
-        s->root_fd = take_fd(&fd);
-}
-
-int launcher_end(struct launcher *l, const char *id, struct err *err)
-{
-    struct sandbox *s = launcher_find(l, id);
-    int r;
-
-    if (s == NULL)
-        return err_set(err, -ENOENT, "no sandbox %s", id);
-    hold_root(s);
-    r = kill_processes(s, err);
-    if (r == 0 && s->pidfd >= 0)
-        fuse_end(l, s);
-    return r;
-}
-
-int launcher_pidfd(struct launcher *l, const char *id, struct err *err)
-{
-    const struct sandbox *s = launcher_find(l, id);
-    int fd = s != NULL && s->pidfd >= 0 ? fcntl(s->pidfd, F_DUPFD_CLOEXEC, 3) : FD_NONE;
-
-    if (fd >= 0)
-        return fd;
-    return err_errno(err, s != NULL && s->pidfd >= 0 ? -errno : -ESRCH, "init of sandbox %s", id);
-}
-
-int launcher_kill(struct launcher *l, const char *id, struct err *err)
-{
-    struct sandbox *s = launcher_find(l, id);
-
-    return s == NULL ? err_set(err, -ENOENT, "no sandbox %s", id) : end_processes(l, s, err);
-}
-
-bool sandbox_ended(const struct sandbox *s)
-{
-    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
-
-    return s->pidfd < 0 || (poll(&p, 1, 0) > 0 && wait_gone(s, NULL) == 0);
-}
-
-int sandbox_end_leftovers(struct launcher *l, const struct sandbox *s, struct err *err)
-{
-    struct cgroup *c = NULL;
-    int r;
-
-    fuse_abort(l, s->ids.base);
-    r = cgroup_open(l->cgroups, s->id, &c, err);
-    if (r == -ENOENT)
-        return 0;
-    if (r == 0) {
-        cgroup_hurry(c);
-        r = cgroup_kill(c, LEFTOVERS_MS, err);
-    }
-    cgroup_free(c);
-    if (r == -ETIMEDOUT)
-        return err_set(err, -EAGAIN, "sandbox %s: its processes have not gone yet", s->id);
-    return r == -EOPNOTSUPP ? 0 : r;
 }
 
 /* Its network is named and addressed by its id range: it has to stay as long as that. */

@@ -179,6 +179,9 @@ struct sandbox *launcher_find(const struct launcher *l, const char *id);
 /* launcher.c: and what manage.c needs of it. */
 struct sandbox *sandbox_new(const char *id);
 void sandbox_free(struct sandbox *s);
+/* end.c: ends every process of it, and waits so long until they are gone: -ETIMEDOUT. */
+enum { SANDBOX_END_MS = 10000 };
+int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct err *err);
 /* Whether init has ended; reaps it when it was our child. */
 bool sandbox_ended(const struct sandbox *s);
 /* The lock of its range: an adopted one's was only init's, which has ended. */
