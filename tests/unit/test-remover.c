@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "image/embed.h"
 #include "launch/launcher.h"
@@ -454,7 +455,7 @@ TEST(the_end_of_the_launcher)
 
 /* ---- cgroups ---- */
 
-enum { WAITING_MAX = 64 /* as in remover.c */ };
+enum { WAITING_MAX = 64, QUIET_MS = 100 /* as in remover.c */ };
 
 /* Unlike anybody else's on this host. */
 static void name_one(char id[32], const char *kind, int i)
@@ -525,6 +526,93 @@ TEST(cgroups_follow_the_files)
     CHECK(access(path, F_OK) < 0);
     (void)settle(&lab, 0);
     CHECK_INT(count_cgroups(&lab, "f", COUNT), 0);
+    lab_close(&lab);
+}
+
+static bool has_ended(int pipe_fd)
+{
+    struct pollfd p = {.fd = pipe_fd};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
+}
+
+static bool ends(int pipe_fd)
+{
+    struct pollfd p = {.fd = pipe_fd};
+
+    return poll(&p, 1, DEADLINE_MS) == 1 && (p.revents & POLLHUP) != 0;
+}
+
+/* A root that nothing was written below waits for a quiet moment, too; another does not keep the
+ * blocks of removed files. */
+TEST(roots_wait_where_nothing_waits_for_them)
+{
+    for (int written = 0; written < 2; written++) {
+        char id[32], path[256];
+        struct sandbox *s;
+        int64_t begun;
+        int root[2];
+
+        LAB(lab);
+        name_one(id, "w", written);
+        s = ended_in_cgroup(&lab, id);
+        CHECK_INT(pipe2(root, O_CLOEXEC), 0);
+        s->root_fd = root[1];
+        if (written)
+            put(&lab, id, "file");
+        begun = clock_mono_ms();
+        CHECK(removal_start(lab.l, s, true));
+        sandbox_free(s);
+        (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper", lab.state, id);
+        for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
+            (void)usleep(100);
+        if (written)
+            CHECK(ends(root[0]));
+        CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
+        if (clock_mono_ms() - begun < QUIET_MS)
+            CHECK(written || !has_ended(root[0]));
+        CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
+        CHECK(ends(root[0]));
+        (void)settle(&lab, 0);
+        (void)close(root[0]);
+        lab_close(&lab);
+    }
+}
+
+/* What a stop leaves is nobody else's until it is synced. */
+TEST(a_stop_ends_the_root_last)
+{
+    struct idrange again = IDRANGE_NONE;
+    auto_free char *owner = NULL;
+    struct pollfd p = {.events = POLLIN};
+    struct sandbox *s;
+    char text[256] = "", name[16];
+    int root[2], fd;
+
+    LAB(lab);
+    s = ended(&lab, "stopped");
+    owner = sandbox_owner(lab.l, "stopped");
+    CHECK_INT(pipe2(root, O_CLOEXEC), 0);
+    s->root_fd = root[1];
+    again.base = s->ids.base;
+    (void)snprintf(name, sizeof(name), "%u", (unsigned)again.base);
+    p.fd = settle_start(lab.l, s, owner);
+    CHECK(p.fd >= 0);
+    CHECK_INT(poll(&p, 1, 50), 0); /* it waits for the launcher to let the root go */
+    CHECK(!has_ended(root[0]));
+    sandbox_free(s);
+    CHECK_INT(poll(&p, 1, DEADLINE_MS), 1);
+    CHECK(has_ended(root[0]));
+    fd = openat(lab.l->ids_fd, name, O_RDONLY | O_CLOEXEC);
+    CHECK_INT(read(fd, text, sizeof(text) - 1), (ssize_t)strlen(owner));
+    CHECK_STR(text, owner);
+    (void)close(fd);
+    CHECK_INT(idrange_retake(lab.l->ids_fd, again.base, owner, &again, NULL), 0);
+    idrange_done(&again);
+    (void)close(p.fd);
+    (void)close(root[0]);
+    removal_reap(lab.l);
+    CHECK_INT((int)lab.l->removal_count, 0);
     lab_close(&lab);
 }
 
