@@ -396,11 +396,11 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
     decide_any(c);
 }
 
-/* A sidecar only wants to know the host of a plain request, at port 80. */
+/* A sidecar only wants to know the host of a plain request. */
 static void look_http_sidecar(struct egress_conn *c, const char *data, size_t len)
 {
     struct connect_head head;
-    long n = c->to.port == HTTP_PORT ? connect_head(data, len, &head, NULL) : -EBADMSG;
+    long n = connect_head(data, len, &head, NULL);
 
     if (n == 0 && len < CONNECT_HEAD_MAX && ++c->peeks < PEEKS_MAX)
         return;
@@ -437,11 +437,6 @@ static void look_http(struct egress_conn *c, const char *data, size_t len, bool 
 
 static void look(struct egress_conn *c, const char *data, size_t len)
 {
-    /* A sidecar looks for a host at port 80 alone. */
-    if (c->box->is_sidecar && c->to.port != HTTP_PORT && (unsigned char)data[0] != HELLO_FIRST) {
-        decide_any(c);
-        return;
-    }
     switch (connect_look(data, len)) {
     case LOOKS_UNKNOWN:
         return;

@@ -2,6 +2,7 @@
 const http = require('node:http');
 const https = require('node:https');
 const net = require('node:net');
+const dgram = require('node:dgram');
 const fs = require('node:fs');
 const dns = require('node:dns').promises;
 const { createHash } = require('node:crypto');
@@ -36,6 +37,28 @@ function talk(host, port, line) {
   });
 }
 
+/** What a TCP server says by itself. */
+function hear(host, port) {
+  return new Promise((resolve) => {
+    const s = net.connect({ host, port, timeout: 8000 });
+    s.once('data', (d) => (s.destroy(), resolve({ data: String(d) })));
+    s.on('timeout', () => s.destroy(new Error('timeout')));
+    s.on('error', (e) => resolve({ error: e.code ?? e.message }));
+    s.on('close', () => resolve({ data: '' }));
+  });
+}
+
+/** A datagram, and how many answers come within the time. */
+function datagram(host, port, ms) {
+  return new Promise((resolve) => {
+    const s = dgram.createSocket('udp4');
+    let answers = 0;
+    s.on('message', () => answers++).on('error', () => {});
+    s.send('x', port, host, () => {});
+    setTimeout(() => (s.close(), resolve({ answers })), ms);
+  });
+}
+
 const routes = {
   '/': () => 'hello from the container',
   '/env': () => JSON.stringify(process.env),
@@ -45,6 +68,8 @@ const routes = {
   '/exit': (q) => (setTimeout(() => process.exit(Number(q.get('code'))), 5), 'bye'),
   '/visit': async (q) => JSON.stringify(await visit(q.get('url'))),
   '/talk': async (q) => JSON.stringify(await talk(q.get('host'), Number(q.get('port')), q.get('line'))),
+  '/hear': async (q) => JSON.stringify(await hear(q.get('host'), Number(q.get('port')))),
+  '/udp': async (q) => JSON.stringify(await datagram(q.get('host'), Number(q.get('port')), 500)),
   '/dns': async (q) =>
     JSON.stringify(await dns.resolve4(q.get('name')).then((a) => ({ a }), (e) => ({ error: e.code }))),
 };

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -189,6 +189,34 @@ export class Engine {
       assert.doesNotMatch(readFileSync(this.log, 'utf8'), /Sanitizer|runtime error:|handles are left open/);
     }
     rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** Stands between workerd and an engine, and keeps the request lines: workerd has a connection for each. */
+export class Tap {
+  constructor(engine) {
+    this.engine = engine;
+    this.socket = join(engine.dir, `tap-${Math.random().toString(36).slice(2)}.sock`);
+    this.lines = [];
+  }
+
+  async start() {
+    this.server = createServer({ allowHalfOpen: true }, (client) => {
+      const to = connect({ path: this.engine.socket, allowHalfOpen: true });
+      client.once('data', (d) => this.lines.push(d.toString('latin1').split(' HTTP/')[0]));
+      client.pipe(to).pipe(client);
+      for (const s of [client, to]) s.on('error', () => (client.destroy(), to.destroy()));
+    }).listen(this.socket);
+    await new Promise((resolve) => this.server.once('listening', resolve));
+    return this;
+  }
+
+  said() {
+    return this.engine.said();
+  }
+
+  stop() {
+    this.server.close();
   }
 }
 

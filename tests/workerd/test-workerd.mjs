@@ -3,6 +3,7 @@
 // sidecar is a stand-in that intercepts nothing.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { createSocket } from 'node:dgram';
 import { createServer } from 'node:http';
 import { createServer as createTcp } from 'node:net';
 import { networkInterfaces } from 'node:os';
@@ -10,7 +11,7 @@ import { existsSync } from 'node:fs';
 import { after, test as nodeTest } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Dockerd } from './dockerd.mjs';
-import { DOCKER_SOCKET, Engine, IMAGE, WORKERD, Workerd, until } from './harness.mjs';
+import { DOCKER_SOCKET, Engine, IMAGE, Tap, WORKERD, Workerd, until } from './harness.mjs';
 
 const available = existsSync(WORKERD);
 const scratch = DOCKER_SOCKET === 'scratch';
@@ -115,6 +116,21 @@ test('running survives a kill -9 of workerd, and the container goes on', async (
   }
 });
 
+test('a workerd that ends and starts again begins anew', async () => {
+  const own = await new Workerd(engine, { session: 'again' }).start();
+  try {
+    await own.ok('anew', 'exec', { cmd: ['sh', '-c', 'echo x > /data/mark'] });
+    await own.end();
+    await until(async () => !(await engine.containers()).some((c) => c.Names.some((n) => n.includes('again'))), 'its containers go with it');
+    await own.start();
+    assert.equal(await own.ok('anew', 'running'), false);
+    assert.equal((await own.ok('anew', 'exec', { cmd: ['cat', '/data/mark'] })).exitCode, 1);
+    await own.ok('anew', 'destroy');
+  } finally {
+    await own.stop();
+  }
+});
+
 test('monitor: exit 0 resolves', async () => {
   assert.deepEqual(await ok('exit0', 'monitorExit', { code: 0 }), { running: false });
 });
@@ -167,6 +183,19 @@ test('privileges that the policy has are given', async () => {
   }
 });
 
+test('privileges that the policy has not are an error of monitor', { skip: DOCKER_SOCKET && 'Docker gives them' }, async () => {
+  for (const what of ['capabilities = ["SYS_ADMIN"]', 'devices = ["/dev/fuse"]', 'securityOpt = ["apparmor:unconfined"]']) {
+    const own = await new Workerd(engine, { session: 'privileged', privileges: `, privileges = (${what})` }).start();
+    try {
+      assert.match((await own.run('priv', 'monitorMissing', {})).error, /failed to start/, what);
+      const made = (await engine.containers()).filter((c) => c.Names.some((n) => n.includes('privileged') && !n.endsWith('-proxy')));
+      assert.deepEqual(made, [], what);
+    } finally {
+      await own.stop();
+    }
+  }
+});
+
 for (const [name, flags] of [
   ['with', ['containers_pid_namespace']],
   ['without', ['no_containers_pid_namespace']],
@@ -209,6 +238,37 @@ test('exec: stdin by pipe, to its end', async () => {
   assert.deepEqual(await ok('exec', 'execStdin', { input: 'line\nrest' }), { stdout: 'line\nrest', exitCode: 4 });
 });
 
+test('exec: stdin that is a stream, and none, which ends at once', async () => {
+  const r = await ok('exec', 'execStreams', { pieces: ['one ', 'two ', 'three'] });
+  assert.deepEqual(r.none, { stdout: '', stderr: '', exitCode: 0 });
+  assert.equal(r.stream.stdout, 'one two three');
+});
+
+test('exec: output that is ignored', async () => {
+  assert.deepEqual(await ok('exec', 'execIgnored'), { stdout: null, stderr: null, exitCode: 6 });
+});
+
+test('exec: output that nobody reads waits, and nothing of it is lost', async () => {
+  const bytes = 24 << 20;
+  assert.deepEqual(await ok('exec', 'execUnread', { bytes, pause: 500 }), { meanwhile: 'other\n', size: bytes, exitCode: 0 });
+});
+
+test('exec: a user by name', async () => {
+  assert.equal((await ok('exec', 'exec', { cmd: ['id', '-un'], options: { user: 'app' } })).stdout, 'app\n');
+});
+
+test('exec: a directory or a user that is not there is an exit code, with a sentence', async () => {
+  for (const options of [{ cwd: '/no/such' }, { user: 'nosuch' }]) {
+    const r = await ok('exec', 'exec', { cmd: ['true'], options });
+    assert.notEqual(r.exitCode, 0, JSON.stringify(r));
+    assert.match(r.stdout + r.stderr, /no such|No such|unable to find/, JSON.stringify(r));
+  }
+});
+
+test('exec: ends with its container', async () => {
+  assert.match(await ok('ends', 'execDestroyed'), /^(exit code|error)/);
+});
+
 test('exec: combined output is in order', async () => {
   assert.deepEqual(await ok('exec', 'execCombined'), { stderr: true, stdout: 'a\nb\nc\n' });
 });
@@ -234,6 +294,10 @@ test('exec: abort', async () => {
   assert.equal(await ok('exec', 'execAbort'), 137);
 });
 
+test('exec: aborted before it begins', async () => {
+  assert.match((await run('exec', 'execAborted')).error, /not any more/);
+});
+
 test('exec: eight at once', async () => {
   assert.deepEqual(await ok('exec', 'execMany', { count: 8 }), ['0', '1', '2', '3', '4', '5', '6', '7']);
 });
@@ -247,6 +311,11 @@ test('exec: a terminal', async () => {
 
 test('exec: a terminal of an initial size', { skip: DOCKER_SOCKET && 'API 1.42' }, async () => {
   assert.match((await ok('exec', 'pty', { size: { cols: 100, rows: 40 } })).seen, /^40 100\r\n/);
+});
+
+test('exec: a terminal without a stdin shows what comes later', { skip: DOCKER_SOCKET && 'Docker 20.10 hangs up' }, async () => {
+  const r = await ok('exec', 'ptyLater');
+  assert.deepEqual(r, { stdout: 'later xterm\r\n', exitCode: 0 });
 });
 
 test('resize', async () => {
@@ -303,6 +372,33 @@ test('interceptOutboundHttp again replaces the handler', INTERCEPTS, async () =>
   assert.match(second.body, /intercepted second/);
 });
 
+test('interceptOutboundHttp: names, networks and ports, each with its handler, the first that fits', INTERCEPTS, async () => {
+  const r = await ok('http5', 'interceptSeveral', {
+    addresses: ['a.example', '*.example', '11.9.0.0/16', 'port.test:8081', '11.8.0.1:8082'],
+    urls: ['http://a.example/', 'http://b.c.example/', 'http://11.9.8.7/', 'http://port.test:8081/', 'http://port.test/', 'http://a.example:8083/', 'http://11.8.0.1:8082/', 'http://11.8.0.1/'],
+  });
+  assert.deepEqual(r, [
+    'intercepted a.example GET http://a.example/',
+    'intercepted *.example GET http://b.c.example/',
+    'intercepted 11.9.0.0/16 GET http://11.9.8.7/',
+    'intercepted port.test:8081 GET http://port.test:8081/',
+    null,
+    null,
+    'intercepted 11.8.0.1:8082 GET http://11.8.0.1:8082/',
+    null,
+  ]);
+});
+
+test('interceptOutboundHttp with the internet on: what has no handler goes out', { skip: INTERCEPTS.skip || (!HOST && 'no address but the loopback') }, async () => {
+  const { server, port } = await onHost((req, res) => res.end('from the host'));
+  try {
+    const r = await ok('http6', 'interceptSeveral', { addresses: ['mine.example'], urls: ['http://mine.example/', `http://${HOST}:${port}/`], internet: true });
+    assert.deepEqual(r, ['intercepted mine.example GET http://mine.example/', 'from the host']);
+  } finally {
+    server.close();
+  }
+});
+
 test('interceptAllOutboundHttp', INTERCEPTS, async () => {
   const r = await ok('httpall', 'interceptAll', { url: 'http://11.2.3.4/z' });
   assert.equal(r.body, 'intercepted all GET http://11.2.3.4/z');
@@ -316,6 +412,26 @@ test('interceptOutboundHttps before the start, trusted by the injected CA', INTE
 test('interceptOutboundHttps after the start, by a wildcard name', INTERCEPTS, async () => {
   const r = await ok('https2', 'interceptHttps', { host: '*.secure.example', url: 'https://a.secure.example/t' });
   assert.equal(r.body, 'intercepted https GET https://a.secure.example/t', JSON.stringify(r));
+});
+
+test('interceptOutboundTcp by a network', INTERCEPTS, async () => {
+  const r = await ok('tcpnet', 'interceptTcp', { address: '11.1.0.0/16', host: '11.1.2.3', port: 25, before: true });
+  assert.equal(r.data, 'tcp tcp', JSON.stringify(r));
+});
+
+test('a workerd that was started anew intercepts for the container that it finds', INTERCEPTS, async () => {
+  const own = await new Workerd(engine, { session: 'adopts' }).start();
+  try {
+    await own.ok('kept', 'interceptHttp', { host: 'one.example', url: 'http://one.example/', before: true });
+    await own.end('SIGKILL');
+    await own.start();
+    assert.equal(await own.ok('kept', 'running'), true);
+    const r = await own.ok('kept', 'interceptHttp', { host: 'two.example', url: 'http://two.example/' });
+    assert.equal(r.body, 'intercepted http GET http://two.example/', JSON.stringify(r));
+    await own.ok('kept', 'destroy');
+  } finally {
+    await own.stop();
+  }
 });
 
 for (const before of [true, false])
@@ -333,12 +449,25 @@ test('enableInternet: TCP reaches what the host reaches', { skip: !HOST && 'no a
   }
 });
 
-test('enableInternet false: TCP and DNS are shut', { skip: INTERCEPTS.skip || (!HOST && 'no address but the loopback') }, async () => {
+test('enableInternet: a server that speaks first is heard', { skip: !HOST && 'no address but the loopback' }, async () => {
+  const tcp = createTcp((s) => (s.write('220 hello'), s.on('error', () => {}))).listen(0, '0.0.0.0');
+  await new Promise((resolve) => tcp.once('listening', resolve));
+  try {
+    assert.equal((await ok('net', 'hear', { host: HOST, port: tcp.address().port })).data, '220 hello');
+  } finally {
+    tcp.close();
+  }
+});
+
+test('enableInternet false: TCP, UDP and DNS are shut', { skip: INTERCEPTS.skip || (!HOST && 'no address but the loopback') }, async () => {
   let reached = 0;
   const { server, port } = await onHost((req, res) => (reached++, res.end('no')));
   const tcp = createTcp((s) => (reached++, s.destroy())).listen(0, '0.0.0.0');
   await new Promise((resolve) => tcp.once('listening', resolve));
+  const udp = createSocket('udp4', () => reached++);
+  await new Promise((resolve) => udp.bind(0, '0.0.0.0', resolve));
   try {
+    assert.equal((await ok('nonet', 'udp', { host: HOST, port: udp.address().port })).answers, 0);
     const visited = await ok('nonet', 'visit', { url: `http://${HOST}:${port}/`, internet: false });
     assert.ok(visited.error, JSON.stringify(visited));
     const talked = await ok('nonet', 'talk', { host: HOST, port: tcp.address().port, internet: false });
@@ -348,6 +477,7 @@ test('enableInternet false: TCP and DNS are shut', { skip: INTERCEPTS.skip || (!
   } finally {
     server.close();
     tcp.close();
+    udp.close();
   }
 });
 
@@ -365,11 +495,41 @@ test('snapshotDirectory, and restored at its place and at another', async () => 
   assert.equal(other.stdout, 'kept\nfile\nmore\n', 'what the first one has written is not in the snapshot');
 });
 
+test('several directory snapshots in one start', async () => {
+  const snapshots = [];
+  for (const words of ['first', 'second']) snapshots.push({ snapshot: await ok('many', 'snapshotDirectory', { dir: `/data/${words}`, text: words }) });
+  await ok('many', 'destroy');
+  snapshots[1].mountPoint = '/else/where';
+  assert.equal((await ok('many', 'restoreSeveral', { snapshots })).stdout, 'first\nsecond\n');
+});
+
 test('snapshotContainer, and a start from it', async () => {
   const snapshot = await ok('snapc', 'snapshotContainer', { text: 'whole' });
   assert.ok(snapshot.size > 0);
   await ok('snapc', 'destroy');
   assert.equal((await ok('snapc', 'restoreContainer', { snapshot })).stdout, 'whole\n');
+});
+
+// ---- nothing to wait for
+
+test('workerd never waits for the engine: no request is made twice', { skip: DOCKER_SOCKET && 'of rind alone' }, async () => {
+  const tap = await new Tap(engine).start();
+  const own = await new Workerd(tap, { session: 'tapped' }).start();
+  const count = (pattern) => tap.lines.filter((line) => pattern.test(line)).length;
+  try {
+    await own.ok('x', 'startFast');
+    assert.equal(count(/^POST \/containers\/\S+-proxy\/start$/), 1, tap.lines.join('\n'));
+    assert.equal(count(/^GET \/containers\/\S+-proxy\/json$/), 1, tap.lines.join('\n'));
+    tap.lines.length = 0;
+    await own.ok('x', 'execTimes', { count: 50 });
+    assert.equal(count(/^POST \/exec\/\w+\/start$/), 50, tap.lines.join('\n'));
+    // One for the pid and one for the exit code.
+    assert.ok(count(/^GET \/exec\/\w+\/json$/) <= 100, tap.lines.join('\n'));
+    await own.ok('x', 'destroy');
+  } finally {
+    await own.stop();
+    tap.stop();
+  }
 });
 
 // ---- the end

@@ -167,6 +167,40 @@ export class Box extends DurableObject {
     const r = await p.output();
     return { stdout: text(r.stdout), exitCode: r.exitCode };
   }
+  /** Without a stdin, and with one that is a stream. */
+  async execStreams({ pieces }) {
+    await this.up();
+    const none = await this.run(['cat']);
+    const bytes = pieces.map((piece) => new TextEncoder().encode(piece));
+    const stdin = new ReadableStream({ pull: (c) => (bytes.length ? c.enqueue(bytes.shift()) : c.close()), type: 'bytes' });
+    return { none, stream: await this.run(['cat'], { stdin }) };
+  }
+  async execIgnored() {
+    await this.up();
+    const p = await this.c.exec(['sh', '-c', 'head -c 1000000 /dev/zero; echo err >&2; exit 6'], { stdout: 'ignore', stderr: 'ignore' });
+    return { stdout: p.stdout ?? null, stderr: p.stderr ?? null, exitCode: await p.exitCode };
+  }
+  /** Nobody reads one's output for a while: it waits, others do not, and nothing of it is lost. */
+  async execUnread({ bytes, pause }) {
+    await this.up();
+    const p = await this.c.exec(['sh', '-c', `head -c ${bytes} /dev/zero; echo over > /tmp/over`]);
+    await sleep(pause);
+    const meanwhile = await this.run(['sh', '-c', 'cat /tmp/over 2>/dev/null; echo other']);
+    let size = 0;
+    for await (const piece of p.stdout) size += piece.byteLength;
+    return { meanwhile: meanwhile.stdout, size, exitCode: await p.exitCode };
+  }
+  async execDestroyed() {
+    await this.up();
+    const p = await this.c.exec(['sleep', '1000']);
+    const output = p.output();
+    await this.c.destroy();
+    return Promise.race([output.then((r) => `exit code ${r.exitCode}`, (e) => `error ${e.message}`), sleep(20_000).then(() => 'nothing')]);
+  }
+  async execAborted() {
+    await this.up();
+    return this.run(['true'], { signal: AbortSignal.abort(new Error('not any more')) });
+  }
   async execCombined() {
     await this.up();
     const p = await this.c.exec(['sh', '-c', 'echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c'], { stderr: 'combined' });
@@ -215,6 +249,13 @@ export class Box extends DurableObject {
     const exitCode = await p.exitCode;
     await reading;
     return { isPty: p.isPty, seen, exitCode };
+  }
+  /** A terminal without a stdin, which workerd half-closes at once: what comes later is seen. */
+  async ptyLater() {
+    await this.up();
+    const p = await this.c.exec(['sh', '-c', 'sleep 0.3; [ -t 0 ] && echo later $TERM'], { pty: true, stdin: new ReadableStream({ start: (c) => c.close() }) });
+    const r = await p.output();
+    return { stdout: text(r.stdout), exitCode: r.exitCode };
   }
   async execMany({ count }) {
     await this.up();
@@ -318,6 +359,14 @@ export class Box extends DurableObject {
     await this.c.interceptOutboundHttp(host, this.visitor('second'));
     return [first, await this.json(`/visit?url=${encodeURIComponent(url)}`)];
   }
+  /** Addresses with handlers of their own, in this order, and what each URL comes to. */
+  async interceptSeveral({ addresses, urls, internet }) {
+    for (const address of addresses) await this.c.interceptOutboundHttp(address, this.visitor(address));
+    await this.up({ enableInternet: internet ?? false });
+    const all = [];
+    for (const url of urls) all.push((await this.json(`/visit?url=${encodeURIComponent(url)}`)).body ?? null);
+    return all;
+  }
   async visit({ url, internet }) {
     await this.up({ enableInternet: internet });
     return this.json(`/visit?url=${encodeURIComponent(url)}`);
@@ -325,6 +374,14 @@ export class Box extends DurableObject {
   async talk({ host, port, internet }) {
     await this.up({ enableInternet: internet });
     return this.json(`/talk?host=${host}&port=${port}&line=x`);
+  }
+  async hear({ host, port }) {
+    await this.up({ enableInternet: true });
+    return this.json(`/hear?host=${host}&port=${port}`);
+  }
+  async udp({ host, port }) {
+    await this.up({ enableInternet: false });
+    return this.json(`/udp?host=${host}&port=${port}`);
   }
   async dns({ name, internet }) {
     await this.up({ enableInternet: internet });
@@ -342,6 +399,11 @@ export class Box extends DurableObject {
     const at = mountPoint ?? snapshot.dir;
     const r = await this.run(['sh', '-c', `cat ${at}/link/file; echo more > ${at}/deep/more; ls ${at}/deep`]);
     return r;
+  }
+  async restoreSeveral({ snapshots }) {
+    await this.up({ directorySnapshots: snapshots });
+    const places = snapshots.map((s) => s.mountPoint ?? s.snapshot.dir);
+    return this.run(['sh', '-c', `for d in ${places.join(' ')}; do cat $d/deep/file; done`]);
   }
   async snapshotContainer({ text: words }) {
     await this.up();
