@@ -20,6 +20,9 @@ ABSENT(no_plugins, "there are no plugins")
 ABSENT(no_search, "there is no registry to be searched")
 ABSENT(no_websocket, "containers are not attached to by WebSocket; POST .../attach is")
 ABSENT(no_session, "there is no build session")
+ABSENT(no_registry,
+       "there are no registries to be asked; what is in the store is at /images/NAME/json")
+ABSENT(no_checkpoints, "there are no checkpoints; a container's files are kept by commit")
 
 /* Nothing is kept of builds: there is nothing to be pruned, which docker system prune asks for. */
 static void prune_builds(struct http_request *req)
@@ -37,14 +40,38 @@ const struct route docker_absent_routes[] = {
     {"POST",   "/grpc",                     no_session,   ROUTE_BODY, 0},
     {"GET",    "/images/search",            no_search,    0, 0},
     {"GET",    "/containers/{id}/attach/ws", no_websocket, 0, 0},
+    {"GET",    "/containers/{id}/checkpoints", no_checkpoints, 0, 0},
+    {"POST",   "/containers/{id}/checkpoints", no_checkpoints, ROUTE_BODY, 0},
+    {"DELETE", "/containers/{id}/checkpoints/{what}", no_checkpoints, 0, 0},
+    {"GET",    "/distribution/{name...}/json", no_registry, 0, 0},
+    {"PUT",    "/volumes/{name}",           no_swarm,     ROUTE_BODY, 0},
+#define SWARM(of)                                                                                  \
+    {"GET",    "/" of,                      no_swarm,     0, 0},                                   \
+    {"POST",   "/" of "/create",            no_swarm,     ROUTE_BODY, 0},                          \
+    {"GET",    "/" of "/{id}",              no_swarm,     0, 0},                                   \
+    {"GET",    "/" of "/{id}/logs",         no_swarm,     0, 0},                                   \
+    {"POST",   "/" of "/{id}/update",       no_swarm,     ROUTE_BODY, 0},                          \
+    {"DELETE", "/" of "/{id}",              no_swarm,     0, 0}
+    SWARM("nodes"),
+    SWARM("services"),
+    SWARM("tasks"),
+    SWARM("secrets"),
+    SWARM("configs"),
+#undef SWARM
     {"GET",    "/swarm",                    no_swarm,     0, 0},
+    {"GET",    "/swarm/unlockkey",          no_swarm,     0, 0},
     {"POST",   "/swarm/{what}",             no_swarm,     ROUTE_BODY, 0},
-    {"GET",    "/nodes",                    no_swarm,     0, 0},
-    {"GET",    "/services",                 no_swarm,     0, 0},
-    {"GET",    "/tasks",                    no_swarm,     0, 0},
-    {"GET",    "/secrets",                  no_swarm,     0, 0},
-    {"GET",    "/configs",                  no_swarm,     0, 0},
     {"GET",    "/plugins",                  no_plugins,   0, 0},
+    {"GET",    "/plugins/privileges",       no_plugins,   0, 0},
+    {"POST",   "/plugins/pull",             no_plugins,   ROUTE_BODY, 0},
+    {"POST",   "/plugins/create",           no_plugins,   ROUTE_STREAM, 0},
+    {"GET",    "/plugins/{name...}/json",   no_plugins,   0, 0},
+    {"POST",   "/plugins/{name...}/enable", no_plugins,   ROUTE_BODY, 0},
+    {"POST",   "/plugins/{name...}/disable", no_plugins,  ROUTE_BODY, 0},
+    {"POST",   "/plugins/{name...}/upgrade", no_plugins,  ROUTE_BODY, 0},
+    {"POST",   "/plugins/{name...}/push",   no_plugins,   ROUTE_BODY, 0},
+    {"POST",   "/plugins/{name...}/set",    no_plugins,   ROUTE_BODY, 0},
+    {"DELETE", "/plugins/{name...}",        no_plugins,   0, 0},
     {0},
 };
 /* clang-format on */

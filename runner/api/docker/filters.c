@@ -29,12 +29,24 @@ void filters_free(struct filters *f)
     free(f);
 }
 
+static bool is_known(const char *name, const char *const *known)
+{
+    for (; *known != NULL; known++)
+        if (strcmp(*known, name) == 0)
+            return true;
+    return false;
+}
+
 static int add(struct filters *f, const char *name, const char *value, struct err *err)
 {
+    static const char *const flags[] = {"all", "dangling", "is-task", NULL};
+    static const char *const either[] = {"1", "true", "0", "false", NULL};
     struct filter *one = &f->list[f->count];
 
     if (value == NULL)
         return err_set(err, -EINVAL, "filters: %.64s: must be strings", name);
+    if (is_known(name, flags) && !is_known(value, either))
+        return err_set(err, -EINVAL, "invalid filter '%.64s=%.64s'", name, value);
     if (f->count == FILTERS_MAX)
         return err_set(err, -E2BIG, "filters: more than %d values", FILTERS_MAX);
     *one = (struct filter){.name = strdup(name), .value = strdup(value)};
@@ -67,12 +79,18 @@ static int add_all(struct filters *f, const char *name, json_t *values, struct e
     return 0;
 }
 
-static bool is_known(const char *name, const char *const *known)
+/* What Docker has somewhere, and rind not everywhere. */
+static int unknown(const char *name, struct err *err)
 {
-    for (; *known != NULL; known++)
-        if (strcmp(*known, name) == 0)
-            return true;
-    return false;
+    static const char *const dockers[] = {
+        "before",  "config", "container", "daemon",  "dangling", "driver",    "event",
+        "exited",  "expose", "health",    "image",   "is-task",  "isolation", "label!",
+        "network", "node",   "plugin",    "publish", "scope",    "secret",    "service",
+        "since",   "type",   "until",     "volume",  NULL};
+
+    if (is_known(name, dockers))
+        return err_set(err, -EOPNOTSUPP, "filter '%s' is not supported here", name);
+    return err_set(err, -EINVAL, "invalid filter '%.64s'", name);
 }
 
 static int parse(struct filters *f, const char *text, const char *const *known, struct err *err)
@@ -91,7 +109,7 @@ static int parse(struct filters *f, const char *text, const char *const *known, 
         return err_set(err, -EINVAL, "filters: must be an object");
     json_object_foreach(root, name, values) {
         if (!is_known(name, known))
-            return err_set(err, -EINVAL, "invalid filter '%.64s'", name);
+            return unknown(name, err);
         r = add_all(f, name, values, err);
         if (r < 0)
             return r;

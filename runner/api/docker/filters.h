@@ -15,7 +15,8 @@ struct filters;
 
 enum { FILTERS_MAX = 64 /* values altogether */ };
 
-/* text: NULL = none. known: NULL-terminated; another name is -EINVAL. *ret is to be freed. */
+/* text: NULL = none. known: NULL-terminated; another name is -EINVAL, or -EOPNOTSUPP where Docker
+ * has it. *ret is to be freed. */
 int filters_parse(const char *text, const char *const *known, struct filters **ret,
                   struct err *err);
 void filters_free(struct filters *f);

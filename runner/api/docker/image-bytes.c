@@ -163,6 +163,14 @@ static const struct query_field load_fields[] = {
     {0},
 };
 
+/* Archives are taken and given as they are: what of them is for one platform is nobody's to ask. */
+static int no_platform(const char *platform, struct err *err)
+{
+    if (platform == NULL || platform[0] == '\0')
+        return 0;
+    return err_set(err, -EOPNOTSUPP, "platform: archives are loaded and saved whole");
+}
+
 void docker_post_load(struct http_request *req)
 {
     struct load_query q = {0};
@@ -173,6 +181,8 @@ void docker_post_load(struct http_request *req)
     if (!docker_admit(req) || !native_may_load(req))
         return;
     r = http_query(req, load_fields, &q, &err);
+    if (r == 0)
+        r = no_platform(q.platform, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
@@ -413,7 +423,7 @@ void docker_get_save(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, save_fields, &q, &err) < 0) {
+    if (http_query(req, save_fields, &q, &err) < 0 || no_platform(q.platform, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -434,7 +444,7 @@ void docker_get_save_one(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, save_fields + 1, &q, &err) < 0)
+    if (http_query(req, save_fields + 1, &q, &err) < 0 || no_platform(q.platform, &err) < 0)
         reply_error(req, &err);
     else
         save(req, names);

@@ -119,8 +119,7 @@ static void on_list(void *data, int r, struct image **list, size_t count, const 
 
 static void get_list(struct http_request *req)
 {
-    static const char *const known[] = {"before", "dangling", "label", "reference",
-                                        "since",  "until",    NULL};
+    static const char *const known[] = {"dangling", "label", "reference", NULL};
     struct list_query q = {0};
     struct listing *l;
     struct err err = ERR_NONE;
@@ -151,6 +150,7 @@ typedef json_t *encode_fn(const struct image *image);
 struct finding {
     struct http_request *req;
     encode_fn *encode;
+    const char *platform; /* of the request; NULL: any */
 };
 
 static void on_found(void *data, int r, struct image *found, const struct err *err)
@@ -160,6 +160,9 @@ static void on_found(void *data, int r, struct image *found, const struct err *e
 
     if (r < 0)
         docker_image_fail(f->req, http_param(f->req, "name"), r, err);
+    else if (!docker_is_image_platform(f->platform, image))
+        reply_errorf(f->req, -ENOENT, "image %.255s is of another platform than %.128s",
+                     http_param(f->req, "name"), f->platform);
     else
         reply_json(f->req, 200, f->encode(image));
     free(f);
@@ -188,7 +191,7 @@ static void show(struct http_request *req, encode_fn *encode)
     f = calloc(1, sizeof(*f));
     r = f == NULL ? err_errno(&err, -ENOMEM, "image") : http_query(req, one_fields, &q, &err);
     if (r == 0) {
-        *f = (struct finding){.req = req, .encode = encode};
+        *f = (struct finding){.req = req, .encode = encode, .platform = q.platform};
         r = images_find(native_images(req), http_param(req, "name"), on_found, f, &err);
     }
     if (r < 0) {
@@ -303,6 +306,8 @@ static void delete_image(struct http_request *req)
     if (!docker_admit(req) || !native_may_remove(req))
         return;
     r = http_query(req, remove_fields, &q, &err);
+    if (r == 0 && q.platforms != NULL)
+        r = err_set(&err, -EOPNOTSUPP, "platforms: an image has one; remove it by its name");
     if (r == 0)
         r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force),
                           on_removed, req, &err);

@@ -1,13 +1,16 @@
 /* "linux/amd64", "linux/arm64/v8", "arm64": whether an image is of the platform that was asked for.
  */
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "api/docker/images.h"
+#include "base/auto.h"
 #include "core/images.h"
+#include "json/parse.h"
 
-enum { PART_MAX = 32 };
+enum { PART_MAX = 32, JSON_MAX = 1024 };
 
 /* As image configurations spell it. */
 static const char *usual(const char *architecture)
@@ -55,9 +58,28 @@ bool docker_is_platform(const char *platform, const char *architecture, const ch
     return strcasecmp(third, variant) == 0;
 }
 
+/* {"os":"linux","architecture":"arm64","variant":"v8"}, as newer clients write it, to the form
+ * above. What is no such object comes to a platform that nothing is of. */
+static const char *from_json(const char *text, char *ret, size_t size)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    const char *os = NULL, *arch = NULL, *variant = NULL;
+
+    if (json_parse(text, strlen(text), JSON_MAX, &root, NULL) < 0 ||
+        json_unpack(root, "{s?s, s?s, s?s}", "os", &os, "architecture", &arch, "variant",
+                    &variant) < 0)
+        return text;
+    (void)snprintf(ret, size, "%s/%s%s%s", os != NULL ? os : "linux", arch != NULL ? arch : "",
+                   variant != NULL ? "/" : "", variant != NULL ? variant : "");
+    return ret;
+}
+
 bool docker_is_image_platform(const char *platform, const struct image *image)
 {
     const struct image_config *c = image->config;
+    char text[3 * PART_MAX];
 
+    if (platform != NULL && platform[0] == '{')
+        platform = from_json(platform, text, sizeof(text));
     return c->architecture == NULL || docker_is_platform(platform, c->architecture, c->variant);
 }
