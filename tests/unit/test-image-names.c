@@ -75,7 +75,7 @@ TEST(references_that_are_none)
         "a@",
         "a@x",
         "a@sha256:",
-        "a@sha256:" HEX64 "0",
+        "a@sha256:" HEX64 "0", /* NOLINT(bugprone-suspicious-missing-comma): a digit too many */
         "a@sha512:" HEX64,
         "a@SHA256:" HEX64,
         "a___b",

@@ -42,7 +42,8 @@ static const struct fault *fault;
 static void install_fault(void)
 {
     const bool any = fault->arg == NO_ARG;
-    const size_t arg = offsetof(struct seccomp_data, args) + 8 * (any ? 0 : fault->arg);
+    const size_t arg =
+        offsetof(struct seccomp_data, args) + sizeof(uint64_t) * (any ? 0 : fault->arg);
     struct sock_filter insns[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)fault->nr, (uint8_t)(any ? 2 : 0), 3),

@@ -146,7 +146,7 @@ static int unpack(const struct launch_worker *w)
     (void)lseek(archive, 0, SEEK_SET);
     if (m == NULL || worker_msg_send(w->control, &go, archive, &err) < 0)
         tap_fail("start: %s", err.msg);
-    for (;;) {
+    while (m != NULL) {
         int fd = FD_NONE;
 
         r = worker_msg_recv(w->control, m, &fd, &err);
