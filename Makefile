@@ -284,7 +284,7 @@ asan: deps
 
 ## make tsan       unit tests under TSan, and the daemon where it uses its thread pool
 # Which is for images (core/images.c) and for syncing its state (core/store-disk.c).
-TSAN_INTEG := integ/test-api-images,integ/test-images,integ/test-snapshots,integ/test-named-volumes,integ/test-state,integ/test-survive
+TSAN_INTEG := integ/test-api-images,integ/test-images,integ/test-snapshots,integ/test-named-volumes,integ/test-state
 tsan: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) FLAVOUR=tsan build/tsan/rind unit $(INTEG_NEEDS)
 	@RIND_BIN=build/tsan/rind scripts/run-tests build/tsan --only build/tsan/unit/,$(TSAN_INTEG)

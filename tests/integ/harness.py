@@ -39,6 +39,7 @@ import audit
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 RIND = os.path.abspath(os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind")))
 CHECKED = any(f"/{kind}/" in os.path.realpath(RIND) for kind in ("asan", "tsan"))  # by an allocator that keeps what was freed: less of it, where tests bound memory
+THREADS_CHECKED = "/tsan/" in os.path.realpath(RIND)
 if CHECKED:
     os.environ.setdefault("ASAN_OPTIONS", "quarantine_size_mb=8:thread_local_quarantine_size_kb=256")
 PAYLOAD = os.path.join(TOP, "build", "payload")
