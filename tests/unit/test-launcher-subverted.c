@@ -141,7 +141,7 @@ static void talk(const struct launch_worker *w, const struct worker_msg *go, int
     ret->type = WORKER_INVALID;
     if (m == NULL || worker_msg_send(w->control, go, fd, &err) < 0)
         tap_fail("start: %s", err.msg);
-    for (int none = FD_NONE; worker_msg_recv(w->control, m, &none, &err) > 0;)
+    for (int none = FD_NONE; m != NULL && worker_msg_recv(w->control, m, &none, &err) > 0;)
         if (m->type == WORKER_DONE || m->type == WORKER_FAILED)
             *ret = *m;
     CHECK_INT(poll(&p, 1, DEADLINE_MS), 1);

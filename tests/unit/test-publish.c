@@ -188,7 +188,7 @@ TEST(addresses)
         CHECK_STR(text, good[i]);
         CHECK(address_socket(&a, &name) > 0);
         CHECK(address_from_socket((struct sockaddr *)(void *)&name, &again));
-        CHECK(memcmp(&a, &again, sizeof(a)) == 0);
+        CHECK(address_equal(&a, &again));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (address_parse(bad[i], &a) != -EINVAL)

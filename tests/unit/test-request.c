@@ -403,7 +403,7 @@ TEST(sockets_of_the_host)
         launch_put_bind(&b, a, k % 2 == 1);
         CHECK_INT(launch_end(&b), 0);
         CHECK_INT(launch_decode(b.data, b.len, &q, &err), 0);
-        CHECK(memcmp(&q.bind, a, sizeof(*a)) == 0);
+        CHECK(address_equal(&q.bind, a));
         CHECK_INT(q.udp, k % 2 == 1);
         buf_done(&b);
     }
