@@ -30,7 +30,7 @@ struct importing {
     void *data;
 };
 
-static void go_on(struct importing *m);
+static bool go_on(struct importing *m);
 
 static void importing_free(struct importing *m)
 {
@@ -148,10 +148,11 @@ static void on_written(uv_fs_t *req)
         return;
     }
     buf_consume(&m->flying, (size_t)n);
-    go_on(m);
+    (void)go_on(m);
 }
 
-static void write_some(struct importing *m)
+/* false: it failed, and m may be gone. */
+static bool write_some(struct importing *m)
 {
     uv_buf_t b;
     int r;
@@ -166,27 +167,31 @@ static void write_some(struct importing *m)
     m->req.data = m;
     m->writing = true;
     r = uv_fs_write(m->im->config.loop, &m->req, image_blob_fd(m->blob), &b, 1, -1, on_written);
-    if (r < 0) {
-        m->writing = false;
-        fail(m, r, "write the archive");
-    }
+    if (r == 0)
+        return true;
+    m->writing = false;
+    fail(m, r, "write the archive");
+    return false;
 }
 
-static void go_on(struct importing *m)
+/* Whether more input is to wait for on_drain; m may be gone when it is not. */
+static bool go_on(struct importing *m)
 {
     if (m->told || m->writing || m->waiting || m->blob == NULL)
-        return;
+        return m->want_drain;
     if (m->flying.len > 0 || m->pending.len > 0) {
-        write_some(m);
+        if (!write_some(m))
+            return false;
     } else if (m->input_ended) {
         compose(m);
-        return;
+        return false;
     }
-    if (m->want_drain && !m->told && m->pending.len < INPUT_PAUSE) {
-        m->want_drain = false;
-        if (m->events->on_drain != NULL)
-            m->events->on_drain(m->data);
-    }
+    if (!m->want_drain || m->pending.len >= INPUT_PAUSE)
+        return m->want_drain;
+    m->want_drain = false;
+    if (m->events->on_drain != NULL)
+        m->events->on_drain(m->data);
+    return false;
 }
 
 static bool import_write(struct image_load *base, const void *data, size_t len)
@@ -209,9 +214,7 @@ static bool import_write(struct image_load *base, const void *data, size_t len)
         return false;
     }
     m->want_drain = m->pending.len > INPUT_PAUSE;
-    if (!m->writing)
-        go_on(m);
-    return m->want_drain;
+    return go_on(m);
 }
 
 static void import_end(struct image_load *base)
@@ -219,7 +222,7 @@ static void import_end(struct image_load *base)
     struct importing *m = (struct importing *)(void *)base;
 
     m->input_ended = true;
-    go_on(m);
+    (void)go_on(m);
 }
 
 /* ---- starting ---- */
@@ -235,7 +238,7 @@ static void on_blob(void *data, int r, struct image_blob *blob, const struct err
     else if (r < 0)
         finish(m, r, err);
     else
-        go_on(m);
+        (void)go_on(m);
 }
 
 static int copy_options(struct importing *m, const struct image_import *o, struct err *err)

@@ -657,8 +657,8 @@ int store_each_network(struct store *s, void (*cb)(void *data, const char *name,
     char **names = NULL;
     int r = list_dir(s->disk.networks_fd, is_record, &names, err);
 
-    if (r < 0)
-        return r;
+    if (names == NULL)
+        return r; /* which is why */
     for (size_t i = 0; names[i] != NULL; i++) {
         auto_ptr(json_decref) json_t *root = NULL;
         char file[STORE_NAME_MAX + 6];
