@@ -128,7 +128,11 @@ static void get_list(struct http_request *req)
     if (!docker_admit(req))
         return;
     l = calloc(1, sizeof(*l));
-    r = l == NULL ? err_errno(&err, -ENOMEM, "list") : http_query(req, list_fields, &q, &err);
+    if (l == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    r = http_query(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &l->filters, &err);
     if (r == 0) {
@@ -189,7 +193,11 @@ static void show(struct http_request *req, encode_fn *encode)
     if (!docker_admit(req))
         return;
     f = calloc(1, sizeof(*f));
-    r = f == NULL ? err_errno(&err, -ENOMEM, "image") : http_query(req, one_fields, &q, &err);
+    if (f == NULL) {
+        reply_errorf(req, -ENOMEM, "out of memory");
+        return;
+    }
+    r = http_query(req, one_fields, &q, &err);
     if (r == 0) {
         *f = (struct finding){.req = req, .encode = encode, .platform = q.platform};
         r = images_find(native_images(req), http_param(req, "name"), on_found, f, &err);
