@@ -504,7 +504,7 @@ TEST(out_of_the_network)
     (void)close(h);
     CHECK_STR(hear(app, NULL), "");
     (void)close(app);
-    /* HTTP at port 80 shows its host; elsewhere nobody looks. */
+    /* HTTP shows its host, at port 80 as at any other. */
     app = app_connect("192.0.2.1", 80);
     say(app, "GET /x HTTP/1.1\r\nHost: Api.Example:80\r\n\r\n");
     h = asked(head, sizeof(head));
@@ -516,9 +516,17 @@ TEST(out_of_the_network)
     app = app_connect("192.0.2.1", 8080);
     say(app, "GET /x HTTP/1.1\r\nHost: api.example\r\n\r\n");
     h = asked(head, sizeof(head));
-    CHECK(strstr(head, "X-Hostname") == NULL);
+    CHECK_BEGINS(head, "CONNECT 192.0.2.1:8080 HTTP/1.1\r\n");
+    CHECK(strstr(head, "X-Hostname: api.example\r\n") != NULL);
     (void)close(h);
     CHECK_STR(hear(app, NULL), "RESET"); /* no answer at all */
+    (void)close(app);
+    app = app_connect("192.0.2.1", 8080);
+    say(app, "neither TLS nor HTTP\r\n");
+    h = asked(head, sizeof(head));
+    CHECK(strstr(head, "X-Hostname") == NULL);
+    (void)close(h);
+    CHECK_STR(hear(app, NULL), "RESET");
     (void)close(app);
 }
 
