@@ -59,20 +59,35 @@ static int mount_at(const char *dir)
     return -1;
 }
 
+/* "mounted" on stdout; -1 when it is not. */
+static int mount_for(int argc, char **argv)
+{
+    int fd = argc < 2 ? -1 : mount_at(argv[1]);
+
+    if (fd >= 0)
+        (void)puts("mounted");
+    (void)fflush(stdout);
+    return fd;
+}
+
 /* fuse-silent DIR: "stuck" on stdout at the first request, which no signal ends. */
 static int cmd_fuse_silent(int argc, char **argv)
 {
-    int fd;
+    int fd = mount_for(argc, argv);
 
-    if (argc < 2)
-        return 2;
-    fd = mount_at(argv[1]);
     if (fd < 0)
         return 1;
-    (void)puts("mounted");
-    (void)fflush(stdout);
     (void)silent(&fd);
     return 0;
+}
+
+/* fuse-unread DIR: requests stay where they are, and SIGKILL ends who waits for one. */
+static int cmd_fuse_unread(int argc, char **argv)
+{
+    if (mount_for(argc, argv) < 0)
+        return 1;
+    for (;;)
+        (void)pause();
 }
 
 /* fuse-deadlock DIR: "stuck" on stdout, then it asks its own file system, and no signal ends that.
@@ -101,5 +116,6 @@ static int cmd_fuse_deadlock(int argc, char **argv)
 const struct cmd fuse_cmds[] = {
     {"fuse-deadlock", cmd_fuse_deadlock, "DIR: stuck in a file system of its own"},
     {"fuse-silent", cmd_fuse_silent, "DIR: a file system that answers nobody"},
+    {"fuse-unread", cmd_fuse_unread, "DIR: a file system whose requests nobody reads"},
     {0},
 };
