@@ -223,6 +223,22 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
     return 0;
 }
 
+/* Who may not do everything has been allowed the network of this sandbox, not that of whoever has
+ * its name by the time of a later start, which may be nobody's request. */
+static int fix_network(struct supervisor *sup, struct spec *spec, struct err *err)
+{
+    char *id;
+
+    if (spec->net_container == NULL)
+        return 0;
+    id = strdup(sandbox_find(sup, spec->net_container)->id); /* check_create has found it */
+    if (id == NULL)
+        return err_errno(err, -ENOMEM, "create");
+    free(spec->net_container);
+    spec->net_container = id;
+    return 0;
+}
+
 int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandbox_creator *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
@@ -242,6 +258,8 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
         r = networks_check_spec(
             sup, spec, &(struct network_maker){.uid = creator->uid, .limited = creator->limited},
             err);
+    if (r == 0 && creator->limited)
+        r = fix_network(sup, spec, err);
     if (r == 0)
         r = volumes_name_anonymous(spec, err);
     if (r == 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/native/networks.h"
 #include "api/native/sandbox-json.h"
 #include "api/reply.h"
 #include "api/route-query.h"
@@ -15,6 +16,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"
+#include "policy/egress.h"
 #include "spec/client-check.h"
 #include "spec/spec.h"
 
@@ -69,22 +71,64 @@ int native_check_labels(const json_t *body, struct err *err)
     return err_set(err, -EINVAL, "labels[\"%s\"]: is rind's own", SPEC_LABEL_OWN);
 }
 
+static bool made_it(struct http_request *req, const struct sandbox *s)
+{
+    return sandbox_made_by(s) == (int64_t)http_peer(req)->uid;
+}
+
+int native_check_handlers(struct http_request *req, const struct sandbox *s,
+                          const struct egress_rules *rules, struct err *err)
+{
+    bool any = false;
+
+    /* Ports of loopback are everybody's on the host. */
+    for (size_t i = 0; rules != NULL && i < rules->count; i++)
+        any |= rules->list[i].handler != NULL && rules->list[i].handler[0] == '/';
+    if (!any || native_is_owner(req) || made_it(req, s))
+        return 0;
+    return err_set(err, -EPERM,
+                   "sandbox %s: handlers of egress are reached with the rights of who made it",
+                   sandbox_name(s));
+}
+
+/* This spec alone, whatever the network is that it shares. */
+static int check_one(struct http_request *req, const struct spec *spec, struct err *err)
+{
+    const struct network_maker who = native_network_maker(req);
+    const struct network_entry *n;
+    int r = client_check_spec(native_of(req)->config.clients, spec, err);
+
+    n = r == 0 && spec->net_name != NULL ? network_find(native_supervisor(req), spec->net_name)
+                                         : NULL;
+    if (n != NULL && !network_may_use(n, &who))
+        return err_set(err, -EPERM, "network: '%s' is another user's", spec->net_name);
+    return r;
+}
+
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
 {
+    enum { DEPTH_MAX = 8 }; /* two could name each other */
     const struct sandbox *other;
     int r;
 
     if (native_is_owner(req))
         return 0;
-    r = client_check_spec(native_of(req)->config.clients, spec, err);
-    if (r < 0 || spec->net_container == NULL)
-        return r;
-    /* Whose network is shared could have been made by somebody who may more. */
-    other = sandbox_find(native_supervisor(req), spec->net_container);
-    if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
-        return 0; /* there is no network to be shared */
-    r = client_check_spec(native_of(req)->config.clients, sandbox_spec(other), err);
-    return r < 0 ? err_wrap(err, r, "network: sandbox %s", sandbox_name(other)) : 0;
+    r = check_one(req, spec, err);
+    /* Whose network is shared could have been made by somebody who may more, and so could the one
+     * that it shares itself. */
+    for (int i = 0; r == 0 && spec->net_container != NULL; i++) {
+        other = sandbox_find(native_supervisor(req), spec->net_container);
+        if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
+            return 0; /* there is no network to be shared */
+        if (i == DEPTH_MAX)
+            return err_set(err, -EPERM, "network: it is shared by way of too many sandboxes");
+        spec = sandbox_spec(other);
+        r = check_one(req, spec, err);
+        if (r < 0)
+            return err_wrap(err, r, "network: sandbox %s", sandbox_name(other));
+        r = native_check_handlers(req, other, spec->egress, err);
+    }
+    return r;
 }
 
 /* The root file system `host` is not among them: what it shows any user of the host may read. */
@@ -108,7 +152,7 @@ int native_check_use(struct http_request *req, const struct sandbox *s, struct e
 
     if (native_is_owner(req))
         return 0;
-    if (sandbox_made_by(s) != (int64_t)http_peer(req)->uid && native_check_intact(s, err) < 0)
+    if (!made_it(req, s) && native_check_intact(s, err) < 0)
         return err_set(err, -EPERM,
                        "sandbox %s: its files cannot be read: only the owner may use it",
                        sandbox_name(s));
@@ -116,12 +160,12 @@ int native_check_use(struct http_request *req, const struct sandbox *s, struct e
     if (r < 0)
         return err_wrap(err, r, "sandbox %s", sandbox_name(s));
     /* What is in it was opened with its maker's rights, which are not everybody's. */
-    if (shows_directories(sandbox_spec(s)) && sandbox_made_by(s) != (int64_t)http_peer(req)->uid)
+    if (shows_directories(sandbox_spec(s)) && !made_it(req, s))
         return err_set(
             err, -EPERM,
             "sandbox %s: it shows directories of the host with the rights of who made it",
             sandbox_name(s));
-    return 0;
+    return native_check_handlers(req, s, sandbox_spec(s)->egress, err);
 }
 
 bool native_may_use(struct http_request *req, const struct sandbox *s)

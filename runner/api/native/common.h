@@ -25,6 +25,7 @@
 #include "api/native/native.h"
 #include "base/err.h"
 
+struct egress_rules;
 struct jpair;
 struct sandbox;
 struct spec;
@@ -47,6 +48,11 @@ int native_check_spec(struct http_request *req, const struct spec *spec, struct 
 /* Whether the peer may see and use this sandbox: it would have been allowed to make it. 0, or
  * -EPERM, which says why not. */
 int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err);
+/* Whether the peer may have these rules, which may be NULL, work for this sandbox: -EPERM where
+ * they name unix sockets, which are reached with the rights of who made it, and that was another.
+ */
+int native_check_handlers(struct http_request *req, const struct sandbox *s,
+                          const struct egress_rules *rules, struct err *err);
 /* -EBUSY for a broken one: its spec is not what it was made with. */
 int native_check_intact(const struct sandbox *s, struct err *err);
 bool native_may_use(struct http_request *req, const struct sandbox *s);

@@ -69,7 +69,10 @@ static void put_egress(struct http_request *req)
     r = json_body_tree(req, &root, &err);
     if (r == 0)
         r = egress_from_json(root, NULL, &rules, &err);
+    if (r == 0)
+        r = native_check_handlers(req, s, rules, &err);
     if (r < 0) {
+        egress_free(rules);
         reply_error(req, &err);
         return;
     }
