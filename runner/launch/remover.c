@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -36,6 +37,8 @@ enum {
 
     PARTING_MS = 1000,  /* most net namespaces are gone by then */
     PARTINGS_MAX = 256, /* and their ranges held meanwhile */
+
+    OWN_FILES = 80, /* that it has open beside them: a walk's (rmtree.h), and what it is handed */
 };
 
 /* What it is asked; with it come the lock of the sandbox and that of its id range, and its root if
@@ -82,10 +85,10 @@ struct parting {
 struct remover {
     struct launcher own; /* what it knows of the launcher: directories, functions; its cgroups */
     struct waiting waiting[WAITING_MAX]; /* a ring */
-    unsigned first, count;
+    unsigned first, count, room; /* room: of WAITING_MAX, as many as it may have open files for */
     int64_t due; /* clock_mono_ms: when the first is begun with; of a count above 0 */
     struct parting partings[PARTINGS_MAX];
-    size_t parting_count; /* in the order of their due times */
+    size_t parting_count, parting_room; /* in the order of their due times */
 };
 
 /* ---- ranges ---- */
@@ -122,7 +125,7 @@ static void give_back(struct remover *m, struct idrange *ids)
         idrange_give_back(m->own.ids_fd, ids);
         return;
     }
-    if (m->parting_count == PARTINGS_MAX)
+    if (m->parting_count == m->parting_room)
         part(m, m->partings[0].due);
     m->partings[m->parting_count++] =
         (struct parting){.ids = *ids, .due = clock_mono_ms() + PARTING_MS};
@@ -197,9 +200,9 @@ static void run_errand(struct remover *m, const struct errand *e, const int fds[
         finish(m, &w, r, &err);
         return;
     }
-    if (m->count == WAITING_MAX)
+    if (m->count == m->room)
         remove_first(m);
-    if (m->count == WAITING_MAX) {
+    if (m->count == m->room) {
         end_root(&w);
         finish(m, &w, err_set(&err, -EBUSY, "its cgroups cannot wait any longer"), &err);
         return;
@@ -253,6 +256,21 @@ static bool receive_errand(struct remover *m, int sock)
     return true;
 }
 
+/* Half of the files that it may have open for those that wait, half for ranges: whoever has no file
+ * to remove another with leaves it to the next start. */
+static void make_room(struct remover *m)
+{
+    struct rlimit most = {0};
+    rlim_t left;
+
+    (void)getrlimit(RLIMIT_NOFILE, &most);
+    left = most.rlim_cur > OWN_FILES ? (most.rlim_cur - OWN_FILES) / 2 : 0;
+    m->room = left / ERRAND_FDS < WAITING_MAX ? (unsigned)(left / ERRAND_FDS) : WAITING_MAX;
+    m->parting_room = left < PARTINGS_MAX ? (size_t)left : PARTINGS_MAX;
+    m->room += m->room == 0;
+    m->parting_room += m->parting_room == 0;
+}
+
 /* Until the launcher has gone, and what it has asked for is done. */
 static _Noreturn void remover(const struct launcher *l, int sock)
 {
@@ -266,6 +284,7 @@ static _Noreturn void remover(const struct launcher *l, int sock)
         _exit(1);
     m.own.sandboxes_fd = kept[0];
     m.own.ids_fd = kept[1];
+    make_room(&m);
     for (;;) {
         struct pollfd p = {.fd = kept[2], .events = POLLIN};
         int r = poll(&p, 1, patience(&m));

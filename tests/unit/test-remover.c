@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -664,6 +665,24 @@ TEST(not_more_cgroups_wait_than_may)
     CHECK(most > 0 && most <= WAITING_MAX);
     (void)settle(&lab, 0);
     CHECK_INT(count_cgroups(&lab, "m", COUNT), 0);
+    lab_close(&lab);
+}
+
+/* What waits holds open files: where few may be open few wait, and nothing is left. */
+TEST(few_open_files)
+{
+    enum { COUNT = 2 * WAITING_MAX, FEW = 96 };
+    struct rlimit all, few;
+
+    CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = (struct rlimit){.rlim_cur = FEW, .rlim_max = all.rlim_max};
+    LAB(lab);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(hand_over_cgroup(&lab, "f", i));
+    (void)settle(&lab, 0);
+    CHECK_INT(count_cgroups(&lab, "f", COUNT), 0);
+    CHECK_INT(setrlimit(RLIMIT_NOFILE, &all), 0);
     lab_close(&lab);
 }
 
