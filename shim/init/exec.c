@@ -368,6 +368,11 @@ static int step_ids(struct exec *e)
         r = RAW(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
     if (r == 0)
         r = RAW(SYS_setresuid, uid, uid, uid);
+    /* Changed ids set it to what the host's fs.suid_dumpable says. It goes back before the
+     * capabilities do, whose drop leaves it alone: whoever has the same ids, and fewer of those,
+     * may do nothing to this process so far. */
+    if (r == 0)
+        r = RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     return error_of(r);
 }
 
@@ -378,10 +383,8 @@ static int step_capabilities(struct exec *e)
     const uint64_t admin = 1ULL << CAP_SYS_ADMIN;
     uint64_t keep = e->who.uid == 0 ? e->plan->header->capabilities : 0;
     uint64_t extra = (e->plan->header->flags & PLAN_NO_NEW_PRIVS) ? 0 : admin;
-    int r = exec_set_caps(keep | extra, keep | extra);
 
-    /* A change of rights sets it to what the host's fs.suid_dumpable says. */
-    return r != 0 ? r : error_of(RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0));
+    return exec_set_caps(keep | extra, keep | extra);
 }
 
 /* ---- where it runs ---- */

@@ -95,7 +95,7 @@ static int spawn(struct table *t, struct slot *s, const struct exec_start *start
     } else if (leaf != -ENODEV) {
         return leaf;
     }
-    if (twin_is_free(&t->twin)) {
+    if (twin_is_free(&t->twin, start->request_size)) {
         pid = twin_clone(&t->twin, &t->init->plan, start, &args);
         s->twin = pid > 0;
     } else {

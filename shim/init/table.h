@@ -124,8 +124,9 @@ int leaf_kill(struct slot *s);
 void leaf_release(struct table *t, struct slot *s);
 
 struct clone_args;
-/* Whether the next one can be started in our memory; else it is a fork. */
-bool twin_is_free(struct twin *w);
+/* Whether the next one, with a request of so many bytes, can be started in our memory; else it is a
+ * fork. */
+bool twin_is_free(struct twin *w, size_t request_size);
 /* Starts it there: the pid, or -errno. The descriptors of start can be closed then. like: without a
  * stack. */
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,

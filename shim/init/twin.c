@@ -12,20 +12,25 @@
  * - init never waits for it. What it reads may be a file system of the sandbox's own that never
  *   answers; vfork would hold init up with it.
  * - It is not dumpable, as init is not: nobody inside reads or writes its memory, or traces it. A
- *   signal from inside ends it alone. The sandbox's root can make init a candidate for the OOM
- *   killer through it, which ends the sandbox: that he can do otherwise.
+ *   signal from inside ends it alone. Where a change of ids would make it dumpable, it is a fork.
+ * - The OOM killer ends with it all that share its memory, so a large request is a fork's, too. The
+ *   sandbox's root can make init a candidate through it, which ends the sandbox: that he can do
+ *   otherwise.
  */
 #include <errno.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "init/raw.h"
 #include "init/table.h"
 
 enum {
-    TWIN_GUARD = 64 << 10, /* bytes; a page, of whatever size pages are */
-    TWIN_STACK = 64 << 10, /* a quarter is used; what is not touched costs nothing */
-    TWIN_KEPT = 64 << 10,  /* of what was read: larger requests give the rest back */
+    TWIN_GUARD = 64 << 10,   /* bytes; a page, of whatever size pages are */
+    TWIN_STACK = 64 << 10,   /* a quarter is used; what is not touched costs nothing */
+    TWIN_REQUEST = 64 << 10, /* larger ones are a fork's */
+    TWIN_KEPT = 64 << 10,    /* of what was read; the rest is given back */
 };
 
 static int open_memory(struct twin *w)
@@ -56,9 +61,25 @@ static void enter(void *data)
     exec_child(w->plan, &w->start);
 }
 
-bool twin_is_free(struct twin *w)
+/*
+ * With fs.suid_dumpable = 1, a change of ids makes the memory of the process readable and writable
+ * to others of these ids until it says otherwise; and a stop from inside can come before that. The
+ * host may set it at any time, and none of its files are to be seen here: so ids are changed, while
+ * nobody inside can name a process with this memory.
+ */
+static bool ids_open_memory(void)
 {
-    return !w->taken && open_memory(w) == 0;
+    const int before = setfsgid(1);
+    const bool changed = setfsgid((gid_t)before) == 1;
+    const int now = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return !changed || now == 1;
+}
+
+bool twin_is_free(struct twin *w, size_t request_size)
+{
+    return !w->taken && request_size <= TWIN_REQUEST && !ids_open_memory() && open_memory(w) == 0;
 }
 
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,

@@ -125,15 +125,15 @@ TEST(runs_and_leaves)
 
     if (why_not() != NULL)
         SKIP(why_not());
-    CHECK(twin_is_free(twin()));
+    CHECK(twin_is_free(twin(), 0));
     for (int i = 0; i < 20; i++) {
         r = start(twin(), argv, envp);
         CHECK(r.pid > 0);
-        CHECK(!twin_is_free(twin())); /* until somebody has seen it leave */
+        CHECK(!twin_is_free(twin(), 0)); /* until somebody has seen it leave */
         CHECK_INT(end(r, &failure, &n), 7);
         CHECK_INT(n, 0);
         twin_left(twin());
-        CHECK(twin_is_free(twin()));
+        CHECK(twin_is_free(twin(), 0));
     }
 }
 
@@ -148,7 +148,7 @@ TEST(fails_beside_us)
 
     if (why_not() != NULL)
         SKIP(why_not());
-    CHECK(twin_is_free(twin()));
+    CHECK(twin_is_free(twin(), 0));
     r = start(twin(), argv, envp);
     errno = MARK;
     code = end(r, &failure, &n);
@@ -178,7 +178,7 @@ TEST(gives_back_what_it_read)
         envp[i] = big[i];
     }
     envp[COUNT] = NULL;
-    CHECK(twin_is_free(twin()));
+    CHECK(twin_is_free(twin(), 0));
     CHECK_INT(end(start(twin(), argv, envp), &failure, &n), 0);
     CHECK_INT(n, 0);
     CHECK(twin()->arena.used > MEBIBYTE);
@@ -199,7 +199,7 @@ TEST(is_killed)
     for (int i = 0; i < 20; i++) {
         struct running r;
 
-        CHECK(twin_is_free(twin()));
+        CHECK(twin_is_free(twin(), 0));
         r = start(twin(), argv, envp);
         (void)usleep((useconds_t)(i * 20));
         (void)kill(r.pid, SIGKILL);
