@@ -87,6 +87,7 @@ static int open_arena(struct exec *e)
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r < 0 && r > -4096)
         return error_of(r);
+    (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE, MADV_NOHUGEPAGE); /* zeroed for a few bytes */
     e->own_arena.base = (unsigned char *)r;
     e->arena = &e->own_arena;
     return 0;

@@ -49,6 +49,8 @@ static int open_memory(struct twin *w)
         (void)munmap(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE);
         return r;
     }
+    /* Where huge pages are for everybody, its first would be as much as ten inits. */
+    (void)madvise(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE, MADV_NOHUGEPAGE);
     w->stack = map + TWIN_GUARD;
     w->arena.base = w->stack + TWIN_STACK;
     return 0;
