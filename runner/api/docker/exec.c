@@ -38,6 +38,7 @@ struct record {
     struct docker_execs *all;
     char id[DOCKER_ID_LEN + 1];
     char sandbox[NATIVE_ID_MAX + 1];
+    int64_t uid;       /* who made it */
     struct spec *spec; /* owned: argv, env, cwd, user */
     bool tty, in, out, errors;
     uint16_t rows, cols;
@@ -129,13 +130,16 @@ static struct record *find(struct docker_execs *all, const char *id)
     return x;
 }
 
-/* The oldest that does not run, an ended one where there is one. */
-static bool make_room(struct docker_execs *all)
+enum { ANYBODY = -1 };
+
+/* The oldest of this user's, or of anybody's, that does not run; an ended one where there is one.
+ */
+static bool make_room(struct docker_execs *all, int64_t uid)
 {
     struct record *oldest = NULL;
 
     for (struct record *x = all->first; x != NULL; x = x->next) {
-        if (x->state == RECORD_RUNNING || x->req != NULL)
+        if (x->state == RECORD_RUNNING || x->req != NULL || (uid != ANYBODY && x->uid != uid))
             continue;
         if (oldest == NULL)
             oldest = x;
@@ -221,14 +225,20 @@ static int check_runs(const struct sandbox *s, struct err *err)
     return 0;
 }
 
-static int check_room(const struct http_request *req, struct err *err)
+static int check_room(struct http_request *req, struct err *err)
 {
     struct docker_execs *all = execs_of(req);
-    unsigned max = supervisor_limits(native_supervisor(req))->docker_execs;
+    const unsigned max = supervisor_limits(native_supervisor(req))->docker_execs;
+    const int64_t uid = http_peer(req)->uid;
+    unsigned own = 0;
 
-    if (all->count < max || make_room(all))
+    /* A member of the group has a quarter, so that what others have made stays there. */
+    for (const struct record *x = all->first; x != NULL && !native_is_owner(req); x = x->next)
+        own += x->uid == uid;
+    if (own > max / 4 ? make_room(all, uid) : all->count < max || make_room(all, ANYBODY))
         return 0;
-    return err_set(err, -EUSERS, "limit maxDockerExecs: %u execs are there already", all->count);
+    return err_set(err, -EUSERS, "limit maxDockerExecs: %u execs are there already",
+                   own > max / 4 ? own : all->count);
 }
 
 static int make(struct http_request *req, struct sandbox *s, struct record **ret, struct err *err)
@@ -256,6 +266,7 @@ static int make(struct http_request *req, struct sandbox *s, struct record **ret
         return err_errno(err, -ENOMEM, "exec");
     }
     (void)snprintf(x->sandbox, sizeof(x->sandbox), "%s", sandbox_id(s));
+    x->uid = http_peer(req)->uid;
     x->all = execs_of(req);
     x->spec = take(spec);
     x->tty = b.tty;
