@@ -151,24 +151,15 @@ static void end_root(struct waiting *w)
         removal_close_root(take_fd(&w->root), take_fd(&w->gate));
 }
 
-/* All at once: the first one's end syncs what there is to sync, the others find nothing. */
-static void end_roots(struct remover *m)
-{
-    for (unsigned i = 0; i < m->count; i++)
-        end_root(&m->waiting[(m->first + i) % WAITING_MAX]);
-}
-
 /* The first of those that wait. One that is not empty yet goes to the end: its last process may
  * have ended and not have left. */
 static void remove_first(struct remover *m)
 {
-    struct waiting w;
+    struct waiting w = m->waiting[m->first];
     struct err err = ERR_NONE;
     int r;
 
-    if (m->waiting[m->first].root >= 0)
-        end_roots(m);
-    w = m->waiting[m->first];
+    end_root(&w);
     r = cgroup_remove(m->own.cgroups, w.errand.id, &err);
     m->first = (m->first + 1) % WAITING_MAX;
     m->count--;
