@@ -212,7 +212,7 @@ int network_inherit(struct launcher *l, struct sandbox *s)
         return -ENOMEM;
     l->heirs = more;
     more += l->heir_count++;
-    *more = (struct net_heir){.box = take(s->net)};
+    more->box = take(s->net);
     (void)memcpy(more->id, s->id, sizeof(more->id));
     (void)memcpy(more->owner, s->net_owner, sizeof(more->owner));
     return 0;
