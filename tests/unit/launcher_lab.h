@@ -334,30 +334,29 @@ static inline int lab_verb(const struct lab *lab, enum launch_verb verb, const c
         lab_answer_done(&a_);                                                                      \
     } while (0)
 
-/* Kills it, and waits for its end. */
-static inline void lab_kill(const struct lab *lab)
+/* A verb whose answer brings a pidfd, and the end of that process. */
+static inline void lab_verb_to_end(const struct lab *lab, enum launch_verb verb)
 {
     struct pollfd p = {.events = POLLIN};
     struct lab_answer a;
 
-    CHECK_INT(lab_verb(lab, LAUNCH_KILL, lab->id, &a), 0);
+    CHECK_INT(lab_verb(lab, verb, lab->id, &a), 0);
     CHECK_INT(a.fd_count, 1);
     p.fd = a.fds[0];
     CHECK_INT(poll(&p, 1, LAB_ANSWER_MS), 1);
     lab_answer_done(&a);
 }
 
+/* Kills it, and waits for its end. */
+static inline void lab_kill(const struct lab *lab)
+{
+    lab_verb_to_end(lab, LAUNCH_KILL);
+}
+
 /* Stops it, and waits until its files are synced and the launcher has reaped who did that. */
 static inline void lab_stop(const struct lab *lab)
 {
-    struct pollfd p = {.events = POLLIN};
-    struct lab_answer a;
-
-    CHECK_INT(lab_verb(lab, LAUNCH_STOP, lab->id, &a), 0);
-    CHECK_INT(a.fd_count, 1);
-    p.fd = a.fds[0];
-    CHECK_INT(poll(&p, 1, LAB_ANSWER_MS), 1);
-    lab_answer_done(&a);
+    lab_verb_to_end(lab, LAUNCH_STOP);
     LAB_VERB(lab, LAUNCH_END, "nobody", -ENOENT, "nobody");
 }
 

@@ -304,3 +304,19 @@ const main :Workerd.Worker = (
     rmSync(this.dir, { recursive: true, force: true });
   }
 }
+
+/** A workerd with these options that is killed and started anew finds its container, and intercepts for it. */
+export async function findsItsContainer(engine, options) {
+  const own = await new Workerd(engine, options).start();
+  try {
+    await own.ok('kept', 'interceptHttp', { host: 'one.example', url: 'http://one.example/', before: true });
+    await own.end('SIGKILL');
+    await own.start();
+    assert.equal(await own.ok('kept', 'running'), true);
+    const r = await own.ok('kept', 'interceptHttp', { host: 'two.example', url: 'http://two.example/' });
+    assert.equal(r.body, 'intercepted http GET http://two.example/', JSON.stringify(r));
+    await own.ok('kept', 'destroy');
+  } finally {
+    await own.stop();
+  }
+}

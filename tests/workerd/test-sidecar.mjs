@@ -8,7 +8,7 @@ import { networkInterfaces } from 'node:os';
 import { existsSync } from 'node:fs';
 import { after, test as nodeTest } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DOCKER_SOCKET, Engine, TPROXY_SIDECAR, WORKERD, Workerd, until } from './harness.mjs';
+import { DOCKER_SOCKET, Engine, TPROXY_SIDECAR, WORKERD, Workerd, findsItsContainer, until } from './harness.mjs';
 
 const missing = !existsSync(WORKERD) ? 'workerd is not installed (npm ci in tests/workerd)' : DOCKER_SOCKET ? 'of rind alone' : false;
 const engine = new Engine();
@@ -95,20 +95,7 @@ test('enableInternet: what workerd lets out leaves, and nothing else', async () 
   }
 });
 
-test('a workerd that was started anew is found at its new port', async () => {
-  const own = await new Workerd(engine, { sidecar: TPROXY_SIDECAR, session: 'anew' }).start();
-  try {
-    await own.ok('kept', 'interceptHttp', { host: 'one.example', url: 'http://one.example/', before: true });
-    await own.end('SIGKILL');
-    await own.start();
-    assert.equal(await own.ok('kept', 'running'), true);
-    const r = await own.ok('kept', 'interceptHttp', { host: 'two.example', url: 'http://two.example/' });
-    assert.equal(r.body, 'intercepted http GET http://two.example/', JSON.stringify(r));
-    await own.ok('kept', 'destroy');
-  } finally {
-    await own.stop();
-  }
-});
+test('a workerd that was started anew is found at its new port', () => findsItsContainer(engine, { sidecar: TPROXY_SIDECAR, session: 'anew' }));
 
 test('snapshotDirectory and a restored one, whose helper runs the sidecar’s /bin/cp', async () => {
   const snapshot = await ok('snap', 'snapshotDirectory', { dir: '/data/work', text: 'kept' });

@@ -11,7 +11,7 @@ import { existsSync } from 'node:fs';
 import { after, test as nodeTest } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Dockerd } from './dockerd.mjs';
-import { DOCKER_SOCKET, Engine, IMAGE, Tap, WORKERD, Workerd, until } from './harness.mjs';
+import { DOCKER_SOCKET, Engine, IMAGE, Tap, WORKERD, Workerd, findsItsContainer, until } from './harness.mjs';
 
 const available = existsSync(WORKERD);
 const scratch = DOCKER_SOCKET === 'scratch';
@@ -419,20 +419,7 @@ test('interceptOutboundTcp by a network', INTERCEPTS, async () => {
   assert.equal(r.data, 'tcp tcp', JSON.stringify(r));
 });
 
-test('a workerd that was started anew intercepts for the container that it finds', INTERCEPTS, async () => {
-  const own = await new Workerd(engine, { session: 'adopts' }).start();
-  try {
-    await own.ok('kept', 'interceptHttp', { host: 'one.example', url: 'http://one.example/', before: true });
-    await own.end('SIGKILL');
-    await own.start();
-    assert.equal(await own.ok('kept', 'running'), true);
-    const r = await own.ok('kept', 'interceptHttp', { host: 'two.example', url: 'http://two.example/' });
-    assert.equal(r.body, 'intercepted http GET http://two.example/', JSON.stringify(r));
-    await own.ok('kept', 'destroy');
-  } finally {
-    await own.stop();
-  }
-});
+test('a workerd that was started anew intercepts for the container that it finds', INTERCEPTS, () => findsItsContainer(engine, { session: 'adopts' }));
 
 for (const before of [true, false])
   test(`interceptOutboundTcp ${before ? 'before' : 'after'} the start`, INTERCEPTS, async () => {
