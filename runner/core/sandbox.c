@@ -234,8 +234,9 @@ static void stopped(struct sandbox *s)
         sandbox_set_state(s, SANDBOX_STOPPED);
         sandbox_save_state(s);
         sandbox_emit(s, "stop", NULL);
-        restart = true;
+        restart = !s->start_refused;
     }
+    s->start_refused = false;
     if (s->state == SANDBOX_REMOVING) {
         sandbox_begin_removal(s);
         return;
@@ -750,9 +751,18 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
 const struct exec_events sandbox_main_events = {
     .started = on_main_started, .failed = on_main_failed, .exited = on_main_exited};
 
+/* Before there was a main process: no restart policy is for that. As on_main_failed, whoever waits
+ * is answered when all is gone: only then are the numbers of its ports free, of which the launcher
+ * may still hold a descriptor here. */
 static void start_main_failed(struct sandbox *s, int r, const struct err *err)
 {
-    start_failed(s, r, err);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+    s->want_running = s->restart_due = false;
+    s->start_failure = r;
+    s->start_refused = true;
+    publish_close(s);
+    if (s->state == SANDBOX_STARTING)
+        sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_end_init(s);
 }
 

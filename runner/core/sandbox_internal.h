@@ -100,6 +100,7 @@ struct sandbox {
     bool unknown;         /* broken: its init, if there is one, was never taken up */
     bool restart_due;     /* the timer is a restart's */
     unsigned restarts, failures_in_row;
+    bool start_refused;   /* the start failed before the main process: not tried again */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
     bool has_exit;
