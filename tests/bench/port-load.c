@@ -6,15 +6,18 @@
  *   port-load bulk ADDRESS PORT CONNS MIB   nanoseconds until the sink has read all of it
  *   port-load short ADDRESS PORT COUNT      nanoseconds of each connect, byte, byte back, close
  *   port-load many ADDRESS PORT COUNT CONNS nanoseconds of COUNT of those, by CONNS at a time
+ *   port-load floor SOCKET ADDRESS PORT     joins who connects to a unix socket with a sink
  *
  * Of a sender ADDRESS may be a unix socket ("/…") that speaks rind's API, and PORT the path of a
  * port's stream there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +155,127 @@ static _Noreturn void sink(char **argv)
     }
 }
 
+/* ---- the floor ---- */
+
+/*
+ * The least that anybody in between can do for one who sends through a unix socket: two splices
+ * when there is something to read. No bounds, no fairness, no sandbox, and of the other direction
+ * only what the sink says. It answers an upgrade as rind's API does.
+ */
+struct joined {
+    struct end {
+        struct joined *both;
+        int fd;
+    } in, out;
+    int pipe[2];
+    ssize_t held;
+};
+
+static void watch(int ep, int op, struct end *e, unsigned events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = e};
+
+    if (epoll_ctl(ep, op, e->fd, &ev) < 0)
+        die("watch");
+}
+
+static void join(int ep, int fd, const struct sockaddr_in *to)
+{
+    static const char answer[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    struct joined *j = calloc(1, sizeof(*j));
+    int out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    char head[1024];
+
+    if (j == NULL || read(fd, head, sizeof(head)) <= 0 || write(fd, answer, sizeof(answer) - 1) < 0)
+        die("upgrade");
+    *j = (struct joined){.in = {j, fd}, .out = {j, out}};
+    if (setsockopt(out, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) < 0 ||
+        connect(out, (const struct sockaddr *)to, sizeof(*to)) < 0 || pipe(j->pipe) < 0)
+        die("join");
+    setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)fcntl(j->pipe[1], F_SETPIPE_SZ, 1 << 20);
+    (void)fcntl(out, F_SETFL, O_NONBLOCK);
+    watch(ep, EPOLL_CTL_ADD, &j->in, EPOLLIN);
+    watch(ep, EPOLL_CTL_ADD, &j->out, EPOLLIN);
+}
+
+static void unjoin(struct joined *j)
+{
+    close(j->in.fd);
+    close(j->out.fd);
+    close(j->pipe[0]);
+    close(j->pipe[1]);
+    free(j);
+}
+
+/* What has been read goes out before more is read. */
+static void flow(int ep, struct joined *j)
+{
+    bool waited = j->held > 0;
+    ssize_t n;
+
+    if (!waited)
+        j->held = splice(j->in.fd, NULL, j->pipe[1], NULL, 4 << 20, SPLICE_F_MOVE);
+    if (j->held <= 0) {
+        shutdown(j->out.fd, SHUT_WR);
+        watch(ep, EPOLL_CTL_MOD, &j->in, 0);
+        return;
+    }
+    n = splice(j->pipe[0], NULL, j->out.fd, NULL, (size_t)j->held, SPLICE_F_MOVE);
+    if (n > 0)
+        j->held -= n;
+    else if (errno != EAGAIN)
+        die("splice");
+    if (j->held > 0 && !waited) {
+        watch(ep, EPOLL_CTL_MOD, &j->in, 0);
+        watch(ep, EPOLL_CTL_MOD, &j->out, EPOLLIN | EPOLLOUT);
+    } else if (j->held == 0 && waited) {
+        watch(ep, EPOLL_CTL_MOD, &j->in, EPOLLIN);
+        watch(ep, EPOLL_CTL_MOD, &j->out, EPOLLIN);
+    }
+}
+
+static void answered(struct joined *j)
+{
+    char text[16];
+    ssize_t n = read(j->out.fd, text, sizeof(text));
+
+    if (n <= 0)
+        unjoin(j);
+    else
+        (void)!write(j->in.fd, text, (size_t)n);
+}
+
+static _Noreturn void floor_of_all(char **argv)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct sockaddr_in to = address(argv + 1);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        ep = epoll_create1(EPOLL_CLOEXEC);
+    struct end self = {.fd = listener};
+
+    if (strlen(argv[0]) >= sizeof(a.sun_path))
+        die("path");
+    memcpy(a.sun_path, argv[0], strlen(argv[0]) + 1);
+    if (bind(listener, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(listener, 4096) < 0)
+        die("listen");
+    watch(ep, EPOLL_CTL_ADD, &self, EPOLLIN);
+    for (;;) {
+        struct epoll_event got;
+        struct end *e;
+
+        if (epoll_wait(ep, &got, 1, -1) != 1)
+            continue;
+        e = got.data.ptr;
+        if (e == &self)
+            join(ep, accept(listener, NULL, NULL), &to);
+        else if (e == &e->both->in || (got.events & EPOLLOUT) != 0)
+            flow(ep, e->both);
+        else
+            answered(e->both);
+    }
+}
+
 /* ---- the sender ---- */
 
 static void send_all(int fd, long long bytes)
@@ -254,10 +378,12 @@ static int shorts(char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
-    if (argc > 4)
+    if (argc > 4 && strcmp(argv[1], "floor") != 0)
         alarm(2 * PATIENCE_S); /* a sender whom nobody answers ends */
     if (argc == 4 && strcmp(argv[1], "sink") == 0)
         sink(argv + 2);
+    if (argc == 5 && strcmp(argv[1], "floor") == 0)
+        floor_of_all(argv + 2);
     if (argc == 6 && strcmp(argv[1], "bulk") == 0)
         return bulk(argv + 2);
     if (argc == 6 && strcmp(argv[1], "many") == 0)

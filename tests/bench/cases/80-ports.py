@@ -54,6 +54,14 @@ def comm(pid):
         return ""
 
 
+def argument(pid, i):
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
+            return (f.read().split("\0") + [""] * i)[i]
+    except OSError:
+        return ""
+
+
 def alive(pid):
     """Not even a zombie: whom an ended parent leaves is ours (engines.py)."""
     try:
@@ -169,6 +177,15 @@ def rind_stream(way):
     way.address = (e.socket, f"/v1/sandboxes/{s['id']}/ports/{PORT}/connect")
 
 
+def stream_floor(way):
+    """A bare splice loop where the port stream has rind: what any relay from a unix socket to a server costs here."""
+    inner = free_port()
+    way.address = (os.path.join(way.dir, "socket"), "/")
+    p = way.cage(f"setsid '{way.load}' sink 127.0.0.1 {inner} & setsid '{way.load}' floor '{way.address[0]}' 127.0.0.1 {inner} & wait")
+    way.wait()
+    way.pids = [pid for pid in descendants(p.pid) if argument(pid, 1) == "floor"]
+
+
 def docker_proxy(way):
     proxy = found("docker-proxy")
     if not proxy:
@@ -222,7 +239,7 @@ def pasta(way):
     way.find(p, "pasta", "passt")
 
 
-WAYS = {"rind": rind, "rind's port stream": rind_stream, "docker-proxy": docker_proxy, "slirp4netns": slirp4netns, "pasta": pasta,
+WAYS = {"rind": rind, "rind's port stream": rind_stream, "the stream's floor": stream_floor, "docker-proxy": docker_proxy, "slirp4netns": slirp4netns, "pasta": pasta,
         "veth": veth, "direct": direct}
 UNPROXIED = ("veth", "direct")
 MANY, MANY_BY = 10000, 4
