@@ -123,7 +123,8 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     s->user_stopped = true;
     s->restart_due = false;
     s->release_tries = 0;
-    s->unknown = s->state == SANDBOX_BROKEN && s->channel == NULL;
+    s->unknown = (s->state == SANDBOX_BROKEN && s->channel == NULL) || s->remains;
+    s->remains = false;
     sandbox_set_state(s, SANDBOX_REMOVING);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
     if (!s->launching)     /* else its answer goes on with it */

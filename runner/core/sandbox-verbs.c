@@ -38,6 +38,8 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
         r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
     if (r == 0)
+        sandbox_answer_failed(s); /* this start is another */
+    if (r == 0)
         r = waiters_add(&s->on_started, cb, data, err);
     if (r < 0)
         return r;
@@ -88,6 +90,7 @@ static void answer_overtaken(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
+    sandbox_answer_failed(s);
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
     waiters_answer(&s->on_started, err.code, &err);

@@ -208,22 +208,55 @@ static void on_helper_idle(uv_timer_t *h)
         (void)uv_timer_start(&s->timer, on_helper_idle, HELPER_IDLE_MS, 0);
 }
 
+void sandbox_answer_failed(struct sandbox *s)
+{
+    struct err err = ERR_NONE;
+
+    if (s->start_failure == 0)
+        return;
+    (void)err_set(&err, s->start_failure, "%s", s->error);
+    s->start_failure = 0;
+    waiters_answer(&s->on_started, err.code, &err);
+}
+
 /* Of those who wait for a run, when none comes any more. */
 static void answer_not_run(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
-    if (s->start_failure < 0)
-        (void)err_set(&err, s->start_failure, "%s", s->error);
-    else
-        (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
-                      sandbox_name(s));
-    s->start_failure = 0;
+    sandbox_answer_failed(s);
+    (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
+                  sandbox_name(s));
     waiters_answer(&s->on_started, err.code, &err);
     if (s->has_exit)
         return;
     (void)err_set(&err, -EBUSY, "sandbox %s was stopped and has not run", sandbox_name(s));
     waiters_answer(&s->on_exit, err.code, &err);
+}
+
+/*
+ * Before there was a main process: no restart policy is for that. As on_main_failed, whoever waits
+ * for the start is answered when all of it is over: nothing of what it had is in the way of what
+ * they ask next, as the numbers of its ports, of which the launcher may still hold a descriptor
+ * here.
+ */
+static void start_failed(struct sandbox *s, int r, const struct err *err)
+{
+    (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
+    s->want_running = s->restart_due = false;
+    s->start_failure = r;
+    s->start_refused = s->ending;
+    publish_close(s);
+    /* One that never came to be is removed by whoever created it. */
+    if (s->state == SANDBOX_CREATING || (s->state == SANDBOX_STARTING && !s->ending))
+        sandbox_set_state(s, SANDBOX_STOPPED);
+    else if (s->state == SANDBOX_STARTING)
+        sandbox_set_state(s, SANDBOX_STOPPING);
+    sandbox_save_state(s);
+    waiters_answer(&s->on_init, r, err);
+    if (!s->ending)
+        sandbox_answer_failed(s);
+    console_no_run(s);
 }
 
 static void stopped(struct sandbox *s)
@@ -253,7 +286,7 @@ static void stopped(struct sandbox *s)
         struct err err = ERR_NONE;
 
         if (sandbox_launch(s, &err) < 0)
-            waiters_answer(&s->on_init, err.code, &err);
+            start_failed(s, err.code, &err);
     } else if (restart) {
         sandbox_maybe_restart(s);
     }
@@ -275,6 +308,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
                           const struct err *err)
 {
     struct sandbox *s = data;
+    struct err own = ERR_NONE;
 
     if (r < 0 && r != -ECANCELED && r != -ENOENT)
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
@@ -286,6 +320,12 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
         death_watch(s->sup->loop, fds[0], 0, on_settled, s, &s->death) == 0)
         return; /* the reference is the watch's */
     s->ending = false;
+    s->remains = r == -EBUSY;
+    if (s->remains && (s->want_running || s->on_init != NULL))
+        start_failed(
+            s,
+            err_set(&own, -EBUSY, "sandbox %s: its last processes do not go away", sandbox_name(s)),
+            &own);
     if (r != -ECANCELED && r != -EPIPE)
         stopped(s);
     sandbox_unref(s);
@@ -424,20 +464,6 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     return r;
 }
 
-static void start_failed(struct sandbox *s, int r, const struct err *err)
-{
-    (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
-    s->want_running = s->restart_due = false;
-    publish_close(s);
-    /* One that never came to be is removed by whoever created it. */
-    if (s->state == SANDBOX_CREATING || s->state == SANDBOX_STARTING)
-        sandbox_set_state(s, SANDBOX_STOPPED);
-    sandbox_save_state(s);
-    waiters_answer(&s->on_init, r, err);
-    waiters_answer(&s->on_started, r, err);
-    console_no_run(s);
-}
-
 /* From here on it is not half made any more. */
 static int came_to_be(struct sandbox *s, struct err *err)
 {
@@ -463,8 +489,8 @@ static void on_trusted(struct sandbox *s, int r, const struct err *err)
         return;
     }
     if (r < 0) {
-        start_failed(s, r, err);
         sandbox_end_init(s);
+        start_failed(s, r, err);
         sandbox_unref(s);
         return;
     }
@@ -547,6 +573,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
         on_egress(s, r, &own);
         return;
     }
+    if (reply != NULL && reply->remains != 0)
+        sandbox_end_init(s); /* which it does not at once */
     init_started(s, r, fds, err);
 }
 
@@ -602,6 +630,16 @@ static int volumes_first(struct sandbox *s, struct err *err)
     return r;
 }
 
+/* What was not over in time is waited for once more; stopped() follows. */
+static int end_remains(struct sandbox *s, struct err *err)
+{
+    int r = sandbox_send_kill(s, err);
+
+    s->remains = r < 0;
+    s->ending = r == 0;
+    return r;
+}
+
 /* The files of the main process's log, while the launcher is at work: to make them is most of what
  * its start would wait for here. Who opens them makes what is missing, and says what fails. */
 static void make_logs(struct sandbox *s)
@@ -626,6 +664,8 @@ int sandbox_launch(struct sandbox *s, struct err *err)
 
     if (s->launching || s->ending)
         return 0; /* on its way, or follows when the old one is gone */
+    if (s->remains)
+        return end_remains(s, err);
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
     r = s->state == SANDBOX_CREATING ? publish_first(s, err) : 1;
@@ -751,19 +791,10 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
 const struct exec_events sandbox_main_events = {
     .started = on_main_started, .failed = on_main_failed, .exited = on_main_exited};
 
-/* Before there was a main process: no restart policy is for that. As on_main_failed, whoever waits
- * is answered when all is gone: only then are the numbers of its ports free, of which the launcher
- * may still hold a descriptor here. */
 static void start_main_failed(struct sandbox *s, int r, const struct err *err)
 {
-    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-    s->want_running = s->restart_due = false;
-    s->start_failure = r;
-    s->start_refused = true;
-    publish_close(s);
-    if (s->state == SANDBOX_STARTING)
-        sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_end_init(s);
+    start_failed(s, r, err);
 }
 
 /* One without a command is again what it was when it was created: init runs, for execs. */

@@ -101,6 +101,7 @@ struct sandbox {
     bool restart_due;     /* the timer is a restart's */
     unsigned restarts, failures_in_row;
     bool start_refused;   /* the start failed before the main process: not tried again */
+    bool remains;         /* processes of its last run had not gone when that was waited for */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
     bool has_exit;
@@ -164,6 +165,8 @@ int sandbox_launch(struct sandbox *s, struct err *err);
 void sandbox_start_main(struct sandbox *s);
 /* Ends init and with it all that runs. */
 void sandbox_end_init(struct sandbox *s);
+/* Answers who waits for a start that has failed, and whose end is not over yet. */
+void sandbox_answer_failed(struct sandbox *s);
 /* Goes on with the removal of one in SANDBOX_REMOVING. */
 void sandbox_begin_removal(struct sandbox *s);
 /* A process has ended: the last one after the main one lets the sandbox stop. */

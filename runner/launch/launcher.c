@@ -19,9 +19,9 @@
 #include "proto/plan.h"
 
 enum {
-    SUBID_MAX = 1 << 20,   /* bytes of /etc/subuid */
-    SPARE_FDS = 25,        /* for what a start holds to its end, and for removing a tree */
-    UNDO_TIMEOUT_MS = 100, /* for the processes of a failed start, while others wait for theirs */
+    SUBID_MAX = 1 << 20,  /* bytes of /etc/subuid */
+    SPARE_FDS = 25,       /* for what a start holds to its end, and for removing a tree */
+    UNDO_TIMEOUT_MS = 10, /* for the processes of a failed start, while others wait for theirs */
 };
 
 /* ---- opening ---- */
@@ -367,9 +367,9 @@ static int step_dir(struct start *st, struct err *err)
     return idrange_claim(st->l->ids_fd, &st->s->ids, owner, err);
 }
 
-/* What a start has left that failed, and whose processes took their time to end: our lock says that
- * they have. */
-static int forget_failed(const struct start *st, struct err *err)
+/* What is left of an earlier run, and could not be removed when its end was found (manage.c): our
+ * lock says that nobody is in it. */
+static int forget_earlier(const struct start *st, struct err *err)
 {
     struct sandbox *old = sandbox_new(st->s->id);
 
@@ -391,7 +391,7 @@ static int step_cgroup(struct start *st, struct err *err)
 
     if (r != -EEXIST || !st->reopened)
         return r;
-    r = forget_failed(st, err);
+    r = forget_earlier(st, err);
     return r < 0 ? r
                  : cgroup_create(host, st->s->id, &limits, st->s->ids.base, &st->s->cgroup, err);
 }
@@ -723,22 +723,15 @@ static int remove_traces(struct launcher *l, struct sandbox *s, bool cgroups, st
     return 0;
 }
 
-/* What does not end at once keeps its traces: the lock that it holds tells the sweep when, or who
- * starts it again (step_cgroup). */
-static void undo_later(const struct start *st)
+/* Takes st->s: what does not end at once stays in the table, as one that was killed. Whoever asked
+ * for the start waits for its end, and has it stopped or released then, as any other. */
+static void undo_later(struct start *st)
 {
-    struct sandbox *s = st->s;
-
-    if (removal_has_room(st->l))
-        removal_keep(st->l, s->pid, NULL); /* to be reaped */
-    if (st->reopened)
-        return;
-    if (s->kept && s->dir_fd >= 0)
-        (void)sandbox_dir_forget(s, NULL);
-    sweep_later(st->l);
+    st->s->failed = true;
+    launcher_add(st->l, take(st->s));
 }
 
-static void start_undo(const struct start *st)
+static void start_undo(struct start *st)
 {
     struct sandbox *s = st->s;
     const bool alone = st->l->clients.len == 0; /* nobody else waits for us */
@@ -752,6 +745,7 @@ static void start_undo(const struct start *st)
         (void)remove_traces(st->l, s, s->cgroup != NULL, NULL);
     else if (s->cgroup != NULL)
         (void)cgroup_remove(st->l->cgroups, s->id, NULL);
+    sandbox_free(take(st->s));
 }
 
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
@@ -794,7 +788,6 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         if (st.ends.control >= 0)
             (void)close(st.ends.control);
         start_undo(&st);
-        sandbox_free(st.s);
         return r;
     }
     launcher_add(l, st.s);

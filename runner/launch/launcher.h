@@ -69,9 +69,10 @@ int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err
 int launcher_state_fd(const struct launcher *l);
 
 /*
- * Starts a sandbox as asked. On failure nothing is left, and err names the step: -EEXIST the id is
- * taken, -EOPNOTSUPP the host cannot give what is asked, -EPERM a path that is not allowed, other
- * codes as the kernel gave them.
+ * Starts a sandbox as asked. On failure err names the step: -EEXIST the id is taken, -EOPNOTSUPP
+ * the host cannot give what is asked, -EPERM a path that is not allowed, other codes as the kernel
+ * gave them. Nothing is left then, unless its processes do not end at once while others wait for
+ * us: then it is in the table as one that was killed (launch_reply.remains).
  */
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
                    struct err *err);
@@ -219,7 +220,9 @@ struct launch_reply {
     int code; /* 0 or a negative errno */
     int pid;  /* of init */
     unsigned base;
-    int frozen; /* LAUNCH_ADOPT: whether its processes are paused */
+    int frozen;  /* LAUNCH_ADOPT: whether its processes are paused */
+    int remains; /* a failed LAUNCH_START: processes of it still end; LAUNCH_KILL, then LAUNCH_STOP
+                    or LAUNCH_RELEASE follow, as for any other */
     unsigned long oom_kills;
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     struct launch_disk disk;                                  /* LAUNCH_STATS */

@@ -44,6 +44,7 @@ struct sandbox {
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
+    bool failed;           /* its start has, and its processes took their time to end */
     /* Owned; for whom it is made. Of a kept one that has started it is on disk alone: a fork copies
      * the page tables of all that is here. */
     struct creator *creator;

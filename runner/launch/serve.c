@@ -114,10 +114,15 @@ static int do_start(struct launcher *l, const struct launch_request *q, struct a
                     struct err *err)
 {
     struct launch_result res;
+    const struct sandbox *left;
     int r = launcher_start(l, q, &res, err);
 
-    if (r == 0)
+    if (r == 0) {
         take_result(a, &res);
+        return 0;
+    }
+    left = launcher_find(l, q->id);
+    a->reply.remains = left != NULL && left->failed;
     return r;
 }
 

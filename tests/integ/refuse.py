@@ -1,0 +1,114 @@
+"""A daemon whose sandboxes change their root only when the test lets them, and processes that keep a dying init from its end.
+
+    with Gate(t) as gate, Daemon(t, within=gate.within) as d:
+        gate.refuse = True
+        …                       # each start fails when it changes the root, and its init does not go away
+        gate.let_go()           # until now
+
+init is the PID 1 of a pid namespace, and such a one ends when all of that have been reaped. A child that entered from outside is
+reaped by its parent, which is the test's.
+"""
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+SYS_SECCOMP, SYS_PIVOT_ROOT = 317, 155  # x86_64
+SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
+NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
+NOTIF, RESPONSE, CONTINUE = "QIIiIQ6Q", "QqiI", 1
+RET_USER_NOTIF, RET_ALLOW = 0x7FC00000, 0x7FFF0000
+CLONE_NEWPID = 0x20000000
+
+
+class Gate:
+    """Answers every pivot_root below the daemon: as the kernel does, or with EIO while `refuse` is set."""
+
+    def __init__(self, t):
+        self.refuse, self.holders, self.listener = False, [], None
+        self.path = t.path("gate")
+        self.within = [sys.executable, os.path.abspath(__file__), "gate", self.path]
+
+    def __enter__(self):
+        self.server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.server.bind(self.path)
+        self.server.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.let_go()
+        self.server.close()
+
+    def _serve(self):
+        try:
+            conn, _ = self.server.accept()
+        except OSError:
+            return
+        with conn:
+            self.listener = socket.recv_fds(conn, 1, 1)[1][0]
+        while True:
+            message = bytearray(struct.calcsize(NOTIF))
+            try:
+                fcntl.ioctl(self.listener, NOTIF_RECV, message)
+                self._answer(*struct.unpack(NOTIF, message)[:2])
+            except OSError as e:
+                if e.errno not in (errno.ENOENT, errno.EINTR):  # whoever asked was killed
+                    return
+
+    def _answer(self, number, pid):
+        answer = struct.pack(RESPONSE, number, 0, 0, CONTINUE)
+        if self.refuse:
+            self._hold(pid)
+            answer = struct.pack(RESPONSE, number, 0, -errno.EIO, 0)
+        fcntl.ioctl(self.listener, NOTIF_SEND, answer)
+
+    def _hold(self, pid):
+        holder = subprocess.Popen([sys.executable, os.path.abspath(__file__), "hold", str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert holder.stdout.readline() == b"held\n"
+        self.holders.append(holder)
+
+    def let_go(self):
+        """Every init that was refused may end."""
+        while self.holders:
+            self.holders.pop().communicate()
+
+
+def gate(path, *argv):
+    """Executes argv under the filter."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    insns = [(0x20, 0, 0, 0), (0x15, 0, 1, SYS_PIVOT_ROOT), (0x06, 0, 0, RET_USER_NOTIF), (0x06, 0, 0, RET_ALLOW)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in insns))
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(insns), ctypes.addressof(program)))
+    fd = libc.syscall(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER, header)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as conn:
+        conn.connect(path)
+        socket.send_fds(conn, [b"x"], [fd])
+    os.close(fd)
+    os.execv(argv[0], argv)
+
+
+def hold(pid):
+    """A dead child in the pid namespace of pid, until stdin ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ns = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
+    if libc.setns(ns, CLONE_NEWPID) < 0:
+        raise OSError(ctypes.get_errno(), "setns")
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    print("held", flush=True)
+    sys.stdin.read()
+    os.waitpid(child, 0)
+
+
+if __name__ == "__main__":
+    {"gate": gate, "hold": hold}[sys.argv[1]](*sys.argv[2:])
