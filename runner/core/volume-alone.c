@@ -26,7 +26,7 @@ static int make(struct launcher *l, const struct volume *v, struct err *err)
         return r;
     q.meta = meta.data;
     q.meta_len = meta.len;
-    r = launcher_volume_make(l, &q, err);
+    r = launcher_volume_make(l, &q, NULL, err); /* there, as nobody else waits */
     return r == -EEXIST ? 0 : r;
 }
 
@@ -52,7 +52,7 @@ static int fill(struct launcher *l, const struct spec *spec, const char *const *
 
     while (poll(&p, 1, -1) < 0 && errno == EINTR)
         ;
-    return fill_result(report, err);
+    return volume_result(report, err);
 }
 
 int volumes_alone(struct launcher *l, const struct spec *spec, const char *const *layers,

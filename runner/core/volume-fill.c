@@ -98,7 +98,7 @@ static void on_ended(void *data, bool late)
 
     f->death = NULL;
     r = late ? err_set(&err, -ETIMEDOUT, "fill the volume: it takes longer than an hour")
-             : fill_result(f->report, &err);
+             : volume_result(f->report, &err);
     finish(f, r, &err);
 }
 

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "core/death.h"
 #include "core/launcher-client.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -58,6 +59,9 @@ int volumes_new(struct supervisor *sup, struct err *err)
 
 static void entry_free(struct volume_entry *e)
 {
+    death_close(e->making);
+    if (e->report >= 0)
+        (void)close(e->report);
     volume_record_done(&e->record);
     free(e);
 }
@@ -84,6 +88,7 @@ static struct volume_entry *entry_add(struct volumes *v, const char *name)
     if (e == NULL)
         return NULL;
     e->volumes = v;
+    e->report = FD_NONE;
     (void)snprintf(e->name, sizeof(e->name), "%s", name);
     *v->last = e;
     v->last = &e->next;
@@ -299,14 +304,10 @@ static void on_read(void *data, int r, const struct launch_reply *reply, int fds
     answer_all(e, 0, true, NULL);
 }
 
-static void on_made(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void made(struct volume_entry *e, int r, const struct err *err)
 {
-    struct volume_entry *e = data;
     struct err own = ERR_NONE;
 
-    (void)reply;
-    (void)fds;
     if (r == -EEXIST) { /* by a `rind run` beside us */
         r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, 0, -1, on_read, e, &own);
         err = &own;
@@ -320,6 +321,39 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
     log_info("volumes", "name=%s made", e->name);
     e->state = VOLUME_READY;
     answer_all(e, 0, false, NULL);
+}
+
+static void on_report(void *data, bool late)
+{
+    struct volume_entry *e = data;
+    struct err err = ERR_NONE;
+    int r;
+
+    (void)late;
+    e->making = NULL;
+    r = volume_result(e->report, &err);
+    (void)close(take_fd(&e->report));
+    made(e, r, &err);
+}
+
+static void on_made(void *data, int r, const struct launch_reply *reply, int fds[2],
+                    const struct err *err)
+{
+    struct volume_entry *e = data;
+    struct err own = ERR_NONE;
+
+    (void)reply;
+    if (r == 0 && fds[0] >= 0) {
+        /* For as long as its disk takes: nothing else says what has come of it. */
+        r = death_watch(e->volumes->sup->loop, fds[0], 0, on_report, e, &e->making);
+        if (r == 0) {
+            e->report = take_fd(&fds[0]);
+            return;
+        }
+        (void)err_errno(&own, r, "volume '%s'", e->name);
+        err = &own;
+    }
+    made(e, r, err);
 }
 
 static int check_room(const struct volumes *v, const struct volume_creator *creator,

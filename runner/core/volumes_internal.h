@@ -36,6 +36,8 @@ struct volume_entry {
     struct volume_record record;
     enum volume_state state;
     struct volume_request *waiting; /* for it to be made */
+    struct death *making;           /* owned; the end of what makes it, or NULL */
+    int report;                     /* owned; what that says, or FD_NONE */
 };
 
 struct volumes {

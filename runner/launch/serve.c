@@ -298,9 +298,14 @@ static int do_layer_list(struct launcher *l, const struct launch_request *q, str
 static int do_volume_make(struct launcher *l, const struct launch_request *q, struct answer *a,
                           struct err *err)
 {
-    (void)a;
-    return q->verb == LAUNCH_VOLUME_MAKE ? launcher_volume_make(l, q, err)
-                                         : launcher_volume_write(l, q, err);
+    int r, report = FD_NONE;
+
+    if (q->verb == LAUNCH_VOLUME_WRITE)
+        return launcher_volume_write(l, q, err);
+    r = launcher_volume_make(l, q, &report, err);
+    if (r > 0)
+        a->fds[a->fd_count++] = report;
+    return r < 0 ? r : 0;
 }
 
 static int do_volume_remove(struct launcher *l, const struct launch_request *q, struct answer *a,

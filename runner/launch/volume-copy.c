@@ -512,7 +512,7 @@ static int copy_all(struct fill *f, const struct fill_job *job)
 _Noreturn void fill_run(const struct fill_job *job)
 {
     static struct fill f;
-    struct fill_report report;
+    struct volume_report report;
     int r;
 
     f.src = job->src;
@@ -524,8 +524,8 @@ _Noreturn void fill_run(const struct fill_job *job)
         (void)err_errno(&f.err, r, "confine the process that fills it");
     else
         r = copy_all(&f, job);
-    report = (struct fill_report){.code = r < 0 ? r : 0};
-    (void)memcpy(report.message, f.err.msg, sizeof(report.message));
+    report = (struct volume_report){.code = r < 0 ? r : 0};
+    (void)snprintf(report.message, sizeof(report.message), "fill the volume: %.400s", f.err.msg);
     (void)!write(f.report, &report, sizeof(report));
     _exit(r < 0 ? FILL_FAILED : r == 0 ? FILL_NOTHING : FILL_DONE);
 }

@@ -72,22 +72,22 @@ void volume_reap(struct launcher *l)
         trash_empty(l);
 }
 
-int fill_result(int pipe_fd, struct err *err)
+int volume_result(int pipe_fd, struct err *err)
 {
-    struct fill_report report;
+    struct volume_report report;
     ssize_t n;
 
     do
         n = read(pipe_fd, &report, sizeof(report));
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof(report))
-        return err_set(err, -ECHILD, "fill the volume: the process that did it was killed");
+        return err_set(err, -ECHILD, "volume: the process that makes or fills it was killed");
     report.message[sizeof(report.message) - 1] = '\0';
     if (report.code >= 0)
         return 0;
     if (report.code < -4095)
         report.code = -EPROTO;
-    return err_set(err, report.code, "fill the volume: %s", report.message);
+    return err_set(err, report.code, "%s", report.message);
 }
 
 /* ---- whether there is something to do ---- */

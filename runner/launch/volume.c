@@ -19,8 +19,6 @@
 #include "launch/volume_internal.h"
 #include "proto/syscalls.h"
 
-#define MAKING_PREFIX ".new-"
-
 enum { VOLUME_LIST_MAX = 16 << 20 /* bytes of all names */ };
 
 bool launch_volume_name_ok(const char *name)
@@ -73,125 +71,7 @@ int volume_check(int dir_fd, const char *name, const struct creator *who, struct
     return err_set(err, -EPERM, "volume '%s' is another user's", name);
 }
 
-/* ---- making ---- */
-
-/* Makes an empty data/, when there is none. */
-static int make_data(int dir_fd, struct err *err)
-{
-    if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0;
-    if ((mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 && errno != EEXIST) ||
-        fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
-        fchownat(dir_fd, VOLUME_NEW, IDRANGE_LAYERS, IDRANGE_LAYERS, AT_SYMLINK_NOFOLLOW) < 0 ||
-        renameat(dir_fd, VOLUME_NEW, dir_fd, VOLUME_DATA) < 0)
-        return err_errno(err, -errno, "make the directory of a volume");
-    return 0;
-}
-
-static int write_new(int dir_fd, const char *name, const void *data, size_t len)
-{
-    auto_close int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-    return fd < 0 ? -errno : write_all(fd, data, len);
-}
-
-/* These files and no others: everybody waits for us, and the file system is not ours alone. */
-static int sync_record(int dir_fd)
-{
-    static const char *const names[] = {VOLUME_META, VOLUME_KEEP, VOLUME_DISK, "."};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        auto_close int fd = openat(dir_fd, names[i], O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-
-        if (fd < 0 && errno == ENOENT && strcmp(names[i], VOLUME_DISK) == 0)
-            continue;
-        if (fd < 0 || fsync(fd) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
-static int fill_record(int volumes_fd, const char *making, const struct launch_request *q,
-                       const struct creator *who, struct err *err)
-{
-    auto_close int dir =
-        openat(volumes_fd, making, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = dir < 0 ? -errno : write_new(dir, VOLUME_META, q->meta, q->meta_len);
-
-    if (r == 0)
-        r = write_new(dir, VOLUME_LOCK, "", 0);
-    if (r < 0)
-        return err_errno(err, r, "make volume '%s'", q->volume_name);
-    r = creator_save(dir, VOLUME_KEEP, who, err);
-    if (r == 0 && q->disk > 0)
-        r = disk_make(dir, VOLUME_DISK, (uint64_t)q->disk, true, err);
-    if (r == 0 && (q->flags & LAUNCH_KEEP) != 0 && (r = sync_record(dir)) < 0)
-        (void)err_errno(err, r, "make volume '%s'", q->volume_name);
-    return r;
-}
-
-static int make_locked(struct launcher *l, const struct launch_request *q, const char *making,
-                       const struct creator *who, struct err *err)
-{
-    int r;
-
-    if (faccessat(l->volumes_fd, q->volume_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return err_set(err, -EEXIST, "volume '%s': the name is taken", q->volume_name);
-    /* A launcher was killed in the middle of this: it held our lock, and does not any more. */
-    if (faccessat(l->volumes_fd, making, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-        (r = trash_put(l, l->volumes_fd, making, err)) < 0)
-        return r;
-    if (mkdirat(l->volumes_fd, making, 0700) < 0)
-        return err_errno(err, -errno, "make volume '%s'", q->volume_name);
-    r = fill_record(l->volumes_fd, making, q, who, err);
-    if (r == 0 && (renameat(l->volumes_fd, making, l->volumes_fd, q->volume_name) < 0 ||
-                   ((q->flags & LAUNCH_KEEP) != 0 && fsync(l->volumes_fd) < 0)))
-        r = err_errno(err, -errno, "make volume '%s'", q->volume_name);
-    if (r < 0)
-        (void)trash_put(l, l->volumes_fd, making, NULL);
-    return r;
-}
-
-/* Who makes one holds the lock, as we do. */
-static void sweep_locked(struct launcher *l)
-{
-    auto_ptr(dir_close) DIR *d = dir_open(l->volumes_fd, ".");
-    const struct dirent *e;
-
-    if (d == NULL)
-        return;
-    while ((e = dir_next(d)) != NULL)
-        if (strncmp(e->d_name, MAKING_PREFIX, strlen(MAKING_PREFIX)) == 0)
-            (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
-    l->volumes_unswept = false;
-}
-
-int launcher_volume_make(struct launcher *l, const struct launch_request *q, struct err *err)
-{
-    char making[sizeof(MAKING_PREFIX) + LAUNCH_VOLUME_NAME_MAX];
-    struct creator who = {.kind = CREATOR_OWNER};
-    bool sweep;
-    int r = 0;
-
-    if (l->clients.len > 0)
-        r = creator_ask(q->client_fd, &l->clients, &who, err);
-    if (r == 0)
-        r = disk_check_reserve(l, q->disk > 0 ? (uint64_t)q->disk : 0, err);
-    if (r < 0)
-        return r;
-    (void)snprintf(making, sizeof(making), MAKING_PREFIX "%s", q->volume_name);
-    while (flock(l->volumes_fd, LOCK_EX) < 0)
-        if (errno != EINTR)
-            return err_errno(err, -errno, "make volume '%s'", q->volume_name);
-    sweep = l->volumes_unswept;
-    if (sweep)
-        sweep_locked(l);
-    r = make_locked(l, q, making, &who, err);
-    (void)flock(l->volumes_fd, LOCK_UN);
-    if (sweep)
-        trash_empty(l);
-    return r;
-}
+/* ---- requests ---- */
 
 int launcher_volume_write(struct launcher *l, const struct launch_request *q, struct err *err)
 {
@@ -250,18 +130,6 @@ int launcher_volume_list(struct launcher *l, struct err *err)
     return r < 0 ? err_errno(err, r, "list the volumes") : r;
 }
 
-void volumes_sweep(struct launcher *l)
-{
-    /* Children of a launcher that was killed in the middle may hold its lock for a moment longer:
-     * then whoever makes the next volume does it. */
-    l->volumes_unswept = true;
-    if (flock(l->volumes_fd, LOCK_EX | LOCK_NB) == 0) {
-        sweep_locked(l);
-        (void)flock(l->volumes_fd, LOCK_UN);
-    }
-    trash_empty(l);
-}
-
 /* ---- mounting ---- */
 
 bool volume_has_disk(int dir_fd)
@@ -283,6 +151,19 @@ int volume_data_mount(int dir_fd, const char *name, struct mount_attr *attr, str
         return err_errno(err, data, "volume '%s'", name);
     r = mount_clone(data, attr, name, err);
     return r < 0 ? err_wrap(err, r, "volume") : r;
+}
+
+/* Makes an empty data/, when there is none. */
+static int make_data(int dir_fd, struct err *err)
+{
+    if (faccessat(dir_fd, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if ((mkdirat(dir_fd, VOLUME_NEW, 0755) < 0 && errno != EEXIST) ||
+        fchmodat(dir_fd, VOLUME_NEW, 0755, 0) < 0 ||
+        fchownat(dir_fd, VOLUME_NEW, IDRANGE_LAYERS, IDRANGE_LAYERS, AT_SYMLINK_NOFOLLOW) < 0 ||
+        renameat(dir_fd, VOLUME_NEW, dir_fd, VOLUME_DATA) < 0)
+        return err_errno(err, -errno, "make the directory of a volume");
+    return 0;
 }
 
 /* One with a size is filled before its first use, or never: nobody looks into it for that. */

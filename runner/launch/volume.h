@@ -35,9 +35,14 @@ enum {
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most LAUNCH_VOLUME_NAME_MAX bytes. */
 bool launch_volume_name_ok(const char *name);
 
-/* Makes q->volume_name with q->meta as its record, for q->client_fd; durable with LAUNCH_KEEP.
- * -EEXIST. */
-int launcher_volume_make(struct launcher *l, const struct launch_request *q, struct err *err);
+/*
+ * Makes q->volume_name with q->meta as its record, for q->client_fd; durable with LAUNCH_KEEP. 0:
+ * it is there; -EEXIST. 1: a process of its own makes it, because that waits for a disk;
+ * *ret_report is the end of a pipe for its struct volume_report, the caller's. Not where nobody
+ * else waits for us.
+ */
+int launcher_volume_make(struct launcher *l, const struct launch_request *q, int *ret_report,
+                         struct err *err);
 /* Another record. -ENOENT. */
 int launcher_volume_write(struct launcher *l, const struct launch_request *q, struct err *err);
 /* A sealed memfd with the record. -ENOENT. */
@@ -52,14 +57,15 @@ int launcher_volume_list(struct launcher *l, struct err *err);
  * q->sandbox, whose layers they are; or with all of the volume q->volume_name. In a confined
  * process that is not waited for. 0: there is nothing to do (it has been filled, or used, before,
  * or somebody has it mounted). 1: ret[0] is that process's pidfd, ret[1] the end of a pipe for its
- * struct fill_report, both the caller's; what has come of it counts for every request after its
+ * struct volume_report, both the caller's; what has come of it counts for every request after its
  * death. -EBUSY: somebody else is filling it. -EAGAIN: LAUNCH_FILLS_MAX.
  */
 int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err);
-struct fill_report {
+struct volume_report {
     int code;          /* 0, or a negative errno */
     char message[480]; /* NUL-terminated; no control bytes */
 };
-/* Reads what the process has said, once it has ended. No report is a failure. */
-int fill_result(int pipe_fd, struct err *err);
+/* Reads what the process that makes or fills one has said, once it has ended. No report is a
+ * failure. */
+int volume_result(int pipe_fd, struct err *err);

@@ -1,8 +1,10 @@
-"""A daemon whose sandboxes change their root only when the test lets them, and processes that keep a dying init from its end.
+"""A daemon that the test may refuse a system call, or keep waiting in one, and processes that keep a dying init from its end.
 
     with Gate(t) as gate, Daemon(t, within=gate.within) as d:
         gate.refuse = True
         …                       # each start fails when it changes the root, and its init does not go away
+        gate.slow = "rind-volume"
+        …                       # each fsync of a process of this name waits
         gate.let_go()           # until now
 
 init is the PID 1 of a pid namespace, and such a one ends when all of that have been reaped. A child that entered from outside is
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import threading
 
-SYS_SECCOMP, SYS_PIVOT_ROOT = 317, 155  # x86_64
+SYS_SECCOMP, SYS_PIVOT_ROOT, SYS_FSYNC = 317, 155, 74  # x86_64
 SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
 NOTIF, RESPONSE, CONTINUE = "QIIiIQ6Q", "QqiI", 1
@@ -27,10 +29,11 @@ CLONE_NEWPID = 0x20000000
 
 
 class Gate:
-    """Answers every pivot_root below the daemon: as the kernel does, or with EIO while `refuse` is set."""
+    """Answers every pivot_root and fsync below the daemon: as the kernel does, unless the test says otherwise."""
 
     def __init__(self, t):
-        self.refuse, self.holders, self.listener = False, [], None
+        self.refuse, self.slow = False, None
+        self.holders, self.waiting, self.lock = [], [], threading.Lock()
         self.path = t.path("gate")
         self.within = [sys.executable, os.path.abspath(__file__), "gate", self.path]
 
@@ -38,35 +41,44 @@ class Gate:
         self.server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.server.bind(self.path)
         self.server.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(self, *_):
         self.let_go()
         self.server.close()
 
-    def _serve(self):
-        try:
-            conn, _ = self.server.accept()
-        except OSError:
-            return
-        with conn:
-            self.listener = socket.recv_fds(conn, 1, 1)[1][0]
+    def _accept(self):
+        while True:
+            try:
+                conn, _ = self.server.accept()
+            except OSError:
+                return
+            with conn:
+                listener = socket.recv_fds(conn, 1, 1)[1][0]
+            threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
+
+    def _serve(self, listener):
         while True:
             message = bytearray(struct.calcsize(NOTIF))
             try:
-                fcntl.ioctl(self.listener, NOTIF_RECV, message)
-                self._answer(*struct.unpack(NOTIF, message)[:2])
+                fcntl.ioctl(listener, NOTIF_RECV, message)
+                number, pid, _, call = struct.unpack(NOTIF, message)[:4]
+                self._answer(listener, number, pid, call)
             except OSError as e:
                 if e.errno not in (errno.ENOENT, errno.EINTR):  # whoever asked was killed
                     return
 
-    def _answer(self, number, pid):
+    def _answer(self, listener, number, pid, call):
         answer = struct.pack(RESPONSE, number, 0, 0, CONTINUE)
-        if self.refuse:
+        if call == SYS_PIVOT_ROOT and self.refuse:
             self._hold(pid)
             answer = struct.pack(RESPONSE, number, 0, -errno.EIO, 0)
-        fcntl.ioctl(self.listener, NOTIF_SEND, answer)
+        with self.lock:
+            if call == SYS_FSYNC and self.slow is not None and name_of(pid) == self.slow:
+                self.waiting.append((listener, answer))
+                return
+        fcntl.ioctl(listener, NOTIF_SEND, answer)
 
     def _hold(self, pid):
         holder = subprocess.Popen([sys.executable, os.path.abspath(__file__), "hold", str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -74,15 +86,32 @@ class Gate:
         self.holders.append(holder)
 
     def let_go(self):
-        """Every init that was refused may end."""
+        """Every init that was refused may end, and who waits goes on."""
+        with self.lock:
+            self.refuse, self.slow = False, None
+            waiting, self.waiting = self.waiting, []
         while self.holders:
             self.holders.pop().communicate()
+        for listener, answer in waiting:
+            try:
+                fcntl.ioctl(listener, NOTIF_SEND, answer)
+            except OSError as e:
+                if e.errno != errno.ENOENT:  # it was killed
+                    raise
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:
+        return None
 
 
 def gate(path, *argv):
     """Executes argv under the filter."""
     libc = ctypes.CDLL(None, use_errno=True)
-    insns = [(0x20, 0, 0, 0), (0x15, 0, 1, SYS_PIVOT_ROOT), (0x06, 0, 0, RET_USER_NOTIF), (0x06, 0, 0, RET_ALLOW)]
+    insns = [(0x20, 0, 0, 0), (0x15, 1, 0, SYS_PIVOT_ROOT), (0x15, 0, 1, SYS_FSYNC), (0x06, 0, 0, RET_USER_NOTIF), (0x06, 0, 0, RET_ALLOW)]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in insns))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(insns), ctypes.addressof(program)))
     fd = libc.syscall(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER, header)
