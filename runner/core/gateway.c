@@ -168,7 +168,7 @@ static void left(void *data, uint64_t group)
 }
 
 /* A hostile client can be refused as often as it likes: the log is not its to fill. */
-static void refused(void *data, const char *peer, int status, const char *why)
+static void refused(void *data, const char *key, const char *peer, int status, const char *why)
 {
     struct gateway *g = data;
     uint64_t now = uv_now(g->sup->loop);
@@ -177,8 +177,9 @@ static void refused(void *data, const char *peer, int status, const char *why)
         g->refused_since++;
         return;
     }
-    log_warn("gateway", "peer=%s refused with %d: %s (and %u others before)",
-             *peer != '\0' ? peer : "api", status, why, g->refused_since);
+    log_warn("gateway", "%s%s%speer=%s refused with %d: %s (and %u others before)",
+             *key != '\0' ? "id=" : "", key, *key != '\0' ? " " : "", *peer != '\0' ? peer : "api",
+             status, why, g->refused_since);
     g->refused_at = now;
     g->refused_since = 0;
 }
@@ -194,6 +195,18 @@ static const struct proxy_ops ops = {
 
 /* ---- clients ---- */
 
+static int no_room(unsigned open, struct err *err)
+{
+    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
+}
+
+/* The last quarter is the owner's, who comes over the API: strangers at a preview URL's door, and
+ * members of the group, do not close it to him. */
+static unsigned for_others(const struct gateway *g)
+{
+    return g->most - g->most / 4;
+}
+
 static void on_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct gateway *g = data;
@@ -202,12 +215,16 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     struct err err = ERR_NONE;
 
     address_text(peer, text);
-    client.ssl = g->tls != NULL ? tls_accept(g->tls) : NULL;
-    if (g->tls != NULL && client.ssl == NULL)
-        (void)err_errno(&err, -ENOMEM, "TLS");
-    else if (proxy_adopt(g->proxy, fd, &client, &err) == 0)
-        return;
-    refused(g, text, 503, err.msg);
+    if (proxy_count(g->proxy) < for_others(g)) {
+        client.ssl = g->tls != NULL ? tls_accept(g->tls) : NULL;
+        if (g->tls != NULL && client.ssl == NULL)
+            (void)err_errno(&err, -ENOMEM, "TLS");
+        else if (proxy_adopt(g->proxy, fd, &client, &err) == 0)
+            return;
+    } else {
+        (void)no_room(proxy_count(g->proxy), &err);
+    }
+    refused(g, "", text, 503, err.msg);
     (void)close(fd);
 }
 
@@ -284,13 +301,11 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 
 int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
-    const unsigned most = owner ? g->most : g->most - g->most / 4;
+    const unsigned most = owner ? g->most : for_others(g);
     const unsigned http = proxy_count(g->proxy), raw = relay_count(g->hub);
     const unsigned open = http > raw ? http : raw; /* each kind has room of its own */
 
-    if (open < most)
-        return 0;
-    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
+    return open < most ? 0 : no_room(open, err);
 }
 
 /* ---- life ---- */

@@ -86,10 +86,11 @@ static void refuse(struct proxy_conn *c, int status, int code, const char *messa
     answer(c, status, body.data != NULL ? body.data : "{}");
 }
 
-static void refuse_logged(struct proxy_conn *c, int status, int code, const char *message)
+static void refuse_logged(struct proxy_conn *c, const char *key, int status, int code,
+                          const char *message)
 {
     if (c->proxy->ops->refused != NULL)
-        c->proxy->ops->refused(c->proxy->data, c->peer, status, message);
+        c->proxy->ops->refused(c->proxy->data, key, c->peer, status, message);
     refuse(c, status, code, message);
 }
 
@@ -176,7 +177,7 @@ static bool step_head(struct proxy_conn *c)
                         &err);
     if (n < 0) {
         c->request.in_body = true; /* nobody knows where it ends */
-        refuse_logged(c, status, (int)n, err.msg);
+        refuse_logged(c, "", status, (int)n, err.msg);
     } else if (n > 0) {
         endpoint_used(client, (size_t)n);
         begin_exchange(c);
@@ -429,7 +430,7 @@ static bool begin_reply(struct proxy_conn *c)
         c->replying = c->replying || c->phase == PHASE_TUNNEL;
         c->phase = PHASE_EXCHANGE;
         if (!c->replying)
-            refuse_logged(c, 502, (int)n, err.msg);
+            refuse_logged(c, c->key, 502, (int)n, err.msg);
         else
             abort_reply(c);
     } else if (c->replying && c->phase == PHASE_EXCHANGE && c->reply.done) {

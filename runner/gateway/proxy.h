@@ -77,8 +77,9 @@ struct proxy_ops {
     /* The connection is over; may be NULL. bytes: that came from the client, and that it was sent,
      * before any upgrade. */
     void (*closed)(void *data, void *context, const uint64_t bytes[2]);
-    /* A client's or server's message was refused; may be NULL. */
-    void (*refused)(void *data, const char *peer, int status, const char *why);
+    /* A client's or server's message was refused; may be NULL. key: whose server it was; "" = the
+     * client's. */
+    void (*refused)(void *data, const char *key, const char *peer, int status, const char *why);
 };
 
 /* poller, hub, ops: borrowed. config may be NULL. */

@@ -124,11 +124,11 @@ static void cancel(void *handle)
     lab->cancelled++;
 }
 
-static void refused(void *data, const char *peer, int status, const char *why)
+static void refused(void *data, const char *key, const char *peer, int status, const char *why)
 {
     (void)peer;
-    (void)status;
     (void)why;
+    CHECK_STR(key, status == 502 ? "a/80" : ""); /* whose fault it is */
     ((struct lab *)data)->refusals++;
 }
 
