@@ -26,7 +26,6 @@
 #include "core/exposure.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
-#include "core/over.h"
 #include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
@@ -308,9 +307,7 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
     s->launching = false;
     if (r == 0) {
         s->frozen = reply->frozen != 0;
-        s->net = reply->net;
-        if (s->net.box4.family != 0)
-            over_watch_begin(s->sup);
+        sandbox_take_net(s, reply);
         r = listen_to_init(s, fds);
     }
     if (!s->adopting || r == -ECANCELED || r == -EPIPE)

@@ -3,14 +3,17 @@
  * and addresses are the other's, which therefore cannot be removed while they run.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "core/over.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
+#include "launch/launcher.h"
 
-static const struct sandbox *other_of(const struct sandbox *s)
+static struct sandbox *other_of(const struct sandbox *s)
 {
     if (s->spec == NULL || s->spec->net_container == NULL)
         return NULL;
@@ -28,19 +31,28 @@ const char *sandbox_hostname(const struct sandbox *s)
     return s->spec != NULL && s->spec->hostname != NULL ? s->spec->hostname : s->id;
 }
 
-/* A live sandbox that is, by whatever way, in the network of s. */
-static struct sandbox *next_dependent(struct sandbox *s, struct sandbox *from)
+void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
+{
+    s->net = reply->net;
+    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", reply->net_owner);
+    if (s->net.box4.family != 0)
+        over_watch_begin(s->sup);
+}
+
+/* A live sandbox that is in the network of the one with this id (s, which is NULL where nothing
+ * else is left of it): it joined that one, or one that is in the same network. */
+static struct sandbox *next_dependent(const char *id, const struct sandbox *s, struct sandbox *from)
 {
     for (; from != NULL; from = from->sharing.next)
         if (from != s && (from->channel != NULL || from->launching || from->ending) &&
-            other_of(from) == s)
+            (strcmp(from->net_owner, id) == 0 || (s != NULL && other_of(from) == s)))
             return from;
     return NULL;
 }
 
 int sandbox_check_dependents(struct sandbox *s, struct err *err)
 {
-    const struct sandbox *d = next_dependent(s, s->sup->sharing);
+    const struct sandbox *d = next_dependent(s->id, s, s->sup->sharing);
 
     return d == NULL ? 0
                      : err_set(err, -EBUSY,
@@ -48,30 +60,48 @@ int sandbox_check_dependents(struct sandbox *s, struct err *err)
                                sandbox_name(d), sandbox_name(s));
 }
 
-bool sandbox_end_dependents(struct sandbox *s)
+static bool end_dependents(struct supervisor *sup, const char *id, const struct sandbox *s)
 {
     bool any = false;
 
-    for (struct sandbox *d = next_dependent(s, s->sup->sharing), *next; d != NULL; d = next) {
-        next = next_dependent(s, d->sharing.next);
+    for (struct sandbox *d = next_dependent(id, s, sup->sharing), *next; d != NULL; d = next) {
+        next = next_dependent(id, s, d->sharing.next);
         any = true;
-        /* What is being started or ended comes by here again. */
-        if (d->channel != NULL && !d->ending && d->state != SANDBOX_REMOVING)
+        /* What is being started, taken up or ended comes by here again. */
+        if (d->channel != NULL && !d->adopting && !d->ending && d->state != SANDBOX_REMOVING)
             (void)sandbox_stop(d, 0, NULL, NULL, NULL);
     }
     return any;
 }
 
-void sandbox_dependent_ended(struct sandbox *s)
+bool sandbox_end_dependents(struct sandbox *s)
 {
-    struct sandbox *other;
+    return end_dependents(s->sup, s->id, s);
+}
 
-    if (s->spec == NULL || s->spec->net_container == NULL)
-        return;
-    other = sandbox_find(s->sup, s->spec->net_container);
+bool sandbox_end_dependents_of(struct supervisor *sup, const char *id)
+{
+    return end_dependents(sup, id, NULL);
+}
+
+static void go_on_with_removal(struct sandbox *other)
+{
     if (other != NULL && other->state == SANDBOX_REMOVING && other->channel == NULL &&
         !other->ending && !other->launching)
         sandbox_begin_removal(other);
+}
+
+void sandbox_dependent_settled(struct sandbox *s)
+{
+    struct sandbox *other = other_of(s);
+    struct sandbox *owner;
+
+    if (s->spec == NULL || s->spec->net_container == NULL)
+        return;
+    owner = sandbox_by_id(s->sup, s->net_owner);
+    go_on_with_removal(other);
+    if (owner != other && owner != s)
+        go_on_with_removal(owner);
 }
 
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
@@ -88,6 +118,7 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
         return err_set(err, -EBUSY,
                        "network: sandbox %s, whose network is to be shared, is %s: start it first",
                        sandbox_name(other), sandbox_state_name(other->state));
-    *ret = (struct network_join){.id = other->id, .hostname = sandbox_hostname(other)};
+    *ret = (struct network_join){
+        .id = other->id, .owner = other->net_owner, .hostname = sandbox_hostname(other)};
     return 0;
 }

@@ -112,7 +112,17 @@ static void on_retry(uv_timer_t *h)
     struct leftover *l = h->data;
     int r;
 
+    /* Who is in its network is known when everything has been taken up. */
+    if (l->sup->adopting > 0 && l->sup->sharing != NULL) {
+        (void)uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+        return;
+    }
     end_init(l->sup, l->id);
+    /* Its removal was to end them first, or nobody could have joined it yet. */
+    if (sandbox_end_dependents_of(l->sup, l->id)) {
+        try_later(l, "others are in its network");
+        return;
+    }
     r = request(l->sup, l->id, LAUNCH_RELEASE, on_released, l);
     if (r < 0)
         try_later(l, strerror(-r));
@@ -142,7 +152,7 @@ void leftovers_add(struct supervisor *sup, const char *id, const char *name)
     l->retry.data = l;
     l->next = sup->leftovers;
     sup->leftovers = l;
-    on_retry(&l->retry);
+    (void)uv_timer_start(&l->retry, on_retry, 0, 0); /* when all that is on disk has been read */
 }
 
 void leftovers_close(struct supervisor *sup)

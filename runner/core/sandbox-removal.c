@@ -37,6 +37,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
 
     (void)reply;
     (void)fds;
+    s->releasing = false;
     if (r == -EAGAIN && s->release_tries++ < RELEASE_TRIES_MAX && s->timers_open) {
         (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
         sandbox_unref(s);
@@ -58,7 +59,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_ref(s);
     sandbox_forget(s);
     volumes_sandbox_gone(s->sup, s->id);
-    sandbox_dependent_ended(s);
+    sandbox_dependent_settled(s);
     console_no_run(s);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);
@@ -100,7 +101,10 @@ void sandbox_begin_removal(struct sandbox *s)
         return; /* and again, when they have gone */
     if (s->unknown && end_unknown(s))
         return; /* and again, when that is over */
-    if (sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) < 0) {
+    if (s->releasing)
+        return;
+    s->releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
+    if (!s->releasing) {
         sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
         waiters_answer(&s->on_removed, err.code, &err);
     }
@@ -121,7 +125,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
         return r;
     s->want_running = false;
     s->user_stopped = true;
-    s->restart_due = false;
+    sandbox_no_restart(s);
     s->release_tries = 0;
     s->unknown = (s->state == SANDBOX_BROKEN && s->channel == NULL) || s->remains;
     s->remains = false;

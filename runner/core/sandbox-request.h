@@ -9,9 +9,9 @@ struct policy;
 struct ready_policy;
 struct spec;
 
-/* Whose network a sandbox shares, and with it the host name. */
+/* Whose network a sandbox shares, and with it the host name; owner: whom it was made for. */
 struct network_join {
-    const char *id, *hostname;
+    const char *id, *owner, *hostname;
 };
 
 /*

@@ -44,7 +44,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     s->user_stopped = false;
-    s->restart_due = false;
+    (void)uv_timer_stop(&s->again); /* one that is due is now */
     s->failures_in_row = 0;
     s->want_running = true;
     if (s->channel != NULL) {
@@ -55,6 +55,8 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0) {
         s->want_running = false;
         (void)waiters_forget(&s->on_started, data);
+        if (s->restart_due)
+            sandbox_maybe_restart(s);
     }
     return r;
 }
@@ -111,10 +113,9 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
         return r;
     s->user_stopped = true;
     s->want_running = false;
-    s->restart_due = false;
+    sandbox_no_restart(s);
     if (s->state == SANDBOX_STOPPED) {
-        (void)uv_timer_stop(&s->timer); /* a restart that was due */
-        sandbox_save_state(s);          /* and is not any more */
+        sandbox_save_state(s);
         answer_overtaken(s);
         return sandbox_answer_soon(s, 0, cb, data, err);
     }

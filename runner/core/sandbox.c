@@ -26,7 +26,6 @@
 #include "core/health.h"
 #include "core/launcher-client.h"
 #include "core/net-socket.h"
-#include "core/over.h"
 #include "core/publish.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
@@ -146,6 +145,7 @@ void sandbox_unref(struct sandbox *s)
     }
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
     uv_close((uv_handle_t *)&s->idle, on_timer_closed);
+    uv_close((uv_handle_t *)&s->again, on_timer_closed);
 }
 
 /* Whether it is to run again after a reboot, if its restart policy says so. */
@@ -235,15 +235,20 @@ static void answer_not_run(struct sandbox *s)
 }
 
 /*
- * Before there was a main process: no restart policy is for that. As on_main_failed, whoever waits
- * for the start is answered when all of it is over: nothing of what it had is in the way of what
- * they ask next, as the numbers of its ports, of which the launcher may still hold a descriptor
- * here.
+ * Before there was a main process. As on_main_failed, whoever waits for the start is answered when
+ * all of it is over: nothing of what it had is in the way of what they ask next, as the numbers of
+ * its ports, of which the launcher may still hold a descriptor here.
+ *
+ * A restart is tried again: what it needs may be there then (room, a descriptor, the sandbox whose
+ * network it shares). A start that somebody has asked for has failed.
  */
 static void start_failed(struct sandbox *s, int r, const struct err *err)
 {
+    const bool again = s->restart_due;
+
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
-    s->want_running = s->restart_due = false;
+    s->want_running = false;
+    s->restart_due = again && s->ending; /* stopped() goes on with it */
     s->start_failure = r;
     s->start_refused = s->ending;
     publish_close(s);
@@ -257,6 +262,11 @@ static void start_failed(struct sandbox *s, int r, const struct err *err)
     if (!s->ending)
         sandbox_answer_failed(s);
     console_no_run(s);
+    sandbox_dependent_settled(s);
+    if (again)
+        log_warn("sandbox", "id=%s restart: %s", s->id, s->error);
+    if (again && !s->ending && s->state == SANDBOX_STOPPED)
+        sandbox_maybe_restart(s);
 }
 
 static void stopped(struct sandbox *s)
@@ -269,6 +279,8 @@ static void stopped(struct sandbox *s)
         sandbox_emit(s, "stop", NULL);
         restart = !s->start_refused;
     }
+    if (s->restart_due && uv_is_active((uv_handle_t *)&s->again) == 0)
+        restart = true; /* one that has failed, and is over now */
     s->start_refused = false;
     if (s->state == SANDBOX_REMOVING) {
         sandbox_begin_removal(s);
@@ -278,7 +290,7 @@ static void stopped(struct sandbox *s)
         answer_not_run(s);
     if (s->state == SANDBOX_STOPPED && !s->want_running)
         console_no_run(s);
-    sandbox_dependent_ended(s);
+    sandbox_dependent_settled(s);
     waiters_answer(&s->on_stopped, 0, NULL);
     if (s->gone || s->state != SANDBOX_STOPPED)
         return;
@@ -534,6 +546,7 @@ static void init_started(struct sandbox *s, int r, int fds[2], const struct err 
         return;
     }
     door_reopen(s);
+    sandbox_dependent_settled(s);
     r = trust_wanted(s) ? trust_place(s, on_trusted, &own) : 1;
     if (r == 0)
         return; /* which goes on with it */
@@ -559,11 +572,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    if (reply != NULL && r == 0) {
-        s->net = reply->net;
-        if (s->net.box4.family != 0)
-            over_watch_begin(s->sup);
-    }
+    if (reply != NULL && r == 0)
+        sandbox_take_net(s, reply);
     if (r == 0 && egress_wanted(s) && s->state != SANDBOX_REMOVING && !s->sup->stopping) {
         s->start_fds[0] = take_fd(&fds[0]);
         s->start_fds[1] = take_fd(&fds[1]);
@@ -685,6 +695,8 @@ int sandbox_launch(struct sandbox *s, struct err *err)
     if (r < 0)
         return r;
     s->launching = true;
+    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s",
+                   join.owner != NULL ? join.owner : s->id);
     sandbox_ref(s);
     make_logs(s);
     return 0;
@@ -927,8 +939,11 @@ static void on_restart(uv_timer_t *h)
     struct err err = ERR_NONE;
 
     /* Somebody may have changed their mind meanwhile. */
-    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO)
+    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO ||
+        s->sup->stopping || s->sup->ending) {
+        s->restart_due = false;
         return;
+    }
     s->restarts++;
     s->want_running = true;
     sandbox_emit(s, "restart", NULL);
@@ -958,6 +973,7 @@ void sandbox_maybe_restart(struct sandbox *s)
         break;
     }
     if (s->user_stopped || !s->has_exit || !wanted || s->sup->stopping || s->sup->ending) {
+        s->restart_due = false;
         if (s->spec->auto_remove && s->has_exit && !s->sup->stopping)
             (void)sandbox_remove(s, true, NULL, NULL, NULL);
         return;
@@ -966,8 +982,14 @@ void sandbox_maybe_restart(struct sandbox *s)
         wait *= 2;
     s->failures_in_row++;
     s->restart_due = true;
-    (void)uv_timer_start(&s->timer, on_restart,
+    (void)uv_timer_start(&s->again, on_restart,
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
+}
+
+void sandbox_no_restart(struct sandbox *s)
+{
+    s->restart_due = false;
+    (void)uv_timer_stop(&s->again);
 }
 
 /* ---- the rest ---- */

@@ -87,9 +87,11 @@ struct sandbox {
     struct waiter *on_removed;
 
     unsigned release_tries; /* of the launcher, by a removal */
-    uv_timer_t timer; /* stop deadline, restart back-off, hard timeout, idle helper: one at a time,
-                         by state */
-    uv_timer_t idle;  /* inactivity */
+    bool releasing;         /* one is under way */
+    uv_timer_t timer;       /* stop deadline, hard timeout, idle helper: one at a time, by state */
+    uv_timer_t idle;        /* inactivity */
+    uv_timer_t again;       /* back-off of a restart; an init that helps with files may come and go
+                               meanwhile */
     bool timers_open;
     unsigned handles;
 
@@ -98,12 +100,13 @@ struct sandbox {
     bool want_running;    /* start the main process once init runs */
     bool user_stopped;    /* a client asked: restart policies leave it alone */
     bool unknown;         /* broken: its init, if there is one, was never taken up */
-    bool restart_due;     /* the timer is a restart's */
+    bool restart_due;     /* by a policy: it waits for `again`, or is under way */
     unsigned restarts, failures_in_row;
     bool start_refused;   /* the start failed before the main process: not tried again */
     bool remains;         /* processes of its last run had not gone when that was waited for */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
+    char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
     bool has_exit;
     int exit_code;
     bool oom_killed, timed_out;
@@ -177,6 +180,8 @@ int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct e
 int sandbox_open_channel(struct sandbox *s, int fds[2]);
 /* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
 void sandbox_maybe_restart(struct sandbox *s);
+/* It is not due any more: somebody has asked for something else. */
+void sandbox_no_restart(struct sandbox *s);
 
 /* table.c */
 void sandbox_forget(struct sandbox *s);
@@ -187,8 +192,6 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
 /* dependents.c: sandboxes in the network of another. */
 struct network_join;
-/* Whose network it shares, if its spec says so: -ENOENT, -EBUSY while that one does not run. */
-int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 const char *sandbox_hostname(const struct sandbox *s);
 /* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
 struct network_join;
@@ -197,8 +200,12 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
 int sandbox_check_dependents(struct sandbox *s, struct err *err);
 /* Ends those that run; whether there are any: then the removal of s goes on with their end. */
 bool sandbox_end_dependents(struct sandbox *s);
-/* s has stopped, or is gone: a removal may have waited for that. */
-void sandbox_dependent_ended(struct sandbox *s);
+/* The same where only the id of s is left. */
+bool sandbox_end_dependents_of(struct supervisor *sup, const char *id);
+/* Takes up what the launcher says of where its network is. */
+void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply);
+/* s runs, has stopped, or is gone: a removal may have waited for that. */
+void sandbox_dependent_settled(struct sandbox *s);
 
 /* adopt.c: SLOT and LIST_END */
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);

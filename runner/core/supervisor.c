@@ -140,7 +140,7 @@ static bool end_one(struct supervisor *s, struct sandbox *sb)
     if (sb->state == SANDBOX_CREATING)
         return sandbox_remove(sb, true, on_one_ended, s, NULL) == 0;
     if (sb->state == SANDBOX_STOPPED) { /* its init is for files; a restart that is due is not */
-        (void)uv_timer_stop(&sb->timer);
+        sandbox_no_restart(sb);
         if (sb->channel == NULL || waiters_add(&sb->on_stopped, on_one_ended, s, NULL) < 0)
             return false;
         sandbox_end_init(sb);

@@ -106,9 +106,10 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
-    s->timer.data = s->idle.data = s;
+    (void)uv_timer_init(sup->loop, &s->again);
+    s->timer.data = s->idle.data = s->again.data = s;
     s->timers_open = true;
-    s->handles = 2;
+    s->handles = 3;
     table_add(sup, s);
     return s;
 }

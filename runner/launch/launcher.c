@@ -798,6 +798,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                                   .pid = st.s->pid,
                                   .base = st.s->ids.base,
                                   .net = network_place(st.s)};
+    (void)memcpy(ret->net_owner, st.s->net_owner, sizeof(ret->net_owner));
     return 0;
 }
 

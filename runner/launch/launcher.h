@@ -16,12 +16,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "launch/request.h"
 #include "policy/net-box.h"
 
 struct err;
 struct launcher;
 struct launch_net_ops;
-struct launch_request;
 struct address;
 struct publish_rules;
 struct host_rootfs;
@@ -52,6 +52,7 @@ struct launch_result {
     pid_t pid;   /* of init, on the host */
     uid_t base;  /* the host's id of the sandbox's uid 0 */
     struct net_place net;
+    char net_owner[LAUNCH_ID_MAX + 1]; /* whose network it is in: its own id, or another's */
 };
 
 int launcher_open(const struct launcher_config *config, struct launcher **ret, struct err *err);
@@ -227,6 +228,7 @@ struct launch_reply {
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids; /* LAUNCH_STATS */
     struct launch_disk disk;                                  /* LAUNCH_STATS */
     struct net_place net;                                     /* LAUNCH_START, LAUNCH_ADOPT */
+    char net_owner[LAUNCH_ID_MAX + 1];                        /* LAUNCH_START, LAUNCH_ADOPT */
     char message[480];                                        /* NUL-terminated */
 };
 int launcher_serve(struct launcher *l, int sock, struct err *err);

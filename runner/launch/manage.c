@@ -164,6 +164,7 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
                                   .pid = s->pid,
                                   .base = s->ids.base,
                                   .net = network_place(s)};
+    (void)memcpy(ret->net_owner, s->net_owner, sizeof(ret->net_owner));
     return 0;
 }
 

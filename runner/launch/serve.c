@@ -106,6 +106,7 @@ static void take_result(struct answer *a, const struct launch_result *res)
     a->reply.pid = res->pid;
     a->reply.base = res->base;
     a->reply.net = res->net;
+    (void)memcpy(a->reply.net_owner, res->net_owner, sizeof(a->reply.net_owner));
     a->fds[a->fd_count++] = res->pidfd;
     a->fds[a->fd_count++] = res->control;
 }
