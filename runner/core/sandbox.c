@@ -40,8 +40,6 @@
 enum {
     HELPER_IDLE_MS =
         5000, /* a stopped sandbox's init that was started for file operations ends after this */
-    RESTART_FIRST_MS = 100, /* back-off of restarts: doubled each time, as Docker's */
-    RESTART_LONGEST_MS = 60000,
     RESTART_HEALTHY_MS = 10000, /* a run of this length ends the back-off */
     KILL_AFTER_MS = 5000,       /* SIGKILL was sent and the main process is still there */
     DEATH_LIMIT_MS = 10000,     /* init was killed; then it is said, and not waited for any more */
@@ -242,7 +240,7 @@ static void answer_not_run(struct sandbox *s)
  * A restart is tried again: what it needs may be there then (room, a descriptor, the sandbox whose
  * network it shares). A start that somebody has asked for has failed.
  */
-static void start_failed(struct sandbox *s, int r, const struct err *err)
+void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
 {
     const bool again = s->restart_due;
 
@@ -298,7 +296,7 @@ static void stopped(struct sandbox *s)
         struct err err = ERR_NONE;
 
         if (sandbox_launch(s, &err) < 0)
-            start_failed(s, err.code, &err);
+            sandbox_start_failed(s, err.code, &err);
     } else if (restart) {
         sandbox_maybe_restart(s);
     }
@@ -334,7 +332,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     s->ending = false;
     s->remains = r == -EBUSY;
     if (s->remains && (s->want_running || s->on_init != NULL))
-        start_failed(
+        sandbox_start_failed(
             s,
             err_set(&own, -EBUSY, "sandbox %s: its last processes do not go away", sandbox_name(s)),
             &own);
@@ -502,7 +500,7 @@ static void on_trusted(struct sandbox *s, int r, const struct err *err)
     }
     if (r < 0) {
         sandbox_end_init(s);
-        start_failed(s, r, err);
+        sandbox_start_failed(s, r, err);
         sandbox_unref(s);
         return;
     }
@@ -541,7 +539,7 @@ static void init_started(struct sandbox *s, int r, int fds[2], const struct err 
         if (s->state == SANDBOX_REMOVING)
             sandbox_begin_removal(s);
         else if (r != -ECANCELED)
-            start_failed(s, r, err);
+            sandbox_start_failed(s, r, err);
         sandbox_unref(s);
         return;
     }
@@ -609,7 +607,7 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
         err = &own;
     }
     if (r < 0)
-        start_failed(s, r, err);
+        sandbox_start_failed(s, r, err);
 }
 
 /* Whose rights count for the start is known in this call only. */
@@ -806,7 +804,7 @@ const struct exec_events sandbox_main_events = {
 static void start_main_failed(struct sandbox *s, int r, const struct err *err)
 {
     sandbox_end_init(s);
-    start_failed(s, r, err);
+    sandbox_start_failed(s, r, err);
 }
 
 /* One without a command is again what it was when it was created: init runs, for execs. */
@@ -929,67 +927,6 @@ void sandbox_exec_ended(struct sandbox *s)
     if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && s->channel != NULL &&
         !exec_any_alive(s))
         sandbox_end_init(s);
-}
-
-/* ---- restart ---- */
-
-static void on_restart(uv_timer_t *h)
-{
-    struct sandbox *s = h->data;
-    struct err err = ERR_NONE;
-
-    /* Somebody may have changed their mind meanwhile. */
-    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO ||
-        s->sup->stopping || s->sup->ending) {
-        s->restart_due = false;
-        return;
-    }
-    s->restarts++;
-    s->want_running = true;
-    sandbox_emit(s, "restart", NULL);
-    if (s->channel != NULL)
-        sandbox_start_main(s);
-    else if (sandbox_launch(s, &err) < 0)
-        start_failed(s, err.code, &err);
-}
-
-void sandbox_maybe_restart(struct sandbox *s)
-{
-    uint64_t wait = RESTART_FIRST_MS;
-    bool wanted = false;
-
-    switch (s->spec->restart) {
-    case RESTART_ALWAYS:
-    case RESTART_UNLESS_STOPPED:
-        wanted = true;
-        break;
-    case RESTART_ON_FAILURE:
-        wanted = s->exit_code != 0 && (s->spec->restart_max == LIMIT_UNSET ||
-                                       (int64_t)s->restarts < s->spec->restart_max);
-        break;
-    case RESTART_NO:
-    case RESTART_MAX:
-    default:
-        break;
-    }
-    if (s->user_stopped || !s->has_exit || !wanted || s->sup->stopping || s->sup->ending) {
-        s->restart_due = false;
-        if (s->spec->auto_remove && s->has_exit && !s->sup->stopping)
-            (void)sandbox_remove(s, true, NULL, NULL, NULL);
-        return;
-    }
-    for (unsigned i = 0; i < s->failures_in_row && wait < RESTART_LONGEST_MS; i++)
-        wait *= 2;
-    s->failures_in_row++;
-    s->restart_due = true;
-    (void)uv_timer_start(&s->again, on_restart,
-                         wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
-}
-
-void sandbox_no_restart(struct sandbox *s)
-{
-    s->restart_due = false;
-    (void)uv_timer_stop(&s->again);
 }
 
 /* ---- the rest ---- */

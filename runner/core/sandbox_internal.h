@@ -178,6 +178,10 @@ void sandbox_exec_ended(struct sandbox *s);
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Takes the launcher's answer: pidfd, control. */
 int sandbox_open_channel(struct sandbox *s, int fds[2]);
+/* There is no main process, and why; what follows a restart of its own is restart.c's. */
+void sandbox_start_failed(struct sandbox *s, int r, const struct err *err);
+
+/* restart.c */
 /* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
 void sandbox_maybe_restart(struct sandbox *s);
 /* It is not due any more: somebody has asked for something else. */
