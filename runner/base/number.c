@@ -24,3 +24,19 @@ int64_t number_whole(const char *text, int most)
 
     return *text == '\0' ? n : -EINVAL;
 }
+
+int64_t number_fraction(const char **at)
+{
+    const char *p = *at;
+    int64_t value = 0;
+
+    if (*p != '.')
+        return 0;
+    p++;
+    if (*p < '0' || *p > '9')
+        return -EINVAL;
+    for (int64_t unit = 100000000; *p >= '0' && *p <= '9'; p++, unit /= 10)
+        value += unit * (*p - '0');
+    *at = p;
+    return value;
+}

@@ -11,3 +11,6 @@ enum { NUMBER_DIGITS_MAX = 18 }; /* what fits int64_t whatever the digits are */
 int64_t number_take(const char **at, int most);
 /* As number_take, and the text ends there. -EINVAL */
 int64_t number_whole(const char *text, int most);
+/* The fraction that may stand at *at (".5"), in billionths; *at moves behind it. 0: there is none.
+ * Digits behind the ninth are dropped. -EINVAL, and nothing moved: a point without digits. */
+int64_t number_fraction(const char **at);

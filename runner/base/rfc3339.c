@@ -21,22 +21,6 @@ static bool field(const char **at, char before, int digits, int min, int max, in
     return true;
 }
 
-/* ".999": its digits have the value of their place. */
-static bool fraction(const char **at, long *ret_ns)
-{
-    long unit = 100000000;
-
-    *ret_ns = 0;
-    if (**at != '.')
-        return true;
-    ++*at;
-    if (**at < '0' || **at > '9')
-        return false;
-    for (; **at >= '0' && **at <= '9'; ++*at, unit /= 10)
-        *ret_ns += unit * (**at - '0');
-    return true;
-}
-
 /* "Z", "+07:00" or nothing: seconds before UTC. */
 static bool zone(const char **at, int *ret)
 {
@@ -59,7 +43,7 @@ static bool zone(const char **at, int *ret)
 int rfc3339_parse(const char *text, struct timespec *ret)
 {
     struct tm tm = {0};
-    long ns = 0;
+    int64_t ns = 0;
     int year, month, day, offset = 0;
     time_t seconds;
 
@@ -73,7 +57,7 @@ int rfc3339_parse(const char *text, struct timespec *ret)
         text++;
         if (!field(&text, '\0', 2, 0, 23, &tm.tm_hour) ||
             !field(&text, ':', 2, 0, 59, &tm.tm_min) || !field(&text, ':', 2, 0, 60, &tm.tm_sec) ||
-            !fraction(&text, &ns))
+            (ns = number_fraction(&text)) < 0)
             return -EINVAL;
     }
     if (!zone(&text, &offset) || *text != '\0')
@@ -83,6 +67,6 @@ int rfc3339_parse(const char *text, struct timespec *ret)
     seconds = timegm(&tm);
     if (day != 0 && tm.tm_mday != day)
         return -EINVAL;
-    *ret = (struct timespec){.tv_sec = seconds - offset, .tv_nsec = ns};
+    *ret = (struct timespec){.tv_sec = seconds - offset, .tv_nsec = (long)ns};
     return 0;
 }

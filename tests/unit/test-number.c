@@ -33,6 +33,22 @@ TEST(taken)
     }
 }
 
+TEST(fraction)
+{
+    /* clang-format off */
+    static const struct { const char *text; int64_t want; int behind; } rows[] = {
+        {".5", 500000000, 2}, {".000000001Z", 1, 10}, {".1234567899", 123456789, 11}, {".0", 0, 2},
+        {"", 0, 0}, {"5", 0, 0}, {"Z", 0, 0}, {".", -EINVAL, 0}, {".x", -EINVAL, 0}, {".-1", -EINVAL, 0}};
+    /* clang-format on */
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *at = rows[i].text;
+
+        CHECK_INT(number_fraction(&at), rows[i].want);
+        CHECK_INT(at - rows[i].text, rows[i].behind);
+    }
+}
+
 TEST(whole)
 {
     CHECK_INT(number_whole("8080", 5), 8080);

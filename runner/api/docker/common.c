@@ -243,21 +243,6 @@ json_t *docker_time(int64_t ms)
     return json_string(text);
 }
 
-/* ".123" in nanoseconds; *at moves behind it. -EINVAL */
-static int fraction(const char **at, int64_t *ret)
-{
-    int64_t unit = NS_S / 10;
-
-    *ret = 0;
-    if (**at != '.')
-        return 0;
-    if (!isdigit((unsigned char)*++*at))
-        return -EINVAL;
-    for (; isdigit((unsigned char)**at); ++*at, unit /= 10)
-        *ret += unit * (**at - '0');
-    return 0;
-}
-
 static int parse_date(const char *text, int64_t *ret_ns)
 {
     struct timespec t;
@@ -279,7 +264,8 @@ int docker_time_parse(const char *text, int64_t *ret_ns)
         return parse_date(text, ret_ns);
     for (; isdigit((unsigned char)*end) && end - text < 11; end++)
         seconds = seconds * 10 + (*end - '0');
-    if (end == text || fraction(&end, &ns) < 0 || *end != '\0' || seconds > INT64_MAX / NS_S - 1)
+    if (end == text || (ns = number_fraction(&end)) < 0 || *end != '\0' ||
+        seconds > INT64_MAX / NS_S - 1)
         return -EINVAL;
     *ret_ns = seconds * NS_S + ns;
     return 0;
