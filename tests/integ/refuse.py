@@ -1,4 +1,4 @@
-"""A daemon that the test may refuse a system call, or keep waiting in one, and processes that keep a dying init from its end.
+"""A daemon whose system calls the test may refuse, delay or answer, and processes that keep a dying init from its end.
 
     with Gate(t) as gate, Daemon(t, within=gate.within) as d:
         gate.refuse = True
@@ -6,6 +6,8 @@
         gate.slow = "rind-volume"
         …                       # each fsync of a process of this name waits
         gate.let_go()           # until now
+        gate.dumpable = True    # init is told that a change of ids has opened its memory, as with fs.suid_dumpable = 1
+        gate.starts             # of each execve since: the name of who started the process, and whether they share memory
 
 init is the PID 1 of a pid namespace, and such a one ends when all of that have been reaped. A child that entered from outside is
 reaped by its parent, which is the test's.
@@ -20,20 +22,23 @@ import subprocess
 import sys
 import threading
 
-SYS_SECCOMP, SYS_PIVOT_ROOT, SYS_FSYNC = 317, 155, 74  # x86_64
+SYS_SECCOMP, SYS_PIVOT_ROOT, SYS_FSYNC, SYS_EXECVE, SYS_EXECVEAT, SYS_PRCTL, SYS_KCMP = 317, 155, 74, 59, 322, 157, 312  # x86_64
 SET_MODE_FILTER, NEW_LISTENER = 1, 1 << 3
 NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
 NOTIF, RESPONSE, CONTINUE = "QIIiIQ6Q", "QqiI", 1
 RET_USER_NOTIF, RET_ALLOW = 0x7FC00000, 0x7FFF0000
 CLONE_NEWPID = 0x20000000
+PR_GET_DUMPABLE, KCMP_VM = 3, 1
+INIT_NAME = "memfd:rind-init"
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Gate:
-    """Answers every pivot_root and fsync below the daemon: as the kernel does, unless the test says otherwise."""
+    """Answers every call of some kinds below the daemon: as the kernel does, unless the test says otherwise."""
 
     def __init__(self, t):
-        self.refuse, self.slow = False, None
-        self.holders, self.waiting, self.lock = [], [], threading.Lock()
+        self.refuse, self.slow, self.dumpable = False, None, False
+        self.holders, self.waiting, self.starts, self.lock = [], [], [], threading.Lock()
         self.path = t.path("gate")
         self.within = [sys.executable, os.path.abspath(__file__), "gate", self.path]
 
@@ -74,6 +79,11 @@ class Gate:
         if call == SYS_PIVOT_ROOT and self.refuse:
             self._hold(pid)
             answer = struct.pack(RESPONSE, number, 0, -errno.EIO, 0)
+        if call == SYS_PRCTL and self.dumpable and name_of(pid) == INIT_NAME:
+            answer = struct.pack(RESPONSE, number, 1, 0, 0)
+        if call in (SYS_EXECVE, SYS_EXECVEAT):
+            parent = parent_of(pid)
+            self.starts.append((name_of(parent), LIBC.syscall(SYS_KCMP, parent, pid, KCMP_VM, 0, 0) == 0))
         with self.lock:
             if call == SYS_FSYNC and self.slow is not None and name_of(pid) == self.slow:
                 self.waiting.append((listener, answer))
@@ -108,13 +118,23 @@ def name_of(pid):
         return None
 
 
+def parent_of(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+            return int(f.read().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
 def gate(path, *argv):
     """Executes argv under the filter."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    insns = [(0x20, 0, 0, 0), (0x15, 1, 0, SYS_PIVOT_ROOT), (0x15, 0, 1, SYS_FSYNC), (0x06, 0, 0, RET_USER_NOTIF), (0x06, 0, 0, RET_ALLOW)]
+    calls = (SYS_PIVOT_ROOT, SYS_FSYNC, SYS_EXECVE, SYS_EXECVEAT)
+    insns = [(0x20, 0, 0, 0)]
+    insns += [(0x15, len(calls) - i + 2, 0, call) for i, call in enumerate(calls)]
+    insns += [(0x15, 0, 3, SYS_PRCTL), (0x20, 0, 0, 16), (0x15, 0, 1, PR_GET_DUMPABLE), (0x06, 0, 0, RET_USER_NOTIF), (0x06, 0, 0, RET_ALLOW)]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in insns))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(insns), ctypes.addressof(program)))
-    fd = libc.syscall(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER, header)
+    fd = LIBC.syscall(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER, header)
     if fd < 0:
         raise OSError(ctypes.get_errno(), "seccomp")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as conn:
@@ -126,9 +146,8 @@ def gate(path, *argv):
 
 def hold(pid):
     """A dead child in the pid namespace of pid, until stdin ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
     ns = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
-    if libc.setns(ns, CLONE_NEWPID) < 0:
+    if LIBC.setns(ns, CLONE_NEWPID) < 0:
         raise OSError(ctypes.get_errno(), "setns")
     child = os.fork()
     if child == 0:
