@@ -30,10 +30,58 @@ enum {
     FREEZE_AGAIN_MOST = 40,
 };
 
+struct restart {
+    struct sandbox *s;
+    sandbox_cb cb;
+    void *data;
+};
+
+static void on_restart_stopped(void *data, int r, const struct err *err)
+{
+    struct restart *rs = data;
+    struct err own = ERR_NONE;
+
+    if (r == 0) {
+        r = sandbox_start(rs->s, rs->cb, rs->data, &own);
+        err = &own;
+    }
+    if (r < 0 && rs->cb != NULL)
+        rs->cb(rs->data, r, err);
+    sandbox_unref(rs->s);
+    free(rs);
+}
+
+static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    struct restart *rs = calloc(1, sizeof(*rs));
+
+    if (rs == NULL)
+        (void)err_errno(err, -ENOMEM, "restart");
+    else
+        *rs = (struct restart){.s = s, .cb = cb, .data = data};
+    return rs;
+}
+
+/* Its main process has ended, which who waited for that has been told; what is left of the run ends
+ * by itself. */
+static int start_after_this_run(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
+{
+    struct restart *rs = restart_new(s, cb, data, err);
+    int r = rs == NULL ? -ENOMEM : waiters_add(&s->on_stopped, on_restart_stopped, rs, err);
+
+    if (r < 0)
+        free(rs);
+    else
+        sandbox_ref(s);
+    return r;
+}
+
 int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r;
 
+    if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && !s->spec->auto_remove)
+        return start_after_this_run(s, cb, data, err);
     r = sandbox_check(s, REQ_START, err);
     if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
         r = err_set(err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
@@ -143,27 +191,6 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
     return 0;
 }
 
-struct restart {
-    struct sandbox *s;
-    sandbox_cb cb;
-    void *data;
-};
-
-static void on_restart_stopped(void *data, int r, const struct err *err)
-{
-    struct restart *rs = data;
-    struct err own = ERR_NONE;
-
-    if (r == 0) {
-        r = sandbox_start(rs->s, rs->cb, rs->data, &own);
-        err = &own;
-    }
-    if (r < 0 && rs->cb != NULL)
-        rs->cb(rs->data, r, err);
-    sandbox_unref(rs->s);
-    free(rs);
-}
-
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err)
 {
@@ -173,12 +200,11 @@ int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *
 int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
                        struct err *err)
 {
-    struct restart *rs = calloc(1, sizeof(*rs));
+    struct restart *rs = restart_new(s, cb, data, err);
     int r;
 
     if (rs == NULL)
-        return err_errno(err, -ENOMEM, "restart");
-    *rs = (struct restart){.s = s, .cb = cb, .data = data};
+        return -ENOMEM;
     r = sandbox_stop_by(s, signo, timeout_ms, on_restart_stopped, rs, err);
     if (r < 0)
         free(rs);

@@ -764,6 +764,8 @@ static void on_main_started(void *data, struct exec *e)
     s->started_ms = clock_wall_ms();
     s->has_exit = s->timed_out = s->oom_killed = s->restart_due = false;
     s->error[0] = '\0';
+    if (s->on_started != NULL)
+        s->restarts = 0; /* a client has started it: its policy has all of its tries again */
     if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_RUNNING);
     sandbox_save_state(s);

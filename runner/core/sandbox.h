@@ -59,7 +59,8 @@ void sandbox_unref(struct sandbox *s);
 struct sandbox *sandbox_first(struct supervisor *sup);
 struct sandbox *sandbox_next(struct sandbox *s);
 
-/* The state table refuses with -EBUSY (409) what does not fit; `cb` follows when 0 is returned. */
+/* The state table refuses with -EBUSY (409) what does not fit; `cb` follows when 0 is returned. A
+ * run that has ended and is being cleared away is waited for. */
 int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* The stop signal, and SIGKILL after timeout_ms (LIMIT_UNSET = the spec's). 0 at once, cb called
  * later, when it is stopped already. */
