@@ -49,7 +49,8 @@ static const struct opt events_options[] = {
      .flags = OPT_REPEAT,
      .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
              "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
-             "destroy"},
+             "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
+             "image_untag, image_remove, network_limit"},
     {.name = "since",
      .arg = "ID",
      .set = on_since,

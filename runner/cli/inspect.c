@@ -7,11 +7,11 @@
 #include "cli/remote.h"
 #include "json/parse.h"
 
-static const struct opt_group groups[] = {{.title = "Options", .rows = socket_options}, {0}};
+static const struct opt_group groups[] = {REMOTE_GROUP, {0}};
 
 static const char *const details[] = {
     "Prints one JSON array with an object for each sandbox: its state, the times and the exit code "
-    "of its last run, and under \"spec\" what it was created with.",
+    "of its last run, and under \"spec\" what it was created with. --json makes no difference.",
     NULL,
 };
 

@@ -57,12 +57,11 @@ static const struct opt_group groups[] = {
 static const char *const details[] = {
     "Prints what the main process of a sandbox has said, or the background process PROCESS: its "
     "standard output on standard output, its standard error on standard error. The daemon keeps "
-    "the "
-    "last megabyte of each; what was lost before is told.",
+    "the last megabyte of each; what was lost before is told. A main process's log is that of its "
+    "last run: it begins anew with each start.",
     "With --follow it goes on over a restart of the daemon, with no gap and nothing twice.",
     "Of a sandbox that was made over Docker's API it is the log of its console, which ends with "
-    "the "
-    "daemon.",
+    "the daemon.",
     NULL,
 };
 
