@@ -654,8 +654,10 @@ void ask_forward_drop(const struct doctor *d, const struct check *c, struct chec
     if (n < 0)
         found(r, CHECK_UNKNOWN, "the rules of others cannot be read: %s", strerror(-n));
     else if (n == 1)
-        found(r, CHECK_LIMITED,
-              "the chain \"%s\" drops forwarded packets that no rule of its accepts", chain);
+        found(
+            r, CHECK_LIMITED,
+            "the chain \"%s\" lets no forwarded packets pass but those that a rule of its accepts",
+            chain);
     else
-        found(r, CHECK_OK, "no other chain drops what is forwarded");
+        found(r, CHECK_OK, "no other chain drops or rejects what is forwarded");
 }

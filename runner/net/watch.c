@@ -23,10 +23,11 @@
 #include <linux/filter.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
 
-enum { TYPE_MASK = 0xff };
+enum { TYPE_MASK = 0xff, FOREIGN_MAX = 32 /* chains of others, of one hook */ };
 
 static const struct nlattr *find(const struct nlmsghdr *h, int attr)
 {
@@ -290,7 +291,16 @@ static const char *family_name(uint8_t family)
     return family == NFPROTO_IPV4 ? "ip" : family == NFPROTO_IPV6 ? "ip6" : "inet";
 }
 
-bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
+static void name_chain(char text[WATCH_TEXT_MAX], uint8_t family, const struct nlattr *table,
+                       const struct nlattr *chain)
+{
+    (void)snprintf(text, WATCH_TEXT_MAX, "%s %.*s %.*s", family_name(family), nla_len(table),
+                   (const char *)nla_data(table), nla_len(chain), (const char *)nla_data(chain));
+}
+
+/* Whether it is a chain that forwarded packets come to; what it is called, and what becomes of
+ * those that no rule of it is about. */
+static bool is_forward(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX], bool *drops)
 {
     const struct nlattr *hook, *number, *policy, *table, *name;
     struct nfgenmsg g;
@@ -305,35 +315,139 @@ bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
     if (hook == NULL || policy == NULL || table == NULL || name == NULL ||
         text_is(table, NET_TABLE))
         return false;
-    if (g.nfgen_family != NFPROTO_IPV4 && g.nfgen_family != NFPROTO_INET)
+    if (g.nfgen_family != NFPROTO_IPV4 && g.nfgen_family != NFPROTO_IPV6 &&
+        g.nfgen_family != NFPROTO_INET)
         return false;
     number = nla_find(nla_data(hook), nla_len(hook), NFTA_HOOK_HOOKNUM);
-    if (number == NULL || be32(number) != NF_INET_FORWARD || be32(policy) != NF_DROP)
+    if (number == NULL || be32(number) != NF_INET_FORWARD)
         return false;
-    (void)snprintf(text, WATCH_TEXT_MAX, "%s %.*s %.*s", family_name(g.nfgen_family),
-                   nla_len(table), (const char *)nla_data(table), nla_len(name),
-                   (const char *)nla_data(name));
+    *drops = be32(policy) == NF_DROP;
+    name_chain(text, g.nfgen_family, table, name);
     return true;
 }
 
+bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
+{
+    char chain[WATCH_TEXT_MAX];
+    bool drops = false;
+
+    if (!is_forward(h, chain, &drops) || !drops)
+        return false;
+    (void)memcpy(text, chain, sizeof(chain));
+    return true;
+}
+
+static const struct nlattr *within(const struct nlattr *a, int attr)
+{
+    return a != NULL ? nla_find(nla_data(a), nla_len(a), attr) : NULL;
+}
+
+static bool verdict_drops(const struct nlattr *data)
+{
+    const struct nlattr *code =
+        within(within(within(data, NFTA_IMMEDIATE_DATA), NFTA_DATA_VERDICT), NFTA_VERDICT_CODE);
+
+    return code != NULL && be32(code) == NF_DROP;
+}
+
+/* Counting and logging are no condition; everything else that is not known here is taken for one.
+ */
+static bool is_passed_by_all(const char *name)
+{
+    return strcmp(name, "counter") == 0 || strcmp(name, "log") == 0;
+}
+
+static bool refuses(const struct nlattr *name, const struct nlattr *data)
+{
+    const struct nlattr *target = within(data, NFTA_TARGET_NAME); /* of iptables-nft */
+
+    return text_is(name, "reject") || (text_is(name, "immediate") && verdict_drops(data)) ||
+           (text_is(name, "target") && (text_is(target, "REJECT") || text_is(target, "DROP")));
+}
+
+bool watch_refuses_all(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX])
+{
+    const struct nlattr *table, *chain, *all, *e;
+    struct nfgenmsg g;
+    int left;
+
+    if (!is_nft(h, NFT_MSG_NEWRULE))
+        return false;
+    (void)memcpy(&g, nlmsg_data(h), sizeof(g));
+    table = find(h, NFTA_RULE_TABLE);
+    chain = find(h, NFTA_RULE_CHAIN);
+    all = find(h, NFTA_RULE_EXPRESSIONS);
+    if (table == NULL || chain == NULL || all == NULL)
+        return false;
+    nla_for_each_nested(e, all, left)
+    {
+        const struct nlattr *name = within(e, NFTA_EXPR_NAME), *data = within(e, NFTA_EXPR_DATA);
+
+        if (name == NULL || nla_len(name) == 0 ||
+            ((const char *)nla_data(name))[nla_len(name) - 1] != '\0')
+            return false;
+        if (refuses(name, data)) {
+            name_chain(text, g.nfgen_family, table, chain);
+            return true;
+        }
+        if (!is_passed_by_all(nla_data(name)))
+            return false;
+    }
+    return false;
+}
+
+struct foreign {
+    char chains[FOREIGN_MAX][WATCH_TEXT_MAX]; /* that forwarded packets come to */
+    size_t count;
+    char found[WATCH_TEXT_MAX]; /* "": none yet */
+};
+
 static int on_chain(const struct nlmsghdr *h, void *data)
 {
-    char *text = data;
+    struct foreign *f = data;
+    bool drops = false;
 
-    if (text[0] == '\0')
-        (void)watch_is_drop(h, text);
+    if (f->found[0] != '\0' || f->count == FOREIGN_MAX ||
+        !is_forward(h, f->chains[f->count], &drops))
+        return 0;
+    if (drops)
+        (void)memcpy(f->found, f->chains[f->count], sizeof(f->found));
+    f->count++;
     return 0;
+}
+
+static int on_rule(const struct nlmsghdr *h, void *data)
+{
+    struct foreign *f = data;
+    char chain[WATCH_TEXT_MAX];
+
+    if (f->found[0] != '\0' || !watch_refuses_all(h, chain))
+        return 0;
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->chains[i], chain) == 0)
+            (void)memcpy(f->found, chain, sizeof(f->found));
+    return 0;
+}
+
+static int dump(int sock, int type, nl_message_fn *fn, struct foreign *f, struct err *err)
+{
+    const struct nfgenmsg g = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0};
+    auto_nlreq struct nlreq q;
+
+    nlreq_init(&q);
+    nlreq_add(&q, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type), NLM_F_DUMP, &g, sizeof(g));
+    return nlreq_send(&q, sock, fn, f, NULL, err);
 }
 
 int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err)
 {
-    const struct nfgenmsg g = {.nfgen_family = NFPROTO_UNSPEC, .version = NFNETLINK_V0};
-    auto_nlreq struct nlreq q;
-    int r;
+    struct foreign f = {.count = 0};
+    int r = dump(sock, NFT_MSG_GETCHAIN, on_chain, &f, err);
 
-    text[0] = '\0';
-    nlreq_init(&q);
-    nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NLM_F_DUMP, &g, sizeof(g));
-    r = nlreq_send(&q, sock, on_chain, text, NULL, err);
-    return r < 0 ? r : text[0] != '\0';
+    if (r >= 0 && f.found[0] == '\0' && f.count > 0)
+        r = dump(sock, NFT_MSG_GETRULE, on_rule, &f, err);
+    if (r < 0)
+        return r;
+    (void)memcpy(text, f.found, sizeof(f.found));
+    return text[0] != '\0';
 }

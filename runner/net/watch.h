@@ -39,8 +39,10 @@ int watch_open_resolv(void);
 bool watch_read_resolv(int fd);
 
 enum { WATCH_TEXT_MAX = 128 };
-/* The first chain of somebody else's that drops forwarded packets which no rule of its accepts:
- * 1 and its name, 0, or a negative errno. */
+/* The first chain of somebody else's that lets no forwarded packets pass but those which a rule of
+ * its accepts, by its policy or by a rule about all: 1 and its name, 0, or a negative errno. */
 int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err);
-/* One chain's message, pure: whether it is such a chain, and its name. */
+/* One chain's message, pure: whether it is such a chain by its policy, and its name. */
 bool watch_is_drop(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX]);
+/* One rule's message, pure: whether it refuses all that comes to it, and its chain's name. */
+bool watch_refuses_all(const struct nlmsghdr *h, char text[WATCH_TEXT_MAX]);

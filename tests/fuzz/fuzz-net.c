@@ -8,6 +8,7 @@
 #include "net/over.h"
 #include "net/pool.h"
 #include "net/resolv.h"
+#include "net/watch.h"
 #include "policy/net-rule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,10 +38,13 @@ static int on_key(const uint8_t *key, size_t len, void *data)
 
 static int on_message(const struct nlmsghdr *h, void *data)
 {
+    char chain[WATCH_TEXT_MAX] = "";
     struct route r;
     struct over o;
 
     (void)data;
+    if ((watch_is_drop(h, chain) || watch_refuses_all(h, chain)) && chain[0] == '\0')
+        abort();
     if (over_parse(h, &o) && o.from.family != 4 && o.from.family != 6)
         abort();
     if (route_parse(h, &r) == 1 && r.to.prefix > 128)

@@ -418,4 +418,47 @@ TEST(what_does_not_fit_is_told)
     nlreq_done(&q);
 }
 
+/* What ends a chain for all: bare, counted, or logged; not what has a condition, and not what lets
+ * pass. */
+TEST(rules_that_refuse_all)
+{
+    static const struct {
+        struct nft_expr exprs[4];
+        bool want;
+    } rows[] = {
+        {{{.kind = X_REJECT, .key = NFT_REJECT_TCP_RST}, {.kind = X_END}}, true},
+        {{{.kind = X_VERDICT, .key = 0 /* NF_DROP */}, {.kind = X_END}}, true},
+        {{{.kind = X_LOG, .key = 1, .len = 64, .text = "x"},
+          {.kind = X_VERDICT, .key = 0},
+          {.kind = X_END}},
+         true},
+        {{{.kind = X_VERDICT, .key = 1 /* NF_ACCEPT */}, {.kind = X_END}}, false},
+        {{{.kind = X_VERDICT, .key = (uint32_t)NFT_GOTO, .text = "other"}, {.kind = X_END}}, false},
+        {{{.kind = X_META, .key = NFT_META_IIFNAME, .reg = R(0)},
+          {.kind = X_CMP, .op = NFT_CMP_EQ, .reg = R(0), .len = 4, .data = "eth0"},
+          {.kind = X_REJECT, .key = NFT_REJECT_TCP_RST},
+          {.kind = X_END}},
+         false},
+        {{{.kind = X_LIMIT, .key = 10, .op = 10}, {.kind = X_VERDICT, .key = 0}, {.kind = X_END}},
+         false},
+        {{{.kind = X_END}}, false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[WATCH_TEXT_MAX] = "";
+        struct nft n;
+
+        nft_begin(&n, "firewalld", 0);
+        nft_add_rule(&n, "filter_FORWARD", rows[i].exprs);
+        CHECK_INT(n.req.failed, 0);
+        if (watch_refuses_all(nlmsg_hdr(n.req.msgs[1]), text) != rows[i].want)
+            tap_fail("row %zu", i);
+        CHECK_STR(text, rows[i].want ? "inet firewalld filter_FORWARD" : "");
+        CHECK(!watch_refuses_all(nlmsg_hdr(n.req.msgs[0]), text));
+        nlmsg_hdr(n.req.msgs[1])->nlmsg_len = 30; /* cut off: no attribute is whole */
+        CHECK(!watch_refuses_all(nlmsg_hdr(n.req.msgs[1]), text));
+        nft_done(&n);
+    }
+}
+
 TAP_MAIN
