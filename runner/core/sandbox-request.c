@@ -131,10 +131,25 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put(b, TAG_NET_PORT, 0, &access->ports[i], sizeof(access->ports[i]));
     for (size_t i = 0; i < spec->dns_count; i++)
         launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
-    if (spec->net_name != NULL)
-        launch_put_string(b, TAG_NET_NAME, spec->net_name);
-    if (spec->net_aliases != NULL)
-        launch_put_string(b, TAG_NET_ALIASES, spec->net_aliases);
+}
+
+static int put_network_names(struct buf *b, const struct spec *spec, struct err *err)
+{
+    auto_free char *names = NULL;
+    int r;
+
+    if (spec->net_name == NULL)
+        return 0;
+    launch_put_string(b, TAG_NET_NAME, spec->net_name);
+    r = spec_net_names(spec, &names, err);
+    if (r < 0 || names == NULL)
+        return r;
+    if (strlen(names) > LAUNCH_ALIASES_MAX)
+        return err_set(err, -E2BIG,
+                       "network.aliases: with the sandbox's own name more than %d bytes",
+                       LAUNCH_ALIASES_MAX);
+    launch_put_string(b, TAG_NET_ALIASES, names);
+    return 0;
 }
 
 static int put_hosts(struct buf *b, const struct spec *spec, bool network, struct err *err)
@@ -200,7 +215,8 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     launch_put_number(b, TAG_NET,
                       flags | LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
     put_network_lists(b, spec, &access);
-    return put_hosts(b, spec, true, err);
+    r = put_network_names(b, spec, err);
+    return r < 0 ? r : put_hosts(b, spec, true, err);
 }
 
 /* ---- volumes ---- */

@@ -222,6 +222,38 @@ int spec_add_net_alias(struct spec *s, const char *text, struct err *err)
     return replace(&s->net_aliases, all, err);
 }
 
+static bool has_word(const char *all, const char *word)
+{
+    const size_t len = strlen(word);
+
+    for (const char *p = all; *p != '\0';) {
+        size_t n = strcspn(p, " ");
+
+        if (n == len && strncmp(p, word, n) == 0)
+            return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+int spec_net_names(const struct spec *s, char **ret, struct err *err)
+{
+    const char *aliases = s->net_aliases != NULL ? s->net_aliases : "";
+    const char *name = s->name != NULL ? s->name : "";
+
+    *ret = NULL;
+    if (!is_host_name(name, strlen(name)) || has_word(aliases, name))
+        name = "";
+    if (name[0] == '\0' && aliases[0] == '\0')
+        return 0;
+    if (asprintf(ret, "%s%s%s", name, name[0] != '\0' && aliases[0] != '\0' ? " " : "", aliases) <
+        0) {
+        *ret = NULL;
+        return err_errno(err, -ENOMEM, "network");
+    }
+    return 0;
+}
+
 void spec_format_host(const struct extra_host *h, char text[SPEC_HOST_TEXT_MAX])
 {
     char addr[NET_ADDR_TEXT_MAX];

@@ -220,6 +220,9 @@ int spec_add_ulimit(struct spec *s, const char *text, struct err *err); /* nofil
 int spec_set_network(struct spec *s, const char *text, struct err *err);
 /* A name by which the members of the named network find it. */
 int spec_add_net_alias(struct spec *s, const char *text, struct err *err);
+/* All by which they find it beside its host name, a space between them: those, and the sandbox's
+ * own name where that can be one of a host. To be freed; *ret is NULL where there are none. */
+int spec_net_names(const struct spec *s, char **ret, struct err *err);
 /* CIDR with or without ports: policy/net-rule.h */
 int spec_add_allow_net(struct spec *s, const char *text, struct err *err);
 int spec_add_deny_net(struct spec *s, const char *text, struct err *err);

@@ -558,4 +558,36 @@ TEST(counts_are_bounded)
     CHECK_STR(err.msg, "tmpfs \"/b\": more than 32 of them");
 }
 
+/* By what the members of a network find one: its name, where that can be one of a host, and its
+ * aliases, each once. */
+TEST(names_in_a_network)
+{
+    static const struct {
+        const char *name, *aliases[3], *want; /* want NULL: none */
+    } rows[] = {
+        {NULL, {NULL}, NULL},
+        {"db", {NULL}, "db"},
+        {NULL, {"a", "b"}, "a b"},
+        {"db", {"a", "b"}, "db a b"},
+        {"db", {"a", "db"}, "a db"},
+        {"db", {"db2", "db.example"}, "db db2 db.example"},
+        {"no name", {"a"}, "a"},
+        {"n23456789012345678901234567890123456789012345678901234567890123",
+         {NULL},
+         "n23456789012345678901234567890123456789012345678901234567890123"},
+        {"n234567890123456789012345678901234567890123456789012345678901234", {NULL}, NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        auto_ptr(spec_free) struct spec *s = spec_new();
+        auto_free char *names = NULL;
+
+        s->name = rows[i].name != NULL ? strdup(rows[i].name) : NULL;
+        for (size_t k = 0; k < 3 && rows[i].aliases[k] != NULL; k++)
+            CHECK_INT(spec_add_net_alias(s, rows[i].aliases[k], NULL), 0);
+        CHECK_INT(spec_net_names(s, &names, NULL), 0);
+        CHECK_STR(names != NULL ? names : "none", rows[i].want != NULL ? rows[i].want : "none");
+    }
+}
+
 TAP_MAIN
