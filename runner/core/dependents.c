@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "core/closed.h"
 #include "core/over.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
@@ -35,8 +36,10 @@ void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
 {
     s->net = reply->net;
     (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", reply->net_owner);
-    if (s->net.box4.family != 0)
-        over_watch_begin(s->sup);
+    if (s->net.box4.family == 0)
+        return;
+    over_watch_begin(s->sup);
+    closed_watch_begin(s->sup);
 }
 
 /* A live sandbox that is in the network of the one with this id (s, which is NULL where nothing

@@ -661,3 +661,19 @@ void ask_forward_drop(const struct doctor *d, const struct check *c, struct chec
     else
         found(r, CHECK_OK, "no other chain drops or rejects what is forwarded");
 }
+
+void ask_closed_links(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    char name[NET_LINK_MAX] = "";
+    struct err err = ERR_NONE;
+    int n = net_count_closed(name, &err);
+
+    (void)d;
+    (void)c;
+    if (n < 0)
+        found(r, CHECK_UNKNOWN, "the links cannot be read: %s", err.msg);
+    else if (n > 0)
+        found(r, CHECK_LIMITED, "%d closed, as %s", n, name);
+    else
+        found(r, CHECK_OK, "none");
+}

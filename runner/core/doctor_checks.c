@@ -334,5 +334,12 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
         .without = "sandboxes reach nothing beyond this host, unless a rule there lets them",
         .fix = "docs/network.md, Other firewalls, has a rule for each",
     },
+    [CHECK_CLOSED_LINKS] = {
+        .name = "closed-links", .title = "closed networks", .group = "network",
+        .ask = ask_closed_links,
+        .without = "their sandboxes reach nothing: firewall rules could not be put back",
+        .fix = "the alias of the link (ip link) and the daemon's log say what is in the way; the "
+               "daemon tries again by itself",
+    },
 };
 /* clang-format on */

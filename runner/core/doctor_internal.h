@@ -68,6 +68,7 @@ enum check_id {
     CHECK_FRAMES,
     CHECK_FORWARDING,
     CHECK_FORWARD_DROP,
+    CHECK_CLOSED_LINKS,
     CHECK_ID_MAX
 };
 
@@ -77,7 +78,7 @@ typedef void check_ask_fn(const struct doctor *d, const struct check *c, struct 
 check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_drop,
     ask_userns_sysctl, ask_id_pool, ask_subids, ask_programs, ask_libseccomp, ask_memfd,
     ask_state_dir, ask_idmap, ask_host_rootfs, ask_overlay, ask_proc, ask_cgroup_mode,
-    ask_cgroup_v2, ask_controller, ask_forwarding, ask_forward_drop;
+    ask_cgroup_v2, ask_controller, ask_forwarding, ask_forward_drop, ask_closed_links;
 
 #define APPARMOR_SYSCTL "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 #define CLONE_SYSCTL    "/proc/sys/kernel/unprivileged_userns_clone"

@@ -37,16 +37,46 @@ static int restore(void *data, const struct net_box *const *boxes, size_t count,
     struct err why = ERR_NONE;
     int r = net_restore(data, boxes, count, &why);
 
-    if (r > 0 && (r & NET_RESTORED) != 0)
-        log_warn("network",
-                 "somebody has removed the firewall table of rind: put back for %zu "
-                 "sandboxes",
-                 count);
-    else if (r < 0)
-        log_error("network", "the firewall table of rind is gone: %s", why.msg);
-    if (r < 0 && err != NULL)
+    if (err != NULL)
         *err = why;
-    return r < 0 ? r : (r & NET_MOVED) != 0;
+    if (r < 0) {
+        log_warn("network", "changes of the host are followed later: %s", why.msg);
+        return r;
+    }
+    if ((r & NET_RESTORED) != 0)
+        log_warn("network",
+                 "somebody has removed firewall rules of rind: put back for %zu sandboxes", count);
+    /* Once, however often it is tried again. */
+    if ((r & NET_CLOSED) != 0)
+        log_error("network",
+                  "firewall rules of sandboxes cannot be put back: %s; their links are down until "
+                  "they can",
+                  why.msg);
+    if ((r & NET_OPENED) != 0)
+        log_warn("network", "links of sandboxes are up again: their firewall rules are there");
+    return ((r & NET_MOVED) != 0 ? NET_OPS_MOVED : 0) |
+           ((r & (NET_CLOSED | NET_OPENED)) != 0 ? NET_OPS_TURNED : 0);
+}
+
+static int wait_ms(void *data)
+{
+    return net_wait(data);
+}
+
+static const char *closed(void *data, uint32_t slot)
+{
+    return net_closed(data, slot);
+}
+
+static void shut(void *data, uint32_t slot, const char *why)
+{
+    struct err err = ERR_NONE;
+
+    if (net_shut(data, slot, why, &err) < 0)
+        log_error("network", "a sandbox's link cannot be taken down, although %s: %s", why,
+                  err.msg);
+    else
+        log_error("network", "the link of slot %u is down: %s", slot, why);
 }
 
 static int follow(void *data, struct net_box *box, int pidfd, struct err *err)
@@ -105,7 +135,10 @@ int network_open(struct network *n, const struct net_config *config, struct err 
                                      .lingers = link_lingers,
                                      .erase = link_erase,
                                      .watch = watch,
+                                     .wait = wait_ms,
                                      .restore = restore,
+                                     .closed = closed,
+                                     .shut = shut,
                                      .follow = follow,
                                      .egress = egress,
                                      .resolver = resolver,

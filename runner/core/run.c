@@ -66,7 +66,8 @@ struct run {
     int use_fd; /* owned; of the store of images, or -1 */
     uv_loop_t loop;
     uv_poll_t control, signals, firewall;
-    bool watching; /* firewall is a handle of the loop's */
+    uv_timer_t again; /* the rules are to be put back */
+    bool watching;    /* firewall and again are handles of the loop's */
     uv_timer_t timeout, hangup;
     int signal_fd;
     struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
@@ -560,6 +561,25 @@ static int start_command(struct run *r)
 
 /* ---- the loop ---- */
 
+static void on_again(uv_timer_t *h);
+
+static void put_rules_back(struct run *r)
+{
+    int wait;
+
+    launcher_watched(r->launcher);
+    wait = launcher_watch_wait(r->launcher);
+    if (wait >= 0)
+        (void)uv_timer_start(&r->again, on_again, (uint64_t)wait, 0);
+    else
+        (void)uv_timer_stop(&r->again);
+}
+
+static void on_again(uv_timer_t *h)
+{
+    put_rules_back(h->data);
+}
+
 static void on_firewall(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
@@ -567,10 +587,10 @@ static void on_firewall(uv_poll_t *h, int status, int events)
     /* An error of the socket's says that messages were lost: it is read all the same. */
     (void)status;
     (void)events;
-    launcher_watched(r->launcher);
+    put_rules_back(r);
 }
 
-/* Nothing waits for this one. */
+/* Nothing waits for these. */
 static int watch_firewall(struct run *r)
 {
     const int fd = r->box.net.box4.family != 0 ? launcher_watch(r->launcher) : FD_NONE;
@@ -581,7 +601,9 @@ static int watch_firewall(struct run *r)
     n = uv_poll_init(&r->loop, &r->firewall, fd);
     if (n < 0)
         return n;
-    r->firewall.data = r;
+    (void)uv_timer_init(&r->loop, &r->again);
+    uv_unref((uv_handle_t *)&r->again);
+    r->firewall.data = r->again.data = r;
     r->watching = true;
     uv_unref((uv_handle_t *)&r->firewall);
     return uv_poll_start(&r->firewall, UV_READABLE, on_firewall);
@@ -620,8 +642,10 @@ static void close_handles(struct run *r)
     uv_close((uv_handle_t *)&r->signals, NULL);
     uv_close((uv_handle_t *)&r->timeout, NULL);
     uv_close((uv_handle_t *)&r->hangup, NULL);
-    if (r->watching)
+    if (r->watching) {
         uv_close((uv_handle_t *)&r->firewall, NULL);
+        uv_close((uv_handle_t *)&r->again, NULL);
+    }
     (void)uv_run(&r->loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&r->loop) != 0)
         abort(); /* a handle of ours was forgotten */

@@ -69,7 +69,8 @@ void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
         .pid = s->main != NULL ? exec_pid(s->main) : 0,
         .restarts = s->restarts,
         .error = s->error,
-        .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net : NULL};
+        .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net : NULL,
+        .net_closed = s->channel != NULL && s->net_closed[0] != '\0' ? s->net_closed : NULL};
 }
 
 struct limits sandbox_limits(const struct sandbox *s)

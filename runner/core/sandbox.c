@@ -570,6 +570,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
+    s->net_closed[0] = '\0'; /* another net namespace's, as a rule; else it is told again */
     if (reply != NULL && r == 0)
         sandbox_take_net(s, reply);
     if (r == 0 && egress_wanted(s) && s->state != SANDBOX_REMOVING && !s->sup->stopping) {

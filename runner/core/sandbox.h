@@ -143,6 +143,7 @@ struct sandbox_facts {
     unsigned restarts;
     const char *error;           /* why the last start failed, or "" */
     const struct net_place *net; /* NULL: it has no addresses, or does not run */
+    const char *net_closed;      /* why nothing reaches it nor leaves it; NULL: it is open */
 };
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);
 /* What it may use: the policy's limits and those that were asked for. */

@@ -7,6 +7,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/closed.h"
 #include "core/door.h"
 #include "core/egress.h"
 #include "core/events.h"
@@ -204,6 +205,7 @@ void supervisor_close(struct supervisor *s)
     log_watch_close(s->log_watch);
     s->log_watch = NULL;
     over_watch_close(take(s->over));
+    closed_watch_close(take(s->closed));
 }
 
 void supervisor_free(struct supervisor *s)

@@ -4,6 +4,7 @@
 #include "core/supervisor.h"
 #include "gateway/preview.h"
 
+struct closed_watch;
 struct leftover;
 struct gateway;
 struct images;
@@ -22,7 +23,8 @@ struct supervisor {
     struct events *events;
     struct store *store;
     struct log_watch *log_watch;
-    struct over_watch *over; /* owned; NULL until a sandbox has a network */
+    struct over_watch *over;     /* owned; NULL until a sandbox has a network */
+    struct closed_watch *closed; /* the same */
     struct gateway *gateway;
     struct images *images;
     struct volumes *volumes;       /* owned */

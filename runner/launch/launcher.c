@@ -100,7 +100,7 @@ static struct launcher *launcher_alloc(void)
     if (l != NULL)
         l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
             l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = l->fusectl =
-                l->remover = FD_NONE;
+                l->remover = l->net_turned = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
     return l;
@@ -230,7 +230,7 @@ void launcher_free(struct launcher *l)
 
     const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
                        l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
-                       l->null_fd,  l->skeleton,     l->fusectl};
+                       l->null_fd,  l->skeleton,     l->fusectl,         l->net_turned};
 
     for (size_t i = 0; i < l->fill_count; i++) { /* they end with us; begun anew another time */
         (void)close(l->fills[i].dir_fd);

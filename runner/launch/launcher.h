@@ -164,9 +164,10 @@ enum { LAUNCH_PEM_MAX = 1 << 20 /* bytes of either file */ };
 int launcher_certificate(struct launcher *l, int ret[2], struct err *err);
 
 /* A descriptor (borrowed; -1: none) that is readable when the host's firewall or routes have
- * changed, and what to do then for live sandboxes (launch/net-ops.h). launcher_serve does so
- * itself. */
+ * changed, and what to do then, and launcher_watch_wait ms from now (-1: not), for live sandboxes
+ * (launch/net-ops.h). launcher_serve does so itself. */
 int launcher_watch(const struct launcher *l);
+int launcher_watch_wait(const struct launcher *l);
 void launcher_watched(struct launcher *l);
 
 /* A sealed memfd with the ids of all kept sandboxes, each NUL-terminated. */

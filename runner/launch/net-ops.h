@@ -17,6 +17,11 @@
 
 struct err;
 
+enum {
+    NET_OPS_MOVED = 1,  /* follow is to be called for each */
+    NET_OPS_TURNED = 2, /* some networks are closed, or open, that were not */
+};
+
 struct launch_net_ops {
     void *data;
     /* Derives the rest of box; makes nothing. */
@@ -30,12 +35,18 @@ struct launch_net_ops {
      * (some 20 ms). They need nothing of data: a forked process may call them. */
     bool (*lingers)(uint32_t slot);
     int (*erase)(uint32_t slot, struct err *err);
-    /* A descriptor to be polled, or -1; and what to do when it is readable, with the boxes of all
-     * that live: others have changed the host's firewall or routes. */
+    /* A descriptor to be polled, or -1; and what to do when it is readable, and after wait ms (-1:
+     * not), with the boxes of all that live: others have changed the host's firewall or routes.
+     * Returns NET_OPS_ flags, or a negative errno. */
     int (*watch)(void *data);
+    int (*wait)(void *data);
     int (*restore)(void *data, const struct net_box *const *boxes, size_t count, struct err *err);
-    /* What restore returned 1 for: gives one that lives the uplink's MTU and the host's name
-     * servers. pidfd: of who is in it. 1: box has changed. -ENOTRECOVERABLE as add. */
+    /* Why the network of a slot is closed, as its rules could not be put back; NULL: it is not. */
+    const char *(*closed)(void *data, uint32_t slot);
+    /* Takes the link of a slot down whose box is not known, for good. */
+    void (*shut)(void *data, uint32_t slot, const char *why);
+    /* What restore returned NET_OPS_MOVED for: gives one that lives the uplink's MTU and the host's
+     * name servers. pidfd: of who is in it. 1: box has changed. -ENOTRECOVERABLE as add. */
     int (*follow)(void *data, struct net_box *box, int pidfd, struct err *err);
     /* Puts what leaves the namespace under control, or out of it; box is NULL where it has no link.
      */

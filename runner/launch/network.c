@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -14,13 +15,14 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "launch/idrange.h"
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
 #include "proto/plan.h"
 #include "proto/syscalls.h"
 
-static const char net_file[] = "net";
+static const char net_file[] = "net", net_new[] = "net.new";
 
 enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
 
@@ -35,6 +37,12 @@ struct net_record {
     struct net_box box;
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* records of before end in front of it */
 };
+
+/* Its network's, where it has one of its own. */
+static uint32_t slot_of(const struct sandbox *s)
+{
+    return (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
+}
 
 /* ---- the file ---- */
 
@@ -59,8 +67,12 @@ static int save(const struct sandbox *s, struct err *err)
     rec->has = s->net != NULL ? HAS_BOX : 0U;
     if (s->net != NULL)
         rec->box = *s->net;
-    fd = openat(s->dir_fd, net_file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* Whole, or the one before: a launcher that dies here, or a full disk, must not leave a living
+     * sandbox whose network nobody knows. A host that goes down ends the sandbox, too. */
+    fd = openat(s->dir_fd, net_new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     r = fd < 0 ? -errno : write_all(fd, rec, sizeof(*rec));
+    if (r == 0 && renameat(s->dir_fd, net_new, s->dir_fd, net_file) < 0)
+        r = -errno;
     return r < 0 ? err_errno(err, r, "network: the sandbox's record") : 0;
 }
 
@@ -200,13 +212,24 @@ struct net_heir {
     struct net_box *box;           /* owned; NULL: the network has no link */
 };
 
+/* It lives, and what its network may cannot be read: nobody could put its rules back. */
+static void shut_unknown(const struct launcher *l, const struct sandbox *s)
+{
+    if (faccessat(s->dir_fd, net_file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        return; /* it has none */
+    if (l->net != NULL && l->net->shut != NULL)
+        l->net->shut(l->net->data, slot_of(s), "the record of its network cannot be read");
+}
+
 int network_inherit(struct launcher *l, struct sandbox *s)
 {
     struct net_heir *more;
 
     network_load(s);
-    if (s->net_owner[0] == '\0')
+    if (s->net_owner[0] == '\0') {
+        shut_unknown(l, s);
         return 0;
+    }
     more = reallocarray(l->heirs, l->heir_count + 1, sizeof(*more));
     if (more == NULL)
         return -ENOMEM;
@@ -289,7 +312,7 @@ static struct net_box *box_of(const struct launcher *l, const struct sandbox *s,
 
     if (box == NULL)
         return NULL;
-    box->slot = (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
+    box->slot = slot_of(s);
     box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
     box->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
     box->access = q->net_access;
@@ -460,34 +483,87 @@ static void follow_all(struct launcher *l)
     }
 }
 
-/* Every network that lives, once. */
-void launcher_watched(struct launcher *l)
+/* Every network that lives, once. The list is not allocated: there would be nobody to put rules
+ * back when that fails. */
+static size_t boxes_that_live(const struct launcher *l, const struct net_box *ret[IDRANGE_COUNT])
 {
-    const struct net_box **boxes;
-    bool moved = false;
-    size_t count = l->heir_count;
+    size_t count = 0;
 
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
-        count++;
-    boxes = calloc(count + 1, sizeof(struct net_box *));
-    count = 0;
-    for (struct sandbox *s = l->sandboxes; boxes != NULL && s != NULL; s = s->all.next)
-        if (s->net != NULL && !sandbox_ended(s) && !has_slot(boxes, count, s->net->slot))
-            boxes[count++] = s->net;
-    for (size_t i = 0; boxes != NULL && i < l->heir_count; i++)
-        if (l->heirs[i].box != NULL && !has_slot(boxes, count, l->heirs[i].box->slot))
-            boxes[count++] = l->heirs[i].box;
-    if (boxes != NULL)
-        moved = l->net->restore(l->net->data, boxes, count, NULL) == 1; /* core/ tells of it */
-    free(boxes);
-    if (moved && l->net->follow != NULL)
+        if (s->net != NULL && !sandbox_ended(s) && count < IDRANGE_COUNT &&
+            !has_slot(ret, count, s->net->slot))
+            ret[count++] = s->net;
+    for (size_t i = 0; i < l->heir_count; i++)
+        if (l->heirs[i].box != NULL && count < IDRANGE_COUNT &&
+            !has_slot(ret, count, l->heirs[i].box->slot))
+            ret[count++] = l->heirs[i].box;
+    return count;
+}
+
+void launcher_watched(struct launcher *l)
+{
+    const struct net_box *boxes[IDRANGE_COUNT];
+    const uint64_t one = 1;
+    int r;
+
+    if (l->net == NULL || l->net->restore == NULL)
+        return;
+    r = l->net->restore(l->net->data, boxes, boxes_that_live(l, boxes), NULL); /* core/ tells */
+    if (r < 0)
+        return;
+    if ((r & NET_OPS_TURNED) != 0 && l->net_turned >= 0)
+        (void)!write(l->net_turned, &one, sizeof(one)); /* full: it is readable */
+    if ((r & NET_OPS_MOVED) != 0 && l->net->follow != NULL)
         follow_all(l);
+}
+
+int launcher_watch_wait(const struct launcher *l)
+{
+    return l->net != NULL && l->net->wait != NULL ? l->net->wait(l->net->data) : -1;
 }
 
 void network_inherited(struct launcher *l)
 {
-    if (l->heir_count > 0 && l->net != NULL && l->net->restore != NULL)
+    if (l->heir_count > 0)
         launcher_watched(l);
+}
+
+/* ---- those that are closed ---- */
+
+static void put_closed(const struct launcher *l, struct buf *b, const char *id,
+                       const struct net_box *box)
+{
+    const char *why = box != NULL ? l->net->closed(l->net->data, box->slot) : NULL;
+
+    if (why == NULL)
+        return;
+    (void)buf_append(b, id, strlen(id) + 1);
+    (void)buf_append(b, why, strlen(why) + 1);
+}
+
+int network_closed(struct launcher *l, int ret[2], struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_CLOSED_MAX);
+    auto_close int list = FD_NONE, turned = FD_NONE;
+
+    if (l->net == NULL || l->net->closed == NULL)
+        return err_set(err, -EOPNOTSUPP, "network: this launcher makes none");
+    if (l->net_turned < 0)
+        l->net_turned = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (l->net_turned < 0)
+        return err_errno(err, -errno, "network: eventfd");
+    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+        if (!sandbox_ended(s))
+            put_closed(l, &b, s->id, s->net);
+    for (size_t i = 0; i < l->heir_count; i++)
+        put_closed(l, &b, l->heirs[i].id, l->heirs[i].box);
+    list = memfd_sealed("rind-closed", b.data != NULL ? b.data : "", b.len);
+    turned = list < 0 ? list : fcntl(l->net_turned, F_DUPFD_CLOEXEC, 3);
+    if (list < 0 || turned < 0)
+        return err_errno(err, list < 0 ? list : -errno, "network: which are closed");
+    ret[0] = take_fd(&list);
+    ret[1] = take_fd(&turned);
+    return 0;
 }
 
 /* ---- files ---- */

@@ -52,6 +52,9 @@ struct net_place network_place(const struct sandbox *s);
 /* LAUNCH_OVER: the fd. */
 int network_over(const struct launcher *l, struct err *err);
 
+/* LAUNCH_CLOSED. ret: the two descriptors, the caller's. */
+int network_closed(struct launcher *l, int ret[2], struct err *err);
+
 /* The numbers that init has the hosts file and resolv.conf at (0: not), for who has to write them
  * again; and getting the former from there. */
 int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err);

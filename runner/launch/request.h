@@ -39,8 +39,9 @@ enum {
     LAUNCH_HOSTNAME_MAX = 63,
     LAUNCH_USER_MAX = 511, /* two names and a colon */
     LAUNCH_BPF_MAX = 4096,
-    LAUNCH_HOSTS_MAX = 16,     /* further lines of /etc/hosts */
-    LAUNCH_REPLY_FDS_MAX = 16, /* descriptors that come with an answer */
+    LAUNCH_HOSTS_MAX = 16,       /* further lines of /etc/hosts */
+    LAUNCH_CLOSED_MAX = 2 << 20, /* bytes of LAUNCH_CLOSED's list */
+    LAUNCH_REPLY_FDS_MAX = 16,   /* descriptors that come with an answer */
 };
 
 enum launch_verb {
@@ -88,6 +89,9 @@ enum launch_verb {
                            pidfd and the pipe of its report, or with nothing where nothing is to do
                          */
     LAUNCH_PROCESSES,   /* replies with a memfd of struct launch_process, one each */
+    LAUNCH_CLOSED,      /* replies with a memfd of the sandboxes whose network is closed, as its
+                           rules could not be put back: id and reason, NUL-terminated each; and
+                           with an eventfd that is counted up when that has changed */
     LAUNCH_VERB_MAX
 };
 

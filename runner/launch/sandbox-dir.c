@@ -240,7 +240,7 @@ static bool clear_empty(int dir, bool *ret_disk)
 static int clear(int dir)
 {
     static const char *const trees[] = {"upper", "work"};
-    static const char *const files[] = {SOCKET_FILE, DISK_FILE, "net"};
+    static const char *const files[] = {SOCKET_FILE, DISK_FILE, "net", "net.new"};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {

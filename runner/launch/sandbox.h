@@ -118,6 +118,7 @@ struct launcher {
     const struct launch_net_ops *net; /* borrowed; may be NULL */
     struct net_heir *heirs;           /* owned (network.c) */
     size_t heir_count;
+    int net_turned; /* owned; an eventfd, once somebody asks which networks are closed; FD_NONE */
     const char *const *bind_prefixes;    /* borrowed from the configuration */
     const char *certificate, *key;       /* borrowed; NULL = none */
     const struct publish_rules *publish; /* borrowed; NULL = none */

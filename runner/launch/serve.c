@@ -384,6 +384,17 @@ static int do_over(struct launcher *l, const struct launch_request *q, struct an
     return 0;
 }
 
+static int do_closed(struct launcher *l, const struct launch_request *q, struct answer *a,
+                     struct err *err)
+{
+    int r = network_closed(l, a->fds, err);
+
+    (void)q;
+    if (r == 0)
+        a->fd_count = 2;
+    return r;
+}
+
 static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launch_request *,
                                            struct answer *, struct err *) = {
     [LAUNCH_START] = do_start,
@@ -404,6 +415,7 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
     [LAUNCH_DIAL] = do_dial,
     [LAUNCH_RESOLVER] = do_resolver,
     [LAUNCH_OVER] = do_over,
+    [LAUNCH_CLOSED] = do_closed,
     [LAUNCH_WORKER] = do_worker,
     [LAUNCH_LAYER_COMMIT] = do_layer_commit,
     [LAUNCH_LAYER_DROP] = do_layer_drop,
@@ -471,8 +483,14 @@ static void handle(struct launcher *l, const int fds[REQUEST_FDS_MAX], unsigned 
         (void)snprintf(a->reply.message, sizeof(a->reply.message), "%s", err.msg);
 }
 
+static int sooner(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 /* Until a request is there. Meanwhile somebody may change the host's firewall, a removal may end,
- * of which the log tells when it has failed, and what could not be swept may come to be swept. */
+ * of which the log tells when it has failed, and what could not be swept, or put back into the
+ * firewall, may come to be tried again. */
 static int wait_request(struct launcher *l, int sock)
 {
     struct pollfd p[2 + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
@@ -481,12 +499,14 @@ static int wait_request(struct launcher *l, int sock)
     for (;;) {
         for (size_t i = 0; i < l->removal_count; i++)
             p[2 + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
-        if (poll(p, 2 + l->removal_count, sweep_wait(l)) < 0 && errno != EINTR)
+        if (poll(p, 2 + l->removal_count, sooner(sweep_wait(l), launcher_watch_wait(l))) < 0 &&
+            errno != EINTR)
             return -errno;
         sweep_due(l);
         removal_reap(l);
         volume_reap(l);
-        if (p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0)
+        if ((p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0) ||
+            launcher_watch_wait(l) == 0)
             launcher_watched(l);
         if (p[0].revents != 0)
             return 0;

@@ -23,7 +23,10 @@ enum {
     FLAGS_CHANGED = IFF_UP | IFF_NOARP | IFF_MULTICAST, /* there is nobody to be told */
     GEN_MODE_NONE = 1,                                  /* IN6_ADDR_GEN_MODE_NONE */
     LOUD_MAX = 256,                                     /* links taken down at a time */
+    ALIAS_MAX = 255,                                    /* bytes of an alias, IFALIASZ - 1 */
 };
+
+#define CLOSED_ALIAS "closed by rind: "
 
 /* Locally administered; the slot makes it one of its kind for who reads a capture. */
 static void make_mac(uint8_t mac[MAC_LEN], uint32_t slot)
@@ -273,8 +276,69 @@ int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *
     return 0;
 }
 
-/* IPv4 addresses outlive it that a link goes down. */
-int link_revive(int sock, const struct net_box *box, struct err *err)
+/* ---- closed and open ---- */
+
+static void put_alias(struct nlreq *q, const char *name, const char *alias)
+{
+    begin_link(q, RTM_SETLINK, 0, 0, 0);
+    nl_put_string(q, IFLA_IFNAME, name);
+    nl_put(q, IFLA_IFALIAS, alias, strlen(alias));
+}
+
+/* The alias is a message of its own, behind: the kernel sets it in front of the flags, and one that
+ * it has no memory for would keep the link up. */
+int link_close(int sock, const char *name, const char *why, struct err *err)
+{
+    const struct ifinfomsg down = {.ifi_family = AF_UNSPEC, .ifi_change = IFF_UP};
+    char alias[ALIAS_MAX + 1];
+    auto_nlreq struct nlreq q;
+    unsigned index = 0;
+    int r;
+
+    (void)snprintf(alias, sizeof(alias), CLOSED_ALIAS "%s", why);
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_SETLINK, NLM_F_ACK, &down, sizeof(down));
+    nl_put_string(&q, IFLA_IFNAME, name);
+    put_alias(&q, name, alias);
+    r = nlreq_send(&q, sock, NULL, NULL, &index, err);
+    if (r == -ENODEV || (r < 0 && index == 1))
+        return 0; /* there is none; or it is down, and only does not say so */
+    return r < 0 ? err_wrap(err, r, "take link %s down", name) : 0;
+}
+
+static bool alias_is_ours(const struct nlmsghdr *h)
+{
+    const struct nlattr *alias =
+        nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_IFALIAS);
+    const size_t len = sizeof(CLOSED_ALIAS) - 1;
+
+    return alias != NULL && nla_len(alias) >= (int)len &&
+           memcmp(nla_data(alias), CLOSED_ALIAS, len) == 0;
+}
+
+static int on_alias(const struct nlmsghdr *h, void *data)
+{
+    if (!nlmsg_valid_hdr(h, sizeof(struct ifinfomsg)))
+        return -EBADMSG;
+    *(bool *)data = alias_is_ours(h);
+    return 0;
+}
+
+int link_is_closed(int sock, const char *name, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    bool closed = false;
+    int r;
+
+    nlreq_init(&q);
+    put_get(&q, name);
+    r = nlreq_send(&q, sock, on_alias, &closed, NULL, err);
+    return r == -ENODEV ? 0 : r < 0 ? r : closed;
+}
+
+/* IPv4 addresses outlive it that a link goes down. What it says of itself goes last: whoever is cut
+ * off before has it as closed still. */
+int link_open(int sock, const struct net_box *box, struct err *err)
 {
     auto_nlreq struct nlreq q;
     int r;
@@ -283,8 +347,42 @@ int link_revive(int sock, const struct net_box *box, struct err *err)
     put_up(&q, box->link);
     if (box->route6)
         put_address(&q, box->ifindex, &box->gateway6);
+    put_alias(&q, box->link, "");
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     return r < 0 && r != -EEXIST ? err_wrap(err, r, "link %s", box->link) : 0;
+}
+
+struct closed_links {
+    int count;
+    char name[NET_LINK_MAX];
+};
+
+static int on_closed_link(const struct nlmsghdr *h, void *data)
+{
+    struct closed_links *all = data;
+    const struct nlattr *name;
+
+    if (!nlmsg_valid_hdr(h, sizeof(struct ifinfomsg)))
+        return -EBADMSG;
+    name = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_IFNAME);
+    if (name != NULL && alias_is_ours(h) && all->count++ == 0)
+        (void)snprintf(all->name, sizeof(all->name), "%.*s", nla_len(name),
+                       (const char *)nla_data(name));
+    return 0;
+}
+
+int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err)
+{
+    const struct ifinfomsg any = {.ifi_family = AF_UNSPEC};
+    struct closed_links all = {.count = 0};
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
+    r = nlreq_send(&q, sock, on_closed_link, &all, NULL, err);
+    (void)snprintf(name, NET_LINK_MAX, "%s", all.name);
+    return r < 0 ? r : all.count;
 }
 
 /* ---- silence ---- */

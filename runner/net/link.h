@@ -36,8 +36,16 @@ int link_erase(uint32_t slot, struct err *err);
 /* The name of the link of a slot. */
 void link_name(uint32_t slot, char name[static NET_LINK_MAX]);
 
-/* Of a sandbox that lives: up again, after somebody has taken it down. */
-int link_revive(int sock, const struct net_box *box, struct err *err);
+/* Of a sandbox that lives: takes the host's end down, so that not one packet comes out of it or
+ * goes in, and writes why into its alias, which outlives us (`ip link` shows it). One that is gone
+ * is no error. */
+int link_close(int sock, const char *name, const char *why, struct err *err);
+/* Whether that has been done: 1, 0, or a negative errno. */
+int link_is_closed(int sock, const char *name, struct err *err);
+/* Up again, after that, or after somebody else has taken it down. */
+int link_open(int sock, const struct net_box *box, struct err *err);
+/* The links of this net namespace that are closed: how many, and the name of one. */
+int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err);
 
 /* Takes every link of ours down, for when no sandbox is left: the kernel takes their net namespaces
  * away in its own time, and until then something may still come out of them. */

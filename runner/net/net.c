@@ -1,5 +1,3 @@
-#include "net/net.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
@@ -11,18 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
 #include "net/egress.h"
 #include "net/forward.h"
 #include "net/frames.h"
 #include "net/link.h"
+#include "net/net_internal.h"
 #include "net/netlink.h"
 #include "net/nft.h"
 #include "net/pool.h"
@@ -32,22 +32,8 @@
 
 enum {
     ROUTES_MAX = 1 << 20, /* of the host; a full table of the internet has as many */
-    MTU_DEFAULT = 1500,
-    MTU_MIN = 1280, /* of IPv6 */
-    UPLINKS_MAX = 8,
-};
-
-struct net {
-    struct net_config config;
-    int route, nft;                                               /* owned sockets, once needed */
-    int watch, watch_routes, watch_link, watch_resolv, watch_all; /* owned; the same; watch_all is
-                                                                     an epoll of the others */
-    int uplink;     /* that watch_link tells of; 0: none */
-    int way4, way6; /* interfaces that lead to the internet; 0: not known yet */
-    bool have_pools;
-    bool looked; /* for rules that were taken away before we watched */
-    struct net_rule pool4, pool6;
-    unsigned alive; /* networks that this process has made and not removed */
+    MTU_MIN = 1280,       /* of IPv6 */
+    LOCK_TRY_MS = 5,      /* between two tries */
 };
 
 int net_new(const struct net_config *config, struct net **ret, struct err *err)
@@ -76,7 +62,7 @@ void net_free(struct net *n)
     free(n);
 }
 
-static int open_sockets(struct net *n, struct err *err)
+int net_open_sockets(struct net *n, struct err *err)
 {
     if (n->route < 0)
         n->route = nl_open(NETLINK_ROUTE);
@@ -88,16 +74,22 @@ static int open_sockets(struct net *n, struct err *err)
                       : 0;
 }
 
-/* Closing it unlocks. */
-static int take_lock(const struct net *n, struct err *err)
+int net_take_lock(const struct net *n, int wait_ms, struct err *err)
 {
+    const struct timespec pause = {.tv_nsec = LOCK_TRY_MS * 1000000L};
+    const int64_t until = clock_mono_ms() + wait_ms;
     auto_close int fd = openat(n->config.lock_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
         return err_errno(err, -errno, "network: lock");
-    while (flock(fd, LOCK_EX) < 0)
-        if (errno != EINTR)
+    while (flock(fd, wait_ms < 0 ? LOCK_EX : LOCK_EX | LOCK_NB) < 0) {
+        if (errno == EWOULDBLOCK && clock_mono_ms() >= until)
+            return err_set(err, -EBUSY, "network: another rind of the host holds the lock");
+        if (errno != EINTR && errno != EWOULDBLOCK)
             return err_errno(err, -errno, "network: lock");
+        if (errno == EWOULDBLOCK)
+            (void)nanosleep(&pause, NULL);
+    }
     return take_fd(&fd);
 }
 
@@ -108,8 +100,8 @@ struct routes {
     size_t count, cap;
 };
 
-/* Host routes and pairs may be those of links of ours, which are in nobody's way. */
-static bool is_ours(const struct route *r)
+/* Host routes and pairs may be those, which are in nobody's way. */
+bool net_is_own_route(const struct route *r)
 {
     char name[IF_NAMESIZE];
 
@@ -129,7 +121,7 @@ static int on_route(const struct nlmsghdr *h, void *data)
 
     if (r <= 0)
         return r;
-    if (!route.configured || route.to.prefix <= 1 || is_ours(&route))
+    if (!route.configured || route.to.prefix <= 1 || net_is_own_route(&route))
         return 0;
     if (all->count == all->cap) {
         if (all->cap >= ROUTES_MAX)
@@ -180,74 +172,6 @@ static int choose_pools(struct net *n, const struct net_box *servers, struct err
     return r;
 }
 
-/* ---- where packets leave ---- */
-
-struct uplink {
-    int index;
-    uint32_t mtu;
-    char name[NET_LINK_MAX];
-};
-
-static int on_answer(const struct nlmsghdr *h, void *data)
-{
-    struct route route;
-    int r = route_parse(h, &route);
-
-    if (r > 0)
-        *(int *)data = route.oif;
-    return r < 0 ? r : 0;
-}
-
-static int on_mtu(const struct nlmsghdr *h, void *data)
-{
-    struct uplink *u = data;
-    const struct nlattr *mtu, *name;
-
-    if (!nlmsg_valid_hdr(h, sizeof(struct ifinfomsg)))
-        return -EBADMSG;
-    mtu = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_MTU);
-    name = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_IFNAME);
-    if (mtu != NULL && nla_len(mtu) == sizeof(u->mtu))
-        (void)memcpy(&u->mtu, nla_data(mtu), sizeof(u->mtu));
-    if (name != NULL)
-        (void)snprintf(u->name, sizeof(u->name), "%.*s", nla_len(name),
-                       (const char *)nla_data(name));
-    return 0;
-}
-
-/* The interface that leads to an address. -ENOENT: none does. */
-static int find_uplink(struct net *n, const struct net_addr *to, struct uplink *ret)
-{
-    const bool v4 = to->family == 4;
-    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
-                            .rtm_dst_len = v4 ? 32 : 128};
-    const struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
-    struct uplink u = {.mtu = MTU_DEFAULT};
-    auto_nlreq struct nlreq q;
-    struct ifinfomsg get = link;
-    int r;
-
-    nlreq_init(&q);
-    nlreq_add(&q, RTM_GETROUTE, NLM_F_ACK, &m, sizeof(m));
-    nl_put(&q, RTA_DST, to->bytes, v4 ? 4 : 16);
-    r = nlreq_send(&q, n->route, on_answer, &u.index, NULL, NULL);
-    nlreq_done(&q);
-    nlreq_init(&q);
-    if (r < 0 || u.index <= 1) /* loopback: an address of the host's own */
-        return -ENOENT;
-    get.ifi_index = u.index;
-    nlreq_add(&q, RTM_GETLINK, NLM_F_ACK, &get, sizeof(get));
-    r = nlreq_send(&q, n->route, on_mtu, &u, NULL, NULL);
-    if (r < 0)
-        return r;
-    *ret = u;
-    return 0;
-}
-
-/* Any address of the internet: it is looked up, never sent to. */
-static const struct net_addr somewhere4 = {.family = 4, .bytes = {1, 1, 1, 1}};
-static const struct net_addr somewhere6 = {.family = 6, .bytes = {0x26, 0x06, 0x47}};
-
 /* ---- name servers ---- */
 
 static void take_file(struct net_box *box, const char *path, bool *stub)
@@ -296,7 +220,7 @@ static bool can_route6(struct net *n)
 {
     struct uplink up;
 
-    if (find_uplink(n, &somewhere6, &up) < 0)
+    if (host_find_uplink(n, &host_somewhere6, &up) < 0)
         return false;
     /* Readable: the kernel has the switch. */
     return forward_get(up.name, 6) >= 0;
@@ -321,15 +245,6 @@ static uint32_t mtu_for(const struct uplink *up)
     return up->mtu < MTU_MIN ? MTU_MIN : up->mtu > MTU_MAX ? MTU_MAX : up->mtu;
 }
 
-static void watch_uplink(struct net *n, int ifindex)
-{
-    if (n->uplink == ifindex)
-        return;
-    n->uplink = ifindex;
-    if (n->watch_link >= 0)
-        (void)watch_choose_link(n->watch_link, ifindex);
-}
-
 int net_prepare(struct net *n, struct net_box *box, struct err *err)
 {
     struct uplink up = {.index = 0};
@@ -337,7 +252,7 @@ int net_prepare(struct net *n, struct net_box *box, struct err *err)
 
     if (box->slot >= POOL_SLOTS)
         return err_set(err, -ERANGE, "network: slot %u", box->slot);
-    r = open_sockets(n, err);
+    r = net_open_sockets(n, err);
     if (r < 0)
         return r;
     box->route6 = can_route6(n);
@@ -345,196 +260,10 @@ int net_prepare(struct net *n, struct net_box *box, struct err *err)
     r = choose_pools(n, box, err);
     if (r < 0)
         return r;
-    box->mtu = find_uplink(n, &somewhere4, &up) == 0 ? mtu_for(&up) : MTU_DEFAULT;
-    watch_uplink(n, up.index);
+    box->mtu = host_find_uplink(n, &host_somewhere4, &up) == 0 ? mtu_for(&up) : HOST_MTU;
+    host_watch_uplink(n, up.index);
     derive(n, box);
     return 0;
-}
-
-/* ---- forwarding ---- */
-
-static void say(const struct net *n, const char *name, const char *how, int family)
-{
-    char text[128];
-
-    if (n->config.said == NULL)
-        return;
-    (void)snprintf(text, sizeof(text), "forwarding of %s switched %s for IPv%d", name, how, family);
-    n->config.said(text);
-}
-
-/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. Where it
- * is switched on by us it is marked and guarded, whenever we end. */
-static int forward_on(struct net *n, const char *name, int family, struct err *err)
-{
-    int now = forward_get(name, family), r;
-
-    if (now == 1)
-        return 0;
-    r = forward_mark(n->route, name, family, true, err);
-    if (r < 0)
-        return r;
-    r = ruleset_guard(n->nft, name, err);
-    if (r == 0)
-        r = forward_set(name, family, true, err);
-    if (r < 0)
-        (void)forward_mark(n->route, name, family, false, NULL);
-    else
-        say(n, name, "on", family);
-    return r;
-}
-
-static int forward_to(struct net *n, const struct net_addr *to, struct err *err)
-{
-    struct uplink up;
-
-    if (find_uplink(n, to, &up) < 0)
-        return 0; /* there is no way there now: the sandbox finds that out itself */
-    return forward_on(n, up.name, to->family, err);
-}
-
-static int forward_all_of(struct net *n, const struct net_box *box, struct err *err)
-{
-    int r = 0;
-
-    if (box->internet)
-        r = forward_to(n, &somewhere4, err);
-    if (r == 0 && box->internet && box->route6)
-        r = forward_to(n, &somewhere6, err);
-    for (size_t i = 0; r == 0 && i < box->access.rule_count; i++) {
-        const struct net_rule *rule = &box->access.rules[i];
-        struct net_addr to = {.family = rule->family};
-
-        (void)memcpy(to.bytes, rule->bytes, sizeof(to.bytes));
-        if (rule->deny || (rule->family == 6 && !box->route6))
-            continue;
-        if (rule->prefix == 0)
-            to = rule->family == 4 ? somewhere4 : somewhere6;
-        r = forward_to(n, &to, err);
-    }
-    for (size_t i = 0; r == 0 && box->internet && i < box->dns_count; i++)
-        r = forward_to(n, &box->dns[i], err);
-    return r;
-}
-
-struct marked {
-    struct {
-        char name[NET_LINK_MAX];
-        int family;
-    } list[UPLINKS_MAX];
-    unsigned count;
-};
-
-static void on_mark(const char *name, int family, void *data)
-{
-    struct marked *m = data;
-
-    if (m->count == UPLINKS_MAX)
-        return;
-    (void)snprintf(m->list[m->count].name, NET_LINK_MAX, "%s", name);
-    m->list[m->count++].family = family;
-}
-
-/* Those whose forwarding rind has switched on, whichever process it was. */
-static struct marked find_marked(const struct net *n)
-{
-    struct marked m = {.count = 0};
-
-    (void)forward_each_mark(n->route, on_mark, &m, NULL);
-    return m;
-}
-
-static void forward_off(const struct net *n)
-{
-    const struct marked m = find_marked(n);
-
-    for (unsigned i = 0; i < m.count; i++) {
-        const char *name = m.list[i].name;
-        const int family = m.list[i].family;
-
-        /* Whoever has switched it on for all meant this one, too. */
-        if (!forward_all(family) && forward_get(name, family) == 1 &&
-            forward_set(name, family, false, NULL) == 0)
-            say(n, name, "off", family);
-        (void)forward_mark(n->route, name, family, false, NULL);
-    }
-}
-
-/* In a new table: what forwards already, as the one before may have been flushed. */
-static void guard_marked(const struct net *n)
-{
-    const struct marked m = find_marked(n);
-    struct err err = ERR_NONE;
-
-    for (unsigned i = 0; i < m.count; i++)
-        if (ruleset_guard(n->nft, m.list[i].name, &err) < 0 && n->config.said != NULL)
-            n->config.said(err.msg);
-}
-
-/* ---- black holes ---- */
-
-/*
- * What comes for a sandbox that has just ended, such as a reply to the last thing that it asked,
- * finds no link any more: it ends here, and does not go out by the host's default route.
- */
-static int put_hole(struct net *n, uint16_t type, uint16_t flags, const struct net_rule *pool)
-{
-    const bool v4 = pool->family == 4;
-    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
-                            .rtm_dst_len = pool->prefix,
-                            .rtm_table = RT_TABLE_MAIN,
-                            .rtm_protocol = ROUTE_PROTOCOL,
-                            .rtm_scope = RT_SCOPE_UNIVERSE,
-                            .rtm_type = RTN_BLACKHOLE};
-    auto_nlreq struct nlreq q;
-    int r;
-
-    nlreq_init(&q);
-    nlreq_add(&q, type, flags | NLM_F_ACK, &m, sizeof(m));
-    nl_put(&q, RTA_DST, pool->bytes, v4 ? 4 : 16);
-    r = nlreq_send(&q, n->route, NULL, NULL, NULL, NULL);
-    return r == -EEXIST || r == -ESRCH ? 0 : r;
-}
-
-static int make_holes(struct net *n, const struct net_box *box, struct err *err)
-{
-    int r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
-
-    if (r == 0 && box->route6)
-        r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
-    return r < 0 ? err_errno(err, r, "network: black hole for ended sandboxes") : 0;
-}
-
-struct holes {
-    struct net_rule list[POOLS_MAX];
-    unsigned count;
-};
-
-static int on_hole(const struct nlmsghdr *h, void *data)
-{
-    struct holes *holes = data;
-    struct route route;
-    int r = route_parse(h, &route);
-
-    if (r > 0 && route.ours && holes->count < POOLS_MAX)
-        holes->list[holes->count++] = route.to;
-    return r < 0 ? r : 0;
-}
-
-static void fill_holes(struct net *n)
-{
-    struct holes holes = {.count = 0};
-
-    for (int family = 4; family <= 6; family += 2) {
-        const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6)};
-        auto_nlreq struct nlreq q;
-
-        nlreq_init(&q);
-        nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
-        (void)nlreq_send(&q, n->route, on_hole, &holes, NULL, NULL);
-    }
-    for (unsigned i = 0; i < holes.count; i++)
-        (void)put_hole(n, RTM_DELROUTE, 0, &holes.list[i]);
 }
 
 /* ---- bounds ---- */
@@ -560,7 +289,7 @@ static uint32_t at_most(uint32_t value, uint32_t most)
  * sandbox has flows + per_second * CLOSED_S entries, and a burst, of which each part is at most
  * 1/16, 1/8 and 1/16 of the table.
  */
-static struct ruleset_bounds bounds_of(const struct net *n)
+struct ruleset_bounds net_bounds(const struct net *n)
 {
     enum { CLOSED_S = 120, BURST_S = 10, SHARE = 16 };
     const uint32_t most = table_of_connections();
@@ -596,13 +325,11 @@ static struct ruleset_bounds bounds_of_all(const struct net *n)
     return b;
 }
 
-/* The table is new. What the kernel cannot is said: sandboxes go on without it. */
-static void complete(const struct net *n)
+void net_complete(const struct net *n)
 {
     const struct ruleset_bounds all = bounds_of_all(n);
     struct err err = ERR_NONE;
 
-    guard_marked(n);
     if (ruleset_complete(n->nft, &all, &err) < 0 && n->config.said != NULL)
         n->config.said(err.msg);
 }
@@ -636,13 +363,13 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 
     if (inside < 0)
         return inside;
-    r = make_holes(n, box, err);
+    r = host_make_holes(n, box, err);
     if (r == 0)
         r = link_add(n->route, inside, ns_fd, &link, &index, err);
     if (r == 0 && box->admin)
         r = frames_add(n->nft, box->link, err);
     if (r == 0)
-        r = forward_all_of(n, box, err);
+        r = host_forward(n, box, err);
     if (r < 0)
         return r;
     if (box->route6 && forward_get(box->link, 6) == 0)
@@ -656,6 +383,8 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
     int r, gone;
 
     r = ruleset_remove(n->nft, box, err);
+    if (r == -EPERM)
+        r = 0; /* another program's table of this name: nothing of ours is in it */
     if (r == 0 && box->admin)
         r = frames_remove(n->nft, box->link, err);
     if (r < 0)
@@ -668,11 +397,15 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
         r = link_silence_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
+    host_mark_guarded(n); /* it is not known any more when the table has gone */
     gone = ruleset_remove_empty(n->nft, err);
+    if (gone == -EPERM)
+        gone = 1; /* as above */
     if (gone == 1) {
+        n->whole = false;
         (void)frames_remove_all(n->nft, NULL); /* as a rule nobody had any */
-        forward_off(n);
-        fill_holes(n);
+        host_forward_off(n);
+        host_fill_holes(n);
     }
     return gone < 0 ? gone : 0;
 }
@@ -683,18 +416,18 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     auto_close int lock = FD_NONE;
     int r;
 
-    r = open_sockets(n, err);
+    r = net_open_sockets(n, err);
     if (r < 0)
         return r;
-    lock = take_lock(n, err);
+    lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
     /* The rules are there before there is anything that they could be late for. */
-    bounds = bounds_of(n);
-    r = ruleset_add(n->nft, box, &bounds, err);
-    if (r == 1)
-        complete(n);
-    if (r >= 0)
+    bounds = net_bounds(n);
+    r = restore_table(n, err);
+    if (r == 0)
+        r = ruleset_add(n->nft, box, &bounds, err);
+    if (r == 0)
         r = add(n, box, ns_fd, err);
     if (r < 0) {
         (void)remove_rules(n, box, NULL);
@@ -709,14 +442,15 @@ int net_remove(struct net *n, const struct net_box *box, struct err *err)
     auto_close int lock = FD_NONE;
     int r;
 
-    r = open_sockets(n, err);
+    r = net_open_sockets(n, err);
     if (r < 0)
         return r;
-    lock = take_lock(n, err);
+    lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
     if (n->alive > 0)
         n->alive--;
+    restore_forget(n, box->slot);
     return remove_rules(n, box, err);
 }
 
@@ -730,7 +464,7 @@ int net_egress(struct net *n, const struct net_box *box, int ns_fd, enum egress_
     int r;
 
     if (box != NULL) {
-        r = open_sockets(n, err);
+        r = net_open_sockets(n, err);
         if (r == 0)
             r = choose_pools(n, box, err);
         if (r < 0)
@@ -764,151 +498,6 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
     return r < 0 ? err_errno(err, r, "name servers of the host") : 0;
 }
 
-/* ---- others ---- */
-
-static int add_to(int epoll, int fd)
-{
-    struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-    return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) < 0 ? -1 : 0;
-}
-
-int net_watch(struct net *n)
-{
-    struct uplink up;
-
-    if (n->watch_all >= 0)
-        return n->watch_all;
-    n->watch = watch_open();
-    n->watch_routes = watch_open_routes();
-    n->watch_link = watch_open_link();
-    n->watch_resolv = watch_open_resolv();
-    n->watch_all = epoll_create1(EPOLL_CLOEXEC);
-    /* Sandboxes of an earlier process may be there already. */
-    if (n->uplink == 0 && open_sockets(n, NULL) == 0 && find_uplink(n, &somewhere4, &up) == 0)
-        n->uplink = up.index;
-    if (n->watch_link >= 0)
-        (void)watch_choose_link(n->watch_link, n->uplink);
-    /* Without routes is better than without rules. */
-    if (n->watch_all >= 0 && add_to(n->watch_all, n->watch) == 0 &&
-        add_to(n->watch_all, n->watch_routes) == 0) {
-        (void)add_to(n->watch_all, n->watch_link);
-        (void)add_to(n->watch_all, n->watch_resolv);
-        return n->watch_all;
-    }
-    return n->watch < 0 ? FD_NONE : n->watch;
-}
-
-/* Nothing can be done about it while sandboxes have these addresses, but it explains much. */
-static void on_new_route(void *data, const struct route *route)
-{
-    const struct net *n = data;
-    const struct net_rule *pool = route->to.family == 4 ? &n->pool4 : &n->pool6;
-    char theirs[NET_RULE_TEXT_MAX], ours[NET_RULE_TEXT_MAX], text[2 * NET_RULE_TEXT_MAX + 192];
-
-    if (!n->have_pools || !route->configured || route->to.prefix <= 1 || is_ours(route) ||
-        !pool_overlap(pool, &route->to) || n->config.said == NULL)
-        return;
-    net_rule_format(&route->to, theirs);
-    net_rule_format(pool, ours);
-    (void)snprintf(text, sizeof(text),
-                   "the host has a new route to %s, within the addresses of sandboxes (%s): one of "
-                   "the two does not reach the other; network.pool%d is what to change",
-                   theirs, ours, route->to.family);
-    n->config.said(text);
-}
-
-static int way_to(struct net *n, const struct net_addr *to)
-{
-    struct uplink up;
-
-    return find_uplink(n, to, &up) == 0 ? up.index : -1;
-}
-
-/* The host is connected to something else now: replies come in there. */
-static void follow_uplink(struct net *n, const struct net_box *const *boxes, size_t count)
-{
-    const int way4 = way_to(n, &somewhere4), way6 = way_to(n, &somewhere6);
-    struct err err = ERR_NONE;
-
-    if (way4 == n->way4 && way6 == n->way6)
-        return;
-    n->way4 = way4;
-    n->way6 = way6;
-    watch_uplink(n, way4 > 0 ? way4 : 0);
-    for (size_t i = 0; i < count; i++)
-        if (forward_all_of(n, boxes[i], &err) < 0 && n->config.said != NULL)
-            n->config.said(err.msg);
-}
-
-/* Who administers a link may have taken it away. */
-static int frames_restore(const struct net *n, const struct net_box *box, struct err *err)
-{
-    return if_nametoindex(box->link) == 0 ? 0 : frames_add(n->nft, box->link, err);
-}
-
-/* Whoever comes first makes the table, and knows of his own sandboxes only: each has to look for
- * each of his. 1: some were missing. */
-static int restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
-{
-    const struct ruleset_bounds bounds = bounds_of(n);
-    bool missed = false;
-    int first = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        int r = ruleset_has(n->nft, boxes[i], err);
-
-        if (r == 0) {
-            missed = true;
-            r = ruleset_add(n->nft, boxes[i], &bounds, err);
-            if (r == 1)
-                complete(n);
-            /* Whoever found no rules may have taken it for one of nobody. */
-            if (r >= 0)
-                r = link_revive(n->route, boxes[i], err);
-        }
-        /* The table of frames can be gone alone. */
-        if (r >= 0 && boxes[i]->admin)
-            r = frames_restore(n, boxes[i], err);
-        if (r < 0 && first == 0)
-            first = r; /* the others get theirs all the same */
-    }
-    return first < 0 ? first : missed;
-}
-
-int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
-{
-    auto_close int lock = FD_NONE;
-    const bool first = !n->looked;
-    bool gone, moved, other;
-    int r;
-
-    /* What has happened before anybody watched, nobody was told. */
-    if (first)
-        (void)net_watch(n);
-    n->looked = true;
-    gone = watch_read(n->watch) || first;
-    moved = n->watch_routes >= 0 && watch_read_routes(n->watch_routes, on_new_route, n);
-    other = n->watch_link >= 0 && watch_read_link(n->watch_link);
-    other = (n->watch_resolv >= 0 && watch_read_resolv(n->watch_resolv)) || other;
-    if ((!gone && !moved && !other) || count == 0)
-        return 0;
-    r = open_sockets(n, err);
-    if (r < 0)
-        return r;
-    lock = take_lock(n, err);
-    if (lock < 0)
-        return lock;
-    if (moved || first)
-        follow_uplink(n, boxes, count);
-    /* A route through another interface may have another MTU. */
-    other = other || moved;
-    r = gone ? restore(n, boxes, count, err) : 0;
-    if (r < 0)
-        return r;
-    return (r == 1 ? NET_RESTORED : 0) | (other ? NET_MOVED : 0);
-}
-
 /* ---- following the host ---- */
 
 /* A sandbox keeps what it has while the host has none that it could ask. */
@@ -928,7 +517,7 @@ static int follow_dns(struct net *n, struct net_box *box, struct err *err)
     if (box->internet)
         r = ruleset_add_dns(n->nft, &now, err);
     for (size_t i = 0; r == 0 && box->internet && i < now.dns_count; i++)
-        r = forward_to(n, &now.dns[i], err);
+        r = host_forward_to(n, &now.dns[i], err);
     if (r < 0)
         return r;
     *box = now;
@@ -941,7 +530,7 @@ static int follow_mtu(struct net *n, struct net_box *box, int ns_fd, struct err 
     struct uplink up;
     int r;
 
-    if (find_uplink(n, &somewhere4, &up) < 0 || mtu_for(&up) == box->mtu)
+    if (host_find_uplink(n, &host_somewhere4, &up) < 0 || mtu_for(&up) == box->mtu)
         return 0;
     inside = inside_socket(ns_fd, NETLINK_ROUTE, err);
     r = inside < 0 ? inside : link_set_mtu(inside, NET_INSIDE, mtu_for(&up), err);
@@ -959,10 +548,10 @@ int net_follow(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     int dns = 0, mtu;
     int r;
 
-    r = open_sockets(n, err);
+    r = net_open_sockets(n, err);
     if (r < 0)
         return r;
-    lock = take_lock(n, err);
+    lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
     if (box->host_dns)
@@ -985,4 +574,13 @@ int net_foreign_drop(char *text, size_t size, struct err *err)
     if (r == 1)
         (void)snprintf(text, size, "%s", chain);
     return r;
+}
+
+int net_count_closed(char name[NET_LINK_MAX], struct err *err)
+{
+    auto_close int sock = nl_open(NETLINK_ROUTE);
+
+    if (sock < 0)
+        return err_errno(err, sock, "routing socket");
+    return link_count_closed(sock, name, err);
 }

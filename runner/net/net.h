@@ -57,16 +57,26 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err);
 int net_remove(struct net *n, const struct net_box *box, struct err *err);
 
 /* A descriptor that is readable when the host's firewall, routes, uplink or name servers have
- * changed (borrowed; -1 when there is none), and what to do then: puts the rules of these boxes
- * back when somebody has taken our table away; has replies forwarded where the host's default route
- * leads now; tells of a new route that is in the way of the sandboxes' addresses. Returns what has
- * happened, or a negative errno. */
+ * changed (borrowed; -1 when there is none), and what to do then, and net_wait ms from now (-1:
+ * not), with the boxes of all that live: puts the rules of these boxes back when somebody has taken
+ * them away; closes the networks for which that fails, and opens those that an earlier failure has
+ * closed (restore.c); has replies forwarded where the host's default route leads now; tells of a
+ * new route that is in the way of the sandboxes' addresses. Returns what has happened, and in err
+ * why something is closed; or a negative errno when what the host has cannot be followed now. */
 enum {
     NET_RESTORED = 1, /* rules have been put back */
     NET_MOVED = 2,    /* net_follow is to be called for each box */
+    NET_CLOSED = 4,   /* some networks are closed that were not */
+    NET_OPENED = 8,   /* some are not any more that were */
 };
 int net_watch(struct net *n);
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
+int net_wait(const struct net *n);
+/* Closes the network of a slot whose box nobody knows any more, for good. */
+int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
+/* Why the network of a slot is closed: its link is down. NULL: it is not. Until the next of these
+ * calls. */
+const char *net_closed(const struct net *n, uint32_t slot);
 
 /* Gives a living sandbox what the host has now: the MTU of its uplink, and its name servers where
  * box->host_dns. ns_fd: its namespace, or a pidfd of one who is in it. 1: box has changed. What
@@ -90,3 +100,5 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
 /* For who looks at the host: the chain of another program that drops what rind lets through. As
  * watch_foreign_drop. */
 int net_foreign_drop(char *text, size_t size, struct err *err);
+/* The same for links of sandboxes that are closed: how many, and the name of one. */
+int net_count_closed(char name[NET_LINK_MAX], struct err *err);

@@ -476,6 +476,53 @@ int nft_has_element(int sock, const char *table, const char *set, const struct n
     return r < 0 ? err_wrap(err, r, "firewall: element") : 1;
 }
 
+static int on_rule(const struct nlmsghdr *h, void *data)
+{
+    (void)h;
+    (*(int *)data)++;
+    return 0;
+}
+
+int nft_count_rules(int sock, const char *table, const char *chain, struct err *err)
+{
+    const struct nfgenmsg g = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+    auto_nlreq struct nlreq q;
+    int count = 0, r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETRULE, NLM_F_DUMP, &g, sizeof(g));
+    nl_put_string(&q, NFTA_RULE_TABLE, table);
+    nl_put_string(&q, NFTA_RULE_CHAIN, chain);
+    r = nlreq_send(&q, sock, on_rule, &count, NULL, err);
+    return r < 0 ? err_wrap(err, r, "firewall: rules") : count;
+}
+
+static int on_table(const struct nlmsghdr *h, void *data)
+{
+    const struct nlattr *flags =
+        nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), NFTA_TABLE_FLAGS);
+    uint8_t be[4] = {0};
+
+    if (flags != NULL && nla_len(flags) == sizeof(be))
+        (void)memcpy(be, nla_data(flags), sizeof(be));
+    *(uint32_t *)data =
+        (uint32_t)be[0] << 24 | (uint32_t)be[1] << 16 | (uint32_t)be[2] << 8 | be[3];
+    return 0;
+}
+
+int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err)
+{
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    *ret = 0;
+    add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
+    nl_put_string(&q, NFTA_TABLE_NAME, table);
+    r = nlreq_send(&q, sock, on_table, ret, NULL, err);
+    return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
+}
+
 /* -EBADMSG for an element without a key. */
 static int feed_element(const struct nlattr *element, nft_key_fn *fn, void *data)
 {

@@ -17,6 +17,7 @@
  */
 #include "net/ruleset-table.h"
 
+#include <errno.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
@@ -53,8 +54,8 @@ static const struct nft_set sets[] = {
     {SET_DNS6,     THREE(TYPE_IPV6, TYPE_PROTO, TYPE_PORT), 24, 0, false},
     {SET_GROUPS,   TYPE_IFNAME, 16, NFT_SET_MAP, true},
     {SET_GUARDED,  TYPE_IFNAME, 16, 0, true},
-    {"private4",   TYPE_IPV4, 4, NFT_SET_INTERVAL, false},
-    {"private6",   TYPE_IPV6, 16, NFT_SET_INTERVAL, false},
+    {SET_PRIVATE4,   TYPE_IPV4, 4, NFT_SET_INTERVAL, false},
+    {SET_PRIVATE6,   TYPE_IPV6, 16, NFT_SET_INTERVAL, false},
 }, bound_sets[] = {
     {SET_FLOWS,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
     {SET_RATES,    TYPE_IFNAME, 16, NFT_SET_EVAL, true},
@@ -131,8 +132,8 @@ static const struct rule {
     /* The host's own name servers may be private: asked for names, and for nothing else. */
     {"internet", {V4, DADDR4(R(0)), META(NFT_META_L4PROTO, R(1)), DPORT(R(2)), IN(SET_DNS4, R(0)), ACCEPT}},
     {"internet", {V6, DADDR6(R(0)), META(NFT_META_L4PROTO, R(4)), DPORT(R(5)), IN(SET_DNS6, R(0)), ACCEPT}},
-    {"internet", {V4, DADDR4(R(0)), IN("private4", R(0)), GOTO(CHAIN_REFUSE)}},
-    {"internet", {V6, DADDR6(R(0)), IN("private6", R(0)), GOTO(CHAIN_REFUSE)}},
+    {"internet", {V4, DADDR4(R(0)), IN(SET_PRIVATE4, R(0)), GOTO(CHAIN_REFUSE)}},
+    {"internet", {V6, DADDR6(R(0)), IN(SET_PRIVATE6, R(0)), GOTO(CHAIN_REFUSE)}},
     {"internet", {ACCEPT}},
 
     {"prerouting", {FROM_US, V4, META(NFT_META_IIFNAME, R(0)), SADDR4(R(4)), IN(SET_SOURCE4, R(0)), ACCEPT}},
@@ -242,7 +243,8 @@ void ruleset_told_part(struct nft *n)
         nft_insert_rule(n, told_rules[i].chain, told_rules[i].exprs);
 }
 
-void ruleset_over_part(struct nft *n)
+/* What follows when one is over: in front of add_bounds, whose rules lead there. */
+static void add_over(struct nft *n)
 {
     for (size_t i = 0; i < COUNT(over_sets); i++)
         nft_add_set(n, &over_sets[i], (uint32_t)(COUNT(sets) + COUNT(bound_sets) + i) + 1);
@@ -294,7 +296,7 @@ void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all)
     nft_add_rule(n, CHAIN_BOUND_ALL, flows6);
 }
 
-void ruleset_bounds_part(struct nft *n)
+static void add_bounds(struct nft *n)
 {
     for (size_t i = 0; i < COUNT(bound_sets); i++)
         nft_add_set(n, &bound_sets[i], (uint32_t)(COUNT(sets) + i) + 1);
@@ -309,12 +311,64 @@ void ruleset_table(struct nft *n)
     nft_add_table(n);
     for (size_t i = 0; i < COUNT(sets); i++)
         nft_add_set(n, &sets[i], (uint32_t)i + 1);
-    add_ranges(n, "private4", private4, COUNT(private4), 4);
-    add_ranges(n, "private6", private6, COUNT(private6), 16);
+    add_ranges(n, SET_PRIVATE4, private4, COUNT(private4), 4);
+    add_ranges(n, SET_PRIVATE6, private6, COUNT(private6), 16);
     for (size_t i = 0; i < COUNT(chains); i++)
         nft_add_chain(n, &chains[i]);
     for (size_t i = 0; i < COUNT(rules); i++)
         nft_add_rule(n, rules[i].chain, rules[i].exprs);
-    ruleset_over_part(n);
-    ruleset_bounds_part(n);
+    add_over(n);
+    add_bounds(n);
+}
+
+/* ---- is it whole ---- */
+
+/* Rules of a chain stand together, and are counted so; others may have been put in front of them.
+ */
+static int check_rules(int sock, const struct rule *list, size_t count, struct err *err)
+{
+    int r = 1;
+
+    for (size_t i = 0, next; r == 1 && i < count; i = next) {
+        for (next = i + 1; next < count && strcmp(list[next].chain, list[i].chain) == 0;)
+            next++;
+        r = nft_count_rules(sock, NET_TABLE, list[i].chain, err);
+        r = r < 0 ? r : r >= (int)(next - i);
+    }
+    return r;
+}
+
+static int count_key(const uint8_t *key, size_t len, void *data)
+{
+    (void)key;
+    (void)len;
+    (*(size_t *)data)++;
+    return 0;
+}
+
+static int check_ranges(int sock, const char *set, const struct range *ranges, size_t count,
+                        struct err *err)
+{
+    size_t wanted = 0, found = 0;
+    int r;
+
+    for (size_t i = 0; i < count; i++)
+        wanted += ranges[i].open ? 1 : 2;
+    r = nft_each_element(sock, NET_TABLE, set, count_key, &found, err);
+    return r < 0 && r != -ENOENT ? r : found >= wanted;
+}
+
+int ruleset_table_is_whole(int sock, struct err *err)
+{
+    int r = check_rules(sock, rules, COUNT(rules), err);
+
+    if (r == 1)
+        r = check_rules(sock, over_rules, COUNT(over_rules), err);
+    if (r == 1)
+        r = check_rules(sock, bound_rules, COUNT(bound_rules), err);
+    if (r == 1)
+        r = check_ranges(sock, SET_PRIVATE4, private4, COUNT(private4), err);
+    if (r == 1)
+        r = check_ranges(sock, SET_PRIVATE6, private6, COUNT(private6), err);
+    return r;
 }

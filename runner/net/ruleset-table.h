@@ -21,6 +21,8 @@
 #define SET_RATES    "rates"
 #define SET_TOLD     "told"
 #define SET_SHARES   "shares"
+#define SET_PRIVATE4 "private4"
+#define SET_PRIVATE6 "private6"
 #define CHAIN_REFUSE "refuse"
 /* Where it goes on with what is over a bound; and the bound of all sandboxes together. */
 #define CHAIN_OVER_FLOWS "over-flows"
@@ -33,13 +35,11 @@ enum { SET_TYPE_IFNAME = 41 };
 
 /* Table, sets, chains, rules and the fixed elements into a transaction. */
 void ruleset_table(struct nft *n);
-/* What of that bounds connections: for a table that was made before there were bounds. */
-void ruleset_bounds_part(struct nft *n);
-/* What follows when one is over: in front of ruleset_bounds_part, whose rules lead there. */
-void ruleset_over_part(struct nft *n);
+/* Whether all of that is in the table of this namespace: each chain has its rules, and each set of
+ * addresses that are not the internet its ranges. 1, 0, or a negative errno. */
+int ruleset_table_is_whole(int sock, struct err *err);
 /* Into a table that is there: what is over is told of (net/over.h); and the bound of all sandboxes
- * together. Each is a transaction of its own, for a kernel that lacks what it needs. In front of
- * what ruleset_over_part has put into the same chains. */
+ * together. Each is a transaction of its own, for a kernel that lacks what it needs. */
 struct ruleset_bounds;
 void ruleset_told_part(struct nft *n);
 void ruleset_all_part(struct nft *n, const struct ruleset_bounds *all);

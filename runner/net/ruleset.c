@@ -139,6 +139,12 @@ static void put_bounds(struct entries *all, const struct net_box *p,
     e->daily = true;
 }
 
+/* The chain of its own lists. */
+static void list_chain(const struct net_box *p, char name[NAME_MAX_LEN])
+{
+    (void)snprintf(name, NAME_MAX_LEN, "box-%u", p->slot);
+}
+
 /* bounds are of no matter for taking away: keys alone say what goes. */
 static void collect(struct entries *all, const struct net_box *p,
                     const struct ruleset_bounds *bounds)
@@ -158,7 +164,7 @@ static void collect(struct entries *all, const struct net_box *p,
     if (p->access.rule_count > 0 || p->admin) {
         struct nft_element *e = put(all, SET_LISTS);
 
-        (void)snprintf(all->chain, sizeof(all->chain), "box-%u", p->slot);
+        list_chain(p, all->chain);
         key_link(e, p);
         e->jump = all->chain;
     }
@@ -265,38 +271,20 @@ static void add_group(struct nft *n, const char *name)
 
 /* ---- adding ---- */
 
-/* What is missing and has to be made along with the elements: nothing, as a rule. */
-enum missing { MISSING_NOTHING = 0, MISSING_GROUP, MISSING_TABLE, MISSING_MAX };
-
-static int try_add(int sock, const struct entries *all, const struct net_box *box,
-                   enum missing missing, struct err *err)
+/* group: its named network has to be made along with the elements. */
+static int try_add(int sock, const struct entries *all, const struct net_box *box, bool group,
+                   struct err *err)
 {
     auto_nft struct nft n;
 
     nft_begin(&n, NET_TABLE, 0);
-    if (missing == MISSING_TABLE)
-        ruleset_table(&n);
-    if (missing != MISSING_NOTHING && all->group[0] != '\0')
+    if (group)
         add_group(&n, all->group);
     if (all->chain[0] != '\0')
         add_chain(&n, all->chain, box);
     for (size_t i = 0; i < all->count; i++)
         nft_add_elements(&n, all->list[i].set, &all->list[i].e, 1);
     return nft_commit(&n, sock, err);
-}
-
-/* The table of a rind that knew no bounds gets them. */
-static void add_bounds(int sock)
-{
-    auto_nft struct nft n;
-
-    nft_begin(&n, NET_TABLE, 0);
-    ruleset_over_part(&n);
-    (void)nft_commit(&n, sock, NULL); /* as a rule there is no table, or they are there */
-    nft_done(&n);
-    nft_begin(&n, NET_TABLE, 0);
-    ruleset_bounds_part(&n);
-    (void)nft_commit(&n, sock, NULL);
 }
 
 int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err)
@@ -322,29 +310,25 @@ int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err
 int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
                 struct err *err)
 {
-    enum missing missing = MISSING_NOTHING;
     struct entries all;
-    bool made = false;
+    bool group = false;
     int r = -EAGAIN;
 
     collect(&all, box, bounds);
     for (int i = 0; i < TRIES; i++) {
-        r = try_add(sock, &all, box, missing, err);
-        made = r == 0 && missing == MISSING_TABLE;
+        r = try_add(sock, &all, box, group, err);
         if (r == -EINTR || r == -EAGAIN)
             continue;
-        if (r == -ENOENT && missing == MISSING_NOTHING)
-            add_bounds(sock);
-        if (r == -ENOENT && missing + 1 < MISSING_MAX)
-            missing++;
-        else if ((r == -EEXIST || r == -EBUSY) && missing != MISSING_NOTHING)
-            missing = MISSING_NOTHING; /* somebody else was faster */
+        if (r == -ENOENT && !group && all.group[0] != '\0')
+            group = true;
+        else if ((r == -EEXIST || r == -EBUSY) && group)
+            group = false; /* somebody else was faster */
         else if (r == -EEXIST || r == -EBUSY)
             (void)ruleset_remove(sock, box, NULL); /* left by one that had this slot before */
         else
             break;
     }
-    return made ? 1 : r;
+    return r;
 }
 
 int ruleset_add_dns(int sock, const struct net_box *box, struct err *err)
@@ -432,12 +416,36 @@ int ruleset_remove(int sock, const struct net_box *box, struct err *err)
     return r;
 }
 
+/* As add_chain makes it. */
+static int list_length(const struct net_box *box)
+{
+    const struct net_access *a = &box->access;
+    int n = box->admin ? 1 : 0;
+
+    for (size_t i = 0; i < a->rule_count; i++)
+        n += a->rules[i].proto != 0 || a->rules[i].first == 0 ? 1 : 2;
+    return n;
+}
+
+/* What is missing of the others only lets less through. */
 int ruleset_has(int sock, const struct net_box *box, struct err *err)
 {
-    struct nft_element e = {.key_len = 0};
+    const int wanted = list_length(box);
+    struct nft_element e = {.key_len = 0}, list = {.key_len = 0};
+    char chain[NAME_MAX_LEN];
+    int r;
 
     key_addr(&e, &box->box4);
-    return nft_has_element(sock, NET_TABLE, SET_BOXES4, &e, err);
+    r = nft_has_element(sock, NET_TABLE, SET_BOXES4, &e, err);
+    if (r != 1 || wanted == 0)
+        return r;
+    key_link(&list, box);
+    r = nft_has_element(sock, NET_TABLE, SET_LISTS, &list, err);
+    if (r != 1)
+        return r;
+    list_chain(box, chain);
+    r = nft_count_rules(sock, NET_TABLE, chain, err);
+    return r < 0 ? r : r >= wanted;
 }
 
 static int one_is_enough(const uint8_t *key, size_t len, void *data)
@@ -483,13 +491,97 @@ int ruleset_remove_empty(int sock, struct err *err)
 
 /* ---- guards ---- */
 
+static void put_guard(struct nft_element *e, const char *ifname)
+{
+    (void)memset(e, 0, sizeof(*e));
+    e->key_len = NFT_IFNAME_LEN;
+    (void)strncpy((char *)e->key, ifname, NFT_IFNAME_LEN - 1);
+}
+
 int ruleset_guard(int sock, const char *ifname, struct err *err)
 {
-    struct nft_element e = {.key_len = NFT_IFNAME_LEN};
+    struct nft_element e;
     auto_nft struct nft n;
 
-    (void)strncpy((char *)e.key, ifname, NFT_IFNAME_LEN - 1);
+    put_guard(&e, ifname);
     nft_begin(&n, NET_TABLE, 0);
     nft_add_elements(&n, SET_GUARDED, &e, 1);
     return nft_commit(&n, sock, err);
+}
+
+struct guards {
+    ruleset_guard_fn *fn;
+    void *data;
+};
+
+static int on_guard(const uint8_t *key, size_t len, void *data)
+{
+    const struct guards *g = data;
+    char name[NFT_IFNAME_LEN + 1] = "";
+
+    if (len > NFT_IFNAME_LEN)
+        return -EBADMSG;
+    (void)memcpy(name, key, len);
+    g->fn(name, g->data);
+    return 0;
+}
+
+int ruleset_each_guard(int sock, ruleset_guard_fn *fn, void *data, struct err *err)
+{
+    struct guards g = {.fn = fn, .data = data};
+
+    return nft_each_element(sock, NET_TABLE, SET_GUARDED, on_guard, &g, err);
+}
+
+/* ---- the table ---- */
+
+int ruleset_state(int sock, struct err *err)
+{
+    /* Nobody but its owner changes an owned one; a dormant one is as good as none. Older headers
+     * have no name for the former. */
+    enum { OWNED = 2 };
+    uint32_t flags = 0;
+    int r = nft_table_flags(sock, NET_TABLE, &flags, err);
+
+    if (r == -ENOENT)
+        return RULESET_MISSING;
+    if (r < 0)
+        return r;
+    if ((flags & (NFT_TABLE_F_DORMANT | OWNED)) != 0)
+        return RULESET_DAMAGED;
+    r = ruleset_table_is_whole(sock, err);
+    return r < 0 ? r : r == 1 ? RULESET_WHOLE : RULESET_DAMAGED;
+}
+
+static int try_make(int sock, bool again, char (*guards)[NFT_IFNAME_LEN], size_t count,
+                    struct err *err)
+{
+    auto_nft struct nft n;
+
+    nft_begin(&n, NET_TABLE, 0);
+    if (again)
+        nft_delete_table(&n);
+    ruleset_table(&n);
+    for (size_t i = 0; i < count; i++) {
+        struct nft_element e;
+
+        put_guard(&e, guards[i]);
+        nft_add_elements(&n, SET_GUARDED, &e, 1);
+    }
+    return nft_commit(&n, sock, err);
+}
+
+int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct err *err)
+{
+    bool again = false;
+    int r = -EAGAIN;
+
+    for (int i = 0; i < TRIES; i++) {
+        r = try_make(sock, again, guards, count, err);
+        if (again ? r == -ENOENT : r == -EEXIST)
+            again = !again;
+        else if (r != -EINTR && r != -EAGAIN)
+            break;
+    }
+    return r;
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/nft.h"
 #include "policy/net-box.h"
 
 struct err;
@@ -28,8 +29,16 @@ struct ruleset_bounds {
     uint32_t flows, per_second, burst;
 };
 
-/* Makes the table when it is missing, and lets the sandbox do what it may: all or nothing. 1: the
- * table is new, and ruleset_complete is to follow. */
+/* The table as a whole. Damaged: it is there, and does not do what it must (rules are missing; it
+ * is dormant, or another program's). */
+enum ruleset_state { RULESET_MISSING = 0, RULESET_DAMAGED, RULESET_WHOLE };
+int ruleset_state(int sock, struct err *err); /* or a negative errno */
+/* Makes it, in the place of one that is there, at once and as a whole, with the guards of these
+ * interfaces (ruleset_guard); ruleset_complete is to follow. What sandboxes had in it is gone: none
+ * of them reaches anything. */
+int ruleset_make(int sock, char (*guards)[NFT_IFNAME_LEN], size_t count, struct err *err);
+
+/* Lets the sandbox do what it may: all or nothing. -ENOENT: there is no table. */
 int ruleset_add(int sock, const struct net_box *box, const struct ruleset_bounds *bounds,
                 struct err *err);
 /* What a table has where the kernel knows how: that somebody is told of who is over his bounds
@@ -40,7 +49,8 @@ int ruleset_complete(int sock, const struct ruleset_bounds *all, struct err *err
 int ruleset_add_dns(int sock, const struct net_box *box, struct err *err);
 /* Forgets the sandbox. What is not there is no error. */
 int ruleset_remove(int sock, const struct net_box *box, struct err *err);
-/* Whether this sandbox is in the table, and whether any is: 1, 0, or a negative errno. */
+/* Whether this sandbox is in the table, with its own lists, and whether any is: 1, 0, or a negative
+ * errno. */
 int ruleset_has(int sock, const struct net_box *box, struct err *err);
 int ruleset_used(int sock, struct err *err);
 /* Takes the table away when no sandbox is left in it. 1: it is gone, or was not there; 0: it is in
@@ -50,3 +60,6 @@ int ruleset_remove_empty(int sock, struct err *err);
 /* An interface whose forwarding rind has switched on: what comes in there and is not for a sandbox
  * is not forwarded, as before. */
 int ruleset_guard(int sock, const char *ifname, struct err *err);
+/* Calls fn for each; -ENOENT: there is no table. */
+typedef void ruleset_guard_fn(const char *ifname, void *data);
+int ruleset_each_guard(int sock, ruleset_guard_fn *fn, void *data, struct err *err);

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "net/nft.h"
 #include "net/pool.h"
+#include "net/ruleset-table.h"
 #include "net/ruleset.h"
 
 /* Behind nft.h, which includes netinet/in.h in front of them. */
@@ -48,9 +49,38 @@ static bool is_nft(const struct nlmsghdr *h, int type)
            h->nlmsg_type >> 8 == NFNL_SUBSYS_NFTABLES && (h->nlmsg_type & TYPE_MASK) == type;
 }
 
-bool watch_is_deletion(const struct nlmsghdr *h, const char *table)
+/* Elements of these open something when they go; others let something through. */
+static bool opens(const struct nlattr *set)
 {
-    return is_nft(h, NFT_MSG_DELTABLE) && text_is(find(h, NFTA_TABLE_NAME), table);
+    static const char *const sets[] = {SET_PRIVATE4, SET_PRIVATE6, SET_LISTS, SET_GUARDED};
+
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        if (text_is(set, sets[i]))
+            return true;
+    return false;
+}
+
+bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own)
+{
+    const bool others = own == 0 || h->nlmsg_pid != own;
+
+    /* The attribute of the table's name is the first of each kind of message. */
+    if (!nlmsg_valid_hdr(h, sizeof(struct nfgenmsg)) ||
+        h->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES || !text_is(find(h, NFTA_TABLE_NAME), table))
+        return false;
+    switch (h->nlmsg_type & TYPE_MASK) {
+    case NFT_MSG_DELTABLE:
+        return true;
+    case NFT_MSG_NEWTABLE:
+    case NFT_MSG_DELCHAIN:
+    case NFT_MSG_DELRULE:
+    case NFT_MSG_DELSET:
+        return others;
+    case NFT_MSG_DELSETELEM:
+        return others && opens(find(h, NFTA_SET_ELEM_LIST_SET));
+    default:
+        return false;
+    }
 }
 
 static int open_groups(int protocol, const int *groups, size_t count)
@@ -84,10 +114,17 @@ int watch_open_routes(void)
     return open_groups(NETLINK_ROUTE, groups, 2);
 }
 
+struct events_seen {
+    uint32_t own;
+    bool doubt;
+};
+
 static int on_event(const struct nlmsghdr *h, void *data)
 {
-    if (watch_is_deletion(h, NET_TABLE))
-        *(bool *)data = true;
+    struct events_seen *seen = data;
+
+    if (watch_is_doubt(h, NET_TABLE, seen->own))
+        seen->doubt = true;
     return 0;
 }
 
@@ -108,11 +145,11 @@ static bool read_events(int fd, nl_message_fn *fn, void *data)
     }
 }
 
-bool watch_read(int fd)
+bool watch_read(int fd, uint32_t own)
 {
-    bool gone = false;
+    struct events_seen seen = {.own = own};
 
-    return read_events(fd, on_event, &gone) || gone;
+    return read_events(fd, on_event, &seen) || seen.doubt;
 }
 
 /* ---- routes ---- */

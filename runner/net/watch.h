@@ -14,10 +14,13 @@ struct nlmsghdr;
 
 /* A socket that becomes readable when something of the ruleset of this namespace has changed. */
 int watch_open(void);
-/* Reads what has come. Whether our table may have been deleted. */
-bool watch_read(int fd);
-/* Whether a message tells that a table of this name is gone. Pure. */
-bool watch_is_deletion(const struct nlmsghdr *h, const char *table);
+/* Reads what has come. Whether somebody may have taken something of our table away. own: the port
+ * of the socket that we change it with ourselves; 0: none. */
+bool watch_read(int fd, uint32_t own);
+/* One message, pure: whether it tells that a table of this name is gone, whoever it was, or that
+ * somebody else than own has taken from it what closes something: chains, rules, some elements; or
+ * has changed its flags, of which one makes it dormant. */
+bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own);
 
 /* The same for routes of the host; on_route is called for each that is new (pool.h). Whether a
  * default route may have come or gone. */

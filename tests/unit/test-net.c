@@ -373,10 +373,9 @@ TEST(what_others_do)
     nft_begin(&n, "rind", 0);
     nft_delete_table(&n);
     nft_add_table(&n);
-    CHECK(watch_is_deletion(nlmsg_hdr(n.req.msgs[1]), "rind"));
-    CHECK(!watch_is_deletion(nlmsg_hdr(n.req.msgs[1]), "rin"));
-    CHECK(!watch_is_deletion(nlmsg_hdr(n.req.msgs[1]), "rind2"));
-    CHECK(!watch_is_deletion(nlmsg_hdr(n.req.msgs[2]), "rind"));
+    CHECK(watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rind", 0));
+    CHECK(!watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rin", 0));
+    CHECK(!watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rind2", 0));
     nft_done(&n);
 
     nft_begin(&n, "filter", 0);
@@ -386,6 +385,45 @@ TEST(what_others_do)
     CHECK(watch_is_drop(nlmsg_hdr(n.req.msgs[1]), text));
     CHECK_STR(text, "inet filter FORWARD");
     nft_done(&n);
+}
+
+/* What takes something away that closes something; but not what we do ourselves, nor what only lets
+ * less through. */
+TEST(what_opens_the_table)
+{
+    static const struct nft_element e = {.key_len = 16};
+    static const struct {
+        const char *set;
+        bool doubt;
+    } sets[] = {{"private4", true},  {"private6", true}, {"lists", true},   {"guarded", true},
+                {"internet", false}, {"dns4", false},    {"source4", false}};
+    enum { OTHER = 7, OWN = 8 };
+    struct nft n;
+
+    nft_begin(&n, "rind", 0);
+    nft_delete_table(&n);
+    nft_add_table(&n);
+    nft_delete_chain(&n, "forward");
+    nft_delete_set(&n, "lists");
+    for (unsigned i = 1; i <= 4; i++) {
+        nlmsg_hdr(n.req.msgs[i])->nlmsg_pid = OTHER;
+        CHECK(watch_is_doubt(nlmsg_hdr(n.req.msgs[i]), "rind", OWN));
+        CHECK(!watch_is_doubt(nlmsg_hdr(n.req.msgs[i]), "filter", OWN));
+        nlmsg_hdr(n.req.msgs[i])->nlmsg_pid = OWN;
+        CHECK_INT(watch_is_doubt(nlmsg_hdr(n.req.msgs[i]), "rind", OWN), i == 1);
+    }
+    nft_done(&n);
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        nft_begin(&n, "rind", 0);
+        nft_delete_element(&n, sets[i].set, &e);
+        CHECK_INT(watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rind", OWN), sets[i].doubt);
+        CHECK(!watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rin", OWN));
+        nft_done(&n);
+        nft_begin(&n, "rind", 0);
+        nft_add_elements(&n, sets[i].set, &e, 1);
+        CHECK(!watch_is_doubt(nlmsg_hdr(n.req.msgs[1]), "rind", OWN));
+        nft_done(&n);
+    }
 }
 
 TEST(the_whole_table_fits)

@@ -120,6 +120,9 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
                                   spec != NULL && spec->image != NULL ? json_string(spec->image)
                                                                       : json_null());
     if (root != NULL)
+        (void)json_object_set_new(root, "networkClosed",
+                                  f.net_closed != NULL ? json_string(f.net_closed) : json_null());
+    if (root != NULL)
         (void)json_object_set_new(root, "health", health(sandbox_health(s), whole));
     if (root == NULL || !whole || spec == NULL)
         return root;

@@ -1,0 +1,168 @@
+#include "core/closed.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/auto.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "core/launcher-client.h"
+#include "core/sandbox_internal.h"
+#include "core/supervisor_internal.h"
+#include "launch/request.h"
+
+struct closed_watch {
+    struct supervisor *sup;
+    uv_poll_t poll;
+    int fd;             /* owned */
+    bool asking, again; /* something has changed since it was asked */
+    bool some, closed;
+};
+
+/* Why, of an entry of the list; NULL: it is not in it. */
+static const char *reason_of(const char *list, size_t len, const char *id)
+{
+    for (const char *at = list; at < list + len; at += strlen(at) + 1) {
+        const bool found = strcmp(at, id) == 0;
+
+        at += strlen(at) + 1;
+        if (at >= list + len)
+            return NULL;
+        if (found)
+            return at;
+    }
+    return NULL;
+}
+
+static void tell_closed(struct sandbox *s)
+{
+    json_t *detail = json_pack("{s:s}", "reason", s->net_closed);
+    auto_free char *text = detail != NULL ? json_dumps(detail, JSON_COMPACT) : NULL;
+
+    json_decref(detail);
+    log_error("network", "sandbox=%s name=%s has its network closed: %s", s->id, sandbox_name(s),
+              s->net_closed);
+    sandbox_emit(s, "network_closed", text != NULL ? text : "{}");
+}
+
+static void take_list(struct closed_watch *w, const char *list, size_t len)
+{
+    w->some = len > 0;
+    for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
+        const char *why = s->gone ? NULL : reason_of(list, len, s->id);
+        const bool was = s->net_closed[0] != '\0';
+
+        (void)snprintf(s->net_closed, sizeof(s->net_closed), "%s", why != NULL ? why : "");
+        if (!was && why != NULL)
+            tell_closed(s);
+        else if (was && why == NULL && !s->gone && s->channel != NULL)
+            sandbox_emit(s, "network_open", NULL);
+    }
+}
+
+static void ask(struct closed_watch *w);
+
+static void on_turned(uv_poll_t *p, int status, int events)
+{
+    struct closed_watch *w = p->data;
+    uint64_t count;
+
+    (void)status;
+    (void)events;
+    if (read(w->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+        ask(w);
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    struct closed_watch *w = h->data;
+
+    (void)close(w->fd);
+    if (w->asking)
+        w->fd = FD_NONE; /* the answer comes when the launcher's socket is closed */
+    else
+        free(w);
+}
+
+static void watch(struct closed_watch *w, int *fd)
+{
+    if (w->fd >= 0 || *fd < 0 || uv_poll_init(w->sup->loop, &w->poll, *fd) < 0)
+        return;
+    w->fd = take_fd(fd);
+    w->poll.data = w;
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_turned);
+}
+
+static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct closed_watch *w = data;
+    auto_free char *list = NULL;
+    size_t len = 0;
+
+    (void)reply;
+    w->asking = false;
+    if (w->closed) {
+        if (w->fd < 0)
+            free(w);
+        return;
+    }
+    if (r == 0)
+        r = lseek(fds[0], 0, SEEK_SET) < 0
+                ? -errno
+                : file_read_fd(fds[0], LAUNCH_CLOSED_MAX, &list, &len, NULL);
+    if (r >= 0) {
+        watch(w, &fds[1]);
+        take_list(w, list, len);
+    } else if (r != -ECANCELED && r != -EPIPE && r != -EOPNOTSUPP) {
+        log_warn("network", "which sandboxes have a closed network: %s",
+                 err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+    }
+    if (w->again)
+        ask(w);
+}
+
+static void ask(struct closed_watch *w)
+{
+    auto_buf struct buf b = BUF_INIT(0);
+
+    w->again = w->asking;
+    if (w->asking)
+        return;
+    launch_begin(&b, LAUNCH_CLOSED);
+    if (launch_end(&b) == 0)
+        w->asking = launcher_client_send(w->sup->launcher, &b, on_answer, w, NULL) == 0;
+}
+
+void closed_watch_begin(struct supervisor *sup)
+{
+    struct closed_watch *w = sup->closed;
+
+    if (w == NULL) {
+        w = sup->closed = calloc(1, sizeof(*w));
+        if (w == NULL)
+            return;
+        w->sup = sup;
+        w->fd = FD_NONE;
+    }
+    if (w->fd < 0 || w->some)
+        ask(w);
+}
+
+void closed_watch_close(struct closed_watch *w)
+{
+    if (w == NULL)
+        return;
+    w->closed = true;
+    if (w->fd >= 0)
+        uv_close((uv_handle_t *)&w->poll, on_closed);
+    else if (!w->asking)
+        free(w);
+}

@@ -1,0 +1,341 @@
+/* What is asked of the host, and changed of it, for networks: where packets leave, that replies
+ * come in there, and where late ones end. */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "net/forward.h"
+#include "net/net_internal.h"
+#include "net/netlink.h"
+#include "net/ruleset.h"
+#include "net/watch.h"
+
+/* ---- where packets leave ---- */
+
+static int on_answer(const struct nlmsghdr *h, void *data)
+{
+    struct route route;
+    int r = route_parse(h, &route);
+
+    if (r > 0)
+        *(int *)data = route.oif;
+    return r < 0 ? r : 0;
+}
+
+static int on_mtu(const struct nlmsghdr *h, void *data)
+{
+    struct uplink *u = data;
+    const struct nlattr *mtu, *name;
+
+    if (!nlmsg_valid_hdr(h, sizeof(struct ifinfomsg)))
+        return -EBADMSG;
+    mtu = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_MTU);
+    name = nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct ifinfomsg), IFLA_IFNAME);
+    if (mtu != NULL && nla_len(mtu) == sizeof(u->mtu))
+        (void)memcpy(&u->mtu, nla_data(mtu), sizeof(u->mtu));
+    if (name != NULL)
+        (void)snprintf(u->name, sizeof(u->name), "%.*s", nla_len(name),
+                       (const char *)nla_data(name));
+    return 0;
+}
+
+int host_find_uplink(const struct net *n, const struct net_addr *to, struct uplink *ret)
+{
+    const bool v4 = to->family == 4;
+    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
+                            .rtm_dst_len = v4 ? 32 : 128};
+    const struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
+    struct uplink u = {.mtu = HOST_MTU};
+    auto_nlreq struct nlreq q;
+    struct ifinfomsg get = link;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, RTM_GETROUTE, NLM_F_ACK, &m, sizeof(m));
+    nl_put(&q, RTA_DST, to->bytes, v4 ? 4 : 16);
+    r = nlreq_send(&q, n->route, on_answer, &u.index, NULL, NULL);
+    nlreq_done(&q);
+    nlreq_init(&q);
+    if (r < 0 || u.index <= 1) /* loopback: an address of the host's own */
+        return -ENOENT;
+    get.ifi_index = u.index;
+    nlreq_add(&q, RTM_GETLINK, NLM_F_ACK, &get, sizeof(get));
+    r = nlreq_send(&q, n->route, on_mtu, &u, NULL, NULL);
+    if (r < 0)
+        return r;
+    *ret = u;
+    return 0;
+}
+
+const struct net_addr host_somewhere4 = {.family = 4, .bytes = {1, 1, 1, 1}};
+const struct net_addr host_somewhere6 = {.family = 6, .bytes = {0x26, 0x06, 0x47}};
+
+void host_watch_uplink(struct net *n, int ifindex)
+{
+    if (n->uplink == ifindex)
+        return;
+    n->uplink = ifindex;
+    if (n->watch_link >= 0)
+        (void)watch_choose_link(n->watch_link, ifindex);
+}
+
+/* ---- forwarding ---- */
+
+static void say(const struct net *n, const char *name, const char *how, int family)
+{
+    char text[128];
+
+    if (n->config.said == NULL)
+        return;
+    (void)snprintf(text, sizeof(text), "forwarding of %s switched %s for IPv%d", name, how, family);
+    n->config.said(text);
+}
+
+/* Replies come in at the uplink: they are forwarded, and nothing else that was not before. Where it
+ * is switched on by us it is marked and guarded, whenever we end. */
+static int forward_on(struct net *n, const char *name, int family, struct err *err)
+{
+    int now = forward_get(name, family), r;
+
+    if (now == 1)
+        return 0;
+    r = forward_mark(n->route, name, family, true, err);
+    if (r < 0)
+        return r;
+    r = ruleset_guard(n->nft, name, err);
+    if (r == 0)
+        r = forward_set(name, family, true, err);
+    if (r < 0)
+        (void)forward_mark(n->route, name, family, false, NULL);
+    else
+        say(n, name, "on", family);
+    return r;
+}
+
+int host_forward_to(struct net *n, const struct net_addr *to, struct err *err)
+{
+    struct uplink up;
+
+    if (host_find_uplink(n, to, &up) < 0)
+        return 0; /* there is no way there now: the sandbox finds that out itself */
+    return forward_on(n, up.name, to->family, err);
+}
+
+int host_forward(struct net *n, const struct net_box *box, struct err *err)
+{
+    int r = 0;
+
+    if (box->internet)
+        r = host_forward_to(n, &host_somewhere4, err);
+    if (r == 0 && box->internet && box->route6)
+        r = host_forward_to(n, &host_somewhere6, err);
+    for (size_t i = 0; r == 0 && i < box->access.rule_count; i++) {
+        const struct net_rule *rule = &box->access.rules[i];
+        struct net_addr to = {.family = rule->family};
+
+        (void)memcpy(to.bytes, rule->bytes, sizeof(to.bytes));
+        if (rule->deny || (rule->family == 6 && !box->route6))
+            continue;
+        if (rule->prefix == 0)
+            to = rule->family == 4 ? host_somewhere4 : host_somewhere6;
+        r = host_forward_to(n, &to, err);
+    }
+    for (size_t i = 0; r == 0 && box->internet && i < box->dns_count; i++)
+        r = host_forward_to(n, &box->dns[i], err);
+    return r;
+}
+
+struct marked {
+    struct {
+        char name[NET_LINK_MAX];
+        int family;
+    } list[2 * UPLINKS_MAX];
+    unsigned count;
+};
+
+static void on_mark(const char *name, int family, void *data)
+{
+    struct marked *m = data;
+
+    if (m->count == sizeof(m->list) / sizeof(m->list[0]))
+        return;
+    (void)snprintf(m->list[m->count].name, NET_LINK_MAX, "%s", name);
+    m->list[m->count++].family = family;
+}
+
+/* Those whose forwarding rind has switched on, whichever process it was. */
+static struct marked find_marked(const struct net *n)
+{
+    struct marked m = {.count = 0};
+
+    (void)forward_each_mark(n->route, on_mark, &m, NULL);
+    return m;
+}
+
+static void switch_off(const struct net *n, const struct marked *m)
+{
+    for (unsigned i = 0; i < m->count; i++) {
+        const char *name = m->list[i].name;
+        const int family = m->list[i].family;
+
+        /* Whoever has switched it on for all meant this one, too. */
+        if (!forward_all(family) && forward_get(name, family) == 1 &&
+            forward_set(name, family, false, NULL) == 0)
+            say(n, name, "off", family);
+    }
+}
+
+void host_forward_off(const struct net *n)
+{
+    const struct marked m = find_marked(n);
+
+    switch_off(n, &m);
+    for (unsigned i = 0; i < m.count; i++)
+        (void)forward_mark(n->route, m.list[i].name, m.list[i].family, false, NULL);
+}
+
+/* The marks stay: they say what is to be switched on again. */
+void host_forward_pause(const struct net *n)
+{
+    const struct marked m = find_marked(n);
+
+    switch_off(n, &m);
+}
+
+int host_forward_resume(const struct net *n, struct err *err)
+{
+    const struct marked m = find_marked(n);
+    int first = 0;
+
+    for (unsigned i = 0; i < m.count; i++) {
+        const char *name = m.list[i].name;
+        const int family = m.list[i].family;
+        int r = ruleset_guard(n->nft, name, err); /* it may have been taken away alone */
+
+        if (r == 0 && forward_get(name, family) == 0) {
+            r = forward_set(name, family, true, err);
+            if (r == 0)
+                say(n, name, "on", family);
+        }
+        if (r < 0 && first == 0)
+            first = r;
+    }
+    return first;
+}
+
+unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX])
+{
+    const struct marked m = find_marked(n);
+
+    for (unsigned i = 0; i < m.count; i++)
+        (void)memcpy(names[i], m.list[i].name, NET_LINK_MAX);
+    return m.count;
+}
+
+/* ---- those of an earlier rind ---- */
+
+static bool is_marked(const struct marked *m, const char *name)
+{
+    for (unsigned i = 0; i < m->count; i++)
+        if (strcmp(m->list[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+struct unmarked {
+    const struct net *net;
+    struct marked marked;
+};
+
+/*
+ * A guard without a mark is one of a rind that knew no marks: it switched on what it guarded, and
+ * at the end switched off both families of that. Nothing else says so any more once the table goes,
+ * and then the interface would forward for everybody, for good.
+ */
+static void on_guard(const char *name, void *data)
+{
+    const struct unmarked *u = data;
+
+    for (int family = 4; !is_marked(&u->marked, name) && family <= 6; family += 2)
+        if (!forward_all(family) && forward_get(name, family) == 1)
+            (void)forward_mark(u->net->route, name, family, true, NULL);
+}
+
+void host_mark_guarded(const struct net *n)
+{
+    struct unmarked u = {.net = n, .marked = find_marked(n)};
+
+    (void)ruleset_each_guard(n->nft, on_guard, &u, NULL);
+}
+
+/* ---- black holes ---- */
+
+/*
+ * What comes for a sandbox that has just ended, such as a reply to the last thing that it asked,
+ * finds no link any more: it ends here, and does not go out by the host's default route.
+ */
+static int put_hole(const struct net *n, uint16_t type, uint16_t flags, const struct net_rule *pool)
+{
+    const bool v4 = pool->family == 4;
+    const struct rtmsg m = {.rtm_family = (unsigned char)(v4 ? AF_INET : AF_INET6),
+                            .rtm_dst_len = pool->prefix,
+                            .rtm_table = RT_TABLE_MAIN,
+                            .rtm_protocol = ROUTE_PROTOCOL,
+                            .rtm_scope = RT_SCOPE_UNIVERSE,
+                            .rtm_type = RTN_BLACKHOLE};
+    auto_nlreq struct nlreq q;
+    int r;
+
+    nlreq_init(&q);
+    nlreq_add(&q, type, flags | NLM_F_ACK, &m, sizeof(m));
+    nl_put(&q, RTA_DST, pool->bytes, v4 ? 4 : 16);
+    r = nlreq_send(&q, n->route, NULL, NULL, NULL, NULL);
+    return r == -EEXIST || r == -ESRCH ? 0 : r;
+}
+
+int host_make_holes(struct net *n, const struct net_box *box, struct err *err)
+{
+    int r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool4);
+
+    if (r == 0 && box->route6)
+        r = put_hole(n, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &n->pool6);
+    return r < 0 ? err_errno(err, r, "network: black hole for ended sandboxes") : 0;
+}
+
+struct holes {
+    struct net_rule list[POOLS_MAX];
+    unsigned count;
+};
+
+static int on_hole(const struct nlmsghdr *h, void *data)
+{
+    struct holes *holes = data;
+    struct route route;
+    int r = route_parse(h, &route);
+
+    if (r > 0 && route.ours && holes->count < POOLS_MAX)
+        holes->list[holes->count++] = route.to;
+    return r < 0 ? r : 0;
+}
+
+void host_fill_holes(const struct net *n)
+{
+    struct holes holes = {.count = 0};
+
+    for (int family = 4; family <= 6; family += 2) {
+        const struct rtmsg m = {.rtm_family = (unsigned char)(family == 4 ? AF_INET : AF_INET6)};
+        auto_nlreq struct nlreq q;
+
+        nlreq_init(&q);
+        nlreq_add(&q, RTM_GETROUTE, NLM_F_DUMP, &m, sizeof(m));
+        (void)nlreq_send(&q, n->route, on_hole, &holes, NULL, NULL);
+    }
+    for (unsigned i = 0; i < holes.count; i++)
+        (void)put_hole(n, RTM_DELROUTE, 0, &holes.list[i]);
+}
