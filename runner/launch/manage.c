@@ -236,14 +236,16 @@ int launcher_list(struct launcher *l, struct err *err)
     return r < 0 ? err_errno(err, r, "list the sandboxes") : r;
 }
 
-/* What lives holds its lock. */
+/* What lives holds its lock. Where that cannot be looked at, it may live. */
 static int inherit_one(struct launcher *l, const char *id, void *data)
 {
     struct sandbox *s = sandbox_new(id);
-    int r = s == NULL ? -ENOMEM : 0;
+    int r = 0;
 
     (void)data;
-    if (r == 0 && sandbox_dir_open(l, s, NULL) == -EBUSY)
+    if (s == NULL)
+        return -ENOMEM;
+    if (sandbox_dir_open(l, s, NULL) < 0 && s->dir_fd >= 0)
         r = network_inherit(l, s);
     sandbox_free(s);
     return r;

@@ -59,6 +59,13 @@ int frames_add(int sock, const char *link, struct err *err)
     return r < 0 ? err_wrap(err, r, "frames of %s", link) : 0;
 }
 
+int frames_has(int sock, const char *link, struct err *err)
+{
+    int r = nft_count_rules(sock, NFPROTO_NETDEV, NET_TABLE, link, err);
+
+    return r < 0 ? r : r >= (int)(sizeof(rules) / sizeof(rules[0]));
+}
+
 int frames_remove(int sock, const char *link, struct err *err)
 {
     auto_nft struct nft n;

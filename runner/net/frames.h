@@ -16,6 +16,8 @@ struct err;
 
 /* For a link that is there, before anything inside can send. It may have been there before. */
 int frames_add(int sock, const char *link, struct err *err);
+/* Whether its rules are there: 1, 0, or a negative errno. */
+int frames_has(int sock, const char *link, struct err *err);
 /* What is not there is no error. */
 int frames_remove(int sock, const char *link, struct err *err);
 /* The table, when no sandbox is left. */

@@ -229,6 +229,16 @@ int host_forward_resume(const struct net *n, struct err *err)
     return first;
 }
 
+int host_is_guarded(const struct net *n)
+{
+    const struct marked m = find_marked(n);
+    int r = 1;
+
+    for (unsigned i = 0; r == 1 && i < m.count; i++)
+        r = ruleset_has_guard(n->nft, m.list[i].name, NULL);
+    return r;
+}
+
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX])
 {
     const struct marked m = find_marked(n);

@@ -419,6 +419,7 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     r = net_open_sockets(n, err);
     if (r < 0)
         return r;
+    (void)net_watch(n); /* from here on we are told what others do to it */
     lock = net_take_lock(n, -1, err);
     if (lock < 0)
         return lock;
@@ -434,6 +435,7 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
         return r;
     }
     n->alive++;
+    restore_unwatched(n);
     return 0;
 }
 

@@ -81,6 +81,8 @@ void host_forward_off(const struct net *n);
  * with its guard. */
 void host_forward_pause(const struct net *n);
 int host_forward_resume(const struct net *n, struct err *err);
+/* Whether all of it is guarded: 1, 0, or a negative errno. */
+int host_is_guarded(const struct net *n);
 /* The interfaces that rind has switched on, one for each family: for the guards of a new table.
  * Returns how many. */
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX]);
@@ -96,5 +98,8 @@ void host_fill_holes(const struct net *n);
 /* In front of a new network, under the lock: there is a table, and it does what it must. One that
  * is made anew has nobody in it: who watches puts them back. */
 int restore_table(struct net *n, struct err *err);
+/* There is a new network: where the kernel does not tell of changes, they are looked for after a
+ * while. */
+void restore_unwatched(struct net *n);
 /* A network has ended. */
 void restore_forget(struct net *n, uint32_t slot);

@@ -483,9 +483,9 @@ static int on_rule(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-int nft_count_rules(int sock, const char *table, const char *chain, struct err *err)
+int nft_count_rules(int sock, uint8_t family, const char *table, const char *chain, struct err *err)
 {
-    const struct nfgenmsg g = {.nfgen_family = NFPROTO_INET, .version = NFNETLINK_V0};
+    const struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
     auto_nlreq struct nlreq q;
     int count = 0, r;
 

@@ -114,8 +114,10 @@ int nft_generation(int sock, uint32_t *ret, struct err *err);
 /* 1, 0, or a negative errno. */
 int nft_has_element(int sock, const char *table, const char *set, const struct nft_element *e,
                     struct err *err);
-/* How many rules a chain has; 0 also where there is none. And a table's flags; -ENOENT. */
-int nft_count_rules(int sock, const char *table, const char *chain, struct err *err);
+/* How many rules a chain of a table of a family (NFPROTO_) has; 0 also where there is none. And the
+ * flags of one of the family inet; -ENOENT. */
+int nft_count_rules(int sock, uint8_t family, const char *table, const char *chain,
+                    struct err *err);
 int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err);
 /* Calls fn for the key of each element of a set. -ENOENT: no such set. fn's negative errno ends it.
  */

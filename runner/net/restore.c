@@ -42,6 +42,7 @@ enum {
     AGAIN_DOUBLINGS = 7, /* AGAIN_FIRST_MS << this is more than AGAIN_MAX_MS */
     UNWATCHED_MS = 1000, /* looked at again, where the kernel does not tell */
     LOCK_WAIT_MS = 500,  /* of a rind that most likely puts the table back itself */
+    LOCK_LONG_MS = 2000, /* where the table is whole, and refuses what is not in it */
 };
 
 /* ---- watching ---- */
@@ -235,7 +236,8 @@ static void close_box(struct net *n, struct look *l, const struct net_box *box,
     set(&l->now, box->slot, true);
     if (n->route < 0)
         n->route = nl_open(NETLINK_ROUTE);
-    if (link_close(n->route, box->link, why->msg, &err) < 0 && n->config.said != NULL)
+    if (link_close(n->route, box->link, why->msg, &err) < 0 && n->config.said != NULL &&
+        !has(&l->was, box->slot))
         n->config.said(err.msg);
 }
 
@@ -245,10 +247,24 @@ static void close_all(struct net *n, struct look *l, const struct err *why)
         close_box(n, l, l->boxes[i], why);
 }
 
-/* Who administers a link may have taken it away. */
-static int frames_restore(const struct net *n, const struct net_box *box, struct err *err)
+/* Of a link that is administered from inside, and may have been taken away there. */
+static int has_frames(const struct net *n, const struct net_box *box, struct err *err)
 {
-    return if_nametoindex(box->link) == 0 ? 0 : frames_add(n->nft, box->link, err);
+    return !box->admin || if_nametoindex(box->link) == 0 ? 1 : frames_has(n->nft, box->link, err);
+}
+
+/* Whether nothing is to be done, as most of what others change is their own: for that nobody waits
+ * for the lock, which others may want without a pause. *ret_whole: the table is. */
+static bool all_is_there(const struct net *n, const struct look *l, bool *ret_whole)
+{
+    bool there = ruleset_state(n->nft, NULL) == RULESET_WHOLE;
+
+    *ret_whole = there;
+    there = there && host_is_guarded(n) == 1;
+    for (size_t i = 0; there && i < l->count; i++)
+        there = !has(&l->was, l->boxes[i]->slot) && ruleset_has(n->nft, l->boxes[i], NULL) == 1 &&
+                has_frames(n, l->boxes[i], NULL) == 1;
+    return there;
 }
 
 static int put_back(struct net *n, struct look *l, const struct net_box *box,
@@ -262,8 +278,10 @@ static int put_back(struct net *n, struct look *l, const struct net_box *box,
     if (missed)
         r = ruleset_add(n->nft, box, bounds, err);
     /* The table of frames can be gone alone. */
-    if (r >= 0 && box->admin)
-        r = frames_restore(n, box, err);
+    if (r >= 0)
+        r = has_frames(n, box, err);
+    if (r == 0)
+        r = frames_add(n->nft, box->link, err);
     if (r >= 0 && (missed || closed))
         r = host_forward(n, box, err);
     /* Whoever found no rules may have taken it for one of nobody. */
@@ -326,8 +344,8 @@ int net_wait(const struct net *n)
 {
     int64_t left = n->again_ms - clock_mono_ms();
 
-    if (n->doubt && n->again_ms == 0)
-        return 0; /* somebody has read what the watch told, and left it to us */
+    if (n->doubt)
+        return 0; /* it was read from the watch in front of a new network */
     return n->again_ms == 0 ? -1 : left > 0 ? (int)left : 0;
 }
 
@@ -343,6 +361,12 @@ int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err)
 const char *net_closed(const struct net *n, uint32_t slot)
 {
     return has(&n->closed, slot) ? n->why : NULL;
+}
+
+void restore_unwatched(struct net *n)
+{
+    if (n->watch < 0 && n->again_ms == 0)
+        n->again_ms = clock_mono_ms() + UNWATCHED_MS;
 }
 
 void restore_forget(struct net *n, uint32_t slot)
@@ -379,11 +403,33 @@ static int forget_all(struct net *n)
     return 0;
 }
 
+/* Sockets and the lock, as far as they are needed. Negative: neither can be worked. 1: all is
+ * there, and nothing is to be put back. */
+static int prepare(struct net *n, struct look *l, struct err *why, int *ret_lock)
+{
+    bool whole = true;
+    int r = net_open_sockets(n, why);
+
+    if (r < 0)
+        return r;
+    if (n->doubt && l->first)
+        find_closed(n, l);
+    if (n->doubt && all_is_there(n, l, &whole) && !l->first) {
+        n->whole = true;
+        n->doubt = false;
+        schedule(n, false);
+    }
+    if (!n->doubt && !n->moved && !n->other)
+        return 1;
+    *ret_lock = net_take_lock(n, whole ? LOCK_LONG_MS : LOCK_WAIT_MS, why);
+    return *ret_lock < 0 ? *ret_lock : 0;
+}
+
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err)
 {
-    const bool first = !n->looked;
     struct look l = {
-        .boxes = boxes, .count = count, .first = first, .was = n->closed, .why = ERR_NONE};
+        .boxes = boxes, .count = count, .first = !n->looked, .was = n->closed, .why = ERR_NONE};
+    struct err why = ERR_NONE;
     auto_close int lock = FD_NONE;
     int r, ret = 0;
 
@@ -391,40 +437,32 @@ int net_restore(struct net *n, const struct net_box *const *boxes, size_t count,
     n->looked = true;
     read_watched(n);
     /* What has happened before anybody watched, nobody was told. */
-    n->doubt = n->doubt || first || (n->again_ms != 0 && net_wait(n) == 0);
+    n->doubt = n->doubt || l.first || (n->again_ms != 0 && net_wait(n) == 0);
     if (count == 0)
         return forget_all(n);
     if (!n->doubt && !n->moved && !n->other)
         return 0;
-    r = net_open_sockets(n, &l.why);
-    if (r == 0)
-        r = lock = net_take_lock(n, LOCK_WAIT_MS, &l.why);
-    if (r < 0 && !n->doubt) {
+    r = prepare(n, &l, &why, &lock);
+    if (r == 1)
+        return 0;
+    if (r < 0 && !n->doubt)
         schedule(n, true);
-        if (err != NULL)
-            *err = l.why;
-        return r;
-    }
-    if (n->doubt && n->route >= 0 && first)
-        find_closed(n, &l);
-    if (r < 0) {
-        const struct err why = l.why;
-
+    else if (r < 0)
         close_all(n, &l, &why);
-    } else if (n->doubt) {
+    else if (n->doubt)
         look_at_all(n, &l);
-    }
-    if (r >= 0 && (n->moved || first))
+    if (r == 0 && (n->moved || l.first))
         follow_uplink(n, boxes, count);
     if (n->doubt) {
         n->doubt = false;
         ret = account(n, &l);
         schedule(n, l.why.code != 0);
+        r = 0;
     }
     if (err != NULL)
-        *err = l.why;
-    if (r < 0)
-        return ret; /* what has moved is followed later */
+        *err = r < 0 ? why : l.why;
+    if (lock < 0)
+        return r < 0 ? r : ret; /* what has moved is followed later */
     /* A route through another interface may have another MTU. */
     ret |= n->moved || n->other ? NET_MOVED : 0;
     n->moved = n->other = false;

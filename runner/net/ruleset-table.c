@@ -332,7 +332,7 @@ static int check_rules(int sock, const struct rule *list, size_t count, struct e
     for (size_t i = 0, next; r == 1 && i < count; i = next) {
         for (next = i + 1; next < count && strcmp(list[next].chain, list[i].chain) == 0;)
             next++;
-        r = nft_count_rules(sock, NET_TABLE, list[i].chain, err);
+        r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, list[i].chain, err);
         r = r < 0 ? r : r >= (int)(next - i);
     }
     return r;

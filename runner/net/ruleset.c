@@ -444,7 +444,7 @@ int ruleset_has(int sock, const struct net_box *box, struct err *err)
     if (r != 1)
         return r;
     list_chain(box, chain);
-    r = nft_count_rules(sock, NET_TABLE, chain, err);
+    r = nft_count_rules(sock, NFPROTO_INET, NET_TABLE, chain, err);
     return r < 0 ? r : r >= wanted;
 }
 
@@ -507,6 +507,14 @@ int ruleset_guard(int sock, const char *ifname, struct err *err)
     nft_begin(&n, NET_TABLE, 0);
     nft_add_elements(&n, SET_GUARDED, &e, 1);
     return nft_commit(&n, sock, err);
+}
+
+int ruleset_has_guard(int sock, const char *ifname, struct err *err)
+{
+    struct nft_element e;
+
+    put_guard(&e, ifname);
+    return nft_has_element(sock, NET_TABLE, SET_GUARDED, &e, err);
 }
 
 struct guards {
