@@ -107,7 +107,7 @@ struct sandbox {
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
     char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
-    char net_closed[192]; /* why its link is down; "": it is not (closed.c) */
+    char net_closed[192];              /* why its link is down; "": it is not (closed.c) */
     bool has_exit;
     int exit_code;
     bool oom_killed, timed_out;
