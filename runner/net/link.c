@@ -1,6 +1,7 @@
 #include "net/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
@@ -15,6 +16,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "net/netlink.h"
 
 enum {
@@ -453,4 +455,20 @@ int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err)
     nl_put_u32(&q, IFLA_MTU, mtu);
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     return r < 0 ? err_wrap(err, r, "MTU of %s", name) : 0;
+}
+
+int link_deafen(const char *name, struct err *err)
+{
+    static const char *const switches[] = {"accept_ra", "accept_redirects"};
+
+    for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+        char path[128];
+        int r;
+
+        (void)snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/%s", name, switches[i]);
+        r = file_poke_at(AT_FDCWD, path, "0");
+        if (r < 0 && r != -ENOENT) /* a host without IPv6 hears nothing of it */
+            return err_errno(err, r, "link %s: %s", name, switches[i]);
+    }
+    return 0;
 }

@@ -51,5 +51,9 @@ int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err)
  * away in its own time, and until then something may still come out of them. */
 int link_silence_all(int sock, struct err *err);
 
+/* The host's end of a link that is administered from inside takes no routes and no redirects from
+ * there, whatever rules there are. (IPv4's it never does.) */
+int link_deafen(const char *name, struct err *err);
+
 /* The MTU of an interface that is there. */
 int link_set_mtu(int sock, const char *name, uint32_t mtu, struct err *err);

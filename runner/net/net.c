@@ -367,6 +367,8 @@ static int add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     if (r == 0)
         r = link_add(n->route, inside, ns_fd, &link, &index, err);
     if (r == 0 && box->admin)
+        r = link_deafen(box->link, err);
+    if (r == 0 && box->admin)
         r = frames_add(n->nft, box->link, err);
     if (r == 0)
         r = host_forward(n, box, err);
