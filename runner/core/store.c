@@ -162,15 +162,22 @@ static int open_tmp(int dir_fd, const char *tmp, bool spare, size_t len)
     return fd < 0 ? -errno : fd;
 }
 
+static bool there_is(int dir_fd, const char *name)
+{
+    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* Visible as a whole or not at all; not yet on the disk. spare: the old file is kept and written
- * over by the next save, if that is of the same length. */
+ * over by the next save, if that is of the same length; the first one's temporary name is another,
+ * so that a spare file says that there was one (load_state). */
 static int replace_at(int dir_fd, const char *name, const char *text, size_t len, bool spare)
 {
     auto_close int fd = FD_NONE;
     char tmp[STORE_NAME_MAX + 16];
     int r;
 
-    (void)snprintf(tmp, sizeof(tmp), ".%s.tmp", name);
+    (void)snprintf(tmp, sizeof(tmp), spare && !there_is(dir_fd, name) ? ".%s.new" : ".%s.tmp",
+                   name);
     fd = open_tmp(dir_fd, tmp, spare, len);
     if (fd < 0)
         return take_fd(&fd);
@@ -349,6 +356,8 @@ static int load_state(int dir_fd, struct stored_state *ret, struct err *err)
     }
     if (r == 0)
         r = json_parse(text, len, STORE_STATE_MAX, &root, err);
+    if (r == -ENOENT && there_is(dir_fd, ".state.json.tmp"))
+        return err_set(err, -ENODATA, "is lost");
     if (r == -ENOENT) {
         *ret = (struct stored_state){
             .state = SANDBOX_CREATING, .exit_code = -1, .creator = STORE_NO_CREATOR};

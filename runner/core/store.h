@@ -67,8 +67,9 @@ int store_save_state(struct store *s, const char *id, const struct stored_state 
                      struct err *err);
 /*
  * Both files. -ENOENT when there is no spec; -EINVAL, -ERANGE, -EFBIG … for a garbled one. A state
- * that is missing altogether is that of a sandbox which was killed while being made: CREATING;
- * then, and in REMOVING, *ret_spec is NULL when it cannot be read. A state of no bytes, or of
+ * that was never saved is that of a sandbox which was killed while being made: CREATING; then, and
+ * in REMOVING, *ret_spec is NULL when it cannot be read. -ENODATA: it was saved, more than once,
+ * and is missing. A state of no bytes, or of
  * zeros, is what a power failure leaves of one that was being replaced: STOPPED, its files are
  * whole.
  */

@@ -267,6 +267,31 @@ TEST(garbled_files_are_refused_with_the_reason)
     }
 }
 
+/* One that was saved twice was no more being made. The first save's own temporary file says
+ * nothing. */
+TEST(a_state_that_is_lost)
+{
+    struct spec *spec = NULL;
+    struct place p = open_place();
+    struct err err = ERR_NONE;
+    struct stored_state st = some_state;
+
+    open_store(&p);
+    save_one(&p, "a", "web");
+    CHECK_INT(store_save_state(p.store, "a", &st, NULL), 0);
+    CHECK_INT(unlinkat(p.fd, "sandboxes/a/state.json", 0), 0);
+    CHECK_INT(store_load(p.store, "a", &spec, &st, &err), -ENODATA);
+    CHECK_STR(err.msg, "sandbox a: state.json: is lost");
+    CHECK(spec == NULL);
+    save_one(&p, "b", "new");
+    CHECK_INT(renameat(p.fd, "sandboxes/b/state.json", p.fd, "sandboxes/b/.state.json.new"), 0);
+    CHECK_INT(store_load(p.store, "b", &spec, &st, &err), 0);
+    CHECK_INT(st.state, SANDBOX_CREATING);
+    spec_free(spec);
+    close_store(&p);
+    close_place(&p);
+}
+
 TEST(something_else_in_a_files_place)
 {
     struct spec *spec = NULL;
