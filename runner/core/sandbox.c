@@ -93,7 +93,8 @@ int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err 
         return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
     if (allowed[req] & (1U << s->state))
         return 0;
-    return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s), sandbox_state_name(s->state));
+    return err_set(err, -EBUSY, "sandbox %s is %s%s", sandbox_name(s), sandbox_state_name(s->state),
+                   s->state == SANDBOX_CREATED ? ", and has not been started" : "");
 }
 
 void sandbox_set_state(struct sandbox *s, enum sandbox_state state)
