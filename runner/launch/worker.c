@@ -330,7 +330,22 @@ static int list_opaque(int dir, char *path, size_t len, unsigned depth, int out)
         r = list_opaque(fd, path, len + (len > 0) + n, depth + 1, out);
         path[len] = '\0';
     }
-    return r;
+    return r == 0 && errno != 0 ? -errno : r; /* what has not been read may hide something */
+}
+
+/* The step that failed, with errno set, or NULL. */
+static const char *look_for_opaque(struct starting *st)
+{
+    char path[WORKER_PATH_MAX + 1] = "";
+    int r = list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd);
+
+    if (r == 0 && lseek(st->work->opaque_fd, 0, SEEK_SET) < 0)
+        r = -errno;
+    if (r == 0)
+        return NULL;
+    errno = -r;
+    return r == -ENAMETOOLONG ? "a path of the sandbox's files is too long, or too deep"
+                              : "look for opaque directories";
 }
 
 static int empty_root(void)
@@ -427,15 +442,15 @@ static const char *child_steps(struct starting *st, char *parents, size_t size)
     static char name[] = "rind-rootfs", word[] = "worker";
     char *argv[] = {name, word, parents, NULL};
     char *envp[] = {NULL};
-    char path[WORKER_PATH_MAX + 1] = "";
+    const char *step;
     int program;
 
     (void)snprintf(parents, size, "%zu", st->tree_count - 1);
     if (cgroup_enter(st->tasks, st->task_count) < 0)
         return "enter its cgroups";
-    if (st->upper >= 0 && (list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd) < 0 ||
-                           lseek(st->work->opaque_fd, 0, SEEK_SET) < 0))
-        return "look for opaque directories";
+    step = st->upper >= 0 ? look_for_opaque(st) : NULL;
+    if (step != NULL)
+        return step;
     give_way();
     if (empty_root() < 0)
         return "make an empty root";
