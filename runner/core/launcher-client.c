@@ -290,8 +290,10 @@ int launcher_client_send_for(struct launcher_client *c, const struct buf *reques
     *p = (struct pending){.client = FD_NONE, .cb = cb, .data = data};
     p->request = memfd_sealed("rind-request", request->data, request->len);
     r = p->request;
-    if (r >= 0 && client_fd >= 0) /* its connection may be closed before the request is sent */
-        r = p->client = fcntl(client_fd, F_DUPFD_CLOEXEC, 3);
+    if (r >= 0 && client_fd >= 0) { /* its connection may be closed before the request is sent */
+        p->client = fcntl(client_fd, F_DUPFD_CLOEXEC, 3);
+        r = p->client < 0 ? -errno : r;
+    }
     waits = r >= 0 && c->unsent != NULL; /* behind others */
     if (r >= 0 && !waits) {
         r = send_request(c->sock, p);

@@ -91,12 +91,12 @@ void sandbox_begin_removal(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
-    (void)uv_timer_stop(&s->timer);
     (void)uv_timer_stop(&s->idle);
     if (s->channel != NULL || s->ending) {
         sandbox_end_init(s); /* and again, when it has gone */
         return;
     }
+    (void)uv_timer_stop(&s->timer);
     if (sandbox_end_dependents(s))
         return; /* and again, when they have gone */
     if (s->unknown && end_unknown(s))

@@ -44,6 +44,8 @@ enum {
     KILL_AFTER_MS = 5000,       /* SIGKILL was sent and the main process is still there */
     DEATH_LIMIT_MS = 10000,     /* init was killed; then it is said, and not waited for any more */
     ID_PREFIX_MIN = 4,
+    END_AGAIN_MS = 50, /* until the launcher is asked again to end it, */
+    END_TRIES = 200,   /* and how often where init's death is not seen: ten seconds */
     STRAGGLERS_MS =
         1000, /* processes that did not end with the main one in this time are ended with init */
 };
@@ -315,12 +317,34 @@ static void on_settled(void *data, bool late)
     sandbox_unref(s);
 }
 
+static void after_death(struct sandbox *s, bool dead);
+
+/* It ends, come what may: what could not be asked or answered now (no descriptor, a full queue) is
+ * asked again. Not of a launcher that is gone: the next supervisor finds it. */
+static void end_again(struct sandbox *s, uv_timer_cb again, int r)
+{
+    s->ending = r != -EPIPE && !s->sup->stopping;
+    if (s->ending)
+        (void)uv_timer_start(&s->timer, again, END_AGAIN_MS, 0);
+}
+
+static void on_stop_again(uv_timer_t *h)
+{
+    after_death(h->data, false);
+}
+
 static void on_stop_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
+    if (r == -EBUSY && s->end_tries > 0) { /* it was killed, and nobody here sees it die */
+        s->end_tries--;
+        end_again(s, on_stop_again, r);
+        sandbox_unref(s);
+        return;
+    }
     if (r < 0 && r != -ECANCELED && r != -ENOENT)
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
     if (reply != NULL && reply->oom_kills > 0) {
@@ -350,8 +374,11 @@ static void after_death(struct sandbox *s, bool dead)
         /* Its files and ids need not be kept for a start that never comes. */
         s->ending = false;
         sandbox_begin_removal(s);
-    } else if (sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &err) < 0) {
-        s->ending = false;
+    } else {
+        int r = sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &err);
+
+        if (r < 0)
+            end_again(s, on_stop_again, r);
     }
 }
 
@@ -392,6 +419,7 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
     if (r != -ENOENT && r != -ECANCELED)
         log_warn("sandbox", "id=%s kill: %s", s->id,
                  err != NULL && err->code < 0 ? err->msg : strerror(-r));
+    s->end_tries = END_TRIES;
     after_death(s, false);
     sandbox_unref(s);
 }
@@ -416,15 +444,26 @@ static int send_end(struct sandbox *s, int pidfd, struct err *err)
     return r;
 }
 
+static void on_kill_again(uv_timer_t *h)
+{
+    struct sandbox *s = h->data;
+    int r = sandbox_send_kill(s, NULL);
+
+    if (r < 0)
+        end_again(s, on_kill_again, r);
+}
+
 /* Ends init and with it all that is left; on_stop_reply follows, or the removal. */
 void sandbox_end_init(struct sandbox *s)
 {
     struct err err = ERR_NONE;
     struct channel *c;
+    int r;
 
     if (s->ending)
         return;
     s->ending = true; /* first: the ends of execs below come back here */
+    s->end_tries = 0;
     (void)uv_timer_stop(&s->timer);
     health_end(s);
     publish_close(s);
@@ -434,9 +473,10 @@ void sandbox_end_init(struct sandbox *s)
     if (s->channel != NULL)
         exec_all_lost(s);
     c = take(s->channel);
-    if (send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err) < 0) {
-        s->ending = false;
+    r = send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err);
+    if (r < 0) {
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);
+        end_again(s, on_kill_again, r);
     }
     channel_close(c);
 }

@@ -86,12 +86,14 @@ struct sandbox {
     struct waiter *on_exit; /* for the main process to end */
     struct waiter *on_removed;
 
+    unsigned end_tries;     /* that are left */
     unsigned release_tries; /* of the launcher, by a removal */
     bool releasing;         /* one is under way */
-    uv_timer_t timer;       /* stop deadline, hard timeout, idle helper: one at a time, by state */
-    uv_timer_t idle;        /* inactivity */
-    uv_timer_t again;       /* back-off of a restart; an init that helps with files may come and go
-                               meanwhile */
+    uv_timer_t timer; /* another try of an end, stop deadline, hard timeout, idle helper: one at a
+                         time, by state */
+    uv_timer_t idle;  /* inactivity */
+    uv_timer_t again; /* back-off of a restart; an init that helps with files may come and go
+                         meanwhile */
     bool timers_open;
     unsigned handles;
 
