@@ -804,6 +804,7 @@ static void on_main_started(void *data, struct exec *e)
     struct sandbox *s = data;
 
     s->started_ms = clock_wall_ms();
+    s->began = clock_mono_ms();
     s->has_exit = s->timed_out = s->oom_killed = s->restart_due = false;
     s->error[0] = '\0';
     if (s->on_started != NULL)
@@ -946,7 +947,7 @@ static void on_main_exited(void *data, struct exec *e)
         sandbox_emit(s, "timeout", NULL);
     }
     s->timed_out |= exec_timed_out(e);
-    if (s->finished_ms - s->started_ms >= RESTART_HEALTHY_MS)
+    if (clock_mono_ms() - s->began >= RESTART_HEALTHY_MS)
         s->failures_in_row = 0;
     (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit_code);
     sandbox_emit(s, "exit", detail);

@@ -114,6 +114,7 @@ struct sandbox {
     int exit_code;
     bool oom_killed, timed_out;
     int64_t created_ms, started_ms, finished_ms;
+    int64_t began;    /* the run, by the monotonic clock; 0: before this supervisor */
     int64_t creator;  /* a uid, or STORE_NO_CREATOR */
     int start_fds[2]; /* owned: init's, while egress is being opened; -1 */
     int waiting_fd;   /* owned: client_fd while ports are being opened or volumes made; -1 */
