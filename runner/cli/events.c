@@ -50,7 +50,7 @@ static const struct opt events_options[] = {
      .help = "Only events of this type: create, adopt, start, restart, exec, exec_exit, "
              "process_start, process_exit, pause, resume, timeout, inactive, oom, exit, stop, "
              "destroy, update, rename, egress, health, snapshot, image_load, image_tag, "
-             "image_untag, image_remove, network_limit"},
+             "image_untag, image_remove, network_limit, network_closed, network_open"},
     {.name = "since",
      .arg = "ID",
      .set = on_since,
