@@ -30,7 +30,8 @@ const struct verb *const verbs[] = {
     &verb_run, &verb_create, &verb_start, &verb_exec, &verb_attach, &verb_ps,
     &verb_ls, &verb_inspect, &verb_logs, &verb_cp, &verb_diff, &verb_stop, &verb_restart,
     &verb_kill, &verb_pause, &verb_resume, &verb_update, &verb_wait, &verb_rm, &verb_stats, &verb_egress,
-    &verb_events, &verb_images, &verb_load, &verb_snapshot, &verb_clone, &verb_volume, &verb_network, &verb_serve, &verb_doctor,
+    &verb_events, &verb_images, &verb_load, &verb_snapshot, &verb_clone, &verb_volume, &verb_network, &verb_expose, &verb_unexpose,
+    &verb_exposures, &verb_serve, &verb_doctor,
     &verb_docker, &verb_docker_env, &verb_version, &verb_help,
     NULL,
 };
@@ -72,6 +73,7 @@ static const struct {
     {"image", "rind images"},
     {"import", "rind images import FILE NAME"},
     {"info", "rind doctor"},
+    {"port", "rind inspect NAME shows ports of the host, rind exposures NAME preview URLs"},
     {"pull", "there are no registries yet; rind load takes an image from an archive"},
     {"push", "there are no registries yet; rind images save writes an archive"},
     {"rmi", "rind images rm NAME"},

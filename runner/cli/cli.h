@@ -51,8 +51,9 @@ struct verb {
 extern const struct verb verb_run, verb_create, verb_start, verb_exec, verb_attach, verb_ps,
     verb_ls, verb_inspect, verb_logs, verb_cp, verb_diff, verb_stop, verb_restart, verb_kill,
     verb_pause, verb_images, verb_load, verb_snapshot, verb_clone, verb_volume, verb_network,
-    verb_resume, verb_update, verb_wait, verb_rm, verb_stats, verb_events, verb_egress, verb_serve,
-    verb_doctor, verb_docker, verb_docker_env, verb_version, verb_help;
+    verb_resume, verb_update, verb_wait, verb_rm, verb_stats, verb_events, verb_egress, verb_expose,
+    verb_unexpose, verb_exposures, verb_serve, verb_doctor, verb_docker, verb_docker_env,
+    verb_version, verb_help;
 extern const struct verb *const verbs[]; /* NULL-terminated, in the order of help */
 
 /* NULL when there is no such verb. */
