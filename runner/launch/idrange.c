@@ -14,6 +14,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/number.h"
 
 enum {
     NAME_LEN = 16,      /* a decimal uid and its NUL */
@@ -383,6 +384,32 @@ static bool is_range_name(const char *name)
     size_t len = strspn(name, "0123456789");
 
     return len > 0 && len < NAME_LEN && name[len] == '\0';
+}
+
+static bool names_owner(int registry_fd, const char *name, const char *owner)
+{
+    auto_close int fd = openat(registry_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct owner o = {.len = 0};
+
+    if (fd >= 0)
+        o = read_owner(fd);
+    return o.len > 0 && (size_t)o.len == strlen(owner) && memcmp(o.text, owner, (size_t)o.len) == 0;
+}
+
+int idrange_find(int registry_fd, const char *owner, uid_t *ret_base, struct err *err)
+{
+    auto_ptr(dir_close) DIR *d = dir_open(registry_fd, ".");
+    const struct dirent *e;
+
+    if (d == NULL)
+        return err_errno(err, -errno, "id range registry");
+    while ((e = dir_next(d)) != NULL) {
+        if (!is_range_name(e->d_name) || !names_owner(registry_fd, e->d_name, owner))
+            continue;
+        *ret_base = (uid_t)number_whole(e->d_name, NAME_LEN - 1);
+        return 0;
+    }
+    return err_set(err, -ENOENT, "no id range is kept for it");
 }
 
 int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg, const char *id),

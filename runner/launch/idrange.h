@@ -54,6 +54,8 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
  * objection; owner NULL takes a range without content only. */
 int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrange *ret,
                    struct err *err);
+/* The range whose content names this owner, whoever holds it; reads every range's. -ENOENT */
+int idrange_find(int registry_fd, const char *owner, uid_t *ret_base, struct err *err);
 /* Writes or clears the reservation; owner is "<state directory>\n<id>\n" or NULL. Durable before it
  * returns: two fsyncs, so a sandbox that is never stopped and kept (--rm) should do without. */
 int idrange_reserve(int registry_fd, const struct idrange *r, const char *owner, struct err *err);

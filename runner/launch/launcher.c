@@ -322,6 +322,8 @@ static int step_reopen(struct start *st, struct err *err)
     /* Whatever is wrong with it: its files are not this start's to remove. */
     st->reopened = true;
     if (r == 0)
+        r = sandbox_dir_whole(st->s, err);
+    if (r == 0)
         r = creator_load(st->s->dir_fd, KEEP_FILE, st->s->creator, err);
     if (r < 0)
         return r;
@@ -835,7 +837,7 @@ static int release_stopped(struct launcher *l, const char *id, struct err *err)
         r = check_members(l, s, err);
     if (r == 0)
         r = sandbox_end_leftovers(l, s, err);
-    if (r == 0)
+    if (r == 0 && s->ids.base != 0)
         r = idrange_retake(l->ids_fd, s->ids.base, owner, &s->ids, err);
     if (r == 0)
         r = network_leave(l, s, err);

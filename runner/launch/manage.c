@@ -143,6 +143,8 @@ static int adopt(struct launcher *l, struct sandbox *s, struct launch_result *re
         return not_listening(l, s, err);
     if (control < 0)
         return control;
+    if (s->ids.base == 0) /* nobody knows whose ids these processes have */
+        return sandbox_dir_whole(s, err);
     s->pidfd = sandbox_socket_peer(control, &s->pid, err);
     if (s->pidfd < 0)
         return s->pidfd;

@@ -100,26 +100,57 @@ int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct
     return 0;
 }
 
-/* The directory, and whose ids its files carry. */
+/* Whose ids its files carry. Its root may have given its root directory to any id of the range. */
+static int find_base(struct launcher *l, struct sandbox *s, int dir)
+{
+    auto_free char *owner = NULL;
+    struct stat st;
+    int r;
+
+    if (fstatat(dir, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        s->ruined = !S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST;
+    } else {
+        if (errno != ENOENT)
+            return -errno;
+        s->ruined = true;
+    }
+    if (!s->ruined) {
+        s->ids.base = st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE;
+        return 0;
+    }
+    owner = sandbox_owner(l, s->id);
+    if (owner == NULL)
+        return -ENOMEM;
+    r = idrange_find(l->ids_fd, owner, &s->ids.base, NULL);
+    return r == -ENOENT ? 0 : r;
+}
+
+/* The directory, and whose ids its files carry: -ENOENT when there is none of a kept one. */
 static int open_dir(struct launcher *l, struct sandbox *s)
 {
     auto_close int dir =
         sys_openat2(l->sandboxes_fd, s->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, OPEN_PLAIN);
-    struct stat st;
+    int r;
 
     if (dir < 0)
         return dir;
     if (faccessat(dir, KEEP_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return -errno;
-    if (fstatat(dir, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return -errno;
-    if (!S_ISDIR(st.st_mode) || st.st_uid < IDRANGE_FIRST)
-        return -EUCLEAN;
+    r = find_base(l, s, dir);
+    if (r < 0)
+        return r;
     s->kept = true;
-    /* Its root may have given its root directory to any id of the range. */
-    s->ids.base = st.st_uid - (st.st_uid - IDRANGE_FIRST) % IDRANGE_SIZE;
     s->dir_fd = take_fd(&dir);
     return 0;
+}
+
+int sandbox_dir_whole(const struct sandbox *s, struct err *err)
+{
+    return !s->ruined ? 0
+                      : err_set(err, -EUCLEAN,
+                                "sandbox %s: its writable layer is gone from the state directory; "
+                                "it can only be removed",
+                                s->id);
 }
 
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err)
@@ -245,6 +276,8 @@ static int clear(int dir)
 
     for (size_t i = 0; r == 0 && i < sizeof(trees) / sizeof(trees[0]); i++) {
         r = rmtree_at(dir, trees[i], RMTREE_ONE_MOUNT);
+        if (r == -ENOTDIR) /* somebody else's doing; a link is not followed */
+            r = unlinkat(dir, trees[i], 0) < 0 ? -errno : 0;
         r = r == -ENOENT ? 0 : r;
     }
     for (size_t i = 0; r == 0 && i < sizeof(files) / sizeof(files[0]); i++)

@@ -44,6 +44,7 @@ struct sandbox {
     struct idrange ids;
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
+    bool ruined;           /* its upper is gone: nothing can be started in it, or be read of it */
     bool failed;           /* its start has, and its processes took their time to end */
     /* Owned; for whom it is made. Of a kept one that has started it is on disk alone: a fork copies
      * the page tables of all that is here. */
@@ -205,11 +206,16 @@ void sandbox_dirs_spread(int dir_fd);
 /* Makes sandboxes/<id> with upper (owned by base) and work, locked. disk: bytes of its disk, which
  * then has the two; its own upper stays empty, and says whose ids they are. -1 = none. */
 int sandbox_dir_make(struct launcher *l, struct sandbox *s, int64_t disk, struct err *err);
-/* Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
- * set from its upper. */
+/*
+ * Opens and locks a kept one that exists: -ENOENT, -EBUSY when somebody lives in it. s->ids.base is
+ * set from its upper; of one that has none (s->ruined), which is there to be ended and removed,
+ * from what is reserved for it, or 0.
+ */
 int sandbox_dir_open(struct launcher *l, struct sandbox *s, struct err *err);
 /* As it is, without the lock, which its init holds. */
 int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
+/* -EUCLEAN when it is ruined. */
+int sandbox_dir_whole(const struct sandbox *s, struct err *err);
 /* Its lock, if nobody holds it: -EWOULDBLOCK. Nothing when we have it. */
 int sandbox_dir_lock(struct sandbox *s);
 /* The first step of a removal: a kept one is nobody's any more, so that what is left of it when we

@@ -272,6 +272,8 @@ static int open_source(struct launcher *l, const struct launch_request *q,
         if (s == NULL)
             return err_errno(err, -ENOMEM, "fill a volume");
         r = sandbox_dir_peek(l, s, err);
+        if (r == 0)
+            r = sandbox_dir_whole(s, err);
         if (r == 0) /* what of the host it shows was opened with its maker's rights */
             r = creator_load(s->dir_fd, KEEP_FILE, s->creator, err);
         if (r == 0)

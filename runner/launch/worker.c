@@ -231,6 +231,8 @@ static int open_upper(struct starting *st, struct sandbox *s, struct err *err)
 {
     int r = sandbox_dir_peek(st->l, s, err);
 
+    if (r == 0)
+        r = sandbox_dir_whole(s, err);
     if (r < 0)
         return r;
     st->base = s->ids.base;

@@ -82,6 +82,29 @@ TEST(take_and_release)
     CHECK_INT(registry_close(fd), 0);
 }
 
+/* By the content alone, held or not; what only begins with it is another's. */
+TEST(found_by_its_owner)
+{
+    struct idrange a = IDRANGE_NONE, b = IDRANGE_NONE;
+    struct err err = ERR_NONE;
+    int fd = registry_open();
+    uid_t base = 1;
+
+    CHECK_INT(idrange_take(fd, NULL, 0, &a, &err), 0);
+    CHECK_INT(idrange_take(fd, NULL, 0, &b, &err), 0);
+    CHECK_INT(idrange_find(fd, OWNER, &base, &err), -ENOENT);
+    CHECK_INT(base, 1);
+    CHECK_INT(idrange_claim(fd, &a, OWNER "x\n", &err), 0);
+    CHECK_INT(idrange_find(fd, OWNER, &base, &err), -ENOENT);
+    CHECK_INT(idrange_claim(fd, &b, OWNER, &err), 0);
+    CHECK_INT(idrange_find(fd, OWNER, &base, &err), 0);
+    CHECK_INT(base, b.base);
+    idrange_done(&b);
+    CHECK_INT(idrange_find(fd, OWNER, &base, &err), 0);
+    idrange_release(fd, &a);
+    CHECK_INT(registry_close(fd), 1);
+}
+
 /* Others may be about to close their copy: the launcher, when the remover is faster. */
 TEST(given_back_by_the_last)
 {
