@@ -122,13 +122,14 @@ static int unknown_letter(const struct opt_group *groups, char letter, struct er
                    other->letter, other->name);
 }
 
-/* Whether a message already begins with the option's name (`env file "x": …` for --env-file). */
+/* Whether a message already begins with the option's name (`env file "x": …` for --env-file,
+ * `allow-net: "x": …`). */
 static bool begins_with_name(const char *msg, const char *name)
 {
     for (; *name != '\0'; name++, msg++)
         if (*msg != *name && !(*name == '-' && *msg == ' '))
             return false;
-    return *msg == ' ';
+    return *msg == ' ' || *msg == ':';
 }
 
 /* Puts the option in front of its handler's message, or in place of its name there. */
