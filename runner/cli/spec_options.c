@@ -196,7 +196,7 @@ const struct opt isolation_options[] = {
       .flags = OPT_REPEAT,
       .help = "Let the sandbox reach this port of the host, as host.rind.internal" },
     { .name = "dns", .arg = "ADDRESS", .set = on_spec_add_dns, .flags = OPT_REPEAT,
-      .help = "Ask this name server, not the host's" },
+      .help = "Ask this name server, not the host's; only with a network" },
     { .name = "allow-host", .arg = "HOST[:PORT]", .set = on_spec_add_allow_host,
       .flags = OPT_REPEAT,
       .help = "Allow connections to hosts of this name, such as *.example.com, or CIDR, and to "

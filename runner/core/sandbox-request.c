@@ -210,6 +210,11 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     if (mode != NET_INTERNET && spec->net_name == NULL && !allows_something(&access)) {
         if (flags != 0)
             launch_put_number(b, TAG_NET, flags);
+        if (spec->dns_count > 0)
+            return err_set(err, -EINVAL,
+                           "network.dns: the sandbox has no network in which a name server could "
+                           "be asked; ask for one as well, such as --network internet "
+                           "(\"mode\": \"internet\")");
         return put_hosts(b, spec, false, err);
     }
     launch_put_number(b, TAG_NET,
