@@ -37,7 +37,8 @@ static const struct opt_group groups[] = {
 static const char *const details[] = {
     "Shows processor time, memory and processes of the sandboxes that run, or of those that are "
     "named, once a second until it is ended. CPU % is of one processor, since the line before.",
-    "With --json each look is one line: an array with an object for each sandbox.",
+    "With --json each look is one line, an array with an object for each sandbox, also once a "
+    "second until it is ended; `--json --no-stream` prints one and ends.",
     NULL,
 };
 
