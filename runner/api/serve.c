@@ -298,7 +298,7 @@ static int open_all(struct serve *s, struct err *err)
                                    .all_flows = s->settings.all_flows,
                                    .all_flows_per_second = s->settings.all_flows_per_second};
 
-    r = network_open(&s->network, &net, err);
+    r = network_open(&s->network, &net, NULL, err);
     if (r == 0)
         r = host_rootfs_load(s->settings.host_rootfs, &s->host, err);
     if (r < 0)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,12 +107,45 @@ static void said(const char *text)
     log_warn("network", "%s", text); /* something of the host's has been changed */
 }
 
-int network_open(struct network *n, const struct net_config *config, struct err *err)
+/* Whether nobody has said it since the boot. Where that cannot be known it is said once more. */
+static bool is_news(const struct network *n, const char *ifname, int family)
+{
+    auto_close int dir = FD_NONE;
+    auto_close int mark = FD_NONE;
+    char name[64];
+
+    (void)mkdir(n->boot_dir, 0755);
+    dir = open(n->boot_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return true;
+    (void)snprintf(name, sizeof(name), "forwards-%s-ipv%d", ifname, family);
+    mark = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return mark >= 0 || errno != EEXIST;
+}
+
+static void forwards(void *data, const char *ifname, int family, bool on)
+{
+    const struct network *n = data;
+    const char *how = on ? "on" : "off";
+
+    if (n->boot_dir == NULL)
+        log_warn("network", "forwarding of %s switched %s for IPv%d", ifname, how, family);
+    else if (on && is_news(n, ifname, family))
+        log_warn("network",
+                 "forwarding of %s switched on for IPv%d, while a sandbox needs it; not said again "
+                 "before the next boot",
+                 ifname, family);
+    else
+        log_info("network", "forwarding of %s switched %s for IPv%d", ifname, how, family);
+}
+
+int network_open(struct network *n, const struct net_config *config, const char *boot_dir,
+                 struct err *err)
 {
     struct net_config own = *config;
     int r;
 
-    *n = (struct network){.net = NULL, .lock_dir = FD_NONE};
+    *n = (struct network){.net = NULL, .lock_dir = FD_NONE, .boot_dir = boot_dir};
     /* The launcher makes it, too, when it is opened. */
     n->lock_dir = open(CORE_IDS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (n->lock_dir < 0 && errno == ENOENT) {
@@ -123,6 +157,8 @@ int network_open(struct network *n, const struct net_config *config, struct err 
         return err_errno(err, -errno, "directory %s", CORE_IDS_DIR);
     own.lock_dir = n->lock_dir;
     own.said = said;
+    own.forwards = forwards;
+    own.forwards_data = n;
     r = net_new(&own, &n->net, err);
     if (r < 0) {
         network_close(n);

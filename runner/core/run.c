@@ -411,7 +411,7 @@ static int open_launcher(struct run *r, const struct core_config *cfg, const cha
                                      .init_size = embed_init().len};
 
     const struct net_config net = {.pools4 = NULL};
-    int code = network_open(&r->network, &net, r->err);
+    int code = network_open(&r->network, &net, cfg->runtime_dir, r->err);
 
     if (code == 0 && spec_shows_host(r->spec))
         code = host_rootfs_load(HOST_ROOTFS_FILE, &r->host, r->err);

@@ -87,14 +87,10 @@ void host_watch_uplink(struct net *n, int ifindex)
 
 /* ---- forwarding ---- */
 
-static void say(const struct net *n, const char *name, const char *how, int family)
+static void say(const struct net *n, const char *name, int family, bool on)
 {
-    char text[128];
-
-    if (n->config.said == NULL)
-        return;
-    (void)snprintf(text, sizeof(text), "forwarding of %s switched %s for IPv%d", name, how, family);
-    n->config.said(text);
+    if (n->config.forwards != NULL)
+        n->config.forwards(n->config.forwards_data, name, family, on);
 }
 
 /* Replies come in at the uplink: they are forwarded, and nothing else that was not before. Where it
@@ -114,7 +110,7 @@ static int forward_on(struct net *n, const char *name, int family, struct err *e
     if (r < 0)
         (void)forward_mark(n->route, name, family, false, NULL);
     else
-        say(n, name, "on", family);
+        say(n, name, family, true);
     return r;
 }
 
@@ -187,7 +183,7 @@ static void switch_off(const struct net *n, const struct marked *m)
         /* Whoever has switched it on for all meant this one, too. */
         if (!forward_all(family) && forward_get(name, family) == 1 &&
             forward_set(name, family, false, NULL) == 0)
-            say(n, name, "off", family);
+            say(n, name, family, false);
     }
 }
 
@@ -221,7 +217,7 @@ int host_forward_resume(const struct net *n, struct err *err)
         if (r == 0 && forward_get(name, family) == 0) {
             r = forward_set(name, family, true, err);
             if (r == 0)
-                say(n, name, "on", family);
+                say(n, name, family, true);
         }
         if (r < 0 && first == 0)
             first = r;

@@ -36,6 +36,9 @@ struct net_config {
     int lock_dir; /* borrowed; a directory of the whole host's */
     /* Told what was changed of the host, in words; may be NULL. */
     void (*said)(const char *text);
+    /* Told that forwarding of an interface has been switched on or off; may be NULL. */
+    void (*forwards)(void *data, const char *ifname, int family, bool on);
+    void *forwards_data; /* borrowed */
 };
 
 /* Opens nothing yet: a process without networks pays nothing. */

@@ -70,7 +70,7 @@ static int launcher_child(const char *dir, int sock)
     struct err err = ERR_NONE;
     struct launcher *l;
 
-    if (publish_rules_any(&rules) < 0 || network_open(&network, &net, &err) < 0) {
+    if (publish_rules_any(&rules) < 0 || network_open(&network, &net, NULL, &err) < 0) {
         (void)fprintf(stderr, "# launcher: %s\n", err.msg);
         return 1;
     }
