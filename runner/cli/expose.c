@@ -83,6 +83,9 @@ static int expose_main(const struct verb *v, const struct globals *g, char **arg
         return status;
     if (expose(&args, operands, &root, &err) < 0)
         return cli_fail(&err);
+    if (json_is_false(json_object_get(root, "served")))
+        (void)fprintf(stderr, "rind: the daemon has no gateway, without which the URL leads "
+                              "nowhere; rind serve --gateway 127.0.0.1:8080 starts one that has\n");
     if (args.remote.json)
         print_json_line(take(root));
     else

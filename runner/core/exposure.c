@@ -261,6 +261,11 @@ int exposure_remove(struct sandbox *s, unsigned port, struct err *err)
     return 0;
 }
 
+bool exposure_is_served(const struct sandbox *s)
+{
+    return s->sup->front.port != 0;
+}
+
 int exposure_url(const struct sandbox *s, const struct exposure *e, const struct preview_host *host,
                  char ret[PREVIEW_URL_MAX], struct err *err)
 {

@@ -46,6 +46,9 @@ const struct exposure *exposure_first(const struct sandbox *s);
 int exposure_url(const struct sandbox *s, const struct exposure *e, const struct preview_host *host,
                  char ret[PREVIEW_URL_MAX], struct err *err);
 
+/* Whether the daemon has a gateway: where it has none, no such URL leads anywhere. */
+bool exposure_is_served(const struct sandbox *s);
+
 /* The sandbox that this preview is for, when its token is right; else NULL, in the same time. */
 struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p);
 

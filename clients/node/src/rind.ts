@@ -69,6 +69,8 @@ export interface Exposure {
   url: string;
   token: string;
   name: string | null;
+  /** Whether the daemon has a gateway; without one the URL leads nowhere. */
+  served: boolean;
 }
 
 export interface ExposeRequest {

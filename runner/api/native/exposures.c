@@ -35,8 +35,8 @@ static json_t *encode(const struct sandbox *s, const struct exposure *e,
 
     if (exposure_url(s, e, host, url, err) < 0)
         return NULL;
-    root = json_pack("{s:i, s:s, s:s, s:s?}", "port", (int)e->port, "url", url, "token", e->token,
-                     "name", e->name);
+    root = json_pack("{s:i, s:s, s:s, s:s?, s:b}", "port", (int)e->port, "url", url, "token",
+                     e->token, "name", e->name, "served", (int)exposure_is_served(s));
     if (root == NULL)
         (void)err_errno(err, -ENOMEM, "exposure");
     return root;
