@@ -71,8 +71,11 @@ static bool end_dependents(struct supervisor *sup, const char *id, const struct 
         next = next_dependent(id, s, d->sharing.next);
         any = true;
         /* What is being started, taken up or ended comes by here again. */
-        if (d->channel != NULL && !d->adopting && !d->ending && d->state != SANDBOX_REMOVING)
-            (void)sandbox_stop(d, 0, NULL, NULL, NULL);
+        if (d->channel == NULL || d->adopting || d->ending || d->state == SANDBOX_REMOVING)
+            continue;
+        /* What has an init alone, for its files, or of which nobody knows more, is not stopped. */
+        if (d->state == SANDBOX_STOPPED || sandbox_stop(d, 0, NULL, NULL, NULL) < 0)
+            sandbox_end_init(d);
     }
     return any;
 }
