@@ -418,5 +418,5 @@ int supervisor_adopt(struct supervisor *sup, struct err *err)
         return r;
     launch_begin(&b, LAUNCH_LIST);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(sup->launcher, &b, on_list, sup, err);
+    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, on_list, sup, err);
 }

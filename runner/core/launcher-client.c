@@ -266,14 +266,9 @@ static int send_request(int sock, const struct pending *p)
     return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
-                         void *data, struct err *err)
-{
-    return launcher_client_send_for(c, request, FD_NONE, cb, data, err);
-}
-
-int launcher_client_send_for(struct launcher_client *c, const struct buf *request, int client_fd,
-                             launch_cb cb, void *data, struct err *err)
+/* Without looking at how many there are. */
+static int enqueue(struct launcher_client *c, const struct buf *request, int client_fd,
+                   launch_cb cb, void *data, struct err *err)
 {
     struct pending *p;
     bool waits;
@@ -281,9 +276,6 @@ int launcher_client_send_for(struct launcher_client *c, const struct buf *reques
 
     if (c->gone || c->closing)
         return err_set(err, -EPIPE, "the launcher is gone");
-    if (c->count >= c->max)
-        return err_set(err, -EAGAIN, "limit maxLauncherQueue: the launcher has %u requests to do",
-                       c->count);
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "launcher request");
@@ -314,4 +306,25 @@ int launcher_client_send_for(struct launcher_client *c, const struct buf *reques
     if (waits)
         watch(c);
     return 0;
+}
+
+int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
+                         void *data, struct err *err)
+{
+    return launcher_client_send_for(c, request, FD_NONE, cb, data, err);
+}
+
+int launcher_client_send_for(struct launcher_client *c, const struct buf *request, int client_fd,
+                             launch_cb cb, void *data, struct err *err)
+{
+    if (c->count >= c->max && !c->gone && !c->closing)
+        return err_set(err, -EAGAIN, "limit maxLauncherQueue: the launcher has %u requests to do",
+                       c->count);
+    return enqueue(c, request, client_fd, cb, data, err);
+}
+
+int launcher_client_send_due(struct launcher_client *c, const struct buf *request, launch_cb cb,
+                             void *data, struct err *err)
+{
+    return enqueue(c, request, FD_NONE, cb, data, err);
 }

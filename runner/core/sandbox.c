@@ -191,7 +191,7 @@ int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, st
     launch_put_string(&b, TAG_ID, s->id);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, cb, s, err);
+        r = launcher_client_send_due(s->sup->launcher, &b, cb, s, err);
     if (r == 0)
         sandbox_ref(s);
     return r;
