@@ -13,15 +13,31 @@
 
 enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
 
-/* Nothing that somebody still waits for can happen to it any more. */
+/* Nothing that somebody still waits for can happen to it any more, and this is why. */
+static void answer_all(struct sandbox *s, int r, const struct err *err)
+{
+    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_run_over,
+                                     &s->on_exit};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        waiters_answer(lists[i], r, err);
+}
+
 static void answer_gone(struct sandbox *s)
 {
-    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_exit};
     struct err err = ERR_NONE;
 
     (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-        waiters_answer(lists[i], err.code, &err);
+    answer_all(s, err.code, &err);
+}
+
+/* What ran in it has ended all the same. */
+static void answer_not_removed(struct sandbox *s, int r, const struct err *err)
+{
+    sandbox_ref(s);
+    answer_all(s, r, err);
+    waiters_answer(&s->on_removed, r, err);
+    sandbox_unref(s);
 }
 
 /* What is left of one that nobody knew may take its time to end. */
@@ -50,7 +66,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
             (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
             sandbox_set_state(s, SANDBOX_BROKEN);
         }
-        waiters_answer(&s->on_removed, r, err);
+        answer_not_removed(s, r, err);
         sandbox_unref(s);
         return;
     }
@@ -106,7 +122,7 @@ void sandbox_begin_removal(struct sandbox *s)
     s->releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
     if (!s->releasing) {
         sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
-        waiters_answer(&s->on_removed, err.code, &err);
+        answer_not_removed(s, err.code, &err);
     }
 }
 

@@ -30,8 +30,10 @@ enum {
     FREEZE_AGAIN_MOST = 40,
 };
 
+/* A start that waits for the end of a run. */
 struct restart {
     struct sandbox *s;
+    unsigned stops; /* s->stops when it was asked for */
     sandbox_cb cb;
     void *data;
 };
@@ -42,7 +44,10 @@ static void on_restart_stopped(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = sandbox_start(rs->s, rs->cb, rs->data, &own);
+        r = rs->stops != rs->s->stops
+                ? err_set(&own, -ECANCELED, "sandbox %s was stopped before it was started",
+                          sandbox_name(rs->s))
+                : sandbox_start(rs->s, rs->cb, rs->data, &own);
         err = &own;
     }
     if (r < 0 && rs->cb != NULL)
@@ -58,7 +63,7 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
     if (rs == NULL)
         (void)err_errno(err, -ENOMEM, "restart");
     else
-        *rs = (struct restart){.s = s, .cb = cb, .data = data};
+        *rs = (struct restart){.s = s, .stops = s->stops, .cb = cb, .data = data};
     return rs;
 }
 
@@ -151,8 +156,8 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
     return sandbox_stop_by(s, 0, timeout_ms, cb, data, err);
 }
 
-int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
-                    struct err *err)
+static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                struct err *err)
 {
     int r;
 
@@ -178,6 +183,7 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
     if (s->state != SANDBOX_STOPPING)
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
+    (void)uv_timer_stop(&s->idle);
     if (s->main == NULL) {
         sandbox_end_init(s);
         return 0;
@@ -189,6 +195,16 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
     (void)exec_signal(s->main, signo != 0 ? signo : s->spec->stop_signal, false);
     (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
     return 0;
+}
+
+int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
+                    struct err *err)
+{
+    int r = stop(s, signo, timeout_ms, cb, data, err);
+
+    if (r == 0)
+        s->stops++; /* no start that waits for the end of this run comes any more */
+    return r;
 }
 
 int sandbox_restart(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
@@ -205,7 +221,7 @@ int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox
 
     if (rs == NULL)
         return -ENOMEM;
-    r = sandbox_stop_by(s, signo, timeout_ms, on_restart_stopped, rs, err);
+    r = stop(s, signo, timeout_ms, on_restart_stopped, rs, err);
     if (r < 0)
         free(rs);
     else
@@ -418,7 +434,7 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
         return err_set(err, -EBUSY, "sandbox %s is %s and has not run", sandbox_name(s),
                        sandbox_state_name(s->state));
-    return waiters_add(&s->on_exit, cb, data, err);
+    return waiters_add(&s->on_run_over, cb, data, err);
 }
 
 int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -437,9 +453,12 @@ int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct er
 
 bool sandbox_wait_cancel(struct sandbox *s, void *data)
 {
-    bool waited = waiters_forget(&s->on_exit, data);
+    struct waiter **const lists[] = {&s->on_run_over, &s->on_exit, &s->on_removed};
+    bool waited = false;
 
-    return waiters_forget(&s->on_removed, data) || waited;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        waited |= waiters_forget(lists[i], data);
+    return waited;
 }
 
 /* Somebody who waits for all of it to be over; goes on from stopped to removed. */

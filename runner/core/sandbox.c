@@ -229,9 +229,12 @@ static void answer_not_run(struct sandbox *s)
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
     waiters_answer(&s->on_started, err.code, &err);
-    if (s->has_exit)
+    if (s->has_exit) { /* of an earlier run, as who asks now is told */
+        waiters_answer(&s->on_run_over, s->exit_code, NULL);
         return;
+    }
     (void)err_set(&err, -EBUSY, "sandbox %s was stopped and has not run", sandbox_name(s));
+    waiters_answer(&s->on_run_over, err.code, &err);
     waiters_answer(&s->on_exit, err.code, &err);
 }
 
@@ -245,7 +248,7 @@ static void answer_not_run(struct sandbox *s)
  */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
 {
-    const bool again = s->restart_due;
+    const bool again = s->restart_due, never = s->state == SANDBOX_CREATING;
 
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
     s->want_running = false;
@@ -253,12 +256,14 @@ void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
     s->start_failure = r;
     s->start_refused = s->ending;
     publish_close(s);
-    /* One that never came to be is removed by whoever created it. */
+    /* One that never came to be is removed by whoever created it, or by the next supervisor, which
+     * finds it half made. */
     if (s->state == SANDBOX_CREATING || (s->state == SANDBOX_STARTING && !s->ending))
         sandbox_set_state(s, SANDBOX_STOPPED);
     else if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_STOPPING);
-    sandbox_save_state(s);
+    if (!never)
+        sandbox_save_state(s);
     waiters_answer(&s->on_init, r, err);
     if (!s->ending)
         sandbox_answer_failed(s);
@@ -821,6 +826,12 @@ static void on_main_started(void *data, struct exec *e)
     waiters_answer(&s->on_started, 0, NULL);
 }
 
+static void answer_exit(struct sandbox *s)
+{
+    waiters_answer(&s->on_run_over, s->exit_code, NULL);
+    waiters_answer(&s->on_exit, s->exit_code, NULL);
+}
+
 /* As Docker: what cannot be executed leaves the sandbox stopped, with 126 or 127. */
 static void on_main_failed(void *data, struct exec *e, const struct err *err, int exit_code)
 {
@@ -838,7 +849,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     if (s->state == SANDBOX_STARTING)
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_save_state(s);
-    waiters_answer(&s->on_exit, exit_code, NULL);
+    answer_exit(s);
     console_no_run(s);
     sandbox_end_init(s); /* the inner PID 1 is spent */
 }
@@ -957,7 +968,7 @@ static void on_main_exited(void *data, struct exec *e)
         sandbox_set_state(s, SANDBOX_STOPPING);
     sandbox_save_state(s);
     process_main_ended(s);
-    waiters_answer(&s->on_exit, s->exit_code, NULL);
+    answer_exit(s);
     exec_unref(e);
     /* With its PID 1 the inner namespace has ended; init tells of the others before it is ended,
      * too. */

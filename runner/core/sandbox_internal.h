@@ -83,7 +83,8 @@ struct sandbox {
     struct waiter *on_init;    /* for init to run */
     struct waiter *on_started; /* for the main process to run */
     struct waiter *on_stopped;
-    struct waiter *on_exit; /* for the main process to end */
+    struct waiter *on_exit;     /* for the main process to end */
+    struct waiter *on_run_over; /* the same, or for the start of it to have failed */
     struct waiter *on_removed;
 
     unsigned end_tries;     /* that are left */
@@ -101,6 +102,7 @@ struct sandbox {
     bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
     bool want_running;    /* start the main process once init runs */
     bool user_stopped;    /* a client asked: restart policies leave it alone */
+    unsigned stops;       /* that somebody has asked for; not those of a restart */
     bool unknown;         /* broken: its init, if there is one, was never taken up */
     bool restart_due;     /* by a policy: it waits for `again`, or is under way */
     unsigned restarts, failures_in_row;

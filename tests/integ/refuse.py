@@ -6,6 +6,7 @@
         gate.slow = "rind-volume"
         …                       # each fsync of a process of this name waits
         gate.let_go()           # until now
+    gate.keep(pid)          # this init does not end before the next
         gate.dumpable = True    # init is told that a change of ids has opened its memory, as with fs.suid_dumpable = 1
         gate.starts             # of each execve since: the name of who started the process, and whether they share memory
 
@@ -77,7 +78,7 @@ class Gate:
     def _answer(self, listener, number, pid, call):
         answer = struct.pack(RESPONSE, number, 0, 0, CONTINUE)
         if call == SYS_PIVOT_ROOT and self.refuse:
-            self._hold(pid)
+            self.keep(pid)
             answer = struct.pack(RESPONSE, number, 0, -errno.EIO, 0)
         if call == SYS_PRCTL and self.dumpable and name_of(pid) == INIT_NAME:
             answer = struct.pack(RESPONSE, number, 1, 0, 0)
@@ -90,10 +91,17 @@ class Gate:
                 return
         fcntl.ioctl(listener, NOTIF_SEND, answer)
 
-    def _hold(self, pid):
+    def keep(self, pid):
+        """This init, however it is killed, does not end before let_go()."""
         holder = subprocess.Popen([sys.executable, os.path.abspath(__file__), "hold", str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert holder.stdout.readline() == b"held\n"
         self.holders.append(holder)
+
+    def step(self):
+        """One of those that wait goes on, if there is one."""
+        with self.lock:
+            first, self.waiting = self.waiting[:1], self.waiting[1:]
+        self._go_on(first)
 
     def let_go(self):
         """Every init that was refused may end, and who waits goes on."""
@@ -102,6 +110,9 @@ class Gate:
             waiting, self.waiting = self.waiting, []
         while self.holders:
             self.holders.pop().communicate()
+        self._go_on(waiting)
+
+    def _go_on(self, waiting):
         for listener, answer in waiting:
             try:
                 fcntl.ioctl(listener, NOTIF_SEND, answer)
