@@ -304,12 +304,26 @@ static void on_read(void *data, int r, const struct launch_reply *reply, int fds
     answer_all(e, 0, true, NULL);
 }
 
+static void on_looked(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    struct volume_entry *e = data;
+    struct err own = ERR_NONE;
+
+    if (r == -ENOENT) {
+        r = err_set(&own, -ECHILD, "volume '%s': the process that makes it was killed", e->name);
+        err = &own;
+    }
+    on_read(e, r, reply, fds, err);
+}
+
 static void made(struct volume_entry *e, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
-    if (r == -EEXIST) { /* by a `rind run` beside us */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, 0, -1, on_read, e, &own);
+    if (r == -EEXIST || r == -ECHILD) { /* by a `rind run` beside us; or by one that was killed */
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, 0, -1,
+                r == -EEXIST ? on_read : on_looked, e, &own);
         err = &own;
         if (r == 0)
             return;

@@ -68,6 +68,7 @@ static void tell_failed(const struct removal *r, int status)
 
 void removal_reap(struct launcher *l)
 {
+    bool sweep = false;
     size_t kept = 0;
 
     for (size_t i = 0; i < l->removal_count; i++) {
@@ -79,13 +80,19 @@ void removal_reap(struct launcher *l)
         }
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
-        if (status == 0 || l->removals[i].id[0] == '\0')
+        if (l->removals[i].id[0] == '\0') { /* perhaps it made a volume, or removed one */
+            sweep |= WIFSIGNALED(status);
+            continue;
+        }
+        if (status == 0)
             continue;
         tell_failed(&l->removals[i], status);
         if (WIFSIGNALED(status))
             sweep_later(l);
     }
     l->removal_count = kept;
+    if (sweep)
+        volumes_sweep(l);
 }
 
 int removal_keep_only(int *fds, int count, int first)
