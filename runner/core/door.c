@@ -172,7 +172,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
 
     (void)peer;
     if (d->count < d->s->sup->limits.egress_connections &&
-        gateway_room(d->s->sup->gateway, true, NULL) == 0)
+        gateway_room(d->s->sup->gateway, false, NULL) == 0)
         p = calloc(1, sizeof(*p));
     if (p == NULL) {
         socket_reset_on_close(fd);

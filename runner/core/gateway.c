@@ -195,18 +195,6 @@ static const struct proxy_ops ops = {
 
 /* ---- clients ---- */
 
-static int no_room(unsigned open, struct err *err)
-{
-    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
-}
-
-/* The last quarter is the owner's, who comes over the API: strangers at a preview URL's door, and
- * members of the group, do not close it to him. */
-static unsigned for_others(const struct gateway *g)
-{
-    return g->most - g->most / 4;
-}
-
 static void on_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct gateway *g = data;
@@ -215,14 +203,12 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     struct err err = ERR_NONE;
 
     address_text(peer, text);
-    if (proxy_count(g->proxy) < for_others(g)) {
+    if (gateway_room(g, false, &err) == 0) {
         client.ssl = g->tls != NULL ? tls_accept(g->tls) : NULL;
         if (g->tls != NULL && client.ssl == NULL)
             (void)err_errno(&err, -ENOMEM, "TLS");
         else if (proxy_adopt(g->proxy, fd, &client, &err) == 0)
             return;
-    } else {
-        (void)no_room(proxy_count(g->proxy), &err);
     }
     refused(g, "", text, 503, err.msg);
     (void)close(fd);
@@ -301,11 +287,16 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 
 int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
-    const unsigned most = owner ? g->most : for_others(g);
     const unsigned http = proxy_count(g->proxy), raw = relay_count(g->hub);
-    const unsigned open = http > raw ? http : raw; /* each kind has room of its own */
+    /* The last quarter is the owner's, who comes over the API: strangers at a preview URL's door or
+     * a published port, and members of the group, do not close it to him. Theirs count together, as
+     * what is HTTP at first may be upgraded; each of his kinds has room of its own. */
+    const unsigned open = !owner ? http + raw : http > raw ? http : raw;
+    const unsigned most = owner ? g->most : g->most - g->most / 4;
 
-    return open < most ? 0 : no_room(open, err);
+    if (open < most)
+        return 0;
+    return err_set(err, -EAGAIN, "limit maxGatewayConnections: %u connections are open", open);
 }
 
 /* ---- life ---- */

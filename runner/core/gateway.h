@@ -35,8 +35,8 @@ void gateway_renew(struct gateway *g);
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
                  size_t early_len, struct err *err);
 
-/* Whether gateway_take and the relays have room, of which the last quarter is the owner's: 0, or
- * -EAGAIN (maxGatewayConnections). */
+/* Whether gateway_take and the relays have room, of which the last quarter is the owner's, over the
+ * API: 0, or -EAGAIN (maxGatewayConnections). */
 int gateway_room(const struct gateway *g, bool owner, struct err *err);
 
 /* As gateway_new had it; NULL = the defaults. */

@@ -136,7 +136,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     struct err err = ERR_NONE;
 
     (void)peer;
-    if (gateway_room(p->all->s->sup->gateway, true, &err) == 0)
+    if (gateway_room(p->all->s->sup->gateway, false, &err) == 0)
         j = calloc(1, sizeof(*j));
     if (j == NULL) {
         drop_client(fd);

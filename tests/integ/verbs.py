@@ -1,15 +1,27 @@
-"""Many clients, few sandboxes, any verb at any time: each request is answered soon, with what it asked for or with why not."""
+"""Many clients, few sandboxes, any verb at any time: each request is answered soon, with what it asked for or with why not.
+
+    verbs(t, 5)        # seconds
+    mortal(t, 8)       # kill -9 of the daemon, its helpers and inits meanwhile; sandboxes with restart policies, volumes, joined networks
+
+Who asks for what is fixed by the seed; what meets what is up to the machine.
+"""
+import os
 import random
+import signal
 import threading
 import time
 
+import audit
+from exec_client import supervisor
 from harness import wait_for
 from serve import Daemon
 
 MAIN = ["/bin/sh", "-c", "trap 'exit 33' TERM; while :; do sleep 0.05; done"]
+FAIL = ["/bin/sh", "-c", "sleep 0.1; exit 3"]
 SLOWEST = 20  # seconds for any one request, on any machine
+AWAY = (ConnectionError, FileNotFoundError, BrokenPipeError)  # what a client sees of a daemon that has died
 STABLE = ("created", "running", "paused", "stopped")
-CODES = {137, 143, 33}  # of what is killed, or stopped, by another client
+CODES = {137, 143, 33, 3}  # of what is killed, or stopped, by another client; and FAIL's own
 
 
 class Client(threading.Thread):
@@ -25,6 +37,8 @@ class Client(threading.Thread):
             verb = self.rng.choice(self.verbs)
             try:
                 verb(name, f"/v1/sandboxes/{name}")
+            except Cut:
+                pass
             except Exception as e:  # pylint: disable=broad-except
                 self.crowd.t.fail(f"{verb.__name__} {name}: {e!r}")
 
@@ -83,11 +97,61 @@ class Client(threading.Thread):
         self.ask((200, 201, 204), "PUT", f"{path}/files?path=/tmp/x", b"x")
 
 
+class Mortal(Client):
+    """A client of a daemon that dies: what that cuts off is nobody's fault, and all else is."""
+
+    def __init__(self, crowd, number):
+        super().__init__(crowd, number)
+        self.verbs += (self.create, self.begin, self.restart, self.restart, self.fill, self.volume)
+
+    def ask(self, statuses, method, path, body=None):
+        self.crowd.up.wait(SLOWEST)
+        try:
+            return super().ask(statuses + (502,), method, path, body)
+        except AWAY:
+            pass
+        except AssertionError as e:
+            if "closed" not in str(e):
+                raise
+        self.crowd.count("cut off")
+        raise Cut
+
+    def create(self, name, path):
+        spec = {"name": name, "command": self.rng.choice((MAIN, MAIN, FAIL)), "start": self.rng.random() < 0.8}
+        if self.rng.random() < 0.5:
+            spec["restart"] = self.rng.choice(({"policy": "always"}, {"policy": "unless-stopped"}, {"policy": "on-failure", "maxRetries": 2}))
+        elif self.rng.random() < 0.3:
+            spec["autoRemove"] = True
+        if self.rng.random() < 0.3:
+            spec["network"] = {"container": self.rng.choice(self.crowd.names)}
+        if self.rng.random() < 0.2:
+            spec["volumes"] = [{"source": f"vol{self.rng.randrange(2)}", "target": "/vol"}]
+        self.ask((201,), "POST", "/v1/sandboxes", spec)
+
+    def restart(self, name, path):
+        self.ask((200,), "POST", f"{path}/restart", {"timeoutMs": self.rng.choice((0, 100))})
+
+    def fill(self, name, path):
+        self.ask((200,), "GET", f"{path}/files?path=/etc/passwd")
+
+    def volume(self, name, path):
+        if self.rng.random() < 0.5:
+            self.ask((201,), "POST", "/v1/volumes", {"name": f"vol{self.rng.randrange(2)}"})
+        else:
+            self.ask((204,), "DELETE", f"/v1/volumes/vol{self.rng.randrange(2)}")
+
+
+class Cut(Exception):
+    """The daemon died before it answered."""
+
+
 class Crowd:
-    def __init__(self, t, d, seconds, clients, seed):
+    def __init__(self, t, d, seconds, clients, seed, kind=Client):
         self.t, self.d, self.seed, self.names = t, d, seed, [f"v{i}" for i in range(4)]
         self.end, self.lock, self.statuses = time.monotonic() + seconds, threading.Lock(), {}
-        self.clients = [Client(self, i) for i in range(clients)]
+        self.up, self.kills = threading.Event(), 0
+        self.up.set()
+        self.clients = [kind(self, i) for i in range(clients)]
 
     def count(self, status):
         with self.lock:
@@ -130,3 +194,71 @@ def verbs(t, seconds, clients=32, seed=1):
             t.equal(d.post(f"/v1/sandboxes/{name}/exec", {"cmd": "exit 3"}).json["exitCode"], 3, f"{name} works")
         if t.problems:
             t.fail(f"log: {d.text()[-2000:]}")
+
+
+class Killer:
+    """Ends supervisor, launcher, both, or any one of their helpers or of the sandboxes' inits."""
+
+    def __init__(self, crowd):
+        self.crowd, self.d, self.rng = crowd, crowd.d, random.Random(crowd.seed)
+
+    def strike(self):
+        if self.rng.random() < 0.4:
+            others = [pid for pid, text in audit.descendants().items() if text.startswith("rind-")]
+            others += [pid for pid in audit.descendants(self.d.proc.pid) if pid != supervisor(self.d)]
+            self.kill(others and [self.rng.choice(sorted(others))])
+            return
+        both = [supervisor(self.d), self.d.proc.pid]
+        self.crowd.up.clear()
+        self.kill(self.rng.choice((both[:1], both[1:], both, both[::-1])))
+        self.d.proc.wait(SLOWEST)
+        self.crowd.kills += 1
+        if self.rng.random() < 0.2:
+            self.d.start_and_kill(self.rng.uniform(0, 0.15))
+        self.d.start()
+        self.crowd.up.set()
+
+    @staticmethod
+    def kill(pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def run(self):
+        for c in self.crowd.clients:
+            c.start()
+        while time.monotonic() < self.crowd.end and not self.crowd.t.problems:
+            time.sleep(self.rng.uniform(0, 0.8))
+            self.strike()
+        if not wait_for(lambda: not any(c.is_alive() for c in self.crowd.clients) or self.crowd.resume_all(), 2 * SLOWEST, 0.1):
+            self.crowd.t.fail("a client waits for ever")
+
+
+def mortal(t, seconds, clients=12, seed=1):
+    """What there is afterwards settles, can be removed, and leaves nothing."""
+    with Daemon(t) as d:
+        crowd = Crowd(t, d, seconds, clients, seed, Mortal)
+        Killer(crowd).run()
+        print(f"# {crowd.kills} deaths, statuses {dict(sorted(crowd.statuses.items(), key=str))}")
+
+        def settled():
+            return all(s["state"] in STABLE + ("broken",) for s in d.get("/v1/sandboxes").json["sandboxes"])
+
+        t.check(wait_for(settled, SLOWEST, 0.1), f"states: {d.get('/v1/sandboxes').json['sandboxes']}")
+        for name in crowd.names:
+            begin = time.monotonic()
+            r = d.delete(f"/v1/sandboxes/{name}?force=true", seconds=SLOWEST)
+            t.check(r.status in (204, 404), f"{name} is removed: {r}, after {time.monotonic() - begin:.1f} s")
+        for v in d.get("/v1/volumes").json["volumes"]:
+            r = d.delete(f"/v1/volumes/{v['name']}")
+            t.check(r.status == 204, f"volume {v['name']} is removed: {r}")
+        for part in ("sandboxes", "supervisor/sandboxes", "volumes"):
+            tree = os.path.join(t.state, part)
+            t.check(wait_for(lambda tree=tree: not os.listdir(tree), SLOWEST, 0.1), f"{part}: {os.listdir(tree)}")
+        for name in crowd.names:
+            t.equal(d.post("/v1/sandboxes", {"name": name, "command": MAIN, "start": True}).status, 201, f"{name} again")
+            t.equal(d.post(f"/v1/sandboxes/{name}/exec", {"cmd": "exit 3"}).json["exitCode"], 3, f"{name} works")
+        if t.problems:
+            t.fail(f"log: {d.text()[-6000:]}")
