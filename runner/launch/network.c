@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -25,6 +26,8 @@
 static const char net_file[] = "net", net_new[] = "net.new";
 
 enum { NET_MAGIC = 0x4e444e52 /* "RNDN" */, HAS_BOX = 1 };
+
+#define HOST_NAME "host.rind.internal" /* of the host, where some of its ports are let through */
 
 struct net_record {
     uint32_t magic, size;
@@ -576,14 +579,38 @@ static void put_host(struct buf *b, const struct net_addr *a, const char *name)
     (void)buf_printf(b, "%s\t%s\n", text, name);
 }
 
+/* What a name in the file means already, or may: a resolver that reads all of its lines would find
+ * the member, too. */
+static bool is_taken_name(const char *name, size_t len)
+{
+    static const char *const taken[] = {"localhost", "ip6-localhost", "ip6-loopback", HOST_NAME};
+    static const char below[] = ".localhost";
+
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+        if (strlen(taken[i]) == len && strncasecmp(name, taken[i], len) == 0)
+            return true;
+    return len >= strlen(below) &&
+           strncasecmp(name + len - strlen(below), below, strlen(below)) == 0;
+}
+
 /* By all of its names. */
 static void put_member(struct buf *b, const struct sandbox *s)
 {
+    const char *const lists[] = {s->hostname, s->aliases};
+    auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
     char text[NET_ADDR_TEXT_MAX];
 
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (const char *p = lists[i]; *p != '\0';) {
+            const size_t len = strcspn(p, " ");
+
+            if (len > 0 && !is_taken_name(p, len))
+                (void)buf_printf(&names, "%c%.*s", names.len > 0 ? ' ' : '\t', (int)len, p);
+            p += len + (p[len] == ' ');
+        }
     net_addr_format(&s->net->box4, text);
-    (void)buf_printf(b, "%s\t%s%s%s\n", text, s->hostname, s->aliases[0] != '\0' ? " " : "",
-                     s->aliases);
+    if (names.len > 0)
+        (void)buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data);
 }
 
 static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
@@ -611,7 +638,7 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
     }
     put_member(ret, s);
     if (box->access.port_count > 0)
-        put_host(ret, &box->gateway4, "host.rind.internal");
+        put_host(ret, &box->gateway4, HOST_NAME);
     put_extra_hosts(s, ret);
     for (const struct sandbox *p = l->sandboxes; box->group != NET_GROUP_NONE && p != NULL;
          p = p->all.next)
