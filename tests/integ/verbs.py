@@ -102,7 +102,7 @@ class Mortal(Client):
 
     def __init__(self, crowd, number):
         super().__init__(crowd, number)
-        self.verbs += (self.create, self.begin, self.restart, self.restart, self.fill, self.volume)
+        self.verbs += (self.create, self.begin, self.restart, self.restart, self.read, self.volume)
 
     def ask(self, statuses, method, path, body=None):
         self.crowd.up.wait(SLOWEST)
@@ -131,7 +131,7 @@ class Mortal(Client):
     def restart(self, name, path):
         self.ask((200,), "POST", f"{path}/restart", {"timeoutMs": self.rng.choice((0, 100))})
 
-    def fill(self, name, path):
+    def read(self, name, path):
         self.ask((200,), "GET", f"{path}/files?path=/etc/passwd")
 
     def volume(self, name, path):
