@@ -164,6 +164,7 @@ void removal_keep(struct launcher *l, pid_t pid, const char *id)
 
     r->pid = pid;
     r->pidfd = sys_pidfd_open(pid);
+    r->makes_volume = false;
     (void)snprintf(r->id, sizeof(r->id), "%s", id != NULL ? id : "");
 }
 

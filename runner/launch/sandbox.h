@@ -137,8 +137,9 @@ struct launcher {
     uint32_t sandbox_count, terminals_taken;
     struct removal {
         pid_t pid;
-        int pidfd;                   /* owned; -1: it is reaped at the next request */
-        char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody */
+        int pidfd; /* owned; -1: it is reaped at the next request */
+        bool makes_volume;
+        char id[LAUNCH_ID_MAX + 1];  /* "": it has opened a source for somebody, say */
     } removals[LAUNCH_REMOVALS_MAX]; /* processes that remove files, to be reaped */
     size_t removal_count;
     int remover; /* owned; to the process that removes small ones, or FD_NONE */

@@ -29,6 +29,10 @@
 
 #define MAKING_PREFIX ".new-"
 
+enum {
+    MAKERS_MAX = LAUNCH_REMOVALS_MAX / 2 /* at a time; the other half is for what else waits */
+};
+
 /* One that is being made. */
 struct making {
     const struct launch_request *q;
@@ -183,6 +187,22 @@ static _Noreturn void child(const struct launcher *l, const struct making *m, in
     _exit(0);
 }
 
+/* Where the disk is slow, or does not answer at all, they would be as many as anybody asks for. */
+static int check_makers(struct launcher *l, const struct making *m, struct err *err)
+{
+    int count = 0;
+
+    if (!is_durable(m) || l->clients.len == 0)
+        return 0;
+    removal_reap(l);
+    for (size_t i = 0; i < l->removal_count; i++)
+        count += l->removals[i].makes_volume;
+    return count < MAKERS_MAX
+               ? 0
+               : err_set(err, -EAGAIN, "volume '%s': %d others are being made, whose disk is slow",
+                         m->q->volume_name, count);
+}
+
 /* As launcher_volume_make; -EAGAIN, and err is not set: there is none, and the caller does it. */
 static int complete_aside(struct launcher *l, const struct making *m, int *ret_report)
 {
@@ -201,6 +221,7 @@ static int complete_aside(struct launcher *l, const struct making *m, int *ret_r
     if (pid < 0)
         return -EAGAIN;
     removal_keep(l, pid, NULL);
+    l->removals[l->removal_count - 1].makes_volume = true;
     *ret_report = take_fd(&ours);
     return 1;
 }
@@ -269,6 +290,8 @@ int launcher_volume_make(struct launcher *l, const struct launch_request *q, int
         r = creator_ask(q->client_fd, &l->clients, &m.who, err);
     if (r == 0)
         r = disk_check_reserve(l, q->disk > 0 ? (uint64_t)q->disk : 0, err);
+    if (r == 0)
+        r = check_makers(l, &m, err);
     if (r == 0)
         r = begin(l, &m, err);
     if (r == 0)
