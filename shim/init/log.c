@@ -19,7 +19,31 @@ static int write_header(const struct log *l, unsigned segment, uint64_t start)
     return pwrite(l->segments[segment], &h, sizeof(h), 0) == (ssize_t)sizeof(h) ? 0 : -errno;
 }
 
-int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
+/* Goes on where an earlier run has ended: behind the newer of the segments that can be placed. What
+ * it holds is what the file's size says: init may have been killed at any instant. */
+static bool take_up(struct log *l)
+{
+    struct log_header h;
+    struct stat st;
+    bool found = false;
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (pread(l->segments[i], &h, sizeof(h), 0) != (ssize_t)sizeof(h) || !log_header_ok(&h) ||
+            fstat(l->segments[i], &st) < 0)
+            continue;
+        if (h.dropped > l->dropped)
+            l->dropped = h.dropped;
+        if (found && h.start < l->start)
+            continue;
+        found = true;
+        l->current = i;
+        l->start = h.start;
+        l->used = (uint64_t)st.st_size - sizeof(h);
+    }
+    return found;
+}
+
+int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size, bool append)
 {
     struct stat st;
 
@@ -30,6 +54,10 @@ int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
             return -EINVAL;
     if (size < LOG_SIZE_MIN)
         return -EINVAL;
+    if (append && take_up(l))
+        return 0;
+    if (append && ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
+        return -errno;
     return write_header(l, 0, 0);
 }
 

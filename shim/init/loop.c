@@ -129,7 +129,7 @@ static void tell(struct loop *l, struct slot *s)
 static void list_some(struct loop *l)
 {
     while (l->list_at != NOT_LISTING) {
-        struct imsg msg = {.type = IMSG_LIST_END};
+        struct imsg msg = {.type = IMSG_LIST_END, .flags = IMSG_APPEND};
 
         if ((unsigned)l->list_at < l->table.used) {
             const struct slot *s = &l->table.slots[l->list_at];

@@ -160,7 +160,7 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
             }
         }
         (void)fcntl(io->parent[1 + i], F_SETFL, O_NONBLOCK);
-        r = log_open(log, io->parent[1 + i], pair, msg->log_size);
+        r = log_open(log, io->parent[1 + i], pair, msg->log_size, (msg->flags & IMSG_APPEND) != 0);
         io->parent[1 + i] = -1;
         if (r < 0)
             return r;

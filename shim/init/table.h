@@ -140,7 +140,7 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
                           int fd_count, int *ret_error);
 
 /* log.c */
-int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
+int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size, bool append);
 /* Moves what is there; returns false at the end of the stream. */
 bool log_move(struct log *log);
 /* Bytes that the stream has had so far, dropped ones included. */

@@ -43,7 +43,7 @@
  * it reads and drops what the process's children go on to say, who would die of it else.
  *
  * With LOGGED no ends come back: init itself moves what the process says to the log files that came
- * with EXEC, two a stream (struct log_header).
+ * with EXEC, two a stream (struct log_header): empty ones, or with APPEND those of earlier runs.
  *
  * An init outlives an upgrade of rind: a message's meaning never changes, a new one gets a new
  * number. What init says is checked by its reader: it may have been taken over from inside.
@@ -108,6 +108,9 @@ enum imsg_flags {
                             has been read: what processes that it left write then is read by init,
                             and dropped. An init that does not know this lets them find nobody.
                             EXITED: there may be some, COLLECT is waited for */
+    IMSG_APPEND = 1 << 17, /* EXEC with LOGGED: the log goes on behind what the segments hold.
+                              LIST_END: this init does so; one that does not know it must be given
+                              empty segments */
 };
 
 /* Stages of the start, for the pipe (a uint32_t each) and FAIL; names in boot.c of the launcher. A
@@ -217,6 +220,7 @@ enum {
     LOG_MAGIC = 0x474c4452, /* "RDLG" */
     LOG_SIZE_MIN = 4096,
 };
+#define LOG_START_MAX (UINT64_C(1) << 53) /* no stream comes as far; JSON's numbers are exact */
 
 struct log_header {
     uint32_t magic, reserved;
@@ -224,3 +228,9 @@ struct log_header {
 };
 
 _Static_assert(sizeof(struct log_header) == 24, "log_header is a file format");
+
+/* Whether a segment can be placed by it: an init that was taken over may have written anything. */
+static inline int log_header_ok(const struct log_header *h)
+{
+    return h->magic == LOG_MAGIC && h->start <= LOG_START_MAX;
+}
