@@ -51,11 +51,11 @@ int console_print(const struct log_reader *l, struct client *c, const json_t *sa
     ssize_t n;
     int r;
 
-    if (l->remote->json || l->out_offset != NULL || l->errors_offset != NULL)
+    if (l->remote->json || l->out_offset != NULL || l->errors_offset != NULL || l->last_run)
         return err_set(
             err, -EOPNOTSUPP,
             "the log of this sandbox is its console's, which has lines and no offsets: it "
-            "is printed as text alone");
+            "is printed as text alone, and whole");
     r = url_make(&url, "/containers/%s/logs?stdout=%s&stderr=%s&follow=%s", member(sandbox, "id"),
                  l->out ? "1" : "0", l->errors ? "1" : "0", follow ? "1" : "0");
     if (r < 0)

@@ -14,6 +14,6 @@ struct log_reader;
  * shows it. */
 bool has_console(const json_t *sandbox);
 /* What is kept; with follow also what comes, until the process has ended or the daemon does. Of l
- * the streams count. -EOPNOTSUPP: --json or offsets, which this log has not. */
+ * the streams count. -EOPNOTSUPP: --json, offsets or runs, which this log has not. */
 int console_print(const struct log_reader *l, struct client *c, const json_t *sandbox, bool follow,
                   struct err *err);

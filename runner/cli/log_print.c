@@ -73,6 +73,8 @@ static int make_target(const struct log_reader *l, const char *sandbox, const ch
         r = url_make(url, "&stdoutOffset=%s", l->out_offset);
     if (r == 0 && l->errors_offset != NULL)
         r = url_make(url, "&stderrOffset=%s", l->errors_offset);
+    if (r == 0 && l->last_run)
+        r = url_make(url, "&lastRun=%s", "true");
     return r;
 }
 

@@ -13,6 +13,7 @@ struct log_reader {
     const struct remote *remote;
     bool out, errors;                       /* which streams */
     const char *out_offset, *errors_offset; /* from where on; NULL = all that is kept */
+    bool last_run;                          /* nothing of a main process's runs before the last */
     int exit_code;                          /* set when its end was seen; -1 */
 };
 

@@ -49,6 +49,10 @@ static const struct opt logs_options[] = {
      .set = on_offset,
      .off = offsetof(struct logs_args, reader.errors_offset),
      .help = "The same of standard error"},
+    {.name = "last-run",
+     .set = opt_flag,
+     .off = offsetof(struct logs_args, reader.last_run),
+     .help = "Of a main process only what its last run has said"},
     {0},
 };
 static const struct opt_group groups[] = {
@@ -57,8 +61,8 @@ static const struct opt_group groups[] = {
 static const char *const details[] = {
     "Prints what the main process of a sandbox has said, or the background process PROCESS: its "
     "standard output on standard output, its standard error on standard error. The daemon keeps "
-    "the last megabyte of each; what was lost before is told. A main process's log is that of its "
-    "last run: it begins anew with each start.",
+    "the last megabyte of each; what was lost before is told. A main process's log goes on from "
+    "run to run: what the one before a restart has said last is there, too.",
     "With --follow it goes on over a restart of the daemon, with no gap and nothing twice.",
     "Of a sandbox that was made over Docker's API it is the log of its console, which ends with "
     "the daemon.",

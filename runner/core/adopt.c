@@ -220,10 +220,12 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
     if (!s->adopting)
         return;
-    if (msg->type == IMSG_SLOT)
+    if (msg->type == IMSG_SLOT) {
         adopt_exec(s, msg);
-    else
+    } else {
+        s->appends = (msg->flags & IMSG_APPEND) != 0;
         list_done(s);
+    }
 }
 
 static void on_list_late(uv_timer_t *h)

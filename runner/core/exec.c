@@ -512,7 +512,7 @@ static uint32_t flags_of(const struct exec_options *o)
     if (o->keep && o->log_fds == NULL)
         flags |= IMSG_PARK;
     if (o->log_fds != NULL)
-        flags |= IMSG_LOGGED;
+        flags |= IMSG_LOGGED | (o->log_append ? IMSG_APPEND : 0);
     if (o->program_fd >= 0)
         flags |= IMSG_PROGRAM;
     if (o->helper)

@@ -44,6 +44,7 @@ struct exec_options {
     const int *log_fds; /* four segments (init-msg.h) that init writes to instead of handing out
                            ends, or NULL; borrowed */
     uint32_t log_size;
+    bool log_append; /* they go on behind what they hold; the init must know it (s->appends) */
 };
 #define EXEC_OPTIONS_NONE                                                                          \
     {                                                                                              \

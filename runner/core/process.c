@@ -41,8 +41,6 @@ struct process {
     bool timed_out;
 };
 
-enum { READ_TRIES = 16 /* against an init that empties segments faster than they are read */ };
-
 static const char *const state_names[PROCESS_STATE_MAX] = {
     [PROCESS_STARTING] = "starting", [PROCESS_RUNNING] = "running", [PROCESS_EXITED] = "exited",
     [PROCESS_KILLED] = "killed",     [PROCESS_FAILED] = "failed",   [PROCESS_LOST] = "lost",
@@ -633,95 +631,22 @@ void process_load_all(struct sandbox *s)
 
 /* ---- logs ---- */
 
-struct segment {
-    int fd;
-    struct log_header header;
-    uint64_t end; /* logical */
-};
-
-/* Which segments there are, older first; 0 to 2. */
-static int read_segments(const struct process *p, int stream, struct segment ret[2])
-{
-    int count = 0;
-
-    for (int i = 0; i < 2; i++) {
-        struct segment s = {.fd = p->segments[stream * 2 + i]};
-        struct stat st;
-
-        if (pread(s.fd, &s.header, sizeof(s.header), 0) != (ssize_t)sizeof(s.header) ||
-            s.header.magic != LOG_MAGIC || fstat(s.fd, &st) < 0)
-            continue;
-        s.end = s.header.start + (uint64_t)st.st_size - sizeof(s.header);
-        ret[count++] = s;
-    }
-    if (count == 2 && ret[0].header.start > ret[1].header.start) {
-        struct segment t = ret[0];
-
-        ret[0] = ret[1];
-        ret[1] = t;
-    }
-    return count;
-}
-
-/* Whether the segment is still the one that was looked at: init may have emptied it meanwhile. */
-static bool unchanged(const struct segment *s)
-{
-    struct log_header now;
-
-    return pread(s->fd, &now, sizeof(now), 0) == (ssize_t)sizeof(now) && now.magic == LOG_MAGIC &&
-           now.start == s->header.start;
-}
-
-/* -EAGAIN: look again. */
-static ssize_t read_once(const struct process *p, int stream, uint64_t *offset, void *buf,
-                         size_t size, uint64_t *ret_lost)
-{
-    struct segment segments[2];
-    int count = read_segments(p, stream, segments);
-
-    for (int i = 0; i < count; i++) {
-        const struct segment *s = &segments[i];
-        uint64_t from = *offset < s->header.start ? s->header.start : *offset;
-        size_t want;
-        ssize_t n;
-
-        if (from >= s->end)
-            continue;
-        want = s->end - from < size ? (size_t)(s->end - from) : size;
-        n = pread(s->fd, buf, want, (off_t)(sizeof(s->header) + (from - s->header.start)));
-        if (n < 0)
-            return -errno;
-        if (!unchanged(s))
-            return -EAGAIN;
-        *ret_lost = from - *offset;
-        *offset = from + (uint64_t)n;
-        return n;
-    }
-    return 0;
-}
-
 ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
                          uint64_t *ret_lost, struct err *err)
 {
-    ssize_t n = -EAGAIN;
+    ssize_t n = logs_read(&p->segments[2 * stream], offset, buf, size, ret_lost);
 
-    *ret_lost = 0;
-    for (int tries = 0; n == -EAGAIN && tries < READ_TRIES; tries++)
-        n = read_once(p, stream, offset, buf, size, ret_lost);
     return n < 0 ? err_errno(err, (int)n, "log of process '%s'", p->id) : n;
 }
 
 void process_log_state(const struct process *p, int stream, struct process_log *ret)
 {
-    struct segment segments[2];
-    int count = read_segments(p, stream, segments);
+    logs_state(&p->segments[2 * stream], ret);
+}
 
-    *ret = (struct process_log){.first = 0};
-    if (count == 0)
-        return;
-    ret->first = segments[0].header.start;
-    ret->end = segments[count - 1].end;
-    for (int i = 0; i < count; i++)
-        if (segments[i].header.dropped > ret->dropped)
-            ret->dropped = segments[i].header.dropped;
+void process_run_offsets(const struct process *p, uint64_t ret[2])
+{
+    ret[PROCESS_STDOUT] = ret[PROCESS_STDERR] = 0;
+    if (p == p->sandbox->main_log)
+        logs_main_began(p->sandbox, ret);
 }

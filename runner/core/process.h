@@ -78,6 +78,9 @@ struct process_log {
     uint64_t first, end, dropped;
 };
 void process_log_state(const struct process *p, int stream, struct process_log *ret);
+/* Where in each stream its last run begins. A main process's log goes on over runs; any other has
+ * had one. */
+void process_run_offsets(const struct process *p, uint64_t ret[2]);
 
 enum process_watched { PROCESS_KEPT = 0, PROCESS_DELETED };
 

@@ -517,6 +517,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     r = channel_open(s->sup->loop, fds[1], fds[0], &channel_ops, s, &s->channel);
     if (r == 0)
         fds[0] = fds[1] = FD_NONE;
+    s->appends = !s->adopting; /* of an init that an earlier supervisor started LIST_END says so */
     return r;
 }
 
@@ -699,13 +700,8 @@ static int end_remains(struct sandbox *s, struct err *err)
  * its start would wait for here. Who opens them makes what is missing, and says what fails. */
 static void make_logs(struct sandbox *s)
 {
-    int logs[4];
-
-    if (!s->want_running || s->spec->argv[0] == NULL || sandbox_is_attachable(s) ||
-        logs_open(s, "main", false, logs, NULL) < 0)
-        return;
-    for (int i = 0; i < 4; i++)
-        (void)close(logs[i]);
+    if (s->want_running && s->spec->argv[0] != NULL && !sandbox_is_attachable(s))
+        (void)logs_make_main(s, NULL);
 }
 
 int sandbox_launch(struct sandbox *s, struct err *err)
@@ -897,7 +893,7 @@ static void start_main(struct sandbox *s)
         o.rows = s->rows;
         o.cols = s->cols;
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
-    } else if ((r = logs_open(s, "main", true, logs, &err)) == 0) {
+    } else if ((r = logs_begin_main(s, logs, &o.log_append, &err)) == 0) {
         o.log_fds = logs;
         o.log_size = (uint32_t)(s->sup->limits.log_bytes / 2);
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);

@@ -108,6 +108,7 @@ struct sandbox {
     unsigned restarts, failures_in_row;
     bool start_refused;   /* the start failed before the main process: not tried again */
     bool remains;         /* processes of its last run had not gone when that was waited for */
+    bool appends;         /* its init goes on in a log of earlier runs (IMSG_APPEND) */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
     char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
@@ -229,6 +230,16 @@ extern const struct exec_events sandbox_main_events;
 /* logs.c: the four segments of a process's log, made empty (or as they are). */
 int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struct err *err);
 void logs_remove(struct sandbox *s, const char *name);
+/* Makes what is missing of the main process's. */
+int logs_make_main(struct sandbox *s, struct err *err);
+/* Opens them for a run that begins, and keeps where that is, over a crash of the supervisor, too.
+ * No earlier run may go on writing. *ret_append: IMSG_APPEND. */
+int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err);
+/* Where in each stream the last run has begun; 0 where that is not known. */
+void logs_main_began(struct sandbox *s, uint64_t ret[2]);
+/* As process_read_log and process_log_state, of the two segments of a stream; a negative errno. */
+ssize_t logs_read(const int fds[2], uint64_t *offset, void *buf, size_t size, uint64_t *ret_lost);
+void logs_state(const int fds[2], struct process_log *ret);
 
 /* exec.c */
 void exec_forget_all(struct sandbox *s);

@@ -540,6 +540,7 @@ export class Rind {
       stdoutOffset?: number;
       stderrOffset?: number;
       limit?: number;
+      lastRun?: boolean;
     } & CallOptions = {},
   ): Promise<api.Logs> {
     const { signal, ...query } = options;
@@ -555,6 +556,7 @@ export class Rind {
       stdoutOffset?: number;
       stderrOffset?: number;
       lastEventId?: string;
+      lastRun?: boolean;
     } & CallOptions = {},
   ): Promise<ReadableStream<LogEvents>> {
     const { signal, lastEventId, ...query } = options;

@@ -38,7 +38,7 @@ struct logs_query {
     int stream;
     int64_t offsets[STREAMS];
     int64_t limit; /* bytes of each stream; -1 = all that is kept */
-    bool follow;
+    bool follow, last_run;
 };
 
 /* clang-format off */
@@ -48,6 +48,7 @@ static const struct query_field fields[] = {
     {.name = "stderrOffset", .type = QUERY_INT,  .off = offsetof(struct logs_query, offsets[PROCESS_STDERR]), .max = INT64_MAX},
     {.name = "limit",        .type = QUERY_INT,  .off = offsetof(struct logs_query, limit), .min = 1, .max = INT64_MAX},
     {.name = "follow",       .type = QUERY_BOOL, .off = offsetof(struct logs_query, follow)},
+    {.name = "lastRun",      .type = QUERY_BOOL, .off = offsetof(struct logs_query, last_run)},
     {0},
 };
 /* clang-format on */
@@ -100,8 +101,8 @@ static void trim(struct buf *all, uint64_t from, uint64_t *offset, bool more)
 }
 
 /* One stream from an offset on, up to `limit` bytes. NULL with err. */
-static json_t *encode_stream(struct process *p, int stream, uint64_t from, size_t limit,
-                             struct err *err)
+static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint64_t run,
+                             size_t limit, struct err *err)
 {
     auto_buf struct buf all = BUF_INIT(limit);
     struct process_log state;
@@ -115,10 +116,11 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, size_
     if (all.len > 0)
         trim(&all, from, &offset, process_runs(p) || offset < state.end);
     text = exec_bytes(all.len > 0 ? all.data : "", all.len, &base64);
-    root = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "data", text, "encoding",
-                     base64 ? "base64" : "utf8", "offset", (json_int_t)(offset - all.len), "next",
-                     (json_int_t)offset, "end", (json_int_t)state.end, "lost",
-                     (json_int_t)(offset - all.len - from), "dropped", (json_int_t)state.dropped);
+    root =
+        json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "data", text, "encoding",
+                  base64 ? "base64" : "utf8", "offset", (json_int_t)(offset - all.len), "next",
+                  (json_int_t)offset, "end", (json_int_t)state.end, "run", (json_int_t)run, "lost",
+                  (json_int_t)(offset - all.len - from), "dropped", (json_int_t)state.dropped);
     if (root == NULL)
         (void)err_errno(err, -ENOMEM, "log");
     return root;
@@ -127,16 +129,17 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, size_
 static void get_kept(struct http_request *req, struct process *p, const struct logs_query *q)
 {
     auto_ptr(json_decref) json_t *root = json_object();
-    uint64_t kept = supervisor_limits(native_supervisor(req))->log_bytes;
+    uint64_t kept = supervisor_limits(native_supervisor(req))->log_bytes, runs[STREAMS];
     struct err err = ERR_NONE;
 
+    process_run_offsets(p, runs);
     for (int i = 0; root != NULL && i < STREAMS; i++) {
         json_t *one;
 
         if (!wanted(q->stream, i))
             continue;
         one = encode_stream(
-            p, i, (uint64_t)q->offsets[i],
+            p, i, (uint64_t)q->offsets[i], runs[i],
             q->limit > 0 && (uint64_t)q->limit < kept ? (size_t)q->limit : (size_t)kept, &err);
         if (one == NULL) {
             reply_error(req, &err);
@@ -324,6 +327,17 @@ static int take_last_id(const struct http_request *req, struct logs_query *q, st
     return 0;
 }
 
+/* Nothing of the runs before the last. */
+static void leave_out_earlier(const struct process *p, struct logs_query *q)
+{
+    uint64_t runs[STREAMS];
+
+    process_run_offsets(p, runs);
+    for (int i = 0; i < STREAMS; i++)
+        if ((uint64_t)q->offsets[i] < runs[i])
+            q->offsets[i] = (int64_t)runs[i];
+}
+
 static void begin_follow(struct http_request *req, struct process *p, const struct logs_query *q)
 {
     struct sse_options options = {
@@ -380,6 +394,8 @@ void process_get_logs(struct http_request *req)
         r = err_set(&err, -EINVAL, "limit: not with follow");
     if (r == 0 && q.follow)
         r = take_last_id(req, &q, &err);
+    if (r == 0 && q.last_run)
+        leave_out_earlier(p, &q);
     if (r < 0)
         reply_error(req, &err);
     else if (q.follow)

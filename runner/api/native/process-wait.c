@@ -354,6 +354,7 @@ static void begin_log(struct http_request *req, struct process *p, const struct 
                       struct match *match)
 {
     struct log_waiter *w = calloc(1, sizeof(*w));
+    uint64_t runs[STREAMS];
 
     if (w == NULL) {
         match_free(match);
@@ -362,8 +363,10 @@ static void begin_log(struct http_request *req, struct process *p, const struct 
     }
     w->match = match;
     w->stream = body->stream;
+    /* What an earlier run has said is no news of this one. */
+    process_run_offsets(p, runs);
     for (int i = 0; i < STREAMS; i++)
-        w->offsets[i] = (uint64_t)body->offsets[i];
+        w->offsets[i] = (uint64_t)body->offsets[i] > runs[i] ? (uint64_t)body->offsets[i] : runs[i];
     (void)uv_timer_init(http_loop(req), &w->later); /* cannot fail */
     w->later.data = w;
     if (process_waiter_begin(&w->base, req, p, body->timeout_ms, &log_ops) < 0)
