@@ -327,7 +327,8 @@ static int take_last_id(const struct http_request *req, struct logs_query *q, st
     return 0;
 }
 
-/* Nothing of the runs before the last. */
+/* Nothing of the runs before the last; but who comes back hears the rest of the one that it has
+ * followed. */
 static void leave_out_earlier(const struct process *p, struct logs_query *q)
 {
     uint64_t runs[STREAMS];
@@ -392,10 +393,10 @@ void process_get_logs(struct http_request *req)
         q.follow = true;
     if (r == 0 && q.follow && q.limit >= 0)
         r = err_set(&err, -EINVAL, "limit: not with follow");
-    if (r == 0 && q.follow)
-        r = take_last_id(req, &q, &err);
     if (r == 0 && q.last_run)
         leave_out_earlier(p, &q);
+    if (r == 0 && q.follow)
+        r = take_last_id(req, &q, &err);
     if (r < 0)
         reply_error(req, &err);
     else if (q.follow)
