@@ -63,14 +63,15 @@ static void on_event(uv_poll_t *h, int status, int events)
 
     (void)status;
     (void)events;
-    while ((n = read(lw->fd, buffer, sizeof(buffer))) > 0)
-        for (const char *at = buffer; at < buffer + n;) {
-            const struct inotify_event *ev = (const struct inotify_event *)(const void *)at;
+    /* Once: a process that writes without a pause would keep the loop here, and others from it. */
+    n = read(lw->fd, buffer, sizeof(buffer));
+    for (const char *at = buffer; n > 0 && at < buffer + n;) {
+        const struct inotify_event *ev = (const struct inotify_event *)(const void *)at;
 
-            at += sizeof(*ev) + ev->len;
-            if ((ev->mask & IN_MODIFY) != 0)
-                tell(lw, ev->wd);
-        }
+        at += sizeof(*ev) + ev->len;
+        if ((ev->mask & IN_MODIFY) != 0)
+            tell(lw, ev->wd);
+    }
 }
 
 static int open_instance(struct log_watch *lw)
