@@ -27,6 +27,7 @@ enum {
     STREAMS = 2,
     STREAM_BOTH = 2,
     FOLLOW_CHUNK = 32 << 10,    /* bytes of one event's data, before it is made text */
+    FOLLOW_TURN = 256 << 10,    /* bytes of a stream before others have their turn */
     FOLLOW_QUEUE_MAX = 2 << 20, /* one event in its longest form waits above SSE_PAUSE */
 };
 
@@ -161,7 +162,14 @@ struct follow {
     int stream;
     uint64_t offsets[STREAMS], dropped[STREAMS];
     bool blocked, dead;
+    bool more;        /* there was, when the turn was over */
+    uv_timer_t later; /* the next turn */
 };
+
+static void on_later_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
 
 static void follow_end(struct follow *f)
 {
@@ -172,7 +180,7 @@ static void follow_end(struct follow *f)
         process_unwatch(f->process, &f->watcher);
     native_watcher_drop(f->native);
     sse_close(f->sse);
-    free(f);
+    uv_close((uv_handle_t *)&f->later, on_later_closed);
 }
 
 /* Takes root. The id names the offsets behind what has been told so far. Returns what sse_send
@@ -246,18 +254,26 @@ static ssize_t send_piece(struct follow *f, int stream, bool ended, bool *ret_fu
     return r < 0 ? r : n;
 }
 
+/* No more than a turn's: a process can write as fast as a client, or the socket of one that has
+ * gone, takes it. */
 static int send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
 {
+    size_t sent = 0;
     ssize_t n = 1;
     int r = send_dropped(f, stream);
 
-    while (r >= 0 && n > 0 && !*ret_full) {
+    while (r >= 0 && n > 0 && !*ret_full && sent < FOLLOW_TURN) {
         n = send_piece(f, stream, ended, ret_full);
         if (n < 0)
             r = (int)n;
+        else
+            sent += (size_t)n;
     }
+    f->more |= sent >= FOLLOW_TURN;
     return r;
 }
+
+static void on_later(uv_timer_t *h);
 
 /* All there is, as far as the client takes it. */
 static void follow_on(struct follow *f)
@@ -265,18 +281,26 @@ static void follow_on(struct follow *f)
     bool ended = !process_runs(f->process), full = false;
     int r = 0;
 
+    f->more = false;
     for (int i = 0; r >= 0 && !full && i < STREAMS; i++)
         if (wanted(f->stream, i))
             r = send_stream(f, i, ended, &full);
     f->blocked = full;
     if (r == -EPIPE)
         return; /* on_gone is on its way */
-    if (r >= 0 && (!ended || full))
+    if (r >= 0 && f->more && !full)
+        (void)uv_timer_start(&f->later, on_later, 1, 0);
+    if (r >= 0 && (!ended || full || f->more))
         return;
     if (r >= 0)
         (void)send_json(f, "exit",
                         process_encode(f->process)); /* the end, whether it is heard or not */
     follow_end(f);
+}
+
+static void on_later(uv_timer_t *h)
+{
+    follow_on(h->data);
 }
 
 static enum process_watched on_change(struct process_watcher *watcher, struct process *p)
@@ -287,7 +311,7 @@ static enum process_watched on_change(struct process_watcher *watcher, struct pr
         f->process = NULL;
         (void)send_json(f, "deleted", json_object());
         follow_end(f);
-    } else if (!f->blocked) {
+    } else if (!f->blocked && !uv_is_active((uv_handle_t *)&f->later)) {
         follow_on(f);
     }
     return PROCESS_KEPT;
@@ -375,6 +399,8 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
         reply_error(req, &err);
         return;
     }
+    (void)uv_timer_init(http_loop(req), &f->later); /* cannot fail */
+    f->later.data = f;
     follow_on(f);
 }
 
