@@ -294,6 +294,8 @@ static int enqueue(struct launcher_client *c, const struct buf *request, int cli
     if (r < 0 && !waits) {
         pending_close(p);
         free(p);
+        if (r == -ECONNRESET) /* it died with requests unread */
+            return err_set(err, -EPIPE, "the launcher is gone");
         return err_errno(err, r, "send to the launcher");
     }
     *c->last = p;
