@@ -132,13 +132,15 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
                          .msg_iovlen = 1,
                          .msg_control = buffer.bytes,
                          .msg_controllen = sizeof(buffer.bytes)};
+    int reset = 0, count;
     bool no_room;
     ssize_t n;
-    int count;
 
+    /* An init that ends with something unread: the kernel tells of that in front of what it said.
+     */
     do
         n = recvmsg(control, &hdr, MSG_CMSG_CLOEXEC | flags);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
     count = take_fds(&hdr, fds);

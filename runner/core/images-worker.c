@@ -156,8 +156,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
     int r = m != NULL ? 1 : -ENOMEM, heard = 0;
 
     (void)events;
-    if (status < 0)
-        r = status;
+    /* Whatever the status: which error it is says the read, and what was said before it. */
     while (r == 1 && heard++ < TURN_MSGS && !w->ended && !w->dropped) {
         int fd = FD_NONE;
 
@@ -168,6 +167,11 @@ static void on_readable(uv_poll_t *h, int status, int events)
             on_message(w, m);
     }
     free(m);
+    if (!w->ended && !w->dropped && status < 0 && (r == -EAGAIN || r == 1)) {
+        int again = uv_poll_start(h, UV_READABLE, on_readable); /* which an error has stopped */
+
+        r = again < 0 ? again : r;
+    }
     if (r == -EAGAIN || r == 1 || w->dropped)
         return;
     if (r == 0 && w->done.type == WORKER_DONE)

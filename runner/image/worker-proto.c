@@ -208,12 +208,14 @@ int worker_msg_recv(int sock, struct worker_msg *ret, int *ret_fd, struct err *e
                          .msg_control = control.space,
                          .msg_controllen = sizeof(control.space)};
     auto_close int fd = FD_NONE;
+    int reset = 0;
     ssize_t n;
     int r;
 
+    /* An end that closes with something unread is told of once, in front of what it has said. */
     do
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
     if (n < 0)
         return err_errno(err, -errno, "the worker's socket");
     if (n == 0)

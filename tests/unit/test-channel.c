@@ -165,6 +165,24 @@ TEST(descriptors_wait_too)
     world_close(&w);
 }
 
+/* The kernel tells of what an init has not read in front of what it has said. */
+TEST(the_last_words_of_an_init)
+{
+    const struct imsg out = message(IMSG_SIGNAL, 1, SIGUSR1, 0);
+    const struct imsg last = message(IMSG_EXITED, 7, 3, 0);
+    struct imsg msg;
+    int fds[IMSG_FDS_MAX], count = 0, pair[2];
+
+    CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    CHECK(send(pair[0], &out, sizeof(out), 0) == (ssize_t)sizeof(out));
+    CHECK(send(pair[1], &last, sizeof(last), 0) == (ssize_t)sizeof(last));
+    (void)close(pair[1]);
+    CHECK_INT(channel_recv(pair[0], MSG_DONTWAIT, &msg, fds, &count), 1);
+    CHECK_INT((int)msg.id, 7);
+    CHECK_INT(channel_recv(pair[0], MSG_DONTWAIT, &msg, fds, &count), 0);
+    (void)close(pair[0]);
+}
+
 TEST(an_init_that_goes)
 {
     const struct imsg exec = message(IMSG_EXEC, 9, 0, 0);

@@ -183,6 +183,25 @@ TEST(crosses_a_socket_with_its_descriptor)
     (void)close(s.b);
 }
 
+/* The kernel tells of what was left unread in front of what was said: the reason must not be lost.
+ */
+TEST(hears_the_last_words_of_who_left_something_unread)
+{
+    const struct worker_msg start = full(WORKER_START), last = full(WORKER_FAILED);
+    struct ends s = pair();
+    struct worker_msg back;
+    struct err err = ERR_NONE;
+    int fd = FD_NONE;
+
+    CHECK_INT(worker_msg_send(s.b, &start, FD_NONE, &err), 0);
+    CHECK_INT(worker_msg_send(s.a, &last, FD_NONE, &err), 0);
+    (void)close(s.a);
+    CHECK_INT(worker_msg_recv(s.b, &back, &fd, &err), 1);
+    CHECK_INT(back.type, WORKER_FAILED);
+    CHECK_INT(worker_msg_recv(s.b, &back, &fd, &err), 0);
+    (void)close(s.b);
+}
+
 TEST(refuses_more_descriptors_and_keeps_none)
 {
     union {
