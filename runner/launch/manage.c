@@ -123,8 +123,10 @@ static int not_listening(struct launcher *l, struct sandbox *s, struct err *err)
         return err_errno(err, r, "lock of sandbox %s", s->id);
     if (owner == NULL)
         return err_errno(err, -ENOMEM, "sandbox %s", s->id);
-    if (recover(l, s, owner, err) < 0)
-        return err->code;
+    r = recover(l, s, owner, err);
+    sandbox_dir_unlock(s); /* who starts it next must have it */
+    if (r < 0)
+        return r;
     return err_set(err, -ESRCH, "sandbox %s is stopped", s->id);
 }
 

@@ -180,6 +180,14 @@ int sandbox_dir_lock(struct sandbox *s)
     return s->lock_fd < 0 ? take_fd(&s->lock_fd) : 0;
 }
 
+void sandbox_dir_unlock(struct sandbox *s)
+{
+    if (s->lock_fd < 0)
+        return;
+    (void)flock(s->lock_fd, LOCK_UN);
+    (void)close(take_fd(&s->lock_fd));
+}
+
 int sandbox_dir_forget(struct sandbox *s, struct err *err)
 {
     int r = sandbox_dir_lock(s);

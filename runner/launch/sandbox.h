@@ -219,6 +219,8 @@ int sandbox_dir_peek(struct launcher *l, struct sandbox *s, struct err *err);
 int sandbox_dir_whole(const struct sandbox *s, struct err *err);
 /* Its lock, if nobody holds it: -EWOULDBLOCK. Nothing when we have it. */
 int sandbox_dir_lock(struct sandbox *s);
+/* Lets go of it, also where a process that we have started has not closed its copy yet. */
+void sandbox_dir_unlock(struct sandbox *s);
 /* The first step of a removal: a kept one is nobody's any more, so that what is left of it when we
  * are killed is swept. */
 int sandbox_dir_forget(struct sandbox *s, struct err *err);
