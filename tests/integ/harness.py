@@ -226,7 +226,7 @@ class Test:
 
     def __init__(self, name):
         self.name, self.problems, self.processes, self.cleanups, self.roots = name, [], [], [], {}
-        self.dir, self.daemon = tempfile.mkdtemp(prefix="rind-test-"), None
+        self.dir, self.daemon = tempfile.mkdtemp(prefix="rind-test-0", suffix="0"), None
         self.state, self.runtime = os.path.join(self.dir, "state"), os.path.join(self.dir, "run")
 
     # ---- checks: they record and go on, so that one run shows every failure --------------------------------------
