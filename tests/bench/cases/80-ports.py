@@ -239,7 +239,7 @@ def pasta(way):
     way.find(p, "pasta", "passt")
 
 
-WAYS = {"rind": rind, "rind's port stream": rind_stream, "the stream's floor": stream_floor, "docker-proxy": docker_proxy, "slirp4netns": slirp4netns, "pasta": pasta,
+WAYS = {"rind": rind, "rind's port stream": rind_stream, "a bare splice loop": stream_floor, "docker-proxy": docker_proxy, "slirp4netns": slirp4netns, "pasta": pasta,
         "veth": veth, "direct": direct}
 UNPROXIED = ("veth", "direct")
 MANY, MANY_BY = 10000, 4
