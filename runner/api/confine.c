@@ -132,6 +132,7 @@ static const char *const allowed[] = {
     "rseq",
     "sched_yield",
     "sched_getaffinity",
+    "sched_getscheduler",
     "membarrier",
     "getrandom",
     "clock_gettime",
@@ -173,6 +174,8 @@ static const char *const allowed[] = {
 static int add_rules(scmp_filter_ctx ctx)
 {
     static const scmp_datum_t pairs[] = {SOCK_STREAM, SOCK_SEQPACKET};
+    static const scmp_datum_t policies[] = {SCHED_OTHER | SCHED_RESET_ON_FORK,
+                                            SCHED_BATCH | SCHED_RESET_ON_FORK};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(allowed) / sizeof(allowed[0]); i++) {
@@ -193,6 +196,10 @@ static int add_rules(scmp_filter_ctx ctx)
     for (size_t i = 0; r == 0 && i < sizeof(pairs) / sizeof(pairs[0]); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, SOCK_TYPE_MASK, pairs[i]));
+    /* Itself, between an ordinary thread and one that interrupts nobody (gateway/throughput). */
+    for (size_t i = 0; r == 0 && i < sizeof(policies) / sizeof(policies[0]); i++)
+        r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
+                             SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
     /* libuv tries io_uring and goes without. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);

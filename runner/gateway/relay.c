@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/socket.h"
 #include "gateway/listener.h"
+#include "gateway/throughput.h"
 
 enum {
     COPY_SIZE = 64 << 10,  /* one read; what a new pipe holds for certain */
@@ -44,6 +45,7 @@ struct relay_hub {
     unsigned count, pipes; /* pipes: in use */
     struct pipe_pair *spare;
     unsigned spare_count;
+    struct throughput throughput;
     char scratch[COPY_SIZE];
 };
 
@@ -212,6 +214,12 @@ static ssize_t blocked_output(struct side *t)
     return watch_output(&t->watch);
 }
 
+static void has_sent(struct relay_hub *hub, struct side *s, size_t bytes)
+{
+    s->sent += bytes;
+    throughput_moved(&hub->throughput, bytes);
+}
+
 static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
 {
     ssize_t n;
@@ -222,7 +230,7 @@ static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
     if (n <= 0)
         return n == 0 ? -EPIPE : blocked_output(t);
     s->held -= (size_t)n;
-    s->sent += (uint64_t)n;
+    has_sent(hub, s, (size_t)n);
     if (s->held == 0)
         pipe_give(hub, take(s->pipe), true);
     return n;
@@ -277,7 +285,7 @@ static ssize_t step_copy(struct relay_hub *hub, struct side *s, struct side *t)
             return m;
         m = 0;
     }
-    s->sent += (uint64_t)m;
+    has_sent(hub, s, (size_t)m);
     if (!hold)
         return m == 0 ? 0 : recv(s->fd, hub->scratch, (size_t)m, MSG_DONTWAIT) == m ? m : -EPROTO;
     if (m < n) {
@@ -500,6 +508,7 @@ int relay_hub_new(struct poller *poller, const struct relay_config *config, stru
         return err_errno(err, -ENOMEM, "join connections");
     hub->poller = poller;
     hub->config = config != NULL ? *config : defaults;
+    throughput_init(&hub->throughput, poller);
     *ret = hub;
     return 0;
 }
@@ -516,6 +525,7 @@ void relay_hub_close(struct relay_hub *hub)
         hub->spare = p->next;
         pipe_free(p);
     }
+    throughput_close(&hub->throughput);
     free(hub);
 }
 
