@@ -30,6 +30,10 @@ enum {
      * pipes are large while they are few. A user can have 64 MiB of them. */
     BIG_PIPES = 32,
     BIG_PIPE = 1 << 20,
+    /* Asked for when much goes to a unix socket, whose queue does not grow by itself as TCP's does:
+     * with the 208 KiB that it begins with, its sender sleeps more often than it sends. The host's
+     * wmem_max has the last word. */
+    UNIX_QUEUE = 512 << 10,
     PIPES_KEPT = 32, /* empty pipes that are kept for the next */
 };
 
@@ -62,6 +66,7 @@ struct side {
     struct pipe_pair *pipe; /* owned; NULL when nothing is held */
     size_t held;
     bool bulk, emptied;
+    bool roomy; /* its queue has been made long enough for much */
     uint64_t sent;
 };
 
@@ -253,10 +258,22 @@ static ssize_t ended(struct side *s)
     return 1;
 }
 
-static ssize_t step_splice(struct relay_hub *hub, struct side *s)
+static void make_roomy(struct side *t)
+{
+    int domain = 0, size = UNIX_QUEUE;
+    socklen_t len = sizeof(domain);
+
+    t->roomy = true;
+    if (getsockopt(t->fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX)
+        (void)setsockopt(t->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+static ssize_t step_splice(struct relay_hub *hub, struct side *s, struct side *t)
 {
     ssize_t n;
 
+    if (!t->roomy)
+        make_roomy(t);
     s->pipe = pipe_take(hub);
     n = splice(s->fd, NULL, s->pipe->fds[1], NULL, SPLICE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
@@ -308,7 +325,7 @@ static ssize_t step(struct relay_hub *hub, struct side *s, struct side *t)
     if (!s->readable || !t->writable)
         return 0;
     if (s->bulk && pipe_ready(hub))
-        return step_splice(hub, s);
+        return step_splice(hub, s, t);
     return step_copy(hub, s, t);
 }
 

@@ -675,6 +675,55 @@ TEST(idle_pairs_are_reset)
     lab_close(&lab);
 }
 
+static int send_room(int fd)
+{
+    int room = 0;
+    socklen_t len = sizeof(room);
+
+    assert(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &len) == 0);
+    return room;
+}
+
+/* A unix socket's queue does not grow by itself; TCP's does, unless somebody sets it. */
+TEST(who_gets_much_gets_a_longer_queue)
+{
+    static char much[256 << 10];
+    struct err err = ERR_NONE;
+    struct lab lab;
+    int left[2], right[2], unix_before, tcp_before;
+    double end = now_ms() + DEADLINE_MS;
+    size_t got[2] = {0, 0};
+
+    lab_open(&lab, NULL);
+    pair_of(false, left);
+    pair_of(true, right);
+    unix_before = send_room(left[1]);
+    tcp_before = send_room(right[1]);
+    CHECK_INT(relay_start(lab.hub, left[1], right[1], 7, on_end, &lab, NULL, &err), 0);
+    CHECK_INT(send(right[0], "x", 1, 0), 1);
+    expect_text(&lab, left[0], "x");
+    CHECK_INT(send_room(left[1]), unix_before); /* not for little */
+    while ((got[0] < 4 * sizeof(much) || got[1] < 4 * sizeof(much)) && now_ms() < end) {
+        for (int i = 0; i < 2; i++) {
+            int from = i == 0 ? left[0] : right[0], to = i == 0 ? right[0] : left[0];
+            ssize_t n;
+
+            (void)!send(from, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL);
+            turn(&lab);
+            n = recv(to, much, sizeof(much), MSG_DONTWAIT);
+            got[i] += n > 0 ? (size_t)n : 0;
+        }
+    }
+    CHECK(got[0] >= 4 * sizeof(much) && got[1] >= 4 * sizeof(much));
+    CHECK(send_room(left[1]) > unix_before);
+    CHECK(send_room(left[1]) <= 1 << 20);
+    CHECK(send_room(right[1]) >= tcp_before);
+    (void)close(left[0]);
+    (void)close(right[0]);
+    CHECK(until_ended(&lab, 1));
+    lab_close(&lab);
+}
+
 /* A timer for each segment costs more than all else that a relay does. */
 TEST(nothing_is_paced_on_this_machine)
 {
