@@ -2,8 +2,10 @@
  * Both ends of what `make bench` sends through ports. The receiver runs in a sandbox (static); the
  * sender prints {"samples": [[…], …]}.
  *
- *   port-load sink ADDRESS PORT             reads what comes, answers a byte to the first of each
+ *   port-load sink ADDRESS PORT             reads what comes, answers a byte to the first of each;
+ *                                           or sends as much as is asked for
  *   port-load bulk ADDRESS PORT CONNS MIB   nanoseconds until the sink has read all of it
+ *   port-load pull ADDRESS PORT CONNS MIB   nanoseconds until all of it has come from the sink
  *   port-load short ADDRESS PORT COUNT      nanoseconds of each connect, byte, byte back, close
  *   port-load many ADDRESS PORT COUNT CONNS nanoseconds of COUNT of those, by CONNS at a time
  *   port-load floor SOCKET ADDRESS PORT     joins who connects to a unix socket with a sink
@@ -114,61 +116,88 @@ static int connected(char **argv)
     return fd;
 }
 
-/* ---- the receiver ---- */
+/* ---- in the sandbox ---- */
+
+/* What asks a sink for bytes; everything else that senders send begins with another byte. */
+static const char ask_format[] = "G%lld\n";
+
+struct peer {
+    int fd;
+    bool seen;
+    long long owed;
+};
+
+/* Whether it is still there. */
+static bool receive(int ep, struct peer *p)
+{
+    ssize_t n = read(p->fd, data, sizeof(data) - 1);
+    struct epoll_event ev = {.events = EPOLLOUT, .data.ptr = p};
+
+    if (n <= 0)
+        return false;
+    data[n] = '\0';
+    if (!p->seen && sscanf(data, ask_format, &p->owed) == 1)
+        (void)epoll_ctl(ep, EPOLL_CTL_MOD, p->fd, &ev);
+    else if (!p->seen)
+        (void)!write(p->fd, "y", 1);
+    p->seen = true;
+    return true;
+}
+
+static bool send_some(struct peer *p)
+{
+    ssize_t n = send(p->fd, data, p->owed < PIECE ? (size_t)p->owed : (size_t)PIECE, MSG_DONTWAIT);
+
+    if (n > 0)
+        p->owed -= n;
+    return p->owed > 0 && (n > 0 || errno == EAGAIN);
+}
 
 static _Noreturn void sink(char **argv)
 {
     struct sockaddr_in a = address(argv);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1,
         ep = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event ev = {.events = EPOLLIN, .data.fd = listener};
-    static char seen[65536];
+    struct epoll_event ev = {.events = EPOLLIN}, got;
 
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(listener, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(listener, 4096) < 0)
         die("listen");
     epoll_ctl(ep, EPOLL_CTL_ADD, listener, &ev);
     for (;;) {
-        struct epoll_event got;
-        ssize_t n;
-        int fd;
+        struct peer *p;
 
         if (epoll_wait(ep, &got, 1, -1) != 1)
             continue;
-        if (got.data.fd == listener) {
-            fd = accept(listener, NULL, NULL);
-            ev.data.fd = fd;
-            if (fd >= 0 && fd < (int)sizeof(seen)) {
-                seen[fd] = 0;
-                epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev);
-            }
-            continue;
+        p = got.data.ptr;
+        if (p == NULL) {
+            p = calloc(1, sizeof(*p));
+            if (p == NULL || (p->fd = accept(listener, NULL, NULL)) < 0)
+                die("accept");
+            ev.data.ptr = p;
+            epoll_ctl(ep, EPOLL_CTL_ADD, p->fd, &ev);
+        } else if (!(p->owed > 0 ? send_some(p) : receive(ep, p))) {
+            close(p->fd); /* and so tells the sender that everything was read, or sent */
+            free(p);
         }
-        fd = got.data.fd;
-        n = read(fd, data, sizeof(data));
-        if (n > 0 && !seen[fd]) {
-            seen[fd] = 1;
-            (void)!write(fd, "y", 1);
-        }
-        if (n <= 0)
-            close(fd); /* and so tells the sender that everything was read */
     }
 }
 
 /* ---- the floor ---- */
 
 /*
- * The least that anybody in between can do for one who sends through a unix socket: two splices
- * when there is something to read. No bounds, no fairness, no sandbox, and of the other direction
- * only what the sink says. It answers an upgrade as rind's API does.
+ * The least that anybody in between can do for one who comes through a unix socket: two splices
+ * when there is something to read. No bounds, no fairness, no sandbox. It answers an upgrade as
+ * rind's API does.
  */
 struct joined {
     struct end {
         struct joined *both;
-        int fd;
-    } in, out;
-    int pipe[2];
-    ssize_t held;
+        struct end *other;
+        int fd, pipe[2]; /* what has been read of fd, and goes to the other */
+        ssize_t held;
+        bool ended;
+    } ends[2];
 };
 
 static void watch(int ep, int op, struct end *e, unsigned events)
@@ -188,62 +217,73 @@ static void join(int ep, int fd, const struct sockaddr_in *to)
 
     if (j == NULL || read(fd, head, sizeof(head)) <= 0 || write(fd, answer, sizeof(answer) - 1) < 0)
         die("upgrade");
-    *j = (struct joined){.in = {j, fd}, .out = {j, out}};
     if (setsockopt(out, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) < 0 ||
-        connect(out, (const struct sockaddr *)to, sizeof(*to)) < 0 || pipe(j->pipe) < 0)
+        connect(out, (const struct sockaddr *)to, sizeof(*to)) < 0)
         die("join");
     setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)fcntl(j->pipe[1], F_SETPIPE_SZ, 1 << 20);
-    (void)fcntl(out, F_SETFL, O_NONBLOCK);
-    watch(ep, EPOLL_CTL_ADD, &j->in, EPOLLIN);
-    watch(ep, EPOLL_CTL_ADD, &j->out, EPOLLIN);
+    for (int i = 0; i < 2; i++) {
+        struct end *e = &j->ends[i];
+
+        *e = (struct end){.both = j, .other = &j->ends[1 - i], .fd = i == 0 ? fd : out};
+        if (pipe(e->pipe) < 0)
+            die("join");
+        (void)fcntl(e->pipe[1], F_SETPIPE_SZ, 1 << 20);
+        (void)fcntl(e->fd, F_SETFL, O_NONBLOCK);
+        watch(ep, EPOLL_CTL_ADD, e, EPOLLIN);
+    }
 }
 
 static void unjoin(struct joined *j)
 {
-    close(j->in.fd);
-    close(j->out.fd);
-    close(j->pipe[0]);
-    close(j->pipe[1]);
+    for (int i = 0; i < 2; i++) {
+        close(j->ends[i].fd);
+        close(j->ends[i].pipe[0]);
+        close(j->ends[i].pipe[1]);
+    }
     free(j);
 }
 
-/* What has been read goes out before more is read. */
-static void flow(int ep, struct joined *j)
+/* What an end waits for: bytes, while none of its own are on the way; and room, while the other's
+ * are. */
+static void wait_again(int ep, struct end *e)
 {
-    bool waited = j->held > 0;
+    bool more = e->held == 0 && !e->ended;
+
+    watch(ep, EPOLL_CTL_MOD, e, (more ? EPOLLIN : 0) | (e->other->held > 0 ? EPOLLOUT : 0));
+}
+
+/* From e to the other: what has been read goes out before more is read. Whether both are there. */
+static bool flow(int ep, struct end *e)
+{
+    bool waited = e->held > 0;
     ssize_t n;
 
     if (!waited)
-        j->held = splice(j->in.fd, NULL, j->pipe[1], NULL, 4 << 20, SPLICE_F_MOVE);
-    if (j->held <= 0) {
-        shutdown(j->out.fd, SHUT_WR);
-        watch(ep, EPOLL_CTL_MOD, &j->in, 0);
-        return;
+        e->held = splice(e->fd, NULL, e->pipe[1], NULL, 4 << 20, SPLICE_F_MOVE);
+    if (e->held <= 0) {
+        e->ended = e->held == 0 || errno != EAGAIN;
+        e->held = 0;
+        if (e->ended && e->other->ended) {
+            unjoin(e->both);
+            return false;
+        }
+        if (e->ended) {
+            shutdown(e->other->fd, SHUT_WR);
+            wait_again(ep, e);
+        }
+        return true;
     }
-    n = splice(j->pipe[0], NULL, j->out.fd, NULL, (size_t)j->held, SPLICE_F_MOVE);
-    if (n > 0)
-        j->held -= n;
-    else if (errno != EAGAIN)
-        die("splice");
-    if (j->held > 0 && !waited) {
-        watch(ep, EPOLL_CTL_MOD, &j->in, 0);
-        watch(ep, EPOLL_CTL_MOD, &j->out, EPOLLIN | EPOLLOUT);
-    } else if (j->held == 0 && waited) {
-        watch(ep, EPOLL_CTL_MOD, &j->in, EPOLLIN);
-        watch(ep, EPOLL_CTL_MOD, &j->out, EPOLLIN);
+    n = splice(e->pipe[0], NULL, e->other->fd, NULL, (size_t)e->held, SPLICE_F_MOVE);
+    if (n < 0 && errno != EAGAIN) {
+        unjoin(e->both);
+        return false;
     }
-}
-
-static void answered(struct joined *j)
-{
-    char text[16];
-    ssize_t n = read(j->out.fd, text, sizeof(text));
-
-    if (n <= 0)
-        unjoin(j);
-    else
-        (void)!write(j->in.fd, text, (size_t)n);
+    e->held -= n > 0 ? n : 0;
+    if (waited != (e->held > 0)) {
+        wait_again(ep, e);
+        wait_again(ep, e->other);
+    }
+    return true;
 }
 
 static _Noreturn void floor_of_all(char **argv)
@@ -269,10 +309,9 @@ static _Noreturn void floor_of_all(char **argv)
         e = got.data.ptr;
         if (e == &self)
             join(ep, accept(listener, NULL, NULL), &to);
-        else if (e == &e->both->in || (got.events & EPOLLOUT) != 0)
-            flow(ep, e->both);
-        else
-            answered(e->both);
+        else if ((got.events & EPOLLOUT) == 0 || flow(ep, e->other))
+            if ((got.events & ~(unsigned)EPOLLOUT) != 0 && e->held == 0)
+                (void)flow(ep, e);
     }
 }
 
@@ -289,10 +328,34 @@ static void send_all(int fd, long long bytes)
     }
 }
 
-/* One process each: what they cost is the same for all that is compared. */
-static int bulk(char **argv)
+static void push(int fd, long long bytes)
 {
-    int conns = atoi(argv[2]);
+    char c;
+
+    send_all(fd, bytes);
+    shutdown(fd, SHUT_WR);
+    while (read(fd, &c, 1) > 0)
+        continue;
+}
+
+static void pull(int fd, long long bytes)
+{
+    char ask[32];
+    int len = snprintf(ask, sizeof(ask), ask_format, bytes);
+    ssize_t n;
+
+    if (write(fd, ask, (size_t)len) != len)
+        die("ask");
+    while ((n = read(fd, data, sizeof(data))) > 0)
+        bytes -= n;
+    if (bytes != 0)
+        die("pull");
+}
+
+/* One process each: what they cost is the same for all that is compared. */
+static int all_at_once(char **argv, void (*one)(int fd, long long bytes))
+{
+    int conns = atoi(argv[2]), bad = 0, status;
     long long bytes = atoll(argv[3]) << 20, start;
     int go[2], done[2];
     char c;
@@ -308,10 +371,7 @@ static int bulk(char **argv)
             fd = connected(argv);
             (void)!write(done[1], "r", 1);
             (void)!read(go[0], &c, 1); /* its end: all are there */
-            send_all(fd, bytes / conns);
-            shutdown(fd, SHUT_WR);
-            while (read(fd, &c, 1) > 0)
-                continue;
+            one(fd, bytes / conns);
             (void)!write(done[1], "d", 1);
             _exit(0);
         }
@@ -325,9 +385,9 @@ static int bulk(char **argv)
         if (read(done[0], &c, 1) != 1)
             return 1;
     printf("{\"samples\": [[%lld]]}\n", now_ns() - start);
-    while (wait(NULL) > 0) /* so that their time counts as the bench's */
-        continue;
-    return 0;
+    while (wait(&status) > 0) /* so that their time counts as the bench's */
+        bad += status != 0;
+    return bad != 0;
 }
 
 static void one_short(char **argv)
@@ -385,7 +445,9 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "floor") == 0)
         floor_of_all(argv + 2);
     if (argc == 6 && strcmp(argv[1], "bulk") == 0)
-        return bulk(argv + 2);
+        return all_at_once(argv + 2, push);
+    if (argc == 6 && strcmp(argv[1], "pull") == 0)
+        return all_at_once(argv + 2, pull);
     if (argc == 6 && strcmp(argv[1], "many") == 0)
         return many(argv + 2);
     if (argc == 5 && strcmp(argv[1], "short") == 0)

@@ -239,9 +239,10 @@ def pasta(way):
     way.find(p, "pasta", "passt")
 
 
-WAYS = {"rind": rind, "rind's port stream": rind_stream, "a bare splice loop": stream_floor, "docker-proxy": docker_proxy, "slirp4netns": slirp4netns, "pasta": pasta,
-        "veth": veth, "direct": direct}
+WAYS = {"rind": rind, "rind's port stream": rind_stream, "a bare splice loop": stream_floor, "docker-proxy": docker_proxy,
+        "slirp4netns": slirp4netns, "pasta": pasta, "veth": veth, "direct": direct}
 UNPROXIED = ("veth", "direct")
+OURS = ("rind", "rind's port stream")
 MANY, MANY_BY = 10000, 4
 
 
@@ -257,15 +258,20 @@ def peer(who, other, what):
     return label(other, what) if who != other else None
 
 
+DIRECTIONS = {"bulk": "to it", "pull": "from it"}  # by the verbs of port-load
+BOTH = "each way"
+TIME, CPU = "time for 1 GiB", "CPU for 1 GiB"
+
+
 def series(who):
     result = []
     for conns in FEW_CONNS.get(who, CONNS):
-        what = conns_text(conns)
-        result.append(Series(label(who, what + ", time for 1 GiB"), unit="ms", peer=peer(who, "docker-proxy", what + ", time for 1 GiB"),
-                             reach=Reach(ratio=1.0) if who == "rind" else None))
-        if who not in UNPROXIED:
-            result.append(Series(label(who, what + ", CPU for 1 GiB"), unit="ms", peer=peer(who, "docker-proxy", what + ", CPU for 1 GiB"),
-                                 reach=Reach(ratio=0.5) if who == "rind" else None))
+        for way in (*DIRECTIONS.values(), BOTH):
+            for kind, ratio in ((TIME, 1.0), (CPU, 0.5)):
+                what = f"{conns_text(conns)}, {kind} {way}"
+                if kind == TIME or who not in UNPROXIED:
+                    result.append(Series(label(who, what), unit="ms", peer=peer(who, "docker-proxy", what),
+                                         reach=Reach(ratio=ratio) if who in OURS else None))
     what = "connect, a byte and back, close"
     result.append(Series(label(who, what), peer=peer(who, "direct", what)))
     return result
@@ -290,16 +296,20 @@ def many_case(way):
 
 
 def port_case(way):
+    def moved(verb, conns):
+        before = cpu_seconds(way.pids)
+        ns = way.sends(verb, conns, MIB)[0]
+        return {TIME: ns / 1e6 * 1024 / MIB, CPU: (cpu_seconds(way.pids) - before) * 1e3 * 1024 / MIB}
+
     def batch(_):
         result = {}
         for conns in FEW_CONNS.get(way.name, CONNS):
-            what = conns_text(conns)
-            before = cpu_seconds(way.pids)
-            ns = way.sends("bulk", conns, MIB)[0]
-            cpu = cpu_seconds(way.pids) - before
-            result[label(way.name, what + ", time for 1 GiB")] = [ns / 1e6 * 1024 / MIB]
-            if way.name not in UNPROXIED:
-                result[label(way.name, what + ", CPU for 1 GiB")] = [cpu * 1e3 * 1024 / MIB]
+            took = {name: moved(verb, conns) for verb, name in DIRECTIONS.items()}
+            took[BOTH] = {kind: sum(t[kind] for t in took.values()) for kind in (TIME, CPU)}
+            for name, kinds in took.items():
+                for kind, value in kinds.items():
+                    if kind == TIME or way.name not in UNPROXIED:
+                        result[label(way.name, f"{conns_text(conns)}, {kind} {name}")] = [value]
         result[label(way.name, "connect, a byte and back, close")] = [n / 1e3 for n in way.sends("short", SHORT)]
         return result
 
