@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <netlink/attr.h>
@@ -207,6 +208,8 @@ static void x_ct(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_CT_KEY, x->key);
     nl_put_be32(q, NFTA_CT_DREG, x->reg);
+    if (x->kind == X_CT_ORIG)
+        nl_put_u8(q, NFTA_CT_DIRECTION, IP_CT_DIR_ORIGINAL);
 }
 
 static void x_verdict(struct nlreq *q, const struct nft_expr *x)
@@ -298,6 +301,7 @@ static const struct {
     [X_LOOKUP] = {"lookup", x_lookup},
     [X_VMAP] = {"lookup", x_lookup},
     [X_CT] = {"ct", x_ct},
+    [X_CT_ORIG] = {"ct", x_ct},
     [X_MASQ] = {"masq", x_masq},
     [X_VERDICT] = {"immediate", x_verdict},
     [X_REJECT] = {"reject", x_reject},

@@ -30,6 +30,7 @@ enum nft_kind {
     X_LOOKUP,  /* reg in text; flags NFT_LOOKUP_F_INV */
     X_VMAP,    /* text[reg] is the verdict */
     X_CT,      /* key -> reg */
+    X_CT_ORIG, /* key, of the direction that began the connection -> reg */
     X_VERDICT, /* key; to chain text */
     X_MASQ,
     X_REJECT, /* key = type, op = code */

@@ -5,12 +5,13 @@
  *                     In front of connection tracking: what is dropped here leaves no trace.
  *   input        -10  from a sandbox: named ports of its gateway address; nothing else of the host
  *   forward      -10  to a sandbox: replies, and members of the same named network
- *                     from a sandbox: its lists, then the internet when it has it
- *   bound-*       -9  of what a sandbox was let begin: no more than its share of the host's table
- *                     of connections, and than that of all sandboxes together; what is refused
- *                     here has no entry in it either
- *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
- *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
+ *                     from a sandbox: its lists, then the internet when it has it; nothing that
+ *                     connection tracking makes nothing of, as that would not get the host's
+ * address bound-*       -9  of what a sandbox was let begin: no more than its share of the host's
+ * table of connections, and than that of all sandboxes together; what is refused here has no entry
+ * in it either output       -10  to a sandbox: replies only; ports are reached from inside
+ * (launch/connect.c) postrouting  100  what a sandbox was let send to elsewhere gets the host's
+ * address
  *
  * The priorities are in front of the filters that other programs have at 0, so that what they
  * accept is not accepted for us; what we accept they still see.
@@ -121,6 +122,14 @@ static const struct nft_chain chains[] = {
                            CMP(NFT_CMP_EQ, R(0), 4, {0})
 #define REPLIES CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED) | STATE_BIT(IP_CT_RELATED))
 #define NEW     CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_NEW))
+#define GOES_ON CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_ESTABLISHED))
+#define UNKNOWN CT_ANY(NFT_CT_STATE, NF_CT_STATE_INVALID_BIT | NF_CT_STATE_UNTRACKED_BIT)
+/* An error about a connection that this very sandbox began. Whoever may make packets by hand makes
+ * errors about anybody's, and connection tracking takes each for a part of what it is about. */
+#define BEGUN_BY(origin, set) CT_ANY(NFT_CT_STATE, STATE_BIT(IP_CT_RELATED)), META(NFT_META_IIFNAME, R(0)), \
+                           {.kind = X_CT_ORIG, .key = (origin), .reg = R(4)}, IN(set, R(0))
+#define OWN_ERROR4 BEGUN_BY(NFT_CT_SRC_IP, SET_SOURCE4)
+#define OWN_ERROR6 BEGUN_BY(NFT_CT_SRC_IP6, SET_SOURCE6)
 
 static const struct rule {
     const char *chain;
@@ -142,16 +151,21 @@ static const struct rule {
     {"prerouting", {V4, SADDR4(R(0)), IN(SET_BOXES4, R(0)), DROP}},
     {"prerouting", {V6, SADDR6(R(0)), IN(SET_BOXES6, R(0)), DROP}},
 
-    {"input", {FROM_US, REPLIES, ACCEPT}},
+    {"input", {FROM_US, GOES_ON, ACCEPT}},
+    {"input", {FROM_US, V4, OWN_ERROR4, ACCEPT}},
+    {"input", {FROM_US, V6, OWN_ERROR6, ACCEPT}},
     {"input", {FROM_US, V4, META(NFT_META_IIFNAME, R(0)), DADDR4(R(4)), META(NFT_META_L4PROTO, R(5)), DPORT(R(6)), IN(SET_HOST4, R(0)), ACCEPT}},
     {"input", {FROM_US, V6, META(NFT_META_IIFNAME, R(0)), DADDR6(R(4)), META(NFT_META_L4PROTO, R(8)), DPORT(R(9)), IN(SET_HOST6, R(0)), ACCEPT}},
     {"input", {FROM_US, GOTO(CHAIN_REFUSE)}},
 
-    {"forward", {TO_US, REPLIES, ACCEPT}},
+    {"forward", {NOT_FROM_US, TO_US, REPLIES, ACCEPT}},
     {"forward", {TO_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_GROUPS, .reg = R(0)}}},
     {"forward", {FROM_US, TO_US, GOTO(CHAIN_REFUSE)}},
     {"forward", {TO_US, DROP}},
-    {"forward", {FROM_US, REPLIES, ACCEPT}},
+    {"forward", {FROM_US, GOES_ON, ACCEPT}},
+    {"forward", {FROM_US, V4, OWN_ERROR4, ACCEPT}},
+    {"forward", {FROM_US, V6, OWN_ERROR6, ACCEPT}},
+    {"forward", {FROM_US, UNKNOWN, DROP}},
     {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), {.kind = X_VMAP, .text = SET_LISTS, .reg = R(0)}}},
     {"forward", {FROM_US, META(NFT_META_IIFNAME, R(0)), IN(SET_INTERNET, R(0)), JUMP("internet")}},
     {"forward", {FROM_US, GOTO(CHAIN_REFUSE)}},

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_tables.h>
 #include <stdio.h>
 #include <string.h>
@@ -161,7 +160,7 @@ static void collect(struct entries *all, const struct net_box *p,
         put_host_port(all, p, &p->access.ports[i]);
     if (p->group != NET_GROUP_NONE)
         put_group(all, p);
-    if (p->access.rule_count > 0 || p->admin) {
+    if (p->access.rule_count > 0) {
         struct nft_element *e = put(all, SET_LISTS);
 
         list_chain(p, all->chain);
@@ -219,33 +218,11 @@ static void add_list_rules(struct nft *n, const char *chain, const struct net_ru
     add_list_rule(n, chain, r, NET_UDP);
 }
 
-/*
- * What connection tracking makes nothing of it also does not give the host's address: it would go
- * out with the sandbox's. Whose packets are made by a kernel's TCP makes hardly any; who makes them
- * by hand can make only such.
- */
-static void add_drop_untracked(struct nft *n, const char *chain)
-{
-    const uint32_t states = NF_CT_STATE_INVALID_BIT | NF_CT_STATE_UNTRACKED_BIT;
-    struct nft_expr x[] = {
-        {.kind = X_CT, .key = NFT_CT_STATE, .reg = R(0)},
-        {.kind = X_MASK, .reg = R(0), .len = sizeof(states)},
-        {.kind = X_CMP, .op = NFT_CMP_NEQ, .reg = R(0), .len = sizeof(states)},
-        {.kind = X_VERDICT, .key = NF_DROP},
-        {.kind = X_END},
-    };
-
-    (void)memcpy(x[1].data, &states, sizeof(states));
-    nft_add_rule(n, chain, x);
-}
-
 static void add_chain(struct nft *n, const char *chain, const struct net_box *box)
 {
     const struct net_access *a = &box->access;
 
     nft_add_chain(n, &(struct nft_chain){.name = chain});
-    if (box->admin)
-        add_drop_untracked(n, chain);
     for (unsigned deny = 2; deny-- > 0;) /* denied first */
         for (size_t i = 0; i < a->rule_count; i++)
             if (a->rules[i].deny == deny)
@@ -420,7 +397,7 @@ int ruleset_remove(int sock, const struct net_box *box, struct err *err)
 static int list_length(const struct net_box *box)
 {
     const struct net_access *a = &box->access;
-    int n = box->admin ? 1 : 0;
+    int n = 0;
 
     for (size_t i = 0; i < a->rule_count; i++)
         n += a->rules[i].proto != 0 || a->rules[i].first == 0 ? 1 : 2;
