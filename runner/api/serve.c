@@ -283,6 +283,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .certificate = s->settings.certificate,
                                      .key = s->settings.key,
                                      .terminals = s->settings.limits.terminals,
+                                     .volume_makers = s->settings.limits.volume_makers,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len,
                                      .worker_image = embed_rootfs().data,

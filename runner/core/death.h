@@ -11,8 +11,7 @@ struct death;
  * closed by then. */
 typedef void (*death_cb)(void *data, bool late);
 
-/* pidfd: borrowed, duplicated; or the end of a pipe whose other one only the process has, when that
- * is for its last word. limit_ms: 0 = for ever. 0 or negative errno. */
+/* pidfd: borrowed, duplicated. limit_ms: 0 = for ever. 0 or negative errno. */
 int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void *data,
                 struct death **ret);
 /* No callback any more; freed by the loop. NULL is fine. */

@@ -41,6 +41,7 @@ struct err;
     X(image_worker_bytes, uint64_t, "imageWorkerMemory",       2LL << 30,  64 << 20, 1LL << 50)             \
     X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
     X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
+    X(volume_makers,      unsigned, "maxVolumeMakers",         128,        1,       128)                    \
     X(volume_bytes,       uint64_t, "volumeBytes",             0,          0,       1LL << 42)              \
     X(networks,           unsigned, "maxNetworks",             1024,       1,       100000)                 \
     X(networks_per_user,  unsigned, "maxNetworksPerUser",      64,         1,       100000)                 \

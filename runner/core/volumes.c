@@ -361,7 +361,7 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
         /* For as long as its disk takes: nothing else says what has come of it. */
         r = death_watch(e->volumes->sup->loop, fds[0], 0, on_report, e, &e->making);
         if (r == 0) {
-            e->report = take_fd(&fds[0]);
+            e->report = take_fd(&fds[1]);
             return;
         }
         (void)err_errno(&own, r, "volume '%s'", e->name);

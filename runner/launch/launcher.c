@@ -145,6 +145,9 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->certificate = config->certificate;
     l->key = config->key;
     l->disk_reserve = config->disk_reserve;
+    l->volume_makers = config->volume_makers > 0 && config->volume_makers < LAUNCH_MAKERS_MAX
+                           ? config->volume_makers
+                           : LAUNCH_MAKERS_MAX;
     l->state_dir = strdup(config->state_dir);
     if (l->state_dir == NULL)
         return err_errno(err, -ENOMEM, "launcher");

@@ -80,6 +80,9 @@ enum { SANDBOX_BUCKETS = 1024 }; /* a power of two */
 
 enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
 
+/* Of those, at most half make volumes: the other half is for what else waits. */
+_Static_assert(LAUNCH_MAKERS_MAX * 2 <= LAUNCH_REMOVALS_MAX, "others wait, too");
+
 /* A worker that has not been forgotten (worker.c). */
 enum { WORK_CGROUP_MAX = 48 };
 struct work {
@@ -149,7 +152,8 @@ struct launcher {
     int64_t sweep_ms;     /* clock_mono_ms of the next of them */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
-    uint64_t disk_reserve; /* bytes of the file system that stay free; 0 = a part of it */
+    unsigned volume_makers; /* at a time */
+    uint64_t disk_reserve;  /* bytes of the file system that stay free; 0 = a part of it */
     struct penalty {
         uid_t uid;
         int64_t until_ms;

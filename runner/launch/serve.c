@@ -299,13 +299,13 @@ static int do_layer_list(struct launcher *l, const struct launch_request *q, str
 static int do_volume_make(struct launcher *l, const struct launch_request *q, struct answer *a,
                           struct err *err)
 {
-    int r, report = FD_NONE;
+    int r;
 
     if (q->verb == LAUNCH_VOLUME_WRITE)
         return launcher_volume_write(l, q, err);
-    r = launcher_volume_make(l, q, &report, err);
+    r = launcher_volume_make(l, q, a->fds, err);
     if (r > 0)
-        a->fds[a->fd_count++] = report;
+        a->fd_count = 2;
     return r < 0 ? r : 0;
 }
 

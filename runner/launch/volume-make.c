@@ -29,10 +29,6 @@
 
 #define MAKING_PREFIX ".new-"
 
-enum {
-    MAKERS_MAX = LAUNCH_REMOVALS_MAX / 2 /* at a time; the other half is for what else waits */
-};
-
 /* One that is being made. */
 struct making {
     const struct launch_request *q;
@@ -190,39 +186,43 @@ static _Noreturn void child(const struct launcher *l, const struct making *m, in
 /* Where the disk is slow, or does not answer at all, they would be as many as anybody asks for. */
 static int check_makers(struct launcher *l, const struct making *m, struct err *err)
 {
-    int count = 0;
+    unsigned count = 0;
 
     if (!is_durable(m) || l->clients.len == 0)
         return 0;
     removal_reap(l);
     for (size_t i = 0; i < l->removal_count; i++)
         count += l->removals[i].makes_volume;
-    return count < MAKERS_MAX
+    return count < l->volume_makers
                ? 0
-               : err_set(err, -EAGAIN, "volume '%s': %d others are being made, whose disk is slow",
-                         m->q->volume_name, count);
+               : err_set(err, -EAGAIN,
+                         "limit maxVolumeMakers: %u volumes are being made, whose disk is slow",
+                         count);
 }
 
 /* As launcher_volume_make; -EAGAIN, and err is not set: there is none, and the caller does it. */
-static int complete_aside(struct launcher *l, const struct making *m, int *ret_report)
+static int complete_aside(struct launcher *l, const struct making *m, int ret[2])
 {
     auto_close int ours = FD_NONE, its = FD_NONE;
     const pid_t self = getpid();
-    int pair[2];
+    int pidfd = FD_NONE, pair[2];
+    struct clone_args args = {
+        .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
     pid_t pid;
 
     if (!is_durable(m) || l->clients.len == 0 || !removal_has_room(l) || pipe2(pair, O_CLOEXEC) < 0)
         return -EAGAIN;
     ours = pair[0];
     its = pair[1];
-    pid = fork();
+    pid = sys_clone3(&args);
     if (pid == 0)
         child(l, m, its, self);
     if (pid < 0)
         return -EAGAIN;
     removal_keep(l, pid, NULL);
     l->removals[l->removal_count - 1].makes_volume = true;
-    *ret_report = take_fd(&ours);
+    ret[0] = pidfd;
+    ret[1] = take_fd(&ours);
     return 1;
 }
 
@@ -276,7 +276,7 @@ static int begin(struct launcher *l, struct making *m, struct err *err)
     return r;
 }
 
-int launcher_volume_make(struct launcher *l, const struct launch_request *q, int *ret_report,
+int launcher_volume_make(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err)
 {
     struct making m = {.q = q,
@@ -295,7 +295,7 @@ int launcher_volume_make(struct launcher *l, const struct launch_request *q, int
     if (r == 0)
         r = begin(l, &m, err);
     if (r == 0)
-        r = complete_aside(l, &m, ret_report);
+        r = complete_aside(l, &m, ret);
     if (r == -EAGAIN && m.lock_fd >= 0)
         r = complete(l, &m, err);
     if (m.dir_fd >= 0)

@@ -30,6 +30,7 @@ enum {
     LAUNCH_VOLUME_NAME_MAX = 128,
     LAUNCH_META_MAX = 128 << 10, /* bytes of a volume's record */
     LAUNCH_FILLS_MAX = 16,       /* volumes that are being filled at a time */
+    LAUNCH_MAKERS_MAX = 128,     /* volumes that are being made at a time, where others wait */
 };
 
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most LAUNCH_VOLUME_NAME_MAX bytes. */
@@ -37,11 +38,11 @@ bool launch_volume_name_ok(const char *name);
 
 /*
  * Makes q->volume_name with q->meta as its record, for q->client_fd; durable with LAUNCH_KEEP. 0:
- * it is there; -EEXIST. 1: a process of its own makes it, because that waits for a disk;
- * *ret_report is the end of a pipe for its struct volume_report, the caller's. Not where nobody
- * else waits for us.
+ * it is there; -EEXIST. 1: a process of its own makes it, because that waits for a disk; ret[0] is
+ * its pidfd, ret[1] the end of a pipe for its struct volume_report, both the caller's. Not where
+ * nobody else waits for us. -EAGAIN: the configured number of them are at it.
  */
-int launcher_volume_make(struct launcher *l, const struct launch_request *q, int *ret_report,
+int launcher_volume_make(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err);
 /* Another record. -ENOENT. */
 int launcher_volume_write(struct launcher *l, const struct launch_request *q, struct err *err);
