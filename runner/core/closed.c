@@ -138,7 +138,7 @@ static void ask(struct closed_watch *w)
         return;
     launch_begin(&b, LAUNCH_CLOSED);
     if (launch_end(&b) == 0)
-        w->asking = launcher_client_send(w->sup->launcher, &b, on_answer, w, NULL) == 0;
+        w->asking = launcher_client_send_due(w->sup->launcher, &b, on_answer, w, NULL) == 0;
 }
 
 void closed_watch_begin(struct supervisor *sup)

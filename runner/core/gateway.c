@@ -263,7 +263,7 @@ void gateway_renew(struct gateway *g)
     launch_begin(&b, LAUNCH_CERTIFICATE);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(g->sup->launcher, &b, on_certificate, g->sup, &err);
+        r = launcher_client_send_due(g->sup->launcher, &b, on_certificate, g->sup, &err);
     if (r < 0)
         log_error("gateway", "certificate: %s; the one before stays", err.msg);
 }

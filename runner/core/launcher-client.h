@@ -31,8 +31,8 @@ void launcher_client_close(struct launcher_client *c);
  * memfd with it). -EAGAIN when maxLauncherQueue are pending. cb is not called when this fails. */
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err);
-/* The same for what is bounded by what there is, as the end of a sandbox: the queue is never full
- * for that, or it would not end. */
+/* The same for what no client asks for and what is bounded by what there is, as the end of a
+ * sandbox, or the list of volumes at the start: the queue is never full for that. */
 int launcher_client_send_due(struct launcher_client *c, const struct buf *request, launch_cb cb,
                              void *data, struct err *err);
 /* As launcher_client_send with the connection of the client for whom it is (borrowed, or -1). */

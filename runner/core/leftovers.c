@@ -46,7 +46,7 @@ static int request(struct supervisor *sup, const char *id, enum launch_verb verb
     launch_begin(&b, verb);
     launch_put_string(&b, TAG_ID, id);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(sup->launcher, &b, cb, data, NULL);
+    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, cb, data, NULL);
 }
 
 /* Of an init that nobody has taken up; what is answered does not matter. It has to be taken up

@@ -116,7 +116,7 @@ void over_watch_begin(struct supervisor *sup)
         return;
     launch_begin(&b, LAUNCH_OVER);
     if (launch_end(&b) == 0)
-        w->asking = launcher_client_send(sup->launcher, &b, on_answer, w, NULL) == 0;
+        w->asking = launcher_client_send_due(sup->launcher, &b, on_answer, w, NULL) == 0;
 }
 
 void over_watch_close(struct over_watch *w)

@@ -200,9 +200,9 @@ bool volume_may_use(const struct volume_entry *v, const struct volume_creator *w
 
 /* ---- requests to the launcher ---- */
 
-static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
-               const struct buf *meta, bool keep, uint64_t bytes, int client_fd, launch_cb cb,
-               void *data, struct err *err)
+/* due: nobody asks for it; it is for what there is (launcher_client_send_due). */
+static int ask(struct supervisor *sup, enum launch_verb verb, const char *name, bool due,
+               launch_cb cb, void *data, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -210,16 +210,11 @@ static int ask(struct supervisor *sup, enum launch_verb verb, const char *name,
     launch_begin(&b, verb);
     if (name != NULL)
         launch_put_string(&b, TAG_VOLUME_NAME, name);
-    if (meta != NULL)
-        launch_put(&b, TAG_META, 0, meta->data, meta->len);
-    if (verb == LAUNCH_VOLUME_MAKE && keep)
-        launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
-    if (bytes != 0)
-        launch_put_number(&b, TAG_DISK, bytes);
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "volume");
-    return launcher_client_send_for(sup->launcher, &b, client_fd, cb, data, err);
+    return due ? launcher_client_send_due(sup->launcher, &b, cb, data, err)
+               : launcher_client_send(sup->launcher, &b, cb, data, err);
 }
 
 /* The record in a memfd. One that cannot be read is the owner's, and says nothing. */
@@ -322,7 +317,7 @@ static void made(struct volume_entry *e, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == -EEXIST || r == -ECHILD) { /* by a `rind run` beside us; or by one that was killed */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, NULL, false, 0, -1,
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true,
                 r == -EEXIST ? on_read : on_looked, e, &own);
         err = &own;
         if (r == 0)
@@ -368,6 +363,25 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
         err = &own;
     }
     made(e, r, err);
+}
+
+/* An anonymous one needs no disk: it goes with its sandbox. */
+static int ask_make(struct volume_entry *e, const struct buf *meta, int client_fd, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
+    int r;
+
+    launch_begin(&b, LAUNCH_VOLUME_MAKE);
+    launch_put_string(&b, TAG_VOLUME_NAME, e->name);
+    launch_put(&b, TAG_META, 0, meta->data, meta->len);
+    if (!volume_is_anonymous(e))
+        launch_put_number(&b, TAG_FLAGS, LAUNCH_KEEP);
+    if (e->record.bytes != 0)
+        launch_put_number(&b, TAG_DISK, e->record.bytes);
+    r = launch_end(&b);
+    if (r < 0)
+        return err_errno(err, r, "volume");
+    return launcher_client_send_for(e->volumes->sup->launcher, &b, client_fd, on_made, e, err);
 }
 
 static int check_room(const struct volumes *v, const struct volume_creator *creator,
@@ -429,8 +443,7 @@ static int make(struct supervisor *sup, const struct volume_wish *wish, const ch
     if (r == 0)
         r = wait_for(e, is_new, cb, data, err);
     if (r == 0)
-        r = ask(sup, LAUNCH_VOLUME_MAKE, wish->name, &meta, owner == NULL, bytes, creator->fd,
-                on_made, e, err);
+        r = ask_make(e, &meta, creator->fd, err);
     if (r < 0) {
         free(e->waiting);
         entry_drop(e);
@@ -492,7 +505,7 @@ int volumes_want(struct supervisor *sup, const char *name, const char *owner,
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = e, .cb = cb, .data = data};
-    r = ask(sup, LAUNCH_VOLUME_READ, name, NULL, false, 0, -1, on_there, q, err);
+    r = ask(sup, LAUNCH_VOLUME_READ, name, false, on_there, q, err);
     if (r < 0)
         free(q);
     return r;
@@ -519,7 +532,8 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     answer(q, r, err);
 }
 
-static int begin_removal(struct volume_entry *v, volume_cb cb, void *data, struct err *err)
+static int begin_removal(struct volume_entry *v, bool due, volume_cb cb, void *data,
+                         struct err *err)
 {
     struct volume_request *q = calloc(1, sizeof(*q));
     int r;
@@ -527,7 +541,7 @@ static int begin_removal(struct volume_entry *v, volume_cb cb, void *data, struc
     if (q == NULL)
         return err_errno(err, -ENOMEM, "volume");
     *q = (struct volume_request){.entry = v, .cb = cb, .data = data};
-    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, NULL, false, 0, -1, on_removed, q, err);
+    r = ask(v->volumes->sup, LAUNCH_VOLUME_REMOVE, v->name, due, on_removed, q, err);
     if (r < 0)
         free(q);
     else
@@ -546,7 +560,7 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
     if (users > 0)
         return err_set(err, -EBUSY, "volume '%s' is in use by sandbox %s%s", v->name,
                        sandbox_name(s), users > 1 ? " and others" : "");
-    return begin_removal(v, cb, data, err);
+    return begin_removal(v, false, cb, data, err);
 }
 
 void volumes_sandbox_gone(struct supervisor *sup, const char *id)
@@ -555,7 +569,7 @@ void volumes_sandbox_gone(struct supervisor *sup, const char *id)
         struct err err = ERR_NONE;
 
         if (e->state == VOLUME_READY && strcmp(e->record.owner, id) == 0 &&
-            volume_users(e, NULL) == 0 && begin_removal(e, NULL, NULL, &err) < 0)
+            volume_users(e, NULL) == 0 && begin_removal(e, true, NULL, NULL, &err) < 0)
             log_warn("volumes", "name=%s remove: %s, ignoring", e->name, err.msg);
     }
 }
@@ -697,7 +711,7 @@ static void load_next(struct loading *l)
         if (l->entry == NULL)
             continue;
         l->entry->record.creator = -1;
-        if (ask(l->sup, LAUNCH_VOLUME_READ, name, NULL, false, 0, -1, on_loaded, l, NULL) == 0)
+        if (ask(l->sup, LAUNCH_VOLUME_READ, name, true, on_loaded, l, NULL) == 0)
             return;
         l->entry->state = VOLUME_READY; /* its record is not known */
     }
@@ -729,7 +743,7 @@ int volumes_load(struct supervisor *sup, struct err *err)
     if (l == NULL)
         return err_errno(err, -ENOMEM, "volumes");
     l->sup = sup;
-    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, NULL, false, 0, -1, on_list, l, err);
+    r = ask(sup, LAUNCH_VOLUME_LIST, NULL, true, on_list, l, err);
     if (r < 0)
         load_end(l);
     else
@@ -744,7 +758,7 @@ void volumes_remove_orphans(struct supervisor *sup)
 
         if (volume_is_anonymous(e) && e->state == VOLUME_READY &&
             sandbox_by_id(sup, e->record.owner) == NULL && volume_users(e, NULL) == 0 &&
-            begin_removal(e, NULL, NULL, &err) < 0)
+            begin_removal(e, true, NULL, NULL, &err) < 0)
             log_warn("volumes", "name=%s remove: %s, ignoring", e->name, err.msg);
     }
 }
