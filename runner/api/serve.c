@@ -51,6 +51,7 @@
 enum {
     BACKLOG = 1024, /* a unix socket's connect() fails at once when it is full */
     STOP_GRACE_MS = 2000,
+    STOP_WAITS_MS = 1500, /* before that, so that who is told something hears it */
     FDS_WANTED = 65536,
     WAIT_MS = 2000, /* for what is left of a daemon that was killed */
     RETRY_MS = 20,
@@ -284,6 +285,7 @@ static int open_all(struct serve *s, struct err *err)
                                      .key = s->settings.key,
                                      .terminals = s->settings.limits.terminals,
                                      .volume_makers = s->settings.limits.volume_makers,
+                                     .volume_make_ms = s->settings.limits.volume_make_ms,
                                      .init_image = embed_init().data,
                                      .init_size = embed_init().len,
                                      .worker_image = embed_rootfs().data,
@@ -375,6 +377,7 @@ static void serve_done(struct serve *s)
 struct daemon {
     uv_loop_t loop;
     uv_signal_t term, interrupt, hangup;
+    uv_timer_t grace; /* of a stop: whoever waits for what may never come is told */
     struct supervisor *supervisor;
     struct http_server *server;
     struct native native;
@@ -398,6 +401,7 @@ static void close_supervisor(void *data)
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
     uv_close((uv_handle_t *)&d->hangup, NULL);
+    uv_close((uv_handle_t *)&d->grace, NULL);
 }
 
 static void on_server_closed(void *data)
@@ -411,8 +415,16 @@ static void on_server_closed(void *data)
         close_supervisor(d);
 }
 
+static void on_grace(uv_timer_t *h)
+{
+    struct daemon *d = h->data;
+
+    supervisor_end_waits(d->supervisor);
+}
+
 static void close_server(struct daemon *d)
 {
+    (void)uv_timer_start(&d->grace, on_grace, STOP_WAITS_MS, 0);
     http_server_close(d->server, STOP_GRACE_MS, on_server_closed, d);
 }
 
@@ -560,7 +572,8 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     (void)uv_signal_init(&d->loop, &d->term);
     (void)uv_signal_init(&d->loop, &d->interrupt);
     (void)uv_signal_init(&d->loop, &d->hangup);
-    d->term.data = d->interrupt.data = d->hangup.data = d;
+    (void)uv_timer_init(&d->loop, &d->grace);
+    d->term.data = d->interrupt.data = d->hangup.data = d->grace.data = d;
     (void)uv_signal_start(&d->hangup, on_hangup, SIGHUP);
     (void)uv_signal_start(&d->term, on_signal, SIGTERM);
     (void)uv_signal_start(&d->interrupt, on_signal, SIGINT);

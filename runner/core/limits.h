@@ -42,6 +42,7 @@ struct err;
     X(volumes,            unsigned, "maxVolumes",              4096,       1,       100000)                 \
     X(volumes_per_user,   unsigned, "maxVolumesPerUser",       256,        1,       100000)                 \
     X(volume_makers,      unsigned, "maxVolumeMakers",         128,        1,       128)                    \
+    X(volume_make_ms,     unsigned, "volumeMakeTimeoutMs",     60000,      100,     86400000)               \
     X(volume_bytes,       uint64_t, "volumeBytes",             0,          0,       1LL << 42)              \
     X(networks,           unsigned, "maxNetworks",             1024,       1,       100000)                 \
     X(networks_per_user,  unsigned, "maxNetworksPerUser",      64,         1,       100000)                 \

@@ -147,7 +147,9 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     s->remains = false;
     sandbox_set_state(s, SANDBOX_REMOVING);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
-    if (!s->launching)     /* else its answer goes on with it */
+    if (!s->launching)
         sandbox_begin_removal(s);
+    else /* its answer goes on with it */
+        volumes_prepare_cancel(s);
     return 0;
 }

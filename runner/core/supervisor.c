@@ -169,6 +169,12 @@ bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data)
     return s->to_end > 0;
 }
 
+void supervisor_end_waits(struct supervisor *s)
+{
+    if (!s->stopping)
+        volumes_end_waits(s->volumes);
+}
+
 void supervisor_close(struct supervisor *s)
 {
     if (s == NULL || s->stopping)

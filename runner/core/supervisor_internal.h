@@ -64,3 +64,5 @@ int volumes_load(struct supervisor *sup, struct err *err);
 /* Anonymous ones whose sandbox is gone. */
 void volumes_remove_orphans(struct supervisor *sup);
 void volumes_free(struct volumes *v);
+/* Everybody who waits for one to be made or filled is told that the daemon stops. */
+void volumes_end_waits(struct volumes *v);

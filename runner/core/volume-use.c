@@ -219,9 +219,39 @@ static void on_begin(uv_timer_t *h)
 {
     struct preparation *p = h->data;
 
+    if (is_over(p))
+        return;
     p->creator = (struct volume_creator){
         .uid = (uid_t)p->s->creator, .limited = p->s->limited_creator, .fd = p->s->waiting_fd};
     begin_volume(p);
+}
+
+/* Whether it waited for one to be made, and is not called any more. */
+static bool unwant(const struct preparation *p)
+{
+    const struct volume *v = &p->s->spec->volumes[p->at];
+
+    return p->at < p->s->spec->volume_count && v->named && v->source != NULL &&
+           volumes_unwant(p->s->sup, v->source, p);
+}
+
+void volumes_prepare_end(struct volumes *v, const struct err *why)
+{
+    for (struct preparation *p = v->preparations, *next; p != NULL; p = next) {
+        next = p->next;
+        if (p->filling != NULL || unwant(p))
+            finish(p, why->code, why);
+    }
+}
+
+void volumes_prepare_cancel(struct sandbox *s)
+{
+    struct preparation *p = s->sup->volumes->preparations;
+
+    while (p != NULL && p->s != s)
+        p = p->next;
+    if (p != NULL && unwant(p))
+        finish(p, -ECANCELED, NULL);
 }
 
 int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)

@@ -22,5 +22,9 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
 typedef void (*volumes_ready_cb)(struct sandbox *s, int r, const struct err *err);
 int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err);
 
+/* It is to go: where it waits for a volume to be made, on a disk that may not answer, cb is called
+ * at once, from within this call, with -ECANCELED. */
+void volumes_prepare_cancel(struct sandbox *s);
+
 /* The sandbox has been removed: so are its anonymous volumes. */
 void volumes_sandbox_gone(struct supervisor *sup, const char *id);

@@ -25,7 +25,10 @@
 #include "launch/volume.h"
 #include "policy/policy.h"
 
-enum { LIST_MAX = 16 << 20 /* bytes of all names */ };
+enum {
+    LIST_MAX = 16 << 20,  /* bytes of all names */
+    MAKE_SPARE_MS = 1000, /* for the end of a process whose time to make a volume is over */
+};
 
 _Static_assert((int)VOLUME_NAME_MAX == (int)LAUNCH_VOLUME_NAME_MAX, "one kind of names");
 
@@ -278,6 +281,29 @@ static int wait_for(struct volume_entry *e, bool is_new, volume_cb cb, void *dat
     return 0;
 }
 
+bool volumes_unwant(struct supervisor *sup, const char *name, const void *data)
+{
+    const struct volume_entry *e = volume_find(sup, name);
+
+    for (struct volume_request *q = e != NULL ? e->waiting : NULL; q != NULL; q = q->next)
+        if (q->data == data && q->cb != NULL) {
+            q->cb = NULL;
+            return true;
+        }
+    return false;
+}
+
+void volumes_end_waits(struct volumes *v)
+{
+    struct err err = ERR_NONE;
+
+    (void)err_set(&err, -ECANCELED, "the daemon stops");
+    volumes_prepare_end(v, &err);
+    for (struct volume_entry *e = v->first; e != NULL; e = e->next)
+        if (e->state == VOLUME_MAKING)
+            answer_all(e, err.code, false, &err);
+}
+
 static void not_made(struct volume_entry *e, int r, const struct err *err)
 {
     answer_all(e, r, false, err);
@@ -299,26 +325,12 @@ static void on_read(void *data, int r, const struct launch_reply *reply, int fds
     answer_all(e, 0, true, NULL);
 }
 
-static void on_looked(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
-{
-    struct volume_entry *e = data;
-    struct err own = ERR_NONE;
-
-    if (r == -ENOENT) {
-        r = err_set(&own, -ECHILD, "volume '%s': the process that makes it was killed", e->name);
-        err = &own;
-    }
-    on_read(e, r, reply, fds, err);
-}
-
 static void made(struct volume_entry *e, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
-    if (r == -EEXIST || r == -ECHILD) { /* by a `rind run` beside us; or by one that was killed */
-        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true,
-                r == -EEXIST ? on_read : on_looked, e, &own);
+    if (r == -EEXIST) { /* by a `rind run` beside us */
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_read, e, &own);
         err = &own;
         if (r == 0)
             return;
@@ -332,17 +344,61 @@ static void made(struct volume_entry *e, int r, const struct err *err)
     answer_all(e, 0, false, NULL);
 }
 
+/* Whoever makes one was cut off: perhaps only after it had its name. */
+struct cut_off {
+    struct volume_entry *entry;
+    struct err why;
+};
+
+static void on_looked(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
+{
+    auto_free struct cut_off *c = data;
+    struct volume_entry *e = c->entry;
+
+    if (r == -ENOENT)
+        on_read(e, c->why.code, reply, fds, &c->why);
+    else
+        on_read(e, r, reply, fds, err);
+}
+
+static void look(struct volume_entry *e, const struct err *why)
+{
+    struct cut_off *c = malloc(sizeof(*c));
+    struct err err = ERR_NONE;
+    int r = c == NULL ? err_errno(&err, -ENOMEM, "volume '%s'", e->name) : 0;
+
+    if (r == 0) {
+        *c = (struct cut_off){.entry = e, .why = *why};
+        r = ask(e->volumes->sup, LAUNCH_VOLUME_READ, e->name, true, on_looked, c, &err);
+    }
+    if (r == 0)
+        return;
+    free(c);
+    not_made(e, r, &err);
+}
+
 static void on_report(void *data, bool late)
 {
     struct volume_entry *e = data;
+    const unsigned limit_ms = e->volumes->sup->limits.volume_make_ms;
+    const struct volume_report last = volume_report_read(e->report);
     struct err err = ERR_NONE;
-    int r;
+    int r = volume_report_result(&last, &err);
 
-    (void)late;
     e->making = NULL;
-    r = volume_result(e->report, &err);
     (void)close(take_fd(&e->report));
-    made(e, r, &err);
+    /* It has ended itself, or hangs in the kernel, which it will not come back from. */
+    if (last.code == VOLUME_STEP && (late || clock_mono_ms() - e->asked_ms >= limit_ms))
+        (void)err_set(&err, -ETIMEDOUT,
+                      "limit volumeMakeTimeoutMs: volume '%s': %.200s: not done within %u ms",
+                      e->name, last.message, limit_ms);
+    else if (last.code == VOLUME_STEP)
+        (void)err_wrap(&err, r, "volume '%s'", e->name);
+    if (last.code == VOLUME_STEP)
+        look(e, &err);
+    else
+        made(e, r, &err);
 }
 
 static void on_made(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -353,8 +409,10 @@ static void on_made(void *data, int r, const struct launch_reply *reply, int fds
 
     (void)reply;
     if (r == 0 && fds[0] >= 0) {
-        /* For as long as its disk takes: nothing else says what has come of it. */
-        r = death_watch(e->volumes->sup->loop, fds[0], 0, on_report, e, &e->making);
+        /* It ends itself before, unless it hangs in the kernel. */
+        r = death_watch(e->volumes->sup->loop, fds[0],
+                        e->volumes->sup->limits.volume_make_ms + MAKE_SPARE_MS, on_report, e,
+                        &e->making);
         if (r == 0) {
             e->report = take_fd(&fds[1]);
             return;
@@ -436,6 +494,7 @@ static int make(struct supervisor *sup, const struct volume_wish *wish, const ch
     e->record.created_ms = clock_wall_ms();
     e->record.creator = creator->uid;
     e->record.bytes = bytes;
+    e->asked_ms = clock_mono_ms();
     (void)snprintf(e->record.owner, sizeof(e->record.owner), "%s", owner != NULL ? owner : "");
     r = volume_record_labels(&e->record, wish->labels, err);
     if (r == 0)

@@ -38,6 +38,7 @@ struct volume_entry {
     struct volume_request *waiting; /* for it to be made */
     struct death *making;           /* owned; the end of what makes it, or NULL */
     int report;                     /* owned; what that says, or FD_NONE */
+    int64_t asked_ms;               /* clock_mono_ms, when the launcher was asked to make it */
 };
 
 struct volumes {
@@ -52,7 +53,12 @@ struct volumes {
  * volume_create, but that one that exists is no error. */
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
+/* Whoever has asked so with this data no longer waits for it to be made, and is not called. False:
+ * it was not waiting for that, and is called. */
+bool volumes_unwant(struct supervisor *sup, const char *name, const void *data);
 
+/* volume-use.c: the sandboxes that are under way do not come to be, for this reason. */
+void volumes_prepare_end(struct volumes *v, const struct err *why);
 /* volume-use.c: lets go of what is under way. */
 void volumes_prepare_close(struct volumes *v);
 

@@ -145,6 +145,7 @@ int launcher_open(const struct launcher_config *config, struct launcher **ret, s
     l->certificate = config->certificate;
     l->key = config->key;
     l->disk_reserve = config->disk_reserve;
+    l->volume_make_ms = config->volume_make_ms;
     l->volume_makers = config->volume_makers > 0 && config->volume_makers < LAUNCH_MAKERS_MAX
                            ? config->volume_makers
                            : LAUNCH_MAKERS_MAX;

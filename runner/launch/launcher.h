@@ -44,7 +44,8 @@ struct launcher_config {
     size_t worker_size;
     const struct launch_net_ops *net; /* borrowed; NULL: no networks */
     uint32_t terminals; /* of all sandboxes; 0: there are other launchers, nobody counts for all */
-    unsigned volume_makers; /* volumes that are made at a time; 0, or more: LAUNCH_MAKERS_MAX */
+    unsigned volume_makers;  /* volumes that are made at a time; 0, or more: LAUNCH_MAKERS_MAX */
+    unsigned volume_make_ms; /* what takes longer to make one is ended; 0: nothing is */
 };
 
 struct launch_result {

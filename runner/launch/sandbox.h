@@ -152,8 +152,9 @@ struct launcher {
     int64_t sweep_ms;     /* clock_mono_ms of the next of them */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
     size_t fill_count;
-    unsigned volume_makers; /* at a time */
-    uint64_t disk_reserve;  /* bytes of the file system that stay free; 0 = a part of it */
+    unsigned volume_makers;  /* at a time */
+    unsigned volume_make_ms; /* for each; 0: as long as it takes */
+    uint64_t disk_reserve;   /* bytes of the file system that stay free; 0 = a part of it */
     struct penalty {
         uid_t uid;
         int64_t until_ms;

@@ -72,22 +72,35 @@ void volume_reap(struct launcher *l)
         trash_empty(l);
 }
 
-int volume_result(int pipe_fd, struct err *err)
+struct volume_report volume_report_read(int pipe_fd)
 {
-    struct volume_report report;
+    struct volume_report last = {.code = VOLUME_STEP, .message = "make or fill the volume"}, next;
     ssize_t n;
 
-    do
-        n = read(pipe_fd, &report, sizeof(report));
-    while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof(report))
-        return err_set(err, -ECHILD, "volume: the process that makes or fills it was killed");
-    report.message[sizeof(report.message) - 1] = '\0';
-    if (report.code >= 0)
+    while ((n = read(pipe_fd, &next, sizeof(next))) == (ssize_t)sizeof(next) ||
+           (n < 0 && errno == EINTR))
+        if (n > 0)
+            last = next;
+    last.message[sizeof(last.message) - 1] = '\0';
+    if (last.code < -4095 || last.code > VOLUME_STEP)
+        last.code = -EPROTO;
+    return last;
+}
+
+int volume_report_result(const struct volume_report *report, struct err *err)
+{
+    if (report->code == 0)
         return 0;
-    if (report.code < -4095)
-        report.code = -EPROTO;
-    return err_set(err, report.code, "%s", report.message);
+    if (report->code == VOLUME_STEP)
+        return err_set(err, -ECHILD, "%s: its process was killed", report->message);
+    return err_set(err, report->code, "%s", report->message);
+}
+
+int volume_result(int pipe_fd, struct err *err)
+{
+    const struct volume_report last = volume_report_read(pipe_fd);
+
+    return volume_report_result(&last, err);
 }
 
 /* ---- whether there is something to do ---- */

@@ -2,7 +2,9 @@
  * Making a volume: in a directory of another name, which it changes for its own when it is whole,
  * and, where that was asked for, on the disk. What waits for a disk is done by a process of its
  * own, as the launcher has one thread: it ends with the launcher, so that nothing comes into being
- * that the next one has not seen.
+ * that the next one has not seen, and when its time is over, so that nothing does that its client
+ * has been told has failed. It says what it is about to do, because where a disk hangs it is not
+ * there to say what it could not do.
  *
  * Who makes one holds the lock in it. The lock of the directory of all is held only while names are
  * made and changed: who has it knows that what is not locked is nobody's.
@@ -16,9 +18,11 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -36,11 +40,22 @@ struct making {
     char name[sizeof(MAKING_PREFIX) + 16];
     int volumes_fd;      /* borrowed */
     int dir_fd, lock_fd; /* owned */
+    int report_fd;       /* borrowed; or FD_NONE: nobody asks what it is at */
 };
 
 static int failed(const struct making *m, int r, struct err *err)
 {
     return err_errno(err, r, "make volume '%s'", m->q->volume_name);
+}
+
+static void step(const struct making *m, const char *what)
+{
+    struct volume_report report = {.code = VOLUME_STEP};
+
+    if (m->report_fd < 0)
+        return;
+    (void)snprintf(report.message, sizeof(report.message), "%s", what);
+    (void)!write(m->report_fd, &report, sizeof(report));
 }
 
 static bool is_durable(const struct making *m)
@@ -110,15 +125,25 @@ static int sync_record(int dir_fd)
 
 static int fill_record(const struct making *m, struct err *err)
 {
-    int r = write_new(m->dir_fd, VOLUME_META, m->q->meta, m->q->meta_len);
+    int r;
 
+    step(m, "write its record");
+    r = write_new(m->dir_fd, VOLUME_META, m->q->meta, m->q->meta_len);
     if (r < 0)
         return failed(m, r, err);
     r = creator_save(m->dir_fd, VOLUME_KEEP, &m->who, err);
-    if (r == 0 && m->q->disk > 0)
+    if (r < 0)
+        return r;
+    if (m->q->disk > 0) {
+        step(m, "make its file system");
         r = disk_make(m->dir_fd, VOLUME_DISK, (uint64_t)m->q->disk, true, err);
-    if (r == 0 && is_durable(m) && (r = sync_record(m->dir_fd)) < 0)
-        (void)failed(m, r, err);
+    }
+    if (r == 0 && is_durable(m)) {
+        step(m, "sync what was written to the disk");
+        r = sync_record(m->dir_fd);
+        if (r < 0)
+            (void)failed(m, r, err);
+    }
     return r;
 }
 
@@ -143,12 +168,15 @@ static int complete(struct launcher *l, const struct making *m, struct err *err)
 {
     int r = fill_record(m, err);
 
-    if (r == 0)
+    if (r == 0) {
+        step(m, "give it its name");
         r = take_name(m, err);
+    }
     if (r < 0) {
         (void)rmtree_at(m->volumes_fd, m->name, RMTREE_ONE_MOUNT);
         return r;
     }
+    step(m, "sync its name to the disk");
     if (is_durable(m) && fsync(m->volumes_fd) < 0) {
         r = failed(m, -errno, err);
         (void)trash_put(l, m->volumes_fd, m->q->volume_name, NULL);
@@ -158,8 +186,22 @@ static int complete(struct launcher *l, const struct making *m, struct err *err)
 
 /* ---- the process ---- */
 
+/* By the deadline it is over, whatever it does: one that is killed in the middle of a call of the
+ * kernel's that cannot be left comes back to nothing. */
+static int bound_time(int64_t deadline_ms)
+{
+    const int64_t left = deadline_ms - clock_mono_ms();
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000}};
+
+    if (left <= 0)
+        return -ETIMEDOUT;
+    (void)signal(SIGALRM, SIG_DFL);
+    return setitimer(ITIMER_REAL, &timer, NULL) < 0 ? -errno : 0;
+}
+
 static _Noreturn void child(const struct launcher *l, const struct making *m, int report_fd,
-                            pid_t launcher)
+                            int64_t deadline_ms, pid_t launcher)
 {
     enum { FIRST = STDERR_FILENO + 1, VOLUMES = 0, DIR_FD, LOCK, REPORT, COUNT };
     /* A lock of its own of the directory: through the launcher's descriptor it would be its. */
@@ -172,11 +214,13 @@ static _Noreturn void child(const struct launcher *l, const struct making *m, in
 
     removal_become("rind-volume", SIG_DFL);
     if (fds[VOLUMES] < 0 || removal_keep_only(fds, COUNT, FIRST) < 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher)
+        prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher ||
+        (l->volume_make_ms > 0 && bound_time(deadline_ms) < 0))
         _exit(1);
     own.volumes_fd = its.volumes_fd = fds[VOLUMES];
     own.dir_fd = fds[DIR_FD];
     own.lock_fd = fds[LOCK];
+    own.report_fd = fds[REPORT];
     report = (struct volume_report){.code = complete(&its, &own, &err)};
     (void)memcpy(report.message, err.msg, sizeof(report.message));
     (void)!write(fds[REPORT], &report, sizeof(report));
@@ -204,19 +248,21 @@ static int check_makers(struct launcher *l, const struct making *m, struct err *
 static int complete_aside(struct launcher *l, const struct making *m, int ret[2])
 {
     auto_close int ours = FD_NONE, its = FD_NONE;
+    const int64_t deadline_ms = clock_mono_ms() + (int64_t)l->volume_make_ms;
     const pid_t self = getpid();
     int pidfd = FD_NONE, pair[2];
     struct clone_args args = {
         .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
     pid_t pid;
 
-    if (!is_durable(m) || l->clients.len == 0 || !removal_has_room(l) || pipe2(pair, O_CLOEXEC) < 0)
+    if (!is_durable(m) || l->clients.len == 0 || !removal_has_room(l) ||
+        pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return -EAGAIN;
     ours = pair[0];
     its = pair[1];
     pid = sys_clone3(&args);
     if (pid == 0)
-        child(l, m, its, self);
+        child(l, m, its, deadline_ms, self);
     if (pid < 0)
         return -EAGAIN;
     removal_keep(l, pid, NULL);
@@ -283,7 +329,8 @@ int launcher_volume_make(struct launcher *l, const struct launch_request *q, int
                        .who = {.kind = CREATOR_OWNER},
                        .volumes_fd = l->volumes_fd,
                        .dir_fd = FD_NONE,
-                       .lock_fd = FD_NONE};
+                       .lock_fd = FD_NONE,
+                       .report_fd = FD_NONE};
     int r = 0;
 
     if (l->clients.len > 0)

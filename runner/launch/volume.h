@@ -63,10 +63,14 @@ int launcher_volume_list(struct launcher *l, struct err *err);
  */
 int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int ret[2],
                          struct err *err);
+enum { VOLUME_STEP = 1 };
 struct volume_report {
-    int code;          /* 0, or a negative errno */
+    int code;          /* 0, or a negative errno; VOLUME_STEP: what it begins with now */
     char message[480]; /* NUL-terminated; no control bytes */
 };
-/* Reads what the process that makes or fills one has said, once it has ended. No report is a
- * failure. */
+/* What the process that makes or fills one has said last, once it has ended, or is given up; never
+ * waits. VOLUME_STEP: it was cut off there. */
+struct volume_report volume_report_read(int pipe_fd);
+/* As a result: -ECHILD, it was killed. */
+int volume_report_result(const struct volume_report *report, struct err *err);
 int volume_result(int pipe_fd, struct err *err);
