@@ -15,10 +15,11 @@ TEST(every_code_has_a_status)
     static const struct {
         int code, status;
     } rows[] = {
-        {ENOENT, 404}, {EEXIST, 409}, {EBUSY, 409},  {EINVAL, 400},      {ERANGE, 400},
-        {E2BIG, 413},  {EPERM, 403},  {EACCES, 403}, {ENOSPC, 507},      {EOPNOTSUPP, 501},
-        {EAGAIN, 503}, {EMFILE, 503}, {EUSERS, 429}, {ETIMEDOUT, 504},   {ETIME, 408},
-        {EIO, 500},    {0, 500},      {123456, 500}, {EMEDIUMTYPE, 415}, {ENOMEM, 503},
+        {ENOENT, 404},  {EEXIST, 409}, {EBUSY, 409},  {EINVAL, 400},      {ERANGE, 400},
+        {E2BIG, 413},   {EPERM, 403},  {EACCES, 403}, {ENOSPC, 507},      {EOPNOTSUPP, 501},
+        {EAGAIN, 503},  {EMFILE, 503}, {EUSERS, 429}, {ETIMEDOUT, 504},   {ETIME, 408},
+        {EIO, 500},     {0, 500},      {123456, 500}, {EMEDIUMTYPE, 415}, {ENOMEM, 503},
+        {EUCLEAN, 409},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
