@@ -454,13 +454,17 @@ int client_json(struct client *c, const char *method, const char *target, json_t
                 json_t **ret, struct err *err)
 {
     const struct client_request request = {.method = method, .target = target, .json = body};
+    int r = client_send(c, &request, err);
+
+    return r < 0 ? r : client_json_answer(c, ret, err);
+}
+
+int client_json_answer(struct client *c, json_t **ret, struct err *err)
+{
     auto_buf struct buf all = BUF_INIT(CLIENT_JSON_MAX);
     auto_ptr(json_decref) json_t *root = NULL;
-    int r;
+    int r = client_head(c, err);
 
-    r = client_send(c, &request, err);
-    if (r == 0)
-        r = client_head(c, err);
     if (r == 0)
         r = read_all(c, &all, err);
     if (r == 0 && all.len > 0)

@@ -42,6 +42,8 @@ static inline void client_close_auto_(struct client **c)
  */
 int client_json(struct client *c, const char *method, const char *target, json_t *body,
                 json_t **ret, struct err *err);
+/* Its second half, after client_send: for who asks on several connections before waiting. */
+int client_json_answer(struct client *c, json_t **ret, struct err *err);
 
 /* ---- step by step ---- */
 

@@ -101,6 +101,22 @@ void remote_hint(struct err *err, const char *name)
     }
 }
 
+/* What came of one name: code and err, or root (taken; NULL: nothing to be said). The status. */
+static int tell(const struct remote *r, const char *name, int code, json_t *root, struct err *err)
+{
+    if (code < 0) {
+        remote_hint(err, name);
+        return cli_fail(err);
+    }
+    if (r->json)
+        print_json_line(root != NULL ? root : json_pack("{s:s}", "name", name));
+    else
+        (void)printf("%s\n", name);
+    if (!r->json)
+        json_decref(root);
+    return 0;
+}
+
 int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
 {
     auto_client struct client *c = NULL;
@@ -110,31 +126,79 @@ int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
     if (remote_open(r, &c, &err) < 0)
         return cli_fail(&err);
     for (; *names != NULL; names++) {
-        auto_ptr(json_decref) json_t *root = NULL;
+        json_t *root = NULL;
+        int code = fn(c, *names, args, &root, &err);
 
-        if (fn(c, *names, args, &root, &err) < 0) {
-            remote_hint(&err, *names);
-            status = cli_fail(&err);
-        } else if (!r->json) {
-            (void)printf("%s\n", *names);
-        } else {
-            print_json_line(root != NULL ? take(root) : json_pack("{s:s}", "name", *names));
-        }
+        if (tell(r, *names, code, root, &err) != 0)
+            status = EXIT_RIND;
     }
     return cli_flush(status);
 }
 
-int remote_post(struct client *c, const char *name, const char *verb, json_t *body, json_t **ret,
-                struct err *err)
+/* One name, its connection, and what came of asking. */
+struct asked {
+    struct client *client; /* owned */
+    struct err err;
+    int code;
+};
+
+static int answer(const struct remote *r, const char *name, struct asked *a)
+{
+    json_t *root = NULL;
+
+    if (a->code == 0)
+        a->code = client_json_answer(a->client, &root, &a->err);
+    client_close(a->client);
+    return tell(r, name, a->code, root, &a->err);
+}
+
+int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn, void *args)
+{
+    static struct asked asked[REMOTE_AT_ONCE];
+    int status = 0;
+
+    while (*names != NULL) {
+        size_t n = 0;
+
+        for (; n < REMOTE_AT_ONCE && names[n] != NULL; n++) {
+            struct asked *a = &asked[n];
+
+            *a = (struct asked){.err = ERR_NONE};
+            a->code = remote_open(r, &a->client, &a->err);
+            if (a->code < 0 && n == 0)
+                return cli_fail(&a->err); /* the same for all */
+            if (a->code == 0)
+                a->code = fn(a->client, names[n], args, &a->err);
+        }
+        for (size_t i = 0; i < n; i++)
+            if (answer(r, names[i], &asked[i]) != 0)
+                status = EXIT_RIND;
+        names += n;
+    }
+    return cli_flush(status);
+}
+
+int remote_post_send(struct client *c, const char *name, const char *verb, json_t *body,
+                     struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
+    struct client_request request = {.method = "POST", .json = body};
     int r = url_make(&url, "/v1/sandboxes/%s/%s", name, verb);
 
     if (r < 0) {
         json_decref(body);
         return err_errno(err, r, "sandbox '%.64s'", name);
     }
-    return client_json(c, "POST", url.data, body, ret, err);
+    request.target = url.data;
+    return client_send(c, &request, err);
+}
+
+int remote_post(struct client *c, const char *name, const char *verb, json_t *body, json_t **ret,
+                struct err *err)
+{
+    int r = remote_post_send(c, name, verb, body, err);
+
+    return r < 0 ? r : client_json_answer(c, ret, err);
 }
 
 int remote_get(struct client *c, const char *format, const char *name, json_t **ret,

@@ -55,8 +55,15 @@ void remote_hint(struct err *err, const char *name);
 typedef int remote_fn(struct client *c, const char *name, void *args, json_t **ret,
                       struct err *err);
 int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args);
+/* The same for what takes its time: fn only sends, on a connection for each name, and all (of
+ * REMOTE_AT_ONCE) have been asked before an answer is waited for. */
+enum { REMOTE_AT_ONCE = 32 };
+typedef int remote_send_fn(struct client *c, const char *name, void *args, struct err *err);
+int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn, void *args);
 
-/* POST /v1/sandboxes/NAME/VERB; body is taken, and may be NULL. */
+/* POST /v1/sandboxes/NAME/VERB; body is taken, and may be NULL. remote_post_send only asks. */
+int remote_post_send(struct client *c, const char *name, const char *verb, json_t *body,
+                     struct err *err);
 int remote_post(struct client *c, const char *name, const char *verb, json_t *body, json_t **ret,
                 struct err *err);
 /* GET of url_make's format and names. */

@@ -42,7 +42,11 @@ static const char *const stop_details[] = {
     "Sends each sandbox's main process its stop signal (SIGTERM unless it was created with "
     "another) "
     "and kills what is left when the time is over. Files are kept, for rind start, until rind rm. "
-    "Ends when nothing of it runs any more.",
+    "Ends when nothing of it runs any more. Several are stopped at the same time.",
+    "A main process that does not handle its stop signal waits for the whole time: it is process 1 "
+    "of its sandbox, to which signals without a handler do nothing. rind create --init puts a "
+    "small "
+    "init in front of it.",
     NULL,
 };
 static const char *const restart_details[] = {
@@ -50,7 +54,7 @@ static const char *const restart_details[] = {
     NULL,
 };
 
-static int stop_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
+static int send_stop(struct client *c, const char *name, void *data, struct err *err)
 {
     const struct stop_args *args = data;
     json_t *body = NULL;
@@ -60,7 +64,7 @@ static int stop_one(struct client *c, const char *name, void *data, json_t **ret
         if (body == NULL)
             return err_errno(err, -ENOMEM, "stop");
     }
-    return remote_post(c, name, args->verb, body, ret, err);
+    return remote_post_send(c, name, args->verb, body, err);
 }
 
 static int stop_main(const struct verb *v, const struct globals *g, char **argv)
@@ -71,7 +75,7 @@ static int stop_main(const struct verb *v, const struct globals *g, char **argv)
 
     if (remote_begin(v, &args, argv, 1, REMOTE_ANY, "sandbox", &names, &status) == VERB_DONE)
         return status;
-    return remote_each(&args.remote, names, stop_one, &args);
+    return remote_each_at_once(&args.remote, names, send_stop, &args);
 }
 
 const struct verb verb_stop = {
