@@ -56,8 +56,9 @@ int console_print(const struct log_reader *l, struct client *c, const json_t *sa
             err, -EOPNOTSUPP,
             "the log of this sandbox is its console's, which has lines and no offsets: it "
             "is printed as text alone, and whole");
-    r = url_make(&url, "/containers/%s/logs?stdout=%s&stderr=%s&follow=%s", member(sandbox, "id"),
-                 l->out ? "1" : "0", l->errors ? "1" : "0", follow ? "1" : "0");
+    r = url_make(&url, "/containers/%s/logs?stdout=%s&stderr=%s&follow=%s&tail=%s",
+                 member(sandbox, "id"), l->out ? "1" : "0", l->errors ? "1" : "0",
+                 follow ? "1" : "0", l->tail != NULL ? l->tail : "all");
     if (r < 0)
         return err_errno(err, r, "log");
     request.target = url.data;

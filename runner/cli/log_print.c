@@ -11,19 +11,20 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "cli/follow.h"
 #include "cli/url.h"
 #include "json/parse.h"
 
-/* {"data","encoding"} as bytes to a descriptor. */
-static int write_data(int fd, const json_t *chunk, struct err *err)
+/* {"data","encoding"} as bytes: those of the chunk, or decoded ones, which are *ret_own (owned). */
+static int data_bytes(const json_t *chunk, char **ret_own, const char **ret, size_t *ret_len,
+                      struct err *err)
 {
     json_t *data = json_object_get(chunk, "data");
     const char *encoding = json_string_value(json_object_get(chunk, "encoding"));
     size_t len = json_string_length(data);
     auto_free char *bytes = NULL;
     const char *text = json_string_value(data);
-    int r;
 
     if (text == NULL)
         return err_set(err, -EPROTO, "the daemon's log has no data");
@@ -31,12 +32,26 @@ static int write_data(int fd, const json_t *chunk, struct err *err)
         bytes = malloc(len + 1);
         if (bytes == NULL)
             return err_errno(err, -ENOMEM, "log");
-        r = base64_decode(bytes, text, len, &len);
-        if (r < 0)
+        if (base64_decode(bytes, text, len, &len) < 0)
             return err_set(err, -EPROTO, "the daemon's log is no base64");
         text = bytes;
     }
-    r = write_all(fd, text, len);
+    *ret = text;
+    *ret_len = len;
+    *ret_own = take(bytes);
+    return 0;
+}
+
+static int write_data(int fd, const json_t *chunk, struct err *err)
+{
+    auto_free char *own = NULL;
+    const char *bytes;
+    size_t len;
+    int r = data_bytes(chunk, &own, &bytes, &len, err);
+
+    if (r < 0)
+        return r;
+    r = write_all(fd, bytes, len);
     return r < 0 ? err_errno(err, r, fd == STDOUT_FILENO ? "standard output" : "standard error")
                  : 0;
 }
@@ -78,18 +93,74 @@ static int make_target(const struct log_reader *l, const char *sandbox, const ch
     return r;
 }
 
-int log_print_kept(struct log_reader *l, const char *sandbox, const char *process, struct err *err)
+static int get_kept(const struct log_reader *l, const char *sandbox, const char *process,
+                    json_t **ret, struct err *err)
 {
     auto_client struct client *c = NULL;
     auto_buf struct buf url = BUF_INIT(URL_MAX);
-    auto_ptr(json_decref) json_t *root = NULL;
     int r = make_target(l, sandbox, process, &url);
 
     if (r < 0)
         return err_errno(err, r, "sandbox '%.64s'", sandbox);
     r = remote_open(l->remote, &c, err);
+    return r < 0 ? r : client_json(c, "GET", url.data, NULL, ret, err);
+}
+
+/* Where the last lines begin; one without an end counts. */
+static size_t tail_start(const char *bytes, size_t len, int64_t lines)
+{
+    size_t at = len;
+
+    if (lines == 0)
+        return len;
+    if (at > 0 && bytes[at - 1] == '\n')
+        at--;
+    while (at > 0 && !(bytes[at - 1] == '\n' && --lines == 0))
+        at--;
+    return at;
+}
+
+/* The offset of a stream's last lines as text, if it was asked for. */
+static int set_tail(const struct log_reader *l, const json_t *root, const char *stream,
+                    char at[LOG_OFFSET_MAX], const char **offset, struct err *err)
+{
+    const json_t *one = json_object_get(root, stream);
+    auto_free char *own = NULL;
+    const char *bytes;
+    size_t len;
+    int r;
+
+    if (one == NULL)
+        return 0;
+    r = data_bytes(one, &own, &bytes, &len, err);
+    if (r < 0)
+        return r;
+    (void)snprintf(at, LOG_OFFSET_MAX, "%lld",
+                   (long long)json_integer_value(json_object_get(one, "offset")) +
+                       (long long)tail_start(bytes, len, number_whole(l->tail, NUMBER_DIGITS_MAX)));
+    *offset = at;
+    return 0;
+}
+
+/* Lines are found here, as the daemon knows bytes alone. What is said meanwhile is more of them. */
+static int find_tail(struct log_reader *l, const char *sandbox, const char *process,
+                     struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r = get_kept(l, sandbox, process, &root, err);
+
     if (r == 0)
-        r = client_json(c, "GET", url.data, NULL, &root, err);
+        r = set_tail(l, root, "stdout", l->tail_at[0], &l->out_offset, err);
+    return r < 0 ? r : set_tail(l, root, "stderr", l->tail_at[1], &l->errors_offset, err);
+}
+
+int log_print_kept(struct log_reader *l, const char *sandbox, const char *process, struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r = l->tail != NULL ? find_tail(l, sandbox, process, err) : 0;
+
+    if (r == 0)
+        r = get_kept(l, sandbox, process, &root, err);
     if (r < 0)
         return r;
     if (l->remote->json) {
@@ -141,9 +212,12 @@ int log_print_follow(struct log_reader *l, const char *sandbox, const char *proc
                      struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
-    int r = make_target(l, sandbox, process, &url);
+    int r = l->tail != NULL ? find_tail(l, sandbox, process, err) : 0;
 
     l->exit_code = -1;
+    if (r < 0)
+        return r;
+    r = make_target(l, sandbox, process, &url);
     if (r < 0)
         return err_errno(err, r, "sandbox '%.64s'", sandbox);
     return follow(l->remote, url.data, NULL, on_event, l, err);

@@ -6,6 +6,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/number.h"
 #include "cli/console_print.h"
 #include "cli/log_print.h"
 #include "cli/remote.h"
@@ -25,12 +26,26 @@ static int on_offset(void *target, const struct opt *o, const char *text, struct
     return 0;
 }
 
+static int on_tail(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    if (number_whole(text, NUMBER_DIGITS_MAX) < 0)
+        return err_set(err, -EINVAL, "\"%.64s\" is no number of lines", text);
+    *(const char **)(void *)((char *)target + o->off) = text;
+    return 0;
+}
+
 static const struct opt logs_options[] = {
     {.name = "follow",
      .letter = 'f',
      .set = opt_flag,
      .off = offsetof(struct logs_args, follow),
      .help = "Go on with what follows, until the process has ended"},
+    {.name = "tail",
+     .letter = 'n',
+     .arg = "LINES",
+     .set = on_tail,
+     .off = offsetof(struct logs_args, reader.tail),
+     .help = "Begin with so many last lines of each of the two"},
     {.name = "stdout",
      .set = opt_flag,
      .off = offsetof(struct logs_args, reader.out),
@@ -64,13 +79,14 @@ static const char *const details[] = {
     "the last megabyte of each; what was lost before is told. A main process's log goes on from "
     "run to run: what the one before a restart has said last is there, too.",
     "With --follow it goes on over a restart of the daemon, with no gap and nothing twice.",
-    "Of a sandbox that was made over Docker's API it is the log of its console, which ends with "
-    "the daemon.",
+    "Of a sandbox that was made over Docker's API it is the log of its console, which has lines "
+    "and no offsets.",
     NULL,
 };
 
 static const struct example examples[] = {
     {"rind logs -f web", "follow what a server says"},
+    {"rind logs -n 20 --last-run web", "the end of what it has said since it was started last"},
     {0},
 };
 
