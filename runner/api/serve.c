@@ -174,7 +174,9 @@ static int take_lock(int state_fd, struct err *err)
         return err_errno(err, -errno, "serve.lock");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (clock_mono_ms() >= deadline)
-            return err_set(err, -EBUSY, "another rind serve works in this state directory");
+            return err_set(err, -EBUSY,
+                           "another rind serve works in this state directory; end that one first, "
+                           "its sandboxes go on");
         wait_a_moment();
     }
     return take_fd(&fd);

@@ -42,7 +42,18 @@ struct top_args {
     bool version;
 };
 
+/* Options of most commands, that somebody writes in front of the command as with docker. */
+static int on_behind(void *target, const struct opt *o, const char *text, struct err *err)
+{
+    (void)target;
+    (void)text;
+    return err_set(err, -EINVAL, "stands behind the command: rind COMMAND --%s%s%s", o->name,
+                   o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+}
+
 static const struct opt top_options[] = {
+    {.name = "socket", .arg = "PATH", .set = on_behind, .flags = OPT_HIDDEN},
+    {.name = "json", .set = on_behind, .flags = OPT_HIDDEN},
     {.name = "version",
      .set = opt_flag,
      .off = offsetof(struct top_args, version),
@@ -100,15 +111,25 @@ int verb_unknown(const char *name)
 /* How the store says so, with a daemon and without one. */
 #define NO_IMAGE "no such image: "
 
-int cli_fail(const struct err *err)
+static int fail(const struct err *err, bool maybe_command)
 {
     const char *msg = err->msg[0] != '\0' ? err->msg : strerror(-err->code);
+    bool no_image = strncmp(msg, NO_IMAGE, strlen(NO_IMAGE)) == 0;
 
-    (void)fprintf(stderr, "rind: %s%s\n", msg,
-                  strncmp(msg, NO_IMAGE, strlen(NO_IMAGE)) == 0
-                      ? "; rind images lists those that are there, rind load adds some"
-                      : "");
+    (void)fprintf(stderr, "rind: %s%s%s\n", msg,
+                  no_image ? "; rind images lists those that are there, rind load adds some" : "",
+                  no_image && maybe_command ? "; a command without an image stands behind --" : "");
     return EXIT_RIND;
+}
+
+int cli_fail(const struct err *err)
+{
+    return fail(err, false);
+}
+
+int cli_fail_image(const struct err *err, const struct opt_rest *rest)
+{
+    return fail(err, !rest->dashes);
 }
 
 int cli_failf(const char *fmt, ...)

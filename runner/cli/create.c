@@ -95,8 +95,8 @@ static int create_main(const struct verb *v, const struct globals *g, char **arg
     if (args.spec == NULL)
         return cli_failf("out of memory");
     if (verb_begin(v, &args, argv, &rest, &status) == VERB_GO)
-        status =
-            create(&args, rest.operands, rest.dashes, &err) < 0 ? cli_fail(&err) : cli_flush(0);
+        status = create(&args, rest.operands, rest.dashes, &err) < 0 ? cli_fail_image(&err, &rest)
+                                                                     : cli_flush(0);
     spec_free(args.spec);
     return status;
 }

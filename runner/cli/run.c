@@ -121,7 +121,7 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
     if (r == RUN_ALONE || (r == 0 && args.alone))
         r = run_spec(&args.remote.globals, spec, &status, &err);
     if (r < 0)
-        (void)cli_fail(&err);
+        (void)cli_fail_image(&err, &rest);
     return status;
 }
 

@@ -232,9 +232,13 @@ int network_create(struct supervisor *sup, const struct network_wish *wish,
     struct network_entry *e;
     int r = check_name(wish->name, err);
 
-    if (r == 0 &&
-        (network_find(sup, wish->name) != NULL || network_users(sup, wish->name, NULL) > 0))
+    if (r == 0 && network_find(sup, wish->name) != NULL)
         r = err_set(err, -EEXIST, "network with name %s already exists", wish->name);
+    else if (r == 0 && network_users(sup, wish->name, NULL) > 0)
+        r = err_set(err, -EEXIST,
+                    "network with name %s already exists: nobody has made it, and it goes with the "
+                    "last sandbox that names it",
+                    wish->name);
     if (r == 0)
         r = check_room(sup->networks, who, err);
     if (r < 0)
@@ -268,7 +272,8 @@ int network_remove(struct network_entry *e, struct err *err)
 
     (void)network_users(n->sup, e->name, &live);
     if (live > 0)
-        return err_set(err, -EBUSY, "network %s: %u sandboxes that run are in it", e->name, live);
+        return err_set(err, -EBUSY, "network %s: %u %s in it", e->name, live,
+                       live == 1 ? "sandbox that runs is" : "sandboxes that run are");
     r = store_remove_network(n->sup->store, e->name, err);
     if (r < 0)
         return r;

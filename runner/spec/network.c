@@ -67,7 +67,9 @@ int spec_set_network(struct spec *s, const char *text, struct err *err)
     if (r < 0)
         return r;
     if (!is_network_name(text))
-        return err_set(err, -EINVAL, "network \"%.*s\": %s", QUOTE_MAX, text, words);
+        return err_set(err, -EINVAL,
+                       "network \"%.*s\": %s: lower-case letters, digits, _ . and -, at most %d",
+                       QUOTE_MAX, text, words, SPEC_NETWORK_MAX);
     return replace(&s->net_name, text, err);
 }
 

@@ -9,6 +9,11 @@ struct exec;
 struct http_request;
 struct sandbox;
 
+/* Why there is nothing to attach to: the end of a message about a sandbox. */
+#define NATIVE_LOGGED                                                                              \
+    "its output goes to its log (rind logs); attach, tty or stdin in its spec would make it one "  \
+    "to attach to"
+
 /*
  * Each starts what body asks for and takes the request over (it will be ended), or returns a
  * negative errno with the request untouched. body stays the caller's, and may be freed at once.

@@ -338,10 +338,7 @@ int exec_attach_stream(struct http_request *req, struct exec *e, bool own, struc
 static int main_check(struct sandbox *s, struct err *err)
 {
     if (!sandbox_is_attachable(s))
-        return err_set(err, -EINVAL,
-                       "sandbox %s: its output goes to its log; attach, tty or stdin in its spec "
-                       "would make it one to attach to",
-                       sandbox_name(s));
+        return err_set(err, -EINVAL, "sandbox %s: " NATIVE_LOGGED, sandbox_name(s));
     if (sandbox_main(s) == NULL)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(sandbox_get_state(s)));

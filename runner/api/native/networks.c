@@ -50,7 +50,10 @@ static struct network_entry *find(struct http_request *req)
         return NULL;
     n = network_find(native_supervisor(req), name);
     if (n == NULL)
-        reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name", name);
+        reply_errorf(req, -ENOENT, "network '%.128s': nobody has made one of this name%s", name,
+                     native_is_owner(req) && network_users(native_supervisor(req), name, NULL) > 0
+                         ? "; it is there while sandboxes name it"
+                         : "");
     else if (!network_may_use(n, &who))
         reply_errorf(req, -EPERM, "network '%.128s' is another user's", name);
     else

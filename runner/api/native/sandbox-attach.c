@@ -141,7 +141,7 @@ void attach_start(struct http_request *req, struct sandbox *s)
     int r = read_options(req, &o, &err);
 
     if (r == 0 && !sandbox_is_attachable(s))
-        r = err_set(&err, -EINVAL, "sandbox %s: its output goes to its log", sandbox_name(s));
+        r = err_set(&err, -EINVAL, "sandbox %s: " NATIVE_LOGGED, sandbox_name(s));
     if (r == 0 && sandbox_spec(s)->argv[0] == NULL)
         r = err_set(&err, -EINVAL, "sandbox %s has no command to start", sandbox_name(s));
     if (r < 0) {
