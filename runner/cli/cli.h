@@ -38,6 +38,7 @@ struct example {
 struct verb {
     const char *name;
     const char *operands;           /* behind `rind NAME [OPTIONS]` in the usage line; may be "" */
+    const char *words;              /* what its first operand is one of, with blanks, or NULL */
     const char *summary;            /* one line, no full stop */
     const char *const *details;     /* paragraphs for help and manual, NULL-terminated */
     const struct opt_group *groups; /* without global_options; ends with {0} */

@@ -1,12 +1,13 @@
 /*
  * Completion for bash, made from the option tables: `make install` writes it with
- * `rind help --bash-completion`. It knows every verb, option and what takes a value; the names of
- * sandboxes are asked of the daemon.
+ * `rind help --bash-completion`. It knows every verb and its words, option and what takes a value;
+ * the names of sandboxes, images, networks and volumes are asked of the daemon.
  */
 
 #include <string.h>
 
 #include "cli/cli.h"
+#include "policy/policy.h"
 
 /* Words separated by blanks. values: only those that take a value; else all. */
 static void put_rows(FILE *f, const struct opt *o, bool values)
@@ -39,43 +40,71 @@ static void put_function(FILE *f, const char *name, bool values)
     (void)fputs(" ;;\n    esac\n}\n\n", f);
 }
 
-/* Verbs whose operands name sandboxes. */
+/* Verbs whose operands name sandboxes: those with words of their own list what they are about. */
 static bool takes_names(const struct verb *v)
 {
-    return strstr(v->operands, "NAME") != NULL;
+    return v->words == NULL &&
+           (strstr(v->operands, "NAME") != NULL || strstr(v->operands, "SANDBOX") != NULL);
 }
 
 static const char engine[] =
     "_rind() {\n"
-    "    local cur=${COMP_WORDS[COMP_CWORD]} verb='' i w "
-    "skip=''\n"
+    "    local cur=${COMP_WORDS[COMP_CWORD]} verb='' i w skip='' words files=''\n"
     "    local -a rest=()\n"
     "    COMPREPLY=()\n"
     "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
     "        w=${COMP_WORDS[i]}\n"
     "        if [ -n \"$skip\" ]; then skip=''; continue; fi\n"
-    "        if _rind_values \"$verb\" | grep -qxF -e \"$w\"; then skip=1; continue; fi\n"
+    "        if _rind_values \"$verb\" | grep -qxF -e \"$w\"; then skip=$w; continue; fi\n"
     "        case $w in\n"
     "        -*) ;;\n"
     "        *) if [ -z \"$verb\" ]; then verb=$w; else rest+=(\"$w\"); fi ;;\n"
     "        esac\n"
     "    done\n"
+    "    words=$(_rind_words \"$verb\")\n"
     "    if [ -n \"$skip\" ]; then\n"
-    "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+    "        case $skip in\n"
+    "        --image) words=$(_rind_list images) ;;\n"
+    "        --network) words=\"none internet $(_rind_list network)\" ;;\n"
+    "        --policy) words=$_rind_policies files=1 ;;\n"
+    "        *) words='' files=1 ;;\n"
+    "        esac\n"
     "    elif [[ $cur == -* && ${#rest[@]} -eq 0 ]]; then\n"
-    "        mapfile -t COMPREPLY < <(compgen -W \"$(_rind_options \"$verb\")\" -- \"$cur\")\n"
-    "    elif [ -z \"$verb\" ]; then\n"
-    "        mapfile -t COMPREPLY < <(compgen -W \"$_rind_verbs\" -- \"$cur\")\n"
+    "        words=$(_rind_options \"$verb\")\n"
+    "    elif [[ -z $verb || ($verb == help && ${#rest[@]} -eq 0) ]]; then\n"
+    "        words=$_rind_verbs\n"
+    "    elif [[ -n $words && ${#rest[@]} -gt 0 ]]; then\n"
+    "        words=$(_rind_list \"$verb\")\n"
+    "        if [ \"$verb\" = images ]; then files=1; fi\n"
     "    elif [[ \" $_rind_named \" == *\" $verb \"* ]]; then\n"
-    "        mapfile -t COMPREPLY < <(compgen -W \"$(_rind_names)\" -- \"$cur\")\n"
-    "    else\n"
-    "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+    "        words=$(_rind_list ls)\n"
+    "    elif [ -z \"$words\" ]; then\n"
+    "        files=1\n"
+    "        if [[ ${#rest[@]} -eq 0 && ($verb == run || $verb == create) ]]; then\n"
+    "            words=$(_rind_list images)\n"
+    "        fi\n"
     "    fi\n"
+    "    mapfile -t COMPREPLY < <(compgen ${files:+-f} -W \"$words\" -- \"$cur\")\n"
     "}\n\n"
-    "_rind_names() {\n"
-    "    rind ls 2>/dev/null | sed -n '2,$p' | awk '{print $2}'\n"
+    "# Names of sandboxes (ls), images, networks or volumes.\n"
+    "_rind_list() {\n"
+    "    case $1 in\n"
+    "    ls) rind ls ;;\n"
+    "    *) rind \"$1\" ls ;;\n"
+    "    esac 2>/dev/null | awk -v c=\"$1\" 'NR > 1 { n = c == \"ls\" ? $2 : $1; if (n != \"-\") "
+    "print n "
+    "}'\n"
     "}\n\n"
     "complete -o filenames -F _rind rind\n";
+
+static void put_words(FILE *f)
+{
+    (void)fputs("_rind_words() {\n    case $1 in\n", f);
+    for (size_t i = 0; verbs[i] != NULL; i++)
+        if (verbs[i]->words != NULL)
+            (void)fprintf(f, "    %s) echo %s ;;\n", verbs[i]->name, verbs[i]->words);
+    (void)fputs("    esac\n}\n\n", f);
+}
 
 void completion_print(FILE *f)
 {
@@ -88,8 +117,12 @@ void completion_print(FILE *f)
     for (size_t i = 0; verbs[i] != NULL; i++)
         if (takes_names(verbs[i]))
             (void)fprintf(f, "%s ", verbs[i]->name);
+    (void)fputs("'\n_rind_policies='", f);
+    for (const char *const *name = policy_builtin_names(); *name != NULL; name++)
+        (void)fprintf(f, "%s ", *name);
     (void)fputs("'\n\n", f);
     put_function(f, "_rind_options", false);
     put_function(f, "_rind_values", true);
+    put_words(f);
     (void)fputs(engine, f);
 }

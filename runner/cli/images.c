@@ -448,6 +448,7 @@ static int images_main(const struct verb *v, const struct globals *g, char **arg
 const struct verb verb_images = {
     .name = "images",
     .operands = "[COMMAND [ARG...]]",
+    .words = "ls inspect history tag rm prune df load import save export",
     .summary = "List, load, save, name and remove images",
     .details = details,
     .groups = groups,

@@ -188,6 +188,7 @@ static int network_main(const struct verb *v, const struct globals *g, char **ar
 const struct verb verb_network = {
     .name = "network",
     .operands = "COMMAND [NAME...]",
+    .words = "create ls inspect rm",
     .summary = "Make, show and remove named networks",
     .details = details,
     .groups = groups,

@@ -316,6 +316,7 @@ static int volume_main(const struct verb *v, const struct globals *g, char **arg
 const struct verb verb_volume = {
     .name = "volume",
     .operands = "COMMAND [NAME...]",
+    .words = "create ls inspect rm prune",
     .summary = "Make, show and remove named volumes",
     .details = details,
     .groups = groups,
