@@ -132,6 +132,17 @@ int cli_fail_image(const struct err *err, const struct opt_rest *rest)
     return fail(err, !rest->dashes);
 }
 
+void cli_hint_root(struct err *err)
+{
+    size_t len = strlen(err->msg);
+
+    if ((err->code == -EACCES || err->code == -EPERM) && geteuid() != 0)
+        (void)snprintf(
+            err->msg + len, sizeof(err->msg) - len,
+            "; rind starts sandboxes as root, or by root's daemon (rind serve) for members "
+            "of the group rind");
+}
+
 int cli_failf(const char *fmt, ...)
 {
     struct err err = ERR_NONE;

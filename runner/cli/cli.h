@@ -75,6 +75,8 @@ enum verb_step verb_begin(const struct verb *v, void *args, char **argv, struct 
 
 /* One line "rind: <message>" on stderr; returns EXIT_RIND. */
 int cli_fail(const struct err *err);
+/* Where what was refused may be for root alone, adds to err who may. */
+void cli_hint_root(struct err *err);
 /* As cli_fail, of a verb whose first operand names an image where no `--` stands before it. */
 int cli_fail_image(const struct err *err, const struct opt_rest *rest);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -120,6 +120,8 @@ static int run_with(const struct verb *v, const struct globals *g, char **argv, 
         r = run_remote(&args, &status, &err);
     if (r == RUN_ALONE || (r == 0 && args.alone))
         r = run_spec(&args.remote.globals, spec, &status, &err);
+    if (r < 0 && status == EXIT_RIND)
+        cli_hint_root(&err);
     if (r < 0)
         (void)cli_fail_image(&err, &rest);
     return status;

@@ -81,7 +81,11 @@ static int serve_main(const struct verb *v, const struct globals *g, char **argv
                                         .stop_sandboxes = args.stop_sandboxes,
                                         .debug = args.globals.debug};
 
-    return serve_run(&config, &err) < 0 ? cli_fail(&err) : 0;
+    if (serve_run(&config, &err) < 0) {
+        cli_hint_root(&err);
+        return cli_fail(&err);
+    }
+    return 0;
 }
 
 const struct verb verb_serve = {
