@@ -258,6 +258,7 @@ integ: all $(INTEG_NEEDS)
 ## make run        install what is missing, build, and show a sandbox beside the host
 run:
 	@scripts/deps build
+	@[ -e build/rind ] || echo "building rind, which takes some minutes the first time"
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@scripts/show build/rind
 
