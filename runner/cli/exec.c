@@ -235,6 +235,10 @@ static int run_exec(const struct exec_args *args, char **operands)
 
     if (*argv != NULL && strcmp(*argv, "--") == 0)
         argv++;
+    else if (*argv != NULL && (*argv)[0] == '-')
+        return cli_failf("%.64s: options stand before the sandbox: rind exec [OPTIONS] NAME CMD; a "
+                         "command that begins so stands behind --",
+                         *argv);
     if (*argv == NULL)
         return cli_failf("no command; write it behind the sandbox: rind exec [OPTIONS] NAME CMD");
     if (args->attached.tty && args->attached.input && !isatty(STDIN_FILENO))
