@@ -6,12 +6,12 @@
  *   input        -10  from a sandbox: named ports of its gateway address; nothing else of the host
  *   forward      -10  to a sandbox: replies, and members of the same named network
  *                     from a sandbox: its lists, then the internet when it has it; nothing that
- *                     connection tracking makes nothing of, as that would not get the host's
- * address bound-*       -9  of what a sandbox was let begin: no more than its share of the host's
- * table of connections, and than that of all sandboxes together; what is refused here has no entry
- * in it either output       -10  to a sandbox: replies only; ports are reached from inside
- * (launch/connect.c) postrouting  100  what a sandbox was let send to elsewhere gets the host's
- * address
+ *                     connection tracking makes nothing of, which would not get the host's address
+ *   bound-*       -9  of what a sandbox was let begin: no more than its share of the host's table
+ *                     of connections, and than that of all sandboxes together; what is refused
+ *                     here has no entry in it either
+ *   output       -10  to a sandbox: replies only; ports are reached from inside (launch/connect.c)
+ *   postrouting  100  what a sandbox was let send to elsewhere gets the host's address
  *
  * The priorities are in front of the filters that other programs have at 0, so that what they
  * accept is not accepted for us; what we accept they still see.
