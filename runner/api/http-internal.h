@@ -198,6 +198,8 @@ int body_feed(struct http_conn *c, struct err *err);
 /* http-out.c */
 /* Writes at once what the socket takes and queues the rest. */
 void out_send(struct http_conn *c, const struct iovec *iov, size_t count);
+/* The same of len bytes that a pipe holds. */
+void out_send_pipe(struct http_conn *c, int pipe, size_t len);
 /* Writes from the queue; true when anything went. */
 bool out_flush(struct http_conn *c);
 

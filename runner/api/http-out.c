@@ -1,9 +1,12 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "api/http-internal.h"
+#include "base/file.h"
 #include "base/log.h"
 
 enum { OUT_IOV_MAX = 4 };
@@ -66,8 +69,7 @@ static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
     return 0;
 }
 
-/* Room for more in the queue, if need be at the cost of who lets most wait. */
-static int reserve_out(struct http_conn *c, size_t more)
+static int try_reserve_out(struct http_conn *c, size_t more)
 {
     int r;
 
@@ -79,24 +81,30 @@ static int reserve_out(struct http_conn *c, size_t more)
     return r;
 }
 
+/* Room for more in the queue, if need be at the cost of who lets most wait. Else the client is cut
+ * off. */
+static bool reserve_out(struct http_conn *c, size_t more)
+{
+    int r = try_reserve_out(c, more);
+
+    if (r == 0)
+        return true;
+    log_warn("http", "limit %s: %zu bytes wait for a client (pid %d), which is cut off",
+             r == -ENOBUFS ? "maxQueueBytes" : "maxBufferedBytes", bytes_left(&c->out),
+             (int)c->peer.pid);
+    conn_break(c);
+    return false;
+}
+
 static void queue_rest(struct http_conn *c, const struct iovec *iov, size_t count, size_t skip)
 {
     size_t total = 0;
-    int r;
 
     for (size_t i = 0; i < count; i++)
         total += iov[i].iov_len;
     total -= skip;
-    if (total == 0)
+    if (total == 0 || !reserve_out(c, total))
         return;
-    r = reserve_out(c, total);
-    if (r < 0) {
-        log_warn("http", "limit %s: %zu bytes wait for a client (pid %d), which is cut off",
-                 r == -ENOBUFS ? "maxQueueBytes" : "maxBufferedBytes", bytes_left(&c->out),
-                 (int)c->peer.pid);
-        conn_break(c);
-        return;
-    }
     for (size_t i = 0; i < count; i++) {
         size_t n = iov[i].iov_len;
 
@@ -124,6 +132,40 @@ void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
     }
     if (!c->broken)
         queue_rest(c, iov, count, sent);
+}
+
+/* As write_now; but an error is found by the next write, behind the rest. */
+static size_t splice_now(const struct http_conn *c, int pipe, size_t len)
+{
+    ssize_t n;
+
+    do
+        n = splice(pipe, NULL, c->fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    while (n < 0 && errno == EINTR);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void queue_pipe(struct http_conn *c, int pipe, size_t len)
+{
+    if (len == 0 || !reserve_out(c, len))
+        return;
+    if (read_held(pipe, c->out.data + c->out.len, len) == len) {
+        c->out.len += len;
+        conn_watch(c);
+    } else { /* a hole would be taken for the whole */
+        conn_break(c);
+    }
+}
+
+void out_send_pipe(struct http_conn *c, int pipe, size_t len)
+{
+    size_t sent = 0;
+
+    if (c->broken || c->state == CONN_CLOSED)
+        return;
+    if (bytes_left(&c->out) == 0)
+        sent = splice_now(c, pipe, len);
+    queue_pipe(c, pipe, len - sent);
 }
 
 bool out_flush(struct http_conn *c)

@@ -1,9 +1,11 @@
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -194,6 +196,15 @@ static void send_chunk(struct http_conn *c, const void *data, size_t len)
     out_send(c, iov, 3);
 }
 
+/* Whether the writer is to wait. */
+static bool ask_drain(struct http_request *req)
+{
+    const struct http_conn *c = req->conn;
+
+    req->want_drain = c->broken || bytes_left(&c->out) > c->server->config.queue_pause;
+    return req->want_drain;
+}
+
 bool http_write(struct http_request *req, const void *data, size_t len)
 {
     struct http_conn *c = req->conn;
@@ -218,8 +229,7 @@ bool http_write(struct http_request *req, const void *data, size_t len)
         send_chunk(c, data, len);
     else
         out_send(c, &iov, 1);
-    req->want_drain = c->broken || bytes_left(&c->out) > c->server->config.queue_pause;
-    return req->want_drain;
+    return ask_drain(req);
 }
 
 size_t http_queued(const struct http_request *req)
@@ -325,6 +335,23 @@ int http_give_away(struct http_request *req, const char *protocol, struct buf *u
     if (r == 0)
         r = buf_append(unread, c->in.data + c->in.pos, bytes_left(&c->in));
     return r < 0 ? r : conn_detach(c);
+}
+
+bool http_write_pipe(struct http_request *req, int pipe, size_t len)
+{
+    assert(req->upgraded && !req->ended && !req->shut);
+    if (req->conn->broken || req->gone)
+        return true;
+    out_send_pipe(req->conn, pipe, len);
+    return ask_drain(req);
+}
+
+bool http_all_taken(const struct http_request *req)
+{
+    const struct http_conn *c = req->conn;
+    int unread = 0;
+
+    return bytes_left(&c->out) == 0 && ioctl(c->fd, SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
 void http_shutdown(struct http_request *req)

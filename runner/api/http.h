@@ -230,12 +230,21 @@ void http_body_resume(struct http_request *req);
  * protocol a plain 200, as Docker does for clients that do not ask, and hands over the raw stream
  * in both directions. on_body gets what the client sends (from what came in the same packet on;
  * pause and resume as above) and (NULL, 0) at its half-close, after which writing goes on.
- * http_write writes raw bytes, http_shutdown half-closes our direction behind what is queued,
- * http_end closes both behind what is queued, http_abort at once. When both directions are closed
- * the client is gone.
+ * http_write writes raw bytes, http_write_pipe those that a pipe has, http_shutdown half-closes our
+ * direction behind what is queued, http_end closes both behind what is queued, http_abort at once.
+ * When both directions are closed the client is gone.
+ *
+ * http_write_pipe is http_write of len bytes that the pipe holds and nobody else reads; one that
+ * has less breaks the connection. Those for which the socket has room are not copied until the
+ * client reads: whoever wrote them by reference (splice, vmsplice) can change them until then, and
+ * has their pages held. So it is for who has taken everything before (http_all_taken): then a
+ * socket holds no more of them than a pipe does.
  */
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);
+bool http_write_pipe(struct http_request *req, int pipe, size_t len);
+/* Whether the client has read all that has been written; false where the kernel cannot say. */
+bool http_all_taken(const struct http_request *req);
 void http_shutdown(struct http_request *req);
 
 /*

@@ -104,6 +104,22 @@ int write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+size_t read_held(int fd, void *data, size_t len)
+{
+    size_t have = 0;
+
+    while (have < len) {
+        ssize_t n = read(fd, (char *)data + have, len - have);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        have += (size_t)n;
+    }
+    return have;
+}
+
 int file_poke_at(int dirfd, const char *path, const char *text)
 {
     auto_close int fd = FD_NONE;

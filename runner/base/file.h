@@ -28,6 +28,10 @@ int file_open_trusted(int dirfd, const char *path, int flags, struct err *err);
 /* Writes all of data, retrying EINTR and short writes. Negative errno. */
 int write_all(int fd, const void *data, size_t len);
 
+/* What a pipe has, at most len bytes, also where one read gives less (one of packets). The bytes.
+ */
+size_t read_held(int fd, void *data, size_t len);
+
 /* One write(2) to an existing control file (cgroup, proc): no create, no truncate. */
 int file_poke_at(int dirfd, const char *path, const char *text);
 

@@ -1,6 +1,7 @@
 #include "core/exec-io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 
@@ -32,6 +35,7 @@ struct end {
     uv_poll_t poll;
     int fd;     /* owned; -1 = closed, or there is none */
     int events; /* that are watched: to say so again costs two system calls */
+    bool bulk;  /* the last piece of output was large */
 };
 
 struct exec_io {
@@ -157,15 +161,74 @@ static void pace(struct exec_io *io, size_t len)
         (void)uv_timer_start(&io->later, on_later, PACE_MS, 0);
 }
 
+static int *stage_of(const struct exec_io *io)
+{
+    return supervisor_stage(sandbox_supervisor(exec_sandbox(io->exec)));
+}
+
+/* Whether the next piece goes by pipe. After the exit only so much is read as there was then. */
+static bool by_pipe(const struct exec_io *io, int i)
+{
+    return !io->tty && !io->exited && io->ends[i].bulk && io->ops->takes_pipe != NULL &&
+           stage_of(io)[0] >= 0 && io->ops->takes_pipe(io->data);
+}
+
+/* Nothing that one process has said may be left there for the client of the next: what cannot be
+ * read away (a page of a file that is lost meanwhile) goes with the pipe. */
+static void empty(int stage[2])
+{
+    char rest[4096];
+    ssize_t n;
+
+    do
+        n = read(stage[0], rest, sizeof(rest));
+    while (n > 0 || (n < 0 && errno == EINTR));
+    if (n < 0 && errno == EAGAIN)
+        return;
+    for (int i = 0; i < 2; i++)
+        (void)close(take_fd(&stage[i]));
+    if (pipe2(stage, O_CLOEXEC | O_NONBLOCK) < 0)
+        log_warn("exec", "no pipe for output (%s), all of it is copied from now on",
+                 strerror(errno));
+}
+
+/*
+ * As read_some; but *ret_piped: it has gone to the taker by pipe. By one of ours: its own a process
+ * can read itself, and what has been announced to the client must be there.
+ */
+static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
+{
+    int *stage = stage_of(io);
+    ssize_t n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
+                       SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+    if (n < 0 && errno != EAGAIN)
+        return read_some(io, i, sizeof(chunk)); /* no pipe, or what else a read will say */
+    if (n <= 0)
+        return n;
+    *ret_piped = n >= EXEC_IO_BULK;
+    if (!*ret_piped)
+        n = (ssize_t)read_held(stage[0], chunk, (size_t)n);
+    else if (!io->ops->piped(io->data, i == 2 ? 2 : 1, stage[0], (size_t)n) && !io->closing)
+        io->paused = true;
+    empty(stage);
+    return n;
+}
+
 /* Reads once. 1: something; 0: nothing now; -1: it has ended. */
 static int read_once(struct exec_io *io, int i, size_t max)
 {
-    ssize_t n = read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
+    bool piped = false;
+    ssize_t n = by_pipe(io, i) ? pass_some(io, i, &piped)
+                               : read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
 
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0) /* a terminal whose last user is gone says EIO */
         return -1;
+    io->ends[i].bulk = n >= EXEC_IO_BULK;
+    if (piped)
+        return 1;
     if (io->tty)
         pace(io, (size_t)n);
     if (io->exited)

@@ -23,6 +23,7 @@ struct sandbox;
 
 enum {
     EXEC_IO_CHUNK = 64 << 10,    /* bytes of one call of output, at most */
+    EXEC_IO_BULK = 16 << 10,     /* from so many at a time on they may go by pipe */
     EXEC_IO_INPUT_MAX = 8 << 20, /* bytes of input that wait, at most */
 };
 
@@ -34,6 +35,14 @@ struct exec_io_ops {
     void (*failed)(void *data, const struct err *err, int exit_code);
     /* stream: 1 or 2 (a terminal has 1 alone). false: no more before exec_io_resume. */
     bool (*output)(void *data, int stream, const char *bytes, size_t len);
+    /*
+     * Output in bulk, without a copy: asked before each piece whether it can go by pipe now; then
+     * `piped` is called in the place of `output`, unless the piece is small. Of the len bytes,
+     * which nobody else can read from the pipe, what is not taken from within the call is dropped.
+     * Both may be NULL.
+     */
+    bool (*takes_pipe)(void *data);
+    bool (*piped)(void *data, int stream, int pipe, size_t len);
     /* All that exec_io_write was given has gone to the process. May be NULL. */
     void (*writable)(void *data);
     /* It has exited, and all output has been delivered. */

@@ -1,6 +1,7 @@
 #include "core/supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -77,6 +78,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
                              .front = config->front,
                              .dir_fd = config->dir_fd,
                              .shim_fd = config->shim_fd,
+                             .stage = {FD_NONE, FD_NONE},
                              .tree = config->tree,
                              .on_ready = config->on_ready,
                              .on_gone = config->on_gone,
@@ -91,6 +93,8 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
         return err_errno(err, -ENOMEM, "supervisor");
     }
     r = store_open(s->dir_fd, s->loop, &s->store, err);
+    if (r == 0 && pipe2(s->stage, O_CLOEXEC | O_NONBLOCK) < 0)
+        r = err_errno(err, -errno, "supervisor: a pipe");
     if (r == 0) {
         r = launcher_client_new(s->loop, config->launcher, s->limits.launcher_queue,
                                 on_launcher_gone, s, &s->launcher);
@@ -223,6 +227,9 @@ void supervisor_free(struct supervisor *s)
     (void)close(s->dir_fd);
     if (s->shim_fd >= 0)
         (void)close(s->shim_fd);
+    for (int i = 0; i < 2; i++)
+        if (s->stage[i] >= 0)
+            (void)close(s->stage[i]);
     free(s);
 }
 
@@ -261,6 +268,11 @@ const struct policy *supervisor_policy(const struct supervisor *s, const char *n
 int supervisor_shim(const struct supervisor *s)
 {
     return s->shim_fd;
+}
+
+int *supervisor_stage(struct supervisor *s)
+{
+    return s->stage;
 }
 
 const char *supervisor_tree(const struct supervisor *s)

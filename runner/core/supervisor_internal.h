@@ -40,6 +40,7 @@ struct supervisor {
     unsigned count;
     unsigned spare_sockets; /* that are kept ready, of all sandboxes (net-socket.c) */
     int dir_fd, shim_fd;    /* owned */
+    int stage[2];           /* owned; see supervisor_stage */
     const char *tree;       /* borrowed */
     unsigned adopting;      /* answers of LAUNCH_ADOPT that are awaited at the start */
     bool stopping;

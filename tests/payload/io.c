@@ -2,6 +2,7 @@
  * child. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,25 @@ static int cmd_out(int argc, char **argv)
         if (write_all(fd, block, n) < 0)
             return complain("write");
         left -= n;
+    }
+    return 0;
+}
+
+/* Each write is read alone (pipe2(2), O_DIRECT), and begins with its number. */
+static int cmd_packets(int argc, char **argv)
+{
+    long long count = number(argc > 1 ? argv[1] : "1");
+    size_t size = (size_t)number(argc > 2 ? argv[2] : "1000");
+
+    while (argc > 3 && access(argv[3], F_OK) < 0)
+        nap(0.01);
+    if (size > BLOCK || fcntl(1, F_SETFL, O_DIRECT) < 0)
+        return complain("packets");
+    for (long long i = 0; i < count; i++) {
+        (void)memset(block, '.', size);
+        (void)snprintf((char *)block, size, "%lld\n", i);
+        if (write_all(1, block, size) < 0)
+            return complain("write");
     }
     return 0;
 }
@@ -219,6 +239,7 @@ static int cmd_each(int argc, char **argv)
 
 const struct cmd io_cmds[] = {
     {"out", cmd_out, "BYTES [FD]: the block pattern"},
+    {"packets", cmd_packets, "COUNT SIZE [FILE]: each is read alone; once FILE is there"},
     {"seq", cmd_seq, "FIRST LAST"},
     {"both", cmd_both, "LINES: the same lines on stdout and stderr"},
     {"sink", cmd_sink, ": stdin to its end; length and CRC-32"},

@@ -1,5 +1,7 @@
 /* Upgrades: early data, half-closes in each direction, and bytes both ways at once. */
 
+#include <signal.h>
+
 #include "http_rig.h"
 
 static struct {
@@ -325,6 +327,135 @@ TEST(upgrade_full_duplex)
     for (int i = 0; i < 20; i++)
         rig_turn(&rig);
     CHECK_INT(S.gone, 1);
+    rig_close(&rig);
+}
+enum { PIECE = 64 << 10 };
+
+/* As a taker of output does: a head, and then what a pipe has. Whether the client is to be waited
+ * for. */
+static bool write_piece(int pipe[2], char fill)
+{
+    static char piece[PIECE];
+
+    (void)memset(piece, fill, sizeof(piece));
+    CHECK_INT(write(pipe[1], piece, sizeof(piece)), sizeof(piece));
+    (void)http_write(S.req, "head", 4);
+    return http_write_pipe(S.req, pipe[0], sizeof(piece));
+}
+
+static void open_pipe(int pipe[2], int flags)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    CHECK_INT(pipe2(pipe, O_CLOEXEC | O_NONBLOCK | flags), 0);
+}
+
+static void close_pipe(int pipe[2])
+{
+    (void)close(pipe[0]);
+    (void)close(pipe[1]);
+}
+
+/* What the socket has no room for waits in the queue, behind what went, and the pipe is empty. */
+static void from_a_pipe(int flags)
+{
+    struct buf b = BUF_INIT(4 << 20);
+    size_t pieces = 0, head, at;
+    bool direct = false;
+    struct rig rig;
+    int fd, pipe[2];
+    char c;
+
+    open_clean(&rig);
+    open_pipe(pipe, flags);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+    CHECK(!http_all_taken(S.req));
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    head = b.len;
+    CHECK(http_all_taken(S.req));
+    for (bool full = false; !full && pieces < 26; pieces++) {
+        full = write_piece(pipe, (char)('a' + pieces));
+        direct = direct || http_queued(S.req) == 0;
+        CHECK(!http_all_taken(S.req));
+        CHECK(read(pipe[0], &c, 1) < 0 && errno == EAGAIN);
+    }
+    CHECK(direct);
+    CHECK(pieces < 26);
+    CHECK(http_queued(S.req) > HTTP_QUEUE_PAUSE);
+    for (double end = rig_now() + RIG_DEADLINE_MS;
+         b.len - head < pieces * (PIECE + 4) && rig_now() < end;)
+        CHECK(rig_read(&rig, fd, &b));
+    CHECK_INT(b.len - head, pieces * (PIECE + 4));
+    CHECK(S.drained > 0);
+    CHECK(http_all_taken(S.req));
+    at = head;
+    for (size_t i = 0; i < pieces; i++, at += PIECE + 4) {
+        CHECK(memcmp(b.data + at, "head", 4) == 0);
+        CHECK(b.data[at + 4] == (char)('a' + i));
+        CHECK(memcmp(b.data + at + 4, b.data + at + 5, PIECE - 1) == 0);
+    }
+    http_end(take(S.req));
+    CHECK(rig_drain(&rig, fd, &b));
+    buf_done(&b);
+    (void)close(fd);
+    close_pipe(pipe);
+    rig_close(&rig);
+}
+
+TEST(upgrade_from_a_pipe)
+{
+    from_a_pipe(0);
+}
+
+/* Where one read gives a page at most. */
+TEST(upgrade_from_a_pipe_of_packets)
+{
+    from_a_pipe(O_DIRECT);
+}
+
+/* A pipe that has less than was said: what is announced and does not come ends the connection. */
+TEST(upgrade_from_a_pipe_that_has_less)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd, pipe[2];
+
+    open_clean(&rig);
+    open_pipe(pipe, 0);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    CHECK_INT(write(pipe[1], "less", 4), 4);
+    CHECK(http_write_pipe(S.req, pipe[0], 5));
+    CHECK(rig_drain(&rig, fd, &b));
+    CHECK(find(&b, "\r\n\r\nless"));
+    CHECK_INT(S.gone, 1);
+    buf_done(&b);
+    (void)close(fd);
+    close_pipe(pipe);
+    rig_close(&rig);
+}
+
+/* A client that has gone, as we do not know yet. */
+TEST(upgrade_from_a_pipe_to_nobody)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    struct rig rig;
+    int fd, pipe[2];
+
+    open_clean(&rig);
+    open_pipe(pipe, 0);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    (void)close(fd);
+    CHECK_INT(write(pipe[1], "piece", 5), 5);
+    (void)http_write_pipe(S.req, pipe[0], 5);
+    for (double end = rig_now() + RIG_DEADLINE_MS; S.gone == 0 && rig_now() < end;)
+        rig_turn(&rig);
+    CHECK_INT(S.gone, 1);
+    buf_done(&b);
+    close_pipe(pipe);
     rig_close(&rig);
 }
 

@@ -468,13 +468,30 @@ static void on_failed(void *data, const struct err *err, int exit_code)
     http_end(req);
 }
 
+static bool is_wanted(const struct record *x, int stream)
+{
+    return x->req != NULL && !x->detach && (stream == 2 ? x->errors : x->out);
+}
+
 static bool on_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct record *x = data;
 
-    if (x->req == NULL || x->detach || (stream == 2 ? !x->errors : !x->out))
-        return true;
-    return docker_send(x->req, x->raw, stream, bytes, len);
+    return !is_wanted(x, stream) || docker_send(x->req, x->raw, stream, bytes, len);
+}
+
+static bool takes_pipe(void *data)
+{
+    const struct record *x = data;
+
+    return x->req != NULL && !x->detach && http_all_taken(x->req);
+}
+
+static bool on_piped(void *data, int stream, int pipe, size_t len)
+{
+    struct record *x = data;
+
+    return !is_wanted(x, stream) || docker_send_pipe(x->req, x->raw, stream, pipe, len);
 }
 
 static void on_writable(void *data)
@@ -503,6 +520,8 @@ static void on_ended(void *data)
 static const struct exec_io_ops ops = {.started = on_started,
                                        .failed = on_failed,
                                        .output = on_output,
+                                       .takes_pipe = takes_pipe,
+                                       .piped = on_piped,
                                        .writable = on_writable,
                                        .ended = on_ended};
 

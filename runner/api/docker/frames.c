@@ -7,6 +7,14 @@
 
 enum { MULTIPLEXED_SINCE = 42 /* of API version 1 */ };
 
+static void make_head(unsigned char head[DOCKER_FRAME_HEAD], int stream, size_t len)
+{
+    (void)memset(head, 0, DOCKER_FRAME_HEAD);
+    head[0] = (unsigned char)stream;
+    for (int i = 0; i < 4; i++)
+        head[4 + i] = (unsigned char)(len >> (24 - 8 * i));
+}
+
 bool docker_send(struct http_request *req, bool raw, int stream, const void *bytes, size_t len)
 {
     /* Head and payload in one write; one at a time, the loop has one thread. */
@@ -14,13 +22,20 @@ bool docker_send(struct http_request *req, bool raw, int stream, const void *byt
 
     if (raw)
         return !http_write(req, bytes, len);
-    (void)memset(frame, 0, DOCKER_FRAME_HEAD);
-    frame[0] = (unsigned char)stream;
-    for (int i = 0; i < 4; i++)
-        frame[4 + i] = (unsigned char)(len >> (24 - 8 * i));
+    make_head(frame, stream, len);
     if (len > 0)
         (void)memcpy(frame + DOCKER_FRAME_HEAD, bytes, len);
     return !http_write(req, frame, DOCKER_FRAME_HEAD + len);
+}
+
+bool docker_send_pipe(struct http_request *req, bool raw, int stream, int pipe, size_t len)
+{
+    unsigned char head[DOCKER_FRAME_HEAD];
+
+    make_head(head, stream, len);
+    if (!raw)
+        (void)http_write(req, head, sizeof(head));
+    return !http_write_pipe(req, pipe, len);
 }
 
 const char *docker_stream_type(const struct http_request *req, bool raw)

@@ -15,6 +15,8 @@ enum { DOCKER_FRAME_HEAD = 8, DOCKER_FRAME_MAX = 64 << 10 };
 /* Sends bytes (at most DOCKER_FRAME_MAX) as one frame, or raw. Whether the client has room for
  * more. */
 bool docker_send(struct http_request *req, bool raw, int stream, const void *bytes, size_t len);
+/* The same of len bytes that a pipe holds (http_write_pipe). */
+bool docker_send_pipe(struct http_request *req, bool raw, int stream, int pipe, size_t len);
 /* The media type of such a stream, as this client's version of the API calls it. */
 const char *docker_stream_type(const struct http_request *req, bool raw);
 /* Upgrades to it: 101 where the client asks for one, else 200. */

@@ -217,6 +217,21 @@ static bool on_output(void *data, int stream, const char *bytes, size_t len)
     return send_frame(data, stream == 2 ? EXEC_FRAME_STDERR : EXEC_FRAME_STDOUT, bytes, len);
 }
 
+static bool takes_pipe(void *data)
+{
+    return http_all_taken(((struct stream_form *)data)->req);
+}
+
+static bool on_piped(void *data, int stream, int pipe, size_t len)
+{
+    struct stream_form *f = data;
+    unsigned char head[EXEC_FRAME_HEAD];
+
+    exec_frame_head(head, stream == 2 ? EXEC_FRAME_STDERR : EXEC_FRAME_STDOUT, len);
+    (void)http_write(f->req, head, sizeof(head));
+    return !http_write_pipe(f->req, pipe, len);
+}
+
 static void on_writable(void *data)
 {
     http_body_resume(((struct stream_form *)data)->req);
@@ -269,6 +284,8 @@ static void on_ended(void *data)
 static const struct exec_io_ops stream_ops = {.started = on_started,
                                               .failed = on_failed,
                                               .output = on_output,
+                                              .takes_pipe = takes_pipe,
+                                              .piped = on_piped,
                                               .writable = on_writable,
                                               .ended = on_ended};
 
