@@ -229,6 +229,10 @@ int read_headers(struct message *m, bool response, bool head_of_get, int *status
     if (r < 0)
         return r;
     m->keep_alive = !g.close && m->framing != FRAMING_CLOSE && (!m->http10 || g.keep);
+    /* A body that is spoken of where none can be (HEAD, 204, 304) may come all the same, later, and
+     * would be taken for the reply to somebody else's request. */
+    if (response && m->framing == FRAMING_NONE && (g.chunked || m->length > 0))
+        m->keep_alive = false;
     m->expect_continue = m->expect_continue && !m->http10;
     /* With a body it would be open where the new protocol begins; h2c is another proxy's smuggling
      * way. */

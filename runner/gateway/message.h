@@ -50,7 +50,8 @@ struct message {
     const char *reason;
 
     bool http10;
-    bool keep_alive; /* the connection may carry another message after this one */
+    bool keep_alive; /* the connection may carry another message after this one, which surely begins
+                      * where this one ends */
     enum msg_framing framing;
     uint64_t length;     /* FRAMING_LENGTH */
     const char *upgrade; /* the value of Upgrade where Connection names it and no body comes */

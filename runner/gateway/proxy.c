@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -58,13 +59,26 @@ static void on_idle_event(struct watch *w, unsigned events)
         idle_drop((struct idle_server *)(void *)w);
 }
 
+/* Its event may be one of those that are being told just now. */
+static bool has_spoken(const struct idle_server *s)
+{
+    char byte;
+
+    return recv(s->server.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
 int pool_get(struct proxy *p, const char *key)
 {
-    for (struct idle_server *s = p->idle; s != NULL; s = s->next) {
+    for (struct idle_server *s = p->idle, *next; s != NULL; s = next) {
         int fd;
 
+        next = s->next;
         if (strcmp(s->key, key) != 0)
             continue;
+        if (has_spoken(s)) {
+            idle_drop(s);
+            continue;
+        }
         idle_unlink(s);
         fd = endpoint_take_fd(&s->server);
         free(s);

@@ -405,8 +405,36 @@ TEST(a_server_says_too_much)
     say(&lab, c, GET);
     expect(&lab, server(&lab, 1), GOT);
     answer(&lab, 1, c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2");
+    CHECK_INT(proxy_pooled(lab.proxy), 1);
+    /* While its connection waits, and not heard of before the next request is. */
+    CHECK_INT(write(c, GET, strlen(GET)), (int)strlen(GET));
+    CHECK_INT(write(lab.servers[1], "evil", 4), 4);
+    expect(&lab, server(&lab, 2), GOT);
+    answer(&lab, 2, c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n3");
     (void)close(c);
     lab_close(&lab);
+}
+
+/* A body that its server speaks of where none can be may follow later: nobody else hears it. */
+TEST(bodies_that_may_follow)
+{
+    static const char head[] = "HTTP/1.1 204 No\r\n", length[] = "Content-Length: 5\r\n";
+
+    for (int kept = 0; kept <= 1; kept++) {
+        struct lab lab;
+        char reply[64];
+        int c;
+
+        lab_open(&lab, NULL);
+        c = asked(&lab);
+        (void)snprintf(reply, sizeof(reply), "%s%s\r\n", head, kept ? "" : length);
+        say(&lab, server(&lab, 0), reply);
+        expect(&lab, c, "HTTP/1.1 204 No\r\n\r\n");
+        say(&lab, c, GET);
+        expect(&lab, server(&lab, 1 - kept), GOT);
+        (void)close(c);
+        lab_close(&lab);
+    }
 }
 
 /* ---- replies of each kind ---- */
