@@ -29,6 +29,7 @@ struct err;
     X(file_queue,         unsigned, "maxFileQueue",            256,        0,       100000)                 \
     X(gateway_connections, unsigned, "maxGatewayConnections",  16384,      8,       60000)                  \
     X(port_connections,   unsigned, "maxPortConnections",      4096,       1,       60000)                  \
+    X(udp_flows,          unsigned, "maxUdpFlows",             16384,      1,       60000)                  \
     X(spare_sockets,      unsigned, "maxSpareSockets",         1024,       0,       60000)                  \
     X(egress_connections, unsigned, "maxEgressConnections",    1024,       1,       60000)                  \
     X(egress_queries,     unsigned, "maxEgressQueriesPerSecond", 200,      1,       100000)                 \

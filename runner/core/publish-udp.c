@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/sandbox_internal.h"
@@ -34,11 +35,12 @@ struct flow {
     socklen_t peer_len;
     int fd;      /* owned; -1 while the launcher is asked */
     bool asking; /* its answer frees a flow that is closed */
-    bool closed, answered;
+    bool closed;
+    bool settled;                   /* somebody is there: what is sent is not held any more */
     int family;                     /* of the sandbox's loopback: 4, then 6 */
-    struct held *held, **held_last; /* what came before there was a socket */
+    struct held *held, **held_last; /* what came before there was a socket, and was settled */
     unsigned held_count;
-    struct deadline idle;
+    struct deadline idle, settle;
 };
 
 struct udp_port {
@@ -61,10 +63,33 @@ static void drop_held(struct flow *f)
         struct held *h = f->held;
 
         f->held = h->next;
+        f->port->s->sup->udp_held -= h->len;
         free(h);
     }
     f->held_last = &f->held;
     f->held_count = 0;
+}
+
+/* Peers' addresses may be forged by the thousand, for each of many ports. */
+static bool enter(struct supervisor *sup)
+{
+    if (sup->udp_flows < sup->limits.udp_flows) {
+        sup->udp_flows++;
+        return true;
+    }
+    if (!sup->udp_full)
+        log_warn("publish",
+                 "limit maxUdpFlows: %u peers of published UDP ports are there; others are dropped",
+                 sup->udp_flows);
+    sup->udp_full = true;
+    return false;
+}
+
+static void leave(struct supervisor *sup)
+{
+    sup->udp_flows--;
+    if (sup->udp_flows <= sup->limits.udp_flows / 2)
+        sup->udp_full = false;
 }
 
 static void flow_close(struct flow *f)
@@ -74,9 +99,11 @@ static void flow_close(struct flow *f)
     f->closed = true;
     watch_remove(&f->watch);
     deadline_clear(&f->idle);
+    deadline_clear(&f->settle);
     if (f->fd >= 0)
         (void)close(take_fd(&f->fd));
     drop_held(f);
+    leave(f->port->s->sup);
     *f->link = f->next;
     if (f->next != NULL)
         f->next->link = f->link;
@@ -97,10 +124,13 @@ static void alive(struct flow *f)
 
 static void hold(struct flow *f, const char *data, size_t len)
 {
+    size_t *all = &f->port->s->sup->udp_held;
     struct held *h;
 
-    if (f->held_count >= UDP_HELD_MAX || (h = malloc(sizeof(*h) + len)) == NULL)
+    if (f->held_count >= UDP_HELD_MAX || len > UDP_HELD_BYTES - *all ||
+        (h = malloc(sizeof(*h) + len)) == NULL)
         return;
+    *all += len;
     h->next = NULL;
     h->len = len;
     (void)memcpy(h->data, data, len);
@@ -111,13 +141,27 @@ static void hold(struct flow *f, const char *data, size_t len)
 
 static int ask(struct flow *f);
 
+/* The second address will not be tried. */
+static void settle(struct flow *f)
+{
+    f->settled = true;
+    deadline_clear(&f->settle);
+    drop_held(f);
+}
+
+static void on_settle(struct deadline *d)
+{
+    settle((struct flow *)(void *)((char *)d - offsetof(struct flow, settle)));
+}
+
 /* Nobody at 127.0.0.1: perhaps at ::1. What was said is lost, as UDP may. */
 static void refused(struct flow *f)
 {
-    if (f->answered || f->family == 6) {
+    if (f->settled) {
         flow_close(f);
         return;
     }
+    deadline_clear(&f->settle);
     watch_remove(&f->watch);
     (void)close(take_fd(&f->fd));
     f->family = 6;
@@ -140,7 +184,7 @@ static void on_answer_datagram(struct watch *w, unsigned events)
         }
         if (n < 0)
             return;
-        f->answered = true;
+        settle(f);
         alive(f);
         (void)sendto(p->fd, scratch, (size_t)n, MSG_DONTWAIT, (struct sockaddr *)(void *)&f->peer,
                      f->peer_len);
@@ -185,7 +229,9 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     for (const struct held *h = f->held; h != NULL; h = h->next)
         (void)send(f->fd, h->data, h->len, MSG_DONTWAIT);
     if (f->family == 6)
-        drop_held(f);
+        settle(f);
+    else
+        deadline_set(f->port->poller, &f->settle, UDP_SETTLE_MS, on_settle);
 }
 
 static int ask(struct flow *f)
@@ -230,10 +276,15 @@ static struct flow *find(struct udp_port *p, const struct sockaddr_storage *peer
 static struct flow *flow_new(struct udp_port *p, const struct sockaddr_storage *peer,
                              socklen_t peer_len, unsigned bucket)
 {
-    struct flow *f = p->count < UDP_FLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
+    struct flow *f;
 
-    if (f == NULL)
+    if (p->count >= UDP_FLOWS_MAX || !enter(p->s->sup))
         return NULL;
+    f = calloc(1, sizeof(*f));
+    if (f == NULL) {
+        leave(p->s->sup);
+        return NULL;
+    }
     f->port = p;
     f->fd = FD_NONE;
     f->family = 4;
@@ -272,7 +323,7 @@ static void pass_in(struct udp_port *p, const struct sockaddr_storage *peer, soc
     alive(f);
     sandbox_touch(p->s);
     /* Kept also while the first address is tried: the second gets it if nobody is there. */
-    if (f->fd < 0 || (!f->answered && f->family == 4))
+    if (!f->settled)
         hold(f, data, len);
     if (f->fd >= 0)
         (void)send(f->fd, data, len, MSG_DONTWAIT);

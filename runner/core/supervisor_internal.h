@@ -39,6 +39,9 @@ struct supervisor {
     struct leftover *leftovers; /* owned */
     unsigned count;
     unsigned spare_sockets; /* that are kept ready, of all sandboxes (net-socket.c) */
+    unsigned udp_flows;     /* of all published ports (publish-udp.c), */
+    size_t udp_held;        /* the bytes that they hold, */
+    bool udp_full;          /* and that there were too many, which is logged once */
     int dir_fd, shim_fd;    /* owned */
     int stage[2];           /* owned; see supervisor_stage */
     const char *tree;       /* borrowed */

@@ -74,6 +74,7 @@ static void lab_open(struct lab *b)
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
     b->launcher = pair[1];
     b->sup.loop = &b->loop;
+    b->sup.limits = supervisor_limits_default();
     b->s.sup = &b->sup;
     (void)strcpy(b->s.id, "00000000000000a1");
     CHECK_INT(launcher_client_new(&b->loop, pair[0], PENDING_MAX, on_gone, NULL, &b->sup.launcher),
@@ -355,6 +356,64 @@ TEST(flows_of_a_port_are_bounded)
     CHECK(quiet(&b, b.launcher));
     CHECK_INT(b.asked4, UDP_FLOWS_MAX);
     for (int i = 0; i < UDP_FLOWS_MAX + 20; i++)
+        (void)close(fds[i]);
+    lab_close(&b);
+}
+
+/* Of all ports together: what is made for forged peers is not a port's worth for each of many. */
+TEST(flows_of_all_ports_are_bounded)
+{
+    struct lab b;
+    int fds[4];
+
+    lab_open(&b);
+    b.sup.limits.udp_flows = 3;
+    for (int i = 0; i < 4; i++) {
+        fds[i] = client(&b);
+        say(fds[i], "x");
+        if (i < 3)
+            hear(&b, b.server4, "x", NULL);
+    }
+    CHECK(quiet(&b, b.server4));
+    CHECK_INT(b.asked4, 3);
+    CHECK_INT(b.sup.udp_flows, 3);
+    CHECK(b.sup.udp_full);
+    for (int i = 0; i < 4; i++)
+        (void)close(fds[i]);
+    udp_port_close(take(b.port));
+    CHECK_INT(b.sup.udp_flows, 0);
+    CHECK(!b.sup.udp_full);
+    lab_close(&b);
+}
+
+/* Who says nothing is there all the same: nothing is kept for a second address after a while, and
+ * never more than there may be. */
+TEST(what_is_held_of_all_is_bounded)
+{
+    enum { PEERS = 20 };
+    static char large[UDP_SIZE_MAX], got[UDP_SIZE_MAX];
+    struct lab b;
+    int fds[PEERS], room = 16 << 20;
+    size_t most = 0;
+
+    lab_open(&b);
+    (void)setsockopt(b.server4, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = client(&b);
+        say(fds[i], "x"); /* there is room for that */
+        hear(&b, b.server4, "x", NULL);
+        for (int k = 0; k < UDP_HELD_MAX; k++) {
+            CHECK(send(fds[i], large, sizeof(large), 0) == (ssize_t)sizeof(large));
+            CHECK_INT(receive(&b, b.server4, got, sizeof(got), NULL), (ssize_t)sizeof(large));
+            most = b.sup.udp_held > most ? b.sup.udp_held : most;
+        }
+    }
+    CHECK(most > UDP_HELD_BYTES / 2 && most <= UDP_HELD_BYTES);
+    for (int i = 0; i < TURNS_MAX && b.sup.udp_held > 0; i++)
+        turn(&b);
+    CHECK_INT(b.sup.udp_held, 0);
+    CHECK_INT(b.sup.udp_flows, PEERS); /* they live on */
+    for (int i = 0; i < PEERS; i++)
         (void)close(fds[i]);
     lab_close(&b);
 }
