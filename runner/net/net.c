@@ -21,6 +21,7 @@
 #include "net/egress.h"
 #include "net/forward.h"
 #include "net/frames.h"
+#include "net/legacy.h"
 #include "net/link.h"
 #include "net/net_internal.h"
 #include "net/netlink.h"
@@ -575,6 +576,8 @@ int net_foreign_drop(char *text, size_t size, struct err *err)
     if (sock < 0)
         return err_errno(err, sock, "firewall socket");
     r = watch_foreign_drop(sock, chain, err);
+    if (r == 0)
+        r = legacy_foreign_drop(chain, err);
     if (r == 1)
         (void)snprintf(text, size, "%s", chain);
     return r;

@@ -101,7 +101,7 @@ int net_resolver(const struct net *n, unsigned index, struct sockaddr_storage *r
                  struct err *err);
 
 /* For who looks at the host: the chain of another program that drops what rind lets through. As
- * watch_foreign_drop. */
+ * watch_foreign_drop, and of iptables-legacy, too. */
 int net_foreign_drop(char *text, size_t size, struct err *err);
 /* The same for links of sandboxes that are closed: how many, and the name of one. */
 int net_count_closed(char name[NET_LINK_MAX], struct err *err);
