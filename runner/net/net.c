@@ -413,9 +413,25 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
     return gone < 0 ? gone : 0;
 }
 
+/* The table may be taken away just now, with all that the host has: then it is made once more. */
+static int add_rules(struct net *n, const struct net_box *box, struct err *err)
+{
+    enum { TRIES = 8 };
+    const struct ruleset_bounds bounds = net_bounds(n);
+    int r = -ENOENT;
+
+    for (int i = 0; r == -ENOENT && i < TRIES; i++) {
+        r = restore_table(n, err);
+        if (r == 0)
+            r = ruleset_add(n->nft, box, &bounds, err);
+        if (r == -ENOENT)
+            n->whole = false;
+    }
+    return r;
+}
+
 int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
 {
-    struct ruleset_bounds bounds;
     auto_close int lock = FD_NONE;
     int r;
 
@@ -427,10 +443,7 @@ int net_add(struct net *n, struct net_box *box, int ns_fd, struct err *err)
     if (lock < 0)
         return lock;
     /* The rules are there before there is anything that they could be late for. */
-    bounds = net_bounds(n);
-    r = restore_table(n, err);
-    if (r == 0)
-        r = ruleset_add(n->nft, box, &bounds, err);
+    r = add_rules(n, box, err);
     if (r == 0)
         r = add(n, box, ns_fd, err);
     if (r < 0) {
