@@ -93,6 +93,12 @@ void reply_error_step(struct http_request *req, const struct err *err, const cha
     reply_encoded(req, status, encode_error(code, err->msg, step, number), NULL);
 }
 
+json_t *reply_encode_error(const struct err *err)
+{
+    return encode_error(error_name(err->code), err->msg, NULL,
+                        err->code < 0 ? -err->code : err->code);
+}
+
 void reply_error(struct http_request *req, const struct err *err)
 {
     reply_error_step(req, err, NULL);

@@ -23,6 +23,9 @@ void reply_empty(struct http_request *req, int status);
  * debug). */
 void reply_error(struct http_request *req, const struct err *err);
 void reply_error_step(struct http_request *req, const struct err *err, const char *step);
+/* The same object, for who has begun an answer of JSON already and ends it with why it breaks off.
+ * NULL: no memory. */
+json_t *reply_encode_error(const struct err *err);
 /* As reply_error, from a negative errno and text. */
 void reply_errorf(struct http_request *req, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

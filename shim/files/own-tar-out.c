@@ -277,9 +277,70 @@ static int archive(struct tar_out *t, const char *path, bool follow)
     return r < 0 ? r : put_leaf(t, dirfd, base, &st);
 }
 
+/* Whether every directory can be entered and every path named. What vanishes, or becomes something
+ * else, is for the archive itself to find out. */
+static int check_dir(struct tar_out *t)
+{
+    struct walk *w = &t->walk;
+    int r;
+
+    if (w->depth > FILE_LIST_DEPTH_MAX)
+        return fail(t, -ENAMETOOLONG, "more than 256 directories in one another");
+    r = walk_enter(w);
+    if (r == 0 && own_is_pseudo(walk_dir(w)))
+        walk_leave(w);
+    if (r == 0 || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+        return 0;
+    return fail(t, r, "open directory");
+}
+
+static int check_tree(struct tar_out *t, int fd)
+{
+    int r;
+
+    walk_init(&t->walk, fd);
+    t->walk.kinds_only = true;
+    if (own_is_pseudo(fd)) {
+        walk_done(&t->walk);
+        return 0;
+    }
+    t->what = "archive";
+    while ((r = walk_next(&t->walk)) > 0) {
+        if (r == WALK_LEAVE || t->walk.error < 0)
+            continue;
+        r = set_name(t, t->walk.path);
+        if (r == 0 && S_ISDIR(t->walk.st.st_mode))
+            r = check_dir(t);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+/* What cannot be archived, as far as it can be known by a look at the directories alone: that costs
+ * a small part of what the archive does. Whoever gets half of one is not told why. */
+static int check(struct tar_out *t, const char *path, bool follow)
+{
+    struct stat st;
+    int fd = own_open(path, O_PATH | O_NOFOLLOW, 0), r;
+
+    t->what = "open";
+    if (fd < 0)
+        return fd;
+    r = fstat(fd, &st) < 0 ? -errno : 0;
+    (void)close(fd);
+    if (r < 0 || (!S_ISDIR(st.st_mode) && !(S_ISLNK(st.st_mode) && follow)))
+        return r;
+    fd = own_open(path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return S_ISDIR(st.st_mode) ? fd : 0; /* a link to none */
+    return check_tree(t, fd);
+}
+
 /*
  * rind-tar-out PATH [--name=PREFIX] [--follow]: on stderr an empty data frame when the path is
- * there, on stdout the archive, on stderr the outcome. A directory's entries are named from
+ * there and can be archived, on stdout the archive, on stderr the outcome. A directory's entries
+ * are named from
  * "./" on, or from PREFIX; a file by its last component, or PREFIX. --follow: a link to a
  * directory stands for the directory.
  */
@@ -288,18 +349,16 @@ int own_cmd_tar_out(char **args)
     static struct tar_out t; /* not initialised here: the buffers would be part of the program */
     uint8_t frame[FRAME_HEADER_SIZE];
     bool follow = false;
-    struct stat st;
-    int fd, r;
+    int r;
 
     t.prefix = "";
     own_options(args + 1, (const struct own_option[]){{.name = "--name", .text = &t.prefix},
                                                       {.name = "--follow", .flag = &follow},
                                                       {.name = NULL}});
-    /* What can be wrong with the path itself is told before the archive begins. */
-    fd = own_open(args[0], O_PATH | O_NOFOLLOW, 0);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return own_answer_error(STDERR_FILENO, fd < 0 ? fd : -errno, "open", args[0]);
-    (void)close(fd);
+    r = check(&t, args[0], follow);
+    if (r < 0)
+        return own_answer_error(STDERR_FILENO, r, t.what,
+                                t.walk.path_len > 0 ? t.walk.path : args[0]);
     frame_put_header(frame, FRAME_DATA, 0);
     r = shim_write(STDERR_FILENO, frame, sizeof(frame));
     if (r < 0)

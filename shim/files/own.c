@@ -15,8 +15,8 @@
 #include "proto/utf8.h"
 
 enum {
-    NAME_SHOWN = 400,
-    TEXT_MAX = 64 + 3 * NAME_SHOWN + 128,
+    NAME_SHOWN = 300,
+    TEXT_MAX = 64 + NAME_SHOWN + 8 + 128,
     TEMP_BYTES = 8,
     XATTR_NAMES_BYTES = 65536, /* the kernel's own bounds */
     XATTR_VALUE_BYTES = 65536,
@@ -92,17 +92,16 @@ static size_t add(char *text, size_t at, const char *s)
 }
 
 /* Plain ASCII stays; everything else, also of a name that is cut off, is %XX unless the whole is
- * UTF-8. */
+ * UTF-8. No more than what leaves room for the reason behind it. */
 static size_t add_name(char *text, size_t at, const char *name)
 {
     static const char hex[] = "0123456789ABCDEF";
-    size_t len = strlen(name);
-    bool utf8;
+    const size_t whole = strlen(name), len = whole < NAME_SHOWN ? whole : NAME_SHOWN;
+    const size_t end = at + NAME_SHOWN;
+    const bool utf8 = utf8_valid(name, len);
+    size_t i = 0;
 
-    if (len > NAME_SHOWN)
-        len = NAME_SHOWN;
-    utf8 = utf8_valid(name, len);
-    for (size_t i = 0; i < len; i++) {
+    for (; i < len && at < end; i++) {
         unsigned char c = (unsigned char)name[i];
 
         if (c >= 0x20 && c != 0x7f && (c < 0x80 || utf8)) {
@@ -113,7 +112,7 @@ static size_t add_name(char *text, size_t at, const char *name)
             text[at++] = hex[c & 15];
         }
     }
-    return at;
+    return i < whole ? add(text, at, "…") : at;
 }
 
 int own_answer_error(int fd, int code, const char *what, const char *name)

@@ -135,6 +135,7 @@ struct walk_level {
 
 struct walk {
     unsigned depth;               /* levels that are open */
+    bool kinds_only;              /* set it behind walk_init: of st, only the kind is asked for */
     char path[FILE_PATH_MAX + 1]; /* of the entry, relative to the top */
     size_t path_len;
     struct walk_level levels[FILE_LIST_DEPTH_MAX + 1];

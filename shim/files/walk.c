@@ -35,6 +35,7 @@ static void push(struct walk *w, int fd)
 void walk_init(struct walk *w, int fd)
 {
     w->depth = 0;
+    w->kinds_only = false;
     w->path_len = 0;
     w->path[0] = '\0';
     push(w, fd);
@@ -51,8 +52,8 @@ int walk_dir(const struct walk *w)
     return w->levels[w->depth - 1].fd;
 }
 
-/* The next name of a directory that is an entry; NULL at its end. */
-static int next_name(struct walk_level *l, const char **ret)
+/* The next name of a directory that is an entry, and what it is; NULL at its end. */
+static int next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
 {
     for (;;) {
         const struct entry *e;
@@ -72,6 +73,7 @@ static int next_name(struct walk_level *l, const char **ret)
         e = (const void *)(l->buf + l->at);
         l->at += e->size;
         *ret = e->name;
+        *ret_type = e->type;
         if (strcmp(e->name, ".") != 0 && strcmp(e->name, "..") != 0)
             return 0;
     }
@@ -109,12 +111,23 @@ void walk_leave(struct walk *w)
     (void)leave(w);
 }
 
+/* What the entry is; only its kind, where that is enough and the directory says it. */
+static int look(struct walk *w, uint8_t type)
+{
+    if (w->kinds_only && type != DT_UNKNOWN) {
+        w->st = (struct stat){.st_mode = (mode_t)DTTOIF(type)};
+        return 0;
+    }
+    return fstatat(w->dirfd, w->name, &w->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 int walk_next(struct walk *w)
 {
     while (w->depth > 0) {
         struct walk_level *l = &w->levels[w->depth - 1];
         const char *name = NULL;
-        int r = next_name(l, &name);
+        uint8_t type = DT_UNKNOWN;
+        int r = next_name(l, &name, &type);
 
         if (r < 0) {
             w->path_len = l->path_len;
@@ -127,7 +140,7 @@ int walk_next(struct walk *w)
         if (r < 0)
             return r;
         w->dirfd = l->fd;
-        w->error = fstatat(l->fd, name, &w->st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+        w->error = look(w, type);
         if (w->error != -ENOENT)
             return WALK_ENTRY;
     }

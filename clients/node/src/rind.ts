@@ -671,12 +671,15 @@ export class Rind {
     return (await this.file<{ exists: boolean }>(id, 'GET', 'exists', { path }, options)).exists;
   }
 
-  listFiles(
+  /** A listing that breaks off in the middle is an error, as one that does not begin is. */
+  async listFiles(
     id: string,
     path: Path,
     options: { recursive?: boolean; depth?: number; hidden?: boolean; maxEntries?: number } & FileOptions = {},
   ): Promise<api.FileList> {
-    return this.file(id, 'GET', 'list', { path }, options);
+    const list = await this.file<api.FileList>(id, 'GET', 'list', { path }, options);
+    if (list.error) throw new RindError(list.error, 500);
+    return list;
   }
 
   /** Changes as they happen; the first event, `ready`, says that nothing is missed from there on. */

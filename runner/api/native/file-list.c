@@ -62,13 +62,34 @@ static int add_entry(struct file_call *call, const struct file_record *r)
     return ok;
 }
 
+/* Nothing more comes. Where some has been sent already, its end says why: as truncated, for who
+ * does not look at the error. */
+static void fail(struct file_call *call, const struct err *err)
+{
+    auto_ptr(json_decref) json_t *root = NULL;
+    auto_free char *text = NULL;
+
+    if (call->started && !call->req->gone)
+        root = reply_encode_error(err);
+    if (root != NULL)
+        text = json_dumps(root, JSON_COMPACT);
+    if (text == NULL) {
+        file_call_fail(call, err);
+        return;
+    }
+    (void)http_write(call->req, "],\"truncated\":true,", 19);
+    (void)http_write(call->req, text + 1, strlen(text) - 1); /* behind its brace */
+    http_end(call->req);
+    file_call_free(call);
+}
+
 static void give_up(struct file_call *call, int r)
 {
     struct err err = ERR_NONE;
 
     (void)err_set(&err, r, "list: the answer cannot be used");
     file_op_cancel(take(call->op));
-    file_call_fail(call, &err);
+    fail(call, &err);
 }
 
 static void on_frame(void *data, const struct frame *f)
@@ -114,7 +135,7 @@ static void on_done(void *data, int r, const struct err *err)
 
     call->op = NULL;
     if (r < 0) {
-        file_call_fail(call, err);
+        fail(call, err);
         return;
     }
     begin(call);

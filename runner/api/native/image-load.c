@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/error.h"
 #include "api/native/common.h"
 #include "api/native/images.h"
 #include "api/reply.h"
@@ -77,8 +76,7 @@ static void on_done(void *data, int r, const struct err *err)
 
     req->data = NULL;
     if (r < 0)
-        write_line(req, json_pack("{s:{s:s, s:s, s:i}}", "error", "code", error_name(r), "message",
-                                  err->msg, "errno", -r));
+        write_line(req, reply_encode_error(err));
     else
         write_line(req, json_pack("{s:b}", "done", 1));
     http_end(req);
