@@ -443,7 +443,7 @@ static int step_own(struct start *st, struct err *err)
     struct own_mounts own;
     int r;
 
-    network_hosts(st->l, st->s, &hosts);
+    (void)network_hosts(st->l, st->s, &hosts);
     network_resolv(st->s, &resolv);
     r = buf_printf(&name, "%s\n", st->s->hostname);
     if (r < 0)

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "launch/idrange.h"
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
@@ -593,8 +594,8 @@ static bool is_taken_name(const char *name, size_t len)
            strncasecmp(name + len - strlen(below), below, strlen(below)) == 0;
 }
 
-/* By all of its names. */
-static void put_member(struct buf *b, const struct sandbox *s)
+/* By all of its names. False: they do not fit any more. */
+static bool put_member(struct buf *b, const struct sandbox *s)
 {
     const char *const lists[] = {s->hostname, s->aliases};
     auto_buf struct buf names = BUF_INIT(ETC_TEXT_MAX);
@@ -609,8 +610,7 @@ static void put_member(struct buf *b, const struct sandbox *s)
             p += len + (p[len] == ' ');
         }
     net_addr_format(&s->net->box4, text);
-    if (names.len > 0)
-        (void)buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data);
+    return names.len == 0 || buf_printf(b, "%s%.*s\n", text, (int)names.len, names.data) >= 0;
 }
 
 static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
@@ -625,18 +625,19 @@ static void put_extra_hosts(const struct sandbox *s, struct buf *ret)
     }
 }
 
-void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret)
+unsigned network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret)
 {
     const struct net_box *box = s->net;
+    unsigned left_out = 0;
 
     (void)buf_append_str(ret, "127.0.0.1\tlocalhost\n"
                               "::1\tlocalhost ip6-localhost ip6-loopback\n");
     if (box == NULL) {
         (void)buf_printf(ret, "127.0.1.1\t%s\n", s->hostname);
         put_extra_hosts(s, ret);
-        return;
+        return 0;
     }
-    put_member(ret, s);
+    (void)put_member(ret, s); /* the first: it fits */
     if (box->access.port_count > 0)
         put_host(ret, &box->gateway4, HOST_NAME);
     put_extra_hosts(s, ret);
@@ -644,7 +645,8 @@ void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf
          p = p->all.next)
         if (strcmp(p->net_owner, p->id) == 0 && p->net != NULL && p->net->group == box->group &&
             p->net->slot != box->slot)
-            put_member(ret, p);
+            left_out += !put_member(ret, p);
+    return left_out;
 }
 
 void network_resolv(const struct sandbox *s, struct buf *ret)
@@ -673,14 +675,17 @@ static void put_text(int fd, const struct buf *text)
         (void)!ftruncate(fd, (off_t)text->len);
 }
 
-static void rewrite(const struct launcher *l, const struct sandbox *s)
+/* How many members are not in it. */
+static unsigned rewrite(const struct launcher *l, const struct sandbox *s)
 {
     auto_buf struct buf text = BUF_INIT(ETC_TEXT_MAX);
+    unsigned left_out;
 
     if (s->hosts_fd < 0)
-        return;
-    network_hosts(l, s, &text);
+        return 0;
+    left_out = network_hosts(l, s, &text);
     put_text(s->hosts_fd, &text);
+    return left_out;
 }
 
 int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
@@ -736,8 +741,27 @@ void network_reopen_hosts(struct launcher *l, struct sandbox *s)
 
 void network_tell_group(struct launcher *l, uint32_t group)
 {
+    const struct sandbox *cut = NULL;
+    unsigned most = 0;
+    bool told = false;
+
     for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
-        if (s->net != NULL && s->net->group == group)
-            rewrite(l, s);
+        unsigned left_out;
+
+        if (s->net == NULL || s->net->group != group)
+            continue;
+        left_out = rewrite(l, s);
+        told |= s->hosts_cut;
+        s->hosts_cut = left_out > 0;
+        if (left_out > most) {
+            most = left_out;
+            cut = s;
+        }
     }
+    /* Once, until all of them fit again. */
+    if (cut != NULL && !told)
+        log_warn("network",
+                 "sandbox=%s the names of %u members of its network find no room in the %d KiB of "
+                 "/etc/hosts, and are not there; nor in the others'",
+                 cut->id, most, ETC_TEXT_MAX >> 10);
 }

@@ -60,8 +60,10 @@ int network_closed(struct launcher *l, int ret[2], struct err *err);
 int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err);
 void network_reopen_hosts(struct launcher *l, struct sandbox *s);
 
-/* The texts of the sandbox's own files. */
-void network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret);
+/* The texts of the sandbox's own files. Returns how many members of its network are not in it,
+ * because ETC_TEXT_MAX is reached. */
+unsigned network_hosts(const struct launcher *l, const struct sandbox *s, struct buf *ret);
 void network_resolv(const struct sandbox *s, struct buf *ret);
-/* Members of a named network have changed: writes every member's hosts file again. */
+/* Members of a named network have changed: writes every member's hosts file again. Where
+ * they do not fit, the log says so once. */
 void network_tell_group(struct launcher *l, uint32_t group);

@@ -63,8 +63,9 @@ struct sandbox {
     char aliases[LAUNCH_ALIASES_MAX + 1]; /* as of TAG_NET_ALIASES; "" */
     struct launch_host *hosts;            /* owned; further lines of its hosts file */
     uint32_t host_count;
-    int hosts_fd; /* owned; its hosts file, to be written again; FD_NONE outside of named networks
-                   */
+    bool hosts_cut; /* not all members are in that: the log has said so of its network */
+    int hosts_fd;   /* owned; its hosts file, to be written again; FD_NONE outside of named networks
+                     */
     int32_t hosts_lease;  /* the number of the same in init, which outlives us */
     int32_t resolv_lease; /* of its resolv.conf, where that follows the host's; 0: it does not */
     uint32_t terminals;   /* the maximum of its devpts */
