@@ -121,23 +121,57 @@ static int put_head(struct tar_out *t)
     return 0;
 }
 
-/* Exactly size bytes: what a file has lost meanwhile is zeros, what it has won is left out. */
-static int put_contents(struct tar_out *t, int fd, uint64_t size)
+/* What is read from where fd stands; *left is what of that is not there any more. */
+static int put_data(struct tar_out *t, int fd, uint64_t *left)
 {
     static char buf[COPY_BYTES];
-    uint64_t left = size;
 
-    while (left > 0) {
-        ssize_t n = shim_read(fd, buf, left < sizeof(buf) ? (size_t)left : sizeof(buf));
+    while (*left > 0) {
+        ssize_t n = shim_read(fd, buf, *left < sizeof(buf) ? (size_t)*left : sizeof(buf));
 
         if (n < 0)
             return fail(t, (int)n, "read");
         if (n == 0)
             break;
         put(t, buf, (size_t)n);
-        left -= (uint64_t)n;
+        *left -= (uint64_t)n;
     }
-    put_zeros(t, left + (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
+    return 0;
+}
+
+/* Where from `at` on the next data (SEEK_DATA) or hole begins; size where there is none before, or
+ * `otherwise` where nobody can say. */
+static uint64_t seek(int fd, uint64_t at, uint64_t size, int what, uint64_t otherwise)
+{
+    off_t found = lseek(fd, (off_t)at, what);
+
+    if (found < 0)
+        return errno == ENXIO ? size : otherwise;
+    return (uint64_t)found < at ? at : (uint64_t)found < size ? (uint64_t)found : size;
+}
+
+/* Exactly size bytes: what a file has lost meanwhile is zeros, what it has won is left out. A hole
+ * is not read: its zeros would fill the page cache, at the expense of the sandbox. It is written as
+ * zeros, though, because most readers, our own among them, take no sparse entries. */
+static int put_contents(struct tar_out *t, int fd, uint64_t size)
+{
+    for (uint64_t at = 0; at < size;) {
+        const uint64_t data = seek(fd, at, size, SEEK_DATA, at);
+        uint64_t end = seek(fd, data, size, SEEK_HOLE, size), left;
+        int r = 0;
+
+        if (end == data && data < size) /* it has changed in between */
+            end = size;
+        left = end - data;
+        put_zeros(t, data - at);
+        if (left > 0 && lseek(fd, (off_t)data, SEEK_SET) >= 0)
+            r = put_data(t, fd, &left);
+        if (r < 0)
+            return r;
+        put_zeros(t, left);
+        at = end;
+    }
+    put_zeros(t, (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK);
     return 0;
 }
 
