@@ -24,6 +24,7 @@
 
 struct list_query {
     const char *all, *size, *filters;
+    const char *trunc_cmd; /* docker-py says it always; the engine has no such parameter */
     int64_t limit;
 };
 
@@ -31,6 +32,7 @@ static const struct query_field list_fields[] = {
     {.name = "all", .type = QUERY_STRING, .off = offsetof(struct list_query, all), .max = 16},
     {.name = "size", .type = QUERY_STRING, .off = offsetof(struct list_query, size), .max = 16},
     {.name = "filters", .type = QUERY_STRING, .off = offsetof(struct list_query, filters)},
+    {.name = "trunc_cmd", .type = QUERY_STRING, .off = offsetof(struct list_query, trunc_cmd)},
     {.name = "limit",
      .type = QUERY_INT,
      .off = offsetof(struct list_query, limit),

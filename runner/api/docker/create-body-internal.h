@@ -36,8 +36,9 @@ int create_push(struct making *m, const char *key, json_t *value, struct err *er
 /* -EINVAL: no array of strings. */
 int create_check_strings(json_t *value, const char *path, struct err *err);
 
-/* create-caps.c: when all has been read. */
+/* create-caps.c, create-mounts.c: when all has been read. */
 int create_finish_caps(struct making *m, struct err *err);
+int create_finish_volumes(struct making *m, struct err *err);
 
 /* Rows of the tables: create-mounts.c, create-ports.c, create-health.c, create-caps.c */
 body_fn t_cap_add, t_cap_drop;

@@ -149,19 +149,42 @@ int t_binds(json_t *value, const struct body_field *field, void *dst, const char
 int t_volumes(json_t *value, const struct body_field *field, void *dst, const char *path,
               struct err *err)
 {
-    const char *target;
-    json_t *element;
-
     (void)field;
     if (!json_is_object(value))
         return body_fail(err, -EINVAL, path, "must be an object");
-    json_object_foreach(value, target, element) {
-        int r = add_volume(dst, NULL, target, false, false, path, err);
-
-        if (r < 0)
-            return r;
-    }
+    ((struct making *)dst)->volumes = value;
     return 0;
+}
+
+/* Whether something is to be mounted there already. list: of the spec, or NULL. */
+static bool is_target(const json_t *list, const char *target)
+{
+    json_t *element;
+    size_t i;
+
+    json_array_foreach(list, i, element) {
+        const char *other = json_string_value(json_object_get(element, "target"));
+
+        if (other != NULL && is_below(other, target) && is_below(target, other))
+            return true;
+    }
+    return false;
+}
+
+/* As with Docker they are only what nothing else is mounted at: docker-py and what is made with it
+ * name each target of Binds there once more. */
+int create_finish_volumes(struct making *m, struct err *err)
+{
+    const char *target;
+    json_t *element;
+    int r = 0;
+
+    json_object_foreach(m->volumes, target, element) {
+        if (r == 0 && !is_target(json_object_get(m->out->spec, "volumes"), target) &&
+            !is_target(json_object_get(m->out->spec, "tmpfs"), target))
+            r = add_volume(m, NULL, target, false, false, "Volumes", err);
+    }
+    return r;
 }
 
 enum { TMPFS_MODE = 01777 /* what each of them has */ };

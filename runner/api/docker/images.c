@@ -34,6 +34,7 @@ void docker_image_fail(struct http_request *req, const char *name, int r, const 
 
 struct list_query {
     const char *all, *digests, *filters, *shared, *manifests, *filter;
+    const char *only_ids; /* docker-py's, which the engine has no longer */
 };
 
 #define FLAG(key, member)                                                                          \
@@ -47,6 +48,7 @@ static const struct query_field list_fields[] = {FLAG("all", all),
                                                  FLAG("shared-size", shared),
                                                  FLAG("manifests", manifests),
                                                  FLAG("filter", filter),
+                                                 FLAG("only_ids", only_ids),
                                                  {0}};
 
 struct listing {
