@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/policies.h"
+#include "core/sandbox.h"
 #include "core/trust.h"
 #include "launch/request.h"
 #include "policy/egress.h"
@@ -133,7 +134,22 @@ static void put_network_lists(struct buf *b, const struct spec *spec,
         launch_put(b, TAG_NET_DNS, 0, &spec->dns[i], sizeof(spec->dns[i]));
 }
 
-static int put_network_names(struct buf *b, const struct spec *spec, struct err *err)
+/* Docker's containers are found by it as well. */
+static int add_short_id(char **names, const char *id, struct err *err)
+{
+    auto_free char *own = *names;
+
+    *names = NULL;
+    if (asprintf(names, "%s%s%.*s", own != NULL ? own : "", own != NULL ? " " : "",
+                 SANDBOX_SHORT_ID, id) < 0) {
+        *names = NULL;
+        return err_errno(err, -ENOMEM, "network");
+    }
+    return 0;
+}
+
+static int put_network_names(struct buf *b, const char *id, const struct spec *spec,
+                             struct err *err)
 {
     auto_free char *names = NULL;
     int r;
@@ -142,6 +158,8 @@ static int put_network_names(struct buf *b, const struct spec *spec, struct err 
         return 0;
     launch_put_string(b, TAG_NET_NAME, spec->net_name);
     r = spec_net_names(spec, &names, err);
+    if (r == 0 && spec->console)
+        r = add_short_id(&names, id, err);
     if (r < 0 || names == NULL)
         return r;
     if (strlen(names) > LAUNCH_ALIASES_MAX)
@@ -188,8 +206,9 @@ static int check_admin(const struct spec *spec, const struct policy *policy, boo
     return 0;
 }
 
-static int put_network(struct buf *b, const struct spec *spec, const struct policy *policy,
-                       const struct network_join *join, struct err *err)
+static int put_network(struct buf *b, const char *id, const struct spec *spec,
+                       const struct policy *policy, const struct network_join *join,
+                       struct err *err)
 {
     const bool admin = sandbox_administers_network(spec, policy);
     struct net_access access;
@@ -220,7 +239,7 @@ static int put_network(struct buf *b, const struct spec *spec, const struct poli
     launch_put_number(b, TAG_NET,
                       flags | LAUNCH_NET_LINK | (mode == NET_INTERNET ? LAUNCH_NET_INTERNET : 0));
     put_network_lists(b, spec, &access);
-    r = put_network_names(b, spec, err);
+    r = put_network_names(b, id, spec, err);
     return r < 0 ? r : put_hosts(b, spec, true, err);
 }
 
@@ -384,7 +403,7 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
     if (r == 0)
         r = put_volumes(b, spec, root_fd, err);
     if (r == 0)
-        r = put_network(b, spec, policy, join, err);
+        r = put_network(b, id, spec, policy, join, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->tmpfs_count; i++)

@@ -234,10 +234,13 @@ static const char *network_mode(const struct spec *spec, json_t *kept)
     return spec != NULL && spec->network == NET_NONE ? "none" : "default";
 }
 
-static json_t *aliases(const struct spec *spec)
+/* Also its short id, by which members find it: docker compose 1 takes a container that shows none
+ * out of its network, to come back with one. */
+static json_t *aliases(const struct sandbox *s, const struct spec *spec)
 {
     const char *words = spec != NULL ? spec->net_aliases : NULL;
-    json_t *list = words != NULL ? json_array() : json_null();
+    const bool found = spec != NULL && spec->net_name != NULL && spec->console;
+    json_t *list = words != NULL || found ? json_array() : json_null();
 
     for (const char *p = words != NULL ? words : ""; *p != '\0';) {
         size_t n = strcspn(p, " ");
@@ -245,10 +248,12 @@ static json_t *aliases(const struct spec *spec)
         (void)json_array_append_new(list, json_stringn(p, n));
         p += n + (p[n] == ' ');
     }
+    if (found)
+        (void)json_array_append_new(list, json_stringn(sandbox_id(s), SANDBOX_SHORT_ID));
     return list;
 }
 
-static json_t *endpoint(const char *network, const struct spec *spec, const struct net_place *net)
+static json_t *endpoint(const char *network, const struct sandbox *s, const struct net_place *net)
 {
     char id[DOCKER_ID_LEN + 1];
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
@@ -257,9 +262,10 @@ static json_t *endpoint(const char *network, const struct spec *spec, const stru
     address_text(net != NULL ? &net->gateway4 : NULL, gateway);
     docker_network_id(network, id);
     return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
-                     "IPAMConfig", "Links", "Aliases", aliases(spec), "NetworkID", id, "EndpointID",
-                     "", "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0, "IPv6Gateway", "",
-                     "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
+                     "IPAMConfig", "Links", "Aliases", aliases(s, sandbox_spec(s)), "NetworkID", id,
+                     "EndpointID", "", "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0,
+                     "IPv6Gateway", "", "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0,
+                     "DriverOpts", "DNSNames");
 }
 
 static json_t *networks(const struct sandbox *s, json_t *kept)
@@ -273,7 +279,7 @@ static json_t *networks(const struct sandbox *s, json_t *kept)
         return json_object();
     /* By name, also where it was asked for by its id. */
     mode = docker_network(spec);
-    return json_pack("{s:o}", mode, endpoint(mode, spec, f.net));
+    return json_pack("{s:o}", mode, endpoint(mode, s, f.net));
 }
 
 static json_t *network_settings(const struct sandbox *s, json_t *kept)
