@@ -166,8 +166,8 @@ static const char *const details[] = {
     "has made; but one is there also while nobody is in it, has labels, and is its maker's: "
     "members "
     "of the group rind use their own.",
-    "COMMAND is create NAME, ls, inspect NAME... or rm NAME.... One in which a sandbox runs is not "
-    "removed.",
+    "COMMAND is create NAME, ls (of those that somebody has made), inspect NAME... or rm NAME.... "
+    "One in which a sandbox runs is not removed.",
     NULL,
 };
 
