@@ -351,7 +351,9 @@ int link_open(int sock, const struct net_box *box, struct err *err)
         put_address(&q, box->ifindex, &box->gateway6);
     put_alias(&q, box->link, "");
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
-    return r < 0 && r != -EEXIST ? err_wrap(err, r, "link %s", box->link) : 0;
+    if (r == -ENODEV || r == -EEXIST)
+        return 0; /* its sandbox has ended, or taken it away; or it is as it is to be */
+    return r < 0 ? err_wrap(err, r, "link %s", box->link) : 0;
 }
 
 struct closed_links {

@@ -42,7 +42,8 @@ void link_name(uint32_t slot, char name[static NET_LINK_MAX]);
 int link_close(int sock, const char *name, const char *why, struct err *err);
 /* Whether that has been done: 1, 0, or a negative errno. */
 int link_is_closed(int sock, const char *name, struct err *err);
-/* Up again, after that, or after somebody else has taken it down. */
+/* Up again, after that, or after somebody else has taken it down. One that is not there is no
+ * error. */
 int link_open(int sock, const struct net_box *box, struct err *err);
 /* The links of this net namespace that are closed: how many, and the name of one. */
 int link_count_closed(int sock, char name[static NET_LINK_MAX], struct err *err);
