@@ -123,7 +123,7 @@ static void on_outside(struct watch *w, unsigned events)
     watch_remove(&p->watch);
     deadline_clear(&p->clock);
     if (getsockopt(p->outside, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0 ||
-        relay_start(gateway_hub(s->sup->gateway), p->inside, p->outside, strtoull(s->id, NULL, 16),
+        relay_start(gateway_hub(s->sup->gateway), p->inside, p->outside, relay_group(s->id),
                     on_passed, p, NULL, NULL) < 0) {
         passing_free(p);
         return;

@@ -305,8 +305,12 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
                 struct err *err)
 {
     struct gateway *g = calloc(1, sizeof(*g));
-    struct relay_config relays = {
-        .max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS, .left = left, .data = g};
+    struct relay_config relays = {.max = RELAY_MAX,
+                                  .pipes = RELAY_PIPES,
+                                  .idle_ms = RELAY_IDLE_MS,
+                                  .rest_ms = RELAY_REST_MS,
+                                  .left = left,
+                                  .data = g};
     int r;
 
     if (g == NULL)

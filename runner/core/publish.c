@@ -62,11 +62,6 @@ struct joining {
     bool entered; /* counts against maxPortConnections */
 };
 
-static uint64_t group_of(const struct sandbox *s)
-{
-    return strtoull(s->id, NULL, 16);
-}
-
 /* As a connect to nobody would end. */
 static void drop_client(int fd)
 {
@@ -94,8 +89,8 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
 
     (void)err;
     if (r == 0) {
-        r = relay_start(gateway_hub(s->sup->gateway), j->fd, fd, group_of(s), NULL, NULL, &relay,
-                        NULL);
+        r = relay_start(gateway_hub(s->sup->gateway), j->fd, fd, relay_group(s->id), NULL, NULL,
+                        &relay, NULL);
         if (r < 0) {
             (void)close(fd);
         } else {
@@ -370,7 +365,7 @@ void publish_close(struct sandbox *s)
     struct published_ports *all = s->published;
 
     if (s->sup->gateway != NULL)
-        relay_end_group(gateway_hub(s->sup->gateway), group_of(s));
+        relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     if (all == NULL || (!all->open && all->cb == NULL))
         return;
     close_all(all);

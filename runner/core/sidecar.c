@@ -143,8 +143,8 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
     }
     watch_remove(&i->watch);
     client = take_fd(&i->fd);
-    if (relay_start(gateway_hub(s->sup->gateway), client, fd, strtoull(s->id, NULL, 16), NULL, NULL,
-                    NULL, NULL) < 0) {
+    if (relay_start(gateway_hub(s->sup->gateway), client, fd, relay_group(s->id), NULL, NULL, NULL,
+                    NULL) < 0) {
         (void)close(client);
         (void)close(fd);
     }
@@ -602,7 +602,7 @@ void sidecar_stop(struct sandbox *s)
 {
     if (s->egress == NULL || s->egress->sidecar == NULL)
         return;
-    relay_end_group(gateway_hub(s->sup->gateway), strtoull(s->id, NULL, 16));
+    relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     egress_close(s);
 }
 

@@ -134,8 +134,8 @@ static void join(struct egress_conn *c, int server)
     c->phase = CONN_JOINED;
     relay_tune(client);
     relay_tune(server);
-    if (relay_start(c->box->hub->relays, client, server, strtoull(c->box->id, NULL, 16),
-                    on_relay_end, c, &c->relay, &err) == 0)
+    if (relay_start(c->box->hub->relays, client, server, relay_group(c->box->id), on_relay_end, c,
+                    &c->relay, &err) == 0)
         return;
     egress_reset(client);
     (void)close(server);

@@ -556,8 +556,8 @@ static bool hand_over(struct proxy_conn *c)
         c->proxy->ops->upgraded(c->proxy->data, c->context, fds[0], fds[1]);
         return true;
     }
-    if (relay_start(c->proxy->hub, fds[0], fds[1], strtoull(c->key, NULL, 16), NULL, NULL, &relay,
-                    NULL) < 0) {
+    if (relay_start(c->proxy->hub, fds[0], fds[1], relay_group(c->key), NULL, NULL, &relay, NULL) <
+        0) {
         (void)close(fds[0]);
         (void)close(fds[1]);
     } else if (c->entered) {

@@ -76,7 +76,8 @@ struct relay {
     struct side sides[2];
     struct deadline idle;
     uint64_t group;
-    bool counted;
+    unsigned idle_ms;
+    bool counted, outlasts;
     relay_fn *on_end;
     void *data;
 };
@@ -377,7 +378,7 @@ static void turn(struct relay *r)
     if (a->shut && b->shut)
         end(r, RELAY_FINISHED);
     else if (moved)
-        deadline_set(r->hub->poller, &r->idle, r->hub->config.idle_ms, on_idle);
+        deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_idle);
 }
 
 /* What is told of a reset, also while we do not read: the other side must not wait for it. */
@@ -492,6 +493,7 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
         return err_errno(err, -ENOMEM, "join connections");
     r->hub = hub;
     r->group = group;
+    r->idle_ms = hub->config.idle_ms;
     r->on_end = on_end;
     r->data = data;
     n = attach(r, 0, a);
@@ -508,7 +510,7 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
         r->next->link = &r->next;
     hub->first = r;
     hub->count++;
-    deadline_set(hub->poller, &r->idle, hub->config.idle_ms, on_idle);
+    deadline_set(hub->poller, &r->idle, r->idle_ms, on_idle);
     if (ret != NULL)
         *ret = r;
     return 0;
@@ -518,7 +520,7 @@ int relay_hub_new(struct poller *poller, const struct relay_config *config, stru
                   struct err *err)
 {
     static const struct relay_config defaults = {
-        .max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS};
+        .max = RELAY_MAX, .pipes = RELAY_PIPES, .idle_ms = RELAY_IDLE_MS, .rest_ms = RELAY_REST_MS};
     struct relay_hub *hub = calloc(1, sizeof(*hub));
 
     if (hub == NULL)
@@ -574,11 +576,33 @@ void relay_counted(struct relay *r)
     r->counted = true;
 }
 
+void relay_outlasts(struct relay *r)
+{
+    r->outlasts = true;
+}
+
+static void hurry(struct relay *r)
+{
+    if (r->idle_ms <= r->hub->config.rest_ms)
+        return;
+    r->idle_ms = r->hub->config.rest_ms;
+    deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_idle);
+}
+
+uint64_t relay_group(const char *id)
+{
+    return strtoull(id, NULL, 16);
+}
+
 void relay_end_group(struct relay_hub *hub, uint64_t group)
 {
     for (struct relay *r = hub->first, *next; r != NULL; r = next) {
         next = r->next;
-        if (r->group == group)
+        if (r->group != group)
+            continue;
+        if (r->outlasts)
+            hurry(r);
+        else
             end(r, RELAY_CLOSED);
     }
 }

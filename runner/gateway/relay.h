@@ -28,13 +28,14 @@ enum {
     RELAY_MAX = 16384,  /* pairs; more: -EAGAIN */
     RELAY_PIPES = 4096, /* in use at once; beyond that bytes are copied one read at a time */
     RELAY_IDLE_MS = 3600 * 1000, /* without a byte in either direction: both are reset */
+    RELAY_REST_MS = 10 * 1000,   /* the same, of one that lasts beyond its group */
     RELAY_KEEPALIVE_S = 60,      /* of silence before TCP asks whether the peer is still there, */
     RELAY_KEEPALIVE_INTERVAL_S = 10,
     RELAY_KEEPALIVE_PROBES = 6,
 };
 
 struct relay_config {
-    unsigned max, pipes, idle_ms;
+    unsigned max, pipes, idle_ms, rest_ms;
     /* Told of the end of each pair that relay_counted was called for, before its on_end. */
     void (*left)(void *data, uint64_t group);
     void *data;
@@ -64,6 +65,8 @@ unsigned relay_count(const struct relay_hub *hub);
 /* Pipes that hold bytes now. */
 unsigned relay_pipes(const struct relay_hub *hub);
 
+/* Of a sandbox's connections: its id as a number. */
+uint64_t relay_group(const char *id);
 /* Joins a and b, connected, and tuned (below) if they are TCP; both are taken on success, and
  * become non-blocking. group: whose it is, for relay_end_group. on_end may be NULL. *ret (may be
  * NULL) is valid until on_end. */
@@ -74,7 +77,10 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
 int relay_early(struct relay *r, int i, const void *data, size_t len, struct err *err);
 /* Somebody counts it, until config.left. Soon after relay_start, before the loop has run. */
 void relay_counted(struct relay *r);
-/* Resets all pairs of a group. */
+/* What was said before its group ended still arrives: relay_end_group leaves it until nothing moves
+ * any more for rest_ms. Soon after relay_start. */
+void relay_outlasts(struct relay *r);
+/* Resets all pairs of a group, but for those. */
 void relay_end_group(struct relay_hub *hub, uint64_t group);
 /* Resets both, now; on_end is called. */
 void relay_stop(struct relay *r);

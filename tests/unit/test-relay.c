@@ -817,6 +817,37 @@ TEST(a_group_is_ended_together)
     lab_close(&lab);
 }
 
+/* What a server said last arrives after its sandbox, and nobody holds that for long. */
+TEST(one_that_outlasts_its_group)
+{
+    const struct relay_config config = {.max = 4, .pipes = 4, .idle_ms = 60000, .rest_ms = 300};
+    struct err err = ERR_NONE;
+    struct lab lab;
+    struct relay *r = NULL;
+    int left[2], right[2];
+    double start;
+    char c;
+
+    lab_open(&lab, &config);
+    pair_of(false, left);
+    pair_of(true, right);
+    CHECK_INT(relay_start(lab.hub, left[1], right[1], 7, on_end, &lab, &r, &err), 0);
+    relay_outlasts(r);
+    relay_end_group(lab.hub, 7);
+    CHECK_INT(lab.ended, 0);
+    for (start = now_ms(); now_ms() - start < 600;) { /* longer than the rest: while bytes move */
+        CHECK_INT(send(right[0], "x", 1, MSG_NOSIGNAL), 1);
+        CHECK_INT(read_soon(&lab, left[0], &c, 1), 1);
+    }
+    relay_end_group(lab.hub, 7); /* twice changes nothing */
+    CHECK_INT(lab.ended, 0);
+    CHECK(until_ended(&lab, 1));
+    CHECK_INT(lab.last.end, RELAY_IDLE);
+    (void)close(left[0]);
+    (void)close(right[0]);
+    lab_close(&lab);
+}
+
 /* Many at once, each with a little: pipes are there only while bytes do not fit. */
 TEST(many_pairs)
 {

@@ -24,10 +24,7 @@
 
 static const char protocol[] = "tcp";
 
-enum {
-    EARLY_MAX = 256 << 10, /* bytes that have been read, or not been sent, before it begins */
-    NO_GROUP = 0,          /* of the relay: ids of sandboxes are others */
-};
+enum { EARLY_MAX = 256 << 10 /* bytes that have been read, or not been sent, before it begins */ };
 
 struct port_stream {
     struct http_request *req; /* until it is joined */
@@ -65,12 +62,14 @@ static void join(struct port_stream *p, int client, int inside, const struct buf
     struct relay *relay;
 
     relay_tune(client);
-    if (relay_start(hub, client, inside, NO_GROUP, on_end, p, &relay, NULL) < 0) {
+    if (relay_start(hub, client, inside, relay_group(sandbox_id(p->sandbox)), on_end, p, &relay,
+                    NULL) < 0) {
         (void)close(client);
         (void)close(inside);
         stream_free(p);
         return;
     }
+    relay_outlasts(relay);
     if (relay_early(relay, 0, unsent->data, unsent->len, NULL) < 0 ||
         relay_early(relay, 1, unread->data, unread->len, NULL) < 0)
         relay_stop(relay);
