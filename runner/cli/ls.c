@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/auto.h"
 #include "base/buf.h"
@@ -13,6 +14,8 @@
 #include "cli/table.h"
 #include "cli/url.h"
 #include "json/parse.h"
+
+enum { PORTS_MAX = 16 << 10 /* of a sandbox, as text */ };
 
 static int add_filter(struct list_filter *f, const char *key, const char *value, struct err *err)
 {
@@ -74,9 +77,46 @@ static void add_status(struct table *t, const json_t *s, int64_t now)
         table_add(t, state);
 }
 
+/* Where the host leads to it now: "127.0.0.1:8000->80, [::1]:53->53/udp". */
+static int ports_text(const json_t *s, struct buf *b)
+{
+    json_t *port;
+    size_t i;
+    int r = buf_append_str(b, "");
+
+    json_array_foreach(json_object_get(s, "ports"), i, port) {
+        const char *host = member(port, "hostAddress");
+        const json_t *number = json_object_get(port, "hostPort");
+        bool six = strchr(host, ':') != NULL;
+
+        if (!json_is_integer(number))
+            continue;
+        r = buf_printf(b, "%s%s%s%s:%d->%d%s", b->len > 0 ? ", " : "", six ? "[" : "", host,
+                       six ? "]" : "", (int)json_integer_value(number),
+                       (int)json_integer_value(json_object_get(port, "port")),
+                       strcmp(member(port, "protocol"), "udp") == 0 ? "/udp" : "");
+        if (r < 0)
+            break;
+    }
+    return r;
+}
+
+static bool any_ports(const json_t *list)
+{
+    json_t *s;
+    size_t i;
+
+    json_array_foreach(list, i, s)
+        if (json_array_size(json_object_get(s, "ports")) > 0)
+            return true;
+    return false;
+}
+
 int list_print(const json_t *list)
 {
-    static const char *const titles[] = {"ID", "NAME", "STATUS", "CREATED", "RESTARTS", NULL};
+    bool ports = any_ports(list);
+    const char *const titles[] = {
+        "ID", "NAME", "STATUS", "CREATED", "RESTARTS", ports ? "PORTS" : NULL, NULL};
     auto_table struct table *t = table_new(titles);
     int64_t now = clock_wall_ms();
     char ago[HUMAN_MAX];
@@ -91,6 +131,13 @@ int list_print(const json_t *list)
         add_status(t, s, now);
         table_addf(t, "%s ago", human_ago(member(s, "createdAt"), now, ago));
         table_addf(t, "%d", (int)json_integer_value(json_object_get(s, "restarts")));
+        if (ports) {
+            auto_buf struct buf text = BUF_INIT(PORTS_MAX);
+
+            if (ports_text(s, &text) < 0)
+                return -ENOMEM;
+            table_add(t, text.data);
+        }
     }
     return table_print(t, stdout);
 }
