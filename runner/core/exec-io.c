@@ -204,8 +204,15 @@ static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
 
     if (n < 0 && errno != EAGAIN)
         return read_some(io, i, sizeof(chunk)); /* no pipe, or what else a read will say */
-    if (n <= 0)
+    if (n <= 0) {
+        int why = errno;
+
+        /* Buffers of no bytes may have come, which take a slot each: a write that faults leaves
+         * one on kernels up to 6.14. */
+        empty(stage);
+        errno = why;
         return n;
+    }
     *ret_piped = n >= EXEC_IO_BULK;
     if (!*ret_piped)
         n = (ssize_t)read_held(stage[0], chunk, (size_t)n);
