@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
+#include "launch/stall.h"
 
 enum {
     ENDS = 3,
@@ -40,6 +41,7 @@ struct end {
 
 struct exec_io {
     struct exec *exec; /* owned reference */
+    uint64_t box;      /* whose processes have the other ends */
     const struct exec_io_ops *ops;
     void *data;
     struct end ends[ENDS]; /* a terminal's master is [0] alone */
@@ -85,7 +87,7 @@ static void close_end(struct exec_io *io, int i)
     if (end->fd < 0)
         return;
     uv_close((uv_handle_t *)&end->poll, on_closed);
-    (void)close(take_fd(&end->fd));
+    stall_close(io->box, &end->fd);
 }
 
 static int open_end(struct exec_io *io, int i, int fd)
@@ -138,7 +140,9 @@ static ssize_t read_some(const struct exec_io *io, int i, size_t max)
     ssize_t n;
 
     do {
+        stall_begin(io->box);
         n = read(io->ends[i].fd, chunk + len, max - len);
+        stall_end();
         len += n > 0 ? (size_t)n : 0;
     } while ((n < 0 && errno == EINTR) || (n > 0 && len < max && --left > 0));
     return len > 0 ? (ssize_t)len : n;
@@ -199,9 +203,12 @@ static void empty(int stage[2])
 static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
 {
     int *stage = stage_of(io);
-    ssize_t n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
-                       SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    ssize_t n;
 
+    stall_begin(io->box);
+    n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
+               SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    stall_end();
     if (n < 0 && errno != EAGAIN)
         return read_some(io, i, sizeof(chunk)); /* no pipe, or what else a read will say */
     if (n <= 0) {
@@ -296,7 +303,7 @@ static void on_exited(void *data, struct exec *e)
     io->gathering = false;
     for (int i = 0; i < ENDS; i++)
         if (io->ends[i].fd >= 0)
-            io->left[i] = io->tty ? TTY_LEFT : exec_pending(io->ends[i].fd);
+            io->left[i] = io->tty ? TTY_LEFT : exec_pending(exec_sandbox(io->exec), io->ends[i].fd);
     watch_all(io);
     drain(io);
 }
@@ -322,8 +329,11 @@ static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
     size_t done = 0;
 
     while (done < len) {
-        ssize_t n = write(io->ends[0].fd, data + done, len - done);
+        ssize_t n;
 
+        stall_begin(io->box);
+        n = write(io->ends[0].fd, data + done, len - done);
+        stall_end();
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -510,6 +520,7 @@ int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct 
 
     if (io == NULL)
         return err_errno(err, -ENOMEM, "exec");
+    io->box = sandbox_number(s);
     r = exec_start(s, o, &exec_events, io, &io->exec, err);
     if (r < 0) {
         exec_io_close(io);
@@ -533,6 +544,7 @@ int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, st
         return r;
     }
     io->exec = exec_ref(e);
+    io->box = sandbox_number(exec_sandbox(e));
     *ret = io;
     return 0;
 }
@@ -547,6 +559,7 @@ int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, stru
         return err_errno(err, -ENOMEM, "exec");
     exec_listen(e, &exec_events, io);
     io->exec = exec_ref(e);
+    io->box = sandbox_number(exec_sandbox(e));
     r = open_ends(io, e, err);
     if (r < 0) {
         exec_io_close(io);

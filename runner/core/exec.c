@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "core/exec-request.h"
 #include "core/sandbox_internal.h"
+#include "launch/stall.h"
 
 enum {
     DEFAULT_ROWS = 24,
@@ -63,8 +64,7 @@ static struct exec *from_channel(struct channel_exec *ce)
 static void exec_free(struct exec *e)
 {
     for (int i = 0; i < 3; i++)
-        if (e->ends[i] >= 0)
-            (void)close(e->ends[i]);
+        stall_close(sandbox_number(e->sandbox), &e->ends[i]);
     if (e->master >= 0)
         (void)close(e->master);
     sandbox_unref(e->sandbox);
@@ -258,8 +258,7 @@ static void on_no_slot(struct exec *e)
 /* One that was not taken from an earlier attachment makes room. */
 static void put_end(struct exec *e, int i, int fd)
 {
-    if (e->ends[i] >= 0)
-        (void)close(e->ends[i]);
+    stall_close(sandbox_number(e->sandbox), &e->ends[i]);
     e->ends[i] = fd;
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
@@ -852,11 +851,14 @@ void exec_hang_up(struct exec *e)
         (void)close(take_fd(&e->master));
 }
 
-size_t exec_pending(int fd)
+size_t exec_pending(const struct sandbox *s, int fd)
 {
-    int n = 0;
+    int n = 0, r;
 
-    return ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
+    stall_begin(sandbox_number(s));
+    r = ioctl(fd, FIONREAD, &n);
+    stall_end();
+    return r < 0 || n < 0 ? 0 : (size_t)n;
 }
 
 struct exec *exec_find(struct sandbox *s, uint64_t id)

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/sandbox_internal.h"
+#include "launch/stall.h"
 #include "proto/file-msg.h"
 
 enum {
@@ -88,7 +89,9 @@ static void close_stream(struct file_op *op, int i)
     if (!op->open[i])
         return;
     op->open[i] = op->reading[i] = false;
+    stall_begin(sandbox_number(op->sandbox));
     uv_close((uv_handle_t *)&op->pipes[i], on_closed);
+    stall_end();
 }
 
 /* Lets go of everything; frees when the handles are closed. */
@@ -261,9 +264,10 @@ static int index_of(const struct file_op *op, const uv_stream_t *h)
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char buffer[READ_BYTES];
+    const struct file_op *op = h->data;
 
-    (void)h;
     (void)suggested;
+    stall_begin(sandbox_number(op->sandbox)); /* until on_read, which always follows */
     *buf = uv_buf_init(buffer, sizeof(buffer));
 }
 
@@ -272,6 +276,7 @@ static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
     struct file_op *op = h->data;
     int i = index_of(op, h);
 
+    stall_end();
     if (n == 0 || op->state != OP_RUNNING || !op->open[i])
         return;
     op->calling = true;
@@ -345,7 +350,7 @@ static void op_check(struct file_op *op)
         uv_os_fd_t fd;
 
         if (op->open[i] && uv_fileno((uv_handle_t *)&op->pipes[i], &fd) == 0 &&
-            exec_pending(fd) == 0)
+            exec_pending(op->sandbox, (int)fd) == 0)
             close_stream(op, i);
     }
     if (op->ended[OUT] && op->ended[ERR])
@@ -586,6 +591,7 @@ static void send_piece(struct file_op *op, const void *data, size_t len)
     size_t head = op->request.pieces ? FILE_CHUNK_HEAD : 0;
     struct piece *p = malloc(sizeof(*p) + head + len);
     uv_buf_t buf;
+    int r;
 
     if (p == NULL) {
         /* Its end without the last piece: the process takes it for a client that has gone. */
@@ -599,7 +605,10 @@ static void send_piece(struct file_op *op, const void *data, size_t len)
     if (len > 0)
         (void)memcpy(p->data + head, data, len);
     buf = uv_buf_init(p->data, (unsigned)(head + len));
-    if (uv_write(&p->write, (uv_stream_t *)&op->pipes[IN], &buf, 1, on_written) < 0) {
+    stall_begin(sandbox_number(op->sandbox));
+    r = uv_write(&p->write, (uv_stream_t *)&op->pipes[IN], &buf, 1, on_written);
+    stall_end();
+    if (r < 0) {
         free(p);
         close_stream(op, IN);
     }

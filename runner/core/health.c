@@ -13,6 +13,7 @@
 #include "core/exec.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
+#include "launch/stall.h"
 #include "spec/spec.h"
 
 enum {
@@ -29,6 +30,7 @@ struct health {
     bool running, polling; /* running: begun, and not ended */
     struct exec *exec;     /* owned reference; of the check under way */
     int fd;                /* owned; what it says */
+    uint64_t box;          /* whose processes have the other end */
     bool exited;
     struct health_check_result now;
     size_t output_len;
@@ -125,8 +127,7 @@ static void on_poll_closed(uv_handle_t *handle)
 {
     struct health *h = handle->data;
 
-    if (h->fd >= 0)
-        (void)close(take_fd(&h->fd));
+    stall_close(h->box, &h->fd);
     if (--h->handles == 0)
         free(h);
 }
@@ -144,9 +145,16 @@ static void close_output(struct health *h)
 static void read_output(struct health *h)
 {
     char piece[4096];
-    ssize_t n;
 
-    for (int i = 0; i < READS && (n = read(h->fd, piece, sizeof(piece))) > 0; i++) {
+    for (int i = 0; i < READS; i++) {
+        ssize_t n;
+
+        stall_begin(h->box);
+        n = read(h->fd, piece, sizeof(piece));
+        stall_end();
+        if (n <= 0)
+            return;
+
         size_t room = HEALTH_OUTPUT_MAX - h->output_len;
         size_t take_len = (size_t)n < room ? (size_t)n : room;
 
@@ -187,12 +195,12 @@ static void on_started(void *data, struct exec *e)
 
     exec_take_ends(e, fds);
     for (int i = 0; i < 3; i++)
-        if (i != 1 && fds[i] >= 0)
-            (void)close(fds[i]);
+        if (i != 1)
+            stall_close(h->box, &fds[i]);
     if (fds[1] < 0)
         return;
     if (h->polling || uv_poll_init(h->s->sup->loop, &h->poll, fds[1]) < 0) {
-        (void)close(fds[1]);
+        stall_close(h->box, &fds[1]);
         return;
     }
     h->fd = fds[1];
@@ -277,6 +285,7 @@ static struct health *health_new(struct sandbox *s)
     h->handles = 1;
     h->s = s;
     h->fd = FD_NONE;
+    h->box = sandbox_number(s);
     return h;
 }
 

@@ -36,6 +36,7 @@ struct sandbox {
     struct sandbox_link all, by_id, by_name;
     struct sandbox_link sharing; /* of those whose spec names another, whose network they share */
     char id[SANDBOX_ID_LEN + 1];
+    uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;
     unsigned refs;     /* the table's, each exec's, each request's under way */

@@ -111,6 +111,7 @@ struct volume_fill {
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
+    struct stall *stall;  /* borrowed, or NULL: nobody is watched over */
     bool volumes_unswept; /* somebody had the volumes' lock when they were to be swept */
     bool layers_unswept;  /* somebody had a half-made layer's lock when it was to be swept */
     int worker_exe;       /* owned; sealed memfd, or FD_NONE */

@@ -17,6 +17,7 @@
 #include "launch/network.h"
 #include "launch/request.h"
 #include "launch/sandbox.h"
+#include "launch/stall.h"
 
 enum {
     SERVE_FDS_MAX = 4,
@@ -493,22 +494,26 @@ static int sooner(int a, int b)
  * firewall, may come to be tried again. */
 static int wait_request(struct launcher *l, int sock)
 {
-    struct pollfd p[2 + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
-                                                {.fd = launcher_watch(l), .events = POLLIN}};
+    enum { SOCK, WATCH, STALL, OTHERS };
+    struct pollfd p[OTHERS + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
+                                                     {.fd = launcher_watch(l), .events = POLLIN},
+                                                     {.fd = stall_fd(l), .events = POLLIN}};
 
     for (;;) {
+        const int until = sooner(sooner(sweep_wait(l), launcher_watch_wait(l)), stall_wait(l));
+
         for (size_t i = 0; i < l->removal_count; i++)
-            p[2 + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
-        if (poll(p, 2 + l->removal_count, sooner(sweep_wait(l), launcher_watch_wait(l))) < 0 &&
-            errno != EINTR)
+            p[OTHERS + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
+        if (poll(p, OTHERS + l->removal_count, until) < 0 && errno != EINTR)
             return -errno;
+        stall_look(l);
         sweep_due(l);
         removal_reap(l);
         volume_reap(l);
-        if ((p[1].fd >= 0 && (p[1].revents & (POLLIN | POLLERR)) != 0) ||
+        if ((p[WATCH].fd >= 0 && (p[WATCH].revents & (POLLIN | POLLERR)) != 0) ||
             launcher_watch_wait(l) == 0)
             launcher_watched(l);
-        if (p[0].revents != 0)
+        if (p[SOCK].revents != 0)
             return 0;
     }
 }

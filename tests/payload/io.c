@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +76,38 @@ static int cmd_packets(int argc, char **argv)
             return complain("write");
     }
     return 0;
+}
+
+/* Holds the lock of its own pipe for as long as it lives, or for so many milliseconds each time,
+ * amidst output in bulk: a splice from a socket that says nothing, or to one that takes nothing,
+ * sleeps with it. */
+static int cmd_hog(int argc, char **argv)
+{
+    bool out = argc > 1 && strcmp(argv[1], "out") == 0;
+    int pair[2], own = -1;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return complain("socketpair");
+    if (argc > 2 && fork() == 0)
+        for (;;) {
+            (void)usleep((useconds_t)number(argv[2]) * 1000);
+            if (write(pair[1], "x", 1) != 1)
+                return complain("write");
+        }
+    while (out && send(pair[0], block, BLOCK, MSG_DONTWAIT) > 0)
+        ;
+    if (out && (own = open("/proc/self/fd/1", O_RDONLY | O_CLOEXEC)) < 0)
+        return complain("its own output");
+    if (fcntl(1, F_SETPIPE_SZ, 16 * BLOCK) < 0 || fcntl(1, F_SETFL, 0) < 0)
+        return complain("pipe");
+    for (;;) {
+        for (int i = 0; i < 64; i++)
+            if (write_all(1, block, BLOCK) < 0)
+                return complain("write");
+        if (out ? splice(own, NULL, pair[0], NULL, BLOCK, 0) < 0
+                : splice(pair[0], NULL, 1, NULL, BLOCK, 0) < 0)
+            return complain("splice");
+    }
 }
 
 static int cmd_seq(int argc, char **argv)
@@ -240,6 +274,7 @@ static int cmd_each(int argc, char **argv)
 const struct cmd io_cmds[] = {
     {"out", cmd_out, "BYTES [FD]: the block pattern"},
     {"packets", cmd_packets, "COUNT SIZE [FILE]: each is read alone; once FILE is there"},
+    {"hog", cmd_hog, "in|out [MS]: holds the lock of its stdout's pipe"},
     {"seq", cmd_seq, "FIRST LAST"},
     {"both", cmd_both, "LINES: the same lines on stdout and stderr"},
     {"sink", cmd_sink, ": stdin to its end; length and CRC-32"},

@@ -1,0 +1,58 @@
+#pragma once
+
+/*
+ * Who keeps the supervisor waiting.
+ *
+ * A process can sleep with the lock of its own output's or input's pipe held: splice(2) from a
+ * socket that says nothing into the pipe, or from the pipe to a socket that is full. Whoever reads,
+ * writes or closes the other end then waits for the lock, without regard to O_NONBLOCK and out of
+ * reach of signals. The supervisor has one thread, so all sandboxes would wait for the one.
+ *
+ * So it says, in memory that it shares with the launcher, when it is within such a call and for
+ * which sandbox; and the launcher, which never touches such a pipe, looks 20 times a second while
+ * there are any whether the supervisor sleeps there. A sandbox that has made it sleep for half a
+ * second in all is ended, which frees the lock; a tenth of the time is forgiven. While nothing
+ * happens nobody looks.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct launcher;
+struct stall;
+
+enum {
+    STALL_LOOK_MS = 50,
+    STALL_MOST_MS = 500,
+    STALL_FORGIVE_MS = 100, /* of each second in which there are such calls */
+    STALL_NAMES = 16,       /* sandboxes that are remembered */
+};
+
+/* Before the fork. */
+int stall_new(struct stall **ret, struct err *err);
+/* NULL is fine. */
+void stall_free(struct stall *s);
+
+/* ---- in the supervisor ---- */
+
+/* From now on stall_begin and stall_end say what they do; without it, they do nothing. One a
+ * process: there is one thread that can sleep. */
+void stall_tell(struct stall *s);
+/* Around one call on a pipe that processes of a sandbox have too; id: sandbox_number. They do not
+ * nest. errno stays. */
+void stall_begin(uint64_t id);
+void stall_end(void);
+/* Closes an end of such a pipe, if it is open: even that waits for the lock. */
+void stall_close(uint64_t id, int *fd);
+
+/* ---- in the launcher ---- */
+
+/* supervisor: to look at. Borrows s. */
+int stall_watch(struct launcher *l, struct stall *s, pid_t supervisor, struct err *err);
+/* A descriptor that is readable when there is something to look at, or -1. */
+int stall_fd(const struct launcher *l);
+/* Milliseconds until stall_look is due; -1: when stall_fd is readable. */
+int stall_wait(const struct launcher *l);
+void stall_look(struct launcher *l);
