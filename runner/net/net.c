@@ -416,7 +416,7 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
 /* The table may be taken away just now, with all that the host has: then it is made once more. */
 static int add_rules(struct net *n, const struct net_box *box, struct err *err)
 {
-    enum { TRIES = 8 };
+    enum { TRIES = 32 }; /* a quarter of a second, if somebody takes it away every few ms */
     const struct ruleset_bounds bounds = net_bounds(n);
     int r = -ENOENT;
 
