@@ -212,13 +212,16 @@ void stall_look(struct launcher *l)
 {
     struct stall *s = l->stall;
     int64_t now = clock_mono_ms();
-    uint64_t told_times, id;
+    uint64_t times, id;
     uint32_t seq;
+    bool woken;
 
     if (s == NULL)
         return;
+    /* Also while it looks: who was about to stop may have been told already. */
+    woken = read(s->wake, &times, sizeof(times)) > 0;
     if (!s->looking) {
-        if (read(s->wake, &told_times, sizeof(told_times)) < 0)
+        if (!woken)
             return;
         s->looking = true;
         s->next_ms = now + STALL_LOOK_MS;
