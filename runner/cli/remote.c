@@ -108,12 +108,12 @@ static int tell(const struct remote *r, const char *name, int code, json_t *root
         remote_hint(err, name);
         return cli_fail(err);
     }
-    if (r->json)
+    if (r->json) {
         print_json_line(root != NULL ? root : json_pack("{s:s}", "name", name));
-    else
+    } else {
         (void)printf("%s\n", name);
-    if (!r->json)
         json_decref(root);
+    }
     return 0;
 }
 

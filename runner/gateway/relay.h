@@ -7,7 +7,8 @@
  *   end of input   passed on as a shutdown of the other's output; the other direction goes on
  *   reset          passed on as a reset, at once
  *   a slow reader  makes its sender wait: no more is taken than the reader's socket has room for,
- *                  and what was taken and did not fit lies in a pipe that is given back when empty
+ *                  and what was taken and did not fit lies in a pipe that is given back when empty;
+ *                  a unix socket to which much goes is given room for more
  *
  * So a joined pair that is quiet costs one small struct. Sockets are stream sockets, TCP or unix.
  * SIGPIPE must be ignored: splice(2) has no flag against it.

@@ -1,4 +1,4 @@
-"""Bytes to a port of a sandbox: over the API's port stream and through a published port, beside docker-proxy, slirp4netns, pasta, a
+"""Bytes to a port of a sandbox, and from it: over the API's port stream and through a published port, beside docker-proxy, slirp4netns, pasta, a
 veth between two net namespaces, and loopback without anything in between. The CPU time is that of the processes in between. The
 receiver's and the sender's own are nobody's here, though the kernel does a part of TCP's work, for all alike, in whichever of the
 processes has just asked for something.
