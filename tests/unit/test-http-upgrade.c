@@ -264,6 +264,16 @@ TEST(upgrade_half_closed_by_us)
     rig_close(&rig);
 }
 
+/* A client whose connection has been upgraded; *b has the head. */
+static int upgraded(struct rig *rig, struct buf *b)
+{
+    int fd = rig_client(rig);
+
+    CHECK(rig_text(rig, fd, UPGRADE "\r\n"));
+    CHECK(rig_expect(rig, fd, b, "\r\n\r\n"));
+    return fd;
+}
+
 /* Who closes all of it is gone, and has not half-closed. */
 TEST(upgrade_closed_by_the_client)
 {
@@ -272,9 +282,7 @@ TEST(upgrade_closed_by_the_client)
     int fd;
 
     open_clean(&rig);
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
-    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    fd = upgraded(&rig, &b);
     (void)close(fd);
     for (int i = 0; i < 20; i++)
         rig_turn(&rig);
@@ -298,9 +306,7 @@ TEST(upgrade_full_duplex)
         data[i] = (char)(i * 31 + (i >> 9));
     open_clean(&rig);
     S.echo = true;
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
-    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    fd = upgraded(&rig, &b);
     head = b.len;
     for (int idle = 0; idle < 20;) {
         ssize_t n = send(fd, data + sent, sizeof(data) - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -422,9 +428,7 @@ TEST(upgrade_from_a_pipe_that_has_less)
 
     open_clean(&rig);
     open_pipe(pipe, 0);
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
-    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    fd = upgraded(&rig, &b);
     CHECK_INT(write(pipe[1], "less", 4), 4);
     CHECK(http_write_pipe(S.req, pipe[0], 5));
     CHECK(rig_drain(&rig, fd, &b));
@@ -445,9 +449,7 @@ TEST(upgrade_from_a_pipe_to_nobody)
 
     open_clean(&rig);
     open_pipe(pipe, 0);
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
-    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\n"));
+    fd = upgraded(&rig, &b);
     (void)close(fd);
     CHECK_INT(write(pipe[1], "piece", 5), 5);
     (void)http_write_pipe(S.req, pipe[0], 5);
