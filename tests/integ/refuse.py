@@ -17,6 +17,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -47,11 +48,15 @@ class Gate:
         self.server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.server.bind(self.path)
         self.server.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self._accept, daemon=True)
+        self.acceptor.start()
         return self
 
     def __exit__(self, *_):
         self.let_go()
+        # A call that waits is not ended by close(); and may be begun anew by the kernel, on what has the descriptor's number by then.
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.acceptor.join()
         self.server.close()
 
     def _accept(self):
@@ -65,7 +70,10 @@ class Gate:
             threading.Thread(target=self._serve, args=(listener,), daemon=True).start()
 
     def _serve(self, listener):
-        while True:
+        """Until nobody is left under the filter: from then on a call to receive fails at once, as it does when who asked was killed."""
+        ready = select.poll()
+        ready.register(listener, select.POLLIN)
+        while not any(events & select.POLLHUP for _, events in ready.poll()):
             message = bytearray(struct.calcsize(NOTIF))
             try:
                 fcntl.ioctl(listener, NOTIF_RECV, message)
