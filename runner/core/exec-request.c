@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/socket.h"
 #include "policy/policy.h"
 #include "proto/plan.h"
 
@@ -81,23 +82,12 @@ int exec_request(const struct exec_spec *spec, struct err *err)
 
 int channel_send(int control, const struct imsg *msg, const int *fds, int fd_count)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int) * IMSG_FDS_MAX)];
-        struct cmsghdr align;
-    } buffer = {.bytes = {0}};
+    _Static_assert((int)IMSG_FDS_MAX <= (int)SOCKET_FDS_MAX, "all go with one message");
+    union socket_fds room;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)msg, .iov_len = sizeof(*msg)};
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (fd_count > 0 && fd_count <= IMSG_FDS_MAX) {
-        struct cmsghdr *c = &buffer.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
-
-        hdr.msg_control = buffer.bytes;
-        hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fd_count);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fd_count);
-        (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)fd_count);
-    }
+    socket_attach_fds(&hdr, &room, fds, (size_t)fd_count);
     return sendmsg(control, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/socket.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 
@@ -247,22 +248,12 @@ static int send_request(int sock, const struct pending *p)
 {
     const int fds[] = {p->request, p->client};
     const size_t count = p->client >= 0 ? 2 : 1;
-    union {
-        char bytes[CMSG_SPACE(sizeof(int) * 2)];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
+    union socket_fds control;
     char byte = 1;
     struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr hdr = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
-    struct cmsghdr *c = &control.align;
+    struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-    (void)memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+    socket_attach_fds(&hdr, &control, fds, count);
     return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/socket.h"
 
 /* As it crosses the socket; both texts follow, without a NUL. */
 struct wire {
@@ -147,10 +148,7 @@ int worker_msg_decode(const void *in, size_t len, struct worker_msg *ret, struct
 
 int worker_msg_send(int sock, const struct worker_msg *m, int fd, struct err *err)
 {
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {.space = {0}};
+    union socket_fds control;
     uint8_t bytes[WORKER_MSG_MAX];
     ssize_t len = worker_msg_encode(m, bytes), n;
     struct iovec iov = {.iov_base = bytes, .iov_len = len > 0 ? (size_t)len : 0};
@@ -158,14 +156,7 @@ int worker_msg_send(int sock, const struct worker_msg *m, int fd, struct err *er
 
     if (len < 0)
         return err_errno(err, (int)len, "a message to the worker");
-    if (fd >= 0) {
-        msg.msg_control = control.space;
-        msg.msg_controllen = sizeof(control.space);
-        control.head.cmsg_level = SOL_SOCKET;
-        control.head.cmsg_type = SCM_RIGHTS;
-        control.head.cmsg_len = CMSG_LEN(sizeof(int));
-        (void)memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-    }
+    socket_attach_fds(&msg, &control, &fd, fd >= 0 ? 1 : 0);
     do
         n = sendmsg(sock, &msg, MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);

@@ -13,6 +13,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "base/socket.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/request.h"
@@ -432,24 +433,12 @@ static int (*const verbs[LAUNCH_VERB_MAX])(struct launcher *, const struct launc
 
 static int answer(int sock, const struct answer *a)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int) * LAUNCH_REPLY_FDS_MAX)];
-        struct cmsghdr align;
-    } control;
+    _Static_assert((int)LAUNCH_REPLY_FDS_MAX <= (int)SOCKET_FDS_MAX, "all go with one message");
+    union socket_fds control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)&a->reply, .iov_len = sizeof(a->reply)};
     struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (a->fd_count > 0) {
-        struct cmsghdr *c = &control.align; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
-
-        (void)memset(&control, 0, sizeof(control));
-        hdr.msg_control = control.bytes;
-        hdr.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)a->fd_count);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)a->fd_count);
-        (void)memcpy(CMSG_DATA(c), a->fds, sizeof(int) * (size_t)a->fd_count);
-    }
+    socket_attach_fds(&hdr, &control, a->fds, (size_t)a->fd_count);
     return sendmsg(sock, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 

@@ -23,6 +23,7 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/socket.h"
 #include "launch/sandbox.h"
 #include "proto/syscalls.h"
 
@@ -79,20 +80,11 @@ static int open_allowed(const struct launcher *l, const struct creator *creator,
 
 static int send_answer(int sock, const struct answer *a, int fd)
 {
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {.space = {0}};
+    union socket_fds control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)a, .iov_len = sizeof(*a)};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    if (fd >= 0) {
-        msg.msg_control = control.space;
-        msg.msg_controllen = sizeof(control.space);
-        control.head = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        (void)memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-    }
+    socket_attach_fds(&msg, &control, &fd, fd >= 0 ? 1 : 0);
     return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 

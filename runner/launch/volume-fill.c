@@ -25,6 +25,7 @@
 #include "base/auto.h"
 #include "base/dir.h"
 #include "base/err.h"
+#include "base/socket.h"
 #include "launch/launcher.h"
 #include "launch/volume_internal.h"
 #include "proto/syscalls.h"
@@ -253,21 +254,11 @@ static int start_child(uint64_t reserve, const struct launch_request *q, struct 
 static int send_job(const struct child *c, int src, int dst, const char *path)
 {
     const int fds[2] = {src, dst};
-    union {
-        char bytes[CMSG_SPACE(sizeof(fds))];
-        struct cmsghdr align;
-    } control = {.bytes = {0}};
+    union socket_fds control;
     struct iovec iov = {.iov_base = (void *)(uintptr_t)path, .iov_len = strlen(path)};
-    struct msghdr hdr = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *h = CMSG_FIRSTHDR(&hdr);
+    struct msghdr hdr = {.msg_iov = &iov, .msg_iovlen = 1};
 
-    h->cmsg_level = SOL_SOCKET;
-    h->cmsg_type = SCM_RIGHTS;
-    h->cmsg_len = CMSG_LEN(sizeof(fds));
-    (void)memcpy(CMSG_DATA(h), fds, sizeof(fds));
+    socket_attach_fds(&hdr, &control, fds, sizeof(fds) / sizeof(fds[0]));
     return sendmsg(c->go, &hdr, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
