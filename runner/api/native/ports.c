@@ -1,9 +1,12 @@
 /*
- * A raw stream to a TCP port of a sandbox: the client's connection, upgraded, is joined to a socket
- * of the sandbox's own net namespace (core/port.h) by a relay, and this server is done with it. It
- * is not among what ends with the sandbox: what a server has sent before its end still arrives.
+ * A raw stream to a TCP port of a sandbox, by a socket of the sandbox's own net namespace
+ * (core/port.h). `Upgrade: tcp`: the client's connection is joined to it by a relay, and this
+ * server is done with it. It is not among what ends with the sandbox: what a server has sent before
+ * its end still arrives. `Upgrade: tcp-socket`: the client gets the socket itself, and what moves
+ * over it costs the daemon nothing.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,12 +25,13 @@
 #include "core/supervisor.h"
 #include "gateway/relay.h"
 
-static const char protocol[] = "tcp";
+static const char relayed[] = "tcp", handed_over[] = "tcp-socket";
 
 enum { EARLY_MAX = 256 << 10 /* bytes that have been read, or not been sent, before it begins */ };
 
 struct port_stream {
     struct http_request *req; /* until it is joined */
+    bool hand_over;
     struct port_connect *connecting;
     struct sandbox *sandbox; /* a reference, and a place in its count */
 };
@@ -75,31 +79,85 @@ static void join(struct port_stream *p, int client, int inside, const struct buf
         relay_stop(relay);
 }
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+/* Takes inside. */
+static void relay(struct port_stream *p, int inside)
 {
     auto_buf struct buf unsent = BUF_INIT(EARLY_MAX), unread = BUF_INIT(EARLY_MAX);
+    struct http_request *req = p->req;
+    int client = http_give_away(req, relayed, &unsent, &unread);
+
+    if (client >= 0) {
+        join(p, client, inside, &unsent, &unread);
+        return;
+    }
+    (void)close(inside);
+    stream_free(p);
+    reply_errorf(req, client, "the request is too long");
+}
+
+/* The client has its socket, and nothing more to say here. */
+static void on_more(struct http_request *req, const char *data, size_t len)
+{
+    (void)data;
+    stream_free(req->data);
+    if (len > 0)
+        http_abort(req);
+    else
+        http_end(req);
+}
+
+/*
+ * Takes inside. The client's connection stays until the client closes it: as long as it may not
+ * have taken the socket, it has its place in the count. (The kernel bounds how many descriptors of
+ * ours are on their way by how many we may have open, and we need some.)
+ */
+static void hand_over(struct port_stream *p, int inside)
+{
+    struct http_request *req = p->req;
+    int flags = fcntl(inside, F_GETFL), r;
+
+    r = flags < 0 || fcntl(inside, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
+    if (r == 0)
+        r = http_upgrade_fd(req, handed_over, inside, on_more);
+    (void)close(inside);
+    if (r < 0) {
+        stream_free(p);
+        reply_errorf(req, r, "hand the socket over");
+        return;
+    }
+    http_shutdown(req);
+}
+
+static void on_connected(void *data, int r, int fd, const struct err *err)
+{
     struct port_stream *p = data;
     struct http_request *req = p->req;
-    int client;
 
+    p->connecting = NULL;
     if (r < 0) {
         stream_free(p);
         reply_error(req, err);
-        return;
+    } else if (p->hand_over) {
+        hand_over(p, fd);
+    } else {
+        relay(p, fd);
     }
-    client = http_give_away(req, protocol, &unsent, &unread);
-    if (client < 0) {
-        (void)close(fd);
-        stream_free(p);
-        reply_errorf(req, client, "the request is too long");
-        return;
-    }
-    join(p, client, fd, &unsent, &unread);
+}
+
+/* Of a daemon's owner only: a socket keeps its net namespace, and the memory that takes, also when
+ * the sandbox is gone, and nothing bounds how many of them somebody keeps. */
+static int may_have_it(struct http_request *req, struct err *err)
+{
+    if (native_is_owner(req))
+        return 0;
+    return err_set(err, -EPERM, "Upgrade: '%s' is for the daemon's owner and root; others use '%s'",
+                   handed_over, relayed);
 }
 
 static int connect_port(struct http_request *req, struct sandbox *s, struct err *err)
 {
-    const char *asked = http_header(req, "upgrade");
+    const char *asked = req->upgrade ? http_header(req, "upgrade") : NULL;
+    const bool hand_over = asked != NULL && strcmp(asked, handed_over) == 0;
     struct port_stream *p;
     uint16_t port = 0;
     int r, fd;
@@ -107,9 +165,12 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
     r = port_number(http_param(req, "port"), 1, &port, err);
     if (r < 0)
         return r;
-    if (!req->upgrade || asked == NULL || strcmp(asked, protocol) != 0)
-        return err_set(err, -EINVAL, "Upgrade: a port's stream is '%s'", protocol);
-    r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
+    if (!hand_over && (asked == NULL || strcmp(asked, relayed) != 0))
+        return err_set(err, -EINVAL, "Upgrade: a port's stream is '%s' or '%s'", relayed,
+                       handed_over);
+    r = hand_over
+            ? may_have_it(req, err)
+            : gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
     if (r < 0)
         return r;
     p = calloc(1, sizeof(*p));
@@ -121,6 +182,7 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
         return r;
     }
     p->req = req;
+    p->hand_over = hand_over;
     p->sandbox = s;
     sandbox_ref(s);
     req->data = p;
