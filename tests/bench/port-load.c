@@ -11,7 +11,7 @@
  *   port-load floor SOCKET ADDRESS PORT     joins who connects to a unix socket with a sink
  *
  * Of a sender ADDRESS may be a unix socket ("/…") that speaks rind's API, and PORT the path of a
- * port's stream there.
+ * port's stream there; with a `+` in front of it the sender asks for the socket itself.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -63,9 +63,33 @@ static void read_head(int fd)
         die("upgrade");
 }
 
+/* What comes with the answer; the connection to the daemon is closed. */
+static int take_socket(int fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr first;
+    } room = {.bytes = {0}};
+    char head[512];
+    struct iovec iov = {.iov_base = head, .iov_len = sizeof(head)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = room.bytes,
+                         .msg_controllen = sizeof(room.bytes)};
+    int taken;
+
+    if (recvmsg(fd, &msg, MSG_CMSG_CLOEXEC) < 12 || memcmp(head, "HTTP/1.1 101", 12) != 0 ||
+        msg.msg_controllen < CMSG_LEN(sizeof(int)))
+        die("socket of a port");
+    memcpy(&taken, CMSG_DATA(&room.first), sizeof(taken));
+    close(fd);
+    return taken;
+}
+
 static int api_stream(char **argv)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
+    const bool itself = argv[1][0] == '+';
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char head[512];
     int len;
@@ -77,11 +101,13 @@ static int api_stream(char **argv)
         if (errno != EAGAIN)
             die("connect");
     len = snprintf(head, sizeof(head),
-                   "POST %s HTTP/1.1\r\nHost: rind\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+                   "POST %s HTTP/1.1\r\nHost: rind\r\nConnection: Upgrade\r\nUpgrade: tcp%s\r\n"
                    "Content-Length: 0\r\n\r\n",
-                   argv[1]);
+                   argv[1] + itself, itself ? "-socket" : "");
     if (write(fd, head, (size_t)len) != len)
         die("upgrade");
+    if (itself)
+        return take_socket(fd);
     read_head(fd);
     return fd;
 }

@@ -1,4 +1,4 @@
-"""Bytes to a port of a sandbox, and from it: over the API's port stream and through a published port, beside docker-proxy, slirp4netns, pasta, a
+"""Bytes to a port of a sandbox, and from it: over the API's port stream, by the socket that it gives away, and through a published port, beside docker-proxy, slirp4netns, pasta, a
 veth between two net namespaces, and loopback without anything in between. The CPU time is that of the processes in between. The
 receiver's and the sender's own are nobody's here, though the kernel does a part of TCP's work, for all alike, in whichever of the
 processes has just asked for something.
@@ -177,6 +177,11 @@ def rind_stream(way):
     way.address = (e.socket, f"/v1/sandboxes/{s['id']}/ports/{PORT}/connect")
 
 
+def rind_socket(way):
+    e, s = sandbox(way)
+    way.address = (e.socket, f"+/v1/sandboxes/{s['id']}/ports/{PORT}/connect")
+
+
 def stream_floor(way):
     """A bare splice loop where the port stream has rind: what any relay from a unix socket to a server costs here."""
     inner = free_port()
@@ -239,10 +244,10 @@ def pasta(way):
     way.find(p, "pasta", "passt")
 
 
-WAYS = {"rind": rind, "rind's port stream": rind_stream, "a bare splice loop": stream_floor, "docker-proxy": docker_proxy,
+WAYS = {"rind": rind, "rind's port stream": rind_stream, "rind's socket": rind_socket, "a bare splice loop": stream_floor, "docker-proxy": docker_proxy,
         "slirp4netns": slirp4netns, "pasta": pasta, "veth": veth, "direct": direct}
 UNPROXIED = ("veth", "direct")
-OURS = ("rind", "rind's port stream")
+OURS = ("rind", "rind's port stream", "rind's socket")
 MANY, MANY_BY = 10000, 4
 
 
