@@ -69,6 +69,8 @@ struct sandbox {
     int32_t hosts_lease;  /* the number of the same in init, which outlives us */
     int32_t resolv_lease; /* of its resolv.conf, where that follows the host's; 0: it does not */
     uint32_t terminals;   /* the maximum of its devpts */
+    unsigned stalled_ms;  /* so long it has made the supervisor sleep (stall.c) */
+    pid_t blamed_pid;     /* the init that was ended for it */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -470,7 +472,7 @@ struct own_mounts {
     int etc[ETC_FILES]; /* with these texts */
 };
 /* fuse: with /dev/fuse. *ret->whole is there after a failure, too, and no other. ret_hosts_fd and
- * ret_resolv_fd (may be NULL): these files, open for writing. */
+ * ret_resolv_fd (may be NULL): these files, open for writing; with fuse only so. */
 int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
                int *ret_hosts_fd, int *ret_resolv_fd, struct err *err);
 /* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */

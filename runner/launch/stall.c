@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -33,10 +34,7 @@ struct stall {
     bool looking;
     uint32_t last_seq;
     int64_t next_ms, forgive_ms;
-    struct culprit {
-        uint64_t id;
-        unsigned ms;
-    } culprits[STALL_NAMES];
+    unsigned unknown_ms; /* for sandboxes that are not in the table any more */
 };
 
 int stall_new(struct stall **ret, struct err *err)
@@ -79,6 +77,7 @@ void stall_free(struct stall *s)
 /* ---- in the supervisor ---- */
 
 static struct stall *told;
+static unsigned depth;
 
 void stall_tell(struct stall *s)
 {
@@ -89,7 +88,7 @@ void stall_begin(uint64_t id)
 {
     const uint64_t one = 1;
 
-    if (told == NULL)
+    if (told == NULL || depth++ > 0)
         return;
     atomic_store_explicit(&told->page->id, id, memory_order_relaxed);
     (void)atomic_fetch_add(&told->page->seq, 1);
@@ -100,7 +99,7 @@ void stall_begin(uint64_t id)
 
 void stall_end(void)
 {
-    if (told != NULL)
+    if (told != NULL && --depth == 0)
         (void)atomic_fetch_add(&told->page->seq, 1);
 }
 
@@ -154,31 +153,19 @@ static bool sleeps(const struct stall *s)
     return end != NULL && end[1] == ' ' && end[2] == 'D';
 }
 
-static struct culprit *find(struct stall *s, uint64_t id)
+/*
+ * The second time the same start of a sandbox is blamed, it is dead or about to be, and the lock is
+ * held by somebody whom it has given its pipe to.
+ */
+static void end(struct launcher *l, struct sandbox *s, const char *name)
 {
-    struct culprit *least = &s->culprits[0];
-
-    for (size_t i = 0; i < STALL_NAMES; i++) {
-        if (s->culprits[i].id == id)
-            return &s->culprits[i];
-        if (s->culprits[i].ms < least->ms)
-            least = &s->culprits[i];
-    }
-    *least = (struct culprit){.id = id};
-    return least;
-}
-
-static void blame(struct launcher *l, uint64_t id)
-{
-    struct culprit *c = find(l->stall, id);
     struct err err = ERR_NONE;
-    char name[17];
 
-    c->ms += STALL_LOOK_MS;
-    if (c->ms < STALL_MOST_MS)
+    if (s == NULL || s->blamed_pid == s->pid) {
+        stall_end_others(l, name);
         return;
-    c->ms = 0;
-    (void)snprintf(name, sizeof(name), "%016" PRIx64, id);
+    }
+    s->blamed_pid = s->pid;
     if (launcher_end(l, name, &err) < 0)
         log_warn("launch", "sandbox=%s keeps the daemon waiting by the lock of a pipe: %s", name,
                  err.msg);
@@ -189,14 +176,50 @@ static void blame(struct launcher *l, uint64_t id)
                  name, STALL_MOST_MS);
 }
 
-static void forgive(struct stall *s, int64_t now)
+static void blame(struct launcher *l, uint64_t id)
 {
-    if (now < s->forgive_ms)
+    struct sandbox *s;
+    unsigned *ms;
+    char name[17];
+
+    (void)snprintf(name, sizeof(name), "%016" PRIx64, id);
+    s = launcher_find(l, name);
+    ms = s != NULL ? &s->stalled_ms : &l->stall->unknown_ms;
+    *ms += STALL_LOOK_MS;
+    if (*ms < STALL_MOST_MS)
         return;
-    s->forgive_ms = now + 1000;
-    for (size_t i = 0; i < STALL_NAMES; i++)
-        s->culprits[i].ms -=
-            s->culprits[i].ms < STALL_FORGIVE_MS ? s->culprits[i].ms : STALL_FORGIVE_MS;
+    *ms = 0;
+    end(l, s, name);
+}
+
+static void forgive_one(unsigned *ms, unsigned share)
+{
+    *ms -= *ms < share ? *ms : share;
+}
+
+/* All together: else ten sandboxes of one owner's could take turns for ever. */
+static void forgive(struct launcher *l, int64_t now)
+{
+    unsigned count = 1, share;
+
+    if (now < l->stall->forgive_ms)
+        return;
+    l->stall->forgive_ms = now + 1000;
+    for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+        count += s->stalled_ms > 0;
+    share = STALL_FORGIVE_MS / (count > 1 ? count - 1 : 1);
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+        forgive_one(&s->stalled_ms, share > 0 ? share : 1);
+    forgive_one(&l->stall->unknown_ms, STALL_FORGIVE_MS);
+}
+
+/* Not to be foreseen: who knew when, because its own output has woken us, would let go in time. */
+static int64_t next_look(int64_t now)
+{
+    uint32_t any = 0;
+
+    (void)!getrandom(&any, sizeof(any), GRND_NONBLOCK); /* without: at once */
+    return now + 1 + any % (2 * STALL_LOOK_MS - 1);
 }
 
 static bool stop_looking(struct stall *s, uint32_t seq)
@@ -224,13 +247,13 @@ void stall_look(struct launcher *l)
         if (!woken)
             return;
         s->looking = true;
-        s->next_ms = now + STALL_LOOK_MS;
+        s->next_ms = next_look(now);
         return;
     }
     if (now < s->next_ms)
         return;
-    s->next_ms = now + STALL_LOOK_MS;
-    forgive(s, now);
+    s->next_ms = next_look(now);
+    forgive(l, now);
     seq = atomic_load(&s->page->seq);
     id = atomic_load(&s->page->id);
     if ((seq & 1) != 0 && sleeps(s) && atomic_load(&s->page->seq) == seq)

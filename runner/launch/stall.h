@@ -11,8 +11,12 @@
  * So it says, in memory that it shares with the launcher, when it is within such a call and for
  * which sandbox; and the launcher, which never touches such a pipe, looks 20 times a second while
  * there are any whether the supervisor sleeps there. A sandbox that has made it sleep for half a
- * second in all is ended, which frees the lock; a tenth of the time is forgiven. While nothing
- * happens nobody looks.
+ * second in all is ended, which frees the lock; a tenth of the time is forgiven, to all sandboxes
+ * together. When it looks nobody can know. While nothing happens nobody looks.
+ *
+ * A process may have given its pipe to one of another sandbox, which sleeps with the lock then. So
+ * where the supervisor sleeps on for another half second, those sandboxes are ended of which some
+ * process sleeps in a call that can hold such a lock (stall-others.c).
  */
 
 #include <stdbool.h>
@@ -24,10 +28,9 @@ struct launcher;
 struct stall;
 
 enum {
-    STALL_LOOK_MS = 50,
+    STALL_LOOK_MS = 50, /* on average */
     STALL_MOST_MS = 500,
     STALL_FORGIVE_MS = 100, /* of each second in which there are such calls */
-    STALL_NAMES = 16,       /* sandboxes that are remembered */
 };
 
 /* Before the fork. */
@@ -40,11 +43,11 @@ void stall_free(struct stall *s);
 /* From now on stall_begin and stall_end say what they do; without it, they do nothing. One a
  * process: there is one thread that can sleep. */
 void stall_tell(struct stall *s);
-/* Around one call on a pipe that processes of a sandbox have too; id: sandbox_number. They do not
- * nest. errno stays. */
+/* Around one call, or a few, on what processes of a sandbox have too; id: sandbox_number. They
+ * nest: the outermost counts. errno stays. */
 void stall_begin(uint64_t id);
 void stall_end(void);
-/* Closes an end of such a pipe, if it is open: even that waits for the lock. */
+/* Closes an end of such a pipe or terminal, if it is open: even that waits for the lock. */
 void stall_close(uint64_t id, int *fd);
 
 /* ---- in the launcher ---- */
@@ -56,3 +59,5 @@ int stall_fd(const struct launcher *l);
 /* Milliseconds until stall_look is due; -1: when stall_fd is readable. */
 int stall_wait(const struct launcher *l);
 void stall_look(struct launcher *l);
+/* stall-others.c: in a process of its own. name: who was blamed before. */
+void stall_end_others(struct launcher *l, const char *name);
