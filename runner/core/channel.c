@@ -10,6 +10,7 @@
 
 #include "base/auto.h"
 #include "core/exec-request.h"
+#include "launch/stall.h"
 
 /* What init's socket had no room for. */
 struct queued {
@@ -20,6 +21,7 @@ struct queued {
 };
 
 struct channel {
+    uint64_t box;                 /* whose init it is */
     int control, pidfd;           /* owned */
     struct queued *first, **last; /* owned; sent in order */
     unsigned queued;
@@ -50,7 +52,7 @@ static void dispatch(struct channel *c, const struct imsg *msg, int *fds, int co
     }
     c->ops->on_other(c->data, msg);
     for (int i = 0; i < count; i++)
-        (void)close(fds[i]);
+        stall_close(c->box, &fds[i]);
 }
 
 /* ---- what waits for room ---- */
@@ -163,8 +165,12 @@ static void read_all(struct channel *c)
     int fds[IMSG_FDS_MAX], count = 0;
 
     while (!c->closing && !c->gone) {
-        int r = channel_recv(c->control, MSG_DONTWAIT, &msg, fds, &count);
+        int r;
 
+        /* Descriptors that find no room are closed, which waits for the locks of their pipes. */
+        stall_begin(c->box);
+        r = channel_recv(c->control, MSG_DONTWAIT, &msg, fds, &count);
+        stall_end();
         if (r == -EAGAIN)
             return;
         if (r <= 0) {
@@ -196,15 +202,15 @@ static void on_death(uv_poll_t *h, int status, int events)
         lost(c);
 }
 
-int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_ops *ops, void *data,
-                 struct channel **ret)
+int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
+                 const struct channel_ops *ops, void *data, struct channel **ret)
 {
     struct channel *c = calloc(1, sizeof(*c));
     int r;
 
     if (c == NULL)
         return -ENOMEM;
-    *c = (struct channel){.control = control, .pidfd = pidfd, .ops = ops, .data = data};
+    *c = (struct channel){.box = box, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
     c->last = &c->first;
     r = uv_poll_init(loop, &c->poll, control);
     if (r < 0) {
@@ -235,8 +241,7 @@ static void on_closed(uv_handle_t *h)
 
     if (--c->handles > 0)
         return;
-    if (c->control >= 0)
-        (void)close(c->control);
+    stall_close(c->box, &c->control); /* and with it what has not been received */
     if (c->pidfd >= 0)
         (void)close(c->pidfd);
     free(c);

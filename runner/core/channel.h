@@ -26,9 +26,9 @@ struct channel_ops {
     void (*on_gone)(void *data);
 };
 
-/* Takes control and pidfd. */
-int channel_open(uv_loop_t *loop, int control, int pidfd, const struct channel_ops *ops, void *data,
-                 struct channel **ret);
+/* Takes control and pidfd. box: whose init it is, for launch/stall.h. */
+int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
+                 const struct channel_ops *ops, void *data, struct channel **ret);
 /* Closes; freed by the loop. Added execs are forgotten without a word. */
 void channel_close(struct channel *c);
 

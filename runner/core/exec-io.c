@@ -95,7 +95,7 @@ static int open_end(struct exec_io *io, int i, int fd)
     int r = uv_poll_init(io->later.loop, &io->ends[i].poll, fd);
 
     if (r < 0) {
-        (void)close(fd);
+        stall_close(io->box, &fd);
         return r;
     }
     io->ends[i].poll.data = io;
@@ -140,9 +140,7 @@ static ssize_t read_some(const struct exec_io *io, int i, size_t max)
     ssize_t n;
 
     do {
-        stall_begin(io->box);
         n = read(io->ends[i].fd, chunk + len, max - len);
-        stall_end();
         len += n > 0 ? (size_t)n : 0;
     } while ((n < 0 && errno == EINTR) || (n > 0 && len < max && --left > 0));
     return len > 0 ? (ssize_t)len : n;
@@ -198,17 +196,17 @@ static void empty(int stage[2])
 
 /*
  * As read_some; but *ret_piped: it has gone to the taker by pipe. By one of ours: its own a process
- * can read itself, and what has been announced to the client must be there.
+ * can read itself, and what has been announced to the client must be there. What is in ours still
+ * has the process's pages: of a FUSE file of its own, say, that are read again. So all of this is
+ * within one call as launch/stall.h has it.
  */
 static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
 {
     int *stage = stage_of(io);
     ssize_t n;
 
-    stall_begin(io->box);
     n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
                SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-    stall_end();
     if (n < 0 && errno != EAGAIN)
         return read_some(io, i, sizeof(chunk)); /* no pipe, or what else a read will say */
     if (n <= 0) {
@@ -233,9 +231,12 @@ static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
 static int read_once(struct exec_io *io, int i, size_t max)
 {
     bool piped = false;
-    ssize_t n = by_pipe(io, i) ? pass_some(io, i, &piped)
-                               : read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
+    ssize_t n;
 
+    stall_begin(io->box);
+    n = by_pipe(io, i) ? pass_some(io, i, &piped)
+                       : read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
+    stall_end();
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0) /* a terminal whose last user is gone says EIO */
@@ -459,8 +460,8 @@ static int open_ends(struct exec_io *io, struct exec *e, struct err *err)
     for (int i = 0; i < ENDS; i++)
         if (fds[i] >= 0 && r == 0)
             r = open_end(io, i, fds[i]);
-        else if (fds[i] >= 0)
-            (void)close(fds[i]);
+        else
+            stall_close(io->box, &fds[i]);
     if (r < 0)
         (void)exec_signal(e, SIGKILL, true);
     return r < 0 ? err_errno(err, r, "exec: watch its output") : 0;

@@ -65,8 +65,7 @@ static void exec_free(struct exec *e)
 {
     for (int i = 0; i < 3; i++)
         stall_close(sandbox_number(e->sandbox), &e->ends[i]);
-    if (e->master >= 0)
-        (void)close(e->master);
+    stall_close(sandbox_number(e->sandbox), &e->master);
     sandbox_unref(e->sandbox);
     free(e);
 }
@@ -255,6 +254,12 @@ static void on_no_slot(struct exec *e)
     exec_tell_owner(e);
 }
 
+static void close_all(const struct exec *e, int *fds, int count)
+{
+    for (int i = 0; i < count; i++)
+        stall_close(sandbox_number(e->sandbox), &fds[i]);
+}
+
 /* One that was not taken from an earlier attachment makes room. */
 static void put_end(struct exec *e, int i, int fd)
 {
@@ -289,7 +294,7 @@ static bool take_ends(struct exec *e, int *fds, int count)
         if (ok && e->ends[0] < 0 && channel_fd_ok(fds[next], O_WRONLY))
             put_end(e, 0, fds[next]);
         else
-            (void)close(fds[next]);
+            close_all(e, &fds[next], 1);
     if (ok && tty && e->master < 0)
         e->master = fcntl(e->ends[0], F_DUPFD_CLOEXEC, 3); /* without it: no resizing */
     return ok;
@@ -333,8 +338,7 @@ static void on_started(struct exec *e, const struct imsg *msg, int *fds, int cou
     bool first = e->state == EXEC_STARTING;
 
     if (!first && !e->attaching) {
-        for (int i = 0; i < count; i++)
-            (void)close(fds[i]);
+        close_all(e, fds, count);
         return;
     }
     e->attaching = false;
@@ -420,8 +424,7 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
     if (msg->type == IMSG_STARTED || msg->type == IMSG_ATTACHED) {
         on_started(e, msg, fds, count);
     } else {
-        for (int i = 0; i < count; i++)
-            (void)close(fds[i]);
+        close_all(e, fds, count);
         if (msg->type == IMSG_EXEC_FAILED)
             on_failed(e, msg);
         else if (msg->type == IMSG_EXITED)
@@ -795,12 +798,17 @@ struct exec *exec_next(const struct exec *e)
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols)
 {
     const struct winsize size = {.ws_row = rows, .ws_col = cols};
+    int r;
 
     if (!exec_is_tty(e))
         return -ENOTTY;
     if (e->master < 0)
         return -EBUSY;
-    return ioctl(e->master, TIOCSWINSZ, &size) < 0 ? -errno : 0;
+    /* Who asks inside for the size holds the lock of it while the answer is copied to it. */
+    stall_begin(sandbox_number(e->sandbox));
+    r = ioctl(e->master, TIOCSWINSZ, &size) < 0 ? -errno : 0;
+    stall_end();
+    return r;
 }
 
 int exec_term_signal(const struct exec *e)
@@ -847,8 +855,7 @@ int exec_signal_group(struct exec *e, int signo)
 
 void exec_hang_up(struct exec *e)
 {
-    if (e->master >= 0)
-        (void)close(take_fd(&e->master));
+    stall_close(sandbox_number(e->sandbox), &e->master);
 }
 
 size_t exec_pending(const struct sandbox *s, int fd)

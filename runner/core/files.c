@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "core/sandbox_internal.h"
 #include "launch/stall.h"
@@ -17,6 +19,7 @@ enum {
     ARGS_MAX = 12,
     NOTE_MAX = 160, /* bytes of stderr that are kept for an error message */
     ERRNO_MAX = 4095,
+    INPUT_MAX = 4 * FILES_INPUT_PAUSE, /* who feeds it pauses long before */
 };
 
 enum op_state { OP_QUEUED = 1, OP_INIT, OP_RUNNING, OP_OVER };
@@ -33,7 +36,12 @@ struct file_op {
     void *data;
 
     struct exec *exec; /* a reference, or NULL */
-    uv_pipe_t pipes[STREAMS];
+    /* Not by libuv's streams: what those write later, they write without saying for whom
+     * (launch/stall.h). */
+    uv_poll_t in;
+    int in_fd;                /* owned; while open[IN] */
+    struct buf queue;         /* what it has not taken yet */
+    uv_pipe_t pipes[STREAMS]; /* OUT and ERR */
     bool open[STREAMS], reading[STREAMS], ended[STREAMS];
     unsigned handles; /* not closed yet */
     bool exited, paused, counted, cancelled, calling, init_pending;
@@ -45,13 +53,6 @@ struct file_op {
     char message[ERR_MSG_MAX];
     char note[NOTE_MAX + 1]; /* the beginning of a stderr that carries no frames */
     size_t note_len;
-};
-
-/* One piece of input under way. */
-struct piece {
-    uv_write_t write;
-    struct file_op *op;
-    char data[];
 };
 
 static void start_next(struct sandbox *s);
@@ -90,7 +91,13 @@ static void close_stream(struct file_op *op, int i)
         return;
     op->open[i] = op->reading[i] = false;
     stall_begin(sandbox_number(op->sandbox));
-    uv_close((uv_handle_t *)&op->pipes[i], on_closed);
+    if (i == IN) {
+        uv_close((uv_handle_t *)&op->in, on_closed);
+        (void)close(take_fd(&op->in_fd));
+        buf_done(&op->queue);
+    } else {
+        uv_close((uv_handle_t *)&op->pipes[i], on_closed);
+    }
     stall_end();
 }
 
@@ -357,6 +364,26 @@ static void op_check(struct file_op *op)
         conclude(op);
 }
 
+/* Takes fd. */
+static int open_stream(struct file_op *op, int i, int fd)
+{
+    uv_loop_t *loop = supervisor_loop(op->sandbox->sup);
+    int r = i == IN ? uv_poll_init(loop, &op->in, fd) : uv_pipe_init(loop, &op->pipes[i], 0);
+
+    if (r == 0) {
+        op->in.data = op->pipes[i].data = op;
+        op->handles++;
+        op->open[i] = true;
+        if (i == IN)
+            op->in_fd = fd;
+        else
+            r = uv_pipe_open(&op->pipes[i], fd);
+    }
+    if (r < 0)
+        stall_close(sandbox_number(op->sandbox), &fd);
+    return r;
+}
+
 static void on_started(void *data, struct exec *e)
 {
     struct file_op *op = data;
@@ -364,22 +391,12 @@ static void on_started(void *data, struct exec *e)
 
     exec_take_ends(e, fds);
     for (int i = 0; i < STREAMS; i++) {
-        if (fds[i] < 0) {
+        if (fds[i] < 0)
             op->ended[i] = true;
-            continue;
-        }
-        if (r == 0)
-            r = uv_pipe_init(supervisor_loop(op->sandbox->sup), &op->pipes[i], 0);
-        if (r < 0) {
-            (void)close(fds[i]);
-            continue;
-        }
-        op->pipes[i].data = op;
-        op->handles++;
-        op->open[i] = true;
-        r = uv_pipe_open(&op->pipes[i], fds[i]);
-        if (r < 0)
-            (void)close(fds[i]);
+        else if (r < 0)
+            stall_close(sandbox_number(op->sandbox), &fds[i]);
+        else
+            r = open_stream(op, i, fds[i]);
     }
     if (r < 0) {
         struct err err = ERR_NONE;
@@ -545,6 +562,8 @@ int file_op_start(struct sandbox *s, const struct file_request *request,
     op->events = *events;
     op->data = data;
     op->state = OP_OVER;
+    op->in_fd = FD_NONE;
+    op->queue = (struct buf)BUF_INIT(INPUT_MAX);
     frame_decoder_init(&op->decoder, request->stream, request->max_frame);
     r = copy_request(op, request);
     if (r < 0)
@@ -564,53 +583,67 @@ int file_op_start(struct sandbox *s, const struct file_request *request,
 
 /* ---- input ---- */
 
-static void on_written(uv_write_t *w, int status)
+/* Bytes that went now; -1: nobody will ever read any. */
+static ssize_t put(struct file_op *op, const struct iovec *iov, int count)
 {
-    struct piece *p = (struct piece *)(void *)w;
-    struct file_op *op = p->op;
+    ssize_t n;
 
-    free(p);
-    if (op->state != OP_RUNNING || !op->open[IN])
-        return;
-    /* Nobody reads: the answer says why. */
-    if (status < 0)
-        close_stream(op, IN);
-    if (op->want_drain && (status < 0 || uv_stream_get_write_queue_size(
-                                             (uv_stream_t *)&op->pipes[IN]) < FILES_INPUT_PAUSE)) {
-        op->want_drain = false;
-        if (op->events.on_drain != NULL)
-            op->events.on_drain(op->data);
-        return;
-    }
-    if (op->input_ended && uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) == 0)
-        close_stream(op, IN);
+    stall_begin(sandbox_number(op->sandbox));
+    do
+        n = writev(op->in_fd, iov, count);
+    while (n < 0 && errno == EINTR);
+    stall_end();
+    return n < 0 && errno == EAGAIN ? 0 : n;
 }
 
+static void on_room(uv_poll_t *h, int status, int events)
+{
+    struct file_op *op = h->data;
+    const struct iovec iov = {.iov_base = op->queue.data, .iov_len = op->queue.len};
+    ssize_t n = status < 0 ? -1 : put(op, &iov, 1);
+
+    (void)events;
+    if (n > 0)
+        buf_consume(&op->queue, (size_t)n);
+    if (op->queue.len == 0)
+        (void)uv_poll_stop(h);
+    /* Nobody reads: the answer says why. */
+    if (n < 0 || (op->queue.len == 0 && op->input_ended))
+        close_stream(op, IN);
+    if (!op->want_drain || op->queue.len >= FILES_INPUT_PAUSE)
+        return;
+    op->want_drain = false;
+    if (op->events.on_drain != NULL)
+        op->events.on_drain(op->data);
+}
+
+/* What does not fit waits behind what waits already. */
 static void send_piece(struct file_op *op, const void *data, size_t len)
 {
-    size_t head = op->request.pieces ? FILE_CHUNK_HEAD : 0;
-    struct piece *p = malloc(sizeof(*p) + head + len);
-    uv_buf_t buf;
-    int r;
+    uint8_t head[FILE_CHUNK_HEAD];
+    const struct iovec iov[] = {
+        {.iov_base = head, .iov_len = op->request.pieces ? sizeof(head) : 0},
+        {.iov_base = (void *)(uintptr_t)data, .iov_len = len}};
+    ssize_t n = 0;
+    int r = 0;
 
-    if (p == NULL) {
+    file_put_chunk(head, (uint32_t)len);
+    if (op->queue.len == 0)
+        n = put(op, iov, 2);
+    for (int i = 0; n >= 0 && r == 0 && i < 2; i++) {
+        size_t done = (size_t)n < iov[i].iov_len ? (size_t)n : iov[i].iov_len;
+
+        n -= (ssize_t)done;
+        if (iov[i].iov_len > done)
+            r = buf_append(&op->queue, (const char *)iov[i].iov_base + done, iov[i].iov_len - done);
+    }
+    if (n < 0 || r < 0) {
         /* Its end without the last piece: the process takes it for a client that has gone. */
         close_stream(op, IN);
-        set_error(op, -ENOMEM, "out of memory");
-        return;
-    }
-    p->op = op;
-    if (head > 0)
-        file_put_chunk((uint8_t *)p->data, (uint32_t)len);
-    if (len > 0)
-        (void)memcpy(p->data + head, data, len);
-    buf = uv_buf_init(p->data, (unsigned)(head + len));
-    stall_begin(sandbox_number(op->sandbox));
-    r = uv_write(&p->write, (uv_stream_t *)&op->pipes[IN], &buf, 1, on_written);
-    stall_end();
-    if (r < 0) {
-        free(p);
-        close_stream(op, IN);
+        if (r < 0)
+            set_error(op, r, "out of memory");
+    } else if (op->queue.len > 0) {
+        (void)uv_poll_start(&op->in, UV_WRITABLE, on_room);
     }
 }
 
@@ -625,9 +658,7 @@ bool file_op_write(struct file_op *op, const void *data, size_t len)
         at += n;
         len -= n;
     }
-    op->want_drain =
-        op->state == OP_RUNNING && op->open[IN] &&
-        uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) >= FILES_INPUT_PAUSE;
+    op->want_drain = op->queue.len >= FILES_INPUT_PAUSE;
     return op->want_drain;
 }
 
@@ -638,7 +669,7 @@ void file_op_write_end(struct file_op *op)
     op->input_ended = true;
     if (op->request.pieces)
         send_piece(op, NULL, 0);
-    if (op->open[IN] && uv_stream_get_write_queue_size((uv_stream_t *)&op->pipes[IN]) == 0)
+    if (op->open[IN] && op->queue.len == 0)
         close_stream(op, IN);
 }
 

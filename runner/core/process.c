@@ -18,6 +18,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "launch/stall.h"
 
 struct process {
     struct log_watched watched; /* first: found by its address */
@@ -253,6 +254,7 @@ static void write_input(struct process *p, struct exec *e)
     exec_take_ends(e, fds);
     if (fds[0] < 0)
         return;
+    stall_begin(sandbox_number(exec_sandbox(e)));
     if (p->input != NULL) {
         /* A user's pipes may be made smaller than usual. */
         (void)fcntl(fds[0], F_SETPIPE_SZ, PROCESS_INPUT_MAX);
@@ -264,6 +266,7 @@ static void write_input(struct process *p, struct exec *e)
         free(take(p->input));
     }
     (void)close(fds[0]);
+    stall_end();
 }
 
 static void on_started(void *data, struct exec *e)

@@ -514,7 +514,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     int r;
 
     /* fds: pidfd, control. */
-    r = channel_open(s->sup->loop, fds[1], fds[0], &channel_ops, s, &s->channel);
+    r = channel_open(s->sup->loop, s->number, fds[1], fds[0], &channel_ops, s, &s->channel);
     if (r == 0)
         fds[0] = fds[1] = FD_NONE;
     s->appends = !s->adopting; /* of an init that an earlier supervisor started LIST_END says so */

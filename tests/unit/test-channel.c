@@ -38,7 +38,8 @@ static void world_open(struct world *w)
     CHECK_INT(uv_loop_init(&w->loop), 0);
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     w->init = pair[1];
-    CHECK_INT(channel_open(&w->loop, pair[0], sys_pidfd_open(getpid()), &ops, w, &w->channel), 0);
+    CHECK_INT(channel_open(&w->loop, 1, pair[0], sys_pidfd_open(getpid()), &ops, w, &w->channel),
+              0);
 }
 
 static void world_close(struct world *w)

@@ -1,0 +1,165 @@
+/* Locks that a process of a sandbox shares with whoever has the other end, held for as long as it
+ * likes. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "payload.h"
+
+enum { BLOCK = 1 << 16 };
+
+static char block[BLOCK];
+
+/* ---- a pipe's, by somebody else ---- */
+
+static int unix_socket(const char *path, struct sockaddr_un *ret)
+{
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    (void)snprintf(ret->sun_path, sizeof(ret->sun_path), "%s", path);
+    return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+/* lock-give PATH: gives its output's pipe to who listens there, and waits. */
+static int cmd_give(int argc, char **argv)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr first;
+    } control;
+    char byte = 'x';
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    struct sockaddr_un addr;
+    int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), out = 1;
+
+    while (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+        nap(0.01);
+    (void)memset(&control, 0, sizeof(control));
+    control.first.cmsg_level = SOL_SOCKET;
+    control.first.cmsg_type = SCM_RIGHTS;
+    control.first.cmsg_len = CMSG_LEN(sizeof(int));
+    (void)memcpy(CMSG_DATA(&control.first), &out, sizeof(int));
+    if (sendmsg(sock, &msg, 0) < 0)
+        return complain("sendmsg");
+    for (;;)
+        (void)pause();
+}
+
+static int taken = -1;
+
+static void *forget(void *arg)
+{
+    (void)arg;
+    nap(0.3);
+    (void)close(taken);
+    return NULL;
+}
+
+/* lock-take PATH [hide]: takes one, says something into it, and sleeps with its lock; hide: the
+ * descriptor is not in its table then. */
+static int cmd_take(int argc, char **argv)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr first;
+    } control;
+    char byte;
+    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    struct sockaddr_un addr;
+    pthread_t thread;
+    int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), conn, pair[2];
+
+    if (bind(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(sock, 1) < 0 ||
+        chmod(addr.sun_path, 0777) < 0)
+        return complain("listen");
+    conn = accept(sock, NULL, NULL);
+    if (recvmsg(conn, &msg, 0) <= 0 || CMSG_FIRSTHDR(&msg) == NULL)
+        return complain("recvmsg");
+    (void)memcpy(&taken, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return complain("socketpair");
+    /* So much that whoever reads is behind when we begin to sleep. */
+    if (fcntl(taken, F_SETPIPE_SZ, 16 * BLOCK) < 0)
+        return complain("pipe");
+    for (int i = 0; i < 64; i++)
+        if (write(taken, block, BLOCK) != BLOCK)
+            return complain("write");
+    if (argc > 2 && pthread_create(&thread, NULL, forget, NULL) != 0)
+        return complain("thread");
+    (void)splice(pair[0], NULL, taken, NULL, BLOCK, 0);
+    return 0;
+}
+
+/* ---- a file operation's input ---- */
+
+static void on_alarm(int signo)
+{
+    (void)signo;
+}
+
+/* The read end of the stdin of the first sandbox-shim that it sees, which it stops. */
+static int stdin_of_shim(void)
+{
+    for (int pid = 2;; pid = pid < 4000 ? pid + 1 : 2) {
+        char path[64], name[64];
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+        if (slurp(path, name, sizeof(name)) <= 0 || strcmp(name, "sandbox-shim") != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd/0", pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && kill(pid, SIGSTOP) == 0)
+            return fd;
+    }
+}
+
+/* lock-shim: makes room in the full pipe of a file operation's input, and sleeps with its lock;
+ * again and again, as somebody may have filled it in between. */
+static int cmd_shim(int argc, char **argv)
+{
+    const struct itimerval often = {{.tv_usec = 300000}, {.tv_usec = 300000}};
+    const struct sigaction quiet = {.sa_handler = on_alarm};
+    int pair[2], fd;
+
+    (void)argc;
+    (void)argv;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return complain("socketpair");
+    while (send(pair[0], block, BLOCK, MSG_DONTWAIT) > 0)
+        ;
+    puts("ready");
+    (void)fflush(stdout);
+    fd = stdin_of_shim();
+    puts("stopped");
+    (void)fflush(stdout);
+    if (sigaction(SIGALRM, &quiet, NULL) < 0 || setitimer(ITIMER_REAL, &often, NULL) < 0)
+        return complain("timer");
+    for (;;) {
+        (void)!read(fd, block, BLOCK / 2);
+        (void)!splice(fd, NULL, pair[0], NULL, BLOCK, 0);
+    }
+}
+
+const struct cmd lock_cmds[] = {
+    {"lock-give", cmd_give, "PATH: gives its stdout to who listens"},
+    {"lock-take", cmd_take, "PATH [hide]: takes one, and sleeps with its lock"},
+    {"lock-shim", cmd_shim, ": holds the lock of a file operation's stdin"},
+    {0},
+};
