@@ -695,8 +695,8 @@ int network_lease(struct sandbox *s, int hosts, int resolv, struct err *err)
     return save(s, err);
 }
 
-/* What init hands out may be anything that it has: only a file in memory is written to, which can
- * neither block us nor be anybody else's. */
+/* What init hands out may be anything that it has: only a file in memory is written to, which is
+ * nobody else's, and whose lock no process inside can sleep with (own.c). */
 static int open_lease(const struct sandbox *s, int number)
 {
     auto_close int fd = FD_NONE;

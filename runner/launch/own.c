@@ -184,6 +184,18 @@ static int split(int whole, int parts[OWN_PARTS])
     return r;
 }
 
+/*
+ * What is written to later must not be what a process of the sandbox can sleep with the lock of: it
+ * could, in a write of its own, for a page that its FUSE server does not give, and whoever writes
+ * next waits for it, in memory or not. Read-only it takes no such lock.
+ */
+static int close_file(int part)
+{
+    struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
+
+    return sys_mount_setattr(part, "", AT_EMPTY_PATH, &closed);
+}
+
 int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
                int *ret_hosts_fd, int *ret_resolv_fd, struct err *err)
 {
@@ -205,6 +217,10 @@ int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct
     if (r < 0)
         return r;
     r = split(ret->whole, parts);
+    if (r == 0 && fuse && ret_hosts_fd != NULL)
+        r = close_file(parts[ETC_HOSTS]);
+    if (r == 0 && fuse && ret_resolv_fd != NULL)
+        r = close_file(parts[ETC_RESOLV]);
     if (r < 0) {
         close_all(parts);
         return err_errno(err, r, "mount /dev and the files of /etc");

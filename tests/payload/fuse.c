@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,9 +114,73 @@ static int cmd_fuse_deadlock(int argc, char **argv)
     return 0;
 }
 
+/* ---- memory that does not come ---- */
+
+/* Answers what it takes to open and map "f", and never a READ. */
+static void *serve_one_file(void *arg)
+{
+    enum { LOOKUP = 1, FORGET = 2, GETATTR = 3, OPEN = 14, READ = 15, ENTRY = 40, OUT = 16 };
+    const int fd = *(int *)arg;
+    uint32_t answer[2 * (2 + 5 + 11)]; /* the kernel has numbers of 64 bits */
+
+    while (read(fd, request, sizeof(request)) > 0) {
+        uint32_t in[2];
+        uint64_t node;
+        size_t at = OUT / 4; /* behind the head, in words */
+
+        (void)memcpy(in, request, sizeof(in));
+        (void)memcpy(&node, request + 16, sizeof(node));
+        if (in[1] == READ || in[1] == FORGET)
+            continue;
+        (void)memset(answer, 0, sizeof(answer));
+        (void)memcpy(&answer[2], request + UNIQUE_AT, sizeof(uint64_t));
+        if (in[1] == LOOKUP)
+            answer[at] = (uint32_t)(node = 2);
+        at += in[1] == LOOKUP ? ENTRY / 4 : in[1] == GETATTR ? 4 : in[1] == OPEN ? 4 : 0;
+        if (in[1] == LOOKUP || in[1] == GETATTR) { /* struct fuse_attr */
+            answer[at] = (uint32_t)node;
+            answer[at + 2] = node == 2 ? 1 << 16 : 0;
+            answer[at + 15] = node == 2 ? S_IFREG | 0644 : S_IFDIR | 0755;
+            answer[at + 16] = 1;
+            at += 22;
+        }
+        answer[0] = (uint32_t)(at * 4);
+        if (write(fd, answer, at * 4) != (ssize_t)(at * 4))
+            return NULL;
+    }
+    return NULL;
+}
+
+/* fuse-write DIR PATH: sleeps in a write to PATH, with the locks that this takes, for a page of a
+ * file of its own. */
+static int cmd_fuse_write(int argc, char **argv)
+{
+    char path[4096];
+    pthread_t thread;
+    const void *page;
+    int out = argc < 3 ? -1 : open(argv[2], O_WRONLY | O_CLOEXEC), fd, file;
+
+    if (out < 0)
+        return complain("open");
+    fd = mount_for(argc, argv);
+    if (fd < 0 || pthread_create(&thread, NULL, serve_one_file, &fd) != 0)
+        return complain("serve");
+    (void)snprintf(path, sizeof(path), "%s/f", argv[1]);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    page = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        return complain("map");
+    (void)puts("writes");
+    (void)fflush(stdout);
+    (void)!write(out, page, 4096);
+    return 0;
+}
+
 const struct cmd fuse_cmds[] = {
     {"fuse-deadlock", cmd_fuse_deadlock, "DIR: stuck in a file system of its own"},
     {"fuse-silent", cmd_fuse_silent, "DIR: a file system that answers nobody"},
+    {"fuse-write", cmd_fuse_write,
+     "DIR PATH: sleeps in a write, for a page of its own file system"},
     {"fuse-unread", cmd_fuse_unread, "DIR: a file system whose requests nobody reads"},
     {0},
 };
