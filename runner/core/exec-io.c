@@ -130,6 +130,24 @@ static void watch_all(struct exec_io *io)
         watch(io, i);
 }
 
+/*
+ * Around what may wait for the lock of a pipe. Reading or writing a terminal's master takes no lock
+ * that anybody inside can hold; but the kernel first waits there, in the same state as for a lock,
+ * for a thread of its own that moves what was printed, on a loaded machine for tens of milliseconds
+ * of each second: for that nobody is to be blamed.
+ */
+static void mark_begin(const struct exec_io *io)
+{
+    if (!io->tty)
+        stall_begin(io->box);
+}
+
+static void mark_end(const struct exec_io *io)
+{
+    if (!io->tty)
+        stall_end();
+}
+
 /* ---- output ---- */
 
 /* As read(2). A terminal hands out little at a time: all that it has now, up to max. */
@@ -233,10 +251,10 @@ static int read_once(struct exec_io *io, int i, size_t max)
     bool piped = false;
     ssize_t n;
 
-    stall_begin(io->box);
+    mark_begin(io);
     n = by_pipe(io, i) ? pass_some(io, i, &piped)
                        : read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
-    stall_end();
+    mark_end(io);
     if (n < 0 && errno == EAGAIN)
         return 0;
     if (n <= 0) /* a terminal whose last user is gone says EIO */
@@ -332,9 +350,9 @@ static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
     while (done < len) {
         ssize_t n;
 
-        stall_begin(io->box);
+        mark_begin(io);
         n = write(io->ends[0].fd, data + done, len - done);
-        stall_end();
+        mark_end(io);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
