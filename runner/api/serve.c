@@ -637,6 +637,7 @@ static int launcher_main(struct serve *s, int sock, pid_t child, struct stall *s
     if (r == 0)
         r = launcher_serve(s->launcher, sock, err);
     (void)close(sock); /* should it be the launcher that failed: the supervisor ends now */
+    stall_wait_end(s->launcher, child);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     supervisor_pid = 0;

@@ -10,6 +10,7 @@
  * done by a process of its own, with a time limit.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,8 +26,14 @@
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
 #include "launch/stall.h"
+#include "proto/syscalls.h"
 
-enum { SEEK_S = 2, SYSCALL_TEXT_MAX = 192 };
+enum {
+    SEEK_S = 2,
+    SYSCALL_TEXT_MAX = 192,
+    END_LOOK_MS = 1000,
+    END_LOOKS = 3, /* that find it waiting */
+};
 
 /* A file says "NUMBER ARGUMENTS…", or "running". */
 static bool moves_bytes(int task_fd)
@@ -101,8 +108,8 @@ static unsigned end_those(struct launcher *l)
             continue;
         count++;
         log_warn("launch",
-                 "sandbox=%s is ended: it seems to hold the lock of a pipe that was another's, for "
-                 "which the daemon waits",
+                 "sandbox=%s is ended: it seems to hold the lock of a pipe for which the daemon "
+                 "waits",
                  s->id);
     }
     return count;
@@ -117,8 +124,8 @@ static _Noreturn void seek(struct launcher *l, const char *name)
     (void)alarm(SEEK_S);
     if (end_those(l) == 0) {
         log_warn("launch",
-                 "sandbox=%s has been ended, and the daemon waits for the lock of its pipe still; "
-                 "nobody else seems to hold it; what waits for FUSE servers is ended",
+                 "%s: the daemon waits for the lock of its pipe, and nobody else seems to hold it; "
+                 "what waits for FUSE servers is ended",
                  name);
         for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
             fuse_abort(l, s->ids.base);
@@ -135,5 +142,41 @@ void stall_end_others(struct launcher *l, const char *name)
     if (pid > 0)
         removal_keep(l, pid, NULL);
     else
-        log_warn("launch", "sandbox=%s: cannot look for who has the lock of its pipe", name);
+        log_warn("launch", "%s: cannot look for who has the lock of its pipe", name);
+}
+
+static bool any_sleeps(pid_t pid)
+{
+    auto_ptr(dir_close) DIR *tasks = NULL;
+    const struct dirent *e;
+    char path[32];
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    tasks = dir_open(AT_FDCWD, path);
+    while (tasks != NULL && (e = dir_next(tasks)) != NULL) {
+        auto_close int task = openat(dirfd(tasks), e->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        auto_close int stat =
+            task < 0 ? FD_NONE : openat(task, "stat", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (stat >= 0 && stall_sleeps(stat))
+            return true;
+    }
+    return false;
+}
+
+void stall_wait_end(struct launcher *l, pid_t supervisor)
+{
+    auto_close int pidfd = sys_pidfd_open(supervisor);
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    int looks = 0, r;
+
+    while (pidfd >= 0 && (r = poll(&p, 1, END_LOOK_MS)) <= 0) {
+        if (r < 0) /* a signal, which is passed on */
+            continue;
+        looks = any_sleeps(supervisor) ? looks + 1 : 0;
+        if (looks < END_LOOKS)
+            continue;
+        looks = 0;
+        stall_end_others(l, "an end of the supervisor that does not come");
+    }
 }

@@ -142,10 +142,10 @@ int stall_wait(const struct launcher *l)
 }
 
 /* Not to be woken (D), as one is who waits for a lock; and not merely without a processor (R). */
-static bool sleeps(const struct stall *s)
+bool stall_sleeps(int stat_fd)
 {
     char text[512];
-    ssize_t n = pread(s->stat, text, sizeof(text) - 1, 0);
+    ssize_t n = pread(stat_fd, text, sizeof(text) - 1, 0);
     const char *end;
 
     text[n > 0 ? n : 0] = '\0';
@@ -256,7 +256,7 @@ void stall_look(struct launcher *l)
     forgive(l, now);
     seq = atomic_load(&s->page->seq);
     id = atomic_load(&s->page->id);
-    if ((seq & 1) != 0 && sleeps(s) && atomic_load(&s->page->seq) == seq)
+    if ((seq & 1) != 0 && stall_sleeps(s->stat) && atomic_load(&s->page->seq) == seq)
         blame(l, id);
     else if ((seq & 1) == 0 && seq == s->last_seq)
         s->looking = !stop_looking(s, seq);

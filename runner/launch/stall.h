@@ -59,5 +59,10 @@ int stall_fd(const struct launcher *l);
 /* Milliseconds until stall_look is due; -1: when stall_fd is readable. */
 int stall_wait(const struct launcher *l);
 void stall_look(struct launcher *l);
-/* stall-others.c: in a process of its own. name: who was blamed before. */
+/* Whether whose stat file in /proc this is sleeps as one who waits for a lock. */
+bool stall_sleeps(int stat_fd);
+/* stall-others.c: in a process of its own. name: who was blamed before, for the log. */
 void stall_end_others(struct launcher *l, const char *name);
+/* After the end of its socket: until the supervisor has ended, whose descriptors are closed then.
+ * One that was killed has said nothing before; and as long as it waits, no other can begin. */
+void stall_wait_end(struct launcher *l, pid_t supervisor);

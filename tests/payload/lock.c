@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -106,6 +107,25 @@ static int cmd_take(int argc, char **argv)
     return 0;
 }
 
+/* lock-input: sleeps with the lock of its stdin's pipe, in which there is something. */
+static int cmd_input(int argc, char **argv)
+{
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    int pair[2];
+
+    (void)argc;
+    (void)argv;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return complain("socketpair");
+    while (send(pair[0], block, BLOCK, MSG_DONTWAIT) > 0)
+        ;
+    (void)poll(&p, 1, -1);
+    puts("holds");
+    (void)fflush(stdout);
+    (void)splice(0, NULL, pair[0], NULL, BLOCK, 0);
+    return 0;
+}
+
 /* ---- a file operation's input ---- */
 
 static void on_alarm(int signo)
@@ -160,6 +180,7 @@ static int cmd_shim(int argc, char **argv)
 const struct cmd lock_cmds[] = {
     {"lock-give", cmd_give, "PATH: gives its stdout to who listens"},
     {"lock-take", cmd_take, "PATH [hide]: takes one, and sleeps with its lock"},
+    {"lock-input", cmd_input, ": holds the lock of its stdin"},
     {"lock-shim", cmd_shim, ": holds the lock of a file operation's stdin"},
     {0},
 };
