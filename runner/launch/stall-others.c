@@ -29,7 +29,7 @@
 #include "proto/syscalls.h"
 
 enum {
-    SEEK_S = 2,
+    SEEK_S = 10, /* sandboxes may have thousands of threads each */
     SYSCALL_TEXT_MAX = 192,
     END_LOOK_MS = 1000,
     END_LOOKS = 3, /* that find it waiting */
@@ -135,10 +135,18 @@ static _Noreturn void seek(struct launcher *l, const char *name)
 
 void stall_end_others(struct launcher *l, const char *name)
 {
-    pid_t pid = removal_has_room(l) ? fork() : -1;
+    static pid_t seeker; /* one at a time: it ends those that it finds as it goes */
+    pid_t pid = -1;
 
+    if (removal_has_room(l)) { /* whoever has ended is not in the list any more */
+        for (size_t i = 0; i < l->removal_count; i++)
+            if (l->removals[i].pid == seeker)
+                return;
+        pid = fork();
+    }
     if (pid == 0)
         seek(l, name);
+    seeker = pid;
     if (pid > 0)
         removal_keep(l, pid, NULL);
     else
