@@ -2,13 +2,16 @@
  * The supervisor sleeps for the lock of a pipe whose sandbox has been ended: one of its processes
  * has given the pipe to another sandbox's, over a socket in a volume or a network of both. Who
  * holds a lock the kernel does not tell, and who sleeps with it may have closed its descriptor
- * meanwhile. But it sleeps in one of few calls, in which hardly anybody else sleeps for long. (Who
- * waits there for a FUSE server of its own may be in any call; such waits are ended without their
- * sandboxes.)
+ * meanwhile. But it sleeps in one of few calls, and lets go when it is paused: so those sandboxes
+ * that have somebody in such a call are paused one after the other, and the one that lets the
+ * supervisor go on is ended. The others lose a moment. (Who waits with the lock for a FUSE server
+ * of its own may be in any call, and is not paused; such waits are ended, one sandbox's after the
+ * other's, until the supervisor goes on.)
  *
  * To ask about a process can mean to wait for it (an exec of a file that does not come), so this is
- * done by a process of its own, with a time limit.
+ * done by a process of its own, and the asking has a time limit.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/clock.h"
 #include "base/dir.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -29,8 +33,12 @@
 #include "proto/syscalls.h"
 
 enum {
-    SEEK_S = 10, /* sandboxes may have thousands of threads each */
+    ASK_S = 10, /* sandboxes may have thousands of threads each */
     SYSCALL_TEXT_MAX = 192,
+    /* How long the supervisor may take to go on; and on a busy machine, when nobody was it. */
+    SOON_MS = 30,
+    LATE_MS = 300,
+    SETTLE_MS = 5,
     END_LOOK_MS = 1000,
     END_LOOKS = 3, /* that find it waiting */
 };
@@ -87,11 +95,10 @@ static struct sandbox *owner_of(const struct launcher *l, int pid_fd)
     return s;
 }
 
-static unsigned end_those(struct launcher *l)
+static void mark_suspects(const struct launcher *l)
 {
     auto_ptr(dir_close) DIR *proc = dir_open(AT_FDCWD, "/proc");
     const struct dirent *e;
-    unsigned count = 0;
 
     while (proc != NULL && (e = dir_next(proc)) != NULL) {
         auto_close int fd = FD_NONE;
@@ -101,58 +108,15 @@ static unsigned end_those(struct launcher *l)
             continue;
         fd = openat(dirfd(proc), e->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
         s = fd < 0 ? NULL : owner_of(l, fd);
-        if (s == NULL || s->blamed_pid == s->pid || !any_moves_bytes(fd))
-            continue;
-        s->blamed_pid = s->pid;
-        if (launcher_end(l, s->id, NULL) < 0)
-            continue;
-        count++;
-        log_warn("launch",
-                 "sandbox=%s is ended: it seems to hold the lock of a pipe for which the daemon "
-                 "waits",
-                 s->id);
+        if (s != NULL && !s->suspect && s->blamed_pid != s->pid)
+            s->suspect = any_moves_bytes(fd);
     }
-    return count;
 }
 
-static _Noreturn void seek(struct launcher *l, const char *name)
-{
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_IGN); /* ^C is for all of a terminal's */
-    (void)signal(SIGALRM, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-stall");
-    (void)alarm(SEEK_S);
-    if (end_those(l) == 0) {
-        log_warn("launch",
-                 "%s: the daemon waits for the lock of its pipe, and nobody else seems to hold it; "
-                 "what waits for FUSE servers is ended",
-                 name);
-        for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
-            fuse_abort(l, s->ids.base);
-    }
-    _exit(0);
-}
+/* ---- the supervisor ---- */
 
-void stall_end_others(struct launcher *l, const char *name)
-{
-    static pid_t seeker; /* one at a time: it ends those that it finds as it goes */
-    pid_t pid = -1;
-
-    if (removal_has_room(l)) { /* whoever has ended is not in the list any more */
-        for (size_t i = 0; i < l->removal_count; i++)
-            if (l->removals[i].pid == seeker)
-                return;
-        pid = fork();
-    }
-    if (pid == 0)
-        seek(l, name);
-    seeker = pid;
-    if (pid > 0)
-        removal_keep(l, pid, NULL);
-    else
-        log_warn("launch", "%s: cannot look for who has the lock of its pipe", name);
-}
-
+/* One that was killed, and closes its descriptors: whether it waits for a lock there. The first
+ * thread of a process may be over before the others. */
 static bool any_sleeps(pid_t pid)
 {
     auto_ptr(dir_close) DIR *tasks = NULL;
@@ -172,6 +136,142 @@ static bool any_sleeps(pid_t pid)
     return false;
 }
 
+/* What it waits for now. ending: its pid, when it was killed; else 0. */
+struct wait {
+    pid_t ending;
+    uint32_t seq;
+};
+
+static bool waits(const struct launcher *l, pid_t ending, struct wait *ret)
+{
+    *ret = (struct wait){.ending = ending};
+    return ending != 0 ? any_sleeps(ending) : stall_waits(l, &ret->seq);
+}
+
+static bool is_over(const struct launcher *l, const struct wait *w, int within_ms)
+{
+    const int64_t end = clock_mono_ms() + within_ms;
+
+    for (;;) {
+        if (w->ending != 0 ? !any_sleeps(w->ending) : stall_is_over(l, w->seq))
+            return true;
+        if (clock_mono_ms() >= end)
+            return false;
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* ---- who holds it ---- */
+
+/* Whether the supervisor goes on while its processes do not. They stay paused then. One that is
+ * paused already sleeps in no call; and where nobody can be paused, all are taken for it. */
+static bool is_it(const struct launcher *l, const struct sandbox *s, const struct wait *w,
+                  int within_ms)
+{
+    if (s->cgroup == NULL)
+        return true;
+    if (cgroup_frozen(s->cgroup) != 0)
+        return false;
+    if (cgroup_freeze(s->cgroup, true, NULL) == -EOPNOTSUPP || is_over(l, w, within_ms))
+        return true;
+    (void)cgroup_freeze(s->cgroup, false, NULL);
+    return false;
+}
+
+static bool end_it(struct launcher *l, struct sandbox *s)
+{
+    s->suspect = false;
+    if (launcher_end(l, s->id, NULL) < 0) {
+        if (s->cgroup != NULL)
+            (void)cgroup_freeze(s->cgroup, false, NULL);
+        return false;
+    }
+    log_warn("launch",
+             "sandbox=%s is ended: it holds the lock of a pipe for which the daemon waits", s->id);
+    return true;
+}
+
+/* Whether the supervisor goes on at the end. The next one in turn may have been waiting for the
+ * lock, and have it now: so until nobody was it any more. */
+static bool end_suspects(struct launcher *l, pid_t ending, int within_ms)
+{
+    struct wait w;
+    bool found;
+
+    do {
+        found = false;
+        for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
+            if (!s->suspect)
+                continue;
+            if (!waits(l, ending, &w) || is_over(l, &w, SETTLE_MS))
+                return true;
+            if (is_it(l, s, &w, within_ms))
+                found = end_it(l, s) || found;
+        }
+    } while (found);
+    return !waits(l, ending, &w) || is_over(l, &w, SETTLE_MS);
+}
+
+static void end_fuse_waits(struct launcher *l, pid_t ending)
+{
+    struct wait w;
+
+    for (const struct sandbox *s = l->sandboxes; s != NULL && waits(l, ending, &w);
+         s = s->all.next) {
+        if (!s->fuse)
+            continue;
+        log_warn("launch", "sandbox=%s: what waits for its FUSE servers is ended", s->id);
+        fuse_abort(l, s->ids.base);
+        if (is_over(l, &w, SOON_MS))
+            return;
+    }
+}
+
+static _Noreturn void seek(struct launcher *l, pid_t ending, const char *name)
+{
+    (void)signal(SIGTERM, SIG_IGN); /* nobody is to stay paused */
+    (void)signal(SIGINT, SIG_IGN);  /* ^C is for all of a terminal's */
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)prctl(PR_SET_NAME, "rind-stall");
+    (void)alarm(ASK_S);
+    mark_suspects(l);
+    (void)alarm(0);
+    if (!end_suspects(l, ending, SOON_MS) && !end_suspects(l, ending, LATE_MS)) {
+        log_warn(
+            "launch",
+            "%s: the daemon waits for the lock of its pipe, and nobody else holds it by moving "
+            "bytes",
+            name);
+        end_fuse_waits(l, ending);
+    }
+    _exit(0);
+}
+
+static void end_others(struct launcher *l, pid_t ending, const char *name)
+{
+    static pid_t seeker; /* one at a time: each takes what the supervisor does for its own work */
+    pid_t pid = -1;
+
+    if (removal_has_room(l)) { /* whoever has ended is not in the list any more */
+        for (size_t i = 0; i < l->removal_count; i++)
+            if (l->removals[i].pid == seeker)
+                return;
+        pid = fork();
+    }
+    if (pid == 0)
+        seek(l, ending, name);
+    seeker = pid;
+    if (pid > 0)
+        removal_keep(l, pid, NULL);
+    else
+        log_warn("launch", "%s: cannot look for who has the lock of its pipe", name);
+}
+
+void stall_end_others(struct launcher *l, const char *name)
+{
+    end_others(l, 0, name);
+}
+
 void stall_wait_end(struct launcher *l, pid_t supervisor)
 {
     auto_close int pidfd = sys_pidfd_open(supervisor);
@@ -185,6 +285,6 @@ void stall_wait_end(struct launcher *l, pid_t supervisor)
         if (looks < END_LOOKS)
             continue;
         looks = 0;
-        stall_end_others(l, "an end of the supervisor that does not come");
+        end_others(l, supervisor, "an end of the supervisor that does not come");
     }
 }

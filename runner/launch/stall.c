@@ -153,6 +153,17 @@ bool stall_sleeps(int stat_fd)
     return end != NULL && end[1] == ' ' && end[2] == 'D';
 }
 
+bool stall_waits(const struct launcher *l, uint32_t *ret_seq)
+{
+    *ret_seq = atomic_load(&l->stall->page->seq);
+    return (*ret_seq & 1) != 0 && stall_sleeps(l->stall->stat);
+}
+
+bool stall_is_over(const struct launcher *l, uint32_t seq)
+{
+    return atomic_load(&l->stall->page->seq) != seq;
+}
+
 /*
  * The second time the same start of a sandbox is blamed, it is dead or about to be, and the lock is
  * held by somebody whom it has given its pipe to.

@@ -15,8 +15,9 @@
  * together. When it looks nobody can know. While nothing happens nobody looks.
  *
  * A process may have given its pipe to one of another sandbox, which sleeps with the lock then. So
- * where the supervisor sleeps on for another half second, those sandboxes are ended of which some
- * process sleeps in a call that can hold such a lock (stall-others.c).
+ * where the supervisor sleeps on for another half second, those sandboxes are paused for a moment
+ * of which some process sleeps in a call that can hold such a lock, one after the other, and the
+ * one is ended by whose pause the supervisor goes on (stall-others.c).
  */
 
 #include <stdbool.h>
@@ -59,6 +60,9 @@ int stall_fd(const struct launcher *l);
 /* Milliseconds until stall_look is due; -1: when stall_fd is readable. */
 int stall_wait(const struct launcher *l);
 void stall_look(struct launcher *l);
+/* Whether the supervisor sleeps in such a call, and in which; and whether that one is over. */
+bool stall_waits(const struct launcher *l, uint32_t *ret_seq);
+bool stall_is_over(const struct launcher *l, uint32_t seq);
 /* Whether whose stat file in /proc this is sleeps as one who waits for a lock. */
 bool stall_sleeps(int stat_fd);
 /* stall-others.c: in a process of its own. name: who was blamed before, for the log. */

@@ -68,7 +68,28 @@ static void *forget(void *arg)
     return NULL;
 }
 
-/* lock-take PATH [hide]: takes one, says something into it, and sleeps with its lock; hide: the
+/* Full, as nobody reads it any more; and then it is longer. 0 or -1. */
+static int fill(int pipe)
+{
+    int idle = 0;
+
+    if (fcntl(pipe, F_SETFL, O_NONBLOCK) < 0)
+        return -1;
+    while (idle < 20) {
+        ssize_t n = write(pipe, block, BLOCK);
+
+        if (n < 0 && errno != EAGAIN)
+            return -1;
+        idle = n < 0 ? idle + 1 : 0;
+        if (n < 0)
+            nap(0.02);
+    }
+    if (fcntl(pipe, F_SETFL, 0) < 0)
+        return -1;
+    return fcntl(pipe, F_SETPIPE_SZ, 2 * fcntl(pipe, F_GETPIPE_SZ)) < 0 ? -1 : 0;
+}
+
+/* lock-take PATH [hide]: takes one, fills it, says so, and sleeps with its lock; hide: the
  * descriptor is not in its table then. */
 static int cmd_take(int argc, char **argv)
 {
@@ -95,12 +116,11 @@ static int cmd_take(int argc, char **argv)
     (void)memcpy(&taken, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
         return complain("socketpair");
-    /* So much that whoever reads is behind when we begin to sleep. */
-    if (fcntl(taken, F_SETPIPE_SZ, 16 * BLOCK) < 0)
-        return complain("pipe");
-    for (int i = 0; i < 64; i++)
-        if (write(taken, block, BLOCK) != BLOCK)
-            return complain("write");
+    /* Whoever reads has something to read as soon as it wants to, and not before we sleep. */
+    if (fill(taken) < 0)
+        return complain("fill");
+    puts("sleeps");
+    (void)fflush(stdout);
     if (argc > 2 && pthread_create(&thread, NULL, forget, NULL) != 0)
         return complain("thread");
     (void)splice(pair[0], NULL, taken, NULL, BLOCK, 0);
@@ -124,6 +144,18 @@ static int cmd_input(int argc, char **argv)
     (void)fflush(stdout);
     (void)splice(0, NULL, pair[0], NULL, BLOCK, 0);
     return 0;
+}
+
+/* lock-own: sleeps with the lock of a pipe that is nobody else's, as any program may. */
+static int cmd_own(int argc, char **argv)
+{
+    int pipes[2], pair[2];
+
+    (void)argc;
+    (void)argv;
+    if (pipe(pipes) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
+        return complain("pipe");
+    return splice(pair[0], NULL, pipes[1], NULL, BLOCK, 0) < 0 ? complain("splice") : 0;
 }
 
 /* ---- a file operation's input ---- */
@@ -179,8 +211,9 @@ static int cmd_shim(int argc, char **argv)
 
 const struct cmd lock_cmds[] = {
     {"lock-give", cmd_give, "PATH: gives its stdout to who listens"},
-    {"lock-take", cmd_take, "PATH [hide]: takes one, and sleeps with its lock"},
+    {"lock-take", cmd_take, "PATH [hide]: takes one, fills it, and sleeps with its lock"},
     {"lock-input", cmd_input, ": holds the lock of its stdin"},
+    {"lock-own", cmd_own, ": sleeps with the lock of a pipe of its own"},
     {"lock-shim", cmd_shim, ": holds the lock of a file operation's stdin"},
     {0},
 };
