@@ -198,9 +198,6 @@ int body_feed(struct http_conn *c, struct err *err);
 /* http-out.c */
 /* Writes at once what the socket takes and queues the rest. */
 void out_send(struct http_conn *c, const struct iovec *iov, size_t count);
-/* The same, and a descriptor goes with the first byte, over a unix socket. -EAGAIN: the socket
- * takes nothing now, or others wait for it; or why not: nothing has been written. */
-int out_send_fd(struct http_conn *c, const struct iovec *iov, int fd);
 /* The same of len bytes that a pipe holds. */
 void out_send_pipe(struct http_conn *c, int pipe, size_t len);
 /* Writes from the queue; true when anything went. */

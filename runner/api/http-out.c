@@ -8,7 +8,6 @@
 #include "api/http-internal.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/socket.h"
 
 enum { OUT_IOV_MAX = 4 };
 
@@ -54,25 +53,18 @@ void bytes_done(struct bytes *b)
     *b = (struct bytes){.budget = b->budget};
 }
 
-static ssize_t send_now(const struct http_conn *c, const struct msghdr *msg)
-{
-    ssize_t n;
-
-    do
-        n = sendmsg(c->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
 /* Bytes that went, 0 when the socket takes none now; a lost connection is marked. */
 static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
 {
-    const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
-    ssize_t n = send_now(c, &msg);
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n;
 
+    do
+        n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
     if (n >= 0)
         return (size_t)n;
-    if (n != -EAGAIN)
+    if (errno != EAGAIN)
         conn_break(c);
     return 0;
 }
@@ -140,25 +132,6 @@ void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
     }
     if (!c->broken)
         queue_rest(c, iov, count, sent);
-}
-
-int out_send_fd(struct http_conn *c, const struct iovec *iov, int fd)
-{
-    struct iovec copy = *iov;
-    struct msghdr msg = {.msg_iov = &copy, .msg_iovlen = 1};
-    union socket_fds room;
-    ssize_t n;
-
-    if (c->broken || c->state == CONN_CLOSED)
-        return -EPIPE;
-    if (bytes_left(&c->out) > 0)
-        return -EAGAIN;
-    socket_attach_fds(&msg, &room, &fd, 1);
-    n = send_now(c, &msg);
-    if (n < 0)
-        return (int)n;
-    queue_rest(c, iov, 1, (size_t)n);
-    return 0;
 }
 
 /* As write_now; but an error is found by the next write, behind the rest. */

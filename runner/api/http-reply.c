@@ -296,34 +296,6 @@ static int make_upgrade_head(struct http_request *req, struct buf *b, const char
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
-static void begin_upgrade(struct http_request *req, http_body_fn *on_body)
-{
-    req->started = req->upgraded = req->patient = true;
-    req->keep_alive = false;
-    req->on_body = on_body;
-    req->reply_left = -1;
-}
-
-int http_upgrade_fd(struct http_request *req, const char *protocol, int fd, http_body_fn *on_body)
-{
-    struct http_conn *c = req->conn;
-    struct buf *b = &c->server->scratch;
-    struct iovec iov;
-    int r;
-
-    assert(!req->started && !req->ended && req->upgrade);
-    r = make_upgrade_head(req, b, protocol, NULL);
-    if (r == 0) {
-        iov = (struct iovec){.iov_base = b->data, .iov_len = b->len};
-        r = out_send_fd(c, &iov, fd);
-    }
-    if (r < 0)
-        return r;
-    begin_upgrade(req, on_body);
-    conn_kick(c);
-    return 0;
-}
-
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body)
 {
@@ -333,8 +305,11 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     int r;
 
     assert(!req->started && !req->ended && (protocol == NULL || req->upgrade));
+    req->started = req->upgraded = req->patient = true;
+    req->keep_alive = false;
+    req->on_body = on_body;
     r = make_upgrade_head(req, b, protocol, headers);
-    begin_upgrade(req, on_body);
+    req->reply_left = -1;
     if (r < 0) {
         conn_break(c);
         return;

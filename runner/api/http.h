@@ -242,10 +242,6 @@ void http_body_resume(struct http_request *req);
  */
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);
-/* As http_upgrade, and the head brings a descriptor, with its first byte (SCM_RIGHTS); to clients
- * on a unix socket, who must ask the kernel for it. fd stays the caller's. -EAGAIN: the client does
- * not read what came before; or why not: nothing has happened. */
-int http_upgrade_fd(struct http_request *req, const char *protocol, int fd, http_body_fn *on_body);
 bool http_write_pipe(struct http_request *req, int pipe, size_t len);
 /* Whether the client has read all that has been written; false where the kernel cannot say. */
 bool http_all_taken(const struct http_request *req);

@@ -19,6 +19,7 @@
 #include "core/port.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
+#include "gateway/handover.h"
 #include "gateway/listener.h"
 #include "gateway/message.h"
 #include "gateway/poller.h"
@@ -35,6 +36,7 @@ struct gateway {
     const struct proxy_config *config; /* borrowed; NULL = the defaults */
     struct poller *poller;
     struct relay_hub *hub;
+    struct handover_hub *handovers;
     struct proxy *proxy;
     unsigned most;             /* connections of each kind: maxGatewayConnections */
     struct listener *listener; /* of preview URLs; NULL = none */
@@ -287,7 +289,8 @@ int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, co
 
 int gateway_room(const struct gateway *g, bool owner, struct err *err)
 {
-    const unsigned http = proxy_count(g->proxy), raw = relay_count(g->hub);
+    const unsigned http = proxy_count(g->proxy);
+    const unsigned raw = relay_count(g->hub) + handover_count(g->handovers);
     /* The last quarter is the owner's, who comes over the API: strangers at a preview URL's door or
      * a published port, and members of the group, do not close it to him. Theirs count together, as
      * what is HTTP at first may be upgraded; each of his kinds has room of its own. */
@@ -325,6 +328,8 @@ int gateway_new(struct supervisor *sup, const struct proxy_config *config, struc
     r = poller_new(sup->loop, &g->poller, err);
     if (r == 0)
         r = relay_hub_new(g->poller, &relays, &g->hub, err);
+    if (r == 0 && (r = handover_hub_new(g->poller, &g->handovers)) < 0)
+        (void)err_errno(err, r, "gateway");
     if (r == 0)
         r = proxy_new(g->poller, g->hub, config, &ops, g, &g->proxy, err);
     if (r < 0) {
@@ -342,6 +347,7 @@ void gateway_close(struct gateway *g)
     listener_close(g->listener);
     proxy_close(g->proxy);
     relay_hub_close(g->hub);
+    handover_hub_close(g->handovers);
     poller_close(g->poller);
     SSL_CTX_free(g->tls);
     free(g);
@@ -360,4 +366,9 @@ struct poller *gateway_poller(struct gateway *g)
 struct relay_hub *gateway_hub(struct gateway *g)
 {
     return g->hub;
+}
+
+struct handover_hub *gateway_handovers(struct gateway *g)
+{
+    return g->handovers;
 }

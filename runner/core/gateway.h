@@ -13,6 +13,7 @@
 
 struct err;
 struct gateway;
+struct handover_hub;
 struct poller;
 struct proxy_config;
 struct relay_hub;
@@ -35,11 +36,12 @@ void gateway_renew(struct gateway *g);
 int gateway_take(struct gateway *g, struct sandbox *s, uint16_t port, int fd, const char *early,
                  size_t early_len, struct err *err);
 
-/* Whether gateway_take and the relays have room, of which the last quarter is the owner's, over the
- * API: 0, or -EAGAIN (maxGatewayConnections). */
+/* Whether gateway_take, the relays and the handovers have room, of which the last quarter is the
+ * owner's, over the API: 0, or -EAGAIN (maxGatewayConnections). */
 int gateway_room(const struct gateway *g, bool owner, struct err *err);
 
 /* As gateway_new had it; NULL = the defaults. */
 const struct proxy_config *gateway_config(const struct gateway *g);
 struct poller *gateway_poller(struct gateway *g);
 struct relay_hub *gateway_hub(struct gateway *g);
+struct handover_hub *gateway_handovers(struct gateway *g);

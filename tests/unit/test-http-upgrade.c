@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "base/socket.h"
 #include "http_rig.h"
 
 static struct {
@@ -76,36 +75,7 @@ static void post_give_away(struct http_request *req)
         (void)uv_timer_start(&later, on_later, 0, 0);
 }
 
-static int given, given_result;
-
-static void on_given_raw(struct http_request *req, const char *data, size_t len)
-{
-    on_raw(req, data, len);
-    if (data == NULL)
-        http_end(req);
-}
-
-/* What the socket takes, and no more: nothing is queued. */
-static void fill(int fd)
-{
-    static const char text[64 << 10];
-
-    while (send(fd, text, sizeof(text), MSG_DONTWAIT) > 0 || send(fd, text, 1, MSG_DONTWAIT) > 0)
-        continue;
-}
-
-static void post_descriptor(struct http_request *req)
-{
-    req->on_gone = on_gone;
-    if (strcmp(http_param(req, "when"), "full") == 0)
-        fill(http_peer_fd(req));
-    given_result = http_upgrade_fd(req, "tcp", given, on_given_raw);
-    if (given_result < 0)
-        reply_errorf(req, given_result, "not now");
-}
-
 static const struct route routes[] = {
-    {"POST", "/descriptor/{when}", post_descriptor, ROUTE_UPGRADE, 0},
     {"POST", "/give/{when}", post_give_away, ROUTE_UPGRADE, 0},
     {"POST", "/upgrade", post_upgrade, ROUTE_BODY | ROUTE_UPGRADE, 0},
     {"POST", "/detach", any_detach, ROUTE_STREAM, 0},
@@ -215,82 +185,6 @@ TEST(given_away_after_an_upgrade)
     }
     buf_done(&unsent);
     buf_done(&unread);
-}
-
-#define DESCRIPTOR(when)                                                                           \
-    "POST /descriptor/" when " HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
-
-/* The next bytes, and the descriptor that came with them, or -1. */
-static ssize_t receive(struct rig *rig, int fd, char *text, size_t size, int *ret)
-{
-    double end = rig_now() + RIG_DEADLINE_MS;
-    union socket_fds room = {.bytes = {0}};
-    struct iovec iov = {.iov_base = text, .iov_len = size - 1};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = room.bytes};
-    ssize_t n;
-
-    do {
-        rig_turn(rig);
-        msg.msg_controllen = sizeof(room.bytes);
-        n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EAGAIN && rig_now() < end);
-    text[n > 0 ? n : 0] = '\0';
-    *ret = -1;
-    if (msg.msg_controllen >= CMSG_LEN(sizeof(int)))
-        (void)memcpy(ret, CMSG_DATA(&room.first), sizeof(*ret));
-    return n;
-}
-
-/* It comes with the first byte, and stays the server's, too. */
-TEST(a_descriptor_with_the_head)
-{
-    struct rig rig;
-    char text[512];
-    int fd, got, ends[2];
-
-    open_clean(&rig);
-    fd = rig_client(&rig);
-    CHECK_INT(pipe2(ends, O_CLOEXEC), 0);
-    given = ends[1];
-    CHECK(rig_text(&rig, fd, DESCRIPTOR("now")));
-    CHECK(receive(&rig, fd, text, sizeof(text), &got) > 0);
-    CHECK_INT(given_result, 0);
-    CHECK(strncmp(text, "HTTP/1.1 101 ", 13) == 0 && strstr(text, "Upgrade: tcp\r\n") != NULL);
-    CHECK(strcmp(text + strlen(text) - 4, "\r\n\r\n") == 0);
-    CHECK(got >= 0 && got != given);
-    (void)close(given);
-    CHECK_INT(write(got, "x", 1), 1);
-    (void)close(got);
-    CHECK_INT(read(ends[0], text, sizeof(text)), 1);
-    CHECK_INT(read(ends[0], text, sizeof(text)), 0);
-    CHECK_INT(shutdown(fd, SHUT_WR), 0);
-    CHECK_INT(receive(&rig, fd, text, sizeof(text), &got), 0);
-    CHECK_INT(S.ends, 1);
-    (void)close(ends[0]);
-    (void)close(fd);
-    rig_close(&rig);
-}
-
-/* To a client that does not read: nothing has happened, and it can be told so. */
-TEST(a_descriptor_behind_others)
-{
-    struct buf b = BUF_INIT(16 << 20);
-    struct rig rig;
-    int fd;
-
-    open_clean(&rig);
-    fd = rig_client(&rig);
-    given = STDIN_FILENO;
-    CHECK(rig_text(&rig, fd, DESCRIPTOR("full")));
-    rig_turn(&rig);
-    CHECK_INT(given_result, -EAGAIN);
-    (void)shutdown(fd, SHUT_WR);
-    CHECK(rig_drain(&rig, fd, &b));
-    CHECK(buf_append(&b, "", 1) == 0 && memmem(b.data, b.len, "HTTP/1.1 503 ", 13) != NULL);
-    CHECK_INT(S.gone, 0);
-    buf_done(&b);
-    (void)close(fd);
-    rig_close(&rig);
 }
 
 TEST(upgrade_with_early_data)

@@ -23,6 +23,7 @@
 #include "core/port.h"
 #include "core/sandbox.h"
 #include "core/supervisor.h"
+#include "gateway/handover.h"
 #include "gateway/relay.h"
 
 static const char relayed[] = "tcp", handed_over[] = "tcp-socket";
@@ -30,7 +31,7 @@ static const char relayed[] = "tcp", handed_over[] = "tcp-socket";
 enum { EARLY_MAX = 256 << 10 /* bytes that have been read, or not been sent, before it begins */ };
 
 struct port_stream {
-    struct http_request *req; /* until it is joined */
+    struct http_request *req; /* until its connection is given away */
     bool hand_over;
     struct port_connect *connecting;
     struct sandbox *sandbox; /* a reference, and a place in its count */
@@ -95,37 +96,30 @@ static void relay(struct port_stream *p, int inside)
     reply_errorf(req, client, "the request is too long");
 }
 
-/* The client has its socket, and nothing more to say here. */
-static void on_more(struct http_request *req, const char *data, size_t len)
+static void on_taken(void *data)
 {
-    (void)data;
-    stream_free(req->data);
-    if (len > 0)
-        http_abort(req);
-    else
-        http_end(req);
+    stream_free(data);
 }
 
-/*
- * Takes inside. The client's connection stays until the client closes it: as long as it may not
- * have taken the socket, it has its place in the count. (The kernel bounds how many descriptors of
- * ours are on their way by how many we may have open, and we need some.)
- */
+/* Takes inside. A client that has no room for the answer sees its connection break. */
 static void hand_over(struct port_stream *p, int inside)
 {
+    auto_buf struct buf unsent = BUF_INIT(EARLY_MAX), unread = BUF_INIT(EARLY_MAX);
+    struct gateway *g = supervisor_gateway(sandbox_supervisor(p->sandbox));
     struct http_request *req = p->req;
-    int flags = fcntl(inside, F_GETFL), r;
+    int flags = fcntl(inside, F_GETFL), client;
 
-    r = flags < 0 || fcntl(inside, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
-    if (r == 0)
-        r = http_upgrade_fd(req, handed_over, inside, on_more);
-    (void)close(inside);
-    if (r < 0) {
+    client = flags < 0 || fcntl(inside, F_SETFL, flags & ~O_NONBLOCK) < 0
+                 ? -errno
+                 : http_give_away(req, handed_over, &unsent, &unread);
+    if (client < 0) {
         stream_free(p);
-        reply_errorf(req, r, "hand the socket over");
-        return;
+        reply_errorf(req, client, "hand the socket over");
+    } else if (handover_start(gateway_handovers(g), client, inside, &unsent, on_taken, p) < 0) {
+        (void)close(client);
+        stream_free(p);
     }
-    http_shutdown(req);
+    (void)close(inside);
 }
 
 static void on_connected(void *data, int r, int fd, const struct err *err)
@@ -168,9 +162,9 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
     if (!hand_over && (asked == NULL || strcmp(asked, relayed) != 0))
         return err_set(err, -EINVAL, "Upgrade: a port's stream is '%s' or '%s'", relayed,
                        handed_over);
-    r = hand_over
-            ? may_have_it(req, err)
-            : gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
+    r = hand_over ? may_have_it(req, err) : 0;
+    if (r == 0)
+        r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
     if (r < 0)
         return r;
     p = calloc(1, sizeof(*p));
