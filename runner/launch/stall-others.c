@@ -2,11 +2,11 @@
  * The supervisor sleeps for the lock of a pipe whose sandbox has been ended: one of its processes
  * has given the pipe to another sandbox's, over a socket in a volume or a network of both. Who
  * holds a lock the kernel does not tell, and who sleeps with it may have closed its descriptor
- * meanwhile. But it sleeps in one of few calls, and lets go when it is paused: so those sandboxes
- * that have somebody in such a call are paused one after the other, and the one that lets the
- * supervisor go on is ended. The others lose a moment. (Who waits with the lock for a FUSE server
- * of its own may be in any call, and is not paused; such waits are ended, one sandbox's after the
- * other's, until the supervisor goes on.)
+ * meanwhile. But it sleeps in one of few calls, and lets go when it is paused: so all sandboxes
+ * that have somebody in such a call are paused until the supervisor goes on. Nobody is ended for
+ * it, as any program may be in such a call. (Who waits with the lock for a FUSE server of its own
+ * may be in any call, and is not paused; such waits are ended, one sandbox's after the other's,
+ * until the supervisor goes on.)
  *
  * To ask about a process can mean to wait for it (an exec of a file that does not come), so this is
  * done by a process of its own, and the asking has a time limit.
@@ -35,10 +35,8 @@
 enum {
     ASK_S = 10, /* sandboxes may have thousands of threads each */
     SYSCALL_TEXT_MAX = 192,
-    /* How long the supervisor may take to go on; and on a busy machine, when nobody was it. */
-    SOON_MS = 30,
+    SOON_MS = 30, /* that the supervisor may take to go on */
     LATE_MS = 300,
-    SETTLE_MS = 5,
     END_LOOK_MS = 1000,
     END_LOOKS = 3, /* that find it waiting */
 };
@@ -163,53 +161,48 @@ static bool is_over(const struct launcher *l, const struct wait *w, int within_m
 
 /* ---- who holds it ---- */
 
-/* Whether the supervisor goes on while its processes do not. They stay paused then. One that is
- * paused already sleeps in no call; and where nobody can be paused, all are taken for it. */
-static bool is_it(const struct launcher *l, const struct sandbox *s, const struct wait *w,
-                  int within_ms)
+/* One that is paused already sleeps in no call. */
+static void pause_box(struct sandbox *s)
 {
-    if (s->cgroup == NULL)
-        return true;
-    if (cgroup_frozen(s->cgroup) != 0)
-        return false;
-    if (cgroup_freeze(s->cgroup, true, NULL) == -EOPNOTSUPP || is_over(l, w, within_ms))
-        return true;
-    (void)cgroup_freeze(s->cgroup, false, NULL);
-    return false;
+    if (s->cgroup == NULL || cgroup_frozen(s->cgroup) != 0)
+        return;
+    (void)cgroup_freeze(s->cgroup, true, NULL); /* who has not followed yet will */
+    s->shaken = true;
 }
 
-static bool end_it(struct launcher *l, struct sandbox *s)
+static void resume_box(struct sandbox *s)
 {
-    s->suspect = false;
-    if (launcher_end(l, s->id, NULL) < 0) {
-        if (s->cgroup != NULL)
-            (void)cgroup_freeze(s->cgroup, false, NULL);
-        return false;
-    }
-    log_warn("launch",
-             "sandbox=%s is ended: it holds the lock of a pipe for which the daemon waits", s->id);
-    return true;
+    if (s->shaken)
+        (void)cgroup_freeze(s->cgroup, false, NULL);
+    s->shaken = false;
 }
 
-/* Whether the supervisor goes on at the end. The next one in turn may have been waiting for the
- * lock, and have it now: so until nobody was it any more. */
-static bool end_suspects(struct launcher *l, pid_t ending, int within_ms)
+/* Whether the supervisor goes on. */
+static bool shake_suspects(struct launcher *l, const struct wait *w)
+{
+    bool over = false;
+
+    for (struct sandbox *s = l->sandboxes; s != NULL && !over; s = s->all.next)
+        if (s->suspect) {
+            pause_box(s);
+            over = is_over(l, w, 0);
+        }
+    over = over || is_over(l, w, LATE_MS);
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+        resume_box(s);
+    return over;
+}
+
+void stall_shake(struct launcher *l, struct sandbox *s)
 {
     struct wait w;
-    bool found;
 
-    do {
-        found = false;
-        for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next) {
-            if (!s->suspect)
-                continue;
-            if (!waits(l, ending, &w) || is_over(l, &w, SETTLE_MS))
-                return true;
-            if (is_it(l, s, &w, within_ms))
-                found = end_it(l, s) || found;
-        }
-    } while (found);
-    return !waits(l, ending, &w) || is_over(l, &w, SETTLE_MS);
+    if (!waits(l, 0, &w))
+        return;
+    pause_box(s);
+    if (!is_over(l, &w, LATE_MS) && s->fuse)
+        fuse_abort(l, s->ids.base);
+    resume_box(s);
 }
 
 static void end_fuse_waits(struct launcher *l, pid_t ending)
@@ -229,6 +222,8 @@ static void end_fuse_waits(struct launcher *l, pid_t ending)
 
 static _Noreturn void seek(struct launcher *l, pid_t ending, const char *name)
 {
+    struct wait w;
+
     (void)signal(SIGTERM, SIG_IGN); /* nobody is to stay paused */
     (void)signal(SIGINT, SIG_IGN);  /* ^C is for all of a terminal's */
     (void)signal(SIGALRM, SIG_DFL);
@@ -236,20 +231,20 @@ static _Noreturn void seek(struct launcher *l, pid_t ending, const char *name)
     (void)alarm(ASK_S);
     mark_suspects(l);
     (void)alarm(0);
-    if (!end_suspects(l, ending, SOON_MS) && !end_suspects(l, ending, LATE_MS)) {
-        log_warn(
-            "launch",
-            "%s: the daemon waits for the lock of its pipe, and nobody else holds it by moving "
-            "bytes",
-            name);
-        end_fuse_waits(l, ending);
+    if (waits(l, ending, &w)) {
+        log_warn("launch",
+                 "%s: rind waits for the lock of a pipe; sandboxes that may hold it are paused for "
+                 "a moment",
+                 name);
+        if (!shake_suspects(l, &w))
+            end_fuse_waits(l, ending);
     }
     _exit(0);
 }
 
-static void end_others(struct launcher *l, pid_t ending, const char *name)
+static void free_lock(struct launcher *l, pid_t ending, const char *name)
 {
-    static pid_t seeker; /* one at a time: each takes what the supervisor does for its own work */
+    static pid_t seeker; /* one at a time: one's paused ones are not the other's */
     pid_t pid = -1;
 
     if (removal_has_room(l)) { /* whoever has ended is not in the list any more */
@@ -267,9 +262,9 @@ static void end_others(struct launcher *l, pid_t ending, const char *name)
         log_warn("launch", "%s: cannot look for who has the lock of its pipe", name);
 }
 
-void stall_end_others(struct launcher *l, const char *name)
+void stall_free_lock(struct launcher *l, const char *name)
 {
-    end_others(l, 0, name);
+    free_lock(l, 0, name);
 }
 
 void stall_wait_end(struct launcher *l, pid_t supervisor)
@@ -285,6 +280,6 @@ void stall_wait_end(struct launcher *l, pid_t supervisor)
         if (looks < END_LOOKS)
             continue;
         looks = 0;
-        end_others(l, supervisor, "an end of the supervisor that does not come");
+        free_lock(l, supervisor, "an end of the supervisor that does not come");
     }
 }

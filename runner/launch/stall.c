@@ -31,7 +31,7 @@ struct stall {
     int wake;          /* eventfd; owned */
     /* The launcher's. */
     int stat; /* of the supervisor in /proc; owned */
-    bool looking;
+    bool looking, gentle;
     uint32_t last_seq;
     int64_t next_ms, forgive_ms;
     unsigned unknown_ms; /* for sandboxes that are not in the table any more */
@@ -126,6 +126,11 @@ int stall_watch(struct launcher *l, struct stall *s, pid_t supervisor, struct er
     return 0;
 }
 
+void stall_be_gentle(struct stall *s)
+{
+    s->gentle = true;
+}
+
 int stall_fd(const struct launcher *l)
 {
     return l->stall != NULL ? l->stall->wake : -1;
@@ -172,8 +177,13 @@ static void end(struct launcher *l, struct sandbox *s, const char *name)
 {
     struct err err = ERR_NONE;
 
+    if (l->stall->gentle) {
+        if (s != NULL)
+            stall_shake(l, s);
+        return;
+    }
     if (s == NULL || s->blamed_pid == s->pid) {
-        stall_end_others(l, name);
+        stall_free_lock(l, name);
         return;
     }
     s->blamed_pid = s->pid;

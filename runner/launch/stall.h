@@ -15,9 +15,9 @@
  * together. When it looks nobody can know. While nothing happens nobody looks.
  *
  * A process may have given its pipe to one of another sandbox, which sleeps with the lock then. So
- * where the supervisor sleeps on for another half second, those sandboxes are paused for a moment
- * of which some process sleeps in a call that can hold such a lock, one after the other, and the
- * one is ended by whose pause the supervisor goes on (stall-others.c).
+ * where the supervisor sleeps on for another half second, all sandboxes are paused for a moment of
+ * which some process sleeps in a call that can hold such a lock: who is paused lets go of it
+ * (stall-others.c).
  */
 
 #include <stdbool.h>
@@ -26,6 +26,7 @@
 
 struct err;
 struct launcher;
+struct sandbox;
 struct stall;
 
 enum {
@@ -55,6 +56,9 @@ void stall_close(uint64_t id, int *fd);
 
 /* supervisor: to look at. Borrows s. */
 int stall_watch(struct launcher *l, struct stall *s, pid_t supervisor, struct err *err);
+/* Who is blamed is paused for a moment, not ended: where nobody else waits with the supervisor, and
+ * it may wait for more than locks there, as for a slow disk behind its own output. */
+void stall_be_gentle(struct stall *s);
 /* A descriptor that is readable when there is something to look at, or -1. */
 int stall_fd(const struct launcher *l);
 /* Milliseconds until stall_look is due; -1: when stall_fd is readable. */
@@ -65,8 +69,11 @@ bool stall_waits(const struct launcher *l, uint32_t *ret_seq);
 bool stall_is_over(const struct launcher *l, uint32_t seq);
 /* Whether whose stat file in /proc this is sleeps as one who waits for a lock. */
 bool stall_sleeps(int stat_fd);
-/* stall-others.c: in a process of its own. name: who was blamed before, for the log. */
-void stall_end_others(struct launcher *l, const char *name);
+/* stall-others.c: whoever else has the lock lets go of it; in a process of its own. name: who was
+ * blamed before, for the log. */
+void stall_free_lock(struct launcher *l, const char *name);
+/* The same of this one, which it waits for. */
+void stall_shake(struct launcher *l, struct sandbox *s);
 /* After the end of its socket: until the supervisor has ended, whose descriptors are closed then.
  * One that was killed has said nothing before; and as long as it waits, no other can begin. */
 void stall_wait_end(struct launcher *l, pid_t supervisor);
