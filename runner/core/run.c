@@ -34,6 +34,7 @@
 #include "core/policies.h"
 #include "core/pump.h"
 #include "core/run-image.h"
+#include "core/run-watch.h"
 #include "core/sandbox-request.h"
 #include "core/volume-alone.h"
 #include "core/volume-use.h"
@@ -41,6 +42,7 @@
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
+#include "launch/stall.h"
 #include "proto/syscalls.h"
 #include "spec/spec.h"
 
@@ -62,7 +64,9 @@ struct run {
     struct network network;
     struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
+    uint64_t number; /* the same */
     struct launch_result box;
+    struct run_watch watch;
     int use_fd; /* owned; of the store of images, or -1 */
     uv_loop_t loop;
     uv_poll_t control, signals, firewall;
@@ -197,10 +201,8 @@ static void on_output_done(struct pump *p)
     /* Nobody reads our stdout any more: the command learns it as it would from any pipe. */
     pump_stop(p);
     check_hangup(r);
-    if (p->error < 0 && !r->spec->tty) {
-        (void)close(r->fds[which]);
-        r->fds[which] = FD_NONE;
-    }
+    if (p->error < 0 && !r->spec->tty)
+        stall_close(r->number, &r->fds[which]);
     r->output_open[which] = false;
     maybe_stop(r);
 }
@@ -217,8 +219,17 @@ static void on_input_done(struct pump *p)
             (void)!write(r->fds[0], &end_of_file, 1);
         return;
     }
-    (void)close(r->fds[0]);
-    r->fds[0] = FD_NONE;
+    stall_close(r->number, &r->fds[0]);
+}
+
+/* A terminal has no lock that anybody inside can hold (core/exec-io.c says more). */
+static int start_pump(struct run *r, int which, int in, int out, void (*on_done)(struct pump *))
+{
+    const uint64_t box = r->spec->tty ? 0 : r->number;
+    const struct pump_end from = {.fd = in, .box = which == 0 ? 0 : box},
+                          to = {.fd = out, .box = which == 0 ? box : 0};
+
+    return pump_start(&r->loop, &r->pumps[which], &from, &to, on_done, r);
 }
 
 static int start_pumps(struct run *r)
@@ -226,14 +237,13 @@ static int start_pumps(struct run *r)
     int n;
 
     r->output_open[1] = true;
-    n = pump_start(&r->loop, &r->pumps[1], r->spec->tty ? r->fds[0] : r->fds[1], STDOUT_FILENO,
-                   on_output_done, r);
+    n = start_pump(r, 1, r->spec->tty ? r->fds[0] : r->fds[1], STDOUT_FILENO, on_output_done);
     if (n == 0 && !r->spec->tty) {
         r->output_open[2] = true;
-        n = pump_start(&r->loop, &r->pumps[2], r->fds[2], STDERR_FILENO, on_output_done, r);
+        n = start_pump(r, 2, r->fds[2], STDERR_FILENO, on_output_done);
     }
     if (n == 0 && r->spec->interactive)
-        n = pump_start(&r->loop, &r->pumps[0], STDIN_FILENO, r->fds[0], on_input_done, r);
+        n = start_pump(r, 0, STDIN_FILENO, r->fds[0], on_input_done);
     return n;
 }
 
@@ -255,7 +265,7 @@ static int take_stdio(struct run *r, int *fds, int count)
             r->fds[i] = fds[next++];
     }
     for (; next < count; next++)
-        (void)close(fds[next]);
+        stall_close(r->number, &fds[next]);
     if (!ok)
         return err_set(r->err, -EPROTO,
                        "the sandbox's init answered with other descriptors than asked for");
@@ -295,7 +305,7 @@ static void on_message(struct run *r, const struct imsg *msg, int *fds, int coun
         return;
     }
     for (int i = 0; i < count; i++)
-        (void)close(fds[i]);
+        stall_close(r->number, &fds[i]);
     if (msg->id != MAIN_ID || r->exited)
         return;
     if (msg->type == IMSG_EXEC_FAILED) {
@@ -495,6 +505,7 @@ static int start_sandbox(struct run *r)
         if (code != -EEXIST)
             break;
     }
+    r->number = strtoull(r->id, NULL, 16);
     return code;
 }
 
@@ -660,9 +671,10 @@ static int supervise(struct run *r)
         n = start_command(r);
     else
         (void)err_errno(r->err, n, "event loop");
+    if (n == 0) /* while the command starts, and before we have an end of a pipe of its */
+        n = run_watch_start(&r->watch, r->launcher, r->err);
     if (n == 0) {
-        (void)launcher_sweep(
-            r->launcher); /* while the command starts: what others, killed, have left */
+        (void)launcher_sweep(r->launcher); /* meanwhile, too: what others, killed, have left */
         (void)uv_run(&r->loop, UV_RUN_DEFAULT);
         n = r->failure;
     }
@@ -691,13 +703,14 @@ static int remove_sandbox(struct run *r)
     int n;
 
     for (size_t i = 0; i < 3; i++)
-        if (r->fds[i] >= 0)
-            (void)close(r->fds[i]);
+        stall_close(r->number, &r->fds[i]);
+    run_watch_stop(&r->watch);
     if (r->box.control < 0)
         return 0;
     (void)close(r->box.control);
     (void)close(r->box.pidfd);
     n = launcher_kill(r->launcher, r->id, &err);
+    run_watch_end(&r->watch); /* it has our locks, too */
     if (n == 0)
         n = launcher_release(r->launcher, r->id, &err);
     if (n < 0)

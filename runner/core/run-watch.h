@@ -1,0 +1,25 @@
+#pragma once
+
+/*
+ * Somebody beside a `rind run` without a daemon, who has its sandbox let go of the lock of a pipe
+ * by which it keeps the runner waiting (launch/stall.h): out of reach of signals as it is then, the
+ * runner could not even end it at its time-out.
+ */
+
+#include <sys/types.h>
+
+struct err;
+struct launcher;
+struct stall;
+
+struct run_watch {
+    struct stall *stall; /* owned */
+    pid_t pid;           /* 0: there is nobody */
+};
+
+/* A process of its own, with what is open now. From now on stall_begin and stall_end of this
+ * process count. */
+int run_watch_start(struct run_watch *w, struct launcher *l, struct err *err);
+/* It goes; and is gone. Idempotent, also of one that is all zero. */
+void run_watch_stop(struct run_watch *w);
+void run_watch_end(struct run_watch *w);
