@@ -30,7 +30,8 @@ def read(path):
 
 
 def descendants(top=None):
-    """pid -> command line of everything that descends from this process (zombies included)."""
+    """pid -> command line of everything that descends from this process (zombies included). Who watches over a run, which has that
+    run's, is called by its name."""
     parents, found = {}, {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         text = read(f"/proc/{pid}/stat")
@@ -43,7 +44,8 @@ def descendants(top=None):
         wanted |= new
         grew = bool(new)
     for pid in wanted - {top or os.getpid()}:
-        found[pid] = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or read(f"/proc/{pid}/comm").strip()
+        name = read(f"/proc/{pid}/comm").strip()
+        found[pid] = name if name == "rind-watch" else read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or name
     return found
 
 
@@ -62,10 +64,10 @@ def reap():
 def gone(word=""):
     """Whether nothing descends from us whose command line has the word (what a test started itself and is dead aside)."""
     reap()
-    return not [pid for pid, text in descendants().items() if word in text and not (pid in started and _is_dead(pid))]
+    return not [pid for pid, text in descendants().items() if word in text and not (pid in started and is_dead(pid))]
 
 
-def _is_dead(pid):
+def is_dead(pid):
     text = read(f"/proc/{pid}/stat")
     return not text or text[text.rindex(")") + 2] == "Z"
 
