@@ -71,7 +71,7 @@ struct sandbox {
     uint32_t terminals;   /* the maximum of its devpts */
     unsigned stalled_ms;  /* so long it has made the supervisor sleep (stall.c) */
     pid_t blamed_pid;     /* the init that was ended for it */
-    bool suspect, shaken; /* stall-others.c's own */
+    bool suspect, shaken, was_running; /* stall-others.c's own */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its

@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -38,7 +39,8 @@ enum {
     SOON_MS = 30, /* that the supervisor may take to go on */
     LATE_MS = 300,
     END_LOOK_MS = 1000,
-    END_LOOKS = 3, /* that find it waiting */
+    END_LOOKS = 3,        /* that find it waiting */
+    SEEK_MOST_MS = 15000, /* that its end is waited for: the asking, and what follows */
 };
 
 /* A file says "NUMBER ARGUMENTS…", or "running". */
@@ -165,7 +167,7 @@ static bool is_over(const struct launcher *l, const struct wait *w, int within_m
 static void pause_box(struct sandbox *s)
 {
     if (s->cgroup == NULL || cgroup_frozen(s->cgroup) != 0)
-        return;
+        return; /* and whoever pauses it now waits for us (manage.c) */
     (void)cgroup_freeze(s->cgroup, true, NULL); /* who has not followed yet will */
     s->shaken = true;
 }
@@ -226,6 +228,7 @@ static _Noreturn void seek(struct launcher *l, pid_t ending, const char *name)
 
     (void)signal(SIGTERM, SIG_IGN); /* nobody is to stay paused */
     (void)signal(SIGINT, SIG_IGN);  /* ^C is for all of a terminal's */
+    (void)signal(SIGQUIT, SIG_IGN); /* and so is this */
     (void)signal(SIGALRM, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-stall");
     (void)alarm(ASK_S);
@@ -242,17 +245,40 @@ static _Noreturn void seek(struct launcher *l, pid_t ending, const char *name)
     _exit(0);
 }
 
+/* One at a time: one's paused ones are not the other's. */
+static pid_t seeker;
+
+bool stall_seeks(struct launcher *l)
+{
+    removal_reap(l); /* whoever has ended is not in the list any more */
+    for (size_t i = 0; i < l->removal_count; i++)
+        if (l->removals[i].pid == seeker)
+            return true;
+    return false;
+}
+
+/* It was killed: whom it had paused goes on. Until now nobody else has paused any (manage.c). */
+void stall_reaped(struct launcher *l, pid_t pid, int status)
+{
+    if (pid != seeker)
+        return;
+    seeker = -1;
+    for (struct sandbox *s = l->sandboxes; s != NULL && WIFSIGNALED(status); s = s->all.next) {
+        s->shaken = s->was_running && s->cgroup != NULL;
+        resume_box(s);
+    }
+}
+
 static void free_lock(struct launcher *l, pid_t ending, const char *name)
 {
-    static pid_t seeker; /* one at a time: one's paused ones are not the other's */
     pid_t pid = -1;
 
-    if (removal_has_room(l)) { /* whoever has ended is not in the list any more */
-        for (size_t i = 0; i < l->removal_count; i++)
-            if (l->removals[i].pid == seeker)
-                return;
+    if (stall_seeks(l))
+        return;
+    for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
+        s->was_running = s->cgroup != NULL && cgroup_frozen(s->cgroup) == 0;
+    if (removal_has_room(l))
         pid = fork();
-    }
     if (pid == 0)
         seek(l, ending, name);
     seeker = pid;
@@ -272,6 +298,7 @@ void stall_wait_end(struct launcher *l, pid_t supervisor)
     auto_close int pidfd = sys_pidfd_open(supervisor);
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
     int looks = 0, r;
+    int64_t end;
 
     while (pidfd >= 0 && (r = poll(&p, 1, END_LOOK_MS)) <= 0) {
         if (r < 0) /* a signal, which is passed on */
@@ -282,4 +309,8 @@ void stall_wait_end(struct launcher *l, pid_t supervisor)
         looks = 0;
         free_lock(l, supervisor, "an end of the supervisor that does not come");
     }
+    /* The next daemon must find none paused. */
+    end = clock_mono_ms() + SEEK_MOST_MS;
+    while (stall_seeks(l) && clock_mono_ms() < end)
+        (void)poll(NULL, 0, 1);
 }

@@ -72,6 +72,10 @@ bool stall_sleeps(int stat_fd);
 /* stall-others.c: whoever else has the lock lets go of it; in a process of its own. name: who was
  * blamed before, for the log. */
 void stall_free_lock(struct launcher *l, const char *name);
+/* Whether that is still about: whom a user pauses meanwhile, it would have go on. */
+bool stall_seeks(struct launcher *l);
+/* A process of the launcher's has ended: perhaps that one. status: of waitpid(2). */
+void stall_reaped(struct launcher *l, pid_t pid, int status);
 /* The same of this one, which it waits for. */
 void stall_shake(struct launcher *l, struct sandbox *s);
 /* After the end of its socket: until the supervisor has ended, whose descriptors are closed then.

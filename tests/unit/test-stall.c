@@ -312,6 +312,36 @@ TEST(whoever_else_may_hold_it_lives)
     world_close(&w);
 }
 
+/* Whoever looks for it would have a sandbox go on that a user has paused meanwhile. */
+TEST(nobody_is_paused_while_others_are)
+{
+    struct err err = ERR_NONE;
+    struct world w;
+    int64_t end;
+
+    if (!world_open(&w))
+        return;
+    (void)add_box(&w, true);
+    CHECK(!stall_seeks(&w.l));
+    tell(&w, SLEEP, ID + 1);
+    end = clock_mono_ms() + LIMIT_MS;
+    while (w.l.removal_count == 0 && clock_mono_ms() < end) {
+        (void)poll(NULL, 0, 1);
+        stall_look(&w.l);
+    }
+    CHECK_INT(w.l.removal_count, 1);
+    if (w.l.removal_count == 1) {
+        (void)kill(w.l.removals[0].pid, SIGSTOP);
+        CHECK(stall_seeks(&w.l));
+        CHECK_INT(launcher_freeze(&w.l, w.boxes[0]->id, true, &err), -EAGAIN);
+        (void)kill(w.l.removals[0].pid, SIGKILL);
+        while (stall_seeks(&w.l) && clock_mono_ms() < end)
+            (void)poll(NULL, 0, 1);
+    }
+    CHECK(!stall_seeks(&w.l));
+    world_close(&w);
+}
+
 /* A supervisor that was taken over may say what it likes: nobody is ended for a sandbox that is not
  * there. */
 TEST(sandboxes_that_are_not_there)
