@@ -50,6 +50,7 @@ enum {
     STATUS_RIND = 125,
     MAIN_ID = 1,
     HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
+    KILL_AFTER_MS = 5000,   /* SIGKILL was sent, and there is still something to wait for */
     ID_BYTES = 8,
     START_TRIES = 8, /* ids are random; a clash is an accident that repeats itself hardly */
 };
@@ -72,7 +73,7 @@ struct run {
     uv_poll_t control, signals, firewall;
     uv_timer_t again; /* the rules are to be put back */
     bool watching;    /* firewall and again are handles of the loop's */
-    uv_timer_t timeout, hangup;
+    uv_timer_t timeout, hangup, overdue;
     int signal_fd;
     struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
     int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
@@ -128,8 +129,12 @@ static void set_size(struct run *r)
 {
     struct winsize size = terminal_size();
 
-    if (r->spec->tty && r->fds[0] >= 0)
-        (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
+    if (!r->spec->tty || r->fds[0] < 0)
+        return;
+    /* Who asks inside for the size holds the lock of it while the answer is copied to it. */
+    stall_begin(r->number);
+    (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
+    stall_end();
 }
 
 /* ---- the end ---- */
@@ -151,9 +156,18 @@ static void send_signal(struct run *r, int signo)
     (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
 }
 
+static void on_overdue(uv_timer_t *h);
+
+/* Nobody says more: there may be nobody any more, or it is a time limit. */
+static void kill_at_last(struct run *r)
+{
+    send_signal(r, SIGKILL);
+    (void)uv_timer_start(&r->overdue, on_overdue, KILL_AFTER_MS, 0);
+}
+
 static void on_hangup_over(uv_timer_t *h)
 {
-    send_signal(h->data, SIGKILL);
+    kill_at_last(h->data);
 }
 
 /*
@@ -189,6 +203,34 @@ static void fail_run(struct run *r, int code, int status)
     r->output_open[1] = r->output_open[2] = false;
     end_sandbox(r);
     maybe_stop(r);
+}
+
+static bool is_awaited(const struct run *r)
+{
+    for (int i = 1; i < 3; i++)
+        if (r->output_open[i] && r->pumps[i].out_waits)
+            return true;
+    return false;
+}
+
+/*
+ * A SIGKILL does not end who waits for a FUSE server of its own: that takes the end of the sandbox.
+ * And when that has come, somebody outside may have been given the command's output, and keeps it.
+ * Not so where what it has written is still to be taken from us.
+ */
+static void on_overdue(uv_timer_t *h)
+{
+    struct run *r = h->data;
+
+    if (r->exited && is_awaited(r)) {
+        (void)uv_timer_start(h, on_overdue, KILL_AFTER_MS, 0);
+        return;
+    }
+    (void)err_set(r->err, -ETIMEDOUT, "%s %d ms after SIGKILL: the sandbox was removed",
+                  r->exited ? "somebody else has the command's output still"
+                            : "the command is still there",
+                  KILL_AFTER_MS);
+    fail_run(r, -ETIMEDOUT, 128 + SIGKILL);
 }
 
 /* ---- bytes ---- */
@@ -393,7 +435,7 @@ static void on_timeout(uv_timer_t *h)
     struct run *r = h->data;
 
     r->timed_out = true;
-    send_signal(r, SIGKILL);
+    kill_at_last(r);
 }
 
 static int block_signals(struct run *r)
@@ -631,7 +673,8 @@ static int open_handles(struct run *r)
     (void)uv_poll_init(&r->loop, &r->signals, r->signal_fd);
     (void)uv_timer_init(&r->loop, &r->timeout);
     (void)uv_timer_init(&r->loop, &r->hangup);
-    r->control.data = r->signals.data = r->timeout.data = r->hangup.data = r;
+    (void)uv_timer_init(&r->loop, &r->overdue);
+    r->control.data = r->signals.data = r->timeout.data = r->hangup.data = r->overdue.data = r;
     r->handles_open = true;
     n = uv_poll_start(&r->control, UV_READABLE, on_control);
     if (n == 0)
@@ -653,6 +696,7 @@ static void close_handles(struct run *r)
     uv_close((uv_handle_t *)&r->signals, NULL);
     uv_close((uv_handle_t *)&r->timeout, NULL);
     uv_close((uv_handle_t *)&r->hangup, NULL);
+    uv_close((uv_handle_t *)&r->overdue, NULL);
     if (r->watching) {
         uv_close((uv_handle_t *)&r->firewall, NULL);
         uv_close((uv_handle_t *)&r->again, NULL);
@@ -672,7 +716,7 @@ static int supervise(struct run *r)
     else
         (void)err_errno(r->err, n, "event loop");
     if (n == 0) /* while the command starts, and before we have an end of a pipe of its */
-        n = run_watch_start(&r->watch, r->launcher, r->err);
+        n = run_watch_start(&r->watch, r->launcher, r->id, r->err);
     if (n == 0) {
         (void)launcher_sweep(r->launcher); /* meanwhile, too: what others, killed, have left */
         (void)uv_run(&r->loop, UV_RUN_DEFAULT);
@@ -734,6 +778,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
                     .box = {.pidfd = FD_NONE, .control = FD_NONE},
                     .signal_fd = FD_NONE,
                     .use_fd = FD_NONE,
+                    .watch = {.life_fd = FD_NONE},
                     .terminal_fd = FD_NONE,
                     .fds = {FD_NONE, FD_NONE, FD_NONE},
                     .failure_status = STATUS_RIND};

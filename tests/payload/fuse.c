@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -151,28 +152,56 @@ static void *serve_one_file(void *arg)
     return NULL;
 }
 
+/* A page that whoever touches it waits for, or MAP_FAILED: that has been said. */
+static void *page_that_does_not_come(int argc, char **argv)
+{
+    static int fd;
+    char path[4096];
+    pthread_t thread;
+    void *page;
+    int file;
+
+    fd = mount_for(argc, argv);
+    if (fd < 0 || pthread_create(&thread, NULL, serve_one_file, &fd) != 0) {
+        (void)complain("serve");
+        return MAP_FAILED;
+    }
+    (void)snprintf(path, sizeof(path), "%s/f", argv[1]);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    page = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (page == MAP_FAILED)
+        (void)complain("map");
+    return page;
+}
+
 /* fuse-write DIR PATH: sleeps in a write to PATH, with the locks that this takes, for a page of a
  * file of its own. */
 static int cmd_fuse_write(int argc, char **argv)
 {
-    char path[4096];
-    pthread_t thread;
     const void *page;
-    int out = argc < 3 ? -1 : open(argv[2], O_WRONLY | O_CLOEXEC), fd, file;
+    int out = argc < 3 ? -1 : open(argv[2], O_WRONLY | O_CLOEXEC);
 
     if (out < 0)
         return complain("open");
-    fd = mount_for(argc, argv);
-    if (fd < 0 || pthread_create(&thread, NULL, serve_one_file, &fd) != 0)
-        return complain("serve");
-    (void)snprintf(path, sizeof(path), "%s/f", argv[1]);
-    file = open(path, O_RDONLY | O_CLOEXEC);
-    page = file < 0 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, 0);
+    page = page_that_does_not_come(argc, argv);
     if (page == MAP_FAILED)
-        return complain("map");
+        return 1;
     (void)puts("writes");
     (void)fflush(stdout);
     (void)!write(out, page, 4096);
+    return 0;
+}
+
+/* fuse-winsize DIR: the same, asking for the size of its terminal. */
+static int cmd_fuse_winsize(int argc, char **argv)
+{
+    void *page = page_that_does_not_come(argc, argv);
+
+    if (page == MAP_FAILED)
+        return 1;
+    (void)puts("asks");
+    (void)fflush(stdout);
+    (void)ioctl(0, TIOCGWINSZ, page);
     return 0;
 }
 
@@ -181,6 +210,8 @@ const struct cmd fuse_cmds[] = {
     {"fuse-silent", cmd_fuse_silent, "DIR: a file system that answers nobody"},
     {"fuse-write", cmd_fuse_write,
      "DIR PATH: sleeps in a write, for a page of its own file system"},
+    {"fuse-winsize", cmd_fuse_winsize,
+     "DIR: sleeps with the lock of its terminal's size, for such a page"},
     {"fuse-unread", cmd_fuse_unread, "DIR: a file system whose requests nobody reads"},
     {0},
 };
