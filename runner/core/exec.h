@@ -117,7 +117,7 @@ int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
 /* Closes what is still held of its terminal: when its end is closed, too, the terminal hangs up. It
  * has no size any more. */
 void exec_hang_up(struct exec *e);
-/* Bytes that wait in an end: after exited, output has ended when it is 0. */
+/* Bytes that wait in an end of s's: after exited, output has ended when it is 0. */
 size_t exec_pending(const struct sandbox *s, int fd);
 /* By id; borrowed. NULL when there is none (any more). */
 struct exec *exec_find(struct sandbox *s, uint64_t id);

@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "launch/launcher.h"
 #include "launch/stall.h"
 
@@ -54,14 +56,23 @@ static void keep_watch(struct launcher *l, int life)
 static _Noreturn void watch(struct launcher *l, struct stall *s, const char *id, int life,
                             pid_t runner)
 {
+    struct err err = ERR_NONE;
     sigset_t all;
 
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)signal(stop_signal(), SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-watch");
-    if (stall_watch(l, s, runner, NULL) < 0 || let_go_of_output() < 0)
+    /* Said, and no reason to end the run: it misses what keeps it from waiting, and nothing else.
+     */
+    if (stall_watch(l, s, runner, &err) < 0) {
+        log_warn("run", "%s", err.msg);
         _exit(1);
+    }
+    if (let_go_of_output() < 0) {
+        log_warn("run", "watch over the sandbox: /dev/null: %s", strerrorname_np(errno));
+        _exit(1);
+    }
     stall_be_gentle(s);
     keep_watch(l, life);
     (void)launcher_kill(l, id, NULL);

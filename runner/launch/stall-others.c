@@ -136,7 +136,7 @@ static bool any_sleeps(pid_t pid)
     return false;
 }
 
-/* What it waits for now. ending: its pid, when it was killed; else 0. */
+/* The call that it is in. ending: the pid of one that was killed, which is in none; else 0. */
 struct wait {
     pid_t ending;
     uint32_t seq;

@@ -221,14 +221,14 @@ static void forgive_one(unsigned *ms, unsigned share)
 /* All together: else ten sandboxes of one owner's could take turns for ever. */
 static void forgive(struct launcher *l, int64_t now)
 {
-    unsigned count = 1, share;
+    unsigned count = 0, share;
 
     if (now < l->stall->forgive_ms)
         return;
     l->stall->forgive_ms = now + 1000;
     for (const struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         count += s->stalled_ms > 0;
-    share = STALL_FORGIVE_MS / (count > 1 ? count - 1 : 1);
+    share = STALL_FORGIVE_MS / (count > 0 ? count : 1);
     for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         forgive_one(&s->stalled_ms, share > 0 ? share : 1);
     forgive_one(&l->stall->unknown_ms, STALL_FORGIVE_MS);

@@ -29,30 +29,42 @@ static int unix_socket(const char *path, struct sockaddr_un *ret)
     return socket(AF_UNIX, SOCK_STREAM, 0);
 }
 
-/* lock-give PATH: gives its output's pipe to who listens there, and waits. */
-static int cmd_give(int argc, char **argv)
-{
+/* A byte, and room for a descriptor. */
+struct message {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr first;
     } control;
-    char byte = 'x';
-    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
+    char byte;
+    struct iovec iov;
+    struct msghdr hdr;
+};
+
+static struct msghdr *message_init(struct message *m)
+{
+    (void)memset(m, 0, sizeof(*m));
+    m->iov = (struct iovec){.iov_base = &m->byte, .iov_len = 1};
+    m->hdr = (struct msghdr){.msg_iov = &m->iov,
+                             .msg_iovlen = 1,
+                             .msg_control = m->control.bytes,
+                             .msg_controllen = sizeof(m->control.bytes)};
+    return &m->hdr;
+}
+
+/* lock-give PATH: gives its output's pipe to who listens there, and waits. */
+static int cmd_give(int argc, char **argv)
+{
+    struct message m;
+    struct msghdr *hdr = message_init(&m);
     struct sockaddr_un addr;
     int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), out = 1;
 
     while (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0)
         nap(0.01);
-    (void)memset(&control, 0, sizeof(control));
-    control.first.cmsg_level = SOL_SOCKET;
-    control.first.cmsg_type = SCM_RIGHTS;
-    control.first.cmsg_len = CMSG_LEN(sizeof(int));
-    (void)memcpy(CMSG_DATA(&control.first), &out, sizeof(int));
-    if (sendmsg(sock, &msg, 0) < 0)
+    m.control.first = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    (void)memcpy(CMSG_DATA(&m.control.first), &out, sizeof(int));
+    if (sendmsg(sock, hdr, 0) < 0)
         return complain("sendmsg");
     for (;;)
         (void)pause();
@@ -93,16 +105,8 @@ static int fill(int pipe)
  * descriptor is not in its table then. */
 static int cmd_take(int argc, char **argv)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr first;
-    } control;
-    char byte;
-    struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof(control.bytes)};
+    struct message m;
+    struct msghdr *hdr = message_init(&m);
     struct sockaddr_un addr;
     pthread_t thread;
     int sock = unix_socket(argc > 1 ? argv[1] : "", &addr), conn, pair[2];
@@ -111,9 +115,9 @@ static int cmd_take(int argc, char **argv)
         chmod(addr.sun_path, 0777) < 0)
         return complain("listen");
     conn = accept(sock, NULL, NULL);
-    if (recvmsg(conn, &msg, 0) <= 0 || CMSG_FIRSTHDR(&msg) == NULL)
+    if (recvmsg(conn, hdr, 0) <= 0 || CMSG_FIRSTHDR(hdr) == NULL)
         return complain("recvmsg");
-    (void)memcpy(&taken, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(int));
+    (void)memcpy(&taken, CMSG_DATA(CMSG_FIRSTHDR(hdr)), sizeof(int));
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
         return complain("socketpair");
     /* Whoever reads has something to read as soon as it wants to, and not before we sleep. */

@@ -293,8 +293,8 @@ TEST(all_together_are_forgiven_a_tenth)
     world_close(&w);
 }
 
-/* The lock of the ended one's pipe is held by a process of the third, of which nothing else tells.
- */
+/* The supervisor sleeps on when the first has been ended, and a process of the third may be why.
+ * Here nobody can be paused, as they have no cgroups; nobody is ended for it either. */
 TEST(whoever_else_may_hold_it_lives)
 {
     struct world w;
