@@ -27,6 +27,7 @@ enum cgroup_controller {
     CG_CPUACCT,
     CG_PIDS,
     CG_FREEZER,
+    CG_CPUSET, /* of v1, and only shown to the sandbox (cgroup-view.c) */
     CG_CONTROLLER_MAX
 };
 enum cgroup_mode {
@@ -114,6 +115,26 @@ struct cgroup_stats {
     uint64_t memory_bytes, memory_peak_bytes, cpu_usec, pids;
 };
 int cgroup_stats(const struct cgroup *c, struct cgroup_stats *ret, struct err *err);
+
+/*
+ * cgroup-view.c: what the sandbox sees of it, as detached read-only mounts, which are the caller's.
+ * whole: the one part is /sys/fs/cgroup itself; otherwise each goes on its name in a directory
+ * there.
+ */
+#define CGROUP_EXEC    "exec"    /* the delegated subtree, in a sandbox's v2 directory */
+#define CGROUP_UNIFIED "unified" /* the name of v2 beside v1 */
+enum { CGROUP_VIEW_NAME_MAX = 64, CGROUP_VIEW_PARTS_MAX = CG_CONTROLLER_MAX + 1 };
+struct cgroup_view {
+    bool whole;
+    int count;
+    struct cgroup_view_part {
+        int fd; /* owned */
+        char name[CGROUP_VIEW_NAME_MAX];
+    } parts[CGROUP_VIEW_PARTS_MAX];
+};
+int cgroup_view_open(struct cgroup_host *h, const struct cgroup *c, struct cgroup_view *ret,
+                     struct err *err);
+void cgroup_view_close(struct cgroup_view *view);
 
 /* rmdir of every directory of `id` in every hierarchy, leaves first; -EBUSY while processes live.
  * Missing ones are fine. */

@@ -29,7 +29,7 @@
 
 static const char *const controller_names[] = {
     [CG_MEMORY] = "memory", [CG_CPU] = "cpu",         [CG_CPUACCT] = "cpuacct",
-    [CG_PIDS] = "pids",     [CG_FREEZER] = "freezer",
+    [CG_PIDS] = "pids",     [CG_FREEZER] = "freezer", [CG_CPUSET] = "cpuset",
 };
 static_assert(sizeof(controller_names) / sizeof(controller_names[0]) == CG_CONTROLLER_MAX,
               "one name a controller");
@@ -281,6 +281,7 @@ void cg_rind_forget(struct cg_hierarchy *hier)
     if (hier->rind_fd >= 0)
         (void)close(take_fd(&hier->rind_fd));
     hier->enabled = 0;
+    hier->all_ready = false;
 }
 
 int cg_rind_open(struct cg_hierarchy *hier, bool make, struct err *err)

@@ -23,6 +23,7 @@ struct cg_hierarchy {
     int rind_fd;      /* owned: `rind` below it, FD_NONE until it is needed */
     uint32_t has;     /* bit n = controller n lives here */
     uint32_t enabled; /* v2: what has been handed down to rind's children */
+    bool all_ready;   /* cpuset of v1: what all sandboxes are in can be entered */
 };
 
 struct cgroup_host {
@@ -39,6 +40,7 @@ struct cgroup {
     int home[CG_CONTROLLER_MAX]; /* as in the host, but CG_NOWHERE where there is no directory */
     int v2;                      /* index, or CG_NOWHERE */
     int exec_fd;                 /* owned */
+    int cpuset_fd;               /* owned; of v1, shared with other sandboxes; FD_NONE */
 };
 
 /* cgroup_host_open on this mountinfo text (changed; text[len] is a NUL). */

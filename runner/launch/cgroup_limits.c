@@ -105,6 +105,7 @@ static int64_t limit_of(const struct cgroup_limits *limits, enum cgroup_controll
         [CG_CPUACCT] = -1,
         [CG_PIDS] = limits->pids,
         [CG_FREEZER] = -1,
+        [CG_CPUSET] = -1,
     };
 
     return of[c];

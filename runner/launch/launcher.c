@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -19,9 +20,10 @@
 #include "proto/plan.h"
 
 enum {
-    SUBID_MAX = 1 << 20,  /* bytes of /etc/subuid */
-    SPARE_FDS = 25,       /* for what a start holds to its end, and for removing a tree */
-    UNDO_TIMEOUT_MS = 10, /* for the processes of a failed start, while others wait for theirs */
+    SUBID_MAX = 1 << 20,   /* bytes of /etc/subuid */
+    CPUINFO_MAX = 8 << 20, /* bytes of the host's /proc/cpuinfo: 1.5 KiB a processor on x86-64 */
+    SPARE_FDS = 25,        /* for what a start holds to its end, and for removing a tree */
+    UNDO_TIMEOUT_MS = 10,  /* for the processes of a failed start, while others wait for theirs */
 };
 
 /* ---- opening ---- */
@@ -252,6 +254,7 @@ void launcher_free(struct launcher *l)
     cgroup_host_free(l->cgroups);
     network_heirs_free(l);
     free(l->avoid);
+    free(l->cpuinfo);
     free(l->state_dir);
     free(l);
 }
@@ -269,12 +272,16 @@ int launcher_state_fd(const struct launcher *l)
 /* ---- starting ---- */
 
 enum {
-    FIRST_OP = PLAN_FD_OPS - PLAN_FD, /* where descriptors of operations begin in start.fds */
-    /* Root, /dev, /sys, masks, files of /etc, volumes and their locks, what the root and the
-     * sandbox's own were made of, the lock of the id range, the hosts file, resolv.conf, a socket
-     */
-    START_FDS_MAX =
-        FIRST_OP + 4 + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX + ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
+    FIRST_OP = PLAN_FD_OPS - PLAN_FD,
+    /* where descriptors of operations begin in start.fds */ /* Root, /dev, /sys, masks, the
+                                                              * directory of cgroups, two files of
+                                                              * processors, cgroups, files of /etc,
+                                                              * volumes and their locks, what the
+                                                              * root and the sandbox's own were made
+                                                              * of, the lock of the id range, the
+                                                              * hosts file, resolv.conf, a socket */
+    START_FDS_MAX = FIRST_OP + 7 + CGROUP_VIEW_PARTS_MAX + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX +
+                    ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
 };
 
 /* What one start holds until it has succeeded. */
@@ -292,7 +299,10 @@ struct start {
     int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
     int own;                     /* owned; of own_mounts, until init has its descriptors */
     int resolv_fd;               /* owned; its resolv.conf, where that follows the host's */
-    bool reopened;               /* its files were there before: they stay when the start fails */
+    struct cgroup_view cgroups;  /* owned until step_own has made operations of its parts */
+    bool on_some_cpus;           /* it is started on cpus alone */
+    cpu_set_t cpus;
+    bool reopened; /* its files were there before: they stay when the start fails */
 };
 
 static int add_mount(struct start *st, int fd)
@@ -436,27 +446,69 @@ static int step_net_make(struct start *st, struct err *err)
     return 0;
 }
 
+/* Without its own /proc/cpuinfo the sandbox shows the host's. */
+static bool make_cpuinfo(struct start *st, struct buf *ret)
+{
+    struct launcher *l = st->l;
+
+    if (l->cpuinfo == NULL && file_read_at(AT_FDCWD, "/proc/cpuinfo", CPUINFO_MAX, &l->cpuinfo,
+                                           &l->cpuinfo_len, NULL) < 0)
+        return false;
+    return cpus_info(l->cpuinfo, l->cpuinfo_len, &st->cpus, ret) == 0;
+}
+
+/* dir: with the mount points, or FD_NONE where the view is one mount. Takes it, and the view. */
+static void add_cgroups(struct start *st, int dir)
+{
+    struct cgroup_view *view = &st->cgroups;
+    struct plan_mounts *m = &st->mounts;
+
+    m->has_cgroups = view->count > 0;
+    if (!m->has_cgroups)
+        return;
+    m->cgroups = add_mount(st, view->whole ? view->parts[0].fd : dir);
+    for (int i = 0; i < view->count && !view->whole; i++) {
+        m->cgroup_parts[i].mount = add_mount(st, view->parts[i].fd);
+        m->cgroup_parts[i].name = view->parts[i].name;
+        m->cgroup_part_count++;
+    }
+    view->count = 0;
+}
+
 static int step_own(struct start *st, struct err *err)
 {
     auto_buf struct buf hosts = BUF_INIT(ETC_TEXT_MAX), name = BUF_INIT(ETC_TEXT_MAX),
-                        resolv = BUF_INIT(ETC_TEXT_MAX);
+                        resolv = BUF_INIT(ETC_TEXT_MAX), cpus = BUF_INIT(ETC_TEXT_MAX),
+                        cpuinfo = BUF_INIT(ETC_TEXT_MAX);
     struct own_mounts own;
     int r;
 
     (void)network_hosts(st->l, st->s, &hosts);
     network_resolv(st->s, &resolv);
     r = buf_printf(&name, "%s\n", st->s->hostname);
+    if (r == 0 && st->on_some_cpus)
+        r = cpus_list(&st->cpus, &cpus);
     if (r < 0)
-        return err_errno(err, r, "make the files of /etc");
+        return err_errno(err, r, "make the files of /etc and /sys");
+    r = cgroup_view_open(st->l->cgroups, st->s->cgroup, &st->cgroups, err);
+    if (r < 0)
+        return r;
 
     const struct buf texts[ETC_FILES] = {
         [ETC_HOSTS] = hosts, [ETC_HOSTNAME] = name, [ETC_RESOLV] = resolv};
 
     const bool grouped = st->s->net != NULL && st->s->net->group != NET_GROUP_NONE;
     const bool follows = st->s->net != NULL && st->s->net->host_dns;
+    const struct own_wants wants = {
+        .owner = st->s->ids.base,
+        .fuse = st->s->fuse,
+        .texts = texts,
+        .cgroups = st->cgroups.count > 0 ? &st->cgroups : NULL,
+        .cpus = st->on_some_cpus ? &cpus : NULL,
+        .cpuinfo = st->on_some_cpus && make_cpuinfo(st, &cpuinfo) ? &cpuinfo : NULL};
 
-    r = own_mounts(st->s->ids.base, st->s->fuse, texts, &own, grouped ? &st->s->hosts_fd : NULL,
-                   follows ? &st->resolv_fd : NULL, err);
+    r = own_mounts(&wants, &own, grouped ? &st->s->hosts_fd : NULL, follows ? &st->resolv_fd : NULL,
+                   err);
     st->own = own.whole;
     if (r < 0)
         return r;
@@ -465,6 +517,13 @@ static int step_own(struct start *st, struct err *err)
     for (int i = 0; i < ETC_FILES; i++)
         st->mounts.etc[i] = add_mount(st, own.etc[i]);
     st->mounts.has_etc = true;
+    add_cgroups(st, own.cgroups);
+    st->mounts.has_cpus = own.cpus >= 0;
+    if (st->mounts.has_cpus)
+        st->mounts.cpus = add_mount(st, own.cpus);
+    st->mounts.has_cpuinfo = own.cpuinfo >= 0;
+    if (st->mounts.has_cpuinfo)
+        st->mounts.cpuinfo = add_mount(st, own.cpuinfo);
     return 0;
 }
 
@@ -517,12 +576,32 @@ static int step_oom(struct start *st, struct err *err)
     return r < 0 ? err_errno(err, r, "reset oom_score_adj") : 0;
 }
 
+/* It is in its cgroups then, and waits to be let go on. */
+static int step_await(struct start *st, struct err *err)
+{
+    return boot_await(st->l, st->s, st->ends.control, err);
+}
+
+/*
+ * For programs that count the processors they may use; it is the cgroup that limits. So a host that
+ * does not let us is no reason to refuse the start. After it has entered its cgroups: cpuset sets
+ * this anew.
+ */
+static int step_cpus(struct start *st, struct err *err)
+{
+    cpu_set_t ours;
+
+    (void)err;
+    st->on_some_cpus = sched_getaffinity(0, sizeof(ours), &ours) == 0 &&
+                       cpus_choose(&ours, st->s->ids.base, st->q->cpu, &st->cpus) &&
+                       sched_setaffinity(st->s->pid, sizeof(st->cpus), &st->cpus) == 0;
+    return 0;
+}
+
 /* It starts, and makes its namespaces, while we make its root. */
 static int step_execute(struct start *st, struct err *err)
 {
-    int r = boot_await(st->l, st->s, st->ends.control, err);
-
-    return r < 0 ? r : boot_go(st->ends.control, &st->l->init_exe, 1, err);
+    return boot_go(st->ends.control, &st->l->init_exe, 1, err);
 }
 
 static int step_root(struct start *st, struct err *err)
@@ -686,15 +765,16 @@ static int step_terminals(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,       step_terminals, step_creator, step_reopen, step_ids, step_dir,     step_cgroup,
-    step_net_choose, step_clone,     step_rlimits, step_maps,   step_oom, step_execute, step_root,
-    step_volumes,    step_net_make,  step_own,     step_plan,   step_go,
+    step_room,       step_terminals, step_creator, step_reopen,   step_ids, step_dir,   step_cgroup,
+    step_net_choose, step_clone,     step_rlimits, step_maps,     step_oom, step_await, step_cpus,
+    step_execute,    step_root,      step_volumes, step_net_make, step_own, step_plan,  step_go,
 };
 
 static void start_close(struct start *st)
 {
     boot_clear(st->l);
     close_sources(st);
+    cgroup_view_close(&st->cgroups);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);
     if (st->userns_fd >= 0)

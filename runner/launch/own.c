@@ -1,9 +1,9 @@
 /*
  * What a sandbox has of its own beside its root, in one small file system in memory: /dev, the
- * files /etc/hosts, /etc/hostname and /etc/resolv.conf, and the empty directory that covers those
- * of /proc and /sys that are masked. Each becomes a mount of its own; the rest of the file system
- * is attached nowhere. Neither image nor upper layer is touched, and no name of the host's shows in
- * the sandbox's list of mounts.
+ * files /etc/hosts, /etc/hostname and /etc/resolv.conf, the mount points of its cgroups, the list
+ * of its processors, and the empty directory that covers those of /proc and /sys that are masked.
+ * Each becomes a mount of its own; the rest of the file system is attached nowhere. Neither image
+ * nor upper layer is touched, and no name of the host's shows in the sandbox's list of mounts.
  *
  * One, and not three: the kernel keeps lists for each file system that is mounted, and walks all of
  * them when a memory cgroup ends, which with a thousand sandboxes is what their starts wait for.
@@ -26,14 +26,15 @@
 #include "proto/syscalls.h"
 
 /* The parts. */
-enum { OWN_DEV = ETC_FILES, OWN_MASK, OWN_PARTS };
+enum { OWN_DEV = ETC_FILES, OWN_MASK, OWN_CGROUPS, OWN_CPUS, OWN_CPUINFO, OWN_PARTS };
 
-#define OWN_SIZE   "1280k" /* a MiB for /dev, and what three files of 64 KiB need */
+#define OWN_SIZE   "1344k" /* a MiB for /dev, and what five files of 64 KiB need */
 #define OWN_INODES "1040"
 
 static const char *const names[OWN_PARTS] = {
     [ETC_HOSTS] = "hosts", [ETC_HOSTNAME] = "hostname", [ETC_RESOLV] = "resolv.conf",
-    [OWN_DEV] = "dev",     [OWN_MASK] = "mask",
+    [OWN_DEV] = "dev",     [OWN_MASK] = "mask",         [OWN_CGROUPS] = "cgroup",
+    [OWN_CPUS] = "cpus",   [OWN_CPUINFO] = "cpuinfo",
 };
 
 const char *etc_path(enum etc_file file)
@@ -99,6 +100,43 @@ static int make_dirs(int whole, uid_t owner, bool fuse)
     return mask < 0 ? mask : dev_fill(dev, owner, fuse);
 }
 
+/* Programs look for "cpu" where the hierarchy is "cpu,cpuacct". */
+static int link_controllers(int dir, const char *name)
+{
+    char one[CGROUP_VIEW_NAME_MAX];
+    size_t len;
+
+    if (strchr(name, ',') == NULL)
+        return 0;
+    for (const char *at = name; *at != '\0'; at += len + (at[len] == ',')) {
+        len = strcspn(at, ",");
+        (void)memcpy(one, at, len);
+        one[len] = '\0';
+        if (symlinkat(name, dir, one) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+/* The mount points of the sandbox's cgroups. */
+static int make_cgroups(int whole, uid_t owner, const struct cgroup_view *view)
+{
+    auto_close int dir = FD_NONE;
+    int r = 0;
+
+    if (view == NULL || view->whole)
+        return 0;
+    dir = make_dir(whole, names[OWN_CGROUPS], 0755, owner);
+    for (int i = 0; i < view->count && dir >= 0 && r == 0; i++) {
+        const int point = make_dir(dir, view->parts[i].name, 0555, owner);
+
+        r = point < 0 ? point : link_controllers(dir, view->parts[i].name);
+        if (point >= 0)
+            (void)close(point);
+    }
+    return dir < 0 ? dir : r;
+}
+
 /* hosts and resolv are set where these files are to stay open. */
 static int make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES], int *hosts,
                       int *resolv)
@@ -116,23 +154,56 @@ static int make_files(int whole, uid_t owner, const struct buf texts[ETC_FILES],
     return r < 0 ? r : 0;
 }
 
-static int fill(int whole, uid_t owner, bool fuse, const struct buf texts[ETC_FILES], int *hosts,
-                int *resolv, struct err *err)
+static int make_cpus(int whole, const struct own_wants *w)
 {
-    int r = make_dirs(whole, owner, fuse);
+    const struct buf *const texts[] = {w->cpus, w->cpuinfo};
+    const int parts[] = {OWN_CPUS, OWN_CPUINFO};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int fd;
+
+        if (texts[i] == NULL)
+            continue;
+        fd = write_file(whole, names[parts[i]], texts[i], w->owner);
+        if (fd < 0)
+            return fd;
+        (void)close(fd);
+    }
+    return 0;
+}
+
+static int fill(int whole, const struct own_wants *w, int *hosts, int *resolv, struct err *err)
+{
+    int r = make_dirs(whole, w->owner, w->fuse);
 
     if (r < 0)
         return err_errno(err, r, "fill /dev");
-    r = make_files(whole, owner, texts, hosts, resolv);
-    return r < 0 ? err_errno(err, r, "make the files of /etc") : 0;
+    r = make_files(whole, w->owner, w->texts, hosts, resolv);
+    if (r < 0)
+        return err_errno(err, r, "make the files of /etc");
+    r = make_cgroups(whole, w->owner, w->cgroups);
+    if (r == 0)
+        r = make_cpus(whole, w);
+    return r < 0 ? err_errno(err, r, "make what /sys shows of the sandbox's limits") : 0;
 }
 
 /* ---- its parts ---- */
 
+static bool is_wanted(const struct own_wants *w, int part)
+{
+    if (part == OWN_CGROUPS)
+        return w->cgroups != NULL && !w->cgroups->whole;
+    if (part == OWN_CPUINFO)
+        return w->cpuinfo != NULL;
+    return part != OWN_CPUS || w->cpus != NULL;
+}
+
 /* Linux 6.15 clones parts of a mount that is attached nowhere. */
-static int clone_all(int whole, int parts[OWN_PARTS])
+static int clone_all(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
     for (int i = 0; i < OWN_PARTS; i++) {
+        if (!is_wanted(w, i))
+            continue;
         parts[i] = sys_open_tree(whole, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         if (parts[i] < 0)
             return parts[i];
@@ -141,7 +212,7 @@ static int clone_all(int whole, int parts[OWN_PARTS])
 }
 
 /* Older ones want it attached: in a mount namespace of its own, which is left again. */
-static int clone_staged(int whole, int parts[OWN_PARTS])
+static int clone_staged(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
     auto_close int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     auto_close int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -153,7 +224,7 @@ static int clone_staged(int whole, int parts[OWN_PARTS])
     if (r == 0)
         r = sys_move_mount(whole, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH);
     if (r == 0)
-        r = clone_all(whole, parts);
+        r = clone_all(whole, w, parts);
     /* Every path would mean something else from here on: no start is worth that. */
     if (setns(home, CLONE_NEWNS) < 0 || fchdir(cwd) < 0)
         abort();
@@ -167,20 +238,22 @@ static void close_all(int parts[OWN_PARTS])
             (void)close(take_fd(&parts[i]));
 }
 
-static int split(int whole, int parts[OWN_PARTS])
+static int split(int whole, const struct own_wants *w, int parts[OWN_PARTS])
 {
+    static const int read_only[] = {OWN_MASK, OWN_CGROUPS, OWN_CPUS, OWN_CPUINFO};
     struct mount_attr devices = {.attr_clr = MOUNT_ATTR_NODEV};
     struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY};
-    int r = clone_all(whole, parts);
+    int r = clone_all(whole, w, parts);
 
     if (r == -EINVAL) {
         close_all(parts);
-        r = clone_staged(whole, parts);
+        r = clone_staged(whole, w, parts);
     }
     if (r == 0)
         r = sys_mount_setattr(parts[OWN_DEV], "", AT_EMPTY_PATH, &devices);
-    if (r == 0)
-        r = sys_mount_setattr(parts[OWN_MASK], "", AT_EMPTY_PATH, &closed);
+    for (size_t i = 0; r == 0 && i < sizeof(read_only) / sizeof(read_only[0]); i++)
+        if (parts[read_only[i]] >= 0)
+            r = sys_mount_setattr(parts[read_only[i]], "", AT_EMPTY_PATH, &closed);
     return r;
 }
 
@@ -196,8 +269,8 @@ static int close_file(int part)
     return sys_mount_setattr(part, "", AT_EMPTY_PATH, &closed);
 }
 
-int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
-               int *ret_hosts_fd, int *ret_resolv_fd, struct err *err)
+int own_mounts(const struct own_wants *w, struct own_mounts *ret, int *ret_hosts_fd,
+               int *ret_resolv_fd, struct err *err)
 {
     auto_close int hosts = FD_NONE, resolv = FD_NONE;
     int parts[OWN_PARTS], r;
@@ -211,22 +284,25 @@ int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct
         return err_errno(err, r, "make a file system for /dev and /etc");
     ret->whole = r;
     mask = umask(0);
-    r = fill(ret->whole, owner, fuse, texts, ret_hosts_fd != NULL ? &hosts : NULL,
+    r = fill(ret->whole, w, ret_hosts_fd != NULL ? &hosts : NULL,
              ret_resolv_fd != NULL ? &resolv : NULL, err);
     (void)umask(mask);
     if (r < 0)
         return r;
-    r = split(ret->whole, parts);
-    if (r == 0 && fuse && ret_hosts_fd != NULL)
+    r = split(ret->whole, w, parts);
+    if (r == 0 && w->fuse && ret_hosts_fd != NULL)
         r = close_file(parts[ETC_HOSTS]);
-    if (r == 0 && fuse && ret_resolv_fd != NULL)
+    if (r == 0 && w->fuse && ret_resolv_fd != NULL)
         r = close_file(parts[ETC_RESOLV]);
     if (r < 0) {
         close_all(parts);
-        return err_errno(err, r, "mount /dev and the files of /etc");
+        return err_errno(err, r, "mount /dev, the files of /etc and what /sys shows of limits");
     }
     ret->dev = parts[OWN_DEV];
     ret->mask = parts[OWN_MASK];
+    ret->cgroups = parts[OWN_CGROUPS];
+    ret->cpus = parts[OWN_CPUS];
+    ret->cpuinfo = parts[OWN_CPUINFO];
     (void)memcpy(ret->etc, parts, sizeof(ret->etc)); /* the first ones */
     if (ret_hosts_fd != NULL)
         *ret_hosts_fd = take_fd(&hosts);

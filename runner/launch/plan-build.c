@@ -62,13 +62,19 @@ static void add_op(struct builder *b, struct op o)
     b->op_count++;
 }
 
-static void add_counters(struct builder *b, const struct launch_request *q)
+/* has_cgroup: init makes a cgroup namespace for itself and one for each exec, which do not count.
+ */
+static void add_counters(struct builder *b, const struct launch_request *q, bool has_cgroup)
 {
     char path[96], text[24];
 
     for (size_t i = 0; i < q->counter_count; i++) {
+        uint64_t limit = q->counters[i].limit;
+
+        if (has_cgroup && strcmp(q->counters[i].name, "max_cgroup_namespaces") == 0)
+            limit += INIT_EXECS_MAX + 1;
         (void)snprintf(path, sizeof(path), "proc/sys/user/%s", q->counters[i].name);
-        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)q->counters[i].limit);
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)limit);
         add_op(b, (struct op){.type = PLAN_OP_SYSCTL,
                               .fd = -1,
                               .path = path,
@@ -105,6 +111,42 @@ static void tmpfs_options(char *buf, size_t cap, long long bytes)
     (void)snprintf(buf, cap, "mode=1777,size=%lld,nr_inodes=%lld", bytes, inodes);
 }
 
+/* What /sys shows of the sandbox's own limits: its cgroups and its processors. (The latter's part
+ * of /proc follows when there is a /proc.) */
+static void add_limits_view(struct builder *b, const struct plan_mounts *mounts)
+{
+    const uint16_t ours = PLAN_STRICT | PLAN_READY;
+    char path[sizeof("sys/fs/cgroup/") + CGROUP_VIEW_NAME_MAX];
+
+    if (mounts->has_cgroups)
+        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                              .fd = mounts->cgroups,
+                              .path = "sys/fs/cgroup",
+                              .flags = ours});
+    /* The cgroups that init makes for execs belong to the sandbox's root: who can open one, if only
+     * to read, could start a process in it (CLONE_INTO_CGROUP), out of the reach of a time-out. */
+    if (mounts->has_cgroups && mounts->cgroup_part_count == 0)
+        add_op(b, (struct op){.type = PLAN_OP_MASK,
+                              .fd = mounts->mask,
+                              .path = "sys/fs/cgroup/" CGROUP_EXEC});
+    for (int i = 0; i < mounts->cgroup_part_count; i++) {
+        (void)snprintf(path, sizeof(path), "sys/fs/cgroup/%s", mounts->cgroup_parts[i].name);
+        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                              .fd = mounts->cgroup_parts[i].mount,
+                              .path = path,
+                              .flags = ours});
+        if (strcmp(mounts->cgroup_parts[i].name, CGROUP_UNIFIED) == 0)
+            add_op(b, (struct op){.type = PLAN_OP_MASK,
+                                  .fd = mounts->mask,
+                                  .path = "sys/fs/cgroup/" CGROUP_UNIFIED "/" CGROUP_EXEC});
+    }
+    if (mounts->has_cpus)
+        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                              .fd = mounts->cpus,
+                              .path = "sys/devices/system/cpu/online",
+                              .flags = ours});
+}
+
 static void add_system(struct builder *b, const struct launch_request *q,
                        const struct plan_mounts *mounts)
 {
@@ -120,7 +162,7 @@ static void add_system(struct builder *b, const struct launch_request *q,
     /* While the inner PID 1 starts, whose /proc is waited for below. */
     for (int i = 0; i < mounts->discard_count; i++)
         add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->discards + i});
-    if (q->masked_count == 0)
+    if (q->masked_count == 0 && !mounts->has_cgroups)
         add_op(b, (struct op){.type = PLAN_OP_DISCARD, .fd = mounts->mask});
     add_op(b, (struct op){.type = PLAN_OP_FSMOUNT,
                           .fd = -1,
@@ -154,7 +196,13 @@ static void add_system(struct builder *b, const struct launch_request *q,
                               .text = "sysfs",
                               .attr = ATTR_KERNEL_FS | MOUNT_ATTR_RDONLY,
                               .flags = strict});
+    add_limits_view(b, mounts);
     add_op(b, (struct op){.type = PLAN_OP_PROC, .fd = -1, .path = "proc", .flags = strict});
+    if (mounts->has_cpuinfo)
+        add_op(b, (struct op){.type = PLAN_OP_ATTACH,
+                              .fd = mounts->cpuinfo,
+                              .path = "proc/cpuinfo",
+                              .flags = PLAN_STRICT | PLAN_READY});
 }
 
 /* ---- the client's mounts ---- */
@@ -285,7 +333,7 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
 
     (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
     add_system(&b, q, mounts);
-    add_counters(&b, q);
+    add_counters(&b, q, has_cgroup);
     if (!mounts->joined)
         add_net_sysctls(&b);
     /* A read-only path is a new mount on top of the old: a mask below it must come after it. */

@@ -3,6 +3,7 @@
 /* What the launcher holds of one sandbox, and the steps of its start that have files of their own.
  * Private to launch/. */
 
+#include <sched.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -118,7 +119,9 @@ struct launcher {
     bool volumes_unswept; /* somebody had the volumes' lock when they were to be swept */
     bool layers_unswept;  /* somebody had a half-made layer's lock when it was to be swept */
     int worker_exe;       /* owned; sealed memfd, or FD_NONE */
-    struct work *works;   /* owned */
+    char *cpuinfo;        /* owned; the host's, once it was needed */
+    size_t cpuinfo_len;
+    struct work *works; /* owned */
     unsigned work_count;
     unsigned work_number;        /* of the last worker's cgroup */
     struct cgroup_host *cgroups; /* owned */
@@ -466,18 +469,38 @@ enum { ETC_TEXT_MAX = 64 << 10 };
 const char *etc_path(enum etc_file file);
 /* Mounts of parts of one file system in memory, all owned. Init gets the whole as well, whose end
  * is waited for, like that of root_sources. */
+struct own_wants {
+    uid_t owner;
+    bool fuse;               /* with /dev/fuse */
+    const struct buf *texts; /* of the files of /etc, ETC_FILES of them */
+    const struct cgroup_view *cgroups;
+    /* whose parts need mount points; or NULL */ /* Of processors, or NULL: the list for
+                                                    /sys/devices/system/cpu/online; for
+                                                    /proc/cpuinfo. */
+    const struct buf *cpus, *cpuinfo;
+};
 struct own_mounts {
     int whole;          /* attached nowhere */
     int dev;            /* /dev */
     int mask;           /* an empty directory, read-only */
     int etc[ETC_FILES]; /* with these texts */
+    int cgroups;       /* a directory with the mount points, read-only; FD_NONE: none were wanted */
+    int cpus, cpuinfo; /* the files, read-only; FD_NONE: one was not wanted */
 };
-/* fuse: with /dev/fuse. *ret->whole is there after a failure, too, and no other. ret_hosts_fd and
- * ret_resolv_fd (may be NULL): these files, open for writing; with fuse only so. */
-int own_mounts(uid_t owner, bool fuse, const struct buf texts[ETC_FILES], struct own_mounts *ret,
-               int *ret_hosts_fd, int *ret_resolv_fd, struct err *err);
+/* *ret->whole is there after a failure, too, and no other. ret_hosts_fd and ret_resolv_fd (may be
+ * NULL): these files, open for writing; with fuse only so. */
+int own_mounts(const struct own_wants *wants, struct own_mounts *ret, int *ret_hosts_fd,
+               int *ret_resolv_fd, struct err *err);
 /* /sys of the net namespace that pidfd's process is in: who joins it may not mount that. */
 int sysfs_mount(int pidfd, struct err *err);
+
+/* cpus.c. Which of the processors `of` a sandbox with this limit (thousandths of one; -1: none) and
+ * the ids from base on is started on. False: on all of them. Pure. */
+bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret);
+/* The records of these in the text of a /proc/cpuinfo. -ENODATA: it does not have one for each. */
+int cpus_info(const char *text, size_t len, const cpu_set_t *set, struct buf *ret);
+/* "0-3,8" and a line end, as sysfs lists them. */
+int cpus_list(const cpu_set_t *set, struct buf *ret);
 
 /* idmap.c */
 /* Writes "0 base 65536" as the uid and gid map of pid. */
@@ -503,6 +526,14 @@ struct plan_mounts {
     bool joined; /* the net namespace is another's: sys is ready made */
     int sys;
     int discards, discard_count; /* the first of those that only made others */
+    bool has_cgroups, has_cpus, has_cpuinfo;
+    int cgroups; /* what goes to /sys/fs/cgroup; the parts go below it */
+    int cgroup_part_count;
+    struct {
+        int mount;
+        const char *name; /* borrowed */
+    } cgroup_parts[CGROUP_VIEW_PARTS_MAX];
+    int cpus, cpuinfo; /* of processors */
 };
 int plan_build(const struct launch_request *q, const struct plan_mounts *mounts, bool has_cgroup,
                struct err *err);

@@ -459,6 +459,24 @@ static int step_cwd(struct exec *e)
     return error_of(r);
 }
 
+/*
+ * A cgroup namespace of its own, whose root is the exec's own cgroup of v2. /proc/self/cgroup is
+ * "/" then, and programs that join that path to /sys/fs/cgroup (Go, Node, the JDK) find the
+ * sandbox's limits there: a directory of the exec's does not have them. Where no more namespaces
+ * may be made the process shows its path below init's.
+ *
+ * Not where a policy gives CAP_SYS_ADMIN: this namespace belongs to the locked user namespace, and
+ * who has that capability there could mount cgroup file systems of it, to write to.
+ */
+static int step_cgroup_namespace(struct exec *e)
+{
+    const struct plan_header *h = e->plan->header;
+
+    if ((h->flags & PLAN_HAS_CGROUP) && (h->capabilities & 1ULL << CAP_SYS_ADMIN) == 0)
+        (void)RAW(SYS_unshare, CLONE_NEWCGROUP);
+    return 0;
+}
+
 static int step_seccomp(struct exec *e)
 {
     enum { SET_MODE_FILTER = 1 };
@@ -553,6 +571,7 @@ static const struct {
     int (*run)(struct exec *); /* 0 or a positive errno */
 } steps[] = {
     {EXEC_STEP_REQUEST,      step_request},
+    {EXEC_STEP_CGROUP,       step_cgroup_namespace},
     {EXEC_STEP_STDIO,        step_stdio},
     {EXEC_STEP_SESSION,      step_session},
     {EXEC_STEP_USER,         step_user},

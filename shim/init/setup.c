@@ -136,7 +136,9 @@ static int client_target_ok(const struct builder *b, int mount_fd, int target)
     if (S_ISDIR(mounted.st_mode) != S_ISDIR(st.st_mode))
         return S_ISDIR(st.st_mode) ? -EISDIR : -ENOTDIR;
     if (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
-        fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC || st.st_dev == b->shm_device)
+        fs.f_type == DEVPTS_SUPER_MAGIC || fs.f_type == MQUEUE_MAGIC ||
+        fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_SUPER_MAGIC ||
+        st.st_dev == b->shm_device)
         return -EPERM;
     return st.st_dev == b->own_device && !is_own_file(b, &st) ? -EPERM : 0;
 }

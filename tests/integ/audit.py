@@ -77,14 +77,14 @@ def mounts():
 
 
 def cgroups():
-    """Every directory below rind/ in every hierarchy that is mounted."""
+    """Every directory below rind/ in every hierarchy that is mounted, but what all sandboxes share."""
     found = set()
     for line in mounts():
         before, _, after = line.partition(" - ")
         if after.split()[:1] and after.split()[0] in HIERARCHIES:
             top = os.path.join(before.split()[4], "rind")
             for where, dirs, _ in os.walk(top):
-                found |= {os.path.join(where, d) for d in dirs}
+                found |= {os.path.join(where, d) for d in dirs if d != "_all"}
     return found
 
 

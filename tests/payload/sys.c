@@ -1,6 +1,7 @@
 /* Single system calls, by every table this processor has, and the sweeps that need loops. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -321,7 +322,38 @@ static int cmd_clones(int argc, char **argv)
     return 0;
 }
 
+static long try_into(void *arg)
+{
+    unsigned long long args[11] = {0};
+    int fd = open(arg, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long pid;
+
+    if (fd < 0)
+        return -errno;
+    args[0] = 0x200000000ULL; /* CLONE_INTO_CGROUP */
+    args[4] = SIGCHLD;
+    args[10] = (unsigned long long)fd;
+    pid = syscall(SYS_clone3, args, sizeof(args));
+    if (pid == 0)
+        _exit(0);
+    if (pid > 0)
+        waitpid((pid_t)pid, NULL, 0);
+    return pid < 0 ? -errno : pid;
+}
+
+/* A process in each of the cgroups. */
+static int cmd_into(int argc, char **argv)
+{
+    js_open(NULL, '{');
+    for (int i = 1; i < argc; i++)
+        js_outcome(argv[i], in_child(try_into, argv[i]));
+    js_close('}');
+    putchar('\n');
+    return 0;
+}
+
 const struct cmd sys_cmds[] = {
+    {"intocgroup", cmd_into, "DIR…: clone3 into each"},
     {"sys", cmd_sys, "NR ARG…: one call"},
     {"i386", cmd_i386, ": calls through int 0x80"},
     {"x32", cmd_x32, ": calls with the x32 bit"},

@@ -411,6 +411,57 @@ static struct cgroup_host *view(int version, const char *sub)
     return NULL;
 }
 
+/* A file of what a view's mount shows, or a negative errno. */
+static int shown(int mount, const char *file, int flags)
+{
+    int fd = openat(mount, file, flags | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+static void check_part(const struct rig *g, const struct cgroup_view_part *part)
+{
+    auto_close int limit = FD_NONE;
+    char text[CG_SMALL_MAX];
+
+    CHECK_INT(shown(part->fd, "cgroup.procs", O_WRONLY), -EROFS);
+    CHECK(mkdirat(part->fd, "x", 0755) < 0 && errno == EROFS);
+    CHECK(faccessat(part->fd, "../rind", F_OK, 0) < 0);
+    if (strstr(part->name, "pids") == NULL)
+        return;
+    CHECK_INT(cg_read(part->fd, "pids.max", text), 0);
+    CHECK_STR(text, g->c->home[CG_PIDS] != CG_NOWHERE ? "9\n" : "max\n");
+}
+
+/* The directories that the sandbox is in. */
+TEST(view_of_the_sandbox)
+{
+    static const struct cgroup_limits sets[] = {{-1, 9, -1}, {-1, -1, -1}, {64 << 20, 9, 500}};
+
+    NEED_HOST;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        struct cgroup_view v;
+        struct rig g;
+        int want = 0;
+
+        if (!rig_on(&g, NULL, &sets[i])) {
+            rig_done(&g);
+            continue;
+        }
+        for (int h = 0; h < g.h->count; h++)
+            want += g.c->dir_fd[h] >= 0;
+        want += g.c->cpuset_fd >= 0;
+        CHECK_INT(cgroup_view_open(g.h, g.c, &v, &g.err), 0);
+        CHECK_INT(v.whole, cgroup_host_mode(g.h) == CG_MODE_V2);
+        CHECK_INT(v.count, want);
+        for (int p = 0; p < v.count; p++)
+            check_part(&g, &v.parts[p]);
+        cgroup_view_close(&v);
+        CHECK_INT(v.count, 0);
+        rig_done(&g);
+    }
+}
+
 /* Without v2 the freezer stops, and a list of processes ends. */
 TEST(v1_alone_freeze)
 {
@@ -492,6 +543,7 @@ static void be_init(struct rig *g)
     int exec_fd = cgroup_exec_fd(g->c), dir_fd = cgroup_v2_fd(g->c), leaf, depth = 2;
     char deep[64] = "1";
 
+    step(g, 1, file_poke_at(exec_fd, "cgroup.procs", "0") == 0); /* where the launcher starts it */
     step(g, 1, setresgid(INIT_UID, INIT_UID, INIT_UID) == 0);
     step(g, 2, setresuid(INIT_UID, INIT_UID, INIT_UID) == 0);
     step(g, 3, mkdirat(exec_fd, "1", 0755) == 0);
@@ -503,6 +555,7 @@ static void be_init(struct rig *g)
     step(g, 7, file_poke_at(dir_fd, "cgroup.freeze", "1") == -EACCES);
     step(g, 8, file_poke_at(dir_fd, "cgroup.max.descendants", "max") == -EACCES);
     step(g, 9, file_poke_at(dir_fd, "cgroup.subtree_control", "+pids") == -EACCES);
+    step(g, 9, file_poke_at(dir_fd, "cgroup.procs", "0") == -EACCES);
     step(g, 10, mkdirat(dir_fd, "x", 0755) < 0 && errno == EACCES);
     step(g, 11, unlinkat(dir_fd, "exec", AT_REMOVEDIR) < 0);
     /* How deep it may go is bounded, and removal goes that deep. */

@@ -25,7 +25,7 @@
 
 /* ---- the fake kernel ---- */
 
-enum { V2 = 900, MEMORY, CPU, CPUACCT, PIDS, FREEZER, CPU_CPUACCT, NAMED };
+enum { V2 = 900, MEMORY, CPU, CPUACCT, PIDS, FREEZER, CPU_CPUACCT, NAMED, CPUSET };
 
 static char fake_root[64];
 static const char *fake_missing = ""; /* a file that this kernel does not have */
@@ -178,9 +178,10 @@ struct line {
 #define L_FREEZER  { FREEZER, "905", "/", "rw", "cgroup", "rw,freezer" }
 #define L_COMBINED { CPU_CPUACCT, "906", "/", "rw", "cgroup", "rw,cpu,cpuacct" }
 #define L_NAMED    { NAMED, "907", "/", "rw", "cgroup", "rw,xattr,name=memory" }
+#define L_CPUSET   { CPUSET, "908", "/", "rw", "cgroup", "rw,cpuset" }
 /* clang-format on */
 
-enum { LINES_MAX = 8 };
+enum { LINES_MAX = 9 };
 
 static void fake_start(void)
 {
@@ -295,7 +296,7 @@ struct discovery {
     struct line lines[LINES_MAX];
     const char *controllers;
     enum cgroup_mode mode;
-    int version[CG_CONTROLLER_MAX]; /* memory, cpu, cpuacct, pids, freezer */
+    int version[CG_CONTROLLER_MAX]; /* memory, cpu, cpuacct, pids, freezer, cpuset */
 };
 
 /* clang-format off */
@@ -309,6 +310,7 @@ static const struct discovery discoveries[] = {
     { "v1, separate", { L_CPU, L_CPUACCT, L_MEMORY, L_PIDS, L_FREEZER }, "", CG_MODE_V1,
       { 1, 1, 1, 1, 1 } },
     { "v1, combined", { L_COMBINED, L_MEMORY, L_NAMED }, "", CG_MODE_V1, { 1, 1, 1, 0, 0 } },
+    { "v1 with cpuset", { L_CPUSET, L_PIDS }, "", CG_MODE_V1, { 0, 0, 0, 1, 0, 1 } },
     { "hybrid", { L_CPU, L_CPUACCT, L_MEMORY, L_FREEZER, L_PIDS, L_NAMED, L_V2 }, "",
       CG_MODE_HYBRID, { 1, 1, 2, 1, 2 } },
     { "hybrid with one controller on v2", { L_MEMORY, L_V2 }, "pids\n", CG_MODE_HYBRID,
@@ -385,8 +387,8 @@ TEST(mounted_more_than_once)
 
 TEST(no_more_hierarchies_than_fit)
 {
-    static const struct line lines[LINES_MAX] = {L_CPU,     L_CPUACCT,  L_MEMORY, L_PIDS,
-                                                 L_FREEZER, L_COMBINED, L_V2,     L_NAMED};
+    static const struct line lines[LINES_MAX] = {L_CPU,      L_CPUACCT, L_MEMORY, L_PIDS, L_FREEZER,
+                                                 L_COMBINED, L_CPUSET,  L_V2,     L_NAMED};
     struct cgroup_host *h;
 
     fake_start();
@@ -398,7 +400,7 @@ TEST(no_more_hierarchies_than_fit)
 
 TEST(controller_names)
 {
-    static const char *const names[] = {"memory", "cpu", "cpuacct", "pids", "freezer"};
+    static const char *const names[] = {"memory", "cpu", "cpuacct", "pids", "freezer", "cpuset"};
 
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
         CHECK_STR(cgroup_controller_name((enum cgroup_controller)i), names[i]);
@@ -430,7 +432,7 @@ TEST(v2_create)
     CHECK_STR(text_of("900/rind/a-1/cpu.max"), "150000 100000");
     CHECK_STR(text_of("900/rind/a-1/pids.max"), "100");
     CHECK_INT(owner_of("900/rind/a-1"), geteuid());
-    CHECK_INT(owner_of("900/rind/a-1/cgroup.procs"), some_uid());
+    CHECK_INT(owner_of("900/rind/a-1/cgroup.procs"), geteuid());
     CHECK_INT(owner_of("900/rind/a-1/memory.max"), geteuid());
     CHECK_INT(owner_of("900/rind/a-1/exec"), some_uid());
     CHECK_INT(owner_of("900/rind/a-1/exec/cgroup.procs"), some_uid());

@@ -32,7 +32,7 @@ enum { OWNER = 4711, DEADLINE_MS = 20000 };
 static const char *const texts[ETC_FILES] = {"127.0.0.1\tlocalhost\n", "box\n",
                                              "nameserver 9.9.9.9\n"};
 
-/* Room for /dev and for three files, and no more; devices open in the one mount alone, and nothing
+/* Room for /dev and for five files, and no more; devices open in the one mount alone, and nothing
  * can be made in the other. */
 static int look_at_dirs(const struct own_mounts *own)
 {
@@ -43,7 +43,7 @@ static int look_at_dirs(const struct own_mounts *own)
     if (fstatvfs(own->dev, &dev) < 0 || fstatvfs(own->mask, &mask) < 0 ||
         fstatvfs(own->etc[ETC_HOSTS], &file) < 0)
         return 30;
-    if (dev.f_blocks * dev.f_frsize > 1280 << 10 || dev.f_files > 1040)
+    if (dev.f_blocks * dev.f_frsize > 1344 << 10 || dev.f_files > 1040)
         return 31;
     if ((dev.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY)) != (ST_NOSUID | ST_NOEXEC) ||
         (file.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC | ST_RDONLY)) !=
@@ -80,10 +80,33 @@ static bool file_is(int fd, const char *want)
            fstat(file, &st) == 0 && st.st_uid == OWNER && (st.st_mode & 07777) == 0644;
 }
 
+/* Mount points and links for hierarchies, and the list of processors. */
+static int look_at_limits(const struct own_mounts *own)
+{
+    char target[64] = "";
+    struct stat st;
+
+    if (own->cgroups < 0 || own->cpus < 0 || own->cpuinfo >= 0)
+        return 40;
+    if (fstatat(own->cgroups, "memory", &st, 0) < 0 || !S_ISDIR(st.st_mode) ||
+        fstatat(own->cgroups, "cpu,cpuacct", &st, 0) < 0 || !S_ISDIR(st.st_mode))
+        return 41;
+    if (readlinkat(own->cgroups, "cpu", target, sizeof(target) - 1) < 0 ||
+        strcmp(target, "cpu,cpuacct") != 0 || fstatat(own->cgroups, "cpuacct", &st, 0) < 0)
+        return 42;
+    if (mkdirat(own->cgroups, "x", 0755) == 0 || errno != EROFS)
+        return 43;
+    return file_is(own->cpus, "0-1\n") ? 0 : 44;
+}
+
 /* 0, or where it went wrong. */
 static int make_and_look(void)
 {
     struct buf bufs[ETC_FILES];
+    struct cgroup_view view = {.count = 2,
+                               .parts = {{FD_NONE, "cpu,cpuacct"}, {FD_NONE, "memory"}}};
+    struct buf cpus = BUF_INIT(64);
+    const struct own_wants wants = {.owner = OWNER, .texts = bufs, .cgroups = &view, .cpus = &cpus};
     struct own_mounts own = {.whole = FD_NONE};
     int hosts = FD_NONE, wrong = 0;
     struct stat before, after;
@@ -94,9 +117,9 @@ static int make_and_look(void)
         if (buf_append_str(&bufs[i], texts[i]) < 0)
             return 1;
     }
-    if (stat("/proc/self/ns/mnt", &before) < 0)
+    if (buf_append_str(&cpus, "0-1\n") < 0 || stat("/proc/self/ns/mnt", &before) < 0)
         return 2;
-    if (own_mounts(OWNER, false, bufs, &own, &hosts, NULL, &err) < 0) {
+    if (own_mounts(&wants, &own, &hosts, NULL, &err) < 0) {
         printf("# %s\n", err.msg);
         return 3;
     }
@@ -112,10 +135,15 @@ static int make_and_look(void)
         wrong = 21;
     if (wrong == 0)
         wrong = look_at_dirs(&own);
+    if (wrong == 0)
+        wrong = look_at_limits(&own);
     for (int i = 0; i < ETC_FILES; i++) {
         (void)close(own.etc[i]);
         buf_done(&bufs[i]);
     }
+    buf_done(&cpus);
+    (void)close(own.cgroups);
+    (void)close(own.cpus);
     (void)close(own.dev);
     (void)close(own.mask);
     (void)close(own.whole);
@@ -203,7 +231,7 @@ TEST(files_on_a_kernel_before_6_15)
         CHECK(ours >= 0);
         CHECK_INT(write(ready[0], "g", 1), 1);
         /* One that fails, and one for each part where the mount is attached. */
-        CHECK_INT(ours >= 0 ? answer(ours) : 0, 1 + ETC_FILES + 2);
+        CHECK_INT(ours >= 0 ? answer(ours) : 0, 1 + ETC_FILES + 4);
     }
     CHECK_INT(waitpid(pid, &status, 0), pid);
     CHECK_INT(status, 0);

@@ -93,6 +93,69 @@ TEST(the_smallest)
     CHECK(find_op(&p, PLAN_OP_ATTACH, "dev") != NULL);
 }
 
+/* The place of the operation on path, or -1. */
+static int place_of(const struct plan *p, enum plan_op_type type, const char *path)
+{
+    const struct plan_op *op = find_op(p, type, path);
+
+    return op != NULL ? (int)(op - p->ops) : -1;
+}
+
+static int fd_of(const struct plan *p, const char *path)
+{
+    const struct plan_op *op = find_op(p, PLAN_OP_ATTACH, path);
+
+    return op != NULL ? op->fd : -1;
+}
+
+TEST(view_of_limits_on_v1)
+{
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 9,
+                            .dev = 1,
+                            .mask = 2,
+                            .has_cgroups = true,
+                            .cgroups = 3,
+                            .cgroup_part_count = 2,
+                            .cgroup_parts = {{4, "memory"}, {5, CGROUP_UNIFIED}},
+                            .has_cpus = true,
+                            .cpus = 6,
+                            .has_cpuinfo = true,
+                            .cpuinfo = 7};
+    auto_free unsigned char *data = NULL;
+    struct plan p;
+    size_t size;
+
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    CHECK(place_of(&p, PLAN_OP_FSMOUNT, "sys") >= 0);
+    CHECK(place_of(&p, PLAN_OP_ATTACH, "sys/fs/cgroup") > place_of(&p, PLAN_OP_FSMOUNT, "sys"));
+    CHECK(place_of(&p, PLAN_OP_ATTACH, "sys/fs/cgroup/memory") >
+          place_of(&p, PLAN_OP_ATTACH, "sys/fs/cgroup"));
+    CHECK(place_of(&p, PLAN_OP_MASK, "sys/fs/cgroup/unified/exec") >
+          place_of(&p, PLAN_OP_ATTACH, "sys/fs/cgroup/unified"));
+    CHECK(place_of(&p, PLAN_OP_ATTACH, "proc/cpuinfo") > place_of(&p, PLAN_OP_PROC, "proc"));
+    CHECK_INT(fd_of(&p, "sys/devices/system/cpu/online"), 6);
+    /* The mask is needed, though the policy masks nothing. */
+    for (uint32_t i = 0; i < p.header->op_count; i++)
+        CHECK(p.ops[i].type != PLAN_OP_DISCARD);
+}
+
+TEST(view_of_limits_on_v2)
+{
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 4, .dev = 1, .mask = 2, .has_cgroups = true, .cgroups = 3};
+    auto_free unsigned char *data = NULL;
+    struct plan p;
+    size_t size;
+
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    CHECK_INT(fd_of(&p, "sys/fs/cgroup"), 3);
+    CHECK(place_of(&p, PLAN_OP_MASK, "sys/fs/cgroup/exec") >
+          place_of(&p, PLAN_OP_ATTACH, "sys/fs/cgroup"));
+}
+
 /* Before the inner PID 1 is waited for, so that they cost no time of their own. */
 TEST(what_only_made_others_is_discarded_early)
 {
