@@ -563,19 +563,19 @@ static int step_volumes(struct start *st, struct err *err)
     }
     for (size_t i = 0; i < st->q->volume_count; i++) {
         struct launch_volume v = st->q->volumes[i];
-        bool is_dir;
+        struct volume_kind kind = {.is_dir = v.named}; /* those are directories */
         int fd;
 
         if (st->q->user != NULL) {
             v.uid = uid;
             v.gid = gid;
         }
-        is_dir = v.named; /* those are directories */
-        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &is_dir, err);
+        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &kind, err);
         if (fd < 0)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
-        st->mounts.volume_is_dir[i] = is_dir;
+        st->mounts.volume_is_dir[i] = kind.is_dir;
+        st->mounts.volume_guarded[i] = kind.guarded;
     }
     return 0;
 }
