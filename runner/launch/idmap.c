@@ -50,7 +50,8 @@ struct extent {
 
 enum { EXTENTS_MAX = 3, EXTENT_TEXT = 36 /* three numbers of ten digits, with what is between */ };
 
-/* The lines of a uid or gid map; they must not overlap, neither on their left nor on their right. */
+/* The lines of a uid or gid map; they must not overlap, neither on their left nor on their right.
+ */
 struct map {
     struct extent extents[EXTENTS_MAX];
     size_t count;

@@ -292,6 +292,7 @@ struct start {
     int net_pidfd;               /* borrowed; whose net namespace it gets, or FD_NONE */
     int own;                     /* owned; of own_mounts, until init has its descriptors */
     int resolv_fd;               /* owned; its resolv.conf, where that follows the host's */
+    struct volume_look look;     /* what is looked through meanwhile */
     bool reopened;               /* its files were there before: they stay when the start fails */
 };
 
@@ -576,8 +577,16 @@ static int step_volumes(struct start *st, struct err *err)
         st->mounts.volumes[i] = add_mount(st, fd);
         st->mounts.volume_is_dir[i] = kind.is_dir;
         st->mounts.volume_guarded[i] = kind.guarded;
+        if (kind.of_root)
+            volume_look_add(&st->look, fd, v.source, st->s->ids.base + v.uid);
     }
-    return 0;
+    return volume_look_start(st->l, &st->look, err);
+}
+
+/* Last of all before it may run, as that goes on beside the other steps. */
+static int step_look(struct start *st, struct err *err)
+{
+    return volume_look_finish(st->l, st->s->creator, &st->look, err);
 }
 
 /* So do the files of /etc that may have to be written again: whichever launcher does it has to find
@@ -686,14 +695,16 @@ static int step_terminals(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,       step_terminals, step_creator, step_reopen, step_ids, step_dir,     step_cgroup,
-    step_net_choose, step_clone,     step_rlimits, step_maps,   step_oom, step_execute, step_root,
-    step_volumes,    step_net_make,  step_own,     step_plan,   step_go,
+    step_room,     step_terminals, step_creator,    step_reopen, step_ids,
+    step_dir,      step_cgroup,    step_net_choose, step_clone,  step_rlimits,
+    step_maps,     step_oom,       step_execute,    step_root,   step_volumes,
+    step_net_make, step_own,       step_plan,       step_look,   step_go,
 };
 
 static void start_close(struct start *st)
 {
     boot_clear(st->l);
+    volume_look_close(st->l, &st->look);
     close_sources(st);
     for (int i = FIRST_OP; i < st->count; i++)
         (void)close(st->fds[i]);
@@ -767,6 +778,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .net_pidfd = FD_NONE,
                        .own = FD_NONE,
                        .resolv_fd = FD_NONE,
+                       .look = {.answer = FD_NONE},
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 

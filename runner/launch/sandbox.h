@@ -303,6 +303,8 @@ int removal_keep_only(int *fds, int count, int first);
  */
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
                 struct stat *ret_st, struct err *err);
+/* A file system of the creator's has not answered: the next one is not waited for that long. */
+void source_punish(struct launcher *l, const struct creator *c);
 
 /* A lower layer: a directory beneath a mount, by descriptor and by name. */
 struct root_lower {
@@ -399,6 +401,29 @@ struct volume_kind {
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err);
+
+/*
+ * volume-look.c: looks for programs that the sandbox could change and that would give users of the
+ * host what their owner has: set-id ones, and those with capabilities. Filled by volume_look_add,
+ * begun once; finish waits for the answer (-EPERM names a file, -ETIMEDOUT: they are too many, or
+ * the file system does not answer), and close ends it, whatever has become of it.
+ */
+struct volume_look {
+    struct {
+        int mount;          /* borrowed; as the sandbox gets it */
+        const char *source; /* borrowed; for messages */
+        uid_t uid;          /* the host's, of the sandbox's user */
+    } of[LAUNCH_VOLUMES_MAX];
+    size_t count;
+    pid_t pid;  /* 0: none is under way */
+    int answer; /* owned; or FD_NONE */
+    int64_t end_ms;
+};
+void volume_look_add(struct volume_look *k, int mount, const char *source, uid_t uid);
+int volume_look_start(struct launcher *l, struct volume_look *k, struct err *err);
+int volume_look_finish(struct launcher *l, const struct creator *c, struct volume_look *k,
+                       struct err *err);
+void volume_look_close(struct launcher *l, struct volume_look *k);
 
 /*
  * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
