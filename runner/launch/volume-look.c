@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -37,6 +38,7 @@ enum {
     SHOWN_MAX = 120,           /* bytes of a path in a message */
     SHOWN_TEXT = SHOWN_MAX + 16,
     PATH_ROOM = (DEPTH_MAX + 2) * 256, /* a name has at most 255 bytes */
+    URGENT = -10,                      /* niceness */
     NO_ID = 65534, /* what a file shows as its owner whose id the mount does not map */
 };
 
@@ -244,6 +246,7 @@ static _Noreturn void in_child(const struct volume_look *all, int answer, pid_t 
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-look");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setpriority(PRIO_PROCESS, 0, URGENT); /* the launcher waits for it, and all for that */
     fds[0] = answer;
     for (size_t i = 0; i < all->count; i++)
         fds[i + 1] = all->of[i].mount;
