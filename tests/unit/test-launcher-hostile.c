@@ -459,7 +459,7 @@ TEST(ids_are_the_launchers_choice)
 }
 
 /* What the source's owner has is the user's inside, root's too, and what is made is theirs outside;
- * but no device, and nothing where it is read-only. */
+ * but no device, no set-id program, and nothing where it is read-only. */
 TEST(a_volume_of_roots)
 {
     static const struct {
@@ -501,6 +501,7 @@ TEST(a_volume_of_roots)
             CHECK_INT(stat(made, &st), 0);
             CHECK_INT(st.st_uid, rows[i].want);
             CHECK_INT(st.st_gid, rows[i].want);
+            CHECK_INT(st.st_mode & (S_ISUID | S_ISGID), 0);
             (void)unlink(made);
             CHECK_INT(stat(at(rows[i].source), &st), 0);
             CHECK_INT(st.st_uid, rows[i].want);
