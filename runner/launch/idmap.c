@@ -1,3 +1,9 @@
+/*
+ * Owns: nothing. Runs in: the launcher. Called by: the steps that mount something id-mapped.
+ *
+ * The maps of a sandbox's user namespace, and user namespaces that only carry the map of a mount.
+ */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -37,26 +43,38 @@ int idmap_write(pid_t pid, uid_t base, struct err *err)
 
 enum { HOLDER_STACK = 16 << 10 };
 
-/* What a user namespace is to map, beside what it maps it to. */
-struct map {
-    uid_t uid, to_uid;
-    gid_t gid, to_gid;
-    unsigned count;
-    bool root; /* and 0 to itself */
+/* One line of a map: `count` ids from `from` on are those from `to` on. */
+struct extent {
+    uint32_t from, to, count;
 };
 
-static int write_maps(pid_t pid, const struct map *m)
-{
-    const char *root = m->root ? "0 0 1\n" : "";
-    char map[64];
-    int r;
+enum { EXTENTS_MAX = 3, EXTENT_TEXT = 36 /* three numbers of ten digits, with what is between */ };
 
-    (void)snprintf(map, sizeof(map), "%s%u %u %u", root, m->uid, m->to_uid, m->count);
-    r = write_map(pid, "uid_map", map);
-    if (r < 0)
-        return r;
-    (void)snprintf(map, sizeof(map), "%s%u %u %u", root, m->gid, m->to_gid, m->count);
-    return write_map(pid, "gid_map", map);
+/* The lines of a uid or gid map; they must not overlap, neither on their left nor on their right.
+ */
+struct map {
+    struct extent extents[EXTENTS_MAX];
+    size_t count;
+};
+
+/* A line of no ids is left out: the kernel refuses it. */
+static void map_add(struct map *m, uint32_t from, uint32_t to, uint32_t count)
+{
+    assert(m->count < EXTENTS_MAX);
+    if (count > 0)
+        m->extents[m->count++] = (struct extent){from, to, count};
+}
+
+/* In one write, as the kernel wants it. */
+static int map_write(pid_t pid, const char *file, const struct map *m)
+{
+    char text[EXTENTS_MAX * EXTENT_TEXT];
+    size_t len = 0;
+
+    for (size_t i = 0; i < m->count; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n", m->extents[i].from,
+                                m->extents[i].to, m->extents[i].count);
+    return write_map(pid, file, text);
 }
 
 /* Waits to be killed. In the launcher's memory: system calls only, and no signal comes (all are
@@ -88,7 +106,7 @@ static pid_t holder_start(char stack[HOLDER_STACK])
     return pid;
 }
 
-static int namespace_with(const struct map *m, struct err *err)
+static int namespace_with(const struct map *uids, const struct map *gids, struct err *err)
 {
     _Alignas(16) char stack[HOLDER_STACK];
     char path[64];
@@ -98,7 +116,9 @@ static int namespace_with(const struct map *m, struct err *err)
     child = holder_start(stack);
     if (child < 0)
         return err_errno(err, child, "clone a user namespace for a mount");
-    r = write_maps(child, m);
+    r = map_write(child, "uid_map", uids);
+    if (r == 0)
+        r = map_write(child, "gid_map", gids);
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)child);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r == 0 && fd < 0)
@@ -114,30 +134,39 @@ static int namespace_with(const struct map *m, struct err *err)
     return fd;
 }
 
-int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err)
+/* All ids of the host's own users to themselves, but for one. */
+static struct map map_owner(uint32_t host_id, uint32_t to)
 {
-    const struct map m = {
-        .uid = host_uid, .to_uid = to_uid, .gid = host_gid, .to_gid = to_gid, .count = 1};
+    const uint32_t below = host_id < IDRANGE_FIRST ? host_id : IDRANGE_FIRST;
+    struct map m = {.count = 0};
 
-    return namespace_with(&m, err);
+    map_add(&m, host_id, to, 1);
+    map_add(&m, 0, 0, below);
+    if (host_id < IDRANGE_FIRST)
+        map_add(&m, host_id + 1, host_id + 1, IDRANGE_FIRST - host_id - 1);
+    return m;
+}
+
+int idmap_owner(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err)
+{
+    const struct map uids = map_owner(host_uid, to_uid), gids = map_owner(host_gid, to_gid);
+
+    return namespace_with(&uids, &gids, err);
 }
 
 int idmap_range(uid_t from, uid_t to, struct err *err)
 {
-    const struct map m = {
-        .uid = from, .to_uid = to, .gid = from, .to_gid = to, .count = IDRANGE_SIZE};
+    struct map m = {.count = 0};
 
-    return namespace_with(&m, err);
+    map_add(&m, from, to, IDRANGE_SIZE);
+    return namespace_with(&m, &m, err);
 }
 
 int idmap_layers(uid_t to, struct err *err)
 {
-    const struct map m = {.uid = IDRANGE_LAYERS,
-                          .to_uid = to,
-                          .gid = IDRANGE_LAYERS,
-                          .to_gid = to,
-                          .count = IDRANGE_SIZE,
-                          .root = true};
+    struct map m = {.count = 0};
 
-    return namespace_with(&m, err);
+    map_add(&m, 0, 0, 1);
+    map_add(&m, IDRANGE_LAYERS, to, IDRANGE_SIZE);
+    return namespace_with(&m, &m, err);
 }

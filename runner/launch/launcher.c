@@ -302,7 +302,8 @@ struct start {
     struct cgroup_view cgroups;  /* owned until step_own has made operations of its parts */
     bool on_some_cpus;           /* it is started on cpus alone */
     cpu_set_t cpus;
-    bool reopened; /* its files were there before: they stay when the start fails */
+    struct volume_look look; /* what is looked through meanwhile */
+    bool reopened;           /* its files were there before: they stay when the start fails */
 };
 
 static int add_mount(struct start *st, int fd)
@@ -642,21 +643,29 @@ static int step_volumes(struct start *st, struct err *err)
     }
     for (size_t i = 0; i < st->q->volume_count; i++) {
         struct launch_volume v = st->q->volumes[i];
-        bool is_dir;
+        struct volume_kind kind = {.is_dir = v.named}; /* those are directories */
         int fd;
 
         if (st->q->user != NULL) {
             v.uid = uid;
             v.gid = gid;
         }
-        is_dir = v.named; /* those are directories */
-        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &is_dir, err);
+        fd = v.named ? mount_named(st, &v, err) : volume_mount(st->l, st->s, &v, &kind, err);
         if (fd < 0)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
-        st->mounts.volume_is_dir[i] = is_dir;
+        st->mounts.volume_is_dir[i] = kind.is_dir;
+        st->mounts.volume_guarded[i] = kind.guarded;
+        if (kind.of_root)
+            volume_look_add(&st->look, fd, v.source, st->s->ids.base + v.uid);
     }
-    return 0;
+    return volume_look_start(st->l, &st->look, err);
+}
+
+/* Last of all before it may run, as that goes on beside the other steps. */
+static int step_look(struct start *st, struct err *err)
+{
+    return volume_look_finish(st->l, st->s->creator, &st->look, err);
 }
 
 /* So do the files of /etc that may have to be written again: whichever launcher does it has to find
@@ -765,14 +774,16 @@ static int step_terminals(struct start *st, struct err *err)
 }
 
 static int (*const start_steps[])(struct start *, struct err *) = {
-    step_room,       step_terminals, step_creator, step_reopen,   step_ids, step_dir,   step_cgroup,
-    step_net_choose, step_clone,     step_rlimits, step_maps,     step_oom, step_await, step_cpus,
-    step_execute,    step_root,      step_volumes, step_net_make, step_own, step_plan,  step_go,
+    step_room,   step_terminals,  step_creator, step_reopen,  step_ids,     step_dir,
+    step_cgroup, step_net_choose, step_clone,   step_rlimits, step_maps,    step_oom,
+    step_await,  step_cpus,       step_execute, step_root,    step_volumes, step_net_make,
+    step_own,    step_plan,       step_look,    step_go,
 };
 
 static void start_close(struct start *st)
 {
     boot_clear(st->l);
+    volume_look_close(st->l, &st->look);
     close_sources(st);
     cgroup_view_close(&st->cgroups);
     for (int i = FIRST_OP; i < st->count; i++)
@@ -847,6 +858,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
                        .net_pidfd = FD_NONE,
                        .own = FD_NONE,
                        .resolv_fd = FD_NONE,
+                       .look = {.answer = FD_NONE},
                        .sources = {.host = HOST_LAYERS_NONE, .own = FD_NONE}};
     int r = 0, pidfd;
 

@@ -471,32 +471,37 @@ int root_mount_read_only(struct launcher *l, const struct creator *creator,
 
 /* ---- volumes ---- */
 
-/* The host's root is never a map's source: the inside could leave setuid-root files on the host.
- * Such a source shows as nobody's. */
-static uint32_t map_source(uint32_t host_id)
-{
-    return host_id == 0 ? NOBODY : host_id;
-}
-
 /*
  * Whose files in it are the sandbox user's own. The owner of the daemon shares what belongs to the
- * source's owner; a client what belongs to the client: they could not act as anybody else there.
- * What belongs to others has no owner inside, and what has none the kernel lets nobody write.
+ * source's owner, root included: the mount is nosuid and nodev, and one that can be written is
+ * guarded (volume-look.c, the floor), so that no file of root's in it becomes a way to be root on
+ * the host. A client shares what belongs to the client: they could not act as anybody else there.
+ * What belongs to others stays theirs: the sandbox has their permissions of "other" and no
+ * capability over it.
  */
 struct mapped {
     uid_t uid;
     gid_t gid;
 };
 
+/* For a client the host's root is never a map's source. Such a source shows as nobody's. */
+static uint32_t map_source(uint32_t host_id)
+{
+    return host_id == 0 ? NOBODY : host_id;
+}
+
 static struct mapped mapped_of(const struct creator *c, const struct stat *st)
 {
-    if (c->kind != CREATOR_CLIENT)
+    if (c->kind == CREATOR_OWNER)
         return (struct mapped){st->st_uid, st->st_gid};
-    return (struct mapped){c->uid, creator_in_group(c, st->st_gid) ? st->st_gid : c->gid};
+    if (c->kind == CREATOR_NONE) /* source_open opens nothing for it */
+        return (struct mapped){NOBODY, NOBODY};
+    return (struct mapped){map_source(c->uid),
+                           map_source(creator_in_group(c, st->st_gid) ? st->st_gid : c->gid)};
 }
 
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
-                 bool *ret_is_dir, struct err *err)
+                 struct volume_kind *ret, struct err *err)
 {
     auto_close int source = FD_NONE;
     auto_close int userns = FD_NONE;
@@ -518,14 +523,15 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
                        v->source);
 
     who = mapped_of(s->creator, &st);
-    userns = idmap_single(map_source(who.uid), s->ids.base + v->uid, map_source(who.gid),
-                          s->ids.base + v->gid, err);
+    userns = idmap_owner(who.uid, s->ids.base + v->uid, who.gid, s->ids.base + v->gid, err);
     if (userns < 0)
         return userns;
     attr.userns_fd = (uint64_t)(unsigned)userns;
     if (v->read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
-    *ret_is_dir = S_ISDIR(st.st_mode);
+    ret->is_dir = S_ISDIR(st.st_mode);
+    ret->guarded = !v->read_only;
+    ret->of_root = !v->read_only && (who.uid == 0 || who.gid == 0);
     fd = mount_clone(source, &attr, v->source, err);
     return fd < 0 ? err_wrap(err, fd, "volume") : fd;
 }

@@ -306,6 +306,8 @@ int removal_keep_only(int *fds, int count, int first);
  */
 int source_open(struct launcher *l, const struct creator *c, const char *path, bool write,
                 struct stat *ret_st, struct err *err);
+/* A file system of the creator's has not answered: the next one is not waited for that long. */
+void source_punish(struct launcher *l, const struct creator *c);
 
 /* A lower layer: a directory beneath a mount, by descriptor and by name. */
 struct root_lower {
@@ -391,10 +393,40 @@ void works_cgroup_sweep(struct launcher *l);
 int work_watch(struct launcher *l, struct work *w, uint64_t most, struct err *err);
 void work_unwatch(struct work *w);
 
+/* What a host directory's mount is, beside its descriptor. */
+struct volume_kind {
+    bool is_dir;
+    bool guarded; /* it can be written, and an owner of the host's is the sandbox's user there */
+    bool of_root; /* guarded, and that owner or its group is root: to be looked through */
+};
+
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
-                 bool *ret_is_dir, struct err *err);
+                 struct volume_kind *ret, struct err *err);
+
+/*
+ * volume-look.c: looks for programs that the sandbox could change and that would give users of the
+ * host what their owner has: set-id ones, and those with capabilities. Filled by volume_look_add,
+ * begun once; finish waits for the answer (-EPERM names a file, -ETIMEDOUT: they are too many, or
+ * the file system does not answer), and close ends it, whatever has become of it.
+ */
+struct volume_look {
+    struct {
+        int mount;          /* borrowed; as the sandbox gets it */
+        const char *source; /* borrowed; for messages */
+        uid_t uid;          /* the host's, of the sandbox's user */
+    } of[LAUNCH_VOLUMES_MAX];
+    size_t count;
+    pid_t pid;  /* 0: none is under way */
+    int answer; /* owned; or FD_NONE */
+    int64_t end_ms;
+};
+void volume_look_add(struct volume_look *k, int mount, const char *source, uid_t uid);
+int volume_look_start(struct launcher *l, struct volume_look *k, struct err *err);
+int volume_look_finish(struct launcher *l, const struct creator *c, struct volume_look *k,
+                       struct err *err);
+void volume_look_close(struct launcher *l, struct volume_look *k);
 
 /*
  * The same without a writable layer: the image as it is; with `upper`, whose base is set, that
@@ -505,9 +537,15 @@ int cpus_list(const cpu_set_t *set, struct buf *ret);
 /* idmap.c */
 /* Writes "0 base 65536" as the uid and gid map of pid. */
 int idmap_write(pid_t pid, uid_t base, struct err *err);
-/* A user namespace that maps just one host uid and gid to two others. Returns its fd. */
-int idmap_single(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
-/* The same for IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
+/*
+ * A user namespace that maps one host uid and gid to two of a sandbox's, and every other id below
+ * IDRANGE_FIRST to itself. Those stay foreign in the sandbox, whose own user namespace has none of
+ * them, but they are ids: of a file whose owner has none the kernel refuses also what needs rights
+ * over its directory alone (EOVERFLOW of unlink and rename). Ids of the pool, which are other
+ * sandboxes' and images', stay without. Returns its fd.
+ */
+int idmap_owner(uid_t host_uid, uid_t to_uid, gid_t host_gid, gid_t to_gid, struct err *err);
+/* One that maps IDRANGE_SIZE ids each, from `from` on to those from `to` on. */
 int idmap_range(uid_t from, uid_t to, struct err *err);
 /* For the directory of images' layers: IDRANGE_LAYERS to `to`, and 0 to itself, because we can only
  * walk through directories whose owner the map has. No file of a layer's tree is 0's. */
@@ -521,6 +559,9 @@ struct plan_mounts {
     int mask; /* what directories are masked by */
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
+    /* Host directories that can be written and whose owner the sandbox's user is there: nothing
+     * inside may give a file of theirs set-id bits or capabilities. */
+    bool volume_guarded[LAUNCH_VOLUMES_MAX];
     bool has_etc;
     int etc[ETC_FILES];
     bool joined; /* the net namespace is another's: sys is ready made */

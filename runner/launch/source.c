@@ -151,7 +151,7 @@ static struct penalty *penalty_of(struct launcher *l, const struct creator *c)
     return NULL;
 }
 
-static void punish(struct launcher *l, const struct creator *c)
+void source_punish(struct launcher *l, const struct creator *c)
 {
     struct penalty *p = penalty_of(l, c);
 
@@ -188,7 +188,7 @@ static int open_apart(struct launcher *l, const struct creator *c, const char *p
         /* It may be one that does not even die before it is answered: it is reaped when it does. */
         (void)kill(pid, SIGKILL);
         removal_keep(l, pid, NULL);
-        punish(l, c);
+        source_punish(l, c);
         return err_set(err, r, "'%s': its file system has not answered for %lld ms", path, ms);
     }
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

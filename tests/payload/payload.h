@@ -19,7 +19,7 @@ struct cmd {
 
 /* One table a file, each ended by {0}. */
 extern const struct cmd facts_cmds[], fs_cmds[], fuse_cmds[], io_cmds[], ipc_cmds[], load_cmds[],
-    lock_cmds[], net_cmds[], serve_cmds[], sys_cmds[], table_cmds[], tty_cmds[];
+    lock_cmds[], net_cmds[], serve_cmds[], setid_cmds[], sys_cmds[], table_cmds[], tty_cmds[];
 
 /* JSON on stdout. key is NULL inside an array. Bytes outside ASCII become \u00XX. */
 void js_open(const char *key, char bracket);
@@ -49,3 +49,11 @@ int complain(const char *what);
 long in_child(long (*probe)(void *arg), void *arg);
 enum { KILLED = 1000 };
 void js_outcome(const char *key, long outcome);
+
+/* Probes: one system call, of the processor's own table, and of i386's (pointers below 4 GiB). */
+struct raw {
+    long nr;
+    long a[6];
+};
+long raw_call(void *arg);
+long i386_call(void *arg);

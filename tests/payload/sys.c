@@ -15,12 +15,7 @@
 
 #include "payload.h"
 
-struct raw {
-    long nr;
-    long a[6];
-};
-
-static long raw_call(void *arg)
+long raw_call(void *arg)
 {
     const struct raw *r = arg;
 
@@ -28,7 +23,7 @@ static long raw_call(void *arg)
 }
 
 #if defined(__x86_64__)
-static long i386_call(void *arg)
+long i386_call(void *arg)
 {
     const struct raw *r = arg;
     long ret;
@@ -202,6 +197,13 @@ static int cmd_x32(int argc, char **argv)
     return 0;
 }
 #else
+long i386_call(void *arg)
+{
+    (void)arg;
+    errno = ENOSYS;
+    return -1;
+}
+
 static int cmd_i386(int argc, char **argv)
 {
     (void)argc;
