@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -500,6 +501,25 @@ static struct mapped mapped_of(const struct creator *c, const struct stat *st)
                            map_source(creator_in_group(c, st->st_gid) ? st->st_gid : c->gid)};
 }
 
+static bool fd_path(int fd, char path[PATH_MAX])
+{
+    char link[64];
+    ssize_t n;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    n = readlink(link, path, PATH_MAX - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    return n > 0 && n < PATH_MAX - 1;
+}
+
+/* By the paths that the kernel has for both, so that no spelling is taken for another place. */
+static bool is_of_the_system(const struct launcher *l, int source)
+{
+    char path[PATH_MAX], state[PATH_MAX];
+
+    return !fd_path(source, path) || !fd_path(l->state_fd, state) || system_path(path, state);
+}
+
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
                  struct volume_kind *ret, struct err *err)
 {
@@ -523,6 +543,15 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
                        v->source);
 
     who = mapped_of(s->creator, &st);
+    if ((who.uid == 0 || who.gid == 0) && is_of_the_system(l, source)) {
+        if (!v->read_only && S_ISDIR(st.st_mode) && who.uid == 0)
+            return err_set(err, -EPERM,
+                           "volume '%s' is a directory of the system's, which root owns: it can be "
+                           "shown read-only (:ro), and shows as nobody's then; for files of your "
+                           "own take one below /srv, /opt or /home",
+                           v->source);
+        who = (struct mapped){map_source(who.uid), map_source(who.gid)};
+    }
     userns = idmap_owner(who.uid, s->ids.base + v->uid, who.gid, s->ids.base + v->gid, err);
     if (userns < 0)
         return userns;

@@ -400,6 +400,10 @@ struct volume_kind {
     bool of_root; /* guarded, and that owner or its group is root: to be looked through */
 };
 
+/* system-path.c: whether a directory of root's, or a file in it, is never mapped to a sandbox's
+ * user. Both are absolute, without links. Pure. */
+bool system_path(const char *path, const char *state_dir);
+
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
