@@ -456,7 +456,7 @@ static int begin(struct creating *c, struct err *err)
     bool builtin = false;
     int r;
 
-    r = http_query(c->req, query, &q, err);
+    r = http_query_known(c->req, query, &q, err);
     c->platform = q.platform;
     if (r == 0 && q.name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", q.name + (q.name[0] == '/'));
