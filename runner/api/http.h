@@ -242,6 +242,13 @@ void http_body_resume(struct http_request *req);
  */
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);
+/*
+ * After http_upgrade: what is written from now on stays in the queue until the client has read the
+ * head, at most HTTP_HEAD_UNREAD_MS. It is for clients that take the head through a buffer and the
+ * stream past it (docker-py), and so lose what comes with the head. Without effect where the kernel
+ * cannot say what a client has read.
+ */
+void http_wait_for_head(struct http_request *req);
 bool http_write_pipe(struct http_request *req, int pipe, size_t len);
 /* Whether the client has read all that has been written; false where the kernel cannot say. */
 bool http_all_taken(const struct http_request *req);
