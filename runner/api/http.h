@@ -52,10 +52,10 @@ enum {
     HTTP_MAX_CONNECTIONS = 1024,    /* more: accepted, answered 503, closed */
     HTTP_MAX_CONNECTIONS_UID = 768, /* of one user of a unix socket (not root): 503 */
     HTTP_MAX_HEAD =
-        64 << 10, /* bytes of request line and headers: 431; of a chunked body's framing: 400 */
-    HTTP_MAX_HEADERS = 128,  /* lines: 431 */
-    HTTP_MAX_URL = 16 << 10, /* bytes: 414 */
-    HTTP_MAX_BODY = 1 << 20, /* bytes of a buffered body, where the route names no other: 413 */
+        192 << 10, /* bytes of request line and headers: 431; of a chunked body's framing: 400 */
+    HTTP_MAX_HEADERS = 128,   /* lines: 431 */
+    HTTP_MAX_URL = 128 << 10, /* bytes: 414; dockerode sends whole bodies there, too */
+    HTTP_MAX_BODY = 1 << 20,  /* bytes of a buffered body, where the route names no other: 413 */
     HTTP_MAX_LARGE_BODY = 6 << 20, /* the same for ROUTE_LARGE */
     HTTP_MAX_BUFFERED = 256 << 20, /* bytes of bodies, outputs and replies that are held, all
                                       connections together: 503, or the one that has most is cut */

@@ -239,7 +239,7 @@ int http_query_known(struct http_request *req, const struct query_field *fields,
     req->query = NULL;
     r = query_decode_known(query, fields, dst, &ignored, err);
     if (r == 0 && ignored.count > 0)
-        log_debug("http", "%s %s: %zu query parameters are unknown and ignored, the first is %.64s",
+        log_debug("http", "%s %s: unknown query parameters are ignored: %zu, the first is %.64s",
                   req->method, req->path, ignored.count, ignored.first);
     return r;
 }

@@ -174,7 +174,7 @@ int body_decode_whole(json_t *object, const struct body_field *fields,
     int r = decode_all(object, fields, elsewhere, &ignored, dst, "", err);
 
     if (r == 0 && ignored.count > 0)
-        log_debug("docker", "%zu keys of a body are unknown and ignored, the first is %.64s",
+        log_debug("docker", "unknown keys of a body are ignored: %zu, the first is %.64s",
                   ignored.count, ignored.first);
     return r;
 }
