@@ -50,15 +50,12 @@ static const struct query_field fields[] = {
 static int read_body(struct http_request *req, struct err *err)
 {
     static const struct body_field none[] = {{0}};
-    static const struct body_elsewhere config[] = {
-        {create_body_fields, -EOPNOTSUPP, "is not taken: say what changes by the query (changes)"},
-        {0},
-    };
     auto_ptr(json_decref) json_t *root = NULL;
     int r;
 
     r = docker_optional_body(req, &root, err);
-    return r < 0 || root == NULL ? r : body_decode_whole(root, none, config, NULL, err);
+    return r < 0 || root == NULL ? r
+                                 : body_decode_whole(root, none, create_body_of_commit, NULL, err);
 }
 
 static void on_image(void *data, int r, struct image *image, const struct err *err)

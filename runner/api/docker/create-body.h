@@ -40,6 +40,8 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
 extern const struct body_field create_body_fields[];
 /* For the bodies of all other calls: what only a creation may ask for is refused there by name. */
 extern const struct body_elsewhere create_body_elsewhere[];
+/* The same for a commit's, which is a container.Config in Docker: 501 for all of it. */
+extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
 /* CapAdd, once it is known what the policy of this name has: -EPERM for what it has not. A
  * NET_ADMIN is looked at elsewhere. */
