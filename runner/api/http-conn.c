@@ -76,6 +76,7 @@ static void tear_down(struct http_conn *c)
 
     if (c->state != CONN_CLOSED) {
         enter(c, CONN_CLOSED);
+        out_release(c);
         uv_close((uv_handle_t *)&c->poll, on_handle_closed);
         uv_close((uv_handle_t *)&c->timer, on_handle_closed);
         if (c->fd >= 0) /* else it was detached */
@@ -151,7 +152,7 @@ void conn_watch(struct http_conn *c)
         body_clock(c, reading);
     if (reading)
         events |= UV_READABLE;
-    if (bytes_left(&c->out) > 0)
+    if (bytes_left(&c->out) > 0 && !c->head_unread)
         events |= UV_WRITABLE;
     if (events == c->events)
         return;

@@ -40,10 +40,11 @@ enum {
     HTTP_LINGER_MS =
         2000, /* how long what a client still sends is thrown away after our last byte, */
     HTTP_LINGER_MAX =
-        4 << 20,            /* and how much: closing earlier could destroy the reply on its way */
-    HTTP_REFUSED_MAX = 64,  /* connections above the limit that are being told so */
-    HTTP_ACCEPT_BATCH = 64, /* connections accepted before others get their turn */
-    HTTP_ACCEPT_PAUSE_MS = 100,     /* when there is no descriptor left for a connection */
+        4 << 20, /* and how much: closing earlier could destroy the reply on its way */
+    HTTP_HEAD_UNREAD_MS = 1000, /* how long output waits for a client to read an upgrade's head */
+    HTTP_REFUSED_MAX = 64,      /* connections above the limit that are being told so */
+    HTTP_ACCEPT_BATCH = 64,     /* connections accepted before others get their turn */
+    HTTP_ACCEPT_PAUSE_MS = 100, /* when there is no descriptor left for a connection */
     HTTP_REPLY_HEAD_MAX = 64 << 10, /* bytes of a reply's head */
 };
 
@@ -104,6 +105,8 @@ struct http_conn {
     bool head_clock;          /* a head has begun: its time runs */
     bool raw;                 /* was upgraded */
     bool shut_done;           /* our direction is shut */
+    bool head_unread;         /* of an upgrade: the queue waits until the client has read it, */
+    uint64_t head_deadline;   /* or until then, by the loop's clock */
     struct http_request *req; /* owned; NULL in HEAD, FINISH and LINGER */
     struct http_peer peer;
     gid_t *groups; /* owned */
@@ -128,9 +131,11 @@ struct http_server {
      * are not root's, which leaves root some room whatever the others do. */
     struct budget held, held_by_users;
     struct http_conn *kicked;
-    uv_idle_t kick;   /* runs while connections are kicked */
-    uv_timer_t retry; /* accepts again */
-    uv_timer_t grace; /* ends what close() waits for */
+    uv_idle_t kick;      /* runs while connections are kicked */
+    uv_timer_t retry;    /* accepts again */
+    uv_timer_t grace;    /* ends what close() waits for */
+    uv_timer_t heads;    /* looks whether clients have read their heads: no event tells */
+    size_t heads_unread; /* connections with head_unread */
     unsigned handles;
     int spare_fd; /* owned: given up for a moment to tell a client that there are no descriptors */
     bool closing;
@@ -147,6 +152,8 @@ void server_kick(struct http_server *s);
 /* Makes room in c's budget by cutting the connection whose client lets most wait; false: c itself
  * is that one, or nothing is to be had. */
 bool server_make_room(struct http_conn *c);
+/* Sets c->head_unread, and has it looked at until it is false again. */
+void server_watch_head(struct http_conn *c);
 /* Takes a closed connection out of the server's list and frees it. */
 void conn_free(struct http_conn *c);
 
@@ -200,6 +207,10 @@ int body_feed(struct http_conn *c, struct err *err);
 void out_send(struct http_conn *c, const struct iovec *iov, size_t count);
 /* The same of len bytes that a pipe holds. */
 void out_send_pipe(struct http_conn *c, int pipe, size_t len);
+/* Whether output waits for the client to read an upgrade's head; finds out when it has. */
+bool out_waits(struct http_conn *c);
+/* Output waits no more. */
+void out_release(struct http_conn *c);
 /* Writes from the queue; true when anything went. */
 bool out_flush(struct http_conn *c);
 

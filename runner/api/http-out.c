@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -119,6 +121,28 @@ static void queue_rest(struct http_conn *c, const struct iovec *iov, size_t coun
     conn_watch(c);
 }
 
+void out_release(struct http_conn *c)
+{
+    if (!c->head_unread)
+        return;
+    c->head_unread = false;
+    c->server->heads_unread--;
+}
+
+bool out_waits(struct http_conn *c)
+{
+    int unread = 0;
+
+    if (!c->head_unread)
+        return false;
+    /* Of a unix socket these are the bytes that its peer has not read. */
+    if (ioctl(c->fd, SIOCOUTQ, &unread) == 0 && unread > 0 &&
+        uv_now(c->server->loop) < c->head_deadline)
+        return true;
+    out_release(c);
+    return false;
+}
+
 void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
 {
     struct iovec copy[OUT_IOV_MAX];
@@ -126,7 +150,7 @@ void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
 
     if (c->broken || c->state == CONN_CLOSED)
         return;
-    if (bytes_left(&c->out) == 0) {
+    if (bytes_left(&c->out) == 0 && !out_waits(c)) {
         (void)memcpy(copy, iov, count * sizeof(*iov));
         sent = write_now(c, copy, count);
     }
@@ -163,7 +187,7 @@ void out_send_pipe(struct http_conn *c, int pipe, size_t len)
 
     if (c->broken || c->state == CONN_CLOSED)
         return;
-    if (bytes_left(&c->out) == 0)
+    if (bytes_left(&c->out) == 0 && !out_waits(c))
         sent = splice_now(c, pipe, len);
     queue_pipe(c, pipe, len - sent);
 }

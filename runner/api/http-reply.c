@@ -319,6 +319,16 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     conn_kick(c);
 }
 
+void http_wait_for_head(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+
+    assert(req->upgraded && !req->ended);
+    /* A head that is still in the queue goes out with what is behind it. */
+    if (!c->broken && c->fd >= 0 && bytes_left(&c->out) == 0)
+        server_watch_head(c);
+}
+
 int http_give_away(struct http_request *req, const char *protocol, struct buf *unsent,
                    struct buf *unread)
 {

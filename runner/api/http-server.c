@@ -12,6 +12,8 @@
 #include "base/auto.h"
 #include "base/log.h"
 
+enum { HEADS_PER_MS = 64 /* connections whose heads are looked at in a millisecond */ };
+
 void http_config_init(struct http_config *config)
 {
     *config = (struct http_config){
@@ -65,6 +67,7 @@ static void close_if_done(struct http_server *s)
     uv_close((uv_handle_t *)&s->kick, on_server_handle_closed);
     uv_close((uv_handle_t *)&s->retry, on_server_handle_closed);
     uv_close((uv_handle_t *)&s->grace, on_server_handle_closed);
+    uv_close((uv_handle_t *)&s->heads, on_server_handle_closed);
 }
 
 static void shut_down_all(struct http_server *s, bool force)
@@ -100,6 +103,41 @@ void http_server_close(struct http_server *s, unsigned grace_ms, void (*on_close
 size_t http_server_connections(const struct http_server *s)
 {
     return s->conn_count;
+}
+
+/* ---- heads of upgrades ---- */
+
+static void on_heads(uv_timer_t *t);
+
+/* A client that waits for its head reads it at once. The more connections are looked at, the more
+ * rarely each: together they cost no more than a few of them. */
+static void watch_heads(struct http_server *s)
+{
+    (void)uv_timer_start(&s->heads, on_heads, 1 + s->heads_unread / HEADS_PER_MS, 0);
+}
+
+static void on_heads(uv_timer_t *t)
+{
+    struct http_server *s = t->data;
+
+    /* conn_watch frees nothing, and has the queue written from the loop. */
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next)
+        if (c->head_unread && !out_waits(c))
+            conn_watch(c);
+    if (s->heads_unread > 0)
+        watch_heads(s);
+}
+
+void server_watch_head(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+
+    if (c->head_unread || c->state == CONN_CLOSED)
+        return;
+    c->head_unread = true;
+    c->head_deadline = uv_now(s->loop) + HTTP_HEAD_UNREAD_MS;
+    if (s->heads_unread++ == 0)
+        watch_heads(s);
 }
 
 /* ---- kicks ---- */
@@ -385,8 +423,9 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     (void)uv_idle_init(loop, &s->kick);
     (void)uv_timer_init(loop, &s->retry);
     (void)uv_timer_init(loop, &s->grace);
-    s->handles = 3;
-    s->kick.data = s->retry.data = s->grace.data = s;
+    (void)uv_timer_init(loop, &s->heads);
+    s->handles = 4;
+    s->kick.data = s->retry.data = s->grace.data = s->heads.data = s;
     *ret = s;
     return 0;
 }

@@ -52,10 +52,10 @@ enum {
     HTTP_MAX_CONNECTIONS = 1024,    /* more: accepted, answered 503, closed */
     HTTP_MAX_CONNECTIONS_UID = 768, /* of one user of a unix socket (not root): 503 */
     HTTP_MAX_HEAD =
-        64 << 10, /* bytes of request line and headers: 431; of a chunked body's framing: 400 */
-    HTTP_MAX_HEADERS = 128,  /* lines: 431 */
-    HTTP_MAX_URL = 16 << 10, /* bytes: 414 */
-    HTTP_MAX_BODY = 1 << 20, /* bytes of a buffered body, where the route names no other: 413 */
+        192 << 10, /* bytes of request line and headers: 431; of a chunked body's framing: 400 */
+    HTTP_MAX_HEADERS = 128,   /* lines: 431 */
+    HTTP_MAX_URL = 128 << 10, /* bytes: 414; dockerode sends whole bodies there, too */
+    HTTP_MAX_BODY = 1 << 20,  /* bytes of a buffered body, where the route names no other: 413 */
     HTTP_MAX_LARGE_BODY = 6 << 20, /* the same for ROUTE_LARGE */
     HTTP_MAX_BUFFERED = 256 << 20, /* bytes of bodies, outputs and replies that are held, all
                                       connections together: 503, or the one that has most is cut */
@@ -242,6 +242,13 @@ void http_body_resume(struct http_request *req);
  */
 void http_upgrade(struct http_request *req, const char *protocol, const struct http_header *headers,
                   http_body_fn *on_body);
+/*
+ * After http_upgrade: what is written from now on stays in the queue until the client has read the
+ * head, at most HTTP_HEAD_UNREAD_MS. It is for clients that take the head through a buffer and the
+ * stream past it (docker-py), and so lose what comes with the head. Without effect where the kernel
+ * cannot say what a client has read.
+ */
+void http_wait_for_head(struct http_request *req);
 bool http_write_pipe(struct http_request *req, int pipe, size_t len);
 /* Whether the client has read all that has been written; false where the kernel cannot say. */
 bool http_all_taken(const struct http_request *req);

@@ -9,6 +9,7 @@
 #include "api/error.h"
 #include "api/http.h"
 #include "api/route.h"
+#include "base/auto.h"
 #include "base/err.h"
 #include "base/log.h"
 
@@ -28,6 +29,21 @@ void reply_json(struct http_request *req, int status, json_t *root)
     else
         http_reply(req, status, NULL, type_json, text, strlen(text));
     free(text);
+}
+
+bool reply_json_line(struct http_request *req, json_t *root, const char *line_end)
+{
+    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
+    size_t len = text != NULL ? strlen(text) : 0, end = strlen(line_end);
+    char *whole = text != NULL ? realloc(text, len + end + 1) : NULL;
+
+    json_decref(root);
+    if (whole == NULL)
+        return false;
+    text = whole;
+    (void)memcpy(text + len, line_end, end + 1);
+    (void)http_write(req, text, len + end);
+    return true;
 }
 
 void reply_empty(struct http_request *req, int status)

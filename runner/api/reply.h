@@ -10,12 +10,19 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 
 struct err;
 struct http_request;
 
 /* JSON; the reference is taken. NULL is an encoder that had no memory: 503. */
 void reply_json(struct http_request *req, int status, json_t *root);
+/*
+ * One object of a stream of JSON texts (http_start has been called), with its line end in the same
+ * HTTP chunk: docker-py and others take a chunk for a whole text. The reference is taken. Whether
+ * it was written; false for a NULL root and without memory.
+ */
+bool reply_json_line(struct http_request *req, json_t *root, const char *line_end);
 /* No body: 204, 304, 202... */
 void reply_empty(struct http_request *req, int status);
 

@@ -6,6 +6,7 @@
 #include "api/http.h"
 #include "api/route.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/strtab.h"
 #include "proto/utf8.h"
 
@@ -120,15 +121,41 @@ static read_fn *const readers[] = {
     [QUERY_BYTES] = read_bytes, [QUERY_ENUM] = read_enum, [QUERY_LIST] = read_list,
 };
 
-/* Decodes one "key=value" of len bytes, in place: what is behind it must no longer be needed. */
-static int take_pair(char *pair, size_t len, const struct query_field *fields, void *dst,
-                     uint64_t *seen, struct err *err)
+/* One query while it is decoded. */
+struct decoding {
+    const struct query_field *fields; /* NULL: none */
+    void *dst;
+    uint64_t seen;              /* a bit for each row that had a value */
+    size_t keys;                /* parameters so far; but for those that are ignored */
+    struct query_rest *ignored; /* NULL: an unknown parameter is refused */
+};
+
+static int count_key(struct decoding *d, struct err *err)
 {
+    if (++d->keys > QUERY_KEYS_MAX)
+        return err_set(err, -E2BIG, "more than %d query parameters", QUERY_KEYS_MAX);
+    return 0;
+}
+
+static int take_unknown(struct decoding *d, const char *key, struct err *err)
+{
+    if (d->ignored == NULL)
+        return err_set(err, -EINVAL, "%s: unknown parameter", key);
+    if (d->ignored->count++ == 0)
+        d->ignored->first = key;
+    return 0;
+}
+
+/* Decodes one "key=value" of len bytes, in place: what is behind it must no longer be needed. */
+static int take_pair(struct decoding *d, char *pair, size_t len, struct err *err)
+{
+    const struct query_field *fields = d->fields;
     char *equals = memchr(pair, '=', len);
     size_t key_len = equals == NULL ? len : (size_t)(equals - pair);
     char *value = equals == NULL ? pair + len : equals + 1;
     int value_len;
     size_t i = 0;
+    int r;
 
     value_len = percent_decode(value, value, len - (size_t)(value - pair), true);
     if (value_len < 0 || percent_decode(pair, pair, key_len, true) < 0)
@@ -136,12 +163,15 @@ static int take_pair(char *pair, size_t len, const struct query_field *fields, v
     while (fields != NULL && fields[i].name != NULL && strcmp(fields[i].name, pair) != 0)
         i++;
     if (fields == NULL || fields[i].name == NULL)
-        return err_set(err, -EINVAL, "%s: unknown parameter", pair);
-    if ((*seen & UINT64_C(1) << i) != 0 && fields[i].type != QUERY_LIST)
+        return take_unknown(d, pair, err);
+    r = d->ignored != NULL ? count_key(d, err) : 0; /* else all have been counted */
+    if (r < 0)
+        return r;
+    if ((d->seen & UINT64_C(1) << i) != 0 && fields[i].type != QUERY_LIST)
         return err_set(err, -EINVAL, "%s: is there twice", fields[i].name);
-    *seen |= UINT64_C(1) << i;
+    d->seen |= UINT64_C(1) << i;
     return readers[fields[i].type](&fields[i], value, (size_t)value_len,
-                                   (char *)dst + fields[i].off, err);
+                                   (char *)d->dst + fields[i].off, err);
 }
 
 static int check_required(const struct query_field *fields, uint64_t seen, struct err *err)
@@ -152,27 +182,42 @@ static int check_required(const struct query_field *fields, uint64_t seen, struc
     return 0;
 }
 
-int query_decode(char *query, const struct query_field *fields, void *dst, struct err *err)
+static int decode_all(struct decoding *d, char *query, struct err *err)
 {
-    uint64_t seen = 0;
-    size_t keys = 0;
     int r;
 
     while (query != NULL) {
         char *end = strchr(query, '&');
         size_t len = end == NULL ? strlen(query) : (size_t)(end - query);
 
-        if (++keys > QUERY_KEYS_MAX)
-            return err_set(err, -E2BIG, "more than %d query parameters", QUERY_KEYS_MAX);
+        r = d->ignored == NULL ? count_key(d, err) : 0;
+        if (r < 0)
+            return r;
         if (len > 0) {
             query[len] = '\0';
-            r = take_pair(query, len, fields, dst, &seen, err);
+            r = take_pair(d, query, len, err);
             if (r < 0)
                 return r;
         }
         query = end == NULL ? NULL : end + 1;
     }
-    return check_required(fields, seen, err);
+    return check_required(d->fields, d->seen, err);
+}
+
+int query_decode(char *query, const struct query_field *fields, void *dst, struct err *err)
+{
+    struct decoding d = {.fields = fields, .dst = dst};
+
+    return decode_all(&d, query, err);
+}
+
+int query_decode_known(char *query, const struct query_field *fields, void *dst,
+                       struct query_rest *ret_ignored, struct err *err)
+{
+    struct decoding d = {.fields = fields, .dst = dst, .ignored = ret_ignored};
+
+    *ret_ignored = (struct query_rest){.first = NULL};
+    return decode_all(&d, query, err);
 }
 
 int http_query(struct http_request *req, const struct query_field *fields, void *dst,
@@ -182,4 +227,19 @@ int http_query(struct http_request *req, const struct query_field *fields, void 
 
     req->query = NULL;
     return query_decode(query, fields, dst, err);
+}
+
+int http_query_known(struct http_request *req, const struct query_field *fields, void *dst,
+                     struct err *err)
+{
+    char *query = req->query;
+    struct query_rest ignored;
+    int r;
+
+    req->query = NULL;
+    r = query_decode_known(query, fields, dst, &ignored, err);
+    if (r == 0 && ignored.count > 0)
+        log_debug("http", "%s %s: unknown query parameters are ignored: %zu, the first is %.64s",
+                  req->method, req->path, ignored.count, ignored.first);
+    return r;
 }

@@ -51,7 +51,26 @@ struct query_field {
  * values). */
 int query_decode(char *query, const struct query_field *fields, void *dst, struct err *err);
 
+/* The parameters that no row names. */
+struct query_rest {
+    const char *first; /* the first one's decoded name, in the query; NULL where there is none */
+    size_t count;
+};
+
+/*
+ * The same, but a parameter that no row names is skipped, whatever its value, and told in
+ * *ret_ignored; QUERY_KEYS_MAX does not count it. Everything else is refused as above: a bad
+ * escape anywhere, a bad value or a second value of a known parameter. Names are compared with
+ * their case, as Docker does.
+ */
+int query_decode_known(char *query, const struct query_field *fields, void *dst,
+                       struct query_rest *ret_ignored, struct err *err);
+
 /* The same for a request's query; once for each request. `fields` may be NULL: no parameter is
  * taken. */
 int http_query(struct http_request *req, const struct query_field *fields, void *dst,
                struct err *err);
+/* By query_decode_known; one line at debug says what was ignored. For APIs whose clients send
+ * parameters that only other servers know (Docker's). */
+int http_query_known(struct http_request *req, const struct query_field *fields, void *dst,
+                     struct err *err);

@@ -51,8 +51,8 @@ struct err;
     X(launcher_queue,     unsigned, "maxLauncherQueue",        4096,       1,       100000)                 \
     X(list_entries,       unsigned, "maxListEntries",          1000000,    1,       100000000)              \
     X(headers,            unsigned, "maxHeaders",              128,        16,      10000)                  \
-    X(head_bytes,         uint64_t, "maxHeadBytes",            64 << 10,   4096,    1 << 20)                \
-    X(url_bytes,          uint64_t, "maxUrlBytes",             16 << 10,   1024,    1 << 20)                \
+    X(head_bytes,         uint64_t, "maxHeadBytes",           192 << 10,   4096,    1 << 20)                \
+    X(url_bytes,          uint64_t, "maxUrlBytes",            128 << 10,   1024,    1 << 20)                \
     X(body_bytes,         uint64_t, "maxBodyBytes",            1 << 20,    1 << 10, 1 << 28)                \
     X(exec_body_bytes,    uint64_t, "maxExecBodyBytes",        6 << 20,    1 << 10, 1 << 28)                \
     X(output_bytes,       uint64_t, "maxOutputBytes",          1 << 20,    1,       1 << 30)                \

@@ -1,14 +1,16 @@
 /*
  * Any text as the body of a container's creation: a refusal has a message; what is accepted asks
- * for nothing that is refused elsewhere: no bind of the host's root, and it is a spec or refused as
- * one.
+ * for nothing that is refused elsewhere: no bind of the host's root, no part of HostConfig at its
+ * top level in any case, and it is a spec or refused as one.
  */
 
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "api/docker/body.h"
 #include "api/docker/create-body.h"
 #include "api/docker/sidecar.h"
 #include "base/err.h"
@@ -17,6 +19,21 @@
 #include "spec/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Of a body that was accepted: nothing of it was ignored that asks for isolation or a limit. */
+static void check_top_level(json_t *root)
+{
+    static const char *const names[] = {"Privileged", "CapAdd",      "NetworkMode",     "Memory",
+                                        "NanoCpus",   "SecurityOpt", "EndpointsConfig", "Binds"};
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(root, key, value) {
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+            assert(strcasecmp(key, names[i]) != 0 || body_is_empty(value));
+        assert(strcasecmp(key, "HostConfig") != 0 || strcmp(key, "HostConfig") == 0);
+    }
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -31,10 +48,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (b.adds_net_admin && docker_own_sidecar_take(&b, &err) < 0)) {
         assert(err.code < 0 && err.msg[0] != '\0');
     } else if (spec_from_json(b.spec, &s, &err) < 0) {
+        check_top_level(root);
         assert(err.code < 0 && err.msg[0] != '\0');
         create_body_explain(&err);
         assert(err.msg[0] != '\0');
     } else {
+        check_top_level(root);
         for (size_t i = 0; i < s->volume_count; i++)
             assert(s->volumes[i].source == NULL || strcmp(s->volumes[i].source, "/") != 0);
         assert(s->console);

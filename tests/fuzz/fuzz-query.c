@@ -50,13 +50,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct answers a = {.tail = 7, .order = 3};
     struct err err = ERR_NONE;
-    char *text = calloc(1, size + 1);
-    int r;
+    struct answers lenient = {.tail = 7, .order = 3};
+    struct query_rest rest;
+    char *text = calloc(1, size + 1), *copy;
+    int r, known;
 
     if (text == NULL)
         abort();
     if (size > 0)
         (void)memcpy(text, data, size);
+    copy = strdup(text);
+    if (copy == NULL)
+        abort();
     r = query_decode(text, fields, &a, &err);
     assert(r == 0 || (r < 0 && err.code == r && err.msg[0] != '\0'));
     assert(a.tail >= -5 && a.tail <= 1000 && (a.order == 3 || a.order == 4));
@@ -69,6 +74,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_string(a.path, text, size);
     for (size_t i = 0; i < a.labels.count; i++)
         check_string(a.labels.values[i], text, size);
+    /* What is refused for no other reason than an unknown parameter is taken without it. */
+    known = query_decode_known(copy, fields, &lenient, &rest, &err);
+    assert(r < 0 || (known == 0 && rest.count == 0 && lenient.tail == a.tail));
+    assert((rest.first != NULL) == (rest.count > 0));
+    if (rest.first != NULL)
+        check_string(rest.first, copy, size);
+    free(copy);
     free(text);
     return 0;
 }

@@ -94,6 +94,32 @@ TEST(what_becomes_of_a_body)
     }
 }
 
+/* At the top level what is not known is ignored, and what neither isolates nor limits. */
+TEST(what_is_ignored)
+{
+    static const char *const rows[] = {
+        "{\"name\":\"x\",\"New\":{\"Privileged\":true},\"host_config\":1,\"HostConfigs\":{}}",
+        "{\"HostConfi\":{\"Memory\":1},\"HostConfig \":{\"Memory\":1},\"\":1}",
+        "{\"AutoRemove\":true,\"RestartPolicy\":{\"Name\":\"always\"},\"PublishAllPorts\":true}",
+        "{\"Privileged\":false,\"Memory\":0,\"CapAdd\":[],\"VolumesFrom\":[],\"Binds\":null}",
+        "{\"argsescaped\":true,\"SHELL\":[\"x\"],\"Runtime\":\"runc\"}",
+    };
+    struct create_body empty;
+    struct err err = ERR_NONE;
+
+    CHECK_INT(decode("{}", &empty, &err), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct create_body b;
+
+        CHECK_INT(decode(rows[i], &b, &err), 0);
+        CHECK_STR(err.msg, "");
+        if (!json_equal(b.spec, empty.spec) || !json_equal(b.kept, empty.kept))
+            tap_fail("%s: changes something", rows[i]);
+        create_body_done(&b);
+    }
+    create_body_done(&empty);
+}
+
 TEST(what_is_refused)
 {
     static const struct {
@@ -103,7 +129,19 @@ TEST(what_is_refused)
     } rows[] = {
         {"[]", -EINVAL, "must be a JSON object"},
         {"{\"image\":\"a\"}", -EINVAL, "image: must be written \"Image\""},
-        {"{\"New\":1}", -EINVAL, "New: is not known here"},
+        {"{\"HostConfig\":{\"New\":1}}", -EINVAL, "HostConfig.New: is not known here"},
+        {"{\"hostconfig\":{}}", -EINVAL, "hostconfig: must be written \"HostConfig\""},
+        {"{\"Ho\\u017ftConfig\":{\"Memory\":1}}", -EINVAL, "Ho\u017ftConfig: must be written"},
+        {"{\"Networ\\u212aDi\\u017fabled\":true}", -EINVAL, "Networ\u212aDi\u017fabled: must be"},
+        {"{\"Privileged\":true}", -EINVAL, "Privileged: is a part of HostConfig"},
+        {"{\"PRIVILEGED\":true}", -EINVAL, "PRIVILEGED: is a part of HostConfig"},
+        {"{\"Memory\":67108864}", -EINVAL, "Memory: is a part of HostConfig"},
+        {"{\"memory\u017fwap\":1}", -EINVAL, "memory\u017fwap: is a part of HostConfig"},
+        {"{\"MaskedPaths\":[\"/x\"]}", -EINVAL, "MaskedPaths: is a part of HostConfig"},
+        {"{\"cpuset\":\"0\"}", -EINVAL, "cpuset: is not taken here"},
+        {"{\"EndpointsConfig\":{\"n\":{\"Aliases\":[\"a\"]}}}", -EINVAL,
+         "EndpointsConfig: is a part of NetworkingConfig"},
+        {"{\"Runtime\":\"kata\"}", -EOPNOTSUPP, "Runtime: "},
         {"{\"Image\":1}", -EINVAL, "Image: must be a string"},
         {"{\"Cmd\":[1]}", -EINVAL, "Cmd: must be an array of strings"},
         {"{\"Env\":[\"\"]}", -EINVAL, "Env: a variable has no name"},

@@ -1,13 +1,15 @@
 /* Upgrades: early data, half-closes in each direction, and bytes both ways at once. */
 
 #include <signal.h>
+#include <sys/ioctl.h>
 
 #include "http_rig.h"
 
 static struct {
     struct http_request *req;
     size_t got, ends, gone, drained;
-    bool echo;
+    bool echo, ends_at_once;
+    const char *said_at_once;
     char text[256];
 } S;
 
@@ -48,6 +50,12 @@ static void post_upgrade(struct http_request *req)
         (void)snprintf(S.text, sizeof(S.text), "%s", req->body.data);
     S.got = req->body.len;
     http_upgrade(req, req->upgrade ? "tcp" : NULL, headers, on_raw);
+    if (S.said_at_once == NULL)
+        return;
+    http_wait_for_head(req);
+    (void)http_write(req, S.said_at_once, strlen(S.said_at_once));
+    if (S.ends_at_once)
+        http_end(take(S.req));
 }
 
 static int detached = -1;
@@ -272,6 +280,76 @@ static int upgraded(struct rig *rig, struct buf *b)
     CHECK(rig_text(rig, fd, UPGRADE "\r\n"));
     CHECK(rig_expect(rig, fd, b, "\r\n\r\n"));
     return fd;
+}
+
+/* Lets the loop and its clock run. */
+static void turn_for(struct rig *rig, int ms)
+{
+    for (double end = rig_now() + ms; rig_now() < end;)
+        rig_turn(rig);
+}
+
+/* One read takes the head alone, however late it comes: docker-py loses what it reads with it. */
+TEST(output_waits_for_the_head_to_be_read)
+{
+    for (int ends = 0; ends < 2; ends++) {
+        struct buf b = BUF_INIT(1 << 20);
+        struct rig rig;
+        int fd;
+
+        open_clean(&rig);
+        S.said_at_once = "first";
+        S.ends_at_once = ends == 1;
+        fd = rig_client(&rig);
+        CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+        turn_for(&rig, 30);
+        CHECK(rig_read(&rig, fd, &b));
+        CHECK(b.len > 4 && memcmp(b.data + b.len - 4, "\r\n\r\n", 4) == 0);
+        CHECK(rig_expect(&rig, fd, &b, "\r\n\r\nfirst"));
+        if (ends == 0) {
+            (void)http_write(S.req, "second", 6); /* at once, now */
+            CHECK(rig_read(&rig, fd, &b));
+            CHECK(find(&b, "firstsecond"));
+            http_end(take(S.req));
+        }
+        CHECK(rig_drain(&rig, fd, &b));
+        buf_done(&b);
+        (void)close(fd);
+        rig_close(&rig);
+    }
+}
+
+/* Nor does it wait for ever, or longer than its client is there. */
+TEST(heads_that_are_not_read)
+{
+    struct buf b = BUF_INIT(1 << 20);
+    double end = rig_now() + RIG_DEADLINE_MS;
+    int fd, gone, there = 0, head = 0;
+    struct rig rig;
+
+    open_clean(&rig);
+    S.said_at_once = "first";
+    gone = rig_client(&rig);
+    CHECK(rig_text(&rig, gone, UPGRADE "\r\n"));
+    turn_for(&rig, 5);
+    (void)close(gone);
+    turn_for(&rig, 5);
+    CHECK_INT(S.gone, 1);
+    fd = rig_client(&rig);
+    CHECK(rig_text(&rig, fd, UPGRADE "\r\n"));
+    turn_for(&rig, 5);
+    CHECK_INT(ioctl(fd, FIONREAD, &head), 0);
+    do {
+        turn_for(&rig, 5);
+        CHECK_INT(ioctl(fd, FIONREAD, &there), 0);
+    } while (there == head && rig_now() < end);
+    CHECK_INT(there, head + 5);
+    CHECK(rig_expect(&rig, fd, &b, "\r\n\r\nfirst"));
+    http_end(take(S.req));
+    CHECK(rig_drain(&rig, fd, &b));
+    buf_done(&b);
+    (void)close(fd);
+    rig_close(&rig);
 }
 
 /* Who closes all of it is gone, and has not half-closed. */

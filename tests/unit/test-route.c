@@ -337,4 +337,33 @@ TEST(required)
     CHECK_INT(query_decode(NULL, NULL, NULL, &err), 0);
 }
 
+/* Parameters that no row names are skipped, however many; what is known is judged as ever. */
+TEST(queries_with_unknown_parameters)
+{
+    struct err err = ERR_NONE;
+    struct query_rest rest;
+    struct answers a = {.tail = 7};
+    char query[] = "Image=%ff%7B&tail=5&HostConfig&Image=2&Follow=x&name=ok&N%61me=4";
+    char twice[] = "x=1&tail=5&x=2&tail=6", wrong[] = "x=1&tail=five", escape[] = "x=%zz";
+    char many[4 * (QUERY_KEYS_MAX + 10) + 1] = "", none[] = "tail=5";
+
+    CHECK_INT(query_decode_known(query, fields, &a, &rest, &err), 0);
+    CHECK_INT(a.tail, 5);
+    CHECK_STR(a.name, "ok");
+    CHECK_INT(rest.count, 5);
+    CHECK_STR(rest.first, "Image");
+    for (size_t i = 0; i < QUERY_KEYS_MAX + 10; i++)
+        (void)strcat(many, "x=1&");
+    CHECK_INT(query_decode_known(many, NULL, NULL, &rest, &err), 0);
+    CHECK_INT(rest.count, QUERY_KEYS_MAX + 10);
+    CHECK_INT(query_decode_known(none, fields, &a, &rest, &err), 0);
+    CHECK_INT(rest.count, 0);
+    CHECK(rest.first == NULL);
+    CHECK_INT(query_decode_known(twice, fields, &a, &rest, &err), -EINVAL);
+    CHECK_STR(err.msg, "tail: is there twice");
+    CHECK_INT(query_decode_known(wrong, fields, &a, &rest, &err), -EINVAL);
+    CHECK_STR(err.msg, "tail: must be a whole number");
+    CHECK_INT(query_decode_known(escape, fields, &a, &rest, &err), -EINVAL);
+}
+
 TAP_MAIN

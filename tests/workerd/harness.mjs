@@ -55,7 +55,7 @@ function addProgram(root, program, at) {
 }
 
 /** busybox, users, and places to write to. */
-function makeRoot(dir, applets) {
+export function makeRoot(dir, applets) {
   const root = join(dir, 'root');
   for (const d of ['bin', 'etc', 'tmp', 'app', 'data', 'root']) mkdirSync(join(root, d), { recursive: true });
   cpSync('/bin/busybox', join(root, 'bin/busybox'));
@@ -67,7 +67,7 @@ function makeRoot(dir, applets) {
 }
 
 /** An archive with an image of one layer, as `docker save` writes it. */
-function pack(dir, root, name, config) {
+export function pack(dir, root, name, config) {
   const layer = join(dir, 'layer.tar');
   execFileSync('tar', ['--numeric-owner', '--owner=0', '--group=0', '-C', root, '-cf', layer, '.']);
   const diff = execFileSync('sha256sum', [layer], { encoding: 'utf8' }).split(' ')[0];

@@ -381,7 +381,7 @@ static struct archive *archive_new(struct http_request *req, struct archive_quer
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }
-    r = http_query(req, fields, q, &err);
+    r = http_query_known(req, fields, q, &err);
     if (r == 0)
         r = whole_path(a, q->path, &err);
     if (r < 0) {

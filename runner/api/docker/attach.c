@@ -178,7 +178,7 @@ void docker_post_attach(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, fields, &q, &err);
+    r = http_query_known(req, fields, &q, &err);
     if (r == 0 && sandbox_get_state(s) == SANDBOX_PAUSED)
         r = err_set(&err, -EBUSY, "container %s is paused, unpause the container before attach",
                     sandbox_name(s));

@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 int body_fail(struct err *err, int code, const char *path, const char *fmt, ...)
 {
@@ -48,15 +48,47 @@ bool body_is_empty(const json_t *value)
     }
 }
 
+static unsigned char ascii_lower(unsigned char c)
+{
+    return c >= 'A' && c <= 'Z' ? (unsigned char)(c - 'A' + 'a') : c;
+}
+
+/*
+ * Takes one letter off *at, as Go's encoding/json folds it: ASCII in lower case, and the two other
+ * letters of Unicode whose fold is ASCII: U+017F (long s) and U+212A (Kelvin sign). So
+ * "Ho\u017ftConfig" is HostConfig to Docker.
+ */
+static unsigned char take_folded(const char **at)
+{
+    if (strncmp(*at, "\xc5\xbf", 2) == 0) {
+        *at += 2;
+        return 's';
+    }
+    if (strncmp(*at, "\xe2\x84\xaa", 3) == 0) {
+        *at += 3;
+        return 'k';
+    }
+    return ascii_lower((unsigned char)*(*at)++);
+}
+
+/* Whether Docker's reader would take key for name, which is ASCII. */
+static bool folds_to(const char *key, const char *name)
+{
+    for (; *name != '\0'; name++)
+        if (*key == '\0' || take_folded(&key) != ascii_lower((unsigned char)*name))
+            return false;
+    return *key == '\0';
+}
+
 /* The row of this very key; NULL, and *ret_folded is one that differs in case alone. */
 static const struct body_field *find(const struct body_field *fields, const char *key,
-                                     const char **ret_folded)
+                                     const struct body_field **ret_folded)
 {
     for (; fields->name != NULL; fields++) {
         if (strcmp(fields->name, key) == 0)
             return fields;
-        if (strcasecmp(fields->name, key) == 0)
-            *ret_folded = fields->name;
+        if (folds_to(key, fields->name))
+            *ret_folded = fields;
     }
     return NULL;
 }
@@ -73,8 +105,37 @@ static int take_field(json_t *value, const struct body_field *f, void *dst, cons
     return f->take(value, f, dst, path, err);
 }
 
-int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
-                struct err *err)
+/* The keys of a whole body that nothing is known of. */
+struct ignored {
+    const char *first;
+    size_t count;
+};
+
+/* A key that no row has. ignored: NULL below the top level of a body. */
+static int take_unknown(const char *key, const json_t *value,
+                        const struct body_elsewhere *elsewhere, struct ignored *ignored,
+                        const char *path, struct err *err)
+{
+    if (body_is_empty(value))
+        return 0;
+    if (ignored == NULL)
+        return body_fail(err, -EINVAL, path, "is not known here");
+    for (; elsewhere->fields != NULL; elsewhere++) {
+        const struct body_field *folded = NULL;
+        const struct body_field *f = find(elsewhere->fields, key, &folded);
+
+        f = f != NULL ? f : folded;
+        if (f != NULL && !f->loose)
+            return body_fail(err, elsewhere->code, path, "%s", elsewhere->why);
+    }
+    if (ignored->count++ == 0)
+        ignored->first = key;
+    return 0;
+}
+
+static int decode_all(json_t *object, const struct body_field *fields,
+                      const struct body_elsewhere *elsewhere, struct ignored *ignored, void *dst,
+                      const char *path, struct err *err)
 {
     const char *key;
     json_t *value;
@@ -82,7 +143,7 @@ int body_decode(json_t *object, const struct body_field *fields, void *dst, cons
     if (!json_is_object(object))
         return body_fail(err, -EINVAL, *path != '\0' ? path : "the body", "must be an object");
     json_object_foreach(object, key, value) {
-        const char *folded = NULL;
+        const struct body_field *folded = NULL;
         const struct body_field *f = find(fields, key, &folded);
         char here[BODY_PATH_MAX];
         int r = 0;
@@ -90,14 +151,32 @@ int body_decode(json_t *object, const struct body_field *fields, void *dst, cons
         (void)snprintf(here, sizeof(here), "%s%s%.64s", path, *path != '\0' ? "." : "", key);
         if (f != NULL)
             r = take_field(value, f, dst, here, err);
-        else if (folded != NULL)
-            r = body_fail(err, -EINVAL, here, "must be written \"%s\"", folded);
-        else if (!body_is_empty(value))
-            r = body_fail(err, -EINVAL, here, "is not known here");
+        else if (folded != NULL && (ignored == NULL || folded->take != b_ignore))
+            r = body_fail(err, -EINVAL, here, "must be written \"%s\"", folded->name);
+        else if (folded == NULL)
+            r = take_unknown(key, value, elsewhere, ignored, here, err);
         if (r < 0)
             return r;
     }
     return 0;
+}
+
+int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
+                struct err *err)
+{
+    return decode_all(object, fields, NULL, NULL, dst, path, err);
+}
+
+int body_decode_whole(json_t *object, const struct body_field *fields,
+                      const struct body_elsewhere *elsewhere, void *dst, struct err *err)
+{
+    struct ignored ignored = {.first = NULL};
+    int r = decode_all(object, fields, elsewhere, &ignored, dst, "", err);
+
+    if (r == 0 && ignored.count > 0)
+        log_debug("docker", "unknown keys of a body are ignored: %zu, the first is %.64s",
+                  ignored.count, ignored.first);
+    return r;
 }
 
 int b_ignore(json_t *value, const struct body_field *field, void *dst, const char *path,

@@ -6,6 +6,12 @@
  * send every field they know, most of them empty, and newer ones fields that we do not know: those
  * are taken as long as they ask for nothing. Docker's own reader folds case; so a key that is one
  * of ours but for its case is refused, and what it would have meant there cannot slip by here.
+ *
+ * At the top level of a request's body (body_decode_whole) clients also send what only they know,
+ * or what belongs to another call; Docker ignores it, and so does rind. HostConfig and the other
+ * objects below the top level hold what asks for isolation and for resources: there a key that is
+ * not known is refused as soon as it asks for something, and its names are refused at the top
+ * level of every body, where old versions of Docker took some of them.
  */
 
 #include <jansson.h>
@@ -27,6 +33,7 @@ struct body_field {
     int code;         /* -EPERM: it would weaken the isolation; -EOPNOTSUPP: it cannot be had */
     const char *why;
     bool always; /* a value that asks for nothing asks for something, but null */
+    bool loose;  /* of a body_elsewhere's table: it neither isolates nor limits; ignored there */
     size_t off;  /* of the member that b_* fill */
     const struct body_field *fields; /* b_object */
 };
@@ -34,6 +41,22 @@ struct body_field {
 /* In the order of the text: the first that is refused is named. */
 int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
                 struct err *err);
+
+/* A table whose names are refused at the top level of a body that has no such field itself. */
+struct body_elsewhere {
+    const struct body_field *fields; /* NULL ends a list */
+    int code;
+    const char *why;
+};
+
+/*
+ * The whole body of a request, as body_decode; but a key that is not known is ignored, whatever its
+ * value, and told at debug. Refused all the same: a key of `fields` that is written in another case
+ * (but for one that is ignored anyway), and a key of `elsewhere`, in any case, whose value asks for
+ * something.
+ */
+int body_decode_whole(json_t *object, const struct body_field *fields,
+                      const struct body_elsewhere *elsewhere, void *dst, struct err *err);
 /* Whether it asks for nothing. */
 bool body_is_empty(const json_t *value);
 /* "path: message", and code. */

@@ -6,6 +6,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/common.h"
+#include "api/docker/create-body.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/images.h"
 #include "api/json-body.h"
@@ -44,18 +45,17 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* What the image is to say of itself goes by `changes`; a whole configuration is not taken. */
+/* What the image is to say of itself goes by `changes`; a configuration is not taken. dockerode
+ * sends the query's parameters here, too. */
 static int read_body(struct http_request *req, struct err *err)
 {
+    static const struct body_field none[] = {{0}};
     auto_ptr(json_decref) json_t *root = NULL;
     int r;
 
-    if (req->body.len == 0 || strncmp(req->body.data, "null", 4) == 0)
-        return 0;
-    r = json_body_tree(req, &root, err);
-    if (r == 0 && !body_is_empty(root))
-        r = err_set(err, -EOPNOTSUPP, "the body: say what changes by the query (changes)");
-    return r;
+    r = docker_optional_body(req, &root, err);
+    return r < 0 || root == NULL ? r
+                                 : body_decode_whole(root, none, create_body_of_commit, NULL, err);
 }
 
 static void on_image(void *data, int r, struct image *image, const struct err *err)
@@ -140,7 +140,7 @@ static void post_commit(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_load(req))
         return;
-    if (http_query(req, fields, &q, &err) < 0 || commit(req, &q, &err) < 0)
+    if (http_query_known(req, fields, &q, &err) < 0 || commit(req, &q, &err) < 0)
         reply_error(req, &err);
 }
 

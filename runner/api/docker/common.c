@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "api/json-body.h"
 #include "api/reply.h"
 #include "base/auto.h"
 #include "base/err.h"
@@ -59,6 +60,26 @@ bool docker_admit(struct http_request *req)
         return false;
     }
     return true;
+}
+
+/* "null", and nothing else but blanks. */
+static bool is_null(const char *text, size_t len)
+{
+    static const char word[] = "null", blanks[] = " \t\r\n";
+    const char *at = text + strspn(text, blanks);
+
+    if (strncmp(at, word, sizeof(word) - 1) != 0)
+        return false;
+    at += sizeof(word) - 1;
+    return at + strspn(at, blanks) == text + len;
+}
+
+int docker_optional_body(struct http_request *req, json_t **ret, struct err *err)
+{
+    *ret = NULL;
+    if (req->body.len == 0 || is_null(req->body.data, req->body.len))
+        return 0;
+    return json_body_tree(req, ret, err);
 }
 
 /* ---- ids ---- */

@@ -33,6 +33,9 @@ enum {
  * handler that does not call docker_sandbox calls this first. */
 bool docker_admit(struct http_request *req);
 
+/* The body of a call that needs none, and whose clients send "null" for that: *ret is NULL then. */
+int docker_optional_body(struct http_request *req, json_t **ret, struct err *err);
+
 /* ---- ids ---- */
 
 /*

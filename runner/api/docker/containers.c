@@ -171,7 +171,7 @@ static void get_list(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known_filters, &f, &err);
     if (r == 0)
@@ -202,7 +202,7 @@ static void get_inspect(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (http_query(req, inspect_fields, &q, &err) < 0) {
+    if (http_query_known(req, inspect_fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -249,7 +249,7 @@ static void delete_container(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, remove_fields, &q, &err);
+    r = http_query_known(req, remove_fields, &q, &err);
     if (r == 0 && docker_bool(q.link))
         r = err_set(&err, -EOPNOTSUPP, "link: containers are not linked here");
     if (r == 0)
@@ -325,7 +325,7 @@ static void post_prune(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     p = r == 0 ? calloc(1, sizeof(*p)) : NULL;

@@ -411,13 +411,13 @@ static const struct body_field host_fields[] = {
     {.name = "Binds",          .take = t_binds},
     {.name = "Mounts",         .take = t_mounts},
     {.name = "Tmpfs",          .take = t_tmpfs, .always = true},
-    {.name = "PortBindings",   .take = t_bindings, .always = true},
-    {.name = "PublishAllPorts",.take = b_bool,   BODY(publish_all)},
+    {.name = "PortBindings",   .take = t_bindings, .always = true, .loose = true},
+    {.name = "PublishAllPorts",.take = b_bool,   BODY(publish_all), .loose = true},
     {.name = "NetworkMode",    .take = b_string, BODY(network)},
-    {.name = "RestartPolicy",  .take = b_object, .fields = restart_fields},
-    {.name = "AutoRemove",     .take = b_bool,   BODY(auto_remove)},
+    {.name = "RestartPolicy",  .take = b_object, .fields = restart_fields, .loose = true},
+    {.name = "AutoRemove",     .take = b_bool,   BODY(auto_remove), .loose = true},
     {.name = "ReadonlyRootfs", .take = b_bool,   BODY(read_only)},
-    {.name = "Init",           .take = b_bool,   BODY(init)},
+    {.name = "Init",           .take = b_bool,   BODY(init), .loose = true},
     {.name = "Memory",         .take = b_number, BODY(memory)},
     {.name = "MemorySwap",     .take = b_number, BODY(swap)},
     {.name = "NanoCpus",       .take = b_number, BODY(nano_cpus)},
@@ -432,15 +432,15 @@ static const struct body_field host_fields[] = {
     {.name = "CapAdd",         .take = t_cap_add},
     {.name = "CapDrop",        .take = t_cap_drop},
     {.name = "SecurityOpt",    .take = t_security},
-    {.name = "LogConfig",      .take = b_object, .fields = log_fields},
+    {.name = "LogConfig",      .take = b_object, .fields = log_fields, .loose = true},
     {.name = "PidMode",        .take = t_pid},
     {.name = "IpcMode",        .take = t_ipc},
     {.name = "CgroupnsMode",   .take = t_cgroupns},
     {.name = "Isolation",      .take = t_isolation},
     {.name = "Runtime",        .take = t_runtime},
     {.name = "VolumeDriver",   .take = t_driver},
-    {.name = "ConsoleSize",    .take = b_ignore}, /* the client sends it again, to resize */
-    {.name = "ContainerIDFile", .take = b_ignore}, /* the client's own file */
+    {.name = "ConsoleSize",    .take = b_ignore, .loose = true}, /* the client sends it again, to resize */
+    {.name = "ContainerIDFile", .take = b_ignore, .loose = true}, /* the client's own file */
     {.name = "MemorySwappiness", .take = b_ignore}, /* how eagerly, not how much */
     {.name = "MaskedPaths",    .take = b_ignore}, /* see no_paths */
     {.name = "ReadonlyPaths",  .take = b_ignore},
@@ -480,11 +480,11 @@ static const struct body_field host_fields[] = {
     NOT_HERE("DnsSearch"),
     NOT_HERE("Links"),
     NOT_HERE("StorageOpt"),
-    NOT_HERE("Annotations"),
+    {.name = "Annotations",    .code = -EOPNOTSUPP, .why = "is not supported", .loose = true},
     {0},
 };
 
-static const struct body_field create_fields[] = {
+const struct body_field create_body_fields[] = {
     {.name = "Image",        .take = t_image},
     {.name = "Cmd",          .take = t_cmd},
     {.name = "Entrypoint",   .take = t_entrypoint},
@@ -512,6 +512,43 @@ static const struct body_field create_fields[] = {
     NOT_HERE("Domainname"),
     NOT_HERE("MacAddress"),
     NOT_HERE("OnBuild"),
+    {.name = "Runtime",      .take = t_runtime}, /* docker-py says it here, and in HostConfig, too */
+    {0},
+};
+
+/* Old versions of Docker took all of HostConfig at the top level, and this name of a field of it. */
+static const struct body_field old_fields[] = {
+    {.name = "Cpuset"}, /* later CpusetCpus */
+    {0},
+};
+
+static const struct body_field object_fields[] = {
+    {.name = "HostConfig"},
+    {.name = "NetworkingConfig"},
+    {0},
+};
+
+static const struct body_elsewhere misplaced[] = {
+    {host_fields,       -EINVAL, "is a part of HostConfig: it is taken there"},
+    {networking_fields, -EINVAL, "is a part of NetworkingConfig: it is taken there"},
+    {old_fields,        -EINVAL, "is not taken here: use HostConfig"},
+    {0},
+};
+
+#define OF_CREATION "is taken when a container is created (HostConfig), and not here"
+const struct body_elsewhere create_body_of_commit[] = {
+    {create_body_fields, -EOPNOTSUPP, "is not taken: say what changes by the query (changes)"},
+    {host_fields,        -EINVAL, OF_CREATION},
+    {networking_fields,  -EINVAL, OF_CREATION},
+    {old_fields,         -EINVAL, OF_CREATION},
+    {0},
+};
+
+const struct body_elsewhere create_body_elsewhere[] = {
+    {host_fields,       -EINVAL, OF_CREATION},
+    {networking_fields, -EINVAL, OF_CREATION},
+    {old_fields,        -EINVAL, OF_CREATION},
+    {object_fields,     -EINVAL, OF_CREATION},
     {0},
 };
 /* clang-format on */
@@ -674,7 +711,7 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
     *ret = (struct create_body){.spec = json_object(), .kept = json_object()};
     if (ret->spec == NULL || ret->kept == NULL)
         return create_no_memory(err);
-    r = body_decode(root, create_fields, &m, "", err);
+    r = body_decode_whole(root, create_body_fields, misplaced, &m, err);
     if (r == 0)
         r = no_paths(host, "MaskedPaths", err);
     if (r == 0)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/docker/body.h"
+
 struct err;
 
 enum { CREATE_WARNINGS_MAX = 4 };
@@ -34,6 +36,12 @@ struct create_body {
 /* root: borrowed, outlives *ret. -EPERM for what would weaken the isolation, whoever asks;
  * -EOPNOTSUPP for what cannot be had; -EINVAL. *ret is to be freed also on failure. */
 int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
+/* All names of a create body: Docker's container.Config, HostConfig, NetworkingConfig. */
+extern const struct body_field create_body_fields[];
+/* For the bodies of all other calls: what only a creation may ask for is refused there by name. */
+extern const struct body_elsewhere create_body_elsewhere[];
+/* The same for a commit's, which is a container.Config in Docker: 501 for all of it. */
+extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
 /* CapAdd, once it is known what the policy of this name has: -EPERM for what it has not. A
  * NET_ADMIN is looked at elsewhere. */

@@ -53,6 +53,7 @@ struct creating {
     struct create_body body;
     struct spec *spec;    /* owned */
     const char *platform; /* of the request; NULL: any */
+    bool translated;      /* errors speak of the spec that the body has become */
     bool loopback;        /* its ports are published there, where nothing else is said */
     char name[DOCKER_NAME_MAX + 1];
     char id[NATIVE_ID_MAX + 1]; /* once it is made */
@@ -70,7 +71,8 @@ static void fail(struct creating *c, const struct err *err)
 {
     struct err own = *err;
 
-    create_body_explain(&own);
+    if (c->translated)
+        create_body_explain(&own);
     reply_error(c->req, &own);
     creating_free(c);
 }
@@ -294,6 +296,7 @@ static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
         r = err_set(err, -EINVAL, "Image: no image was named");
     if (r < 0)
         return r;
+    c->translated = true;
     *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
         r = take_sidecar(c, &sidecar, err);
@@ -456,7 +459,7 @@ static int begin(struct creating *c, struct err *err)
     bool builtin = false;
     int r;
 
-    r = http_query(c->req, query, &q, err);
+    r = http_query_known(c->req, query, &q, err);
     c->platform = q.platform;
     if (r == 0 && q.name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", q.name + (q.name[0] == '/'));

@@ -194,20 +194,13 @@ static void on_event(struct events_reader *r, const struct event *e)
     struct stream *st = (struct stream *)(void *)r;
     const struct action *a = find_action(e->type);
     const struct sandbox *s = a != NULL ? sandbox_of(st, e) : NULL;
-    auto_ptr(json_decref) json_t *root = NULL;
-    auto_free char *text = NULL;
 
     if (st->dead || st->req->gone || a == NULL || !wanted(st, e, a, s))
         return;
-    root = encode(e, a, s);
-    text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    if (text == NULL || http_queued(st->req) > EVENTS_QUEUE_MAX) {
-        http_abort(st->req);
-        stream_end(st);
+    if (http_queued(st->req) <= EVENTS_QUEUE_MAX && reply_json_line(st->req, encode(e, a, s), "\n"))
         return;
-    }
-    (void)http_write(st->req, text, strlen(text));
-    (void)http_write(st->req, "\n", 1);
+    http_abort(st->req);
+    stream_end(st);
 }
 
 static void on_gone(struct http_request *req)
@@ -248,7 +241,7 @@ static int read_query(struct http_request *req, struct stream *st, struct err *e
     int64_t since = 0, until = 0;
     int r;
 
-    r = http_query(req, fields, &q, err);
+    r = http_query_known(req, fields, &q, err);
     if (r == 0)
         r = docker_time_query("since", q.since, &since, err);
     if (r == 0)

@@ -15,6 +15,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/common.h"
+#include "api/docker/create-body.h"
 #include "api/docker/frames.h"
 #include "api/docker/state.h"
 #include "api/json-body.h"
@@ -253,7 +254,7 @@ static int make(struct http_request *req, struct sandbox *s, struct record **ret
     if (r == 0)
         r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = body_decode(root, make_fields, &b, "", err);
+        r = body_decode_whole(root, make_fields, create_body_elsewhere, &b, err);
     if (r == 0)
         r = make_spec(&b, &spec, err);
     if (r == 0)
@@ -366,7 +367,7 @@ static void post_resize(struct http_request *req)
 
     if (x == NULL)
         return;
-    r = http_query(req, resize_fields, &q, &err);
+    r = http_query_known(req, resize_fields, &q, &err);
     if (r == 0 && !x->tty)
         r = err_set(&err, -EINVAL, "exec %s has no terminal", x->id);
     if (r == 0) {
@@ -566,7 +567,7 @@ static int read_start(struct http_request *req, struct record *x, struct err *er
 
     r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = body_decode(root, start_fields, &b, "", err);
+        r = body_decode_whole(root, start_fields, create_body_elsewhere, &b, err);
     if (r == 0)
         r = take_size(x, b.size, err);
     if (r == 0 && x->state != RECORD_MADE)

@@ -55,4 +55,5 @@ void docker_upgrade(struct http_request *req, bool raw,
                                           {NULL, NULL}};
 
     http_upgrade(req, req->upgrade ? "tcp" : NULL, headers, on_body);
+    http_wait_for_head(req);
 }

@@ -46,19 +46,14 @@ struct loading {
     char id[DIGEST_LEN + 1]; /* of the last image that came */
 };
 
-static void send_line(struct loading *l, json_t *root)
+/* false: there is no memory, nothing was said. */
+static bool send_line(struct loading *l, json_t *root)
 {
-    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-
-    json_decref(root);
-    if (text == NULL)
-        return;
     if (!l->started) {
         l->started = true;
         http_start(l->req, 200, NULL, "application/json");
     }
-    (void)http_write(l->req, text, strlen(text));
-    (void)http_write(l->req, "\r\n", 2);
+    return reply_json_line(l->req, root, "\r\n");
 }
 
 static void on_progress(void *data, const struct image_progress *p)
@@ -73,9 +68,10 @@ static void on_progress(void *data, const struct image_progress *p)
         return;
     reference_shorten(p->name, name);
     if (p->name[0] != '\0')
-        send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image: %s\n", name)));
+        (void)send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image: %s\n", name)));
     else
-        send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image ID: %s\n", p->id)));
+        (void)send_line(l,
+                        json_pack("{s:o}", "stream", json_sprintf("Loaded image ID: %s\n", p->id)));
 }
 
 static void on_drain(void *data)
@@ -86,21 +82,26 @@ static void on_drain(void *data)
 static void on_done(void *data, int r, const struct err *err)
 {
     struct loading *l = data;
+    bool said = true;
 
     l->load = NULL;
     if (r < 0 && !l->started) {
         docker_image_fail(l->req, "archive", r, err);
-    } else if (r < 0) {
-        send_line(
-            l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error", err->msg));
-        http_end(l->req);
-    } else {
-        if (l->import)
-            send_line(l, json_pack("{s:s}", "status", l->id));
-        if (!l->started)
-            http_start(l->req, 200, NULL, "application/json");
-        http_end(l->req);
+        free(l);
+        return;
     }
+    if (r < 0)
+        said = send_line(
+            l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error", err->msg));
+    else if (l->import)
+        said = send_line(l, json_pack("{s:s}", "status", l->id));
+    else if (!l->started)
+        http_start(l->req, 200, NULL, "application/json");
+    /* A failure that cannot be told must not end like a success. */
+    if (said)
+        http_end(l->req);
+    else
+        http_abort(l->req);
     free(l);
 }
 
@@ -180,7 +181,7 @@ void docker_post_load(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_load(req))
         return;
-    r = http_query(req, load_fields, &q, &err);
+    r = http_query_known(req, load_fields, &q, &err);
     if (r == 0)
         r = no_platform(q.platform, &err);
     if (r < 0) {
@@ -250,7 +251,11 @@ static void is_there(struct pulling *p)
     json_t *root =
         json_pack("{s:o}", "status", json_sprintf("Status: Image is up to date for %s", p->name));
 
-    reply_json(p->req, 200, root);
+    http_start(p->req, 200, NULL, "application/json");
+    if (reply_json_line(p->req, root, "\r\n"))
+        http_end(p->req);
+    else
+        http_abort(p->req);
     free(p);
 }
 
@@ -304,7 +309,7 @@ void docker_post_image_create(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, create_fields, &q, &err) < 0)
+    if (http_query_known(req, create_fields, &q, &err) < 0)
         reply_error(req, &err);
     else if (q.source != NULL && q.source[0] != '\0')
         import(req, &q);
@@ -423,7 +428,7 @@ void docker_get_save(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, save_fields, &q, &err) < 0 || no_platform(q.platform, &err) < 0) {
+    if (http_query_known(req, save_fields, &q, &err) < 0 || no_platform(q.platform, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -444,7 +449,7 @@ void docker_get_save_one(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, save_fields + 1, &q, &err) < 0 || no_platform(q.platform, &err) < 0)
+    if (http_query_known(req, save_fields + 1, &q, &err) < 0 || no_platform(q.platform, &err) < 0)
         reply_error(req, &err);
     else
         save(req, names);

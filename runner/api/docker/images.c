@@ -134,7 +134,7 @@ static void get_list(struct http_request *req)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &l->filters, &err);
     if (r == 0) {
@@ -199,7 +199,7 @@ static void show(struct http_request *req, encode_fn *encode)
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    r = http_query(req, one_fields, &q, &err);
+    r = http_query_known(req, one_fields, &q, &err);
     if (r == 0) {
         *f = (struct finding){.req = req, .encode = encode, .platform = q.platform};
         r = images_find(native_images(req), http_param(req, "name"), on_found, f, &err);
@@ -256,7 +256,7 @@ static void post_tag(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_load(req))
         return;
-    r = http_query(req, tag_fields, &q, &err);
+    r = http_query_known(req, tag_fields, &q, &err);
     if (r == 0) {
         docker_join_name(q.repo, q.tag, name);
         r = images_tag(native_images(req), http_param(req, "name"), name, on_tagged, req, &err);
@@ -315,7 +315,7 @@ static void delete_image(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_remove(req))
         return;
-    r = http_query(req, remove_fields, &q, &err);
+    r = http_query_known(req, remove_fields, &q, &err);
     if (r == 0 && q.platforms != NULL)
         r = err_set(&err, -EOPNOTSUPP, "platforms: an image has one; remove it by its name");
     if (r == 0)
@@ -355,7 +355,7 @@ static void post_prune(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_remove(req))
         return;
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {

@@ -180,7 +180,7 @@ static int read_query(struct http_request *req, struct wanted *w, struct err *er
     struct logs_query q = {0};
     int r;
 
-    r = http_query(req, fields, &q, err);
+    r = http_query_known(req, fields, &q, err);
     if (r == 0)
         r = docker_time_query("since", q.since, &w->since_ns, err);
     if (r == 0)

@@ -15,6 +15,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/common.h"
+#include "api/docker/create-body.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
 #include "api/json-body.h"
@@ -235,7 +236,7 @@ static void get_list(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    r = http_query(req, fields, &q, &err);
+    r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r < 0) {
@@ -255,7 +256,7 @@ static void get_one(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    if (http_query(req, fields, &q, &err) < 0 ||
+    if (http_query_known(req, fields, &q, &err) < 0 ||
         docker_network_find(req, http_param(req, "name"), name, &err) < 0)
         reply_error(req, &err);
     else
@@ -264,7 +265,7 @@ static void get_one(struct http_request *req)
 
 /* ---- making ---- */
 
-struct create_body {
+struct network_body {
     const char *name, *driver, *scope;
     json_t *labels; /* borrowed */
     bool internal;
@@ -303,14 +304,14 @@ static const struct body_field ipam_fields[] = {
 };
 
 static const struct body_field create_fields[] = {
-    {.name = "Name", .take = b_string, .off = offsetof(struct create_body, name)},
-    {.name = "Driver", .take = b_string, .off = offsetof(struct create_body, driver)},
-    {.name = "Scope", .take = b_string, .off = offsetof(struct create_body, scope)},
+    {.name = "Name", .take = b_string, .off = offsetof(struct network_body, name)},
+    {.name = "Driver", .take = b_string, .off = offsetof(struct network_body, driver)},
+    {.name = "Scope", .take = b_string, .off = offsetof(struct network_body, scope)},
     {.name = "Labels",
      .take = b_value,
      .always = true,
-     .off = offsetof(struct create_body, labels)},
-    {.name = "Internal", .take = b_bool, .off = offsetof(struct create_body, internal)},
+     .off = offsetof(struct network_body, labels)},
+    {.name = "Internal", .take = b_bool, .off = offsetof(struct network_body, internal)},
     {.name = "CheckDuplicate", .take = b_ignore}, /* a name is there once in any case */
     {.name = "Attachable", .take = b_ignore},     /* of swarms alone */
     {.name = "EnableIPv4", .take = t_ipv4, .always = true},
@@ -325,7 +326,7 @@ static const struct body_field create_fields[] = {
 };
 
 /* Docker's built-in drivers, of which one is played. */
-static int check_words(const struct create_body *b, struct err *err)
+static int check_words(const struct network_body *b, struct err *err)
 {
     if (b->name == NULL)
         return err_set(err, -EINVAL, "Name: the network has none");
@@ -343,7 +344,7 @@ static int create(struct http_request *req, struct err *err)
 {
     const struct network_maker who = native_network_maker(req);
     auto_ptr(json_decref) json_t *root = NULL;
-    struct create_body b = {0};
+    struct network_body b = {0};
     struct network_wish wish = {0};
     struct network_entry *made;
     char id[DOCKER_ID_LEN + 1];
@@ -352,7 +353,7 @@ static int create(struct http_request *req, struct err *err)
 
     r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = body_decode(root, create_fields, &b, "", err);
+        r = body_decode_whole(root, create_fields, create_body_elsewhere, &b, err);
     if (r == 0)
         r = check_words(&b, err);
     if (r == 0)
@@ -422,7 +423,7 @@ static void post_prune(struct http_request *req)
 
     if (!docker_admit(req) || !native_may_have_networks(req))
         return;
-    r = http_query(req, fields, &q, &err);
+    r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r < 0) {

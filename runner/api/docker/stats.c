@@ -114,8 +114,7 @@ static json_t *encode(struct stats *st, const struct launch_reply *reply)
 static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
 {
     struct stats *st = data;
-    auto_ptr(json_decref) json_t *root = NULL;
-    auto_free char *text = NULL;
+    bool written;
 
     (void)err;
     st->asking = false;
@@ -123,13 +122,8 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
         stats_close(st);
         return;
     }
-    root = encode(st, r == 0 ? reply : NULL);
-    text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-    if (text != NULL) {
-        (void)http_write(st->req, text, strlen(text));
-        (void)http_write(st->req, "\n", 1);
-    }
-    if (st->stream && r == 0 && text != NULL)
+    written = reply_json_line(st->req, encode(st, r == 0 ? reply : NULL), "\n");
+    if (st->stream && r == 0 && written)
         return;
     http_end(take(st->req));
     stats_close(st);
@@ -169,7 +163,7 @@ void docker_get_stats(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (http_query(req, fields, &q, &err) < 0) {
+    if (http_query_known(req, fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }

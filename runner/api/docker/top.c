@@ -101,7 +101,7 @@ void docker_get_top(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, fields, &q, &err);
+    r = http_query_known(req, fields, &q, &err);
     if (r == 0 && q.args != NULL && q.args[0] != '\0' && strcmp(q.args, "-ef") != 0)
         r = err_set(&err, -EOPNOTSUPP,
                     "ps_args: \"%.64s\": processes are listed as ps -ef does, and in no other way",

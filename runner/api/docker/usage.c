@@ -203,7 +203,7 @@ static void get_usage(struct http_request *req)
 
     if (!docker_admit(req))
         return;
-    r = http_query(req, fields, &q, &err);
+    r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = read_types(&q.types, &wanted, &err);
     if (r < 0) {

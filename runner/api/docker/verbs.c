@@ -9,6 +9,7 @@
 #include "api/docker/body.h"
 #include "api/docker/common.h"
 #include "api/docker/containers.h"
+#include "api/docker/create-body.h"
 #include "api/docker/sidecar.h"
 #include "api/json-body.h"
 #include "api/reply.h"
@@ -115,6 +116,18 @@ static const struct query_field start_fields[] = {
     {0},
 };
 
+/* Up to version 1.23 of the API a HostConfig was sent here. Its names are refused: who asks for
+ * limits here must not be told that the container has them. */
+static int check_start_body(struct http_request *req, struct err *err)
+{
+    static const struct body_field none[] = {{0}};
+    auto_ptr(json_decref) json_t *root = NULL;
+    int r = docker_optional_body(req, &root, err);
+
+    return r < 0 || root == NULL ? r
+                                 : body_decode_whole(root, none, create_body_elsewhere, NULL, err);
+}
+
 void docker_post_start(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
@@ -125,9 +138,11 @@ void docker_post_start(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, start_fields, &q, &err);
+    r = http_query_known(req, start_fields, &q, &err);
     if (r == 0 && q.checkpoint != NULL && q.checkpoint[0] != '\0')
         r = err_set(&err, -EOPNOTSUPP, "checkpoint: there are no checkpoints");
+    if (r == 0)
+        r = check_start_body(req, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
@@ -176,7 +191,7 @@ static int read_stop(struct http_request *req, struct stop_query *q, struct err 
     int r;
 
     q->seconds = SECONDS_UNSET;
-    r = http_query(req, stop_fields, q, err);
+    r = http_query_known(req, stop_fields, q, err);
     if (r < 0 || q->signal == NULL || q->signal[0] == '\0')
         return r;
     return signal_parse("signal", q->signal, &q->signo, err);
@@ -273,7 +288,7 @@ void docker_post_kill(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, kill_fields, &q, &err);
+    r = http_query_known(req, kill_fields, &q, &err);
     if (r == 0 && q.signal != NULL && q.signal[0] != '\0')
         r = signal_parse("signal", q.signal, &signo, &err);
     if (r == 0)
@@ -304,7 +319,7 @@ static void plain(struct http_request *req, plain_verb *verb)
 
     if (s == NULL)
         return;
-    if (http_query(req, NULL, NULL, &err) < 0) {
+    if (http_query_known(req, NULL, NULL, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -348,7 +363,7 @@ void docker_post_rename(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = http_query(req, rename_fields, &q, &err);
+    r = http_query_known(req, rename_fields, &q, &err);
     if (r == 0)
         r = sandbox_rename(s, q.name + (q.name[0] == '/'), &err);
     if (r < 0)
@@ -386,7 +401,7 @@ void docker_post_resize(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (http_query(req, resize_fields, &q, &err) < 0) {
+    if (http_query_known(req, resize_fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -445,7 +460,7 @@ static int update(struct http_request *req, struct sandbox *s, struct err *err)
 
     r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = body_decode(root, update_fields, &b, "", err);
+        r = body_decode_whole(root, update_fields, create_body_elsewhere, &b, err);
     if (r < 0 || b.restart == NULL)
         return r;
     if (sandbox_spec(s) == NULL)

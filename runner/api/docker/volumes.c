@@ -10,6 +10,7 @@
 
 #include "api/docker/body.h"
 #include "api/docker/common.h"
+#include "api/docker/create-body.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/filters.h"
 #include "api/json-body.h"
@@ -107,7 +108,7 @@ static void get_list(struct http_request *req)
 
     if (!may_use(req))
         return;
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r < 0) {
@@ -161,29 +162,30 @@ static void delete_one(struct http_request *req)
 
     if (v == NULL)
         return;
-    if (http_query(req, remove_fields, &q, &err) < 0 || volume_remove(v, on_removed, req, &err) < 0)
+    if (http_query_known(req, remove_fields, &q, &err) < 0 ||
+        volume_remove(v, on_removed, req, &err) < 0)
         reply_error(req, &err);
 }
 
 /* ---- create ---- */
 
-struct create_body {
+struct volume_body {
     const char *name, *driver;
     json_t *labels;
     json_t *options; /* borrowed */
 };
 
 static const struct body_field create_fields[] = {
-    {.name = "Name", .take = b_string, .off = offsetof(struct create_body, name)},
-    {.name = "Driver", .take = b_string, .off = offsetof(struct create_body, driver)},
+    {.name = "Name", .take = b_string, .off = offsetof(struct volume_body, name)},
+    {.name = "Driver", .take = b_string, .off = offsetof(struct volume_body, driver)},
     {.name = "Labels",
      .take = b_value,
      .always = true,
-     .off = offsetof(struct create_body, labels)},
+     .off = offsetof(struct volume_body, labels)},
     {.name = "DriverOpts",
      .take = b_value,
      .always = true,
-     .off = offsetof(struct create_body, options)},
+     .off = offsetof(struct volume_body, options)},
     {.name = "ClusterVolumeSpec", .code = -EOPNOTSUPP, .why = "there is no cluster"},
     {0},
 };
@@ -225,7 +227,7 @@ static int create(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct volume_creator creator = docker_volume_creator(req);
-    struct create_body b = {0};
+    struct volume_body b = {0};
     struct volume_wish wish = {0};
     struct volume_entry *v;
     char **list = NULL;
@@ -233,7 +235,7 @@ static int create(struct http_request *req, struct err *err)
 
     r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = body_decode(root, create_fields, &b, "", err);
+        r = body_decode_whole(root, create_fields, create_body_elsewhere, &b, err);
     if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
         r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
     if (r == 0)
@@ -286,7 +288,7 @@ static void post_prune(struct http_request *req)
 
     if (!may_use(req))
         return;
-    r = http_query(req, list_fields, &q, &err);
+    r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {

@@ -102,7 +102,7 @@ void docker_post_wait(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (http_query(req, fields, &q, &err) < 0) {
+    if (http_query_known(req, fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }

@@ -35,13 +35,8 @@ static const struct query_field import_fields[] = {
 
 static void write_line(struct http_request *req, json_t *root)
 {
-    auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
-
-    json_decref(root);
-    if (text == NULL)
-        return; /* without memory a line of progress is lost, or the last: then it is cut off */
-    (void)http_write(req, text, strlen(text));
-    (void)http_write(req, "\n", 1);
+    /* Without memory a line of progress is lost, or the last: then it is cut off. */
+    (void)reply_json_line(req, root, "\n");
 }
 
 static void on_progress(void *data, const struct image_progress *p)
