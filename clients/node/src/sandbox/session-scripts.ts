@@ -7,7 +7,7 @@
 //     st.CLIENT     FIFO: what that client is answered: `run NUMBER`, then `end NUMBER STATUS` or `gone NUMBER`
 //     cmd.CLIENT    the text of its command; post.CLIENT what puts back the variables and directory of one command
 //     keeper, pid   the two processes
-//     cur           `CLIENT NUMBER SLOT` while a command runs, else `idle CLIENT NUMBER SLOT` of the last one
+//     cur           `CLIENT NUMBER SLOT PID` while a command runs, PID its exec; else `idle CLIENT NUMBER SLOT` of the last one
 //     env.SLOT, cwd.SLOT, lwd.SLOT  exported variables, umask, directory (its path, and its name with symbolic links) after the
 //                   last command: what a new shell begins with
 //     left          `CLIENT NUMBER STATUS SLOT`: noted by the shell's EXIT trap
@@ -27,18 +27,17 @@
 // The `trap` of commands therefore puts the note in front of the action that it sets for EXIT.
 //
 // A command may do anything to its shell. So the shell holds no descriptor between two lines of these scripts, opens by name,
-// names builtins by `builtin` or `command` past functions and aliases, and runs commands inside of no loop and no function, as
+// names builtins by `builtin` or `command` past functions and aliases (bash has no such way to `exec >FILE`: a function of that name
+// is forgotten), and runs commands inside of no loop and no function, as
 // `break` and `local` would reach those. What it can no longer tell ends it (__rind_die), and the keeper tells the rest.
 
 /** Where the shell notices INTERRUPT: a real-time signal, as programs have no use for it. */
 const STOP = 50;
 const CATCHABLE = 'HUP INT QUIT TERM USR1 USR2 ALRM PIPE';
 
-/** `builtin eval "$__rind_0"` runs one command, `$__rind_N` 2^N: a loop that `break` cannot leave, and that `set -n` ends. */
-const STEPS = Array.from(
-  { length: 30 },
-  (_, n) => `__rind_${n + 1}='"$__rind_b" eval "$__rind_${n}"; "$__rind_b" eval "$__rind_${n}"'`,
-).join('\n');
+/** The text `$__rind_0` runs one command, `$__rind_N` 128^N: a loop that `break` cannot leave, and that `set -n` ends. */
+const steps = (evaluate: string) =>
+  [0, 1, 2, 3].map((n) => `__rind_${n + 1}='${`${evaluate} "$__rind_${n}"\n`.repeat(128)}'`).join('\n');
 
 /** The shell. Its arguments: the directory, the shell's path, the slot of the state to begin with or `-`, its keeper. */
 export const SERVER = `
@@ -51,7 +50,7 @@ case \${BASHPID-} in
 '') IFS=' ' "$__rind_b" read -r __rind_y __rind_x </proc/self/stat ;;
 *) __rind_y=$BASHPID ;;
 esac
-"$__rind_b" [ "$__rind_y" = $$ ]
+"$__rind_b" [ "$__rind_y" = "$$" ]
 }
 __rind_save() {
 case $__rind_l in 0) __rind_n=1 ;; *) __rind_n=0 ;; esac
@@ -67,7 +66,7 @@ if "$__rind_b" [ -e "$__rind_d/post.$__rind_c" ]; then "$__rind_b" . "$__rind_d/
 __rind_exit() {
 __rind_s=$?
 case $__rind_c in ?*) if __rind_main; then
-( __rind_undo; __rind_save && "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" >|"$__rind_d/left" )
+( __rind_undo; __rind_save && "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" >|"$__rind_d/left" ) </dev/null >/dev/null 2>&1
 fi ;; esac
 "$__rind_b" return "$__rind_s"
 }
@@ -120,14 +119,13 @@ done
 case $__rind_m in
 fore)
 { "$__rind_b" jobs -p; IFS= "$__rind_b" read -r __rind_y <"/proc/$$/task/$$/children"; "$__rind_b" echo "\${__rind_y-}"; } >|"$__rind_d/bg"
-"$__rind_b" echo "$__rind_v $__rind_q $__rind_l" 1<>"$__rind_d/cur" || __rind_die
+"$__rind_b" echo "$__rind_v $__rind_q $__rind_l $__rind_p" 1<>"$__rind_d/cur" || __rind_die
 __rind_c=$__rind_v
 "$__rind_b" echo "run $__rind_q" 1<>"$__rind_d/st.$__rind_c" || __rind_die ;;
 skip) "$__rind_b" echo "idle $__rind_v $__rind_q $__rind_l" 1<>"$__rind_d/cur" ;;
 esac
 }
 __rind_done() {
-__rind_s=$1
 case $- in *n*) __rind_c=; __rind_die ;; esac
 __rind_x=
 "$__rind_b" eval __rind_x=1
@@ -153,21 +151,25 @@ case $- in *e*) __rind_y=-e ;; *) __rind_y=+e ;; esac
 ( "$__rind_b" set "$__rind_y"; "$__rind_b" . "$__rind_d/cmd.$__rind_v" ) <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5" 9>&-
 "$__rind_b" echo "end $__rind_q $?" >&9
 } 9<>"$__rind_d/st.$__rind_v"
-) & "$__rind_b" echo $! >|"$__rind_d/job.$__rind_v" )
+) & "$__rind_b" echo "$!" >|"$__rind_d/job.$__rind_v" )
 }
 __rind_0='__rind_m=
 "__rind_next" || \\:
 case $__rind_m in
 fore)
-{ "$__rind_b" . "$__rind_d/cmd.$__rind_c"; } <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5"
-"__rind_done" $? || \\: ;;
+\\exec <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5" || __rind_die
+"$__rind_b" . "$__rind_d/cmd.$__rind_c"
+{ __rind_s=$?; case $__rind_b in builtin) \\builtin unset -f exec ;; esac; } 2>/dev/null
+\\exec </dev/null >/dev/null 2>/dev/null
+"__rind_done" || \\: ;;
 back) "__rind_beside" || \\: ;;
 esac'
-${STEPS}
 if command -v builtin >/dev/null; then
+${steps('\\builtin eval')}
 __rind_b=builtin
 eval 'trap() { __rind_trap "$@"; }'
 else
+${steps('\\eval')}
 __rind_b=command
 fi
 case $3 in -) ;; *)
@@ -176,14 +178,15 @@ __rind_y=\${__rind_y%??} __rind_x=\${__rind_x%??}
 [ -s "$1/cwd.$3" ] && command cd -P -- "$__rind_y" && [ "$__rind_x" -ef . ] && command cd -L -- "$__rind_x"
 command . "$1/env.$3" ;;
 esac
+case $__rind_b in builtin) builtin unset -f exec ;; esac
 __rind_d=$1 __rind_l=$3 __rind_k=$4 __rind_c= __rind_e='\\__rind_exit && \\:'
 set --
 "$__rind_b" alias trap=__rind_trap
 "$__rind_b" trap -- "$__rind_e" EXIT
 "$__rind_b" trap -- __rind_stop ${STOP}
 "$__rind_b" trap : PIPE
-"$__rind_b" echo $$ 1<>"$__rind_d/pid"
-"$__rind_b" eval "$__rind_30"
+"$__rind_b" echo "$$" 1<>"$__rind_d/pid"
+case $__rind_b in builtin) \\builtin eval "$__rind_4" ;; *) \\eval "$__rind_4" ;; esac
 `;
 
 /**
@@ -212,8 +215,8 @@ case "$a $n" in
 idle*) x=$b y=$c f=$e say="gone $c"; continue ;;
 *)
 x=$a y=$b say="gone $b"
-if [ "$p $q" = "$x $y" ] && [ "$t" = "$s" ]; then f=$o say="end $y $s"; continue; fi
-if [ "$u $v" = "$x $y" ]; then f=$c; [ "$p $q" != "$x $y" ] || f=$o; continue; fi ;;
+if [ "$p $q" = "$x $y" ] && [ "$((t & 255))" = "$s" ]; then f=$o say="end $y $s"; continue; fi
+if [ "$u $v" = "$x $y" ] || [ ! -d "/proc/$e" ]; then f=$c; [ "$p $q" != "$x $y" ] || f=$o; continue; fi ;;
 esac
 break
 done
@@ -289,12 +292,12 @@ export const START = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec /bin/sh
 export const READY = `
 echo "$2" >"$1/exec.tmp" && mv "$1/exec.tmp" "$1/exec" || exit 1
 n=0
-while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 500 ] || exit 1; sleep 0.01; done
+while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 1000 ] || { echo 'its shell does not start' >&2; exit 1; }; sleep 0.01; done
 `;
 
 /**
  * Ends what a command runs: a foreground command's processes without what earlier ones left in the background, and the shell code
- * that starts them, by the EXIT trap; a shell that does not follow within two seconds is killed, and the keeper starts another.
+ * that starts them, by the EXIT trap; a shell that does not follow within a second or two is killed, and the keeper starts another.
  * Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind it
  * shows whether the shell reads on. A background command's processes are ended at once.
  */
@@ -325,8 +328,13 @@ earlier() {
 o=
 while read -r l; do o="$o $l"; done <"$d/bg"
 }
-n=0 asked= told=
-while [ $n -lt 200 ]; do
+seconds() {
+read -r t l </proc/uptime && n=$((\${t%.*} - begun))
+}
+begun=0 n=0 asked= told=
+seconds
+begun=$n n=0
+while [ $n -lt 15 ]; do
 [ -p "$d/in" ] && read -r k <"$d/keeper" && [ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
 kill -CONT "$k" "$s" 2>/dev/null
 w= x= y=
@@ -335,23 +343,23 @@ case "$w $x $y" in
 "idle $c $q") exit 0 ;;
 idle*)
 [ "$asked" ] || echo "0 $c $q skip" 1<>"$d/in"
-asked=1
-[ $n -ne 100 ] || kill -KILL "$s" ;;
+asked=\${asked:-1}
+[ $n -lt 3 ] || [ "$asked" = "$s" ] || { kill -KILL "$s"; asked=$s; } ;;
 "$c $q "*)
 if [ ! "$told" ]; then
 told=1
 echo "$c $q" >"$d/stop"
 kill -${STOP} "$s"
 fi
-[ $n -lt 100 ] || kill -STOP "$s"
+[ $n -lt 2 ] || kill -STOP "$s"
 earlier
 tree "$s" "$o"
 for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
-[ $n -lt 100 ] || kill -KILL "$s" 2>/dev/null ;;
+[ $n -lt 2 ] || kill -KILL "$s" 2>/dev/null ;;
 *) exit 0 ;;
 esac
 sleep 0.02
-n=$((n + 1))
+seconds
 done
 exit 1
 `;
