@@ -251,3 +251,145 @@ for (const { shell, needs = [], spec, is, wants } of SHELLS) {
     await Promise.all(rows.map((one, i) => t.test(one[0].replaceAll('\n', '\\n'), () => row(box, `row-${i}`, one))));
   });
 }
+
+// The same of what runs beside, of commands without a session, and of what is left of a session.
+const box = new SandboxNamespace({ rind, spec: { limits: { pids: 64 } } }).get('truth');
+
+/** The command lines of the sandbox's processes. */
+async function processes() {
+  const { stdout } = await rind.exec(await box.rindId(), { cmd: 'ps -o args' });
+  return stdout.split('\n').map((line) => line.trim());
+}
+
+async function stream(session, command, options) {
+  const events = await collect(parseSSEStream(await session.execStream(command, options)));
+  const said = events.filter((e) => e.type === 'stdout').map((e) => e.data);
+  return { last: events.at(-1), stdout: said.join('') };
+}
+
+test('execStream tells the end of its own copy of the shell', async () => {
+  const session = await box.createSession({ id: 'beside' });
+  await session.exec('cd /usr; export KEPT=yes');
+  for (const [command, exitCode, out] of [
+    ['kill 0; sleep 30; echo rest', 143, ''],
+    ["sh -c 'kill $PPID'; sleep 1; echo rest", 143, ''],
+    ["exec sh -c 'exit 4'; echo rest", 4, ''],
+    ['trap "echo bye" EXIT; exit 3', 3, 'bye\n'],
+    ['exit 5; echo rest', 5, ''],
+    ['set -e; false; echo rest', 1, ''],
+    ['break; kill -TERM $$; echo on', 0, 'on\n'],
+    ['echo() { :; }; read() { :; }; exec >&-', 0, ''],
+  ]) {
+    const { last, stdout } = await stream(session, command);
+    assert.deepEqual([last.type, last.exitCode, stdout], ['complete', exitCode, out], command);
+    assert.equal((await session.exec('echo $PWD $KEPT')).stdout, '/usr yes\n', `after ${command}`);
+  }
+  await session.exec('set -e');
+  assert.equal((await stream(session, 'false; echo rest')).last.exitCode, 1, 'with the options of the session');
+  for (const command of ['trap "" TERM 50; sleep 1000', 'exec sleep 1000', 'kill -STOP 0']) {
+    const { last } = await stream(session, command, { timeout: 200 });
+    assert.match(last.error ?? '', /timed out/, command);
+    assert.equal((await session.exec('echo $PWD $KEPT', { timeout: 20_000 })).stdout, '/usr yes\n', `after ${command}`);
+  }
+});
+
+test('a stream that goes on is no job of the shell', async () => {
+  const session = await box.createSession({ id: 'jobs' });
+  const reader = (await session.execStream('echo up; sleep 1000')).getReader();
+  await reader.read();
+  await reader.read();
+  assert.equal((await session.exec('sleep 0.01 & wait; echo waited', { timeout: 20_000 })).stdout, 'waited\n');
+  await reader.cancel();
+});
+
+test('without a session each command has the end of its own shell', async () => {
+  const plain = new SandboxNamespace({ rind }).get('truth-plain', { enableDefaultSession: false });
+  for (const [command, exitCode] of [
+    ['kill -TERM $$; echo rest', 143],
+    ['kill 0; echo rest', 143],
+    ['kill -USR1 $$; echo rest', 138],
+    ['kill -9 $$; echo rest', 137],
+    ['exec sh -c "exit 4"; echo rest', 4],
+    ['trap "exit 3" EXIT; exit 5', 3],
+  ]) {
+    const result = await plain.exec(command);
+    assert.deepEqual([result.exitCode, result.success, result.stdout], [exitCode, false, ''], command);
+  }
+  for (const command of ['kill -STOP $$', 'trap "" TERM; sleep 1000', 'exec cat </dev/zero >/dev/null'])
+    assert.equal((await answer(plain, command, { timeout: 200 })).told, LATE, command);
+});
+
+test('processes and variables of a session go past builtins that are not what they were', async () => {
+  const session = await box.createSession({ id: 'builtins' });
+  await session.exec('cd /usr; export KEPT=yes; pwd() { echo /; }; alias export=false unset=false pwd=false');
+  await session.setEnvVars({ SET: 'it', KEPT: undefined });
+  const process = await session.startProcess('echo "$PWD $SET ${KEPT-unset}"');
+  await process.waitForExit();
+  assert.equal((await process.getLogs()).stdout, '/usr it unset\n');
+});
+
+test('what waits for a shell that ends is run by the next one', async () => {
+  const other = new SandboxNamespace({ rind }).get('truth');
+  const first = await box.getSession('two');
+  const second = await other.getSession('two');
+  await first.exec('cd /usr');
+  assert.equal((await second.exec('pwd')).stdout, '/usr\n');
+  const killed = answer(
+    first,
+    'touch /tmp/two; while [ ! -e /tmp/two.go ]; do sleep 0.02; done; kill -9 $$; echo rest',
+  );
+  await until(() => rind.fileExists('truth', '/tmp/two'), 'the first command');
+  const waits = second.exec('pwd');
+  await box.exec('touch /tmp/two.go');
+  assert.deepEqual((await killed).told, GONE(137));
+  assert.equal((await waits).stdout, '/workspace\n');
+});
+
+test('a shell that ends between two commands is started again with directory and exported variables', async () => {
+  const session = await box.createSession({ id: 'between' });
+  for (const signal of ['TERM', 'KILL']) {
+    await session.exec('cd /usr; export KEPT=yes; echo $$ >/tmp/between');
+    await box.exec(`kill -${signal} $(cat /tmp/between); while [ -d /proc/$(cat /tmp/between) ]; do :; done`);
+    assert.equal((await session.exec('echo $PWD $KEPT')).stdout, '/usr yes\n', signal);
+  }
+  await box.exec('kill -STOP $(cat /tmp/between)');
+  assert.equal((await session.exec('echo $PWD $KEPT', { timeout: 20_000 })).stdout, '/usr yes\n', 'stopped');
+});
+
+test('nothing of a session whose keeper is killed stays', async () => {
+  const session = await box.createSession({ id: 'keeper' });
+  assert.deepEqual((await answer(session, 'kill -9 $PPID; sleep 6789; echo rest')).told, GONE(137));
+  await until(async () => !(await processes()).includes('sleep 6789'), 'the end of the command');
+  assert.equal((await answer(session, 'kill -9 $PPID; sleep 6789', { timeout: 200 })).told, LATE);
+  await until(async () => !(await processes()).includes('sleep 6789'), 'the end of the command at its time-out');
+  await session.exec('echo $PPID >/tmp/keeper');
+  await box.exec('kill -9 $(cat /tmp/keeper)');
+  assert.equal((await session.exec('pwd')).stdout, '/workspace\n');
+});
+
+test('a time-out holds where no process can be made, and the session goes on', async () => {
+  const session = await box.createSession({ id: 'bomb' });
+  const command = 'f() { f | f & }; f; sleep 1000';
+  assert.equal((await answer(session, command, { timeout: 500 })).told, LATE);
+  assert.equal((await session.exec('echo on', { timeout: 30_000 })).stdout, 'on\n');
+  // Each command of such a session ends, whatever its bomb has left.
+  assert.equal((await answer(session, 'kill -STOP -1; echo rest', { timeout: 200 })).told, LATE);
+  assert.equal((await session.exec('echo on', { timeout: 30_000 })).stdout, 'on\n');
+});
+
+test('where /dev/shm is full, `exit` is still told, and what cannot be run is an error', async () => {
+  const session = await box.createSession({ id: 'full' });
+  await session.exec('cd /usr; export KEPT=yes');
+  await session.exec('cat /dev/zero >/dev/shm/full');
+  assert.equal((await session.exec('exit 3')).exitCode, 3);
+  assert.equal((await session.exec('echo $PWD $KEPT')).stdout, '/usr yes\n');
+  await assert.rejects(session.exec(`: ${'x'.repeat(90_000)}; touch /tmp/ran`), { code: 'NO_SPACE' });
+  assert.equal((await session.exec('rm /dev/shm/full; [ -e /tmp/ran ] || echo $PWD $KEPT')).stdout, '/usr yes\n');
+});
+
+test('a signal to everything in the sandbox is no success', async () => {
+  const session = await box.createSession({ id: 'all' });
+  const { told } = await answer(session, 'kill -9 -1; echo rest');
+  assert.ok(same({ any: [137, GONE(137), GONE(null)] }, told), JSON.stringify(told));
+  assert.equal((await session.exec('echo on', { timeout: 30_000 })).stdout, 'on\n');
+});

@@ -7,13 +7,14 @@
 //     st.CLIENT     FIFO: what that client is answered: `run NUMBER`, then `end NUMBER STATUS` or `gone NUMBER`
 //     cmd.CLIENT    the text of its command; post.CLIENT what puts back the variables and directory of one command
 //     keeper, pid   the two processes
-//     cur           `CLIENT NUMBER SLOT PID` while a command runs, PID its exec; else `idle CLIENT NUMBER SLOT` of the last one
+//     cur           one line, written over the last one (in one write, and where nothing is free any more):
+//                   `CLIENT NUMBER SLOT PID` while a command runs, PID its exec; else `idle CLIENT NUMBER SLOT` of the last one
 //     env.SLOT, cwd.SLOT, lwd.SLOT  exported variables, umask, directory (its path, and its name with symbolic links) after the
 //                   last command: what a new shell begins with
 //     left          `CLIENT NUMBER STATUS SLOT`: noted by the shell's EXIT trap
 //     stop          `CLIENT NUMBER` of the command that INTERRUPT ends
 //     ended         the status of the shell whose end was the end of the session
-//     bg            children of the shell when the command began; job.CLIENT the pid of a command in the background
+//     bg            children of the shell when the command began, and its exec's line in /proc; job.CLIENT the pid of a command in the background
 //
 // Each command is an exec of its own (RUN), whose stdin, stdout and stderr the shell opens through /proc/PID/fd: so every command
 // has its own pipes, nothing frames or marks its output, and what an earlier command left in the background cannot write into it.
@@ -66,7 +67,7 @@ if "$__rind_b" [ -e "$__rind_d/post.$__rind_c" ]; then "$__rind_b" . "$__rind_d/
 __rind_exit() {
 __rind_s=$?
 case $__rind_c in ?*) if __rind_main; then
-( __rind_undo; __rind_save && "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" >|"$__rind_d/left" ) </dev/null >/dev/null 2>&1
+( __rind_undo; __rind_save || __rind_n=$__rind_l; "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" 1<>"$__rind_d/left" ) </dev/null >/dev/null 2>&1
 fi ;; esac
 "$__rind_b" return "$__rind_s"
 }
@@ -118,7 +119,10 @@ done
 "$__rind_b" [ -d "/proc/$__rind_p" ] || __rind_m=skip
 case $__rind_m in
 fore)
-{ "$__rind_b" jobs -p; IFS= "$__rind_b" read -r __rind_y <"/proc/$$/task/$$/children"; "$__rind_b" echo "\${__rind_y-}"; } >|"$__rind_d/bg"
+{
+"$__rind_b" jobs -p
+for __rind_y in "$$/task/$$/children" "$__rind_p/stat"; do IFS= "$__rind_b" read -r __rind_x <"/proc/$__rind_y"; "$__rind_b" echo "\${__rind_x-}"; done
+} >|"$__rind_d/bg"
 "$__rind_b" echo "$__rind_v $__rind_q $__rind_l $__rind_p" 1<>"$__rind_d/cur" || __rind_die
 __rind_c=$__rind_v
 "$__rind_b" echo "run $__rind_q" 1<>"$__rind_d/st.$__rind_c" || __rind_die ;;
@@ -201,7 +205,7 @@ trap : ${CATCHABLE} ${STOP}
 tell() { [ ! -p "$d/st.$1" ] || echo "$2" 1<>"$d/st.$1"; }
 echo $$ >"$d/keeper"
 while :; do
-echo "idle $x $y $f new" >"$d/cur.new" && mv "$d/cur.new" "$d/cur" && : >"$d/left" || exit 1
+echo "idle $x $y $f new" 1<>"$d/cur" && echo '- - - -' 1<>"$d/left" || exit 1
 [ "$x" = - ] || tell "$x" "$say"
 "$h" -c 'eval "$(cat "$1/server")"' "$h" "$d" "$h" "$f" $$ 7<&-
 s=$?
@@ -228,15 +232,19 @@ while IFS=' ' read -r p c q m <&7 && [ "$p" != - ]; do tell "$c" "gone $q"; done
 exit "$s"
 `;
 
-/** Ends with USR1 where there is no shell to run the command, with USR2 where the shell ended while it ran. */
+/**
+ * Ends with USR1 where there is no shell to run the command, with USR2 where the shell ended while it ran, with XFSZ where the
+ * command cannot be handed over, as the session's directory cannot be written.
+ */
 export const RUN = `
 d=$1 c=$2 q=$3 m=$4
 read -r k 2>/dev/null <"$d/keeper" && [ -p "$d/in" ] && [ -d "/proc/$k" ] || { kill -USR1 $$; exit 1; }
 exec 3<&0 4>&1 5>&2 7<>"$d/in"
-if [ "$m" = back ]; then mkfifo "$d/st.$c" || exit 1; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
-[ "$5" = - ] || printf '%s\\n' "$6" >"$d/cmd.$c" || exit 1
+full() { kill -XFSZ $$; exit 1; }
+if [ "$m" = back ]; then mkfifo "$d/st.$c" 2>/dev/null || full; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
+[ "$5" = - ] || printf '%s\\n' "$6" 2>/dev/null >"$d/cmd.$c" || full
 [ ! -e "$d/post.$c" ] || rm -f "$d/post.$c"
-[ ! "$7" ] || printf '%s\\n' "$7" >"$d/post.$c" || exit 1
+[ ! "$7" ] || printf '%s\\n' "$7" 2>/dev/null >"$d/post.$c" || full
 exec 8<>"$d/st.$c" 9<"$d/st.$c" || exit 1
 # The keeper and an idle shell may have been stopped.
 kill -CONT "$k"
@@ -268,7 +276,7 @@ mkdir -p /dev/shm/.rind || exit 1
 n=0
 while :; do
 if mkdir "$d" 2>/dev/null; then
-mkfifo "$d/in" "$d/st.$c" && printf '%s' "$3" >"$d/server" && printf '%s' "$4" >"$d/keep" && : >"$d/stop" && echo new
+mkfifo "$d/in" "$d/st.$c" && printf '%s' "$3" >"$d/server" && printf '%s' "$4" >"$d/keep" && echo - >"$d/stop" && echo new
 exit
 fi
 if read -r e 2>/dev/null <"$d/exec" && read -r p 2>/dev/null <"$d/keeper"; then
@@ -298,17 +306,22 @@ while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 1000 ] || { echo 'its shell d
 /**
  * Ends what a command runs: a foreground command's processes without what earlier ones left in the background, and the shell code
  * that starts them, by the EXIT trap; a shell that does not follow within a second or two is killed, and the keeper starts another.
- * Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind it
- * shows whether the shell reads on. A background command's processes are ended at once.
+ * A process whose parent has ended is the command's where it is of the keeper's process session and has begun after the command's
+ * exec. Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind
+ * it shows whether the shell reads on. A background command's processes are ended at once.
  */
 export const INTERRUPT = `
-d=$1 c=$2 q=$3 m=$4
+d=$1 c=$2 q=$3 m=$4 first= spare=' '
+# The processes below those of $1, and orphans, both without those of $spare.
 tree() {
-spare=" $2 " found=" $1 " again=1 all=
+found=" $1 " again=1 all=
 for f in /proc/[0-9]*/stat; do
 read -r l 2>/dev/null <"$f" || continue
-r=\${l##*) }; r=\${r#* }
-all="$all \${l%% *}:\${r%% *}"
+p=\${l%% *}
+set -- \${l##*) }
+all="$all $p:$2"
+[ "$first" ] && [ "$2" -le 1 ] && [ "$4" = "$k" ] && [ "$p" != "$k" ] && [ "\${20}" -ge "$first" ] || continue
+case $spare in *" $p "*) ;; *) found="$found$p " ;; esac
 done
 while [ "$again" ]; do
 again=
@@ -321,12 +334,31 @@ done
 }
 if [ "$m" = back ]; then
 read -r j 2>/dev/null <"$d/job.$c" || exit 0
-for n in 1 2 3; do tree "$j" ''; kill -KILL $found 2>/dev/null; done
+for n in 1 2 3; do tree "$j"; kill -KILL $found 2>/dev/null; done
 exit 0
 fi
+read -r k <"$d/keeper" || exit 1
+if [ -p "$d/in" ] && [ ! -d "/proc/$k" ]; then
+# The keeper was killed; what it has started is in its process session. It may have started more meanwhile.
+for n in 1 2 3; do
+for f in /proc/[0-9]*/stat; do
+read -r l 2>/dev/null <"$f" || continue
+set -- \${l##*) }
+[ "$4" != "$k" ] || kill -KILL "\${l%% *}" 2>/dev/null
+done
+done
+exit 0
+fi
+# Once: what was there before the command, and when its exec began.
 earlier() {
-o=
-while read -r l; do o="$o $l"; done <"$d/bg"
+[ ! "$first" ] || return 0
+while read -r l; do
+case $l in
+*')'*) set -- \${l##*) }; first=\${20} ;;
+*) spare="$spare$l " ;;
+esac
+done <"$d/bg"
+for f in "$d"/job.*; do read -r l 2>/dev/null <"$f" && spare="$spare$l "; done
 }
 seconds() {
 read -r t l </proc/uptime && n=$((\${t%.*} - begun))
@@ -335,25 +367,30 @@ begun=0 n=0 asked= told=
 seconds
 begun=$n n=0
 while [ $n -lt 15 ]; do
-[ -p "$d/in" ] && read -r k <"$d/keeper" && [ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
+[ -p "$d/in" ] || exit 0
+[ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
 kill -CONT "$k" "$s" 2>/dev/null
 w= x= y=
 read -r w x y z <"$d/cur"
 case "$w $x $y" in
-"idle $c $q") exit 0 ;;
+"idle $c $q")
+[ "$first" ] || exit 0
+tree ''
+[ "$found" != '  ' ] || exit 0
+kill -KILL $found 2>/dev/null ;;
 idle*)
 [ "$asked" ] || echo "0 $c $q skip" 1<>"$d/in"
 asked=\${asked:-1}
 [ $n -lt 3 ] || [ "$asked" = "$s" ] || { kill -KILL "$s"; asked=$s; } ;;
 "$c $q "*)
+earlier
 if [ ! "$told" ]; then
 told=1
-echo "$c $q" >"$d/stop"
+echo "$c $q" 1<>"$d/stop"
 kill -${STOP} "$s"
 fi
 [ $n -lt 2 ] || kill -STOP "$s"
-earlier
-tree "$s" "$o"
+tree "$s"
 for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
 [ $n -lt 2 ] || kill -KILL "$s" 2>/dev/null ;;
 *) exit 0 ;;

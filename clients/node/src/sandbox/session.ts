@@ -129,6 +129,7 @@ export async function runAlone(box: Box, command: Command): Promise<Running> {
 export class Session {
   private readonly dir: string;
   private shell: Promise<string> | undefined; // its exec
+  private former: string | undefined; // that of the one before, which may have left something running
   private number = 0;
   private tail: Promise<unknown> = Promise.resolve(); // of the commands in the foreground
   private dead = false;
@@ -170,6 +171,27 @@ export class Session {
   }
 
   private async begin(sandbox: string): Promise<string> {
+    try {
+      return await this.launch(sandbox);
+    } catch (error) {
+      // What the last one has left running may have taken all processes or memory that there are.
+      const former = this.former;
+      this.former = undefined;
+      if (former === undefined || this.dead) throw error;
+      await this.forceEnd(sandbox, former).catch(() => undefined);
+      return this.launch(sandbox);
+    }
+  }
+
+  private async forceEnd(sandbox: string, shell: string): Promise<void> {
+    try {
+      await this.box.rind.deleteExec(sandbox, shell, { force: true });
+    } catch (error) {
+      if (!(error instanceof RindError && error.status === 404)) throw error;
+    }
+  }
+
+  private async launch(sandbox: string): Promise<string> {
     const found = await this.script(sandbox, OPEN, [this.dir, this.box.client, SERVER, KEEP]);
     if (found !== 'new') return found;
     try {
@@ -256,7 +278,9 @@ export class Session {
   lost(shell: string): void {
     void this.shell?.then(
       (current) => {
-        if (current === shell) this.shell = undefined;
+        if (current !== shell) return;
+        this.shell = undefined;
+        this.former = shell;
       },
       () => undefined,
     );
@@ -267,7 +291,7 @@ export class Session {
     try {
       await this.script(sandbox, INTERRUPT, [this.dir, client, String(number), mode]);
     } catch {
-      await this.box.rind.deleteExec(sandbox, shell, { force: true }).catch(() => undefined);
+      await this.forceEnd(sandbox, shell).catch(() => undefined);
       this.lost(shell);
     }
   }
@@ -285,14 +309,8 @@ export class Session {
     this.dead = true;
     const sandbox = await this.box.ensure();
     const shell = this.shell ? await this.shell.catch(() => undefined) : await this.note(sandbox, 'exec');
-    // Without the directory, the shell does not start itself again.
+    if (shell !== undefined) await this.forceEnd(sandbox, shell);
     await this.box.rind.removeFile(sandbox, this.dir, { recursive: true, force: true });
-    if (shell === undefined) return;
-    try {
-      await this.box.rind.deleteExec(sandbox, shell, { force: true });
-    } catch (error) {
-      if (!(error instanceof RindError && error.status === 404)) throw error;
-    }
   }
 
   /** The number in a file of the session's directory. */
@@ -384,7 +402,7 @@ class SessionRun {
     this.exec.close();
   }
 
-  /** A shell that was killed cannot say so. */
+  /** A keeper that was killed cannot say so. What is left of its session goes with it, but for commands beside it. */
   private async look(): Promise<void> {
     try {
       const { state } = await this.session.box.rind.getExec(this.sandbox, this.shell);
@@ -395,6 +413,8 @@ class SessionRun {
     this.session.lost(this.shell);
     // It ends by the first where its command had not begun, and by the second where it had: then it ignores the first.
     await this.exec.signal('SIGUSR1');
+    if (this.mode === 'back') return;
+    await this.interrupt();
     await this.exec.signal('SIGUSR2');
   }
 
@@ -419,6 +439,13 @@ class SessionRun {
       throw timedOut(this.command, this.timeout!);
     }
     if (end.signal === 'SIGUSR1' || end.signal === 'SIGUSR2') throw await this.terminated(end.signal === 'SIGUSR2');
+    if (end.signal === 'SIGXFSZ')
+      throw new SandboxError({
+        code: 'NO_SPACE',
+        message: `session '${this.session.id}': the command cannot be written to /dev/shm: make room there`,
+        context: { sessionId: this.session.id },
+        httpStatus: 507,
+      });
     // Something has killed what waits for the command (a command may signal every process): it must not run on unseen.
     if (end.signal !== null) await this.interrupt();
     return end;
