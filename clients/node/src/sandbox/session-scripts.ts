@@ -22,9 +22,11 @@
 //
 // The end of a command is told by one of two. The shell tells it after the last line of the command, or after `return`. Where the
 // shell itself ends, the keeper tells it, which has its true status from wait(2). `exit`, `set -e` and a syntax error that ends a
-// POSIX shell reach the EXIT trap, which saves the state and notes the status; if the shell then ends with that very status, it is
-// the command's, and a new shell goes on with the state. A shell that ends without the note (`exec`), or with another status (bash
-// runs the EXIT trap also when a signal ends it), has not run the whole command: then the session has ended.
+// POSIX shell reach the EXIT trap, which saves the state and notes the status; if the shell then ends with that very status, or
+// with another one of a failure (the command's own EXIT trap may say so), it is the command's, and a new shell goes on with the state.
+// A shell that ends without the note (`exec`), or otherwise, has not run the whole command: then the session has ended. Bash runs the
+// EXIT trap also when a signal ends it, and an action may end with 0 then. But only `exit` leaves what runs before it runs the trap, so
+// that BASH_COMMAND is the outermost command again; where bash does so (__rind_w), a status of 0 is noted only then.
 // The `trap` of commands therefore puts the note in front of the action that it sets for EXIT.
 //
 // A command may do anything to its shell. So the shell holds no descriptor between two lines of these scripts, opens by name,
@@ -66,6 +68,7 @@ if "$__rind_b" [ -e "$__rind_d/post.$__rind_c" ]; then "$__rind_b" . "$__rind_d/
 }
 __rind_exit() {
 __rind_s=$?
+case $__rind_w$__rind_s in yes0) case \${BASH_COMMAND-} in 'eval "$(cat '*'server")"') ;; *) __rind_c= ;; esac ;; esac
 case $__rind_c in ?*) if __rind_main; then
 ( __rind_undo; __rind_save || __rind_n=$__rind_l; "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" 1<>"$__rind_d/left" ) </dev/null >/dev/null 2>&1
 fi ;; esac
@@ -168,9 +171,11 @@ fore)
 "__rind_done" || \\: ;;
 back) "__rind_beside" || \\: ;;
 esac'
+__rind_w=
 if command -v builtin >/dev/null; then
 ${steps('\\builtin eval')}
 __rind_b=builtin
+case $(trap '\\builtin echo "$BASH_COMMAND"' EXIT; \\builtin eval '\\builtin eval "exit 0"') in exit* | '') ;; *) __rind_w=yes ;; esac
 eval 'trap() { __rind_trap "$@"; }'
 else
 ${steps('\\eval')}
@@ -219,7 +224,7 @@ case "$a $n" in
 idle*) x=$b y=$c f=$e say="gone $c"; continue ;;
 *)
 x=$a y=$b say="gone $b"
-if [ "$p $q" = "$x $y" ] && [ "$((t & 255))" = "$s" ]; then f=$o say="end $y $s"; continue; fi
+if [ "$p $q" = "$x $y" ] && { [ "$((t & 255))" = "$s" ] || { [ "$s" -ge 1 ] && [ "$s" -le 127 ]; }; }; then f=$o say="end $y $s"; continue; fi
 if [ "$u $v" = "$x $y" ] || [ ! -d "/proc/$e" ]; then f=$c; [ "$p $q" != "$x $y" ] || f=$o; continue; fi ;;
 esac
 break
