@@ -249,16 +249,18 @@ async function row(box, id, [command, want, how = {}]) {
   await box.deleteSession(id);
 }
 
-for (const { shell, needs = [], spec, is, wants } of SHELLS) {
-  const missing = needs.find((path) => !existsSync(path));
-  const skip = missing ? `no ${missing} on this host` : false;
-  test(`in ${shell}`, { skip, concurrency: 6 }, async (t) => {
-    const box = new SandboxNamespace({ rind, spec }).get(`truth-${shell}`);
-    assert.match((await box.exec(is)).stdout, wants, 'the shell');
-    const rows = TABLE.filter(([, , how]) => !how?.only || how.only.includes(shell));
-    await Promise.all(rows.map((one, i) => t.test(one[0].replaceAll('\n', '\\n'), () => row(box, `row-${i}`, one))));
-  });
-}
+test('a command that ends its own shell is no success, and each ends at its time-out', async (all) => {
+  for (const { shell, needs = [], spec, is, wants } of SHELLS) {
+    const missing = needs.find((path) => !existsSync(path));
+    const skip = missing ? `no ${missing} on this host` : false;
+    await all.test(`in ${shell}`, { skip, concurrency: 6 }, async (t) => {
+      const box = new SandboxNamespace({ rind, spec }).get(`truth-${shell}`);
+      assert.match((await box.exec(is)).stdout, wants, 'the shell');
+      const rows = TABLE.filter(([, , how]) => !how?.only || how.only.includes(shell));
+      await Promise.all(rows.map((one, i) => t.test(one[0].replaceAll('\n', '\\n'), () => row(box, `row-${i}`, one))));
+    });
+  }
+});
 
 // The same of what runs beside, of commands without a session, and of what is left of a session.
 const box = new SandboxNamespace({ rind, spec: { limits: { pids: 64 } } }).get('truth');
