@@ -712,6 +712,12 @@ void exec_discard(struct exec *e)
     (void)exec_signal(e, SIGKILL, true);
 }
 
+void exec_kill_left(struct exec *e)
+{
+    if (e->keep && e->state == EXEC_ENDED)
+        (void)post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
+}
+
 /* ---- asking ---- */
 
 uint64_t exec_id(const struct exec *e)

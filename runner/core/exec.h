@@ -79,6 +79,9 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
 
 /* A kept exec that has ended: its status and output have been taken, init can forget it. */
 void exec_collect(struct exec *e);
+/* Kills what an ended exec has left running in its cgroup leaf: init knows a kept one until it is
+ * collected. Without a cgroup of its own an exec's processes cannot be told from others. */
+void exec_kill_left(struct exec *e);
 /* Kills it if it runs, and lets init forget it whoever may want to know. */
 void exec_discard(struct exec *e);
 

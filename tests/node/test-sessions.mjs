@@ -142,12 +142,13 @@ test('commands of one session wait for each other; other sessions do not', async
 });
 
 test('a time-out ends the command and what it started, and keeps the session', async () => {
-  await box.exec('cd /usr; export T=1; sleep 4321 &');
+  await box.exec('cd /usr; export T=1; sleep 4321 & sleep 4322 | sleep 4323 &');
   for (const command of [
     'sleep 1234',
     'sh -c "sleep 1234; :"; echo next',
     'while :; do :; done',
     'sleep 1234 & sleep 1234',
+    '(sleep 1234 &); sleep 1234',
     'cat /dev/zero | sleep 1234',
   ]) {
     const error = await box.exec(`echo said; ${command}`, { timeout: 150 }).then(
@@ -163,7 +164,8 @@ test('a time-out ends the command and what it started, and keeps the session', a
     assert.equal(await out('pwd; echo $T', { timeout: 20_000 }), '/usr\n1\n', `the session after ${command}`);
     await until(async () => !(await processes()).includes('sleep 1234'), `the end of ${command}`);
   }
-  assert.ok((await processes()).includes('sleep 4321'), 'what earlier commands left goes on');
+  for (const left of ['sleep 4321', 'sleep 4322', 'sleep 4323'])
+    assert.ok((await processes()).includes(left), `what earlier commands left goes on: ${left}`);
 });
 
 test('an abort ends the command, in its turn or before', async () => {

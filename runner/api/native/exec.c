@@ -252,7 +252,8 @@ static void post_resize(struct http_request *req)
         reply_empty(req, 204);
 }
 
-/* Forgets one that has ended; with force one that runs is killed, and forgotten when it is gone. */
+/* Forgets an exec that has ended. With force an exec that runs is killed, and forgotten when it is
+ * gone; what an ended one has left running is killed as well. */
 static void delete_exec(struct http_request *req)
 {
     struct exec *e = requested(req);
@@ -269,6 +270,8 @@ static void delete_exec(struct http_request *req)
         reply_errorf(req, -EBUSY, "exec: it runs (force kills it)");
         return;
     }
+    if (force)
+        exec_kill_left(e);
     exec_discard(e);
     reply_empty(req, 204);
 }

@@ -11,7 +11,7 @@ export const LABEL_PROVIDER = 'rind.provider';
 export const LABEL_ID = 'rind.sandbox';
 const RESERVED = ['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers'];
 const TRIES = 5;
-const GONE_MS = 30_000; // for one that is being removed to be gone
+const GONE_MS = 30_000; // for one that is being removed to be gone, and for one that stops to have stopped
 
 /** An id that the SDK would take. */
 export function checkId(id: string): string {
@@ -223,7 +223,8 @@ export class Box {
       case 'paused':
         return (await this.rind.resumeSandbox(box.id)) !== undefined;
       case 'removing':
-        await this.removed(box.id);
+      case 'stopping':
+        await this.past(box.id, box.state);
         return false;
       case 'broken':
         throw new RindError(
@@ -250,12 +251,13 @@ export class Box {
     }
   }
 
-  private async removed(id: string): Promise<void> {
+  /** Waits until it is no longer in a state that it cannot be started from. */
+  private async past(id: string, state: 'removing' | 'stopping'): Promise<void> {
     const deadline = Date.now() + GONE_MS;
-    while ((await this.inspect(id))?.state === 'removing') {
+    while ((await this.inspect(id))?.state === state) {
       if (Date.now() > deadline)
         throw new RindError(
-          { code: 'EBUSY', message: `sandbox '${this.id}' is being removed, and is not gone after ${GONE_MS} ms` },
+          { code: 'EBUSY', message: `sandbox '${this.id}' is still ${state} after ${GONE_MS} ms` },
           409,
         );
       await new Promise((resolve) => setTimeout(resolve, 20));

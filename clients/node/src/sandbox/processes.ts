@@ -6,7 +6,7 @@ import { outputBytes, type LogEvents } from '../rind';
 import { WORKSPACE, type Box } from './box';
 import { ProcessExitedBeforeReadyError, ProcessReadyTimeoutError, processError } from './errors';
 import { execute } from './collect';
-import { variables, type Session } from './session';
+import { BUILTIN, variables, type Session } from './session';
 import { eventStream } from './sse';
 import type * as t from './types';
 
@@ -65,7 +65,8 @@ export class Processes {
 
   /** Directory and exported variables of a session's shell, as code for another shell. */
   private async snapshot(session: Session): Promise<{ cwd: string; exports: string }> {
-    const result = await execute((command) => session.run(command), 'pwd -P; export -p', {}, undefined);
+    const text = `${BUILTIN} pwd -P; ${BUILTIN} export -p`;
+    const result = await execute((command) => session.run(command), text, {}, undefined);
     const end = result.stdout.indexOf('\n');
     return { cwd: result.stdout.slice(0, end), exports: result.stdout.slice(end + 1) };
   }

@@ -8,6 +8,7 @@ import { gitCheckout } from './git';
 import { Ports, fetchPort, sameToken, type ExposeOptions } from './ports';
 import { Processes } from './processes';
 import {
+  BUILTIN,
   Session,
   checkVariable,
   quote,
@@ -154,7 +155,9 @@ abstract class Commands {
     const session = this.session();
     const lines = Object.entries(envVars).map(([name, value]) => {
       checkVariable(name);
-      return value === undefined || value === null ? `unset ${name}` : `export ${name}=${quote(String(value))}`;
+      return value === undefined || value === null
+        ? `${BUILTIN} unset ${name}`
+        : `${BUILTIN} export ${name}=${quote(String(value))}`;
     });
     if (!session || lines.length === 0) return;
     const result = await this.execIn(session, lines.join('\n'), { origin: 'internal' });

@@ -1,82 +1,276 @@
 // The shell side of sessions.
 //
-// A session is one shell that stays (SERVER), in a directory of its own on the sandbox's /dev/shm, which ends with the sandbox:
+// A session is a keeper (KEEP), which is the exec, and its child, the shell (SERVER) that runs the commands one after the other.
+// They share a directory on the sandbox's /dev/shm, which ends with the sandbox:
 //
-//     in          requests, one line each: PID CLIENT NUMBER MODE
-//     st.CLIENT   what the shell answers that client: `run NUMBER`, then `end NUMBER STATUS`
-//     cmd.CLIENT  the text of its command; post.CLIENT what puts back the variables and directory of one command
-//     pid, cur    the shell; the number of the command that it runs, or `idle`
-//     bg, old     its background jobs when the command began, and those from before it started itself again; job.CLIENT the pid of a command in the background
+//     in            FIFO of requests, one line each: PID CLIENT NUMBER MODE. The keeper holds it open
+//     st.CLIENT     FIFO: what that client is answered: `run NUMBER`, then `end NUMBER STATUS` or `gone NUMBER`
+//     cmd.CLIENT    the text of its command; post.CLIENT what puts back the variables and directory of one command
+//     keeper, pid   the two processes
+//     cur           one line, written over the last one (in one write, and where nothing is free any more):
+//                   `CLIENT NUMBER SLOT PID` while a command runs, PID its exec; else `idle CLIENT NUMBER SLOT` of the last one
+//     env.SLOT, cwd.SLOT, lwd.SLOT  exported variables, umask, directory (its path, and its name with symbolic links) after the
+//                   last command: what a new shell begins with
+//     left          `CLIENT NUMBER STATUS SLOT`: noted by the shell's EXIT trap
+//     stop          `CLIENT NUMBER` of the command that INTERRUPT ends
+//     ended         the status of the shell whose end was the end of the session
+//     bg            children of the shell when the command began, and its exec's line in /proc; job.CLIENT the pid of a command in the background
 //
 // Each command is an exec of its own (RUN), whose stdin, stdout and stderr the shell opens through /proc/PID/fd: so every command
 // has its own pipes, nothing frames or marks its output, and what an earlier command left in the background cannot write into it.
-// The shell catches SIGPIPE, as it may have something to say to an output that has gone (a child was killed); its children do not.
-// The exec ends with the command's status. It keeps its descriptors at 3, 4 and 5, because a shell moves 0 to 2 about for a builtin.
+// RUN keeps its descriptors at 3, 4 and 5, because a shell moves 0 to 2 about for a builtin. It ends with the command's status.
 //
-// `exit`, a syntax error that ends a POSIX shell, and a time-out (USR1) reach the EXIT trap, which says the status and starts the
-// shell again in place: directory and exported variables hold, other variables and functions are gone.
+// The end of a command is told by one of two. The shell tells it after the last line of the command, or after `return`. Where the
+// shell itself ends, the keeper tells it, which has its true status from wait(2). `exit`, `set -e` and a syntax error that ends a
+// POSIX shell reach the EXIT trap, which saves the state and notes the status; if the shell then ends with that very status, or
+// with another one of a failure (the command's own EXIT trap may say so), it is the command's, and a new shell goes on with the state.
+// A shell that ends without the note (`exec`), or otherwise, has not run the whole command: then the session has ended. Bash runs the
+// EXIT trap also when a signal ends it, and an action may end with 0 then. But only `exit` leaves what runs before it runs the trap, so
+// that BASH_COMMAND is the outermost command again; where bash does so (__rind_w), a status of 0 is noted only then.
+// The `trap` of commands therefore puts the note in front of the action that it sets for EXIT.
+//
+// A command may do anything to its shell. So the shell holds no descriptor between two lines of these scripts, opens by name,
+// names builtins by `builtin` or `command` past functions and aliases (bash has no such way to `exec >FILE`: a function of that name
+// is forgotten), and runs commands inside of no loop and no function, as
+// `break` and `local` would reach those. What it can no longer tell ends it (__rind_die), and the keeper tells the rest.
 
+/** Where the shell notices INTERRUPT: a real-time signal, as programs have no use for it. */
+const STOP = 50;
+const CATCHABLE = 'HUP INT QUIT TERM USR1 USR2 ALRM PIPE';
+
+/** The text `$__rind_0` runs one command, `$__rind_N` 128^N: a loop that `break` cannot leave, and that `set -n` ends. */
+const steps = (evaluate: string) =>
+  [0, 1, 2, 3].map((n) => `__rind_${n + 1}='${`${evaluate} "$__rind_${n}"\n`.repeat(128)}'`).join('\n');
+
+/** The shell. Its arguments: the directory, the shell's path, the slot of the state to begin with or `-`, its keeper. */
 export const SERVER = `
-__rind_d=$1 __rind_h=$2 __rind_c= __rind_q=
 exec </dev/null >/dev/null 2>&1
-exec 7<>"$__rind_d/in" || exit 1
-trap '__rind_s=$?
-if [ "$__rind_c" ]; then
-[ ! -e "$__rind_d/post.$__rind_c" ] || command . "$__rind_d/post.$__rind_c"
-echo idle >"$__rind_d/cur"; echo "end $__rind_q $__rind_s" 1<>"$__rind_d/st.$__rind_c"
-fi
-[ ! -e "$__rind_d/in" ] || { jobs -p >>"$__rind_d/old"; exec "$__rind_h" "$__rind_d/server" "$__rind_d" "$__rind_h"; }' EXIT
-trap 'exit 124' USR1
-trap : PIPE
-echo idle >"$__rind_d/cur"
-echo $$ >"$__rind_d/pid"
-while :; do
-IFS=' ' read -r __rind_p __rind_c __rind_q __rind_m <&7 || { __rind_c=; continue; }
-[ -d "/proc/$__rind_p" ] || { __rind_c=; continue; }
-if [ "$__rind_m" = back ]; then
-(
-trap - EXIT USR1 PIPE
-exec 9<>"$__rind_d/st.$__rind_c" || exit
-echo "run $__rind_q" >&9
-( command . "$__rind_d/cmd.$__rind_c" ) <"/proc/$__rind_p/fd/3" >"/proc/$__rind_p/fd/4" 2>"/proc/$__rind_p/fd/5" 7>&- 9>&-
-echo "end $__rind_q $?" >&9
-) &
-echo $! >"$__rind_d/job.$__rind_c"
-__rind_c=
-continue
-fi
-jobs -p >"$__rind_d/bg"
-echo "$__rind_q" >"$__rind_d/cur"
-exec 9<>"$__rind_d/st.$__rind_c"
-echo "run $__rind_q" >&9
-{ command . "$__rind_d/cmd.$__rind_c"; } <"/proc/$__rind_p/fd/3" >"/proc/$__rind_p/fd/4" 2>"/proc/$__rind_p/fd/5" 7>&- 9>&-
+__rind_die() {
+__rind_x=\${__rind_none:?}
+}
+__rind_main() {
+case \${BASHPID-} in
+'') IFS=' ' "$__rind_b" read -r __rind_y __rind_x </proc/self/stat ;;
+*) __rind_y=$BASHPID ;;
+esac
+"$__rind_b" [ "$__rind_y" = "$$" ]
+}
+__rind_save() {
+case $__rind_l in 0) __rind_n=1 ;; *) __rind_n=0 ;; esac
+{ "$__rind_b" printf 'umask ' && "$__rind_b" umask && "$__rind_b" export -p; } >|"$__rind_d/env.$__rind_n" || "$__rind_b" return 1
+case $__rind_b in builtin) builtin export -fp >>"$__rind_d/env.$__rind_n" || builtin return 1 ;; esac
+"$__rind_b" pwd -P >|"$__rind_d/cwd.$__rind_n"
+"$__rind_b" pwd -L >|"$__rind_d/lwd.$__rind_n"
+"$__rind_b" return 0
+}
+__rind_undo() {
+if "$__rind_b" [ -e "$__rind_d/post.$__rind_c" ]; then "$__rind_b" . "$__rind_d/post.$__rind_c"; fi
+}
+__rind_exit() {
 __rind_s=$?
-[ ! -e "$__rind_d/post.$__rind_c" ] || command . "$__rind_d/post.$__rind_c"
-echo idle >"$__rind_d/cur"
-echo "end $__rind_q $__rind_s" >&9
-exec 9>&-
-__rind_c=
+case $__rind_w$__rind_s in yes0) case \${BASH_COMMAND-} in 'eval "$(cat '*'server")"') ;; *) __rind_c= ;; esac ;; esac
+case $__rind_c in ?*) if __rind_main; then
+( __rind_undo; __rind_save || __rind_n=$__rind_l; "$__rind_b" echo "$__rind_c $__rind_q $__rind_s $__rind_n" 1<>"$__rind_d/left" ) </dev/null >/dev/null 2>&1
+fi ;; esac
+"$__rind_b" return "$__rind_s"
+}
+__rind_stop() {
+__rind_y=
+IFS=' ' "$__rind_b" read -r __rind_y __rind_x <"$__rind_d/stop"
+case "$__rind_c $__rind_q" in "$__rind_y $__rind_x") "$__rind_b" exit 124 ;; esac
+}
+__rind_trap() {
+case \${1-} in
+--) "$__rind_b" shift ;;
+-?*) "$__rind_b" trap "$@"; "$__rind_b" return ;;
+esac
+case $# in
+0) "$__rind_b" trap; "$__rind_b" return ;;
+1) __rind_a=- ;;
+*) case $1 in
+*[!0-9]* | '') __rind_a=$1; "$__rind_b" shift ;;
+*) __rind_a=- ;;
+esac ;;
+esac
+__rind_s=0
+for __rind_y in "$@"; do
+case $__rind_y in
+0 | [Ee][Xx][Ii][Tt])
+case $__rind_a in
+- | '') "$__rind_b" trap -- "$__rind_e" EXIT ;;
+"$__rind_e"*) "$__rind_b" trap -- "$__rind_a" EXIT ;;
+*) "$__rind_b" trap -- "$__rind_e
+$__rind_a" EXIT ;;
+esac ;;
+[Ee][Rr][Rr] | [Dd][Ee][Bb][Uu][Gg] | [Rr][Ee][Tt][Uu][Rr][Nn])
+case $__rind_a in
+-) "$__rind_b" trap -- : "$__rind_y" ;;
+*) "$__rind_b" trap -- "$__rind_a" "$__rind_y" ;;
+esac ;;
+*) "$__rind_b" trap -- "$__rind_a" "$__rind_y" ;;
+esac || __rind_s=$?
 done
+"$__rind_b" return "$__rind_s"
+}
+__rind_next() {
+__rind_t=0
+until IFS=' ' TMOUT= "$__rind_b" read -r __rind_p __rind_v __rind_q __rind_m <"$__rind_d/in"; do
+__rind_m=
+__rind_t=$((__rind_t + 1))
+"$__rind_b" [ "$__rind_t" -lt 1000 ] && "$__rind_b" [ -p "$__rind_d/in" ] && "$__rind_b" [ -d "/proc/$__rind_k" ] || __rind_die
+done
+"$__rind_b" [ -d "/proc/$__rind_p" ] || __rind_m=skip
+case $__rind_m in
+fore)
+{
+"$__rind_b" jobs -p
+for __rind_y in "$$/task/$$/children" "$__rind_p/stat"; do IFS= "$__rind_b" read -r __rind_x <"/proc/$__rind_y"; "$__rind_b" echo "\${__rind_x-}"; done
+} >|"$__rind_d/bg"
+"$__rind_b" echo "$__rind_v $__rind_q $__rind_l $__rind_p" 1<>"$__rind_d/cur" || __rind_die
+__rind_c=$__rind_v
+"$__rind_b" echo "run $__rind_q" 1<>"$__rind_d/st.$__rind_c" || __rind_die ;;
+skip) "$__rind_b" echo "idle $__rind_v $__rind_q $__rind_l" 1<>"$__rind_d/cur" ;;
+esac
+}
+__rind_done() {
+case $- in *n*) __rind_c=; __rind_die ;; esac
+__rind_x=
+"$__rind_b" eval __rind_x=1
+case $__rind_x$__rind_b in
+1*) ;;
+builtin) POSIXLY_CORRECT=; unset -f builtin; unset POSIXLY_CORRECT ;;
+*) unset -f command ;;
+esac
+__rind_undo
+if __rind_save; then __rind_l=$__rind_n; fi
+__rind_y=$__rind_c
+__rind_c=
+"$__rind_b" echo "idle $__rind_y $__rind_q $__rind_l" 1<>"$__rind_d/cur" || __rind_die
+"$__rind_b" echo "end $__rind_q $__rind_s" 1<>"$__rind_d/st.$__rind_y" || __rind_die
+}
+__rind_beside() {
+( (
+"$__rind_b" trap : ${CATCHABLE}
+case $- in *e*) __rind_y=-e ;; *) __rind_y=+e ;; esac
+"$__rind_b" set +e
+{
+"$__rind_b" echo "run $__rind_q" >&9
+( "$__rind_b" set "$__rind_y"; "$__rind_b" . "$__rind_d/cmd.$__rind_v" ) <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5" 9>&-
+"$__rind_b" echo "end $__rind_q $?" >&9
+} 9<>"$__rind_d/st.$__rind_v"
+) & "$__rind_b" echo "$!" >|"$__rind_d/job.$__rind_v" )
+}
+__rind_0='__rind_m=
+"__rind_next" || \\:
+case $__rind_m in
+fore)
+\\exec <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5" || __rind_die
+"$__rind_b" . "$__rind_d/cmd.$__rind_c"
+{ __rind_s=$?; case $__rind_b in builtin) \\builtin unset -f exec ;; esac; } 2>/dev/null
+\\exec </dev/null >/dev/null 2>/dev/null
+"__rind_done" || \\: ;;
+back) "__rind_beside" || \\: ;;
+esac'
+__rind_w=
+if command -v builtin >/dev/null; then
+${steps('\\builtin eval')}
+__rind_b=builtin
+case $(trap '\\builtin echo "$BASH_COMMAND"' EXIT; \\builtin eval '\\builtin eval "exit 0"') in exit* | '') ;; *) __rind_w=yes ;; esac
+eval 'trap() { __rind_trap "$@"; }'
+else
+${steps('\\eval')}
+__rind_b=command
+fi
+case $3 in -) ;; *)
+__rind_y=$(cat "$1/cwd.$3"; echo /) __rind_x=$(cat "$1/lwd.$3"; echo /)
+__rind_y=\${__rind_y%??} __rind_x=\${__rind_x%??}
+[ -s "$1/cwd.$3" ] && command cd -P -- "$__rind_y" && [ "$__rind_x" -ef . ] && command cd -L -- "$__rind_x"
+command . "$1/env.$3" ;;
+esac
+case $__rind_b in builtin) builtin unset -f exec ;; esac
+__rind_d=$1 __rind_l=$3 __rind_k=$4 __rind_c= __rind_e='\\__rind_exit && \\:'
+set --
+"$__rind_b" alias trap=__rind_trap
+"$__rind_b" trap -- "$__rind_e" EXIT
+"$__rind_b" trap -- __rind_stop ${STOP}
+"$__rind_b" trap : PIPE
+"$__rind_b" echo "$$" 1<>"$__rind_d/pid"
+case $__rind_b in builtin) \\builtin eval "$__rind_4" ;; *) \\eval "$__rind_4" ;; esac
 `;
 
-/** Ends with USR1 where there is no shell to run the command, with USR2 where the shell ended while it ran. */
+/**
+ * Starts the shell, and starts it again with the state of the last command where it ended by the command's \`exit\`, between two
+ * commands, or because of INTERRUPT. Any other end is the session's, with the same status. Signals that a command sends to its
+ * process group leave the keeper, and are as they were in the shell.
+ */
+export const KEEP = `
+d=$1 h=$2 f=- x=- y=0
+exec </dev/null >/dev/null 2>&1 7<>"$d/in" || exit 1
+trap : ${CATCHABLE} ${STOP}
+tell() { [ ! -p "$d/st.$1" ] || echo "$2" 1<>"$d/st.$1"; }
+echo $$ >"$d/keeper"
+while :; do
+echo "idle $x $y $f new" 1<>"$d/cur" && echo '- - - -' 1<>"$d/left" || exit 1
+[ "$x" = - ] || tell "$x" "$say"
+"$h" -c 'eval "$(cat "$1/server")"' "$h" "$d" "$h" "$f" $$ 7<&-
+s=$?
+[ -p "$d/in" ] || exit "$s"
+a= b= c= e= n= p= q= t= o= u= v=
+IFS=' ' read -r a b c e n <"$d/cur"
+IFS=' ' read -r p q t o <"$d/left"
+IFS=' ' read -r u v <"$d/stop"
+case "$a $n" in
+'idle new') [ "$f" = - ] || { f=-; continue; } ;;
+idle*) x=$b y=$c f=$e say="gone $c"; continue ;;
+*)
+x=$a y=$b say="gone $b"
+if [ "$p $q" = "$x $y" ] && { [ "$((t & 255))" = "$s" ] || { [ "$s" -ge 1 ] && [ "$s" -le 127 ]; }; }; then f=$o say="end $y $s"; continue; fi
+if [ "$u $v" = "$x $y" ] || [ ! -d "/proc/$e" ]; then f=$c; [ "$p $q" != "$x $y" ] || f=$o; continue; fi ;;
+esac
+break
+done
+echo "$s" >"$d/ended"
+rm -f "$d/in"
+[ "$x" = - ] || tell "$x" "$say"
+echo '- - - -' >&7
+while IFS=' ' read -r p c q m <&7 && [ "$p" != - ]; do tell "$c" "gone $q"; done
+exit "$s"
+`;
+
+/**
+ * Ends with USR1 where there is no shell to run the command, with USR2 where the shell ended while it ran, with XFSZ where the
+ * command cannot be handed over, as the session's directory cannot be written.
+ */
 export const RUN = `
 d=$1 c=$2 q=$3 m=$4
-read -r p 2>/dev/null <"$d/pid" && [ -p "$d/in" ] && [ -d "/proc/$p" ] || { kill -USR1 $$; exit 1; }
+read -r k 2>/dev/null <"$d/keeper" && [ -p "$d/in" ] && [ -d "/proc/$k" ] || { kill -USR1 $$; exit 1; }
 exec 3<&0 4>&1 5>&2 7<>"$d/in"
-if [ "$m" = back ]; then mkfifo "$d/st.$c" || exit 1; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
-[ "$5" = - ] || printf '%s\\n' "$6" >"$d/cmd.$c" || exit 1
+full() { kill -XFSZ $$; exit 1; }
+if [ "$m" = back ]; then mkfifo "$d/st.$c" 2>/dev/null || full; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
+[ "$5" = - ] || printf '%s\\n' "$6" 2>/dev/null >"$d/cmd.$c" || full
 [ ! -e "$d/post.$c" ] || rm -f "$d/post.$c"
-[ ! "$7" ] || printf '%s\\n' "$7" >"$d/post.$c" || exit 1
+[ ! "$7" ] || printf '%s\\n' "$7" 2>/dev/null >"$d/post.$c" || full
 exec 8<>"$d/st.$c" 9<"$d/st.$c" || exit 1
+# The keeper and an idle shell may have been stopped.
+kill -CONT "$k"
+read -r w n <"$d/cur" && [ "$w" != idle ] || { read -r n <"$d/pid" && kill -CONT "$n"; } 2>/dev/null
 echo "$$ $c $q $m" >&7
-while IFS=' ' read -r w n s <&9 && [ "$w $n" != "run $q" ]; do :; done
-trap '' USR1
-exec 8>&- 7>&-
 while IFS=' ' read -r w n s <&9; do
-[ "$w $n" != "end $q" ] || exit "$s"
+case "$w $n" in
+"run $q") break ;;
+"gone $q") kill -USR1 $$ ;;
+esac
 done
-if [ "$m" != back ]; then while [ -d "/proc/$p" ]; do sleep 0.05; done; fi
+trap '' USR1
+exec 7>&-
+# A command in the background has the shell's copy as the only writer: where that ends without a word, so does the reading.
+[ "$m" != back ] || exec 8>&-
+while IFS=' ' read -r w n s <&9; do
+case "$w $n" in
+"end $q") exit "$s" ;;
+"gone $q") break ;;
+esac
+done
 kill -USR2 $$
 `;
 
@@ -87,10 +281,10 @@ mkdir -p /dev/shm/.rind || exit 1
 n=0
 while :; do
 if mkdir "$d" 2>/dev/null; then
-mkfifo "$d/in" "$d/st.$c" && printf '%s' "$3" >"$d/server" && echo new
+mkfifo "$d/in" "$d/st.$c" && printf '%s' "$3" >"$d/server" && printf '%s' "$4" >"$d/keep" && echo - >"$d/stop" && echo new
 exit
 fi
-if read -r e 2>/dev/null <"$d/exec" && read -r p 2>/dev/null <"$d/pid"; then
+if read -r e 2>/dev/null <"$d/exec" && read -r p 2>/dev/null <"$d/keeper"; then
 if [ -p "$d/in" ] && [ -d "/proc/$p" ]; then
 [ -p "$d/st.$c" ] || mkfifo "$d/st.$c" || exit 1
 echo "$e"
@@ -104,28 +298,35 @@ sleep 0.02
 done
 `;
 
-/** What an exec runs as the session's shell. */
-export const START = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" "$1/server" "$1" "$h"';
+/** What an exec runs as the session. */
+export const START = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec /bin/sh "$1/keep" "$1" "$h"';
 
-/** Notes the shell's exec, and waits until the shell is there. */
+/** Notes the session's exec, and waits until the shell is there. */
 export const READY = `
 echo "$2" >"$1/exec.tmp" && mv "$1/exec.tmp" "$1/exec" || exit 1
 n=0
-while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 500 ] || exit 1; sleep 0.01; done
+while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 1000 ] || { echo 'its shell does not start' >&2; exit 1; }; sleep 0.01; done
 `;
 
 /**
- * Ends what a command runs: a foreground command's children without what earlier ones left in the background, and the loop of
- * shell code that starts them; after two seconds the shell itself. A background command's processes at once.
+ * Ends what a command runs: a foreground command's processes without what earlier ones left in the background, and the shell code
+ * that starts them, by the EXIT trap; a shell that does not follow within a second or two is killed, and the keeper starts another.
+ * A process whose parent has ended is the command's where it is of the keeper's process session and has begun after the command's
+ * exec. Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind
+ * it shows whether the shell reads on. A background command's processes are ended at once.
  */
 export const INTERRUPT = `
-d=$1 c=$2 q=$3 m=$4
+d=$1 c=$2 q=$3 m=$4 first= spare=' '
+# The processes below those of $1, and orphans, both without those of $spare.
 tree() {
-spare=" $2 " found=" $1 " again=1 all=
+found=" $1 " again=1 all=
 for f in /proc/[0-9]*/stat; do
 read -r l 2>/dev/null <"$f" || continue
-r=\${l##*) }; r=\${r#* }
-all="$all \${l%% *}:\${r%% *}"
+p=\${l%% *}
+set -- \${l##*) }
+all="$all $p:$2"
+[ "$first" ] && [ "$2" -le 1 ] && [ "$4" = "$k" ] && [ "$p" != "$k" ] && [ "\${20}" -ge "$first" ] || continue
+case $spare in *" $p "*) ;; *) found="$found$p " ;; esac
 done
 while [ "$again" ]; do
 again=
@@ -138,19 +339,69 @@ done
 }
 if [ "$m" = back ]; then
 read -r j 2>/dev/null <"$d/job.$c" || exit 0
-for n in 1 2 3; do tree "$j" ''; kill -KILL $found 2>/dev/null; done
+for n in 1 2 3; do tree "$j"; kill -KILL $found 2>/dev/null; done
 exit 0
 fi
-read -r cur 2>/dev/null <"$d/cur" && [ "$cur" = "$q" ] || exit 0
-read -r s <"$d/pid" || exit 0
-kill -USR1 "$s"
-n=0
-while [ $n -lt 100 ]; do
-read -r cur <"$d/cur"; [ "$cur" = "$q" ] || exit 0
-tree "$s" "$(cat "$d/bg" "$d/old" 2>/dev/null | tr '\\n' ' ')"
-for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
-sleep 0.02
-n=$((n + 1))
+read -r k <"$d/keeper" || exit 1
+if [ -p "$d/in" ] && [ ! -d "/proc/$k" ]; then
+# The keeper was killed; what it has started is in its process session. It may have started more meanwhile.
+for n in 1 2 3; do
+for f in /proc/[0-9]*/stat; do
+read -r l 2>/dev/null <"$f" || continue
+set -- \${l##*) }
+[ "$4" != "$k" ] || kill -KILL "\${l%% *}" 2>/dev/null
 done
-kill -KILL "$s"
+done
+exit 0
+fi
+# Once: what was there before the command, and when its exec began.
+earlier() {
+[ ! "$first" ] || return 0
+while read -r l; do
+case $l in
+*')'*) set -- \${l##*) }; first=\${20} ;;
+*) spare="$spare$l " ;;
+esac
+done <"$d/bg"
+for f in "$d"/job.*; do read -r l 2>/dev/null <"$f" && spare="$spare$l "; done
+}
+seconds() {
+read -r t l </proc/uptime && n=$((\${t%.*} - begun))
+}
+begun=0 n=0 asked= told=
+seconds
+begun=$n n=0
+while [ $n -lt 15 ]; do
+[ -p "$d/in" ] || exit 0
+[ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
+kill -CONT "$k" "$s" 2>/dev/null
+w= x= y=
+read -r w x y z <"$d/cur"
+case "$w $x $y" in
+"idle $c $q")
+[ "$first" ] || exit 0
+tree ''
+[ "$found" != '  ' ] || exit 0
+kill -KILL $found 2>/dev/null ;;
+idle*)
+[ "$asked" ] || echo "0 $c $q skip" 1<>"$d/in"
+asked=\${asked:-1}
+[ $n -lt 3 ] || [ "$asked" = "$s" ] || { kill -KILL "$s"; asked=$s; } ;;
+"$c $q "*)
+earlier
+if [ ! "$told" ]; then
+told=1
+echo "$c $q" 1<>"$d/stop"
+kill -${STOP} "$s"
+fi
+[ $n -lt 2 ] || kill -STOP "$s"
+tree "$s"
+for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
+[ $n -lt 2 ] || kill -KILL "$s" 2>/dev/null ;;
+*) exit 0 ;;
+esac
+sleep 0.02
+seconds
+done
+exit 1
 `;

@@ -6,7 +6,7 @@ import { RindError } from '../errors';
 import type { ExecConnection, ExecExit } from '../exec-connection';
 import { WORKSPACE, type Box } from './box';
 import { CommandTimeoutError, SandboxError, SessionTerminatedError } from './errors';
-import { INTERRUPT, OPEN, READY, RUN, SERVER, START } from './session-scripts';
+import { INTERRUPT, KEEP, OPEN, READY, RUN, SERVER, START } from './session-scripts';
 
 export type Input = string | Uint8Array | ReadableStream<Uint8Array>;
 
@@ -35,12 +35,16 @@ export interface SessionSettings {
 }
 
 const ARGUMENT_MAX = 100_000; // bytes: the kernel takes 128 KiB in one argument; what is longer goes as a file
-const WATCH_MS = 2_000; // between two looks at a shell that has not answered: it may have been killed
+const WATCH_MS = 2_000; // between two looks at a session that has not answered: its keeper may have been killed
+const SCRIPT_MS = 20_000; // for a script of the session's own: none waits longer for anything
 
 /** Text as one word of the shell. */
 export function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
+
+/** Before the name of a builtin, in text that the session's shell runs: past functions and aliases of that name. */
+export const BUILTIN = '"$__rind_b"';
 
 /** Variables without those that are undefined. A name that no shell could set is refused. */
 export function variables(env: Record<string, string | undefined> | undefined): Record<string, string> {
@@ -68,15 +72,15 @@ function wrapped(command: Command): { before: string; after: string } {
   const after: string[] = [];
   for (const [name, value] of Object.entries(variables(command.env))) {
     before.push(
-      `unset __rind_o_${name}; [ ! "\${${name}+x}" ] || __rind_o_${name}=$${name}; export ${name}=${quote(value)}`,
+      `case \${${name}+x} in x) __rind_o_${name}=$${name} ;; *) ${BUILTIN} unset __rind_o_${name} ;; esac; ${BUILTIN} export ${name}=${quote(value)}`,
     );
     after.push(
-      `if [ "\${__rind_o_${name}+x}" ]; then ${name}=$__rind_o_${name}; unset __rind_o_${name}; else unset ${name}; fi`,
+      `case \${__rind_o_${name}+x} in x) ${name}=$__rind_o_${name}; ${BUILTIN} unset __rind_o_${name} ;; *) ${BUILTIN} unset ${name} ;; esac`,
     );
   }
   if (command.cwd !== undefined) {
-    before.push(`__rind_o=$PWD; cd -- ${quote(command.cwd)} || return`);
-    after.push('[ ! "${__rind_o+x}" ] || cd -- "$__rind_o"; unset __rind_o');
+    before.push(`__rind_o=$PWD; ${BUILTIN} cd -- ${quote(command.cwd)} || \\return`);
+    after.push(`case \${__rind_o+x} in x) ${BUILTIN} cd -- "$__rind_o"; ${BUILTIN} unset __rind_o ;; esac`);
   }
   return { before: before.length > 0 ? `${before.join('\n')}\n` : '', after: after.join('\n') };
 }
@@ -125,6 +129,7 @@ export async function runAlone(box: Box, command: Command): Promise<Running> {
 export class Session {
   private readonly dir: string;
   private shell: Promise<string> | undefined; // its exec
+  private former: string | undefined; // that of the one before, which may have left something running
   private number = 0;
   private tail: Promise<unknown> = Promise.resolve(); // of the commands in the foreground
   private dead = false;
@@ -144,7 +149,8 @@ export class Session {
   }
 
   private async script(sandbox: string, text: string, args: string[], signal?: AbortSignal): Promise<string> {
-    const result = await this.box.rind.exec(sandbox, { argv: ['/bin/sh', '-c', text, 'rind', ...args] }, { signal });
+    const argv = ['/bin/sh', '-c', text, 'rind', ...args];
+    const result = await this.box.rind.exec(sandbox, { argv, timeoutMs: SCRIPT_MS }, { signal });
     if (result.exitCode !== 0)
       throw new SandboxError({
         code: 'INTERNAL_ERROR',
@@ -165,7 +171,28 @@ export class Session {
   }
 
   private async begin(sandbox: string): Promise<string> {
-    const found = await this.script(sandbox, OPEN, [this.dir, this.box.client, SERVER]);
+    try {
+      return await this.launch(sandbox);
+    } catch (error) {
+      // What the last one has left running may have taken all processes or memory that there are.
+      const former = this.former;
+      this.former = undefined;
+      if (former === undefined || this.dead) throw error;
+      await this.forceEnd(sandbox, former).catch(() => undefined);
+      return this.launch(sandbox);
+    }
+  }
+
+  private async forceEnd(sandbox: string, shell: string): Promise<void> {
+    try {
+      await this.box.rind.deleteExec(sandbox, shell, { force: true });
+    } catch (error) {
+      if (!(error instanceof RindError && error.status === 404)) throw error;
+    }
+  }
+
+  private async launch(sandbox: string): Promise<string> {
+    const found = await this.script(sandbox, OPEN, [this.dir, this.box.client, SERVER, KEEP]);
     if (found !== 'new') return found;
     try {
       const env = { ...this.box.env, ...this.settings.env };
@@ -251,35 +278,45 @@ export class Session {
   lost(shell: string): void {
     void this.shell?.then(
       (current) => {
-        if (current === shell) this.shell = undefined;
+        if (current !== shell) return;
+        this.shell = undefined;
+        this.former = shell;
       },
       () => undefined,
     );
   }
 
-  /** Ends what a command of this client runs. */
-  interrupt(sandbox: string, client: string, number: number, mode: string): Promise<unknown> {
-    return this.script(sandbox, INTERRUPT, [this.dir, client, String(number), mode]);
+  /** Ends what a command of this client runs; with the whole session, where its keeper or its shell cannot be brought to. */
+  async interrupt(sandbox: string, shell: string, client: string, number: number, mode: string): Promise<void> {
+    try {
+      await this.script(sandbox, INTERRUPT, [this.dir, client, String(number), mode]);
+    } catch {
+      await this.forceEnd(sandbox, shell).catch(() => undefined);
+      this.lost(shell);
+    }
+  }
+
+  /** The status of the shell with which the session ended; null where that cannot be told. */
+  async status(sandbox: string, shell: string): Promise<number | null> {
+    const text = await this.note(sandbox, 'ended');
+    if (text !== undefined) return Number(text);
+    const exec = await this.box.rind.getExec(sandbox, shell).catch(() => undefined);
+    return exec?.exitCode ?? null;
   }
 
   /** Ends its shell and everything that was started in it. */
   async end(): Promise<void> {
     this.dead = true;
     const sandbox = await this.box.ensure();
-    const shell = this.shell ? await this.shell.catch(() => undefined) : await this.found(sandbox);
-    // Without the directory, the shell does not start itself again.
+    const shell = this.shell ? await this.shell.catch(() => undefined) : await this.note(sandbox, 'exec');
+    if (shell !== undefined) await this.forceEnd(sandbox, shell);
     await this.box.rind.removeFile(sandbox, this.dir, { recursive: true, force: true });
-    if (shell === undefined) return;
-    try {
-      await this.box.rind.deleteExec(sandbox, shell, { force: true });
-    } catch (error) {
-      if (!(error instanceof RindError && error.status === 404)) throw error;
-    }
   }
 
-  private async found(sandbox: string): Promise<string | undefined> {
+  /** The number in a file of the session's directory. */
+  private async note(sandbox: string, name: 'exec' | 'ended'): Promise<string | undefined> {
     try {
-      const text = (await (await this.box.rind.readFile(sandbox, `${this.dir}/exec`)).text(64)).trim();
+      const text = (await (await this.box.rind.readFile(sandbox, `${this.dir}/${name}`)).text(64)).trim();
       return /^\d+$/.test(text) ? text : undefined;
     } catch {
       return undefined;
@@ -365,7 +402,7 @@ class SessionRun {
     this.exec.close();
   }
 
-  /** A shell that was killed cannot say so. */
+  /** A keeper that was killed cannot say so. What is left of its session goes with it, but for commands beside it. */
   private async look(): Promise<void> {
     try {
       const { state } = await this.session.box.rind.getExec(this.sandbox, this.shell);
@@ -376,6 +413,8 @@ class SessionRun {
     this.session.lost(this.shell);
     // It ends by the first where its command had not begun, and by the second where it had: then it ignores the first.
     await this.exec.signal('SIGUSR1');
+    if (this.mode === 'back') return;
+    await this.interrupt();
     await this.exec.signal('SIGUSR2');
   }
 
@@ -385,13 +424,13 @@ class SessionRun {
     throw this.stopped;
   }
 
-  private interrupt(): Promise<unknown> {
-    return this.session.interrupt(this.sandbox, this.client, this.number, this.mode).catch(() => undefined);
+  private interrupt(): Promise<void> {
+    return this.session.interrupt(this.sandbox, this.shell, this.client, this.number, this.mode);
   }
 
   private async terminated(begun = true): Promise<Error> {
-    const exec = await this.session.box.rind.getExec(this.sandbox, this.shell).catch(() => undefined);
-    return new SessionTerminatedError(this.session.id, exec?.exitCode ?? null, begun);
+    this.session.lost(this.shell);
+    return new SessionTerminatedError(this.session.id, await this.session.status(this.sandbox, this.shell), begun);
   }
 
   private async ended(end: ExecExit): Promise<ExecExit> {
@@ -399,10 +438,16 @@ class SessionRun {
       await this.interrupt();
       throw timedOut(this.command, this.timeout!);
     }
-    if (end.signal === 'SIGUSR1' || end.signal === 'SIGUSR2') {
-      this.session.lost(this.shell);
-      throw await this.terminated(end.signal === 'SIGUSR2');
-    }
+    if (end.signal === 'SIGUSR1' || end.signal === 'SIGUSR2') throw await this.terminated(end.signal === 'SIGUSR2');
+    if (end.signal === 'SIGXFSZ')
+      throw new SandboxError({
+        code: 'NO_SPACE',
+        message: `session '${this.session.id}': the command cannot be written to /dev/shm: make room there`,
+        context: { sessionId: this.session.id },
+        httpStatus: 507,
+      });
+    // Something has killed what waits for the command (a command may signal every process): it must not run on unseen.
+    if (end.signal !== null) await this.interrupt();
     return end;
   }
 }
