@@ -576,6 +576,7 @@ static int step_volumes(struct start *st, struct err *err)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
         st->mounts.volume_is_dir[i] = is_dir;
+        st->mounts.volume_guarded[i] = !v.named && !v.read_only;
     }
     return 0;
 }

@@ -498,6 +498,9 @@ struct plan_mounts {
     int mask; /* what directories are masked by */
     int volumes[LAUNCH_VOLUMES_MAX];
     bool volume_is_dir[LAUNCH_VOLUMES_MAX];
+    /* It has files of an owner of the host's that the sandbox may change as its own: no set-id
+     * file, and none with capabilities, may come to be there. */
+    bool volume_guarded[LAUNCH_VOLUMES_MAX];
     bool has_etc;
     int etc[ETC_FILES];
     bool joined; /* the net namespace is another's: sys is ready made */
