@@ -375,9 +375,7 @@ static int open_existing(const struct broker *b, unsigned flags)
     else if (!S_ISREG(st.st_mode) || is_procfs(fd))
         r = -EPERM;
     else
-        r = openat(PROC_FD, name_of("self/fd/", fd).text, (int)(again | O_CLOEXEC));
-    if (r == -1)
-        r = -errno;
+        r = (int)sys_ret(openat(PROC_FD, name_of("self/fd/", fd).text, (int)(again | O_CLOEXEC)));
     (void)close(fd);
     return r;
 }
