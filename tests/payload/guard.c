@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "payload.h"
@@ -279,6 +280,15 @@ static long by_umask(void *p)
     return open(file, O_CREAT | O_RDWR, 06777);
 }
 
+static long by_capability(void *p)
+{
+    /* struct vfs_cap_data, version 2: CAP_CHOWN, effective. */
+    static const unsigned char value[20] = {1, 0, 0, 2, 1};
+
+    (void)p;
+    return setxattr(file, "security.capability", value, sizeof(value), 0);
+}
+
 static long by_directory_bits(void *p)
 {
     (void)p;
@@ -371,6 +381,7 @@ static const struct { const char *name; long (*fn)(void *); const void *arg; boo
     {"proc", by_proc, NULL, true}, {"link", by_link, NULL, true}, {"link itself", by_link, &there, true}, {"loop", by_loop, NULL, true},
     {"thread", by_thread, NULL, true}, {"vfork", by_vfork, NULL, true}, {"undumpable", by_undumpable, NULL, true}, {"chroot", by_chroot, NULL, true},
     {"page's end", by_path_at_an_end, NULL, true}, {"no end", by_path_at_an_end, &there, true},
+    {"file capability", by_capability, NULL, true},
     {"existing", by_open, NULL, true}, {"existing excl", by_excl, NULL, true},
     {"open", by_open, NULL, false}, {"excl", by_excl, NULL, false}, {"openat", by_openat, NULL, false}, {"creat", by_creat, NULL, false},
     {"umask", by_umask, NULL, false}, {"tmpfile", by_tmpfile, NULL, false}, {"tmpfile later", by_tmpfile_later, NULL, false},
@@ -573,10 +584,32 @@ static int cmd_guard_killed(int argc, char **argv)
     return 0;
 }
 
+/* Whether anything of it opens to us: its memory, its descriptors, or it as a whole. */
+static bool is_open(pid_t pid)
+{
+    static const char *const files[] = {"mem", "environ", "fd/3", "cwd"};
+    char path[64];
+    long pidfd = syscall(SYS_pidfd_open, pid, 0), got;
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/%s", pid, files[i]);
+        fd = open(path, i == 0 ? O_RDWR : i == 3 ? O_PATH : O_RDONLY);
+        if (fd >= 0) {
+            close(fd);
+            return true;
+        }
+    }
+    got = syscall(SYS_pidfd_getfd, pidfd, 3, 0);
+    close((int)pidfd);
+    return got >= 0 || syscall(SYS_ptrace, 0x4206 /* PTRACE_SEIZE */, pid, 0, 0) == 0;
+}
+
 /* Every process but ours gets the signal, for so long: brokers. What becomes of the calls. */
 static int cmd_guard_hunt(int argc, char **argv)
 {
-    long ok = 0, eperm = 0, others = 0, hits = 0;
+    long ok = 0, eperm = 0, others = 0, hits = 0, opened = 0;
     int sig = argc > 3 ? (int)number(argv[2]) : 0;
     pid_t self = getpid(), hunter;
     double end;
@@ -596,7 +629,7 @@ static int cmd_guard_hunt(int argc, char **argv)
                 int pid = atoi(e->d_name);
 
                 if (pid > 1 && pid != self && pid != getpid() && kill(pid, sig) == 0)
-                    if (write(pipes[1], "x", 1) != 1)
+                    if (write(pipes[1], is_open(pid) ? "o" : "x", 1) != 1)
                         _exit(1);
             }
             if (d != NULL)
@@ -614,13 +647,14 @@ static int cmd_guard_hunt(int argc, char **argv)
     kill(hunter, SIGKILL);
     waitpid(hunter, NULL, 0);
     close(pipes[1]);
-    for (char c; read(pipes[0], &c, 1) == 1;)
-        hits++;
+    for (char c; read(pipes[0], &c, 1) == 1; hits++)
+        opened += c == 'o' ? 1 : 0;
     js_open(NULL, '{');
     js_int("ok", ok);
     js_int("EPERM", eperm);
     js_int("others", others);
     js_int("hits", hits);
+    js_int("opened", opened);
     js_result("after", chmod(file, SUID));
     js_close('}');
     putchar('\n');
