@@ -380,20 +380,26 @@ static int open_existing(const struct broker *b, unsigned flags)
     return r;
 }
 
+/* As the kernel would, but for the bits, and a plain file or none. */
+static int open_plain(const struct broker *b, unsigned flags)
+{
+    struct stat st;
+    int fd = (int)open_path(b->path, flags, b->q.mode & MODE_ALL & ~(unsigned)SET_ID);
+
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && !is_procfs(fd)))
+        return fd;
+    (void)close(fd);
+    return -EPERM;
+}
+
 /* What is not there yet: made without the bits, which it gets afterwards where it may have them. */
 static int open_new(const struct broker *b, unsigned flags)
 {
     struct stat st;
     struct statx stx;
-    int fd = (int)open_path(b->path, flags, b->q.mode & MODE_ALL & ~(unsigned)SET_ID);
+    int fd = open_plain(b, flags);
 
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || is_procfs(fd)) {
-        (void)close(fd);
-        return -EPERM;
-    }
-    if (!is_guarded(b, fd, &stx))
+    if (fd >= 0 && fstat(fd, &st) == 0 && !is_guarded(b, fd, &stx))
         (void)set_mode(b, fd, (st.st_mode & MODE_ALL) | (b->q.mode & SET_ID), false);
     return fd;
 }
@@ -419,12 +425,7 @@ static int do_open(const struct broker *b)
         if (fd != -EEXIST || (flags & O_EXCL) != 0)
             return fd;
     }
-    fd = (int)open_path(b->path, flags, b->q.mode & MODE_ALL & ~(unsigned)SET_ID);
-    if (fd >= 0 && is_procfs(fd)) {
-        (void)close(fd);
-        return -EPERM;
-    }
-    return fd;
+    return open_plain(b, flags);
 }
 
 /* Gives the caller the file as the call's result. */

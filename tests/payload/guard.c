@@ -230,6 +230,12 @@ static long by_link(void *p)
                                    : syscall(FCHMODAT2, AT_FDCWD, other, BITS, NOFOLLOW);
 }
 
+static long by_link_to_nothing(void *p)
+{
+    (void)p;
+    return symlink("f", other) < 0 ? -1 : open(other, O_CREAT | O_RDWR, BITS);
+}
+
 static long by_loop(void *p)
 {
     (void)p;
@@ -383,7 +389,8 @@ static const struct { const char *name; long (*fn)(void *); const void *arg; boo
     {"page's end", by_path_at_an_end, NULL, true}, {"no end", by_path_at_an_end, &there, true},
     {"file capability", by_capability, NULL, true},
     {"existing", by_open, NULL, true}, {"existing excl", by_excl, NULL, true},
-    {"open", by_open, NULL, false}, {"excl", by_excl, NULL, false}, {"openat", by_openat, NULL, false}, {"creat", by_creat, NULL, false},
+    {"open", by_open, NULL, false}, {"excl", by_excl, NULL, false}, {"link to nothing", by_link_to_nothing, NULL, false},
+    {"openat", by_openat, NULL, false}, {"creat", by_creat, NULL, false},
     {"umask", by_umask, NULL, false}, {"tmpfile", by_tmpfile, NULL, false}, {"tmpfile later", by_tmpfile_later, NULL, false},
     {"mknod", by_mknod, NULL, false}, {"mknodat", by_mknodat, NULL, false}, {"mkfifo", by_fifo, NULL, false}, {"openat2", by_openat2, NULL, false},
     {"directory", by_directory_bits, NULL, false},
