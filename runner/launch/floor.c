@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -34,6 +35,50 @@ enum {
     MMAP2_I386 = 192,
     MEMFD_CREATE_I386 = 356,
     SHMGET_I386 = 395,
+    /* Of guarded sandboxes. */
+    SET_ID = 06000,           /* S_ISUID and S_ISGID */
+    MAKES_FILE = 020000100,   /* O_CREAT, and what O_TMPFILE is beside O_DIRECTORY */
+    NEW_USER_NS = 0x10000000, /* CLONE_NEWUSER */
+    CLONE_X86_64 = 56,
+    UNSHARE_X86_64 = 272,
+    CLONE_I386 = 120,
+    UNSHARE_I386 = 310,
+    CLONE3_NR = 435, /* of both tables, as all that came after 423 */
+    OPENAT2_NR = 437,
+    FCHMODAT2_NR = 452,
+};
+
+/* A call that has a mode in this argument; where `flags` is not NO_FLAGS, only when the flags in
+ * that one make a file. */
+enum { NO_FLAGS = 6 };
+struct mode_call {
+    uint16_t nr;
+    uint8_t mode, flags;
+    bool node; /* makes a node: refused without asking, no program needs it */
+};
+
+static const struct mode_call modes_x86_64[] = {
+    {90, 1, NO_FLAGS, false},           /* chmod */
+    {91, 1, NO_FLAGS, false},           /* fchmod */
+    {268, 2, NO_FLAGS, false},          /* fchmodat */
+    {FCHMODAT2_NR, 2, NO_FLAGS, false}, /* fchmodat2 */
+    {2, 2, 1, false},                   /* open */
+    {257, 3, 2, false},                 /* openat */
+    {85, 1, NO_FLAGS, false},           /* creat */
+    {133, 1, NO_FLAGS, true},           /* mknod */
+    {259, 2, NO_FLAGS, true},           /* mknodat */
+};
+
+static const struct mode_call modes_i386[] = {
+    {15, 1, NO_FLAGS, false},           /* chmod */
+    {94, 1, NO_FLAGS, false},           /* fchmod */
+    {306, 2, NO_FLAGS, false},          /* fchmodat */
+    {FCHMODAT2_NR, 2, NO_FLAGS, false}, /* fchmodat2 */
+    {5, 2, 1, false},                   /* open */
+    {295, 3, 2, false},                 /* openat */
+    {8, 1, NO_FLAGS, false},            /* creat */
+    {14, 1, NO_FLAGS, true},            /* mknod */
+    {297, 2, NO_FLAGS, true},           /* mknodat */
 };
 
 /* Refused with EPERM. Kernel-wide effects, other sandboxes' memory or keys, or large attack surface
@@ -130,7 +175,7 @@ static const uint16_t denied_i386[] = {
     OLD_MMAP_I386,
 };
 
-enum { NUMBERS = 1024, NODES_MAX = 512 };
+enum { NUMBERS = 1024, NODES_MAX = 768 };
 
 #define FIELD(field) ((uint32_t)offsetof(struct seccomp_data, field))
 #define LOAD         (BPF_LD | BPF_W | BPF_ABS)
@@ -139,6 +184,9 @@ enum { NUMBERS = 1024, NODES_MAX = 512 };
 /* Numbers of one table whose arguments are looked at. */
 struct looked_at {
     uint32_t ioctl, socket, socketpair, mmap, memfd_create, shmget, ipc; /* ipc: 0 = none */
+    const struct mode_call *modes; /* of guarded sandboxes; NULL = not looked at */
+    size_t mode_count;
+    uint32_t ask; /* SECCOMP_RET_*: what becomes of those with set-id bits */
 };
 
 /* Refused when this flag is in this argument. */
@@ -148,6 +196,28 @@ static int flag(struct bpf_graph *g, unsigned argument, uint32_t value, int erro
         bpf_test(g, BPF_JSET, value, bpf_return(g, NO(error)), bpf_return(g, SECCOMP_RET_ALLOW));
 
     return bpf_step(g, LOAD, FIELD(args) + argument * (uint32_t)sizeof(uint64_t), test);
+}
+
+static int argument(struct bpf_graph *g, unsigned i, int next)
+{
+    return bpf_step(g, LOAD, FIELD(args) + i * (uint32_t)sizeof(uint64_t), next);
+}
+
+/* Calls that would make a set-id file. */
+static void guard_modes(struct bpf_graph *g, const struct looked_at *calls, int *nodes)
+{
+    const int allow = bpf_return(g, SECCOMP_RET_ALLOW);
+    const int ask = bpf_test(g, BPF_JSET, SET_ID, bpf_return(g, calls->ask), allow);
+    const int deny = bpf_test(g, BPF_JSET, SET_ID, bpf_return(g, NO(EPERM)), allow);
+
+    for (size_t i = 0; i < calls->mode_count; i++) {
+        const struct mode_call *c = &calls->modes[i];
+        int node = argument(g, c->mode, c->node ? deny : ask);
+
+        if (c->flags != NO_FLAGS)
+            node = argument(g, c->flags, bpf_test(g, BPF_JSET, MAKES_FILE, node, allow));
+        nodes[c->nr] = node;
+    }
 }
 
 /*
@@ -182,6 +252,7 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
         nodes[calls->ipc] =
             bpf_step(g, LOAD, FIELD(args[0]), bpf_step(g, BPF_ALU | BPF_AND | BPF_K, 0xffff, get));
     }
+    guard_modes(g, calls, nodes);
 
     for (uint32_t i = 0; i < NUMBERS; i++)
         n = bpf_span_add(spans, n, i, nodes[i]);
@@ -191,25 +262,34 @@ static int table(struct bpf_graph *g, const uint16_t *denied, size_t count,
     return bpf_step(g, LOAD, FIELD(nr), bpf_switch(g, spans, n));
 }
 
-size_t floor_build(struct sock_filter out[FLOOR_MAX])
+size_t floor_build(struct sock_filter out[FLOOR_MAX], bool guarded)
 {
-    static const struct looked_at calls_x86_64 = {.ioctl = SYS_ioctl,
-                                                  .socket = SYS_socket,
-                                                  .socketpair = SYS_socketpair,
-                                                  .mmap = SYS_mmap,
-                                                  .memfd_create = SYS_memfd_create,
-                                                  .shmget = SYS_shmget};
-    static const struct looked_at calls_i386 = {.ioctl = IOCTL_I386,
-                                                .socket = SOCKET_I386,
-                                                .socketpair = SOCKETPAIR_I386,
-                                                .mmap = MMAP2_I386,
-                                                .memfd_create = MEMFD_CREATE_I386,
-                                                .shmget = SHMGET_I386,
-                                                .ipc = IPC_I386};
+    struct looked_at calls_x86_64 = {.ioctl = SYS_ioctl,
+                                     .socket = SYS_socket,
+                                     .socketpair = SYS_socketpair,
+                                     .mmap = SYS_mmap,
+                                     .memfd_create = SYS_memfd_create,
+                                     .shmget = SYS_shmget};
+    struct looked_at calls_i386 = {.ioctl = IOCTL_I386,
+                                   .socket = SOCKET_I386,
+                                   .socketpair = SOCKETPAIR_I386,
+                                   .mmap = MMAP2_I386,
+                                   .memfd_create = MEMFD_CREATE_I386,
+                                   .shmget = SHMGET_I386,
+                                   .ipc = IPC_I386};
     struct bpf_node nodes[NODES_MAX];
     struct bpf_graph g;
     int root, r;
 
+    if (guarded) {
+        calls_x86_64.modes = modes_x86_64;
+        calls_x86_64.mode_count = sizeof(modes_x86_64) / sizeof(modes_x86_64[0]);
+        calls_x86_64.ask = SECCOMP_RET_USER_NOTIF;
+        /* The brokers know one table. */
+        calls_i386.modes = modes_i386;
+        calls_i386.mode_count = sizeof(modes_i386) / sizeof(modes_i386[0]);
+        calls_i386.ask = NO(EPERM);
+    }
     bpf_graph_init(&g, nodes, NODES_MAX);
     root = bpf_return(&g, NO(ENOSYS));
     root = bpf_test(
@@ -220,6 +300,35 @@ size_t floor_build(struct sock_filter out[FLOOR_MAX])
                           &calls_x86_64, X32_BIT),
                     root);
     r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
-    assert(r > 0); /* always the same program: it fits, or never did */
+    assert(r > 0); /* always the same two programs: they fit, or never did */
+    return (size_t)r;
+}
+
+/* The numbers of one table. */
+static int guard_table(struct bpf_graph *g, uint32_t clone_nr, uint32_t unshare_nr)
+{
+    const int allow = bpf_return(g, SECCOMP_RET_ALLOW), unknown = bpf_return(g, NO(ENOSYS));
+    const int user = flag(g, 0, NEW_USER_NS, EPERM);
+    int node = allow;
+
+    node = bpf_test(g, BPF_JEQ, clone_nr, user, node);
+    node = bpf_test(g, BPF_JEQ, unshare_nr, user, node);
+    node = bpf_test(g, BPF_JEQ, CLONE3_NR, unknown, node);
+    node = bpf_test(g, BPF_JEQ, OPENAT2_NR, unknown, node);
+    return bpf_step(g, LOAD, FIELD(nr), node);
+}
+
+size_t floor_build_guard(struct sock_filter out[FLOOR_MAX])
+{
+    struct bpf_node nodes[NODES_MAX];
+    struct bpf_graph g;
+    int root, r;
+
+    bpf_graph_init(&g, nodes, NODES_MAX);
+    /* The floor lets no third architecture through. */
+    root = bpf_test(&g, BPF_JEQ, AUDIT_ARCH_X86_64, guard_table(&g, CLONE_X86_64, UNSHARE_X86_64),
+                    guard_table(&g, CLONE_I386, UNSHARE_I386));
+    r = bpf_graph_emit(&g, bpf_step(&g, LOAD, FIELD(arch), root), out, FLOOR_MAX);
+    assert(r > 0); /* always the same program */
     return (size_t)r;
 }

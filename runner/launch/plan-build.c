@@ -1,6 +1,7 @@
 /* From the checked request to the flat plan that init follows. The order of the operations is the
  * order of the mounts. */
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,7 +212,7 @@ struct client_mount {
     const char *target;
     const struct launch_tmpfs *tmpfs; /* or NULL: a volume */
     int fd_index;
-    bool is_dir;
+    bool is_dir, guarded;
 };
 
 static int by_target(const void *a, const void *b)
@@ -230,10 +231,12 @@ static void add_client_mounts(struct builder *b, struct client_mount *mounts, si
         const struct client_mount *m = &mounts[i];
 
         if (m->tmpfs == NULL) {
+            const uint16_t make = m->is_dir ? PLAN_MAKE_DIR : PLAN_MAKE_FILE;
+
             add_op(b, (struct op){.type = PLAN_OP_ATTACH,
                                   .fd = m->fd_index,
                                   .path = m->target,
-                                  .flags = m->is_dir ? PLAN_MAKE_DIR : PLAN_MAKE_FILE});
+                                  .flags = m->guarded ? make | PLAN_GUARDED : make});
             continue;
         }
         tmpfs_options(options, sizeof(options), (long long)m->tmpfs->bytes);
@@ -270,6 +273,29 @@ static int append_rlimits(struct buf *b, const struct launch_request *q, uint32_
     return append_aligned(b, list, sizeof(list[0]) * q->rlimit_count, ret_offset);
 }
 
+/*
+ * Where a sandbox may write to files of the host's as their owner, it has no capability by which it
+ * could make them more than files. CAP_FSETID: without it a write takes set-id bits off, and its
+ * brokers (shim/init/guard.h) may have it elsewhere. CAP_SETFCAP: what it sets there would count on
+ * the host. CAP_SYS_ADMIN: an overlay that it mounts with its upper layer there copies set-id files
+ * of its image up, which no filter sees. A policy that grants it means it to be used: such a start
+ * is refused.
+ */
+static int guard(struct plan_header *h, const char *target, struct err *err)
+{
+    const uint64_t fsetid = UINT64_C(1) << CAP_FSETID;
+
+    if ((h->capabilities & UINT64_C(1) << CAP_SYS_ADMIN) != 0)
+        return err_set(
+            err, -EPERM,
+            "volume '%s': a policy that grants CAP_SYS_ADMIN could put set-id files into "
+            "a directory of root's; mount it read-only (:ro), or use a named volume",
+            target);
+    h->flags |= PLAN_GUARD | ((h->capabilities & fsetid) != 0 ? PLAN_GUARD_FSETID : 0);
+    h->capabilities &= ~(fsetid | UINT64_C(1) << CAP_SETFCAP);
+    return 0;
+}
+
 static uint32_t plan_flags(const struct launch_request *q, bool joined, bool has_cgroup)
 {
     uint32_t flags = joined ? 0 : PLAN_LOOPBACK;
@@ -289,10 +315,12 @@ static int assemble(const struct launch_request *q, struct builder *b, struct pl
                     struct err *err)
 {
     auto_buf struct buf plan = BUF_INIT(PLAN_SIZE_MAX);
-    struct sock_filter floor[FLOOR_MAX];
+    struct sock_filter floor[FLOOR_MAX], guard[FLOOR_MAX];
+    const bool guarded = (h->flags & PLAN_GUARD) != 0;
     int r, fd;
 
-    h->floor_count = (uint32_t)floor_build(floor);
+    h->floor_count = (uint32_t)floor_build(floor, guarded);
+    h->guard_count = guarded ? (uint32_t)floor_build_guard(guard) : 0;
     h->policy_count = (uint32_t)q->filter_count;
     h->rlimit_count = (uint32_t)q->rlimit_count;
     h->op_count = b->op_count;
@@ -305,6 +333,8 @@ static int assemble(const struct launch_request *q, struct builder *b, struct pl
         r = append_rlimits(&plan, q, &h->rlimits);
     if (r == 0)
         r = append_aligned(&plan, floor, sizeof(floor[0]) * h->floor_count, &h->floor);
+    if (r == 0)
+        r = append_aligned(&plan, guard, sizeof(guard[0]) * h->guard_count, &h->guard);
     if (r == 0)
         r = append_aligned(&plan, q->filter, q->filter_count * sizeof(struct sock_filter),
                            &h->policy);
@@ -329,7 +359,8 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
     struct builder b = {.ops = BUF_INIT(PLAN_OPS_MAX * sizeof(struct plan_op)),
                         .strings = BUF_INIT(PLAN_SIZE_MAX)};
     size_t n = 0;
-    int fd;
+    const char *guarded = NULL; /* the target of one */
+    int fd = 0;
 
     (void)buf_append(&b.strings, "", 1); /* offset 0 is the empty string */
     add_system(&b, q, mounts);
@@ -347,10 +378,14 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
                                .fd = mounts->etc[i],
                                .path = etc_path((enum etc_file)i),
                                .flags = PLAN_MAKE_FILE});
-    for (size_t i = 0; i < q->volume_count; i++)
+    for (size_t i = 0; i < q->volume_count; i++) {
         client[n++] = (struct client_mount){.target = q->volumes[i].target,
                                             .fd_index = mounts->volumes[i],
-                                            .is_dir = mounts->volume_is_dir[i]};
+                                            .is_dir = mounts->volume_is_dir[i],
+                                            .guarded = mounts->volume_guarded[i]};
+        if (mounts->volume_guarded[i])
+            guarded = q->volumes[i].target;
+    }
     for (size_t i = 0; i < q->tmpfs_count; i++)
         client[n++] = (struct client_mount){.target = q->tmpfs[i].target, .tmpfs = &q->tmpfs[i]};
     add_client_mounts(&b, client, n);
@@ -359,8 +394,11 @@ int plan_build(const struct launch_request *q, const struct plan_mounts *mounts,
 
     h.hostname = add_string(&b, q->hostname);
     h.flags = plan_flags(q, mounts->joined, has_cgroup);
+    if (guarded != NULL)
+        fd = guard(&h, guarded, err);
     h.fd_count = (uint32_t)mounts->count;
-    fd = assemble(q, &b, &h, err);
+    if (fd == 0)
+        fd = assemble(q, &b, &h, err);
     buf_done(&b.ops);
     buf_done(&b.strings);
     return fd;

@@ -35,11 +35,14 @@ static int set_facts(const struct copy *c, int fd, const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
 
+    int r;
+
     /* The owner first: a change of owner takes the set-id bits away. */
     if (c->root && fchown(fd, st->st_uid, st->st_gid) < 0 && errno != EPERM && errno != EINVAL)
         return -errno;
-    if (fchmod(fd, st->st_mode & 07777) < 0)
-        return -errno;
+    r = shim_fchmod(fd, st->st_mode & 07777);
+    if (r < 0)
+        return r;
     return futimens(fd, times) < 0 && errno != EPERM ? -errno : 0;
 }
 

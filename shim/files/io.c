@@ -100,3 +100,12 @@ int shim_copy(int in, int out, enum shim_side *ret_side)
     *ret_side = n < 0 ? SHIM_SIDE_IN : SHIM_SIDE_NONE;
     return (int)n;
 }
+
+int shim_fchmod(int fd, mode_t mode)
+{
+    if (fchmod(fd, mode) == 0)
+        return 0;
+    if (errno != EPERM || (mode & (S_ISUID | S_ISGID)) == 0)
+        return -errno;
+    return fchmod(fd, mode & ~(mode_t)(S_ISUID | S_ISGID)) < 0 ? -errno : 0;
+}

@@ -1,5 +1,5 @@
 /*
- * Unpacks an archive beneath a directory. Every name is resolved by openat2 beneath that directory
+ * Unpacks an archive beneath a directory. Every name is resolved beneath that directory
  * and through no link, so that neither the archive's own links nor those that somebody makes
  * meanwhile lead elsewhere. What is there is replaced, but no directory by what is none, nor the
  * other way round.
@@ -58,11 +58,6 @@ static ssize_t read_stdin(void *data, void *buf, size_t len)
 
 /* ---- directories ---- */
 
-static int open_beneath(const struct tar_unpack *t, const char *path)
-{
-    return sys_openat2(t->top, path, O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
-}
-
 /* Opens a directory beneath the top, making what is missing of it: plainly, for root, as mkdir -p
  * would. path is changed and put back. */
 static int open_made(const struct tar_unpack *t, char *path)
@@ -72,7 +67,7 @@ static int open_made(const struct tar_unpack *t, char *path)
 
     if (path[0] == '\0')
         return fcntl(t->top, F_DUPFD_CLOEXEC, 3);
-    fd = open_beneath(t, path);
+    fd = own_open_beneath(t->top, path);
     if (fd != -ENOENT)
         return fd;
     fd = fcntl(t->top, F_DUPFD_CLOEXEC, 3);
@@ -105,7 +100,7 @@ static int open_parent(struct tar_unpack *t, char *path, const char **ret_base, 
     if (slash == NULL)
         return fcntl(t->top, F_DUPFD_CLOEXEC, 3);
     *slash = '\0';
-    fd = make ? open_made(t, path) : open_beneath(t, path);
+    fd = make ? open_made(t, path) : own_open_beneath(t->top, path);
     *slash = '/';
     return fd;
 }
@@ -141,7 +136,7 @@ static void set_dir_times(const struct tar_unpack *t)
     for (size_t i = t->dirs.count; i-- > 0;) {
         const struct made_dir *d = &t->dirs.list[i];
         const struct timespec times[2] = {d->mtime, d->mtime};
-        int fd = open_beneath(t, d->path[0] == '\0' ? "." : d->path);
+        int fd = own_open_beneath(t->top, d->path[0] == '\0' ? "." : d->path);
 
         if (fd < 0)
             continue; /* replaced since */
@@ -172,8 +167,9 @@ static int set_facts(struct tar_unpack *t, int fd)
 
     if (t->owners && fchown(fd, t->item.uid, t->item.gid) < 0)
         return fail(t, -errno, "set owner");
-    if (fchmod(fd, t->item.mode) < 0)
-        return fail(t, -errno, "set mode");
+    r = shim_fchmod(fd, t->item.mode);
+    if (r < 0)
+        return fail(t, r, "set mode");
     r = set_xattrs(t, fd);
     if (r == 0 && futimens(fd, times) < 0)
         r = fail(t, -errno, "set time");

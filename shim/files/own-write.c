@@ -118,7 +118,7 @@ static int set_facts(const struct write *w)
 
         mode = 0666 & ~mask;
     }
-    return fchmod(w->fd, mode) < 0 ? -errno : 0;
+    return shim_fchmod(w->fd, mode);
 }
 
 /* Gives the nameless file a name. */
@@ -175,8 +175,8 @@ static int finish(struct write *w)
             r = -errno;
         if (r == 0)
             r = publish(w);
-    } else if (w->mode != MODE_UNSET && fchmod(w->fd, (mode_t)w->mode) < 0) {
-        r = -errno;
+    } else if (w->mode != MODE_UNSET) {
+        r = shim_fchmod(w->fd, (mode_t)w->mode);
     }
     /* NFS and quotas may report at close what write accepted. */
     if (close(w->fd) < 0 && errno != EINTR && r == 0)

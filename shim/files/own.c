@@ -141,12 +141,47 @@ int own_answer_error(int fd, int code, const char *what, const char *name)
 
 /* ---- files ---- */
 
+/* In a guarded sandbox (docs/supervisor.md) there is no openat2. A link of /proc's leads to nothing
+ * there that the helper's user could not open by himself, but for what the helper itself has open.
+ */
 int own_open(const char *path, int flags, mode_t mode)
 {
+    int fd;
+
     /* An O_PATH descriptor takes no other flags. */
     if ((flags & O_PATH) == 0)
         flags |= O_NONBLOCK | O_NOCTTY;
-    return sys_openat2(AT_FDCWD, path, flags, mode, RESOLVE_NO_MAGICLINKS);
+    fd = sys_openat2(AT_FDCWD, path, flags, mode, RESOLVE_NO_MAGICLINKS);
+    if (fd != -ENOSYS)
+        return fd;
+    fd = open(path, flags | O_CLOEXEC, mode);
+    return fd < 0 ? -errno : fd;
+}
+
+int own_open_beneath(int top, const char *path)
+{
+    char name[NAME_MAX + 1];
+    int fd = sys_openat2(top, path, O_RDONLY | O_DIRECTORY, 0, OPEN_PLAIN);
+
+    if (fd != -ENOSYS)
+        return fd;
+    /* One component after the other, none of which may be a link. */
+    for (fd = fcntl(top, F_DUPFD_CLOEXEC, 3); fd >= 0 && *path != '\0';) {
+        const size_t len = strcspn(path, "/");
+        int next = -ENAMETOOLONG;
+
+        if (len <= NAME_MAX) {
+            (void)memcpy(name, path, len);
+            name[len] = '\0';
+            next = len == 0 || strcmp(name, "..") == 0
+                       ? -EINVAL
+                       : own_open_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
+        }
+        (void)close(fd);
+        fd = next;
+        path += len + (path[len] == '/');
+    }
+    return fd;
 }
 
 int own_open_at(int dirfd, const char *name, int flags, mode_t mode)

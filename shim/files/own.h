@@ -49,6 +49,8 @@ int own_answer_error(int fd, int code, const char *what, const char *name);
 
 /* Opens without magic links, never blocks, never gets a controlling terminal. Negative errno. */
 int own_open(const char *path, int flags, mode_t mode);
+/* A directory by a clean path beneath another, through no link. */
+int own_open_beneath(int top, const char *path);
 /* As own_open, for a regular file: -EISDIR, -EINVAL for what is none. */
 int own_open_regular(const char *path, int flags, mode_t mode, struct stat *ret);
 /* Beneath dirfd: a single name, not followed. */

@@ -38,6 +38,9 @@ ssize_t shim_read(int fd, void *buf, size_t len);
 
 /* Writes everything; an unusable stdout or stderr (EBADF) swallows it. 0 or negative errno. */
 int shim_write(int fd, const void *data, size_t len);
+/* fchmod; a mode with set-id bits that is refused (EPERM: a writable directory of the host's takes
+ * none) is set without them, as a file made with such a mode is. 0 or a negative errno. */
+int shim_fchmod(int fd, mode_t mode);
 
 enum shim_side { SHIM_SIDE_NONE, SHIM_SIDE_IN, SHIM_SIDE_OUT };
 

@@ -477,19 +477,27 @@ static int step_cgroup_namespace(struct exec *e)
     return 0;
 }
 
-static int step_seccomp(struct exec *e)
+static long install_filter(const struct exec *e, uint32_t count, uint32_t offset)
 {
     enum { SET_MODE_FILTER = 1 };
+    struct sock_fprog prog = {.len = (unsigned short)count,
+                              .filter = (struct sock_filter *)(uintptr_t)(e->plan->base + offset)};
+
+    return count == 0 ? 0 : RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
+}
+
+/* The policy's last: it may let none be installed behind it. */
+static int step_seccomp(struct exec *e)
+{
     const struct plan_header *h = e->plan->header;
-    struct sock_fprog prog = {.len = (unsigned short)h->policy_count,
-                              .filter =
-                                  (struct sock_filter *)(uintptr_t)(e->plan->base + h->policy)};
     long r = 0;
 
     if (h->flags & PLAN_NO_NEW_PRIVS)
         r = RAW(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (r == 0 && h->policy_count > 0)
-        r = RAW(SYS_seccomp, SET_MODE_FILTER, 0, RAW_PTR(&prog));
+    if (r == 0)
+        r = install_filter(e, h->guard_count, h->guard);
+    if (r == 0)
+        r = install_filter(e, h->policy_count, h->policy);
     return error_of(r);
 }
 

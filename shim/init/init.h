@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "init/guard.h"
 #include "proto/init-msg.h"
 #include "proto/plan.h"
 
@@ -42,6 +43,7 @@ struct init {
     int inner_sock; /* SEQPACKET to it; -1 once it has become the main process */
     int pts_fd;     /* O_PATH of our devpts instance */
     int null_fd;    /* O_RDWR of our null device */
+    struct guard guard;
 };
 
 /* Sends FAIL with the stage that is under way and ends init. error: positive errno; detail:
@@ -60,9 +62,9 @@ int plan_check(struct plan *plan, const void *data, size_t size);
 /* Waits for the plan and its descriptors, maps and checks it; every count and offset of it is
  * checked here, once. Fails with INIT_STAGE_PLAN. */
 void plan_load(struct plan *plan);
-/* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0 or -errno.
- */
-int plan_install_floor(const struct plan *plan);
+/* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
+ * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
+int plan_install_floor(const struct plan *plan, unsigned flags);
 /*
  * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
  * all that is forked later; what this process itself may do stays. A new user namespace begins with
@@ -141,6 +143,10 @@ int exec_request_strings(char *data, const struct exec_header *h, char **list,
 
 /* init's rights as far as capset(2) goes, of this process. 0 or a positive errno. */
 int exec_set_caps(uint64_t permitted, uint64_t effective);
+
+/* twin.c. Whether a change of ids would open the memory of the process that makes it to others of
+ * these ids. */
+bool twin_ids_open_memory(void);
 
 /* In the child: becomes the process, or reports and exits. Runs with everything the sandbox's root
  * may do, so it trusts neither files nor strings; and maybe in init's memory (twin.c), of which it

@@ -206,6 +206,8 @@ void inner_start(struct init *init)
             (void)close(fd);
         if (init->locked_userns >= 0)
             (void)close(init->locked_userns);
+        if (init->guard.listener >= 0)
+            (void)close(init->guard.listener);
         inner_main(&init->plan, pair[1], &self);
     }
     (void)close(pair[1]);

@@ -23,6 +23,7 @@ enum {
     POLL_CONTROL = 0,
     POLL_SIGNAL,
     POLL_LISTEN,
+    POLL_GUARD,
     POLL_FIXED,
     NOT_LISTING = -1,
     LISTEN_BACKLOG = 4
@@ -241,8 +242,10 @@ static void reap(struct loop *l)
 
         if (s == NULL && pid == init->inner_pid && (init->plan.header->flags & PLAN_ATTACHED))
             _exit(1); /* the namespace has ended before it had a main process */
-        if (s == NULL)
+        if (s == NULL) {
+            (void)guard_reaped(&l->table.init->guard, pid);
             continue;
+        }
         if (s->state == SLOT_STARTING)
             on_status(l, s);
         leave_twin(l, s);
@@ -292,8 +295,13 @@ static void kill_whole(struct slot *s, int signo)
 /* Kills what has had its time. Returns for how long to poll: until the next deadline, or -1. */
 static int expire(struct loop *l)
 {
+    struct guard *g = &l->table.init->guard;
     int64_t next = INT64_MAX, now = 0;
 
+    if (g->broker_count > 0) {
+        now = now_ms();
+        next = guard_expire(g, now);
+    }
     for (unsigned i = 0; i < l->table.used; i++) {
         struct slot *s = &l->table.slots[i];
 
@@ -533,6 +541,7 @@ static unsigned gather(struct loop *l, struct pollfd *polled)
         (struct pollfd){.fd = l->control, .events = l->blocked ? POLLOUT : POLLIN};
     polled[POLL_SIGNAL] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     polled[POLL_LISTEN] = (struct pollfd){.fd = l->listen, .events = POLLIN};
+    polled[POLL_GUARD] = (struct pollfd){.fd = l->table.init->guard.listener, .events = POLLIN};
     for (unsigned i = 0; i < l->table.used; i++) {
         const struct slot *s = &l->table.slots[i];
 
@@ -596,5 +605,7 @@ void loop_run(struct init *init)
             on_control(&l);
         if (polled[POLL_LISTEN].revents != 0)
             on_listen(&l);
+        if (polled[POLL_GUARD].revents & POLLIN)
+            guard_take(&init->guard);
     }
 }

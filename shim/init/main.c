@@ -37,8 +37,12 @@ static enum init_net net_of(const char *word)
 
 int main(int argc, char **argv)
 {
-    static struct init init = {
-        .locked_userns = -1, .inner_sock = -1, .inner_pidfd = -1, .pts_fd = -1, .null_fd = -1};
+    static struct init init = {.locked_userns = -1,
+                               .inner_sock = -1,
+                               .inner_pidfd = -1,
+                               .pts_fd = -1,
+                               .null_fd = -1,
+                               .guard = {.listener = -1, .proc = -1}};
     sigset_t all;
 
     default_signals();

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,6 +49,9 @@ static bool ops_ok(const struct plan *p)
             return false;
         if (p->strings[op->path] == '/')
             return false;
+        if ((op->flags & PLAN_GUARDED) != 0 &&
+            (op->type != PLAN_OP_ATTACH || (h->flags & PLAN_GUARD) == 0))
+            return false;
     }
     return true;
 }
@@ -64,7 +68,18 @@ static bool counts_ok(const struct plan_header *h)
 {
     return h->op_count <= PLAN_OPS_MAX && h->rlimit_count <= PLAN_RLIMITS_MAX &&
            h->fd_count <= PLAN_FDS_MAX && h->floor_count <= PLAN_FILTER_MAX &&
-           h->policy_count <= PLAN_FILTER_MAX;
+           h->guard_count <= PLAN_FILTER_MAX && h->policy_count <= PLAN_FILTER_MAX;
+}
+
+/* Whole or not at all: with these capabilities inside there would be none. */
+static bool guard_ok(const struct plan_header *h)
+{
+    const uint64_t never =
+        UINT64_C(1) << CAP_FSETID | UINT64_C(1) << CAP_SETFCAP | UINT64_C(1) << CAP_SYS_ADMIN;
+
+    if ((h->flags & PLAN_GUARD) == 0)
+        return h->guard_count == 0 && (h->flags & PLAN_GUARD_FSETID) == 0;
+    return h->guard_count > 0 && (h->capabilities & never) == 0;
 }
 
 int plan_check(struct plan *p, const void *data, size_t size)
@@ -77,11 +92,12 @@ int plan_check(struct plan *p, const void *data, size_t size)
     if (!counts_ok(h))
         return -E2BIG;
     /* No sandbox without a floor, whatever else. */
-    if (h->floor_count == 0 || h->strings_size == 0)
+    if (h->floor_count == 0 || h->strings_size == 0 || !guard_ok(h))
         return -EPROTO;
     if (!in_plan(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
         !in_plan(h, h->rlimits, h->rlimit_count, sizeof(struct plan_rlimit)) ||
         !in_plan(h, h->floor, h->floor_count, sizeof(struct sock_filter)) ||
+        !in_plan(h, h->guard, h->guard_count, sizeof(struct sock_filter)) ||
         !in_plan(h, h->policy, h->policy_count, sizeof(struct sock_filter)) ||
         !in_plan(h, h->strings, h->strings_size, 1))
         return -EPROTO;
@@ -158,13 +174,13 @@ void plan_load(struct plan *p)
         init_fail(INIT_STAGE_PLAN, 0, -r);
 }
 
-int plan_install_floor(const struct plan *p)
+int plan_install_floor(const struct plan *p, unsigned flags)
 {
     struct sock_fprog prog = {.len = (unsigned short)p->header->floor_count,
                               .filter =
                                   (struct sock_filter *)(uintptr_t)(p->base + p->header->floor)};
 
-    return sys_seccomp_filter(0, &prog);
+    return sys_seccomp_filter(flags, &prog);
 }
 
 int plan_drop_capabilities(const struct plan *p)

@@ -205,7 +205,11 @@ static int op_attach(struct builder *b, const struct plan_op *op)
     int fd = PLAN_FD_OPS + op->fd;
     int r;
 
-    r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
+    r = (op->flags & PLAN_GUARDED) == 0
+            ? 0
+            : guard_note_volume(&b->init->guard, (uint32_t)(op - b->init->plan.ops), fd);
+    if (r == 0)
+        r = attach(b, fd, plan_string(&b->init->plan, op->path), op->flags);
     if (r == 0 && (op->flags & PLAN_STRICT) && !(op->flags & PLAN_READY))
         r = adopt(&b->own_device, fd);
     else if (r == 0 && (op->flags & PLAN_MAKE_FILE))
@@ -508,7 +512,7 @@ void setup_mounts(struct init *init)
 
     /* Before the inner PID 1 exists: it inherits the filter, which is expensive to load. All that
      * the set-up does is allowed by it, and it outlasts every change of namespaces. */
-    r = plan_install_floor(&init->plan);
+    r = guard_install_floor(init);
     if (r < 0)
         init_fail(INIT_STAGE_SECCOMP, 0, -r);
 
@@ -563,8 +567,11 @@ static int open_devices(struct init *init)
 
 void setup_confine(struct init *init)
 {
-    int r;
+    int r, op;
 
+    r = guard_find_mounts(init, &op);
+    if (r < 0)
+        init_fail(INIT_STAGE_MOUNTS, op, -r);
     r = open_devices(init);
     if (r < 0)
         init_fail(INIT_STAGE_PTS, 0, -r);

@@ -69,7 +69,7 @@ static void enter(void *data)
  * host may set it at any time, and none of its files are to be seen here: so ids are changed, while
  * nobody inside can name a process with this memory.
  */
-static bool ids_open_memory(void)
+bool twin_ids_open_memory(void)
 {
     const int before = setfsgid(1);
     const bool changed = setfsgid((gid_t)before) == 1;
@@ -81,7 +81,8 @@ static bool ids_open_memory(void)
 
 bool twin_is_free(struct twin *w, size_t request_size)
 {
-    return !w->taken && request_size <= TWIN_REQUEST && !ids_open_memory() && open_memory(w) == 0;
+    return !w->taken && request_size <= TWIN_REQUEST && !twin_ids_open_memory() &&
+           open_memory(w) == 0;
 }
 
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,

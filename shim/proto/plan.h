@@ -5,7 +5,7 @@
  * init has nothing to parse. It travels in a sealed memfd at fd PLAN_FD:
  *
  *   struct plan_header | struct plan_op[op_count] | struct plan_rlimit[rlimit_count] | floor filter
- * | policy filter | strings
+ * | guard filter | policy filter | strings
  *
  * Offsets are from the start of the plan; strings are offsets into the string area, NUL-terminated;
  * 0 is the empty string. Descriptors that operations use arrive at PLAN_FD_OPS,
@@ -16,7 +16,7 @@
 
 enum {
     PLAN_MAGIC = 0x504e4452, /* "RDNP" */
-    PLAN_VERSION = 2,
+    PLAN_VERSION = 3,
     PLAN_SIZE_MAX = 1 << 20, /* bytes */
     PLAN_OPS_MAX = 1024,
     PLAN_RLIMITS_MAX = 16,
@@ -39,7 +39,10 @@ enum plan_flags {
     PLAN_LOOPBACK = 1 << 4, /* bring `lo` up */
     PLAN_LISTEN =
         1 << 5, /* the last operation descriptor is a bound SEQPACKET socket: listen on it */
-    PLAN_FLAGS_ALL = (1 << 6) - 1,
+    PLAN_GUARD = 1 << 6,        /* the floor has notifications, which init answers (guard.h) */
+    PLAN_GUARD_FSETID = 1 << 7, /* of PLAN_GUARD: the policy grants CAP_FSETID, which is not in
+                                   `capabilities`; a broker may use it outside the guarded mounts */
+    PLAN_FLAGS_ALL = (1 << 8) - 1,
 };
 
 /* What an operation does; see shim/init/setup.c. Paths are relative to the new root and have no
@@ -67,8 +70,10 @@ enum plan_op_flags {
     PLAN_MAKE_DIR = 1 << 1,  /* make path a directory when missing, parents too */
     PLAN_MAKE_FILE = 1 << 2, /* make path an empty file when missing, parents too */
     PLAN_OPTIONAL = 1 << 3,
-    PLAN_READY = 1 << 4, /* of ATTACH: a file system with a type of its own, not /dev */
-    PLAN_OP_FLAGS_ALL = (1 << 5) - 1,
+    PLAN_READY = 1 << 4,   /* of ATTACH: a file system with a type of its own, not /dev */
+    PLAN_GUARDED = 1 << 5, /* of ATTACH, with PLAN_GUARD: files of the host's owner, on which no
+                              set-id bit is set from inside */
+    PLAN_OP_FLAGS_ALL = (1 << 6) - 1,
 };
 
 struct plan_op {
@@ -95,6 +100,7 @@ struct plan_header {
     uint32_t op_count, ops;
     uint32_t rlimit_count, rlimits;
     uint32_t floor_count, floor;   /* struct sock_filter */
+    uint32_t guard_count, guard;   /* of PLAN_GUARD: for all but init and its brokers */
     uint32_t policy_count, policy; /* struct sock_filter; 0 = none */
     uint32_t strings_size, strings;
     uint32_t hostname;
@@ -103,4 +109,4 @@ struct plan_header {
 
 _Static_assert(sizeof(struct plan_op) == 24, "plan_op is a wire format");
 _Static_assert(sizeof(struct plan_rlimit) == 24, "plan_rlimit is a wire format");
-_Static_assert(sizeof(struct plan_header) == 72, "plan_header is a wire format");
+_Static_assert(sizeof(struct plan_header) == 80, "plan_header is a wire format");

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         seccomp_compile(policy->seccomp, policy->capabilities, &bpf, NULL, &err) < 0) {
         fprintf(stderr, "filter: %s\n", err.msg);
     } else {
-        floor_len = floor_build(floor);
+        floor_len = floor_build(floor, false);
         r = put(argv[2], bpf.insns, bpf.count * sizeof(struct sock_filter));
         if (r == 0)
             r = put(argv[3], floor, floor_len * sizeof(floor[0]));

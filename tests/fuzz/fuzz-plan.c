@@ -44,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         assert(h->floor_count > 0);
         sink = touch(p.base + h->floor, h->floor_count * 8ULL) +
+               touch(p.base + h->guard, h->guard_count * 8ULL) +
                touch(p.base + h->policy, h->policy_count * 8ULL) +
                touch(p.rlimits, h->rlimit_count * sizeof(*p.rlimits)) +
                strlen(plan_string(&p, h->hostname));

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 static const struct cmd *const tables[] = {
-    facts_cmds, fs_cmds,    fuse_cmds,  io_cmds,  ipc_cmds,   load_cmds, lock_cmds,
-    net_cmds,   serve_cmds, setid_cmds, sys_cmds, table_cmds, tty_cmds,
+    facts_cmds, fs_cmds,  fuse_cmds,  guard_cmds, io_cmds,  ipc_cmds,   load_cmds,
+    lock_cmds,  net_cmds, serve_cmds, setid_cmds, sys_cmds, table_cmds, tty_cmds,
 };
 
 /* ---- JSON ---------------------------------------------------------------------------------- */

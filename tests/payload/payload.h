@@ -18,8 +18,9 @@ struct cmd {
 };
 
 /* One table a file, each ended by {0}. */
-extern const struct cmd facts_cmds[], fs_cmds[], fuse_cmds[], io_cmds[], ipc_cmds[], load_cmds[],
-    lock_cmds[], net_cmds[], serve_cmds[], setid_cmds[], sys_cmds[], table_cmds[], tty_cmds[];
+extern const struct cmd facts_cmds[], fs_cmds[], fuse_cmds[], guard_cmds[], io_cmds[], ipc_cmds[],
+    load_cmds[], lock_cmds[], net_cmds[], serve_cmds[], setid_cmds[], sys_cmds[], table_cmds[],
+    tty_cmds[];
 
 /* JSON on stdout. key is NULL inside an array. Bytes outside ASCII become \u00XX. */
 void js_open(const char *key, char bracket);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,7 +87,7 @@ TEST(the_smallest)
     CHECK_STR(plan_string(&p, p.header->hostname), "box");
     CHECK_INT(p.header->policy_count, 1);
     CHECK(memcmp(p.base + p.header->policy, &allow, sizeof(allow)) == 0);
-    CHECK_INT(p.header->floor_count, floor_build(floor));
+    CHECK_INT(p.header->floor_count, floor_build(floor, false));
     CHECK(memcmp(p.base + p.header->floor, floor, p.header->floor_count * sizeof(floor[0])) == 0);
     CHECK_INT(p.ops[0].type, PLAN_OP_ROOT);
     CHECK(find_op(&p, PLAN_OP_PROC, "proc") != NULL);
@@ -195,7 +196,9 @@ static struct launch_request largest(struct plan_mounts *m)
             (struct launch_volume){.source = "/s", .target = paths[i], .read_only = true};
         m->volumes[i] = 2 + (int)i;
         m->volume_is_dir[i] = i % 2 == 0;
+        m->volume_guarded[i] = i == 7;
     }
+    q.capabilities = UINT64_MAX & ~(UINT64_C(1) << CAP_SYS_ADMIN);
     for (size_t i = 0; i < LAUNCH_TMPFS_MAX; i++)
         q.tmpfs[q.tmpfs_count++] = (struct launch_tmpfs){paths[100 + i], INT64_MAX / 2};
     for (size_t i = 0; i < LAUNCH_RLIMITS_MAX; i++)
@@ -274,6 +277,126 @@ TEST(descriptions)
     CHECK_STR(text, "set up operation -2147483648");
     plan_describe(-1, 7, text, sizeof(text));
     CHECK_STR(text, "set up operation 7");
+}
+
+/* ---- the guard ---- */
+
+static unsigned flags_of(const struct plan *p, const char *path)
+{
+    const struct plan_op *op = find_op(p, PLAN_OP_ATTACH, path);
+
+    return op == NULL ? UINT32_MAX : op->flags;
+}
+
+/* By any writable directory of the host's, and by no other volume. */
+TEST(a_guarded_volume)
+{
+    const uint64_t fsetid = UINT64_C(1) << CAP_FSETID, setfcap = UINT64_C(1) << CAP_SETFCAP;
+    struct sock_filter want[FLOOR_MAX];
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 5, .root = 0, .dev = 1, .volumes = {3, 4}};
+
+    q.volumes[q.volume_count++] = (struct launch_volume){.source = "/s", .target = "/a"};
+    q.volumes[q.volume_count++] = (struct launch_volume){.source = "/s", .target = "/b"};
+    for (int guarded = 0; guarded < 2; guarded++)
+        for (int granted = 0; granted < 2; granted++) {
+            auto_free unsigned char *data = NULL;
+            struct plan p;
+            size_t size;
+
+            m.volume_guarded[1] = guarded == 1;
+            q.capabilities = 0x1234 & ~fsetid;
+            q.capabilities |= granted ? fsetid | setfcap : 0;
+            data = build(&q, &m, &size, NULL);
+            CHECK_INT(plan_check(&p, data, size), 0);
+            CHECK_INT(p.header->flags & (PLAN_GUARD | PLAN_GUARD_FSETID),
+                      !guarded  ? 0
+                      : granted ? PLAN_GUARD | PLAN_GUARD_FSETID
+                                : PLAN_GUARD);
+            CHECK_INT(p.header->capabilities,
+                      guarded ? 0x1234 & ~(fsetid | setfcap) : q.capabilities);
+            CHECK_INT(flags_of(&p, "a") & PLAN_GUARDED, 0);
+            CHECK_INT(flags_of(&p, "b") & PLAN_GUARDED, guarded ? PLAN_GUARDED : 0);
+            CHECK_INT(p.header->floor_count, floor_build(want, guarded == 1));
+            CHECK(memcmp(p.base + p.header->floor, want, p.header->floor_count * sizeof(want[0])) ==
+                  0);
+            CHECK_INT(p.header->guard_count, guarded ? floor_build_guard(want) : 0);
+            CHECK(!guarded || memcmp(p.base + p.header->guard, want,
+                                     p.header->guard_count * sizeof(want[0])) == 0);
+        }
+}
+
+/* What mounts inside can do no filter sees. */
+TEST(no_guard_beside_mounts)
+{
+    struct launch_request q = request();
+    struct plan_mounts m = {.count = 4, .root = 0, .dev = 1, .volumes = {3}};
+    struct err err = ERR_NONE;
+    int fd;
+
+    q.volumes[q.volume_count++] = (struct launch_volume){.source = "/s", .target = "/a"};
+    q.capabilities |= UINT64_C(1) << CAP_SYS_ADMIN;
+    fd = plan_build(&q, &m, true, &err);
+    CHECK(fd >= 0); /* read-only, or named */
+    (void)close(fd);
+    m.volume_guarded[0] = true;
+    CHECK_INT(plan_build(&q, &m, true, &err), -EPERM);
+    CHECK(strstr(err.msg, "'/a'") != NULL && strstr(err.msg, ":ro") != NULL);
+}
+
+/* init takes no half of one. */
+TEST(a_guard_spoiled)
+{
+    static const struct {
+        uint32_t flags, count;
+        uint64_t caps;
+        uint16_t op;
+        int want;
+    } rows[] = {
+        {PLAN_GUARD, 4, 0, PLAN_GUARDED, 0},
+        {PLAN_GUARD, 4, 0, 0, 0},
+        {PLAN_GUARD, 0, 0, PLAN_GUARDED, -EPROTO},
+        {0, 4, 0, 0, -EPROTO},
+        {0, 0, 0, 0, 0},
+        {0, 0, 0, PLAN_GUARDED, -EPROTO},
+        {PLAN_GUARD_FSETID, 0, 0, 0, -EPROTO},
+        {PLAN_GUARD, 4, 1U << CAP_FSETID, 0, -EPROTO},
+        {PLAN_GUARD, 4, UINT64_C(1) << CAP_SETFCAP, 0, -EPROTO},
+        {PLAN_GUARD, 4, UINT64_C(1) << CAP_SYS_ADMIN, 0, -EPROTO},
+        {PLAN_GUARD, PLAN_FILTER_MAX + 1, 0, 0, -E2BIG},
+        {PLAN_GUARD, PLAN_FILTER_MAX, 0, 0, -EPROTO},
+    };
+    struct launch_request q = request();
+    struct plan_mounts m = {
+        .count = 4, .root = 0, .dev = 1, .volumes = {3}, .volume_guarded = {true}};
+    auto_free unsigned char *data = NULL;
+    struct plan_header *h;
+    struct plan_op *op;
+    struct plan p;
+    size_t size;
+
+    q.volumes[q.volume_count++] = (struct launch_volume){.source = "/s", .target = "/a"};
+    data = build(&q, &m, &size, NULL);
+    CHECK_INT(plan_check(&p, data, size), 0);
+    h = (struct plan_header *)(void *)data;
+    op = (struct plan_op *)(void *)(data + h->ops) + (find_op(&p, PLAN_OP_ATTACH, "a") - p.ops);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        h->flags = rows[i].flags;
+        h->guard_count = rows[i].count;
+        h->capabilities = rows[i].caps;
+        op->flags = PLAN_MAKE_FILE | rows[i].op;
+        CHECK_INT(plan_check(&p, data, size), rows[i].want);
+    }
+    h->flags = PLAN_GUARD;
+    h->guard_count = 4;
+    h->capabilities = 0;
+    for (uint32_t i = 0; i < h->op_count; i++) { /* of no other kind of operation */
+        struct plan_op *o = (struct plan_op *)(void *)(data + h->ops) + i;
+
+        o->flags |= PLAN_GUARDED;
+        CHECK_INT(plan_check(&p, data, size), o->type == PLAN_OP_ATTACH ? 0 : -EPROTO);
+        o->flags &= (uint16_t)~PLAN_GUARDED;
+    }
 }
 
 /* ---- spoiled ---- */

@@ -1,0 +1,346 @@
+/* init's side of the guard: the listener, which mounts are guarded, and the brokers' lives. */
+#include "init/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <linux/stat.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "init/init.h"
+#include "proto/syscalls.h"
+
+/* The kernel may know a longer one than our headers, and writes all of it. */
+enum { NOTIF_MAX = 512, FCHMODAT2_NR = 452 };
+
+/* What the plan brings takes the lowest numbers (plan.c). */
+enum { BEHIND_PLAN = PLAN_FD_OPS + PLAN_FDS_MAX };
+
+/* ---- the floor ---- */
+
+static int notif_fits(void)
+{
+    struct seccomp_notif_sizes sizes;
+
+    if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
+        return -errno;
+    return sizes.seccomp_notif <= NOTIF_MAX &&
+                   sizes.seccomp_notif_resp == sizeof(struct seccomp_notif_resp)
+               ? 0
+               : -EMSGSIZE;
+}
+
+int guard_install_floor(struct init *init)
+{
+    const struct plan_header *h = init->plan.header;
+    int fd, r;
+
+    init->guard.listener = init->guard.proc = -1;
+    if ((h->flags & PLAN_GUARD) == 0)
+        return plan_install_floor(&init->plan, 0);
+    r = notif_fits();
+    if (r < 0)
+        return r;
+    /* A call that a broker has begun is not interrupted by a signal, and so not made twice. Kernels
+     * before 5.19 do not know that. */
+    fd = plan_install_floor(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER |
+                                             SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+    if (fd == -EINVAL)
+        fd = plan_install_floor(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    if (fd < 0)
+        return fd;
+    init->guard.listener = fcntl(fd, F_DUPFD_CLOEXEC, BEHIND_PLAN);
+    r = init->guard.listener < 0 ? -errno : 0;
+    (void)close(fd);
+    init->guard.fsetid = (h->flags & PLAN_GUARD_FSETID) != 0;
+    init->guard.capabilities = h->capabilities;
+    return r;
+}
+
+/* ---- the mounts ---- */
+
+static int mount_of(int fd, struct statx *st)
+{
+    const unsigned want = STATX_TYPE | STATX_INO | STATX_MNT_ID;
+
+    if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, want, st) < 0)
+        return -errno;
+    return (st->stx_mask & want) == want ? 0 : -EOPNOTSUPP;
+}
+
+static uint64_t device_of(const struct statx *st)
+{
+    return (uint64_t)st->stx_dev_major << 32 | st->stx_dev_minor;
+}
+
+int guard_note_volume(struct guard *g, uint32_t op, int mount_fd)
+{
+    struct statx st;
+    int r = mount_of(mount_fd, &st);
+
+    if (r < 0)
+        return r;
+    if (g->volume_count == GUARD_MOUNTS_MAX)
+        return -E2BIG;
+    g->volumes[g->volume_count] = op;
+    g->devices[g->volume_count] = device_of(&st);
+    g->inodes[g->volume_count++] = st.stx_ino;
+    return 0;
+}
+
+static bool is_guarded(const struct guard *g, uint64_t id)
+{
+    for (unsigned i = 0; i < g->mount_count; i++)
+        if (g->mounts[i] == id)
+            return true;
+    return false;
+}
+
+/*
+ * Every mount has a new id in the locked namespace, so it is asked for by its path. What the path
+ * leads to may have changed since it was attached: by a mount over it, or in a volume on the way
+ * that another sandbox has, too. So it must be a mount of the very directory that can be written
+ * to, and another one for each volume; else there is no start.
+ */
+static int find_mount(struct guard *g, unsigned i, const char *path)
+{
+    struct statx st;
+    struct statfs fs;
+    int fd, r;
+
+    fd = sys_openat2(AT_FDCWD, path[0] != '\0' ? path : ".", O_PATH, 0,
+                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (fd < 0)
+        return fd;
+    r = mount_of(fd, &st);
+    if (r == 0 && fstatfs(fd, &fs) < 0)
+        r = -errno;
+    (void)close(fd);
+    if (r < 0)
+        return r;
+    if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0 || device_of(&st) != g->devices[i] ||
+        st.stx_ino != g->inodes[i] || (fs.f_flags & ST_RDONLY) != 0 || is_guarded(g, st.stx_mnt_id))
+        return -EBUSY;
+    g->mounts[g->mount_count++] = st.stx_mnt_id;
+    return 0;
+}
+
+/* No client's mount is over it (client_target_ok); what is opened is checked all the same. */
+static int open_proc(void)
+{
+    int fd = open("/proc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct statfs fs;
+
+    if (fd < 0)
+        return -errno;
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
+        return fd;
+    (void)close(fd);
+    return -ENODEV;
+}
+
+int guard_find_mounts(struct init *init, int *ret_op)
+{
+    struct guard *g = &init->guard;
+    int r;
+
+    *ret_op = 0;
+    if (g->listener < 0)
+        return 0;
+    for (unsigned i = 0; i < g->volume_count; i++) {
+        const struct plan_op *op = &init->plan.ops[g->volumes[i]];
+
+        *ret_op = (int)g->volumes[i];
+        r = find_mount(g, i, plan_string(&init->plan, op->path));
+        if (r < 0)
+            return r;
+    }
+    g->proc = open_proc();
+    return g->proc < 0 ? g->proc : 0;
+}
+
+/* ---- answers ---- */
+
+void guard_answer(int listener, uint64_t id, int64_t result)
+{
+    struct seccomp_notif_resp answer = {.id = id};
+
+    if (result < 0)
+        answer.error = (int32_t)result;
+    else
+        answer.val = result;
+    (void)guard_ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND,
+                      &answer); /* ENOENT: nobody waits any more */
+}
+
+/* Of a broker alone. */
+static void let_through(int listener, uint64_t id)
+{
+    struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+
+    (void)guard_ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+/* ---- brokers ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static struct guard_call *broker_of(struct guard *g, pid_t pid)
+{
+    for (unsigned i = 0; i < GUARD_BROKERS_MAX; i++)
+        if (g->brokers[i].pid == pid)
+            return &g->brokers[i];
+    return NULL;
+}
+
+/*
+ * A file by which a child in the inner pid namespace learns what the thread is called there: its
+ * owner, which the kernel tells everybody in his own numbers. It holds the thread's identity, so a
+ * number that has been given to another one is seen.
+ */
+static int open_owner(pid_t thread)
+{
+    struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = thread};
+    int fd = eventfd(0, EFD_CLOEXEC), r;
+
+    if (fd < 0)
+        return -errno;
+    if (fcntl(fd, F_SETOWN_EX, &owner) == 0)
+        return fd;
+    r = -errno;
+    (void)close(fd);
+    return r;
+}
+
+/* It stays in init's own cgroup: a pause of the sandbox does not stop what has been begun, and all
+ * the same it counts as the sandbox's. */
+static void start_broker(struct guard *g, const struct guard_call *call)
+{
+    struct clone_args args = {.exit_signal = SIGCHLD};
+    struct guard_call *b = broker_of(g, 0);
+    const bool ids_open = twin_ids_open_memory();
+    int owner, pid;
+
+    owner = open_owner(call->pid);
+    if (owner < 0) {
+        guard_answer(g->listener, call->id, owner == -ESRCH ? -EPERM : -EAGAIN);
+        return;
+    }
+    pid = sys_clone3(&args);
+    if (pid == 0)
+        broker_main(g, call, owner, ids_open);
+    (void)close(owner);
+    if (pid < 0) {
+        guard_answer(g->listener, call->id, -EAGAIN);
+        return;
+    }
+    *b = *call;
+    b->pid = pid;
+    b->deadline = now_ms() + GUARD_BROKER_MS;
+    g->broker_count++;
+}
+
+static void start_waiting(struct guard *g)
+{
+    while (g->wait_count > 0 && g->broker_count < GUARD_BROKERS_MAX) {
+        const struct guard_call call = g->waiting[g->wait_first];
+
+        g->wait_first = (g->wait_first + 1) % GUARD_WAITING_MAX;
+        g->wait_count--;
+        start_broker(g, &call);
+    }
+}
+
+/* The calls that a broker makes by a descriptor of its own. */
+static bool is_brokers(int nr)
+{
+    return nr == SYS_fchmod || nr == SYS_fchmodat || nr == FCHMODAT2_NR;
+}
+
+void guard_take(struct guard *g)
+{
+    union {
+        struct seccomp_notif notif;
+        char bytes[NOTIF_MAX];
+    } in = {.bytes = {0}};
+    struct guard_call call;
+
+    /* A caller that was killed meanwhile is ENOENT. */
+    if (guard_ioctl(g->listener, SECCOMP_IOCTL_NOTIF_RECV, &in) < 0)
+        return;
+    call =
+        (struct guard_call){.id = in.notif.id, .nr = in.notif.data.nr, .pid = (pid_t)in.notif.pid};
+    for (int i = 0; i < 6; i++)
+        call.args[i] = in.notif.data.args[i];
+    if (call.pid <= 0) {
+        guard_answer(g->listener, call.id, -EPERM);
+    } else if (broker_of(g, call.pid) != NULL) {
+        if (is_brokers(call.nr))
+            let_through(g->listener, call.id);
+        else
+            guard_answer(g->listener, call.id, -EPERM);
+    } else if (g->broker_count < GUARD_BROKERS_MAX) {
+        start_broker(g, &call);
+    } else if (g->wait_count < GUARD_WAITING_MAX) {
+        call.deadline = now_ms() + GUARD_WAIT_MS;
+        g->waiting[(g->wait_first + g->wait_count++) % GUARD_WAITING_MAX] = call;
+    } else {
+        guard_answer(g->listener, call.id, -EAGAIN);
+    }
+}
+
+bool guard_reaped(struct guard *g, pid_t pid)
+{
+    struct guard_call *b = g->listener < 0 ? NULL : broker_of(g, pid);
+
+    if (b == NULL)
+        return false;
+    /* Killed before it has answered: there is no such call any more if it has. */
+    guard_answer(g->listener, b->id, -EPERM);
+    b->pid = 0;
+    g->broker_count--;
+    start_waiting(g);
+    return true;
+}
+
+int64_t guard_expire(struct guard *g, int64_t now)
+{
+    int64_t next = INT64_MAX;
+
+    for (unsigned i = 0; i < GUARD_BROKERS_MAX; i++) {
+        struct guard_call *b = &g->brokers[i];
+
+        if (b->pid == 0 || b->deadline == 0)
+            continue;
+        if (b->deadline <= now) {
+            b->deadline = 0;
+            (void)kill(b->pid, SIGKILL);
+            guard_answer(g->listener, b->id, -EPERM); /* it may take a while to die */
+        } else if (b->deadline < next) {
+            next = b->deadline;
+        }
+    }
+    while (g->wait_count > 0 && g->waiting[g->wait_first].deadline <= now) {
+        guard_answer(g->listener, g->waiting[g->wait_first].id, -EAGAIN);
+        g->wait_first = (g->wait_first + 1) % GUARD_WAITING_MAX;
+        g->wait_count--;
+    }
+    if (g->wait_count > 0 && g->waiting[g->wait_first].deadline < next)
+        next = g->waiting[g->wait_first].deadline;
+    return next;
+}
