@@ -462,6 +462,18 @@ def wait_for(condition, seconds, step=0.01):
         time.sleep(step)
 
 
+LOAD_MOST = 10  # times what a quiet machine is allowed
+
+
+def by_load(seconds):
+    """What a quiet machine may take for something, made longer by as much as this one is busy now: with three processes that want
+    each processor, what takes CPU takes three times as long, and each turn of a conversation waits for its own."""
+    with open("/proc/loadavg", encoding="ascii") as f:
+        fields = f.read().split()
+    wanting = max(float(fields[0]), float(fields[3].split("/")[0]))
+    return seconds * min(max(1.0, 2 * wanting / os.cpu_count()), LOAD_MOST)
+
+
 def pattern(size):
     """What `payload out SIZE` writes, as an iterator over 64 KiB blocks."""
     tail, x = bytearray(65536 - 8), 0
@@ -475,6 +487,7 @@ def pattern(size):
 
 
 def _private_mounts():
+    audit.leave_mounts()
     if _libc.unshare(CLONE_NEWNS) < 0:
         raise OSError(ctypes.get_errno(), "unshare")
     mount(None, "/", None, MS_REC | MS_PRIVATE)
