@@ -66,6 +66,8 @@ static int create(const struct sandbox_args *args, char **operands, bool dashes,
     if (r == 0)
         r = spec_validate_kept(args->spec, err);
     if (r == 0)
+        r = spec_check_remove(args, err);
+    if (r == 0)
         r = spec_request(args->spec, &body, err);
     if (r < 0)
         return r;

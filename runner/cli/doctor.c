@@ -19,6 +19,10 @@ static const char *const details[] = {
     "Says what this host can and cannot do for rind, what rind does without each thing, and the "
     "command that fixes it; then which barriers stand around a sandbox of the default policy. It "
     "finds out by trying, in processes of its own: nothing is changed, nothing stays behind.",
+    "In a container it names what around rind is in the way, such as a seccomp filter, a "
+    "capability "
+    "that is not there, or control groups that are mounted read-only. Subordinate ids that it "
+    "proposes are given to no user yet.",
     "Each thing is ok, limited (there, but not all of it), missing, or unknown (this user cannot "
     "find out). Those that the default policy needs are marked with a star. The exit status is 0 "
     "when the default policy can be met, and 1 when it cannot.",

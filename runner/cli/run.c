@@ -93,7 +93,13 @@ static int check_choice(const struct sandbox_args *args, struct err *err)
         return err_set(err, -EINVAL, "--alone: not with --socket; either says where it runs");
     if (args->alone && args->detach)
         return err_set(err, -EINVAL, "--alone: not with --detach, which needs the daemon");
-    return 0;
+    /* This process ends with the first run: a second one would be seen by no client. */
+    if (!args->detach && args->spec->restart != RESTART_NO)
+        return err_set(err, -EINVAL,
+                       "--restart %s: only with --detach, as a run that is attached ends with its "
+                       "command; add --detach or leave --restart out",
+                       spec_restart_name(args->spec->restart));
+    return spec_check_remove(args, err);
 }
 
 static int run_with(const struct verb *v, const struct globals *g, char **argv, struct spec *spec)

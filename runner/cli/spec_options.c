@@ -153,7 +153,7 @@ const struct opt kept_options[] = {
       .help = "Put a label on the sandbox, for rind ls --label" },
     { .name = "restart", .arg = "POLICY", .set = on_spec_set_restart,
       .help = "When the main process has ended by itself, start it again: no (default), "
-              "on-failure[:TIMES], always, or unless-stopped" },
+              "on-failure[:TIMES], always, or unless-stopped; not with --rm" },
     { .name = "stop-signal",  .arg = "SIGNAL", .set = on_spec_set_stop_signal,
       .help = "What rind stop sends first (default TERM)" },
     { .name = "stop-timeout", .arg = "TIME", .set = on_spec_set_stop_timeout,
@@ -265,4 +265,14 @@ int spec_request(const struct spec *spec, json_t **ret, struct err *err)
     if (r == 0)
         *ret = take(root);
     return r;
+}
+
+int spec_check_remove(const struct sandbox_args *args, struct err *err)
+{
+    if (!args->remove || args->spec->restart == RESTART_NO)
+        return 0;
+    return err_set(err, -EINVAL,
+                   "--rm: not with --restart %s, which starts again what would be removed; leave "
+                   "one of them out",
+                   spec_restart_name(args->spec->restart));
 }

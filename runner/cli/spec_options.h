@@ -26,6 +26,9 @@ extern const struct opt kept_options[];
  * -EILSEQ: something is no text that JSON can hold. */
 int spec_request(const struct spec *spec, json_t **ret, struct err *err);
 
+/* -EINVAL: --rm and --restart, which exclude one another. */
+int spec_check_remove(const struct sandbox_args *args, struct err *err);
+
 /*
  * What stands behind the options. With `--rootfs` or `--image`, or behind `--` (dashes), all of it
  * is the command; else the first names an image. Refuses an empty command where there is no image.

@@ -190,7 +190,7 @@ static void ask_all(const struct doctor *d, struct doctor_report *r)
         c->ask(d, c, out);
         if (out->state == CHECK_OK)
             out->fix[0] = '\0';
-        if (out->state == CHECK_UNKNOWN && !d->env.privileged)
+        if (out->state == CHECK_UNKNOWN && !d->who.privileged && !d->who.root)
             (void)snprintf(out->fix, sizeof(out->fix), "sudo rind doctor");
         if (out->required && out->state != CHECK_OK && out->state != CHECK_LIMITED)
             r->met = false;
@@ -292,7 +292,8 @@ int doctor_run(const char *state_dir, struct doctor_report **ret, struct err *er
     if (cgroup_host_open(&cgroup, &cgroup_err) < 0)
         cgroup = NULL;
     scratch = probe_scratch_make(dir, &d.scratch_errno);
-    d.env = (struct probe_env){.dir = dir, .privileged = probe_privileged()};
+    doctor_look_at_caller(&d.who);
+    d.env = (struct probe_env){.dir = dir, .privileged = d.who.privileged};
     d.scratch = scratch;
     d.policy = policy;
     d.cgroup = cgroup;

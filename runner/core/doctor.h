@@ -28,7 +28,7 @@ enum check_state {
 
 enum {
     DOCTOR_FOUND_MAX = 200,
-    DOCTOR_FIX_MAX = 200,
+    DOCTOR_FIX_MAX = 240,
     DOCTOR_BARRIER_MAX = 160,
 };
 

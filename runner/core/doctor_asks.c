@@ -25,6 +25,7 @@
 #include "base/strtab.h"
 #include "core/doctor_internal.h"
 #include "core/paths.h"
+#include "core/subids.h"
 #include "launch/cgroup.h"
 #include "launch/host-view.h"
 #include "launch/idrange.h"
@@ -32,11 +33,18 @@
 #include "policy/policy.h"
 #include "sys/users.h"
 
+#define FILTER_FIX                                                                                 \
+    "start the container around rind with --security-opt seccomp=unconfined, or --privileged"
+#define READ_ONLY_FIX                                                                              \
+    "start the container around rind with a writable /sys/fs/cgroup (--privileged)"
+#define CAPS_FIX "start what rind runs in with all capabilities (docker run --privileged)"
+
 enum {
     KERNEL_MAJOR = 5, /* overlay on idmapped lower layers */
     KERNEL_MINOR = 19,
     SUBID_FILE_MAX = 4 << 20, /* bytes of /etc/subuid that are read */
     SYSCTL_MAX = 64,
+    STATUS_MAX = 8192, /* bytes of /proc/self/status; the kernel gives a page at most */
     USERNS_PER_SANDBOX = 2,
     USERNS_FEW = 256, /* user namespaces below which a busy host may run out */
     POOL_FEW = 64,    /* free id ranges below which that is said */
@@ -77,10 +85,45 @@ static int read_sysctl(const char *path, long *ret)
     return 0;
 }
 
-void doctor_judge(int code, bool privileged, struct check_result *r)
+/* What a caller of CAP_SYS_ADMIN or uid 0 is refused is not there; others cannot know. */
+static void judge_refused(int code, const struct doctor_caller *who, struct check_result *r)
+{
+    const char *why = strerror(-code);
+
+    if (!who->privileged && !who->root) {
+        found(r, CHECK_UNKNOWN, "only root can find out: %s%s", why,
+              who->filtered ? "; a seccomp filter is in force here" : "");
+    } else if (who->filtered) {
+        found(r, CHECK_MISSING, "refused: %s; a seccomp filter is in force here", why);
+        fix(r, FILTER_FIX);
+    } else if (!who->privileged) {
+        found(r, CHECK_MISSING, "refused: %s; this root lacks CAP_SYS_ADMIN", why);
+        fix(r, CAPS_FIX);
+    } else {
+        found(r, CHECK_MISSING, "refused: %s", why);
+    }
+}
+
+/* A kernel that is new enough has every call: then a filter answers in its place. */
+static void judge_no_call(int code, const struct doctor_caller *who, struct check_result *r)
+{
+    if (!who->filtered) {
+        found(r, CHECK_MISSING, "the kernel does not have it: %s", strerror(-code));
+        return;
+    }
+    found(r, CHECK_MISSING,
+          who->kernel_is_new ? "a seccomp filter refuses it: %s"
+                             : "a seccomp filter refuses it, or the kernel does not have it: %s",
+          strerror(-code));
+    fix(r, FILTER_FIX);
+}
+
+void doctor_judge(int code, const struct doctor_caller *who, struct check_result *r)
 {
     switch (-code) {
     case ENOSYS:
+        judge_no_call(code, who, r);
+        return;
     case EINVAL:
     case ENODEV:
     case EOPNOTSUPP:
@@ -95,10 +138,7 @@ void doctor_judge(int code, bool privileged, struct check_result *r)
         return;
     case EPERM:
     case EACCES:
-        if (privileged)
-            found(r, CHECK_MISSING, "refused: %s", strerror(-code));
-        else
-            found(r, CHECK_UNKNOWN, "only root can find out: %s", strerror(-code));
+        judge_refused(code, who, r);
         return;
     case ETIMEDOUT:
         found(r, CHECK_UNKNOWN, "no answer within %d s", PROBE_TIMEOUT_MS / 1000);
@@ -122,32 +162,61 @@ static int try_probe(const struct doctor *d, const struct check *c)
 
 void ask_probe(const struct doctor *d, const struct check *c, struct check_result *r)
 {
-    doctor_judge(try_probe(d, c), d->env.privileged, r);
+    doctor_judge(try_probe(d, c), &d->who, r);
 }
 
 /* ---- host and user namespaces ---- */
 
-void ask_kernel(const struct doctor *d, const struct check *c, struct check_result *r)
+/* -ENODATA: the kernel's release cannot be read. */
+static int kernel_is_new(struct utsname *ret)
 {
-    struct utsname u;
-    const char *at = u.release;
+    const char *at = ret->release;
     int64_t major = -1, minor = -1;
 
-    (void)d;
-    (void)c;
-    if (uname(&u) == 0) {
+    if (uname(ret) == 0) {
         major = number_take(&at, NUMBER_DIGITS_MAX);
         if (major >= 0 && *at++ == '.')
             minor = number_take(&at, NUMBER_DIGITS_MAX);
     }
-    if (minor < 0) {
+    if (minor < 0)
+        return -ENODATA;
+    return major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR);
+}
+
+void ask_kernel(const struct doctor *d, const struct check *c, struct check_result *r)
+{
+    struct utsname u;
+    int is_new = kernel_is_new(&u);
+
+    (void)d;
+    (void)c;
+    if (is_new < 0)
         found(r, CHECK_UNKNOWN, "cannot be read");
-        return;
-    }
-    found(r,
-          major > KERNEL_MAJOR || (major == KERNEL_MAJOR && minor >= KERNEL_MINOR) ? CHECK_OK
-                                                                                   : CHECK_MISSING,
-          "Linux %.64s %.32s", u.release, u.machine);
+    else
+        found(r, is_new > 0 ? CHECK_OK : CHECK_MISSING, "Linux %.64s %.32s", u.release, u.machine);
+}
+
+/* Whether a seccomp filter is in force on this process: mode 2 in /proc/self/status. */
+static bool is_filtered(void)
+{
+    char text[STATUS_MAX];
+    auto_close int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return strstr(text, "\nSeccomp:\t2\n") != NULL;
+}
+
+void doctor_look_at_caller(struct doctor_caller *ret)
+{
+    struct utsname u;
+
+    *ret = (struct doctor_caller){.privileged = probe_privileged(),
+                                  .root = geteuid() == 0,
+                                  .filtered = is_filtered(),
+                                  .kernel_is_new = kernel_is_new(&u) > 0};
 }
 
 /* clang-format off */
@@ -175,6 +244,10 @@ static const struct {
     { CAP_SYS_CHROOT,   true,  "CAP_SYS_CHROOT",
     },
     { CAP_SYS_ADMIN,    true,  "CAP_SYS_ADMIN",
+    },
+    { CAP_SYS_PTRACE,   true,  "CAP_SYS_PTRACE", /* to open the user namespace of a sandbox */
+    },
+    { CAP_MKNOD,        true,  "CAP_MKNOD",
     },
     { CAP_SYS_RESOURCE, false, "CAP_SYS_RESOURCE" }, /* to raise hard limits above rind's own */
 };
@@ -214,7 +287,7 @@ void ask_privileges(const struct doctor *d, const struct check *c, struct check_
     else
         found(r, state, "root without%s", missing);
     if (geteuid() == 0)
-        fix(r, "start what rind runs in with all capabilities (docker run --privileged)");
+        fix(r, CAPS_FIX);
     if (state == CHECK_LIMITED)
         r->without = "resource limits cannot be raised above rind's own";
 }
@@ -243,13 +316,15 @@ static bool sysctl_is(const char *path, long want)
 
 void ask_user_drop(const struct doctor *d, const struct check *c, struct check_result *r)
 {
+    struct doctor_caller who = d->who;
     struct check own = *c;
     int code;
 
     /* Root asks as somebody else; others as themselves. */
     own.probe = d->env.privileged ? probe_user_drop : probe_namespace;
     code = try_probe(d, &own);
-    doctor_judge(code, true, r);
+    who.privileged = true; /* the answer is about users, and is known */
+    doctor_judge(code, &who, r);
     if (code == -EACCES)
         found(r, CHECK_LIMITED, "the namespace can be had, but no capability in it");
     if (code == -EINVAL && d->env.privileged)
@@ -310,12 +385,14 @@ static int pool_taken(const char *path, bool taken[static IDRANGE_COUNT])
     return 0;
 }
 
-/* Marks the ranges that have a file in the registry. Who cannot read it sees none in use. */
-static void pool_in_use(bool taken[static IDRANGE_COUNT])
+/* Marks the ranges that have a file in the registry. false: it is there, and cannot be read. */
+static bool pool_in_use(bool taken[static IDRANGE_COUNT])
 {
     auto_ptr(dir_close) DIR *d = dir_open(AT_FDCWD, CORE_IDS_DIR);
     const struct dirent *e;
 
+    if (d == NULL)
+        return errno == ENOENT;
     while (d != NULL && (e = dir_next(d)) != NULL) {
         char *end;
         long long base = strtoll(e->d_name, &end, 10);
@@ -324,11 +401,12 @@ static void pool_in_use(bool taken[static IDRANGE_COUNT])
         if (*end == '\0' && base >= IDRANGE_FIRST && n < IDRANGE_COUNT)
             taken[n] = true;
     }
+    return true;
 }
 
 void ask_id_pool(const struct doctor *d, const struct check *c, struct check_result *r)
 {
-    bool taken[IDRANGE_COUNT] = {false};
+    bool taken[IDRANGE_COUNT] = {false}, known;
     int code, left = 0;
 
     (void)d;
@@ -340,9 +418,14 @@ void ask_id_pool(const struct doctor *d, const struct check *c, struct check_res
         found(r, CHECK_UNKNOWN, "/etc/subuid or /etc/subgid cannot be read: %s", strerror(-code));
         return;
     }
-    pool_in_use(taken);
+    known = pool_in_use(taken);
     for (int n = 0; n < IDRANGE_COUNT; n++)
         left += !taken[n];
+    if (!known) {
+        found(r, CHECK_UNKNOWN, "only root can see which of its %d ranges are in use",
+              IDRANGE_COUNT);
+        return;
+    }
     found(r,
           left == 0         ? CHECK_MISSING
           : left < POOL_FEW ? CHECK_LIMITED
@@ -350,82 +433,119 @@ void ask_id_pool(const struct doctor *d, const struct check *c, struct check_res
           "%d of %d ranges of %d ids are free", left, IDRANGE_COUNT, IDRANGE_SIZE);
 }
 
-/* The most ids that one line gives to this user, by name or number; 0 without a line. */
-static uint64_t subids_of(const char *path, const char *user, uid_t uid)
+/* Owns the texts that a struct subid_texts borrows. */
+struct subid_files {
+    char *subuid, *subgid, *passwd, *group;
+    struct subid_texts texts;
+};
+
+static void subid_files_done(struct subid_files *f)
 {
-    auto_free char *text = NULL;
-    uint64_t best = 0;
-    char number[16];
-    char *line, *rest;
-    size_t len;
+    free(f->subuid);
+    free(f->subgid);
+    free(f->passwd);
+    free(f->group);
+}
 
-    if (read_subids(path, &text, &len) < 0)
-        return 0;
-    (void)snprintf(number, sizeof(number), "%u", (unsigned)uid);
-    for (line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char *start = strchr(line, ':');
-        char *count = start != NULL ? strchr(start + 1, ':') : NULL;
-        uint64_t n;
+/* A file that is not there has no lines. */
+static int read_if_there(const char *path, char **ret, size_t *ret_len)
+{
+    int r = read_subids(path, ret, ret_len);
 
-        if (count == NULL)
-            continue;
-        *start = '\0';
-        n = strtoull(count + 1, NULL, 10);
-        if ((strcmp(line, user) == 0 || strcmp(line, number) == 0) && n > best)
-            best = n;
+    return r == -ENOENT ? 0 : r;
+}
+
+static int subid_files_read(struct subid_files *f, struct err *err)
+{
+    struct subid_texts *t = &f->texts;
+    int r = read_if_there("/etc/subuid", &f->subuid, &t->subuid_len);
+
+    if (r == 0)
+        r = read_if_there("/etc/subgid", &f->subgid, &t->subgid_len);
+    if (r == 0)
+        r = read_if_there("/etc/passwd", &f->passwd, &t->passwd_len);
+    if (r == 0)
+        r = read_if_there("/etc/group", &f->group, &t->group_len);
+    t->subuid = f->subuid;
+    t->subgid = f->subgid;
+    t->passwd = f->passwd;
+    t->group = f->group;
+    return r < 0 ? err_errno(err, r, "/etc/subuid, subgid, passwd, or group") : 0;
+}
+
+/* "--del-subuids FIRST-LAST " of a range that another user has, too. */
+static void put_del(char *text, size_t size, const char *option, const struct subid_range *range)
+{
+    text[0] = '\0';
+    if (range->other[0] != '\0')
+        (void)snprintf(text, size, "%s %u-%llu ", option, (unsigned)range->first,
+                       (unsigned long long)range->first + range->count - 1);
+}
+
+static void propose_subids(const struct subid_texts *t, const char *name,
+                           const struct subid_range *uids, const struct subid_range *gids,
+                           struct check_result *r)
+{
+    char del_uids[48], del_gids[48];
+    struct err err = ERR_NONE;
+    uint32_t first, last;
+
+    if (subids_free(t, &first, &err) < 0) {
+        (void)snprintf(r->fix, sizeof(r->fix), "%.*s", DOCTOR_FIX_MAX - 1, err.msg);
+        return;
     }
-    return best;
+    last = first + (SUBIDS_COUNT - 1);
+    put_del(del_uids, sizeof(del_uids), "--del-subuids", uids);
+    put_del(del_gids, sizeof(del_gids), "--del-subgids", gids);
+    if (name[0] != '\0')
+        (void)snprintf(r->fix, sizeof(r->fix),
+                       "usermod %s%s--add-subuids %u-%u --add-subgids %u-%u %.64s", del_uids,
+                       del_gids, (unsigned)first, (unsigned)last, (unsigned)first, (unsigned)last,
+                       name);
+}
+
+static void judge_subids(const struct subid_range *uids, const struct subid_range *gids,
+                         struct check_result *r)
+{
+    const struct subid_range *shared = uids->other[0] != '\0' ? uids : gids;
+
+    if (shared->other[0] != '\0')
+        found(r, CHECK_LIMITED, "%u-%llu overlaps what %s has: each reaches the other's processes",
+              (unsigned)shared->first, (unsigned long long)shared->first + shared->count - 1,
+              shared->other);
+    else
+        found(r,
+              uids->count >= SUBIDS_COUNT && gids->count >= SUBIDS_COUNT ? CHECK_OK
+              : uids->count > 0 && gids->count > 0                       ? CHECK_LIMITED
+                                                                         : CHECK_MISSING,
+              "%llu user ids, %llu group ids", (unsigned long long)uids->count,
+              (unsigned long long)gids->count);
 }
 
 void ask_subids(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     uid_t uid = geteuid();
+    struct subid_files f = {.subuid = NULL};
+    struct subid_range uids, gids;
+    struct err err = ERR_NONE;
     char name[64 + 1];
-    uint64_t uids, gids;
 
     (void)c;
-    if (d->env.privileged) {
+    if (d->env.privileged || uid == 0) {
         found(r, CHECK_OK, "root needs none: ranges come from rind's own pool");
         return;
     }
-    host_user_name(uid, name, sizeof(name));
-    uids = subids_of("/etc/subuid", name, uid);
-    gids = subids_of("/etc/subgid", name, uid);
-    found(r,
-          uids >= IDRANGE_SIZE && gids >= IDRANGE_SIZE ? CHECK_OK
-          : uids > 0 && gids > 0                       ? CHECK_LIMITED
-                                                       : CHECK_MISSING,
-          "%llu user ids, %llu group ids", (unsigned long long)uids, (unsigned long long)gids);
-    if (name[0] != '\0')
-        (void)snprintf(r->fix, sizeof(r->fix),
-                       "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %.64s",
-                       name);
-}
-
-static const char *find_program(const char *name)
-{
-    static const char *const dirs[] = {"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"};
-    static char path[64];
-
-    for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", dirs[i], name);
-        if (access(path, X_OK) == 0)
-            return path;
+    if (subid_files_read(&f, &err) < 0) {
+        found(r, CHECK_UNKNOWN, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
+    } else {
+        host_user_name(uid, name, sizeof(name));
+        subids_of(f.texts.subuid, f.texts.subuid_len, name, uid, &uids);
+        subids_of(f.texts.subgid, f.texts.subgid_len, name, uid, &gids);
+        judge_subids(&uids, &gids, r);
+        if (r->state != CHECK_OK)
+            propose_subids(&f.texts, name, &uids, &gids, r);
     }
-    return NULL;
-}
-
-void ask_programs(const struct doctor *d, const struct check *c, struct check_result *r)
-{
-    bool uids = find_program("newuidmap") != NULL, gids = find_program("newgidmap") != NULL;
-
-    (void)c;
-    if (d->env.privileged)
-        found(r, CHECK_OK, "root needs no program but rind itself");
-    else if (uids && gids)
-        found(r, CHECK_OK, "newuidmap and newgidmap are there");
-    else
-        found(r, CHECK_MISSING, "%s%s", uids ? "" : "newuidmap ", gids ? "" : "newgidmap");
+    subid_files_done(&f);
 }
 
 /* ---- system calls ---- */
@@ -446,10 +566,14 @@ void ask_libseccomp(const struct doctor *d, const struct check *c, struct check_
 
 void ask_memfd(const struct doctor *d, const struct check *c, struct check_result *r)
 {
+    struct doctor_caller who = d->who;
     long value = 0;
     int code = try_probe(d, c);
 
-    doctor_judge(code, true, r);
+    who.privileged = true; /* any user can find out */
+    doctor_judge(code, &who, r);
+    if (code == -ENOSYS)
+        return;
     if (read_sysctl("/proc/sys/vm/memfd_noexec", &value) == 0 && code < 0)
         found(r, CHECK_MISSING, "vm.memfd_noexec is %ld: %s", value, strerror(-code));
     else if (code >= 0)
@@ -511,6 +635,7 @@ void ask_state_dir(const struct doctor *d, const struct check *c, struct check_r
 
 void ask_overlay(const struct doctor *d, const struct check *c, struct check_result *r)
 {
+    struct doctor_caller who = d->who;
     struct doctor here = *d;
     int code;
 
@@ -520,7 +645,8 @@ void ask_overlay(const struct doctor *d, const struct check *c, struct check_res
     }
     here.env.dir = d->scratch;
     code = try_probe(&here, c);
-    doctor_judge(code, d->env.privileged || c->probe == probe_overlay_user, r);
+    who.privileged = who.privileged || c->probe == probe_overlay_user;
+    doctor_judge(code, &who, r);
     if (code == -EINVAL)
         found(r, CHECK_MISSING, "this file system cannot be part of it: %s", strerror(EINVAL));
 }
@@ -529,7 +655,7 @@ void ask_idmap(const struct doctor *d, const struct check *c, struct check_resul
 {
     int code = try_probe(d, c);
 
-    doctor_judge(code, d->env.privileged, r);
+    doctor_judge(code, &d->who, r);
     if (code == -EINVAL)
         found(r, CHECK_MISSING, "this file system cannot be idmapped: %s", strerror(EINVAL));
 }
@@ -548,10 +674,15 @@ void ask_host_rootfs(const struct doctor *d, const struct check *c, struct check
 
 void ask_proc(const struct doctor *d, const struct check *c, struct check_result *r)
 {
+    const struct probe_env user = {.privileged = d->env.privileged, .number = CLONE_NEWUSER};
+    struct doctor_caller who = d->who;
     int code = try_probe(d, c);
 
-    doctor_judge(code, true, r);
-    if (code == -EPERM)
+    who.privileged = true; /* any user can find out */
+    doctor_judge(code, &who, r);
+    /* A kernel that gives no user namespace refuses that, and has not been asked about the mount.
+     */
+    if (code == -EPERM && probe_try(probe_namespace, &user, PROBE_TIMEOUT_MS) == 0)
         found(r, CHECK_MISSING, "parts of this host's own are hidden: rind runs in a container");
 }
 
@@ -573,6 +704,12 @@ static bool cgroup_known(const struct doctor *d, struct check_result *r)
     return false;
 }
 
+static void judge_read_only(struct check_result *r)
+{
+    found(r, CHECK_MISSING, "mounted read-only");
+    fix(r, READ_ONLY_FIX);
+}
+
 void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check_result *r)
 {
     enum cgroup_mode mode;
@@ -583,7 +720,29 @@ void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check
         return;
     mode = cgroup_host_mode(d->cgroup);
     name = strtab_name(cgroup_modes, (int)mode);
+    if (mode == CG_MODE_NONE && cgroup_host_read_only(d->cgroup)) {
+        judge_read_only(r);
+        return;
+    }
     found(r, mode == CG_MODE_NONE ? CHECK_MISSING : CHECK_OK, "%s", name != NULL ? name : "?");
+}
+
+/* By making a cgroup, and removing it: a mount can be read-write and its files another user's. */
+static void judge_writable(const struct doctor *d, enum cgroup_controller controller,
+                           const char *works, struct check_result *r)
+{
+    struct err err = ERR_NONE;
+    int code = cgroup_host_try(d->cgroup, controller, &err);
+
+    if (code == 0) {
+        found(r, CHECK_OK, "%s", works);
+        return;
+    }
+    found(r, CHECK_MISSING, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
+    if (code != -EROFS && !d->who.root)
+        fix(r, doctor_checks[CHECK_PRIVILEGES].fix);
+    else
+        fix(r, READ_ONLY_FIX);
 }
 
 void ask_cgroup_v2(const struct doctor *d, const struct check *c, struct check_result *r)
@@ -595,7 +754,9 @@ void ask_cgroup_v2(const struct doctor *d, const struct check *c, struct check_r
         return;
     mode = cgroup_host_mode(d->cgroup);
     if (mode == CG_MODE_V2 || mode == CG_MODE_HYBRID)
-        found(r, CHECK_OK, "mounted");
+        judge_writable(d, CG_FREEZER, "mounted", r); /* which v2 does wherever it is mounted */
+    else if (cgroup_host_read_only_v2(d->cgroup))
+        judge_read_only(r);
     else
         found(r, CHECK_MISSING, "not mounted");
 }
@@ -611,7 +772,11 @@ void ask_controller(const struct doctor *d, const struct check *c, struct check_
         return;
     version = cgroup_host_controller(d->cgroup, controller);
     if (version > 0) {
-        found(r, CHECK_OK, "by cgroup v%d", version);
+        judge_writable(d, controller, version == 2 ? "by cgroup v2" : "by cgroup v1", r);
+        return;
+    }
+    if (cgroup_host_controller_read_only(d->cgroup, controller)) {
+        judge_read_only(r);
         return;
     }
     found(r, CHECK_MISSING, "cannot be enforced");

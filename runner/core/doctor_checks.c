@@ -138,14 +138,8 @@ const struct check doctor_checks[CHECK_ID_MAX] = {
     [CHECK_SUBIDS] = {
         .name = "subordinate-ids", .title = "subordinate ids", .group = "ids",
         .ask = ask_subids,
-        .without = "a user's own sandboxes know one user id only",
+        .without = "sandboxes that root starts work; a user's own namespaces know one user id only",
         .fix = "add this user to /etc/subuid and /etc/subgid",
-    },
-    [CHECK_PROGRAMS] = {
-        .name = "programs", .title = "programs that rind calls", .group = "ids",
-        .ask = ask_programs,
-        .without = "a user's own sandboxes know one user id only",
-        .fix = "apt-get install uidmap",
     },
 
     [CHECK_SECCOMP] = {

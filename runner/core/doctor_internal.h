@@ -8,8 +8,17 @@
 struct policy;
 struct cgroup_host;
 
+/* Who asks, as far as it decides what an answer of the kernel means. */
+struct doctor_caller {
+    bool privileged;    /* CAP_SYS_ADMIN here */
+    bool root;          /* uid 0 here, with it or without */
+    bool filtered;      /* a seccomp filter is in force */
+    bool kernel_is_new; /* it has every call that the checks try */
+};
+
 /* What the checks share. */
 struct doctor {
+    struct doctor_caller who;
     struct probe_env env; /* env.dir: the state directory, or the nearest that exists above it */
     const char *scratch;  /* for the overlay probes, or NULL */
     int scratch_errno;
@@ -35,7 +44,6 @@ enum check_id {
     CHECK_ID_MAPS,
     CHECK_ID_POOL,
     CHECK_SUBIDS,
-    CHECK_PROGRAMS,
     CHECK_SECCOMP,
     CHECK_LIBSECCOMP,
     CHECK_MEMFD_EXEC,
@@ -76,9 +84,9 @@ struct check;
 /* The rows' ways to ask: state and found, and fix where it depends on what was found. */
 typedef void check_ask_fn(const struct doctor *d, const struct check *c, struct check_result *r);
 check_ask_fn ask_probe, ask_kernel, ask_privileges, ask_userns_limit, ask_user_drop,
-    ask_userns_sysctl, ask_id_pool, ask_subids, ask_programs, ask_libseccomp, ask_memfd,
-    ask_state_dir, ask_idmap, ask_host_rootfs, ask_overlay, ask_proc, ask_cgroup_mode,
-    ask_cgroup_v2, ask_controller, ask_forwarding, ask_forward_drop, ask_closed_links;
+    ask_userns_sysctl, ask_id_pool, ask_subids, ask_libseccomp, ask_memfd, ask_state_dir, ask_idmap,
+    ask_host_rootfs, ask_overlay, ask_proc, ask_cgroup_mode, ask_cgroup_v2, ask_controller,
+    ask_forwarding, ask_forward_drop, ask_closed_links;
 
 #define APPARMOR_SYSCTL "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 #define CLONE_SYSCTL    "/proc/sys/kernel/unprivileged_userns_clone"
@@ -98,5 +106,7 @@ struct check {
 
 extern const struct check doctor_checks[CHECK_ID_MAX];
 
-/* What a probe's answer means: state and text into *r. Pure. */
-void doctor_judge(int code, bool privileged, struct check_result *r);
+void doctor_look_at_caller(struct doctor_caller *ret);
+/* What a probe's answer means: state and text into *r, and a fix where a filter or a capability is
+ * the cause. Pure. */
+void doctor_judge(int code, const struct doctor_caller *who, struct check_result *r);

@@ -222,7 +222,7 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
         return err_set(err, -EINVAL, "image: nobody has looked for it");
     if (start && spec->argv[0] == NULL)
         return err_set(err, -EINVAL, "command: there is none to start");
-    return 0;
+    return spec_check_removal(spec, err);
 }
 
 /* Who may not do everything has been allowed the network of this sandbox, not that of whoever has

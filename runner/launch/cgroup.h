@@ -51,6 +51,13 @@ DEFINE_AUTO(struct cgroup_host, cgroup_host_free);
 enum cgroup_mode cgroup_host_mode(const struct cgroup_host *h);
 /* Whether limits of this kind can be enforced, and by which version (1, 2; 0 = not at all). */
 int cgroup_host_controller(const struct cgroup_host *h, enum cgroup_controller c);
+/* Whether any hierarchy, the v2 tree, or the controller's, is mounted, but read-only only. */
+bool cgroup_host_read_only(const struct cgroup_host *h);
+bool cgroup_host_read_only_v2(const struct cgroup_host *h);
+bool cgroup_host_controller_read_only(const struct cgroup_host *h, enum cgroup_controller c);
+/* Whether this process can make cgroups where the controller is: makes one and removes it. Negative
+ * errno: it cannot, and err names the directory. The controller has to be there. */
+int cgroup_host_try(const struct cgroup_host *h, enum cgroup_controller c, struct err *err);
 const char *cgroup_controller_name(enum cgroup_controller c);
 
 /*

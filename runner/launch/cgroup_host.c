@@ -52,6 +52,7 @@ struct candidates {
     struct candidate v[CG_HIERARCHIES_MAX];
     int count;
     uint32_t read_only;
+    bool read_only_v2;
 };
 
 const char *cgroup_controller_name(enum cgroup_controller c)
@@ -111,6 +112,7 @@ static int consider(struct candidates *all, const struct mountinfo_entry *e)
         return 0;
     if (mountinfo_has_option(e->options, "ro") || mountinfo_has_option(e->super_options, "ro")) {
         all->read_only |= version == 2 ? v2_listed | v2_always : has;
+        all->read_only_v2 = all->read_only_v2 || version == 2;
         return 0;
     }
     c = same_hierarchy(all, version, dev);
@@ -225,6 +227,7 @@ int cg_host_from_mountinfo(char *text, size_t len, struct cgroup_host **ret, str
     for (int i = 0; r == 0 && i < all.count; i++)
         open_hierarchy(h, &all.v[i]);
     h->read_only = all.read_only;
+    h->read_only_v2 = all.read_only_v2;
     candidates_done(&all);
     if (r < 0)
         return r;
@@ -274,6 +277,44 @@ int cgroup_host_controller(const struct cgroup_host *h, enum cgroup_controller c
 {
     assert((unsigned)c < CG_CONTROLLER_MAX);
     return h->home[c] == CG_NOWHERE ? 0 : h->hier[h->home[c]].version;
+}
+
+bool cgroup_host_read_only(const struct cgroup_host *h)
+{
+    return h->read_only != 0;
+}
+
+bool cgroup_host_read_only_v2(const struct cgroup_host *h)
+{
+    return h->v2 == CG_NOWHERE && h->read_only_v2;
+}
+
+bool cgroup_host_controller_read_only(const struct cgroup_host *h, enum cgroup_controller c)
+{
+    assert((unsigned)c < CG_CONTROLLER_MAX);
+    return h->home[c] == CG_NOWHERE && (h->read_only & 1U << c) != 0;
+}
+
+/* Below `rind` where it is there already, as sandboxes' directories are: it may be another user's.
+ */
+int cgroup_host_try(const struct cgroup_host *h, enum cgroup_controller c, struct err *err)
+{
+    const struct cg_hierarchy *hier;
+    char name[sizeof(RIND_DIR "/probe-") + 12];
+    struct stat st;
+
+    assert((unsigned)c < CG_CONTROLLER_MAX && h->home[c] != CG_NOWHERE);
+    hier = &h->hier[h->home[c]];
+    if (fstatat(hier->root_fd, RIND_DIR, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)snprintf(name, sizeof(name), RIND_DIR "-probe-%d", (int)getpid());
+    else
+        (void)snprintf(name, sizeof(name), RIND_DIR "/probe-%d", (int)getpid());
+    if (mkdirat(hier->root_fd, name, 0755) < 0 && errno != EEXIST)
+        return err_errno(err, -errno, "uid %u cannot make cgroups in %s", (unsigned)geteuid(),
+                         hier->path);
+    if (unlinkat(hier->root_fd, name, AT_REMOVEDIR) < 0)
+        return err_errno(err, -errno, "cannot remove %s/%s", hier->path, name);
+    return 0;
 }
 
 void cg_rind_forget(struct cg_hierarchy *hier)

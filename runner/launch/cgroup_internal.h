@@ -32,6 +32,7 @@ struct cgroup_host {
     int v2;                      /* index of the v2 tree, or CG_NOWHERE */
     int home[CG_CONTROLLER_MAX]; /* index of the hierarchy that does this job, or CG_NOWHERE */
     uint32_t read_only;          /* bit n = controller n is mounted, but read-only */
+    bool read_only_v2;           /* the v2 tree is mounted, but read-only */
 };
 
 struct cgroup {

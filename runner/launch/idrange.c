@@ -449,12 +449,10 @@ static int cut_number(const char **p, const char *end, char stop, bool clamp, ui
     return 0;
 }
 
-/* One line "name:start:count" without its newline. 1 = a range, 0 = none (empty, comment, count 0).
- */
-static int parse_line(const char *line, const char *end, struct idrange_avoid *ret)
+int idrange_parse_subid(const char *line, size_t len, struct idrange_avoid *ret)
 {
+    const char *end = line + len, *colon;
     uint32_t start, count;
-    const char *colon;
 
     if (line == end || *line == '#')
         return 0;
@@ -518,7 +516,7 @@ int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **re
     while (text < end) {
         const char *eol = memchr(text, '\n', (size_t)(end - text));
         const char *stop = eol != NULL ? eol : end;
-        int r = parse_line(text, stop, &v[n]);
+        int r = idrange_parse_subid(text, (size_t)(stop - text), &v[n]);
 
         if (r < 0)
             return r;

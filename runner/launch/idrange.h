@@ -81,5 +81,7 @@ void idrange_done(struct idrange *r);
 /* Ranges of /etc/subuid and /etc/subgid text ("name:start:count" lines), merged and sorted. Pure.
  * Empty lines and `#` comments are skipped, anything else is -EINVAL: a range that is not
  * understood could be one of ours. -E2BIG past IDRANGE_SUBIDS_MAX lines. Caller frees. */
+/* One such line without its newline: 1 = a range, 0 = none (empty, a comment, a count of 0). */
+int idrange_parse_subid(const char *line, size_t len, struct idrange_avoid *ret);
 int idrange_parse_subids(const char *text, size_t len, struct idrange_avoid **ret,
                          size_t *ret_count);

@@ -539,7 +539,14 @@ static int step_maps(struct start *st, struct err *err)
         return r;
     (void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)st->s->pid);
     st->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
-    return st->userns_fd < 0 ? err_errno(err, -errno, "open the user namespace") : 0;
+    if (st->userns_fd >= 0)
+        return 0;
+    if (errno == EACCES)
+        return err_set(err, -EACCES,
+                       "open the user namespace of a sandbox: Permission denied; rind needs "
+                       "CAP_SYS_PTRACE, which what it runs in has taken from it (docker run "
+                       "--cap-add SYS_PTRACE gives it)");
+    return err_errno(err, -errno, "open the user namespace");
 }
 
 /*

@@ -119,6 +119,16 @@ int spec_set_restart(struct spec *s, const char *text, struct err *err)
     return 0;
 }
 
+int spec_check_removal(const struct spec *s, struct err *err)
+{
+    if (!s->auto_remove || s->restart == RESTART_NO)
+        return 0;
+    return err_set(err, -EINVAL,
+                   "autoRemove: not with restart \"%s\", which starts again what would be removed; "
+                   "leave one of them out",
+                   spec_restart_name(s->restart));
+}
+
 /* ---- stopping ---- */
 
 int spec_set_stop_signal(struct spec *s, const char *text, struct err *err)

@@ -68,6 +68,7 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(json_decref) json_t *copy = NULL;
+    auto_ptr(spec_free) struct spec *changed = NULL;
     const char *key;
     json_t *value;
     int r;
@@ -88,7 +89,14 @@ int spec_patch(const struct spec *s, json_t *patch, struct spec **ret, struct er
     copy = json_copy(patch);
     if (copy == NULL || apply(root, copy) < 0)
         return err_errno(err, -ENOMEM, "change a sandbox");
-    return spec_from_json(root, ret, err);
+    r = spec_from_json(root, &changed, err);
+    /* A sandbox of an older version may have both, and its labels can be changed all the same. */
+    if (r == 0 &&
+        (json_object_get(patch, "restart") != NULL || json_object_get(patch, "autoRemove") != NULL))
+        r = spec_check_removal(changed, err);
+    if (r == 0)
+        *ret = take(changed);
+    return r;
 }
 
 void spec_take_patched(struct spec *s, struct spec *from)

@@ -257,6 +257,9 @@ int spec_set_stop_signal(struct spec *s, const char *text, struct err *err);
 int spec_set_stop_timeout(struct spec *s, const char *text, struct err *err); /* as timeout, or 0 */
 int spec_set_inactivity(struct spec *s, const char *text, struct err *err);   /* as timeout */
 const char *spec_restart_name(enum restart_policy policy);
+/* -EINVAL: removed at its end and started again at its end. Not part of spec_validate_kept: records
+ * of older versions hold both, and are read. */
+int spec_check_removal(const struct spec *s, struct err *err);
 
 /* As spec_add_volume and spec_add_tmpfs, from parts that may hold colons. bytes: LIMIT_UNSET = the
  * default. */

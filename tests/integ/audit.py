@@ -1,13 +1,12 @@
 """The leak audit: what the host had before a test it must have after it, and nothing more.
 
 Other programs use the machine at the same time, so each kind of thing is tied to the test as well as can be: processes by
-descent (the test program is a subreaper), mounts by the test's own mount namespace, files by the test's directories. Cgroups,
-links, ids and terminals are the host's: what is new counts as left behind when it is still there after PATIENCE, unless another
+descent (the test program is a subreaper), mounts by the test's own mount namespace, files by the test's directories, links by the
+name that all of rind's begin with. Cgroups, links, ids and terminals are the host's: what is new counts as left behind when it is still there after PATIENCE, unless another
 rind, or another test of it, runs at the time.
 """
 import fcntl
 import os
-import re
 import shutil
 import signal
 import stat
@@ -72,6 +71,29 @@ def is_dead(pid):
     return not text or text[text.rindex(")") + 2] == "Z"
 
 
+outside = None  # /proc/self/mountinfo of the mount namespace that the test program came from, if it has left it
+
+
+def leave_mounts():
+    """Remembers this mount namespace, for a process that is about to have one of its own."""
+    global outside  # pylint: disable=global-statement
+    outside = open("/proc/self/mountinfo", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
+
+
+def _place(line):
+    """What a mount is the same by in two namespaces: its device, what of it, and where."""
+    return tuple(line.split()[2:5])
+
+
+def _gone_outside(line):
+    """Whether a mount that is gone here is gone where this program came from, too. What is mounted and unmounted here does not show
+    there, but who removes a mount point, as Docker does with a container's, takes it away everywhere."""
+    if outside is None:
+        return False
+    outside.seek(0)
+    return _place(line) not in {_place(other) for other in outside.read().splitlines()}
+
+
 def mounts():
     return {line for line in read("/proc/self/mountinfo").splitlines()}
 
@@ -113,9 +135,9 @@ def _strangers(cgroup, ours):
 
 
 def links():
-    """Names of links, but for those of Docker's containers, which come and go while others test: ours have no such names."""
+    """Names of links that rind has made, which all begin so: those of others, such as Docker's, come and go while we test."""
     names = {line.split(":")[0].strip() for line in read("/proc/net/dev").splitlines()[2:]}
-    return {name for name in names if not re.fullmatch("veth[0-9a-f]{7}", name)}
+    return {name for name in names if name.startswith("rind-")}
 
 
 def ids():
@@ -191,7 +213,7 @@ def _left(before, state, runtime):
     ours = descendants()
     left = [f"process {pid} ({text})" for pid, text in ours.items()]
     left += [f"mount {line}" for line in mounts() - before["mounts"]]
-    left += [f"mount gone: {line}" for line in before["mounts"] - mounts()]
+    left += [f"mount gone: {line}" for line in before["mounts"] - mounts() if not _gone_outside(line)]
     left += [f"cgroup {d}" for d in cgroups() - before["cgroups"] if not _strangers(d, ours)]
     left += [f"link {name}" for name in links() - before["links"]]
     left += [f"id range {name} of {read(os.path.join(REGISTRY, name)).split() or 'nobody'}" for name in ids() - before["ids"] if not _locked(name)]

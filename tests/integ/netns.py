@@ -49,6 +49,29 @@ def in_thread(fn):
     return found[0]
 
 
+# What new net namespaces take over from the machine (net.core.devconf_inherit_init_net), and what the kernel has them at: a machine
+# that runs Docker forwards, a distribution checks sources its own way. `all` and `default` count for devices that come later.
+AS_THE_KERNEL_HAS_IT = {
+    "ipv4": {"forwarding": 0, "rp_filter": 0, "route_localnet": 0, "accept_local": 0, "proxy_arp": 0, "arp_ignore": 0, "arp_announce": 0,
+             "arp_filter": 0, "send_redirects": 1},
+    "ipv6": {"forwarding": 0, "disable_ipv6": 0, "accept_ra": 1, "autoconf": 1},
+}
+
+
+def forget_the_machine():
+    """Gives the calling thread's net namespace, which is new, the kernel's own settings instead of the machine's."""
+    for family, values in AS_THE_KERNEL_HAS_IT.items():
+        for where in ("all", "default", "lo"):
+            for name, value in values.items():
+                try:
+                    with open(f"/proc/sys/net/{family}/conf/{where}/{name}", "r+", encoding="ascii") as f:
+                        if int(f.read()) != value:
+                            f.seek(0)
+                            f.write(str(value))
+                except FileNotFoundError:
+                    pass  # no IPv6
+
+
 class Namespace:
     """A net namespace, held by a descriptor."""
 
@@ -57,6 +80,7 @@ class Namespace:
 
         def make():
             _call(_libc.unshare, CLONE_NEWNET)
+            forget_the_machine()
             self.fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
         in_thread(make)

@@ -496,3 +496,24 @@ static inline void lab_run(int control, int program, const char *user, char *con
         }
     }
 }
+
+/* Whether int 0x80 is a system call for a process of this host; where it is none, it ends the
+ * process by a signal, and unit/test-floor judges the floor of that table. */
+static inline bool has_i386(void)
+{
+#if defined(__x86_64__)
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        long ret;
+
+        __asm__ volatile("int $0x80" : "=a"(ret) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
+        _exit(ret > 0 ? 0 : 1);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+#else
+    return false;
+#endif
+}

@@ -71,11 +71,26 @@ static inline void tap_add(struct tap_test *t)
         return;                                                                                    \
     } while (0)
 
+/* Names of the tests to run, and NULL: a main's own arguments. None at all: every test runs. */
+static char **tap_only;
+
+static inline bool tap_is_chosen(const char *name)
+{
+    if (tap_only == NULL || tap_only[0] == NULL)
+        return true;
+    for (char **only = tap_only; *only != NULL; only++)
+        if (strcmp(*only, name) == 0)
+            return true;
+    return false;
+}
+
 static inline int tap_run(void)
 {
     int n = 0, bad = 0;
 
     for (struct tap_test *t = tap_first; t != NULL; t = t->next) {
+        if (!tap_is_chosen(t->name))
+            continue;
         tap_failed = false;
         tap_skipped = NULL;
         t->fn();
@@ -93,7 +108,8 @@ static inline int tap_run(void)
 }
 
 #define TAP_MAIN                                                                                   \
-    int main(void)                                                                                 \
+    int main(int argc, char **argv)                                                                \
     {                                                                                              \
+        tap_only = argv + (argc > 0);                                                              \
         return tap_run();                                                                          \
     }

@@ -65,29 +65,47 @@ TEST(state_names)
 
 TEST(judge)
 {
+    /* clang-format off */
+    static const struct doctor_caller root = { .privileged = true, .root = true, .kernel_is_new = true },
+        user = { .kernel_is_new = true }, poor_root = { .root = true, .kernel_is_new = true },
+        filtered_root = { .privileged = true, .root = true, .filtered = true, .kernel_is_new = true },
+        filtered_old = { .privileged = true, .root = true, .filtered = true },
+        filtered_user = { .filtered = true, .kernel_is_new = true };
     static const struct {
         int code;
-        bool privileged;
+        const struct doctor_caller *who;
         enum check_state state;
+        const char *found, *fix; /* parts of them; NULL: any, and no fix of its own */
     } rows[] = {
-        {0, true, CHECK_OK},
-        {7, true, CHECK_OK},
-        {-ENOSYS, true, CHECK_MISSING},
-        {-EINVAL, false, CHECK_MISSING},
-        {-ENOSPC, true, CHECK_MISSING},
-        {-EPERM, true, CHECK_MISSING},
-        {-EPERM, false, CHECK_UNKNOWN},
-        {-EACCES, false, CHECK_UNKNOWN},
-        {-ETIMEDOUT, true, CHECK_UNKNOWN},
-        {-ECHILD, true, CHECK_MISSING},
+        {0, &root, CHECK_OK, NULL, NULL},
+        {7, &filtered_root, CHECK_OK, NULL, NULL},
+        {-ENOSYS, &root, CHECK_MISSING, "the kernel does not have it", NULL},
+        {-ENOSYS, &filtered_root, CHECK_MISSING, "a seccomp filter refuses it: F", "seccomp=unconfined"},
+        {-ENOSYS, &filtered_user, CHECK_MISSING, "a seccomp filter refuses it: F", "seccomp=unconfined"},
+        {-ENOSYS, &filtered_old, CHECK_MISSING, "a seccomp filter refuses it, or the kernel", "seccomp=unconfined"},
+        {-EINVAL, &user, CHECK_MISSING, "the kernel does not have it", NULL},
+        {-ENOSPC, &root, CHECK_MISSING, NULL, NULL},
+        {-EPERM, &root, CHECK_MISSING, "refused: ", NULL},
+        {-EPERM, &filtered_root, CHECK_MISSING, "a seccomp filter is in force", "seccomp=unconfined"},
+        {-EPERM, &poor_root, CHECK_MISSING, "lacks CAP_SYS_ADMIN", "capabilities"},
+        {-EPERM, &user, CHECK_UNKNOWN, "only root can find out", NULL},
+        {-EPERM, &filtered_user, CHECK_UNKNOWN, "a seccomp filter is in force", NULL},
+        {-EACCES, &user, CHECK_UNKNOWN, NULL, NULL},
+        {-ETIMEDOUT, &root, CHECK_UNKNOWN, NULL, NULL},
+        {-ECHILD, &root, CHECK_MISSING, NULL, NULL},
     };
+    /* clang-format on */
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct check_result r = {.state = CHECK_INVALID};
 
-        doctor_judge(rows[i].code, rows[i].privileged, &r);
+        doctor_judge(rows[i].code, rows[i].who, &r);
         CHECK_INT(r.state, rows[i].state);
         CHECK(r.found[0] != '\0');
+        CHECK(rows[i].found == NULL || strstr(r.found, rows[i].found) != NULL);
+        CHECK(rows[i].fix == NULL ? r.fix[0] == '\0' : strstr(r.fix, rows[i].fix) != NULL);
+        if (tap_failed)
+            printf("# row %zu: %s, %s\n", i, r.found, r.fix);
     }
 }
 

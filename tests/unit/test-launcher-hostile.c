@@ -3,6 +3,7 @@
  * not allowed, and what runs inside when everything that can be asked for was asked for.
  */
 
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -391,18 +392,24 @@ TEST(the_floor_holds)
         CHECK_SAYS("\"getpid\":\"ok\"");
         argv[1] = i386;
         lab_run(a.fds[1], payload, "", argv, false, &run);
-        CHECK_SAYS("\"getpid\":\"ok\"");
-        CHECK_SAYS("\"add_key\":\"EPERM\"");
-        CHECK_SAYS("\"keyctl\":\"EPERM\"");
-        CHECK_SAYS("\"bpf\":\"EPERM\"");
-        CHECK_SAYS("\"io_uring_setup\":\"EPERM\"");
-        CHECK_SAYS("\"vm86\":\"EPERM\"");
+        if (has_i386()) {
+            CHECK_SAYS("\"getpid\":\"ok\"");
+            CHECK_SAYS("\"add_key\":\"EPERM\"");
+            CHECK_SAYS("\"keyctl\":\"EPERM\"");
+            CHECK_SAYS("\"bpf\":\"EPERM\"");
+            CHECK_SAYS("\"io_uring_setup\":\"EPERM\"");
+            CHECK_SAYS("\"vm86\":\"EPERM\"");
+        } else {
+            CHECK_SAYS("\"getpid\":\"SIG");
+            CHECK(strstr(run.output, "\":\"ok\"") == NULL);
+        }
         argv[1] = tiocsti;
         lab_run(a.fds[1], payload, "", argv, true, &run);
         CHECK_SAYS("\"sti fd0 high0\":\"EPERM\"");
         CHECK_SAYS("\"sti fd0 high1\":\"EPERM\"");
         CHECK_SAYS("\"linux fd0 high2\":\"EPERM\"");
-        CHECK_SAYS("\"sti fd0 i386\":\"EPERM\"");
+        if (has_i386())
+            CHECK_SAYS("\"sti fd0 i386\":\"EPERM\"");
         CHECK(strstr(run.output, "\":\"ok\"") == NULL);
         argv[1] = x32;
         lab_run(a.fds[1], payload, "", argv, false, &run);
@@ -958,10 +965,11 @@ TEST(nothing_of_the_host_was_touched)
     CHECK_INT(lab_entries(at("allowedx")), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     int r;
 
+    tap_only = argv + (argc > 0);
     if (geteuid() != 0) {
         printf("ok 1 - hostile # SKIP needs root\n1..1\n");
         return 0;

@@ -326,6 +326,26 @@ static const struct call shipped_32[] = {
     {.nr = 243, .want = ALLOW},                             /* set_thread_area */
     {.nr = 395, .want = ALLOW},                             /* shmget */
     {.nr = 600, .want = DENY(ENOSYS)},
+    /* What tests/payload tries by int 0x80, for hosts that have none. */
+    {.nr = 88, .args = {1, 2, 3}, .want = DENY(EPERM)},     /* reboot */
+    {.nr = 128, .want = DENY(EPERM)},                       /* init_module */
+    {.nr = 288, .args = {UINT32_MAX}, .want = DENY(EPERM)},         /* keyctl */
+    {.nr = 346, .args = {UINT32_MAX}, .want = DENY(EPERM)},         /* setns */
+    {.nr = 336, .args = {0, 0, UINT32_MAX, UINT32_MAX}, .want = DENY(EPERM)}, /* perf_event_open */
+    {.nr = 357, .args = {UINT32_MAX}, .want = DENY(EPERM)},         /* bpf */
+    {.nr = 374, .args = {UINT32_MAX}, .want = DENY(EPERM)},         /* userfaultfd */
+    {.nr = 342, .args = {UINT32_MAX}, .want = DENY(EPERM)},         /* open_by_handle_at */
+    {.nr = 425, .args = {8}, .want = DENY(EPERM)},          /* io_uring_setup */
+    {.nr = 166, .want = DENY(EPERM)},                       /* vm86 */
+    {.nr = 54, .args = {UINT32_MAX, TIOCSTI_NR}, .want = DENY(EPERM)},
+    {.nr = 54, .args = {0, TIOCLINUX_NR}, .want = DENY(EPERM)},
+    {.nr = 356, .args = {0, 3}, .want = ALLOW},             /* memfd_create without huge pages */
+};
+static const struct call untrusted_32[] = {
+    {.nr = 22, .want = DENY(EPERM)},                        /* umount */
+    {.nr = 26, .want = DENY(EPERM)},                        /* ptrace */
+    {.nr = 61, .want = DENY(EPERM)},                        /* chroot */
+    {.nr = 359, .args = {17, 3, 0}, .want = DENY(EPERM)},   /* socket(AF_PACKET) */
 };
 /* clang-format on */
 
@@ -339,6 +359,8 @@ TEST(shipped_policies_refuse_and_allow_what_they_should)
             continue;
         CHECK_CALLS(*name, &b, AUDIT_ARCH_X86_64, shipped_64);
         CHECK_CALLS(*name, &b, AUDIT_ARCH_I386, shipped_32);
+        if (strcmp(*name, "untrusted") == 0)
+            CHECK_CALLS(*name, &b, AUDIT_ARCH_I386, untrusted_32);
         CHECK_INT(ask(&b, AUDIT_ARCH_AARCH64, 93, none), DENY(ENOSYS));
         CHECK(b.count <= BPF_MAXINSNS / 2);
     }

@@ -70,6 +70,7 @@ static const struct {
     {"{\"labels\":{\"a\":1}}", -EINVAL, "labels.a: must be a string"},
     {"{\"labels\":{\"a b\":\"1\"}}", -EINVAL, NULL},
     {"{\"restart\":\"always\"}", -EINVAL, NULL},
+    {"{\"restart\":{\"policy\":\"on-failure\"},\"autoRemove\":true}", -EINVAL, "autoRemove: not with restart \"on-failure\", which starts again what would be removed; leave one of them out"},
     {"{\"restart\":{\"policy\":\"always\",\"maxRetries\":3}}", -EINVAL, NULL},
     {"{\"stopSignal\":\"SIGFOO\"}", -EINVAL, NULL},
     {"{\"stopTimeoutMs\":-1}", -ERANGE, NULL},
@@ -129,6 +130,20 @@ TEST(each_refusal)
             CHECK_STR(err.msg, refused[i].msg);
         CHECK(err.msg[0] != '\0' && changed == NULL);
     }
+}
+
+/* A record of an older version may say that its sandbox is removed at its end, and restarted. */
+TEST(what_was_allowed_once_can_be_changed)
+{
+    auto_ptr(spec_free) struct spec *s = spec_of(made);
+    auto_ptr(spec_free) struct spec *labelled = NULL, *kept = NULL;
+    struct spec *still = NULL;
+    struct err err = ERR_NONE;
+
+    s->auto_remove = true;
+    CHECK_INT(patched(s, "{\"labels\":{\"c\":\"3\"}}", &labelled, &err), 0);
+    CHECK_INT(patched(s, "{\"restart\":{\"policy\":\"unless-stopped\"}}", &still, &err), -EINVAL);
+    CHECK_INT(patched(s, "{\"autoRemove\":false}", &kept, &err), 0);
 }
 
 /* More labels than a sandbox can have, together with those that are there. */

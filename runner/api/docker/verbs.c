@@ -465,6 +465,10 @@ static int update(struct http_request *req, struct sandbox *s, struct err *err)
         return r;
     if (sandbox_spec(s) == NULL)
         return err_set(err, -EBUSY, "container %s: its files cannot be read", sandbox_name(s));
+    if (sandbox_spec(s)->auto_remove && strcmp(b.restart, "no") != 0)
+        return err_set(err, -EBUSY,
+                       "Restart policy cannot be updated because AutoRemove is enabled for the "
+                       "container");
     r = make_patch(&b, &patch, err);
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, &changed, err);

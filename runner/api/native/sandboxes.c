@@ -59,6 +59,10 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
         r = native_check_labels(root, err);
     if (r == 0)
         r = spec_from_json(root, &spec, err);
+    if (r == 0 && ret_attach->own && spec->restart != RESTART_NO)
+        r = err_set(err, -EINVAL,
+                    "own: not with restart \"%s\": the client leaves after the first run",
+                    spec_restart_name(spec->restart));
     if (r == 0)
         spec_forget_image(spec); /* what it is, is for us to say */
     if (r == 0)
