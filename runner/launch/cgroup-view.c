@@ -64,7 +64,7 @@ int cgroup_view_open(struct cgroup_host *h, const struct cgroup *c, struct cgrou
 {
     *ret = (struct cgroup_view){.whole = cgroup_host_mode(h) == CG_MODE_V2};
     for (int i = 0; i < h->count; i++) {
-        const int dir_fd = i == h->home[CG_CPUSET] ? c->cpuset_fd : c->dir_fd[i];
+        const int dir_fd = c->dir_fd[i] >= 0 ? c->dir_fd[i] : c->seen_fd[i];
         int r;
 
         if (dir_fd < 0)

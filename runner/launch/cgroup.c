@@ -51,14 +51,21 @@ static struct cgroup *cgroup_new(const struct cgroup_host *h)
     if (c == NULL)
         return NULL;
     c->v2 = CG_NOWHERE;
-    c->exec_fd = c->cpuset_fd = FD_NONE;
+    c->exec_fd = FD_NONE;
     for (int i = 0; i < CG_HIERARCHIES_MAX; i++) {
-        c->dir_fd[i] = FD_NONE;
+        c->dir_fd[i] = c->seen_fd[i] = FD_NONE;
         c->version[i] = h->hier[i].version;
     }
     for (int i = 0; i < CG_CONTROLLER_MAX; i++)
         c->home[i] = CG_NOWHERE;
     return c;
+}
+
+void cgroup_done_starting(struct cgroup *c)
+{
+    for (int i = 0; i < CG_HIERARCHIES_MAX; i++)
+        if (c->seen_fd[i] >= 0)
+            (void)close(take_fd(&c->seen_fd[i]));
 }
 
 void cgroup_free(struct cgroup *c)
@@ -70,8 +77,7 @@ void cgroup_free(struct cgroup *c)
             (void)close(c->dir_fd[i]);
     if (c->exec_fd >= 0)
         (void)close(c->exec_fd);
-    if (c->cpuset_fd >= 0)
-        (void)close(c->cpuset_fd);
+    cgroup_done_starting(c);
     free(c);
 }
 
@@ -140,15 +146,23 @@ static bool is_seen(uint32_t controllers, uid_t init_uid)
     return init_uid != CGROUP_NOBODY && (controllers & (1U << CG_MEMORY | 1U << CG_CPU)) != 0;
 }
 
-/* Bit i = a directory in hierarchy i. */
-static uint32_t needed_hierarchies(const struct cgroup_host *h, uint32_t controllers, bool seen)
+/* The same for those that programs look for, beside the limited ones. */
+static uint32_t looked_for_hierarchies(const struct cgroup_host *h)
 {
     const uint32_t looked_for = 1U << CG_MEMORY | 1U << CG_CPU | 1U << CG_CPUACCT;
     uint32_t hiers = 0;
 
-    for (int i = 0; i < h->count && seen; i++)
-        if (h->hier[i].version == 1 && (h->hier[i].has & looked_for) != 0)
+    for (int i = 0; i < h->count; i++)
+        if (h->hier[i].version == 1 && (h->hier[i].has & looked_for) != 0 &&
+            (h->hier[i].has & 1U << CG_CPUSET) == 0)
             hiers |= 1U << i;
+    return hiers;
+}
+
+/* Bit i = a directory in hierarchy i. */
+static uint32_t needed_hierarchies(const struct cgroup_host *h, uint32_t controllers)
+{
+    uint32_t hiers = 0;
 
     if (h->v2 == CG_NOWHERE)
         controllers |= 1U << CG_FREEZER | 1U << CG_CPUACCT;
@@ -160,9 +174,9 @@ static uint32_t needed_hierarchies(const struct cgroup_host *h, uint32_t control
     return hiers;
 }
 
-/* *made tells, after a failure too, what has to be undone. */
-static int make_dirs(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t hiers,
-                     uint32_t *made, struct err *err)
+/* Makes them, and opens them in fds. *made tells, after a failure too, what has to be undone. */
+static int make_dirs(struct cgroup_host *h, int fds[CG_HIERARCHIES_MAX], const char *id,
+                     uint32_t hiers, uint32_t *made, struct err *err)
 {
     for (int i = 0; i < h->count; i++) {
         int r;
@@ -173,11 +187,10 @@ static int make_dirs(struct cgroup_host *h, struct cgroup *c, const char *id, ui
         if (r < 0)
             return r;
         *made |= 1U << i;
-        c->dir_fd[i] = open_dir(h->hier[i].rind_fd, id);
-        if (c->dir_fd[i] < 0)
-            return err_errno(err, c->dir_fd[i], "%s/rind/%s", h->hier[i].path, id);
+        fds[i] = open_dir(h->hier[i].rind_fd, id);
+        if (fds[i] < 0)
+            return err_errno(err, fds[i], "%s/rind/%s", h->hier[i].path, id);
     }
-    settle(h, c);
     return 0;
 }
 
@@ -202,8 +215,6 @@ static int cpuset_all(struct cgroup_host *h)
     auto_close int fd = FD_NONE;
     struct cg_hierarchy *hier;
 
-    if (h->home[CG_CPUSET] == CG_NOWHERE)
-        return FD_NONE;
     hier = &h->hier[h->home[CG_CPUSET]];
     if ((hier->has & ~(1U << CG_CPUSET)) != 0 || cg_rind_open(hier, true, NULL) < 0)
         return FD_NONE;
@@ -219,23 +230,33 @@ static int cpuset_all(struct cgroup_host *h)
     return take_fd(&fd);
 }
 
+static int make_seen(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t needed,
+                     uint32_t *made, struct err *err)
+{
+    int r = make_dirs(h, c->seen_fd, id, looked_for_hierarchies(h) & ~needed, made, err);
+
+    if (r == 0 && h->home[CG_CPUSET] != CG_NOWHERE && c->dir_fd[h->home[CG_CPUSET]] < 0)
+        c->seen_fd[h->home[CG_CPUSET]] = cpuset_all(h);
+    return r;
+}
+
 static int fill(struct cgroup_host *h, struct cgroup *c, const char *id, uint32_t need,
                 const struct cgroup_limits *limits, uid_t init_uid, uint32_t *made, struct err *err)
 {
+    const uint32_t needed = needed_hierarchies(h, need);
     int r;
 
-    const bool seen = is_seen(need, init_uid);
-
-    r = make_dirs(h, c, id, needed_hierarchies(h, need, seen), made, err);
+    r = make_dirs(h, c->dir_fd, id, needed, made, err);
     if (r < 0)
         return r;
+    settle(h, c);
     /* After make_dirs, which opens `rind`: the new directory gets its files at this moment. */
     r = cg_enable(h, need, err);
     if (r < 0)
         return r;
     r = cg_limits_apply(h, c, limits, err);
-    if (r == 0 && seen)
-        c->cpuset_fd = cpuset_all(h);
+    if (r == 0 && is_seen(need, init_uid))
+        r = make_seen(h, c, id, needed, made, err);
     if (r < 0 || c->v2 == CG_NOWHERE)
         return r;
     r = cg_write_number(c->dir_fd[c->v2], "cgroup.max.descendants",
@@ -262,6 +283,7 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
 {
     auto_ptr(cgroup_free) struct cgroup *c = NULL;
     uint32_t need, made = 0;
+    mode_t mask;
     int r;
 
     assert_id(id);
@@ -276,13 +298,24 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
     if (c == NULL)
         return err_errno(err, -ENOMEM, "cgroup");
 
+    mask = umask(022); /* the sandbox is to read them, whatever rind was started with */
     r = fill(h, c, id, need, limits, init_uid, &made, err);
+    (void)umask(mask);
     if (r < 0) {
         undo(h, id, c, made);
         return r;
     }
     *ret = take(c);
     return 0;
+}
+
+/* Whether a controller's job is done in it; cpuset's is for all sandboxes. */
+static bool has_a_job(const struct cgroup_host *h, int hierarchy)
+{
+    for (int i = 0; i < CG_CONTROLLER_MAX; i++)
+        if (i != CG_CPUSET && h->home[i] == hierarchy)
+            return true;
+    return false;
 }
 
 /* 1 = opened, 0 = not there. */
@@ -314,6 +347,8 @@ int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, stru
     if (c == NULL)
         return err_errno(err, -ENOMEM, "cgroup");
     for (int i = 0; i < h->count; i++) {
+        if (!has_a_job(h, i))
+            continue;
         r = open_existing(&h->hier[i], id, &c->dir_fd[i], err);
         if (r < 0)
             return r;
@@ -349,8 +384,8 @@ int cgroup_open_tasks(const struct cgroup *c, int fds[CGROUP_TASKS_MAX], int *re
 {
     int count = 0;
 
-    for (int i = 0; i <= CG_HIERARCHIES_MAX; i++) {
-        const int dir_fd = i == CG_HIERARCHIES_MAX ? c->cpuset_fd : c->dir_fd[i];
+    for (int i = 0; i < CG_HIERARCHIES_MAX; i++) {
+        const int dir_fd = c->dir_fd[i] >= 0 ? c->dir_fd[i] : c->seen_fd[i];
         int fd;
 
         if (dir_fd < 0 || i == c->v2)

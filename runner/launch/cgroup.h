@@ -72,6 +72,8 @@ int cgroup_create(struct cgroup_host *h, const char *id, const struct cgroup_lim
                   uid_t init_uid, struct cgroup **ret, struct err *err);
 /* Opens what an earlier process made. -ENOENT when nothing is there. */
 int cgroup_open(struct cgroup_host *h, const char *id, struct cgroup **ret, struct err *err);
+/* Closes what only a start needs: once its processes are in it, and its view has been opened. */
+void cgroup_done_starting(struct cgroup *c);
 void cgroup_free(struct cgroup *c); /* closes the fds; removes nothing */
 DEFINE_AUTO(struct cgroup, cgroup_free);
 

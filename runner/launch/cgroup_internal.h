@@ -41,7 +41,8 @@ struct cgroup {
     int home[CG_CONTROLLER_MAX]; /* as in the host, but CG_NOWHERE where there is no directory */
     int v2;                      /* index, or CG_NOWHERE */
     int exec_fd;                 /* owned */
-    int cpuset_fd;               /* owned; of v1, shared with other sandboxes; FD_NONE */
+    /* owned; of v1, only to be entered and shown (cgroup_done_starting closes them); FD_NONE */
+    int seen_fd[CG_HIERARCHIES_MAX];
 };
 
 /* cgroup_host_open on this mountinfo text (changed; text[len] is a NUL). */

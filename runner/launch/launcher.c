@@ -899,6 +899,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         start_undo(&st);
         return r;
     }
+    cgroup_done_starting(st.s->cgroup);
     launcher_add(l, st.s);
     if (st.s->net != NULL && st.s->net->group != NET_GROUP_NONE)
         network_tell_group(l, st.s->net->group);

@@ -269,6 +269,7 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
 }
 
 /* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
+ * older kernel, -EOPNOTSUPP from one before 6.5, whose overlay takes no descriptors at all: an
  * older kernel. */
 static int overlay_by_fd(struct root_sources *s)
 {
@@ -397,7 +398,7 @@ static int overlay(struct root_sources *s, const char *what, struct err *err)
 {
     int fd = overlay_by_fd(s);
 
-    if (fd == -EINVAL)
+    if (fd == -EINVAL || fd == -EOPNOTSUPP)
         fd = overlay_staged(s);
     return fd < 0 ? err_errno(err, fd, "mount %s", what) : fd;
 }
@@ -546,9 +547,10 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     if ((who.uid == 0 || who.gid == 0) && is_of_the_system(l, source)) {
         if (!v->read_only && S_ISDIR(st.st_mode) && who.uid == 0)
             return err_set(err, -EPERM,
-                           "volume '%s' is a directory of the system's, which root owns: it can be "
-                           "shown read-only (:ro), and shows as nobody's then; for files of your "
-                           "own take one below /srv, /opt or /home",
+                           "volume '%s' is a directory of the system's or holds rind's own state, "
+                           "and root owns it: it "
+                           "can be shown read-only (:ro), as nobody's; for files of your own take "
+                           "one below /srv, /opt or /home",
                            v->source);
         who = (struct mapped){map_source(who.uid), map_source(who.gid)};
     }

@@ -213,8 +213,10 @@ int sandbox_socket_bind(const struct sandbox *s, struct err *err)
     const struct sockaddr_un name = socket_name(s);
     auto_close int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
+    if (fd < 0)
+        return err_errno(err, -errno, "init's socket");
     (void)unlinkat(s->dir_fd, SOCKET_FILE, 0);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&name, sizeof(name)) < 0)
+    if (bind(fd, (const struct sockaddr *)&name, sizeof(name)) < 0)
         return err_errno(err, -errno, "init's socket");
     return take_fd(&fd);
 }

@@ -56,6 +56,10 @@ int guard_install_floor(struct init *init)
                                              SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
     if (fd == -EINVAL)
         fd = plan_install_floor(&init->plan, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    /* There can be one listener for a process and all that it descends from: rind runs under
+     * another's, as in a container whose manager handles calls. */
+    if (fd == -EBUSY)
+        return plan_install_floor_alone(&init->plan);
     if (fd < 0)
         return fd;
     init->guard.listener = fcntl(fd, F_DUPFD_CLOEXEC, BEHIND_PLAN);

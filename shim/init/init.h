@@ -65,6 +65,9 @@ void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
  * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
 int plan_install_floor(const struct plan *plan, unsigned flags);
+/* The same where there can be no listener: the calls that it would be asked about are refused
+ * (EPERM), on every mount. */
+int plan_install_floor_alone(const struct plan *plan);
 /*
  * Takes from the bounding set what the policy does not grant, and empties the ambient set, once for
  * all that is forked later; what this process itself may do stays. A new user namespace begins with

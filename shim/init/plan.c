@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -181,6 +182,19 @@ int plan_install_floor(const struct plan *p, unsigned flags)
                                   (struct sock_filter *)(uintptr_t)(p->base + p->header->floor)};
 
     return sys_seccomp_filter(flags, &prog);
+}
+
+int plan_install_floor_alone(const struct plan *p)
+{
+    static struct sock_filter filter[PLAN_FILTER_MAX];
+    struct sock_fprog prog = {.len = (unsigned short)p->header->floor_count, .filter = filter};
+
+    (void)memcpy(filter, p->base + p->header->floor,
+                 p->header->floor_count * sizeof(struct sock_filter));
+    for (uint32_t i = 0; i < p->header->floor_count; i++)
+        if (filter[i].code == (BPF_RET | BPF_K) && filter[i].k == SECCOMP_RET_USER_NOTIF)
+            filter[i].k = SECCOMP_RET_ERRNO | EPERM;
+    return sys_seccomp_filter(0, &prog);
 }
 
 int plan_drop_capabilities(const struct plan *p)
