@@ -10,8 +10,8 @@
  * a FUSE file system for them takes a start 0.1 ms and its end 0.2 to 0.3 ms, measured on
  * Linux 6.18.
  *
- * Which ones follows from the number of its id range. Ranges are given out one after the other, so
- * sandboxes spread evenly, without a record of who is where.
+ * Which ones follows from the number of its id range. Ranges are given out from a random one on, so
+ * sandboxes spread evenly in the mean, without a record of where each is.
  *
  * Runs in the launcher.
  */

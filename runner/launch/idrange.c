@@ -101,8 +101,10 @@ static int try_slot(int registry_fd, uid_t base, struct idrange *ret, struct err
     return 0;
 }
 
-int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
-                 struct idrange *ret, struct err *err)
+/* One of `count` slots from `first` on. */
+static int take_of(int registry_fd, unsigned first, unsigned count,
+                   const struct idrange_avoid *avoid, size_t avoid_count, struct idrange *ret,
+                   struct err *err)
 {
     unsigned start;
 
@@ -110,8 +112,8 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
      * kernel may have no entropy yet; any number does. */
     if (getrandom(&start, sizeof(start), GRND_NONBLOCK) != (ssize_t)sizeof(start))
         start = (unsigned)getpid();
-    for (unsigned i = 0; i < IDRANGE_COUNT; i++) {
-        uid_t base = slot_base((start % IDRANGE_COUNT + i) % IDRANGE_COUNT);
+    for (unsigned i = 0; i < count; i++) {
+        uid_t base = slot_base(first + (start % count + i) % count);
         int r;
 
         if (is_avoided(base, avoid, avoid_count))
@@ -121,9 +123,22 @@ int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoi
             return r;
     }
     return err_set(err, -ENOSPC,
-                   "no free range of %d user ids: all %d of the pool are in use, kept by stopped "
+                   "no free range of %d user ids: all %u of the pool are in use, kept by stopped "
                    "sandboxes or given to users in /etc/subuid; remove sandboxes",
-                   IDRANGE_SIZE, IDRANGE_COUNT);
+                   IDRANGE_SIZE, count);
+}
+
+int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
+                 struct idrange *ret, struct err *err)
+{
+    return take_of(registry_fd, 0, IDRANGE_COUNT - IDRANGE_GUARDED, avoid, avoid_count, ret, err);
+}
+
+int idrange_take_guarded(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
+                         struct idrange *ret, struct err *err)
+{
+    return take_of(registry_fd, IDRANGE_COUNT - IDRANGE_GUARDED, IDRANGE_GUARDED, avoid,
+                   avoid_count, ret, err);
 }
 
 /* 0 = the file says `owner` or nothing, -EPERM = it says something else. */

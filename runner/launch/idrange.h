@@ -21,6 +21,7 @@ enum {
     IDRANGE_SIZE = 65536,
     IDRANGE_FIRST = 1879048192, /* 0x70000000: past systemd-nspawn's 524288..1879048191 */
     IDRANGE_COUNT = 4092,       /* up to 2147221503, below the 2^31 that some tools stumble over */
+    IDRANGE_GUARDED = 1023,     /* of these, the last, are for sandboxes with a guard */
     /* Two more ranges that are never handed out: the ids that files of unpacked images and of
      * volumes carry on disk, and the supervisor's own id. */
     IDRANGE_LAYERS = IDRANGE_FIRST + IDRANGE_COUNT * IDRANGE_SIZE,
@@ -42,12 +43,19 @@ struct idrange {
  * Takes a free range. registry_fd: the registry directory (0700). avoid: sorted, non-overlapping
  * [first,last] host ranges (from /etc/subuid and /etc/subgid) that are never handed out. -ENOSPC
  * when none is free.
+ *
+ * guarded: for a sandbox that may write to a directory of the host's as the owner of its files,
+ * where a guard keeps it from making set-id files (shim/init/guard.h). Such a directory's mount can
+ * outlive the sandbox, in a descriptor that a process of the host keeps, and in it the ids of its
+ * range are the owner's. So these ranges are never those of a sandbox that has no guard.
  */
 struct idrange_avoid {
     uint32_t first, last;
 };
 int idrange_take(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
                  struct idrange *ret, struct err *err);
+int idrange_take_guarded(int registry_fd, const struct idrange_avoid *avoid, size_t avoid_count,
+                         struct idrange *ret, struct err *err);
 /* Takes one certain range again (a stopped sandbox's own): -EBUSY when somebody holds it (with an
  * owner only after 0.2 s, because every rind's sweep locks each range for a moment), -EPERM when
  * its content names another owner, -EINVAL when no range starts at base. No content is no

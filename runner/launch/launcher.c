@@ -349,19 +349,40 @@ static int step_reopen(struct start *st, struct err *err)
     return idrange_retake(st->l->ids_fd, st->s->ids.base, owner, &st->s->ids, err);
 }
 
-static int step_ids(struct start *st, struct err *err)
+/* By a mount of its own such a sandbox gets around a guard (plan-build.c): it has none for a user's
+ * directory, and does not start with one of root's. */
+static bool may_mount(const struct launch_request *q)
+{
+    return (q->capabilities & UINT64_C(1) << CAP_SYS_ADMIN) != 0;
+}
+
+/* Whether it can have a guard: known before its volumes are opened. */
+static bool may_be_guarded(const struct launch_request *q)
+{
+    for (size_t i = 0; i < q->volume_count; i++)
+        if (!q->volumes[i].named && !q->volumes[i].read_only)
+            return !may_mount(q);
+    return false;
+}
+
+static int take_ids(struct start *st, struct err *err)
 {
     struct launcher *l = st->l;
 
+    return may_be_guarded(st->q)
+               ? idrange_take_guarded(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err)
+               : idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+}
+
+static int step_ids(struct start *st, struct err *err)
+{
     int r;
 
     if (st->reopened)
         return 0;
-    r = idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err);
+    r = take_ids(st, err);
     /* Those of sandboxes that are as good as gone are taken, too. */
-    return r == -ENOSPC && remover_settle(l)
-               ? idrange_take(l->ids_fd, l->avoid, l->avoid_count, &st->s->ids, err)
-               : r;
+    return r == -ENOSPC && remover_settle(st->l) ? take_ids(st, err) : r;
 }
 
 static int step_dir(struct start *st, struct err *err)
@@ -640,9 +661,6 @@ static int mount_named(struct start *st, const struct launch_volume *v, struct e
 
 static int step_volumes(struct start *st, struct err *err)
 {
-    /* Such a sandbox gets around a guard (plan-build.c): none for a user's directory, and no start
-     * with one of root's. */
-    const bool may_mount = (st->q->capabilities & UINT64_C(1) << CAP_SYS_ADMIN) != 0;
     uint32_t uid = 0, gid = 0;
 
     if (st->q->volume_count > 0 && st->q->user != NULL) {
@@ -666,7 +684,7 @@ static int step_volumes(struct start *st, struct err *err)
             return fd;
         st->mounts.volumes[i] = add_mount(st, fd);
         st->mounts.volume_is_dir[i] = kind.is_dir;
-        st->mounts.volume_guarded[i] = kind.guarded && (!may_mount || kind.of_root);
+        st->mounts.volume_guarded[i] = kind.guarded && (!may_mount(st->q) || kind.of_root);
         if (kind.of_root)
             volume_look_add(&st->look, fd, v.source, st->s->ids.base + v.uid);
     }

@@ -72,7 +72,8 @@ static void add_counters(struct builder *b, const struct launch_request *q, bool
     for (size_t i = 0; i < q->counter_count; i++) {
         uint64_t limit = q->counters[i].limit;
 
-        if (has_cgroup && strcmp(q->counters[i].name, "max_cgroup_namespaces") == 0)
+        if (has_cgroup && (q->capabilities & UINT64_C(1) << CAP_SYS_ADMIN) == 0 &&
+            strcmp(q->counters[i].name, "max_cgroup_namespaces") == 0)
             limit += INIT_EXECS_MAX + 1;
         (void)snprintf(path, sizeof(path), "proc/sys/user/%s", q->counters[i].name);
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)limit);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/auto.h"
@@ -514,11 +515,53 @@ static bool fd_path(int fd, char path[PATH_MAX])
 }
 
 /* By the paths that the kernel has for both, so that no spelling is taken for another place. */
-static bool is_of_the_system(const struct launcher *l, int source)
+static enum path_kind kind_of_source(const struct launcher *l, int source)
 {
     char path[PATH_MAX], state[PATH_MAX];
 
-    return !fd_path(source, path) || !fd_path(l->state_fd, state) || system_path(path, state);
+    return fd_path(source, path) && fd_path(l->state_fd, state) ? path_kind(path, state)
+                                                                : PATH_SYSTEM;
+}
+
+/*
+ * Takes from *who what the sandbox's user must not be there: root in the system's directories and
+ * in those that many share, a sticky one that everybody may write to included, whose owner may
+ * remove what others have made; and any of the ids that rind itself has given out. -EPERM: it
+ * cannot be shared to be written.
+ */
+static int limit_mapped(const struct launcher *l, const struct launch_volume *v, int source,
+                        const struct stat *st, struct mapped *who, struct err *err)
+{
+    const enum path_kind kind = kind_of_source(l, source);
+    const bool of_pool = st->st_uid >= IDRANGE_FIRST || st->st_gid >= IDRANGE_FIRST;
+    const bool sticky = (st->st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
+
+    if (kind == PATH_STATE || of_pool) {
+        if (!v->read_only)
+            return err_set(err, -EPERM,
+                           "volume '%s' is of rind's own state or of another sandbox: it can be "
+                           "shown read-only (:ro), as nobody's; for files that stay use a named "
+                           "volume",
+                           v->source);
+        *who = (struct mapped){NOBODY, NOBODY};
+    } else if (kind == PATH_SYSTEM && who->uid == 0 && !v->read_only && S_ISDIR(st->st_mode)) {
+        return err_set(err, -EPERM,
+                       "volume '%s' is a directory of the system's or holds rind's own state, and "
+                       "root owns it: it can be shown read-only (:ro), as nobody's; for files of "
+                       "your own take one below /srv, /opt or /home",
+                       v->source);
+    } else if (kind != PATH_ANY || sticky) {
+        *who = (struct mapped){map_source(who->uid), map_source(who->gid)};
+    }
+    return 0;
+}
+
+/* Of a file system that is mounted read-only here, whoever mounts it otherwise later. */
+static bool is_read_only(int source)
+{
+    struct statvfs fs;
+
+    return fstatvfs(source, &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0;
 }
 
 int volume_mount(struct launcher *l, const struct sandbox *s, const struct launch_volume *v,
@@ -529,11 +572,13 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     struct mapped who;
     struct stat st;
-    int fd;
+    bool read_only;
+    int fd, r;
 
     source = source_open(l, s->creator, v->source, !v->read_only, &st, err);
     if (source < 0)
         return err_wrap(err, source, "volume");
+    read_only = v->read_only || is_read_only(source);
     if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "volume '%s' is neither a directory nor a file", v->source);
     if (s->creator->kind == CREATOR_CLIENT && !v->read_only &&
@@ -544,25 +589,18 @@ int volume_mount(struct launcher *l, const struct sandbox *s, const struct launc
                        v->source);
 
     who = mapped_of(s->creator, &st);
-    if ((who.uid == 0 || who.gid == 0) && is_of_the_system(l, source)) {
-        if (!v->read_only && S_ISDIR(st.st_mode) && who.uid == 0)
-            return err_set(err, -EPERM,
-                           "volume '%s' is a directory of the system's or holds rind's own state, "
-                           "and root owns it: it "
-                           "can be shown read-only (:ro), as nobody's; for files of your own take "
-                           "one below /srv, /opt or /home",
-                           v->source);
-        who = (struct mapped){map_source(who.uid), map_source(who.gid)};
-    }
+    r = limit_mapped(l, v, source, &st, &who, err);
+    if (r < 0)
+        return r;
     userns = idmap_owner(who.uid, s->ids.base + v->uid, who.gid, s->ids.base + v->gid, err);
     if (userns < 0)
         return userns;
     attr.userns_fd = (uint64_t)(unsigned)userns;
-    if (v->read_only)
+    if (read_only)
         attr.attr_set |= MOUNT_ATTR_RDONLY;
     ret->is_dir = S_ISDIR(st.st_mode);
-    ret->guarded = !v->read_only;
-    ret->of_root = !v->read_only && (who.uid == 0 || who.gid == 0);
+    ret->guarded = !read_only;
+    ret->of_root = !read_only && (who.uid == 0 || who.gid == 0);
     fd = mount_clone(source, &attr, v->source, err);
     return fd < 0 ? err_wrap(err, fd, "volume") : fd;
 }

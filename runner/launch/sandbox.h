@@ -400,9 +400,15 @@ struct volume_kind {
     bool of_root; /* guarded, and that owner or its group is root: to be looked through */
 };
 
-/* system-path.c: whether a directory of root's, or a file in it, is never mapped to a sandbox's
- * user. Both are absolute, without links. Pure. */
-bool system_path(const char *path, const char *state_dir);
+/* system-path.c: what a source is, by its path; both are absolute, without links. Pure. */
+enum path_kind {
+    PATH_ANY = 0,
+    PATH_SHARED, /* directories of many users lie in it: what is root's in it is never the sandbox's
+                  */
+    PATH_SYSTEM, /* the same, and it is not shared to be written; rind's state may lie in it */
+    PATH_STATE,  /* rind's own state: nothing of it is the sandbox's, whoever owns it */
+};
+enum path_kind path_kind(const char *path, const char *state_dir);
 
 /* A bind source as a detached mount, its owner alone mapped to base + the inside ids. Returns the
  * fd. */

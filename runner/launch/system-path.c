@@ -21,25 +21,34 @@ static bool is_at_or_below(const char *path, const char *dir)
     return strncmp(path, dir, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
-bool system_path(const char *path, const char *state_dir)
+enum path_kind path_kind(const char *path, const char *state_dir)
 {
-    static const char *const system[] = {"/bin",    "/boot",  "/dev",  "/etc", "/lib",
-                                         "/lib32",  "/lib64", "/proc", "/run", "/sbin",
-                                         "/libx32", "/sys",   "/usr",  "/var", "/lost+found"};
-    /* Below those, where people put what is theirs. */
-    static const char *const not_system[] = {"/usr/src", "/usr/local/src", "/var/tmp", "/var/www"};
-    static const char root_home[] = "/root";
+    static const char *const system[] = {
+        "/bin",   "/boot",  "/dev",    "/efi",     "/etc",    "/gnu",        "/lib",
+        "/lib32", "/lib64", "/libx32", "/nix",     "/proc",   "/lost+found", "/run",
+        "/sbin",  "/sys",   "/usr",    "/sysroot", "/ostree", "/snap",       "/root/bin"};
+    /* What is root's in these is root's; below them people put what is theirs. */
+    static const char *const shared[] = {"/home", "/media", "/mnt", "/opt", "/srv", "/tmp"};
 
     if (path[0] != '/' || strcmp(path, "/") == 0)
-        return true;
-    if (is_at_or_below(path, state_dir) || is_at_or_below(state_dir, path))
-        return true;
-    for (size_t i = 0; i < sizeof(not_system) / sizeof(not_system[0]); i++)
-        if (is_at_or_below(path, not_system[i]))
-            return false;
+        return PATH_SYSTEM;
+    if (is_at_or_below(path, state_dir))
+        return PATH_STATE;
+    if (is_at_or_below(state_dir, path))
+        return PATH_SYSTEM;
+    if (strcmp(path, "/var/tmp") == 0)
+        return PATH_SHARED;
+    if (is_at_or_below(path, "/var"))
+        return is_at_or_below(path, "/var/tmp") || is_at_or_below(path, "/var/www") ? PATH_ANY
+                                                                                    : PATH_SYSTEM;
     for (size_t i = 0; i < sizeof(system) / sizeof(system[0]); i++)
         if (is_at_or_below(path, system[i]))
-            return true;
+            return PATH_SYSTEM;
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+        if (strcmp(path, shared[i]) == 0)
+            return PATH_SHARED;
     /* Root's home has keys and start-up files in it, which begin with a dot. */
-    return strcmp(path, root_home) == 0 || strncmp(path, "/root/.", sizeof("/root/.") - 1) == 0;
+    return strcmp(path, "/root") == 0 || strncmp(path, "/root/.", sizeof("/root/.") - 1) == 0
+               ? PATH_SYSTEM
+               : PATH_ANY;
 }

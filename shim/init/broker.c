@@ -308,10 +308,10 @@ static bool is_guarded(const struct broker *b, int fd, struct statx *st)
 
     if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, want, st) < 0 || (st->stx_mask & want) != want)
         return true;
-    for (unsigned i = 0; i < b->guard->mount_count; i++)
-        if (b->guard->mounts[i] == st->stx_mnt_id)
-            return true;
-    return false;
+    for (unsigned i = 0; i < b->guard->other_count; i++)
+        if (b->guard->others[i] == st->stx_mnt_id)
+            return false;
+    return true;
 }
 
 /* ---- chmod ---- */
@@ -344,7 +344,7 @@ static int open_object(const struct broker *b)
 
 static int do_chmod(const struct broker *b, int fd)
 {
-    struct statx st;
+    struct statx st = {0};
     bool guarded = is_guarded(b, fd, &st);
 
     if (S_ISLNK(st.stx_mode))

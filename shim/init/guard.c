@@ -152,6 +152,48 @@ static int open_proc(void)
     return -ENODEV;
 }
 
+/* Takes up one more character of a mountinfo: the number that each line begins with. */
+struct mount_reader {
+    uint64_t id;
+    bool in_id, begun;
+};
+
+static int read_mount_id(struct guard *g, struct mount_reader *m, char c)
+{
+    if (m->in_id && c >= '0' && c <= '9') {
+        m->id = m->id * 10 + (uint64_t)(c - '0');
+        m->begun = true;
+        return 0;
+    }
+    if (m->in_id && m->begun && !is_guarded(g, m->id)) {
+        if (g->other_count == GUARD_OTHERS_MAX)
+            return -E2BIG;
+        g->others[g->other_count++] = m->id;
+    }
+    *m = (struct mount_reader){.in_id = c == '\n'};
+    return 0;
+}
+
+/* All mounts of the locked namespace, which no process inside can add to (plan.c refuses a guard
+ * beside CAP_SYS_ADMIN), as its PID 1 sees them. */
+static int note_others(struct guard *g)
+{
+    struct mount_reader m = {.in_id = true};
+    char text[4096];
+    ssize_t n = 0;
+    int fd = openat(g->proc, "1/mountinfo", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int r = fd < 0 ? -errno : 0;
+
+    while (r == 0 && (n = read(fd, text, sizeof(text))) > 0)
+        for (ssize_t i = 0; i < n && r == 0; i++)
+            r = read_mount_id(g, &m, text[i]);
+    if (r == 0 && n < 0)
+        r = -errno;
+    if (fd >= 0)
+        (void)close(fd);
+    return r == 0 && g->other_count == 0 ? -ENODATA : r;
+}
+
 int guard_find_mounts(struct init *init, int *ret_op)
 {
     struct guard *g = &init->guard;
@@ -169,7 +211,7 @@ int guard_find_mounts(struct init *init, int *ret_op)
             return r;
     }
     g->proc = open_proc();
-    return g->proc < 0 ? g->proc : 0;
+    return g->proc < 0 ? g->proc : note_others(g);
 }
 
 /* ---- answers ---- */

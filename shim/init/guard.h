@@ -3,7 +3,8 @@
 /*
  * The guard of sandboxes that may write to a directory of the host's as the owner of its files
  * (PLAN_GUARD): there no set-id file may come to be, which a user of the host could execute. On all
- * other mounts of the sandbox set-id bits are set as ever, because packages do not install without.
+ * other mounts that the sandbox has set-id bits are set as ever, because packages do not install
+ * without.
  *
  * Which mount a call is about no filter can see. So the floor stops the calls that would set such a
  * bit and tells init (SECCOMP_RET_USER_NOTIF), whose loop takes them and starts a broker for each:
@@ -27,6 +28,7 @@ struct init;
 
 enum {
     GUARD_MOUNTS_MAX = 64,
+    GUARD_OTHERS_MAX = 512,
     GUARD_BROKERS_MAX = 32,
     GUARD_WAITING_MAX = 256, /* calls that wait for a broker; further ones are answered EAGAIN */
     GUARD_BROKER_MS = 5000,  /* a broker's time: a file system of the sandbox's may never answer */
@@ -49,6 +51,10 @@ struct guard {
     uint64_t capabilities;
     uint64_t mounts[GUARD_MOUNTS_MAX]; /* ids of the guarded ones */
     unsigned mount_count;
+    /* Ids of all others that the sandbox has. What lies on neither is as good as guarded: a
+     * descriptor from outside can be of a mount that an earlier run had, with the same ids. */
+    uint64_t others[GUARD_OTHERS_MAX];
+    unsigned other_count;
     uint32_t volumes[GUARD_MOUNTS_MAX]; /* operations that attach them, and what their roots are */
     uint64_t devices[GUARD_MOUNTS_MAX], inodes[GUARD_MOUNTS_MAX];
     unsigned volume_count;

@@ -136,13 +136,32 @@ TEST(avoids_and_runs_out)
     CHECK_INT(take_from(fd, &two, &r[1], &err), 0);
     CHECK_INT(r[0].base + r[1].base, base_of(40) + base_of(41));
     CHECK_INT(take_from(fd, &two, &r[2], &err), -ENOSPC);
-    CHECK_STR(err.msg, "no free range of 65536 user ids: all 4092 of the pool are in use, kept by "
+    CHECK_STR(err.msg, "no free range of 65536 user ids: all 3069 of the pool are in use, kept by "
                        "stopped sandboxes or given to users in /etc/subuid; remove sandboxes");
     CHECK_INT(r[2].lock_fd, -1);
     idrange_release(fd, &r[1]);
     CHECK_INT(take_from(fd, &two, &r[2], &err), 0);
     idrange_release(fd, &r[0]);
     idrange_release(fd, &r[2]);
+    CHECK_INT(registry_close(fd), 0);
+}
+
+/* Those of sandboxes with a guard are apart. */
+TEST(guarded_ones_are_apart)
+{
+    const struct idrange_avoid not_guarded = {IDRANGE_FIRST,
+                                              base_of(IDRANGE_COUNT - IDRANGE_GUARDED) - 1};
+    const struct idrange_avoid guarded = {base_of(IDRANGE_COUNT - IDRANGE_GUARDED),
+                                          base_of(IDRANGE_COUNT) - 1};
+    struct idrange r = IDRANGE_NONE, none = IDRANGE_NONE;
+    struct err err = ERR_NONE;
+    int fd = registry_open();
+
+    CHECK_INT(idrange_take(fd, &not_guarded, 1, &none, &err), -ENOSPC);
+    CHECK_INT(idrange_take_guarded(fd, &guarded, 1, &none, &err), -ENOSPC);
+    CHECK_INT(idrange_take_guarded(fd, &not_guarded, 1, &r, &err), 0);
+    CHECK(r.base >= guarded.first && r.base < guarded.last);
+    idrange_release(fd, &r);
     CHECK_INT(registry_close(fd), 0);
 }
 
