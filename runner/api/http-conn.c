@@ -190,12 +190,29 @@ static size_t read_size(const struct http_conn *c)
     return HTTP_READ_SIZE;
 }
 
+/* Makes room for *size bytes, or for fewer where the budget has no room for a larger buffer. */
+static int reserve_in(struct http_conn *c, size_t *size)
+{
+    int r = bytes_reserve(&c->in, *size);
+
+    if (r == -EAGAIN && c->in.cap > c->in.len) {
+        *size = c->in.cap - c->in.len;
+        return 0;
+    }
+    return r;
+}
+
 static void read_some(struct http_conn *c)
 {
     size_t size = read_size(c);
     ssize_t n;
+    int r = reserve_in(c, &size);
 
-    if (bytes_reserve(&c->in, size) < 0) {
+    if (r == -EAGAIN && c->state == CONN_HEAD) {
+        c->no_room = true; /* step_head answers */
+        return;
+    }
+    if (r < 0) {
         conn_break(c);
         return;
     }
@@ -328,9 +345,11 @@ static bool step_head(struct http_conn *c)
     if (bytes_left(&c->in) == 0)
         return wait_for_head(c);
     r = head_scan(&c->scan, c->in.data + c->in.pos, bytes_left(&c->in), &limits, &err);
-    if (r == 0)
+    if (r == 0 && !c->no_room)
         return wait_for_head(c);
-    if (r > 0)
+    if (r == 0)
+        refuse(c, 503, -EAGAIN, HTTP_NO_ROOM_FOR_HEAD);
+    else if (r > 0)
         begin_request(c, (size_t)r);
     else
         refuse(c, r == -E2BIG ? 431 : r == -ENAMETOOLONG ? 414 : 400, (int)r, err.msg);

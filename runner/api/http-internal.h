@@ -9,7 +9,7 @@
  *   http-body.c      a request's body: llhttp, limits, pausing
  *   http-reply.c     replies, upgrades
  *   http-out.c       the queue of bytes that the client has not taken
- *   http-peer.c      who is at the other end
+ *   http-peer.c      the peer of a unix socket
  *
  * The sockets are watched by uv_poll and read and written here, not through uv_stream: so a
  * half-close can be told from a client that is gone, nothing is allocated for a write that the
@@ -30,6 +30,8 @@
 #include "base/http-head.h"
 
 struct head_parse;
+
+#define HTTP_NO_ROOM_FOR_HEAD "limit maxBufferedBytes: no room for this head now"
 
 enum {
     HTTP_READ_SIZE = 64 << 10, /* one read of a body or a raw stream */
@@ -103,10 +105,12 @@ struct http_conn {
     size_t discarded;        /* bytes thrown away in FINISH and LINGER */
     bool message_done;
     bool head_clock;          /* a head has begun: its time runs */
+    bool no_room;             /* the budget has none for the rest of a head */
     bool raw;                 /* was upgraded */
     bool shut_done;           /* our direction is shut */
-    bool head_unread;         /* of an upgrade: the queue waits until the client has read it, */
-    uint64_t head_deadline;   /* or until then, by the loop's clock */
+    bool head_unread;         /* the head of a 101 is in the socket: out waits until the client has
+                                 read it, */
+    uint64_t head_deadline;   /* at most until this time of the loop's clock */
     struct http_request *req; /* owned; NULL in HEAD, FINISH and LINGER */
     struct http_peer peer;
     gid_t *groups; /* owned */
@@ -127,8 +131,8 @@ struct http_server {
     size_t listener_count;
     struct http_conn *conns;
     size_t conn_count, refused_count;
-    /* What all connections hold of bodies, outputs and queued replies; and the share of those that
-     * are not root's, which leaves root some room whatever the others do. */
+    /* What all connections hold of heads, bodies, outputs and queued replies; and the share of
+     * those that are not root's, which leaves root some room whatever the others do. */
     struct budget held, held_by_users;
     struct http_conn *kicked;
     uv_idle_t kick;      /* runs while connections are kicked */

@@ -12,7 +12,7 @@
 /*
  * A request is one allocation: the struct, its headers, the head's bytes (whose spans become
  * NUL-terminated strings as the parser leaves them behind), and as much again for the decoded parts
- * of the path.
+ * of the path. One of more than BUDGET_FREE bytes counts against the connection's budget.
  */
 
 /* What the parser fills in. A span may come in pieces; they lie side by side because the head is
@@ -26,33 +26,43 @@ struct head_parse {
     size_t url_len, name_len, value_len;
 };
 
-static struct http_request *request_alloc(struct http_conn *c, size_t extra)
+/* -EAGAIN: the budget has no room; -ENOMEM. */
+static int request_alloc(struct http_conn *c, size_t extra, struct http_request **ret)
 {
-    struct http_request *req = calloc(1, sizeof(*req) + extra);
+    struct http_request *req;
+    size_t size = sizeof(*req) + extra;
+    int r = budget_resize(c->out.budget, 0, size);
 
-    if (req == NULL)
-        return NULL;
+    if (r < 0)
+        return r;
+    req = calloc(1, size);
+    if (req == NULL) {
+        (void)budget_resize(c->out.budget, size, 0);
+        return -ENOMEM;
+    }
+    req->size = size;
     req->conn = c;
     req->method = req->path = "";
     req->content_length = -1;
     req->reply_left = -1;
     req->body.max = c->server->config.max_body;
     req->body.budget = c->out.budget;
-    return req;
+    *ret = req;
+    return 0;
 }
 
 void request_free(struct http_request *req)
 {
     if (req == NULL)
         return;
+    (void)budget_resize(req->conn->out.budget, req->size, 0);
     buf_done(&req->body);
     free(req);
 }
 
 int request_blank(struct http_conn *c)
 {
-    c->req = request_alloc(c, 0);
-    return c->req == NULL ? -ENOMEM : 0;
+    return request_alloc(c, 0, &c->req);
 }
 
 void request_fail(struct http_request *req, int status, int code, const char *message,
@@ -290,13 +300,16 @@ int request_parse(struct http_conn *c, const char *head, size_t len, size_t line
                   struct err *err)
 {
     size_t max = lines - 1, extra = max * sizeof(struct http_header) + 2 * (len + 1);
-    struct http_request *req = request_alloc(c, extra);
-    struct head_parse p = {.req = req, .max = max};
-    int r;
+    struct http_request *req = NULL;
+    struct head_parse p = {.max = max};
+    int r = request_alloc(c, extra, &req);
 
     *status = 503;
-    if (req == NULL)
-        return err_errno(err, -ENOMEM, "a request");
+    if (r == -EAGAIN)
+        return err_set(err, r, HTTP_NO_ROOM_FOR_HEAD);
+    if (r < 0)
+        return err_errno(err, r, "a request");
+    p.req = req;
     /* From here on the request is the connection's, also when it is refused: the answer needs it.
      */
     c->req = req;

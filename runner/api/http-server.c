@@ -240,6 +240,7 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     peer_ask(c);
     prepare_socket(c);
     c->out.budget = c->peer.known && c->peer.uid == 0 ? &s->held : &s->held_by_users;
+    c->in.budget = c->out.budget;
     c->link = &s->conns;
     c->next = s->conns;
     if (c->next != NULL)

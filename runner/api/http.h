@@ -57,7 +57,7 @@ enum {
     HTTP_MAX_URL = 128 << 10, /* bytes: 414; dockerode sends whole bodies there, too */
     HTTP_MAX_BODY = 1 << 20,  /* bytes of a buffered body, where the route names no other: 413 */
     HTTP_MAX_LARGE_BODY = 6 << 20, /* the same for ROUTE_LARGE */
-    HTTP_MAX_BUFFERED = 256 << 20, /* bytes of bodies, outputs and replies that are held, all
+    HTTP_MAX_BUFFERED = 256 << 20, /* bytes of heads, bodies, outputs and replies that are held, all
                                       connections together: 503, or the one that has most is cut */
     HTTP_MAX_PIPELINE =
         64 << 10, /* bytes read ahead while a request is being answered; then reading waits */
@@ -160,6 +160,7 @@ struct http_request {
 
     /* The front's own. */
     struct http_conn *conn;      /* never NULL */
+    size_t size;                 /* of its allocation, as the connection's budget has it */
     const struct route_set *set; /* NULL until a path has been read */
     struct http_param params[HTTP_MAX_PARAMS];
     size_t param_count;

@@ -727,6 +727,14 @@ void ask_cgroup_mode(const struct doctor *d, const struct check *c, struct check
     found(r, mode == CG_MODE_NONE ? CHECK_MISSING : CHECK_OK, "%s", name != NULL ? name : "?");
 }
 
+void doctor_fix_cgroup(int code, const struct doctor_caller *who, struct check_result *r)
+{
+    if (code == -EROFS)
+        fix(r, READ_ONLY_FIX);
+    else if ((code == -EPERM || code == -EACCES) && !who->root)
+        fix(r, doctor_checks[CHECK_PRIVILEGES].fix);
+}
+
 /* By making a cgroup, and removing it: a mount can be read-write and its files another user's. */
 static void judge_writable(const struct doctor *d, enum cgroup_controller controller,
                            const char *works, struct check_result *r)
@@ -739,10 +747,7 @@ static void judge_writable(const struct doctor *d, enum cgroup_controller contro
         return;
     }
     found(r, CHECK_MISSING, "%.*s", DOCTOR_FOUND_MAX - 1, err.msg);
-    if (code != -EROFS && !d->who.root)
-        fix(r, doctor_checks[CHECK_PRIVILEGES].fix);
-    else
-        fix(r, READ_ONLY_FIX);
+    doctor_fix_cgroup(code, &d->who, r);
 }
 
 void ask_cgroup_v2(const struct doctor *d, const struct check *c, struct check_result *r)

@@ -8,7 +8,7 @@
 struct policy;
 struct cgroup_host;
 
-/* Who asks, as far as it decides what an answer of the kernel means. */
+/* What this process may do, as far as it decides what an answer of the kernel means. */
 struct doctor_caller {
     bool privileged;    /* CAP_SYS_ADMIN here */
     bool root;          /* uid 0 here, with it or without */
@@ -110,3 +110,6 @@ void doctor_look_at_caller(struct doctor_caller *ret);
 /* What a probe's answer means: state and text into *r, and a fix where a filter or a capability is
  * the cause. Pure. */
 void doctor_judge(int code, const struct doctor_caller *who, struct check_result *r);
+/* The fix for a cgroup that could not be made, where code tells one: of a read-only mount, and of a
+ * user without the right. For other errors the errno in `found` is all that is known. Pure. */
+void doctor_fix_cgroup(int code, const struct doctor_caller *who, struct check_result *r);

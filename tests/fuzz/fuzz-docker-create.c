@@ -1,7 +1,8 @@
 /*
  * Any text as the body of a container's creation: a refusal has a message; what is accepted asks
- * for nothing that is refused elsewhere: no bind of the host's root, no part of HostConfig at its
- * top level in any case, and it is a spec or refused as one.
+ * for nothing that is refused elsewhere: no bind of the host's root, nothing that weakens the
+ * isolation in a HostConfig of any case, no part of it at the top level; and it is a spec or
+ * refused as one.
  */
 
 #include <assert.h>
@@ -20,6 +21,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* No spelling of what is refused. */
+static void check_host(json_t *host)
+{
+    static const char *const names[] = {"Privileged", "Devices", "UsernsMode", "Sysctls"};
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(host, key, value)
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+            assert(strcasecmp(key, names[i]) != 0 || body_is_empty(value));
+}
+
 /* Of a body that was accepted: nothing of it was ignored that asks for isolation or a limit. */
 static void check_top_level(json_t *root)
 {
@@ -31,7 +44,10 @@ static void check_top_level(json_t *root)
     json_object_foreach(root, key, value) {
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
             assert(strcasecmp(key, names[i]) != 0 || body_is_empty(value));
+        /* One in another case was taken as this one, and is there under its name. */
         assert(strcasecmp(key, "HostConfig") != 0 || strcmp(key, "HostConfig") == 0);
+        if (strcmp(key, "HostConfig") == 0)
+            check_host(value);
     }
 }
 

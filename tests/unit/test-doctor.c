@@ -109,6 +109,34 @@ TEST(judge)
     }
 }
 
+TEST(fix_of_cgroups)
+{
+    static const struct doctor_caller root = {.privileged = true, .root = true}, user = {0};
+    static const struct {
+        int code;
+        const struct doctor_caller *who;
+        const char *fix; /* a part of it; NULL: none */
+    } rows[] = {
+        {-EROFS, &root, "writable /sys/fs/cgroup"},
+        {-EROFS, &user, "writable /sys/fs/cgroup"},
+        {-EACCES, &user, "sudo"},
+        {-EPERM, &user, "sudo"},
+        {-EACCES, &root, NULL},
+        {-ENOSPC, &root, NULL},
+        {-ENOMEM, &user, NULL},
+        {-EAGAIN, &root, NULL}, /* cgroup.max.descendants */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct check_result r = {.state = CHECK_MISSING};
+
+        doctor_fix_cgroup(rows[i].code, rows[i].who, &r);
+        CHECK(rows[i].fix == NULL ? r.fix[0] == '\0' : strstr(r.fix, rows[i].fix) != NULL);
+        if (tap_failed)
+            printf("# row %zu: %s\n", i, r.fix);
+    }
+}
+
 /* ---- the frame of a probe ---- */
 
 static int sleeps(const struct probe_env *env)

@@ -80,17 +80,59 @@ static bool folds_to(const char *key, const char *name)
     return *key == '\0';
 }
 
-/* The row of this very key; NULL, and *ret_folded is one that differs in case alone. */
-static const struct body_field *find(const struct body_field *fields, const char *key,
-                                     const struct body_field **ret_folded)
+/* The row that Docker's reader would take the key for. No table has two names that differ in case
+ * alone. */
+static const struct body_field *find(const struct body_field *fields, const char *key)
 {
-    for (; fields->name != NULL; fields++) {
-        if (strcmp(fields->name, key) == 0)
-            return fields;
+    for (; fields->name != NULL; fields++)
         if (folds_to(key, fields->name))
-            *ret_folded = fields;
-    }
+            return fields;
     return NULL;
+}
+
+/* The same object with each key as its row writes it, in the order of the text. *ret_changed: one
+ * was written in another case. */
+static int fold_into(json_t *folded, json_t *object, const struct body_field *fields,
+                     bool *ret_changed, const char *path, struct err *err)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(object, key, value) {
+        const struct body_field *f = find(fields, key);
+        const char *name = f != NULL ? f->name : key;
+
+        if (json_object_get(folded, name) != NULL)
+            return err_set(err, -EINVAL, "%s%s%s: is there in two spellings", path,
+                           *path != '\0' ? "." : "", name);
+        if (json_object_set(folded, name, value) < 0)
+            return err_errno(err, -ENOMEM, "a body");
+        if (strcmp(name, key) != 0)
+            *ret_changed = true;
+    }
+    return 0;
+}
+
+/*
+ * Writes the keys in place, so that each later reader of the tree finds them by their names. Of two
+ * spellings of one key Docker takes the last; here that is -EINVAL, as a key twice is.
+ */
+static int fold_keys(json_t *object, const struct body_field *fields, const char *path,
+                     struct err *err)
+{
+    json_t *folded = json_object();
+    bool changed = false;
+    int r;
+
+    if (folded == NULL)
+        return err_errno(err, -ENOMEM, "a body");
+    r = fold_into(folded, object, fields, &changed, path, err);
+    if (r == 0 && changed) {
+        (void)json_object_clear(object);
+        r = json_object_update(object, folded) < 0 ? err_errno(err, -ENOMEM, "a body") : 0;
+    }
+    json_decref(folded);
+    return r;
 }
 
 static int take_field(json_t *value, const struct body_field *f, void *dst, const char *path,
@@ -121,10 +163,8 @@ static int take_unknown(const char *key, const json_t *value,
     if (ignored == NULL)
         return body_fail(err, -EINVAL, path, "is not known here");
     for (; elsewhere->fields != NULL; elsewhere++) {
-        const struct body_field *folded = NULL;
-        const struct body_field *f = find(elsewhere->fields, key, &folded);
+        const struct body_field *f = find(elsewhere->fields, key);
 
-        f = f != NULL ? f : folded;
         if (f != NULL && !f->loose)
             return body_fail(err, elsewhere->code, path, "%s", elsewhere->why);
     }
@@ -139,22 +179,20 @@ static int decode_all(json_t *object, const struct body_field *fields,
 {
     const char *key;
     json_t *value;
+    int r;
 
     if (!json_is_object(object))
         return body_fail(err, -EINVAL, *path != '\0' ? path : "the body", "must be an object");
+    r = fold_keys(object, fields, path, err);
+    if (r < 0)
+        return r;
     json_object_foreach(object, key, value) {
-        const struct body_field *folded = NULL;
-        const struct body_field *f = find(fields, key, &folded);
+        const struct body_field *f = find(fields, key);
         char here[BODY_PATH_MAX];
-        int r = 0;
 
         (void)snprintf(here, sizeof(here), "%s%s%.64s", path, *path != '\0' ? "." : "", key);
-        if (f != NULL)
-            r = take_field(value, f, dst, here, err);
-        else if (folded != NULL && (ignored == NULL || folded->take != b_ignore))
-            r = body_fail(err, -EINVAL, here, "must be written \"%s\"", folded->name);
-        else if (folded == NULL)
-            r = take_unknown(key, value, elsewhere, ignored, here, err);
+        r = f != NULL ? take_field(value, f, dst, here, err)
+                      : take_unknown(key, value, elsewhere, ignored, here, err);
         if (r < 0)
             return r;
     }

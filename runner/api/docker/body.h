@@ -4,8 +4,8 @@
  * Docker's JSON bodies by table. One row per key that the API has: what is done with its value, or
  * that only a value which asks for nothing (null, false, 0, "", [], {}) is taken, and why. Clients
  * send every field they know, most of them empty, and newer ones fields that we do not know: those
- * are taken as long as they ask for nothing. Docker's own reader folds case; so a key that is one
- * of ours but for its case is refused, and what it would have meant there cannot slip by here.
+ * are taken as long as they ask for nothing. A key is taken in any case, as Docker's own reader
+ * folds it, and means the same as in the right one: nothing slips by in another spelling.
  *
  * At the top level of a request's body (body_decode_whole) clients also send what only they know,
  * or what belongs to another call; Docker ignores it, and so does rind. HostConfig and the other
@@ -38,7 +38,8 @@ struct body_field {
     const struct body_field *fields; /* b_object */
 };
 
-/* In the order of the text: the first that is refused is named. */
+/* In the order of the text: the first that is refused is named. Keys are written as their rows are,
+ * in the tree; two spellings of one are -EINVAL. */
 int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
                 struct err *err);
 
@@ -51,9 +52,8 @@ struct body_elsewhere {
 
 /*
  * The whole body of a request, as body_decode; but a key that is not known is ignored, whatever its
- * value, and told at debug. Refused all the same: a key of `fields` that is written in another case
- * (but for one that is ignored anyway), and a key of `elsewhere`, in any case, whose value asks for
- * something.
+ * value, and told at debug. Refused all the same: a key of `elsewhere`, in any case, whose value
+ * asks for something.
  */
 int body_decode_whole(json_t *object, const struct body_field *fields,
                       const struct body_elsewhere *elsewhere, void *dst, struct err *err);

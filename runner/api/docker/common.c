@@ -62,22 +62,27 @@ bool docker_admit(struct http_request *req)
     return true;
 }
 
-/* "null", and nothing else but blanks. */
-static bool is_null(const char *text, size_t len)
+/* null, {}, or nothing, and blanks. The text ends with a NUL. */
+static bool is_nothing(const char *text, size_t len)
 {
     static const char word[] = "null", blanks[] = " \t\r\n";
     const char *at = text + strspn(text, blanks);
 
-    if (strncmp(at, word, sizeof(word) - 1) != 0)
-        return false;
-    at += sizeof(word) - 1;
+    if (strncmp(at, word, sizeof(word) - 1) == 0) {
+        at += sizeof(word) - 1;
+    } else if (*at == '{') {
+        at += 1 + strspn(at + 1, blanks);
+        if (*at != '}')
+            return false;
+        at++;
+    }
     return at + strspn(at, blanks) == text + len;
 }
 
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err)
 {
     *ret = NULL;
-    if (req->body.len == 0 || is_null(req->body.data, req->body.len))
+    if (req->body.len == 0 || is_nothing(req->body.data, req->body.len))
         return 0;
     return json_body_tree(req, ret, err);
 }

@@ -33,7 +33,8 @@ enum {
  * handler that does not call docker_sandbox calls this first. */
 bool docker_admit(struct http_request *req);
 
-/* The body of a call that needs none, and whose clients send "null" for that: *ret is NULL then. */
+/* The body of a call that needs none. Clients send blanks, null or {} for that, some of them with
+ * the content type of a form: *ret is NULL then, whatever the type. */
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err);
 
 /* ---- ids ---- */

@@ -257,7 +257,7 @@ static int t_log_type(json_t *value, const struct body_field *field, void *dst, 
 
 static const struct body_field log_fields[] = {
     {.name = "Type", .take = t_log_type},
-    {.name = "Config", .take = b_ignore}, /* sizes of files: bounded anyway */
+    {.name = "Config", .take = b_ignore}, /* max-size, max-file: limits.logBytes bounds a log */
     {0},
 };
 
@@ -535,6 +535,17 @@ static const struct body_elsewhere misplaced[] = {
     {0},
 };
 
+/* Of a container's own configuration, what would be as bad to lose: root's rights, a network. */
+static const struct body_field process_fields[] = {
+    {.name = "User"},
+    {0},
+};
+
+static const struct body_field isolating_fields[] = {
+    {.name = "NetworkDisabled"},
+    {0},
+};
+
 #define OF_CREATION "is taken when a container is created (HostConfig), and not here"
 const struct body_elsewhere create_body_of_commit[] = {
     {create_body_fields, -EOPNOTSUPP, "is not taken: say what changes by the query (changes)"},
@@ -549,6 +560,8 @@ const struct body_elsewhere create_body_elsewhere[] = {
     {networking_fields, -EINVAL, OF_CREATION},
     {old_fields,        -EINVAL, OF_CREATION},
     {object_fields,     -EINVAL, OF_CREATION},
+    {process_fields,    -EINVAL, "is taken when a container or an exec is created, and not here"},
+    {isolating_fields,  -EINVAL, "is taken when a container is created, and not here"},
     {0},
 };
 /* clang-format on */
@@ -705,13 +718,14 @@ static int finish_flags(struct making *m, struct err *err)
 int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
 {
     struct making m = {.out = ret};
-    const json_t *host = json_object_get(root, "HostConfig");
+    const json_t *host;
     int r;
 
     *ret = (struct create_body){.spec = json_object(), .kept = json_object()};
     if (ret->spec == NULL || ret->kept == NULL)
         return create_no_memory(err);
     r = body_decode_whole(root, create_body_fields, misplaced, &m, err);
+    host = json_object_get(root, "HostConfig"); /* found in any case from here on */
     if (r == 0)
         r = no_paths(host, "MaskedPaths", err);
     if (r == 0)

@@ -116,8 +116,8 @@ static const struct query_field start_fields[] = {
     {0},
 };
 
-/* Up to version 1.23 of the API a HostConfig was sent here. Its names are refused: who asks for
- * limits here must not be told that the container has them. */
+/* Up to version 1.23 of the API a HostConfig was sent here. Its names are refused: a success would
+ * say that the container has the limits that they ask for. */
 static int check_start_body(struct http_request *req, struct err *err)
 {
     static const struct body_field none[] = {{0}};
