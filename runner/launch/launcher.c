@@ -273,14 +273,12 @@ int launcher_state_fd(const struct launcher *l)
 /* ---- starting ---- */
 
 enum {
+    /* Where the descriptors of operations begin in start.fds. */
     FIRST_OP = PLAN_FD_OPS - PLAN_FD,
-    /* where descriptors of operations begin in start.fds */ /* Root, /dev, /sys, masks, the
-                                                              * directory of cgroups, two files of
-                                                              * processors, cgroups, files of /etc,
-                                                              * volumes and their locks, what the
-                                                              * root and the sandbox's own were made
-                                                              * of, the lock of the id range, the
-                                                              * hosts file, resolv.conf, a socket */
+
+    /* Root, /dev, /sys, masks, the directory of cgroups, two files of processors; cgroups; files of
+     * /etc; volumes and their locks; what the root and the sandbox's own were made of; the lock of
+     * the id range, the hosts file, resolv.conf, a socket. */
     START_FDS_MAX = FIRST_OP + 7 + CGROUP_VIEW_PARTS_MAX + ETC_FILES + 2 * LAUNCH_VOLUMES_MAX +
                     ROOT_SOURCES_MAX + 1 + 1 + 1 + 1 + 1,
 };

@@ -125,8 +125,9 @@ static void add_limits_view(struct builder *b, const struct plan_mounts *mounts)
                               .fd = mounts->cgroups,
                               .path = "sys/fs/cgroup",
                               .flags = ours});
-    /* The cgroups that init makes for execs belong to the sandbox's root: who can open one, if only
-     * to read, could start a process in it (CLONE_INTO_CGROUP), out of the reach of a time-out. */
+    /* The cgroups that init makes for execs belong to the sandbox's root: a process that opens
+     * one, if only to read, could start another in it (CLONE_INTO_CGROUP), out of the reach of a
+     * time-out. */
     if (mounts->has_cgroups && mounts->cgroup_part_count == 0)
         add_op(b, (struct op){.type = PLAN_OP_MASK,
                               .fd = mounts->mask,

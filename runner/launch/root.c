@@ -524,10 +524,10 @@ static enum path_kind kind_of_source(const struct launcher *l, int source)
 }
 
 /*
- * Takes from *who what the sandbox's user must not be there: root in the system's directories and
- * in those that many share, a sticky one that everybody may write to included, whose owner may
- * remove what others have made; and any of the ids that rind itself has given out. -EPERM: it
- * cannot be shared to be written.
+ * Takes from *who the owners that the sandbox's user must not be in this source: root in the
+ * system's directories, in those that many users share, and in a sticky one that is open to all
+ * (its owner may remove others' files); and any id of rind's own pool. -EPERM: the source cannot be
+ * shared to be written.
  */
 static int limit_mapped(const struct launcher *l, const struct launch_volume *v, int source,
                         const struct stat *st, struct mapped *who, struct err *err)
@@ -556,7 +556,7 @@ static int limit_mapped(const struct launcher *l, const struct launch_volume *v,
     return 0;
 }
 
-/* Of a file system that is mounted read-only here, whoever mounts it otherwise later. */
+/* Whether the source's mount is read-only. A later remount on the host changes nothing for us. */
 static bool is_read_only(int source)
 {
     struct statvfs fs;

@@ -513,12 +513,10 @@ const char *etc_path(enum etc_file file);
  * is waited for, like that of root_sources. */
 struct own_wants {
     uid_t owner;
-    bool fuse;               /* with /dev/fuse */
-    const struct buf *texts; /* of the files of /etc, ETC_FILES of them */
-    const struct cgroup_view *cgroups;
-    /* whose parts need mount points; or NULL */ /* Of processors, or NULL: the list for
-                                                    /sys/devices/system/cpu/online; for
-                                                    /proc/cpuinfo. */
+    bool fuse;                         /* with /dev/fuse */
+    const struct buf *texts;           /* of the files of /etc, ETC_FILES of them */
+    const struct cgroup_view *cgroups; /* its parts need mount points; or NULL */
+    /* The lists of processors for /sys/devices/system/cpu/online and /proc/cpuinfo; or NULL. */
     const struct buf *cpus, *cpuinfo;
 };
 struct own_mounts {

@@ -1,7 +1,7 @@
 /*
- * Directories of root's that no sandbox gets as its own, whoever asks. Who may write there as root,
- * or read what is root's alone, is root on the host sooner or later: what lies there is executed,
- * or read as configuration or as a key.
+ * Directories of root's that are never mapped to a sandbox's user. A process that may write there
+ * as root, or read root's own files, can become root on the host: files there are executed, or read
+ * as configuration or as keys.
  *
  * The daemon's owner may ask for a mount of them, but what the owner has asked for the launcher
  * hears from the supervisor, which it does not believe (creator.h). For other directories of

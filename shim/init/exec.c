@@ -465,8 +465,8 @@ static int step_cwd(struct exec *e)
  * sandbox's limits there: a directory of the exec's does not have them. Where no more namespaces
  * may be made the process shows its path below init's.
  *
- * Not where a policy gives CAP_SYS_ADMIN: this namespace belongs to the locked user namespace, and
- * who has that capability there could mount cgroup file systems of it, to write to.
+ * Not where a policy gives CAP_SYS_ADMIN: this namespace belongs to the locked user namespace,
+ * where a process with that capability could mount cgroup file systems of it, writable.
  */
 static int step_cgroup_namespace(struct exec *e)
 {

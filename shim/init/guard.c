@@ -225,7 +225,7 @@ void guard_answer(int listener, uint64_t id, int64_t result)
     else
         answer.val = result;
     (void)guard_ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND,
-                      &answer); /* ENOENT: nobody waits any more */
+                      &answer); /* ENOENT: the caller has gone */
 }
 
 /* Of a broker alone. */
