@@ -37,7 +37,7 @@ const SLOW_MS = 20_000; // beyond a command's time, for all that a time-out may 
  * The answer: an exit status; GONE(status): the session has ended, the next command begins afresh; LATE: after the time-out of
  * `timeout` ms. Where the session goes on, directory and exported variables are as they were (or as `then` says). `out`: what the
  * command has printed. `only`: for these shells. No command comes to `echo rest`, which stands after the end of its shell, and would
- * leave a file too.
+ * leave a file too; but for `rest`: at the time-out stdin ends first, and the shell may go on a moment with that.
  */
 const TABLE = [
   // Signals that end the shell.
@@ -196,8 +196,8 @@ const TABLE = [
   ['kill -STOP 0; echo rest', LATE],
   ['kill -STOP $PPID; exit 3', LATE],
   ['exec sleep 1000', LATE],
-  ['read x; echo rest', LATE, { stdin: 'open' }],
-  ['cat; echo rest', LATE, { stdin: 'open' }],
+  ['read x; echo rest', LATE, { stdin: 'open', rest: true }],
+  ['cat; echo rest', LATE, { stdin: 'open', rest: true }],
   ['exec cat; echo rest', LATE, { stdin: 'open' }],
   ['kill() { :; }; exit() { :; }; sleep 1000', LATE, { only: ['bash'] }],
   ['sleep() { while :; do :; done; }; sleep 1000', LATE],
@@ -252,7 +252,7 @@ async function row(box, id, [command, want, how = {}]) {
   if (how.next === undefined || how.then !== undefined)
     assert.equal(next.stdout.trimEnd(), wants.trimEnd(), 'directory and variables afterwards');
   assert.equal((await session.exec('X=1', { timeout: 30_000 })).exitCode, 0, 'the one after that');
-  assert.ok(!(await box.exists(rest)).exists, 'the rest has been run');
+  if (!how.rest) assert.ok(!(await box.exists(rest)).exists, 'the rest has been run');
   await box.deleteSession(id);
 }
 

@@ -449,9 +449,16 @@ begun=$n n=0
 while [ $n -lt 15 ]; do
 [ -p "$d/in" ] || exit 0
 [ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
-kill -CONT "$k" "$s" 2>/dev/null
+kill -CONT "$k" 2>/dev/null
 w= x= y=
 read -r w x y z <"$d/cur"
+# A stopped shell goes on with the signal, not with what comes next in the command.
+if [ ! "$told" ] && [ "$w $x" = "$c $q" ]; then
+told=1
+echo "$c $q" 1<>"$d/stop"
+kill -${STOP} "$s"
+fi
+kill -CONT "$s" 2>/dev/null
 case "$w $x $y" in
 "idle $c $q")
 [ "$first" ] || exit 0
@@ -464,11 +471,6 @@ asked=\${asked:-1}
 [ $n -lt 3 ] || [ "$asked" = "$s" ] || { kill -KILL "$s"; asked=$s; } ;;
 "$c $q "*)
 earlier
-if [ ! "$told" ]; then
-told=1
-echo "$c $q" 1<>"$d/stop"
-kill -${STOP} "$s"
-fi
 [ $n -lt 2 ] || kill -STOP "$s"
 tree "$s"
 for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
