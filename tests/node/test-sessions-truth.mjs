@@ -36,7 +36,8 @@ const SLOW_MS = 20_000; // beyond a command's time, for all that a time-out may 
  *
  * The answer: an exit status; GONE(status): the session has ended, the next command begins afresh; LATE: after the time-out of
  * `timeout` ms. Where the session goes on, directory and exported variables are as they were (or as `then` says). `out`: what the
- * command has printed. `only`: for these shells. No command prints `rest`, which is what comes after the end of its shell.
+ * command has printed. `only`: for these shells. No command comes to `echo rest`, which stands after the end of its shell, and would
+ * leave a file too; but for `rest`: at the time-out stdin ends first, and the shell may go on a moment with that.
  */
 const TABLE = [
   // Signals that end the shell.
@@ -195,8 +196,8 @@ const TABLE = [
   ['kill -STOP 0; echo rest', LATE],
   ['kill -STOP $PPID; exit 3', LATE],
   ['exec sleep 1000', LATE],
-  ['read x; echo rest', LATE, { stdin: 'open' }],
-  ['cat; echo rest', LATE, { stdin: 'open' }],
+  ['read x; echo rest', LATE, { stdin: 'open', rest: true }],
+  ['cat; echo rest', LATE, { stdin: 'open', rest: true }],
   ['exec cat; echo rest', LATE, { stdin: 'open' }],
   ['kill() { :; }; exit() { :; }; sleep 1000', LATE, { only: ['bash'] }],
   ['sleep() { while :; do :; done; }; sleep 1000', LATE],
@@ -234,7 +235,12 @@ async function row(box, id, [command, want, how = {}]) {
   const stdin = how.stdin === 'open' ? new ReadableStream({}) : undefined;
   const options = { timeout, stdin, cwd: how.cwd, env: how.env };
   const begun = Date.now();
-  const { told, stdout } = await answer(session, command, options);
+  const rest = `/tmp/rest-${id}`;
+  const { told, stdout } = await answer(
+    session,
+    command.replaceAll('echo rest', `{ echo rest; echo >${rest}; }`),
+    options,
+  );
   assert.ok(same(want, told), `answered with ${JSON.stringify(told)} instead of ${JSON.stringify(want)}`);
   assert.ok(Date.now() - begun < timeout + SLOW_MS, `${Date.now() - begun} ms`);
   if (stdout !== undefined) assert.ok(!stdout.includes('rest'), `it goes on: ${stdout}`);
@@ -246,6 +252,7 @@ async function row(box, id, [command, want, how = {}]) {
   if (how.next === undefined || how.then !== undefined)
     assert.equal(next.stdout.trimEnd(), wants.trimEnd(), 'directory and variables afterwards');
   assert.equal((await session.exec('X=1', { timeout: 30_000 })).exitCode, 0, 'the one after that');
+  if (!how.rest) assert.ok(!(await box.exists(rest)).exists, 'the rest has been run');
   await box.deleteSession(id);
 }
 
@@ -262,12 +269,58 @@ test('a command that ends its own shell is no success, and each ends at its time
   }
 });
 
+// What a command has made of umask and of the session's directory, for a user who may then not read it: root always may.
+const NOT_ROOT = [
+  ['umask 777; exit 3', 3, { next: 'umask 022; echo "$PWD $KEPT"', then: '/usr yes' }],
+  ['umask 777; cd /; export KEPT=new; exit 3', 3, { next: 'umask 022; echo "$PWD $KEPT"', then: '/ new' }],
+  ['umask 777; sleep 1000; echo rest', LATE, { then: '/usr yes' }],
+  ['umask 777', 0, { next: 'umask 022; kill -9 $$; echo rest', status: GONE(137) }],
+];
+
+test('a user who is not root has a session after any umask, and after any mode of its directory', async (all) => {
+  for (const { shell, needs = [], spec } of SHELLS) {
+    const skip = needs.some((path) => !existsSync(path)) ? `no ${shell} on this host` : false;
+    await all.test(`in ${shell}`, { skip }, async (t) => {
+      const box = new SandboxNamespace({ rind, spec: { ...spec, user: '1000' } }).get(`truth-1000-${shell}`);
+      assert.equal((await box.exec('id -u')).stdout, '1000\n');
+      for (const [i, one] of NOT_ROOT.entries()) await t.test(one[0], () => row(box, `row-${i}`, one));
+
+      await t.test('streams after umask 777', async () => {
+        const session = await box.createSession({ id: 'streams' });
+        await session.exec('cd /usr; export KEPT=yes; umask 777');
+        for (const command of ['echo up; sleep 987', '(sleep 987 &); echo up; sleep 987']) {
+          const { last, stdout } = await stream(session, command, { timeout: 500 });
+          assert.match(last.error ?? '', /timed out/, command);
+          assert.equal(stdout, 'up\n', 'it has run');
+          await until(async () => !(await processes(box)).includes('sleep 987'), `the end of ${command}`);
+          const { stdout: state } = await session.exec('echo "$PWD $KEPT"; umask');
+          assert.match(state, /^\/usr yes\n0?777\n$/);
+        }
+        assert.deepEqual((await stream(session, 'echo on')).stdout, 'on\n');
+      });
+
+      await t.test('chmod 0 of its directory', async () => {
+        for (const command of ['chmod 0 /dev/shm/.rind/*', 'chmod 0 /dev/shm/.rind']) {
+          const session = await box.createSession({ id: command.length.toString() });
+          const { told } = await answer(session, command, { timeout: 2000 });
+          assert.notEqual(typeof told, 'undefined');
+          let next;
+          for (let i = 0; i < 5 && next?.told !== 0; i++) next = await answer(session, 'echo on', { timeout: 20_000 });
+          assert.deepEqual(next, { told: 0, stdout: 'on\n' }, command);
+        }
+      });
+    });
+  }
+});
+
 // The same of what runs beside, of commands without a session, and of what is left of a session.
 const box = new SandboxNamespace({ rind, spec: { limits: { pids: 64 } } }).get('truth');
 
 /** The command lines of the sandbox's processes. */
-async function processes() {
-  const { stdout } = await rind.exec(await box.rindId(), { cmd: 'ps -o args' });
+async function processes(one = box) {
+  const { stdout } = await rind.exec(await one.rindId(), {
+    cmd: "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$f && echo; done 2>/dev/null",
+  });
   return stdout.split('\n').map((line) => line.trim());
 }
 
@@ -301,6 +354,77 @@ test('execStream tells the end of its own copy of the shell', async () => {
     assert.match(last.error ?? '', /timed out/, command);
     assert.equal((await session.exec('echo $PWD $KEPT', { timeout: 20_000 })).stdout, '/usr yes\n', `after ${command}`);
   }
+});
+
+test('a stream ends with what it has started, and with nothing of others', async () => {
+  const session = await box.createSession({ id: 'orphans' });
+  const up = async (one) => until(async () => (await processes()).includes(one), `${one} runs`);
+  const gone = async (one, what) => until(async () => !(await processes()).includes(one), `${one} has ended: ${what}`);
+  const left = async (...all) => {
+    const now = await processes();
+    for (const one of all) assert.ok(now.includes(one), `${one} goes on`);
+  };
+  await session.exec('sleep 4001 & (sleep 4002 >/dev/null 2>&1 &)');
+  for (const command of [
+    '(sleep 986 &); sleep 985',
+    '(sleep 986 >/dev/null 2>&1 </dev/null &); sleep 985',
+    '(trap "" TERM; (sleep 986; :) &) & sleep 985',
+    'sh -c "sleep 986 & sleep 986 & exit"; exec sleep 985',
+    'sh -c "sleep 986 &"; trap "" TERM 50; while :; do :; done',
+  ]) {
+    const witness = await stream(session, `echo up; ${command}`, { timeout: 500 });
+    assert.match(witness.last.error ?? '', /timed out/, command);
+    assert.equal(witness.stdout, 'up\n', command);
+    await gone('sleep 986', command);
+    await gone('sleep 985', command);
+    await left('sleep 4001', 'sleep 4002');
+  }
+  // Cancelled, beside others that begin before and after.
+  const before = await session.execStream('echo up; (sleep 4003 &); (sleep 4004 >/dev/null 2>&1 &); sleep 4005');
+  await up('sleep 4005');
+  const reader = (await session.execStream('echo up; (sleep 986 &); sleep 985')).getReader();
+  await up('sleep 985');
+  await session.exec('(sleep 4006 >/dev/null 2>&1 &); (sleep 4007 &)');
+  const after = await session.execStream('echo up; (sleep 4008 &); sleep 4009');
+  await up('sleep 4009');
+  await reader.cancel();
+  await gone('sleep 986', 'a cancelled stream');
+  await gone('sleep 985', 'a cancelled stream');
+  await left(...Array.from({ length: 9 }, (_, i) => `sleep ${4001 + i}`));
+  await before.cancel();
+  await gone('sleep 4003', 'the one before');
+  await after.cancel();
+  await gone('sleep 4008', 'the one after');
+  // 4004 holds no pipe of its stream, beside which others have run.
+  await left('sleep 4001', 'sleep 4002', 'sleep 4004', 'sleep 4006', 'sleep 4007');
+  assert.equal((await session.exec('ls /dev/shm/.rind/*/ | grep -cE "^(job|own|cmd|st)[.].*[.]"')).stdout, '0\n');
+  await box.deleteSession('orphans');
+});
+
+test('a stream that has not begun at its time-out is not begun later', async () => {
+  const session = await box.createSession({ id: 'queue' });
+  const first = session.exec('export KEPT=yes; echo >/tmp/queued; while [ ! -e /tmp/queue ]; do sleep 0.02; done');
+  await until(() => rind.fileExists('truth', '/tmp/queued'), 'the command before it');
+  const { last } = await stream(session, 'echo >/tmp/begun', { timeout: 300 });
+  assert.match(last.error ?? '', /timed out/);
+  await box.exec('touch /tmp/queue');
+  assert.equal((await first).exitCode, 0);
+  assert.equal((await session.exec('echo $KEPT; [ -e /tmp/begun ] || echo not begun')).stdout, 'yes\nnot begun\n');
+});
+
+test('without its FIFO a command is answered, and is no success', async () => {
+  const session = await box.createSession({ id: 'fifo' });
+  await session.exec('export KEPT=yes');
+  const told = await answer(session, 'rm /dev/shm/.rind/*/st.*; echo on', { timeout: 20_000 });
+  assert.deepEqual(told, { told: GONE(null) });
+  assert.equal((await session.exec('echo $KEPT', { timeout: 20_000 })).stdout, 'yes\n', 'the session goes on');
+  for (const other of ['rm', 'for i in $(ls -d /dev/shm/.rind/*/st.*); do rm $i; echo >$i; done; :']) {
+    await box.exec(`${other} /dev/shm/.rind/*/st.*`).catch(() => undefined);
+    const late = answer(session, 'sleep 0.3; echo $KEPT; exit 3', { timeout: 20_000 });
+    assert.deepEqual(await late, { told: 3, stdout: 'yes\n' }, other);
+  }
+  const killed = await answer(session, 'rm /dev/shm/.rind/*/st.*; kill -9 $$; echo rest', { timeout: 20_000 });
+  assert.deepEqual(killed, { told: GONE(137) });
 });
 
 test('a stream that goes on is no job of the shell', async () => {
@@ -368,10 +492,14 @@ test('a shell that ends between two commands is started again with directory and
 
 test('nothing of a session whose keeper is killed stays', async () => {
   const session = await box.createSession({ id: 'keeper' });
-  assert.deepEqual((await answer(session, 'kill -9 $PPID; sleep 6789; echo rest')).told, GONE(137));
+  const told = answer(session, 'sleep 6789 & kill -9 $PPID; wait; echo rest');
+  await until(async () => (await processes()).includes('sleep 6789'), 'the command');
+  assert.deepEqual((await told).told, GONE(137));
   await until(async () => !(await processes()).includes('sleep 6789'), 'the end of the command');
-  assert.equal((await answer(session, 'kill -9 $PPID; sleep 6789', { timeout: 200 })).told, LATE);
-  await until(async () => !(await processes()).includes('sleep 6789'), 'the end of the command at its time-out');
+  const late = answer(session, 'sleep 6790 & kill -9 $PPID; echo >/tmp/came; wait', { timeout: 1000 });
+  assert.equal((await late).told, LATE);
+  assert.ok((await box.exists('/tmp/came')).exists, 'it has come to its sleep');
+  await until(async () => !(await processes()).includes('sleep 6790'), 'the end of the command at its time-out');
   await session.exec('echo $PPID >/tmp/keeper');
   await box.exec('kill -9 $(cat /tmp/keeper)');
   assert.equal((await session.exec('pwd')).stdout, '/workspace\n');

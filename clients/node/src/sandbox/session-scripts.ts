@@ -14,7 +14,12 @@
 //     left          `CLIENT NUMBER STATUS SLOT`: noted by the shell's EXIT trap
 //     stop          `CLIENT NUMBER` of the command that INTERRUPT ends
 //     ended         the status of the shell whose end was the end of the session
-//     bg            children of the shell when the command began, and its exec's line in /proc; job.CLIENT the pid of a command in the background
+//     bg            children of the shell when the command began, and its exec's line in /proc
+//     job.CLIENT    of a command in the background: the pid of its copy of the shell, `-` before there is one
+//     own.CLIENT    of the same: `PID START ALONE CLIENT NUMBER PIPE…`: its exec and when that began, `alone` where no other command ran
+//                   then, the last command in the foreground, its pipes; beside: the last CLIENT that has begun such a command
+//
+// What the shell writes is there before, as a command's umask may leave files that their own user cannot read.
 //
 // Each command is an exec of its own (RUN), whose stdin, stdout and stderr the shell opens through /proc/PID/fd: so every command
 // has its own pipes, nothing frames or marks its output, and what an earlier command left in the background cannot write into it.
@@ -146,7 +151,8 @@ if __rind_save; then __rind_l=$__rind_n; fi
 __rind_y=$__rind_c
 __rind_c=
 "$__rind_b" echo "idle $__rind_y $__rind_q $__rind_l" 1<>"$__rind_d/cur" || __rind_die
-"$__rind_b" echo "end $__rind_q $__rind_s" 1<>"$__rind_d/st.$__rind_y" || __rind_die
+if "$__rind_b" [ -p "$__rind_d/st.$__rind_y" ]; then "$__rind_b" echo "end $__rind_q $__rind_s" 1<>"$__rind_d/st.$__rind_y" || __rind_die
+else "$__rind_b" kill -USR2 "$__rind_p"; fi
 }
 __rind_beside() {
 ( (
@@ -155,10 +161,11 @@ case $- in *e*) __rind_y=-e ;; *) __rind_y=+e ;; esac
 "$__rind_b" set +e
 {
 "$__rind_b" echo "run $__rind_q" >&9
+IFS=' ' "$__rind_b" read -r __rind_s __rind_x </proc/self/stat && "$__rind_b" echo "$__rind_s" 1<>"$__rind_d/job.$__rind_v" || "$__rind_b" exit 1
 ( "$__rind_b" set "$__rind_y"; "$__rind_b" . "$__rind_d/cmd.$__rind_v" ) <"/proc/$__rind_p/fd/3" >|"/proc/$__rind_p/fd/4" 2>|"/proc/$__rind_p/fd/5" 9>&-
 "$__rind_b" echo "end $__rind_q $?" >&9
 } 9<>"$__rind_d/st.$__rind_v"
-) & "$__rind_b" echo "$!" >|"$__rind_d/job.$__rind_v" )
+) & )
 }
 __rind_0='__rind_m=
 "__rind_next" || \\:
@@ -207,15 +214,18 @@ export const KEEP = `
 d=$1 h=$2 f=- x=- y=0
 exec </dev/null >/dev/null 2>&1 7<>"$d/in" || exit 1
 trap : ${CATCHABLE} ${STOP}
-tell() { [ ! -p "$d/st.$1" ] || echo "$2" 1<>"$d/st.$1"; }
+# Without the FIFO by the signal that the exec would end itself with.
+tell() { if [ -p "$d/st.$1" ]; then echo "$2" 1<>"$d/st.$1"; elif [ "$3" ]; then kill -USR2 "$3"; fi; }
+( umask 077; for n in env.0 env.1 cwd.0 cwd.1 lwd.0 lwd.1 bg pid; do : >>"$d/$n"; done )
+r=
 echo $$ >"$d/keeper"
 while :; do
 echo "idle $x $y $f new" 1<>"$d/cur" && echo '- - - -' 1<>"$d/left" || exit 1
-[ "$x" = - ] || tell "$x" "$say"
+[ "$x" = - ] || tell "$x" "$say" "$r"
 "$h" -c 'eval "$(cat "$1/server")"' "$h" "$d" "$h" "$f" $$ 7<&-
 s=$?
 [ -p "$d/in" ] || exit "$s"
-a= b= c= e= n= p= q= t= o= u= v=
+a= b= c= e= n= p= q= t= o= u= v= r=
 IFS=' ' read -r a b c e n <"$d/cur"
 IFS=' ' read -r p q t o <"$d/left"
 IFS=' ' read -r u v <"$d/stop"
@@ -223,7 +233,7 @@ case "$a $n" in
 'idle new') [ "$f" = - ] || { f=-; continue; } ;;
 idle*) x=$b y=$c f=$e say="gone $c"; continue ;;
 *)
-x=$a y=$b say="gone $b"
+x=$a y=$b r=$e say="gone $b"
 if [ "$p $q" = "$x $y" ] && { [ "$((t & 255))" = "$s" ] || { [ "$s" -ge 1 ] && [ "$s" -le 127 ]; }; }; then f=$o say="end $y $s"; continue; fi
 if [ "$u $v" = "$x $y" ] || [ ! -d "/proc/$e" ]; then f=$c; [ "$p $q" != "$x $y" ] || f=$o; continue; fi ;;
 esac
@@ -231,9 +241,9 @@ break
 done
 echo "$s" >"$d/ended"
 rm -f "$d/in"
-[ "$x" = - ] || tell "$x" "$say"
+[ "$x" = - ] || tell "$x" "$say" "$r"
 echo '- - - -' >&7
-while IFS=' ' read -r p c q m <&7 && [ "$p" != - ]; do tell "$c" "gone $q"; done
+while IFS=' ' read -r p c q m <&7 && [ "$p" != - ]; do tell "$c" "gone $q" ''; done
 exit "$s"
 `;
 
@@ -246,7 +256,28 @@ d=$1 c=$2 q=$3 m=$4
 read -r k 2>/dev/null <"$d/keeper" && [ -p "$d/in" ] && [ -d "/proc/$k" ] || { kill -USR1 $$; exit 1; }
 exec 3<&0 4>&1 5>&2 7<>"$d/in"
 full() { kill -XFSZ $$; exit 1; }
-if [ "$m" = back ]; then mkfifo "$d/st.$c" 2>/dev/null || full; trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/job.$c"' EXIT; fi
+# The pipes of the command, when its exec began, and whether another command runs, whose processes could be taken for its own.
+note() {
+w= x= y= p= a=alone
+read -r l <"/proc/$$/stat"
+set -f
+set -- \${l##*) }
+b=\${20}
+for l in $(ls -l "/proc/$$/fd/3" "/proc/$$/fd/4" "/proc/$$/fd/5"); do case $l in pipe:* | socket:*) p="$p $l" ;; esac; done
+set +f
+read -r w x y l <"$d/cur" && [ "$w" = idle ] || a=-
+echo - >"$d/job.$c" && echo "$c" >|"$d/beside" || return 1
+for l in "$d"/job.*; do [ "$l" = "$d/job.$c" ] || a=-; done
+echo "$$ $b $a $x $y$p" >"$d/own.$c"
+}
+if [ "$m" = back ]; then
+mkfifo "$d/st.$c" 2>/dev/null || full
+trap 'rm -f "$d/st.$c" "$d/cmd.$c" "$d/own.$c" "$d/job.$c"' EXIT
+note 2>/dev/null || full
+elif [ ! -p "$d/st.$c" ]; then
+rm -rf "$d/st.$c"
+mkfifo "$d/st.$c" 2>/dev/null || full
+fi
 [ "$5" = - ] || printf '%s\\n' "$6" 2>/dev/null >"$d/cmd.$c" || full
 [ ! -e "$d/post.$c" ] || rm -f "$d/post.$c"
 [ ! "$7" ] || printf '%s\\n' "$7" 2>/dev/null >"$d/post.$c" || full
@@ -278,6 +309,9 @@ kill -USR2 $$
 export const OPEN = `
 d=$1 c=$2
 mkdir -p /dev/shm/.rind || exit 1
+[ -x /dev/shm/.rind ] && [ -w /dev/shm/.rind ] || chmod u+rwx /dev/shm/.rind
+# A command may have taken the permissions away.
+clear() { chmod -R u+rwX "$d" 2>/dev/null; rm -rf "$d"; }
 n=0
 while :; do
 if mkdir "$d" 2>/dev/null; then
@@ -290,10 +324,11 @@ if [ -p "$d/in" ] && [ -d "/proc/$p" ]; then
 echo "$e"
 exit
 fi
-rm -rf "$d"
+clear
 fi
 n=$((n + 1))
-[ $n -lt 200 ] || rm -rf "$d"
+[ $n -lt 200 ] || clear
+[ $n -lt 400 ] || { echo "$d cannot be replaced: remove it" >&2; exit 1; }
 sleep 0.02
 done
 `;
@@ -313,21 +348,46 @@ while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 1000 ] || { echo 'its shell d
  * that starts them, by the EXIT trap; a shell that does not follow within a second or two is killed, and the keeper starts another.
  * A process whose parent has ended is the command's where it is of the keeper's process session and has begun after the command's
  * exec. Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind
- * it shows whether the shell reads on. A background command's processes are ended at once.
+ * it shows whether the shell reads on.
+ *
+ * A background command's processes are ended at once. Others run at the same time, so that of those whose parent has ended only what
+ * holds one of the command's pipes is surely its own; the rest is where no other command has run meanwhile.
  */
 export const INTERRUPT = `
-d=$1 c=$2 q=$3 m=$4 first= spare=' '
+d=$1 c=$2 q=$3 m=$4 first= spare=' ' own= a=
+holds() {
+set -f
+for w in $(ls -l "/proc/$1/fd" 2>/dev/null); do
+case $own in *" $w "*) set +f; return 0 ;; esac
+done
+set +f
+return 1
+}
+alone() {
+w= u= v= o=
+read -r w u v l <"$d/cur"
+read -r o <"$d/beside"
+[ "$a $w $u $v $o" = "alone idle $x $y $c" ]
+}
 # The processes below those of $1, and orphans, both without those of $spare.
 tree() {
-found=" $1 " again=1 all=
+found=" $1 " again=1 all= maybe=
 for f in /proc/[0-9]*/stat; do
 read -r l 2>/dev/null <"$f" || continue
 p=\${l%% *}
 set -- \${l##*) }
 all="$all $p:$2"
 [ "$first" ] && [ "$2" -le 1 ] && [ "$4" = "$k" ] && [ "$p" != "$k" ] && [ "\${20}" -ge "$first" ] || continue
-case $spare in *" $p "*) ;; *) found="$found$p " ;; esac
+case $spare in *" $p "*) continue ;; esac
+if [ "$m" = fore ]; then found="$found$p "
+elif [ "$a" = alone ] && [ "\${20}" -gt "$first" ]; then maybe="$maybe$p "
+elif holds "$p"; then found="$found$p "; fi
 done
+# Looked at after the processes: what another command has started since is among these.
+if [ "$maybe" ]; then
+if alone; then found="$found$maybe"
+else for p in $maybe; do if holds "$p"; then found="$found$p "; fi; done; fi
+fi
 while [ "$again" ]; do
 again=
 for e in $all; do
@@ -337,12 +397,27 @@ case $found in *" \${e#*:} "*) found="$found\${e%:*} "; again=1 ;; esac
 done
 done
 }
-if [ "$m" = back ]; then
-read -r j 2>/dev/null <"$d/job.$c" || exit 0
-for n in 1 2 3; do tree "$j"; kill -KILL $found 2>/dev/null; done
-exit 0
+if [ "$m" = back ] && [ ! -e "$d/job.$c" ]; then
+# Its exec has ended by itself, and has removed that last; or there is no telling.
+[ -x "$d" ] && [ ! -e "$d/st.$c" ]
+exit
 fi
 read -r k <"$d/keeper" || exit 1
+if [ "$m" = back ]; then
+read -r r first a x y own <"$d/own.$c" && read -r j <"$d/job.$c" || exit 1
+own=" $own "
+for f in "$d"/job.*; do [ "$f" = "$d/job.$c" ] || { read -r l 2>/dev/null <"$f" && spare="$spare$l "; }; done
+# The exec may still be there. Without it nothing runs that has not begun.
+if read -r l 2>/dev/null <"/proc/$r/stat"; then
+set -- \${l##*) }
+[ "\${20}" != "$first" ] || kill -KILL "$r" 2>/dev/null
+read -r j <"$d/job.$c" || exit 1
+fi
+[ "$j" != - ] || j=
+for n in 1 2 3; do tree "$j"; kill -KILL $found 2>/dev/null; done
+rm -f "$d/st.$c" "$d/cmd.$c" "$d/own.$c" "$d/job.$c"
+exit 0
+fi
 if [ -p "$d/in" ] && [ ! -d "/proc/$k" ]; then
 # The keeper was killed; what it has started is in its process session. It may have started more meanwhile.
 for n in 1 2 3; do
@@ -374,9 +449,16 @@ begun=$n n=0
 while [ $n -lt 15 ]; do
 [ -p "$d/in" ] || exit 0
 [ -d "/proc/$k" ] && read -r s <"$d/pid" || exit 1
-kill -CONT "$k" "$s" 2>/dev/null
+kill -CONT "$k" 2>/dev/null
 w= x= y=
 read -r w x y z <"$d/cur"
+# A stopped shell goes on with the signal, not with what comes next in the command.
+if [ ! "$told" ] && [ "$w $x" = "$c $q" ]; then
+told=1
+echo "$c $q" 1<>"$d/stop"
+kill -${STOP} "$s"
+fi
+kill -CONT "$s" 2>/dev/null
 case "$w $x $y" in
 "idle $c $q")
 [ "$first" ] || exit 0
@@ -389,11 +471,6 @@ asked=\${asked:-1}
 [ $n -lt 3 ] || [ "$asked" = "$s" ] || { kill -KILL "$s"; asked=$s; } ;;
 "$c $q "*)
 earlier
-if [ ! "$told" ]; then
-told=1
-echo "$c $q" 1<>"$d/stop"
-kill -${STOP} "$s"
-fi
 [ $n -lt 2 ] || kill -STOP "$s"
 tree "$s"
 for p in $found; do [ "$p" = "$s" ] || kill -KILL "$p" 2>/dev/null; done
