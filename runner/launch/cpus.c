@@ -16,14 +16,19 @@
  * Runs in the launcher.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "launch/sandbox.h"
 
-enum { WHOLE_MILLIS = 1000 };
+enum {
+    WHOLE_MILLIS = 1000,
+    CPUINFO_MAX = 8 << 20, /* bytes of the host's /proc/cpuinfo: 1.5 KiB a processor on x86-64 */
+};
 
 bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret)
 {
@@ -98,4 +103,12 @@ int cpus_list(const cpu_set_t *set, struct buf *ret)
             r = buf_printf(ret, "-%d", i);
     }
     return r < 0 ? r : buf_append_str(ret, "\n");
+}
+
+bool cpus_info_of_host(struct launcher *l, const cpu_set_t *set, struct buf *ret)
+{
+    if (l->cpuinfo == NULL && file_read_at(AT_FDCWD, "/proc/cpuinfo", CPUINFO_MAX, &l->cpuinfo,
+                                           &l->cpuinfo_len, NULL) < 0)
+        return false;
+    return cpus_info(l->cpuinfo, l->cpuinfo_len, set, ret) == 0;
 }

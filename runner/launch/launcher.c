@@ -21,10 +21,9 @@
 #include "proto/plan.h"
 
 enum {
-    SUBID_MAX = 1 << 20,   /* bytes of /etc/subuid */
-    CPUINFO_MAX = 8 << 20, /* bytes of the host's /proc/cpuinfo: 1.5 KiB a processor on x86-64 */
-    SPARE_FDS = 25,        /* for what a start holds to its end, and for removing a tree */
-    UNDO_TIMEOUT_MS = 10,  /* for the processes of a failed start, while others wait for theirs */
+    SUBID_MAX = 1 << 20,  /* bytes of /etc/subuid */
+    SPARE_FDS = 25,       /* for what a start holds to its end, and for removing a tree */
+    UNDO_TIMEOUT_MS = 10, /* for the processes of a failed start, while others wait for theirs */
 };
 
 /* ---- opening ---- */
@@ -467,17 +466,6 @@ static int step_net_make(struct start *st, struct err *err)
     return 0;
 }
 
-/* Without its own /proc/cpuinfo the sandbox shows the host's. */
-static bool make_cpuinfo(struct start *st, struct buf *ret)
-{
-    struct launcher *l = st->l;
-
-    if (l->cpuinfo == NULL && file_read_at(AT_FDCWD, "/proc/cpuinfo", CPUINFO_MAX, &l->cpuinfo,
-                                           &l->cpuinfo_len, NULL) < 0)
-        return false;
-    return cpus_info(l->cpuinfo, l->cpuinfo_len, &st->cpus, ret) == 0;
-}
-
 /* dir: with the mount points, or FD_NONE where the view is one mount. Takes it, and the view. */
 static void add_cgroups(struct start *st, int dir)
 {
@@ -526,7 +514,8 @@ static int step_own(struct start *st, struct err *err)
         .texts = texts,
         .cgroups = st->cgroups.count > 0 ? &st->cgroups : NULL,
         .cpus = st->on_some_cpus ? &cpus : NULL,
-        .cpuinfo = st->on_some_cpus && make_cpuinfo(st, &cpuinfo) ? &cpuinfo : NULL};
+        .cpuinfo =
+            st->on_some_cpus && cpus_info_of_host(st->l, &st->cpus, &cpuinfo) ? &cpuinfo : NULL};
 
     r = own_mounts(&wants, &own, grouped ? &st->s->hosts_fd : NULL, follows ? &st->resolv_fd : NULL,
                    err);

@@ -539,6 +539,8 @@ int sysfs_mount(int pidfd, struct err *err);
 bool cpus_choose(const cpu_set_t *of, uid_t base, int64_t millis, cpu_set_t *ret);
 /* The records of these in the text of a /proc/cpuinfo. -ENODATA: it does not have one for each. */
 int cpus_info(const char *text, size_t len, const cpu_set_t *set, struct buf *ret);
+/* The same of the host's, which is read once. False: the sandbox shows the host's own. */
+bool cpus_info_of_host(struct launcher *l, const cpu_set_t *set, struct buf *ret);
 /* "0-3,8" and a line end, as sysfs lists them. */
 int cpus_list(const cpu_set_t *set, struct buf *ret);
 
