@@ -206,9 +206,9 @@ static int hand_down(const struct cg_hierarchy *hier, int all_fd, const char *fi
 }
 
 /*
- * The directory of cpuset (v1) for all sandboxes, or FD_NONE. Which processors and memory nodes
- * there are it has to be told, once, before a process can enter it. (One that has its own tree of
- * cpuset and does not let us has it without: then the JDK sees no limits.)
+ * The directory of cpuset (v1) for all sandboxes, or FD_NONE. cpuset.cpus and cpuset.mems have to
+ * be written once before a process can enter it. A host whose cpuset tree refuses that starts
+ * sandboxes without it; the JDK sees no limits in them.
  */
 static int cpuset_all(struct cgroup_host *h)
 {

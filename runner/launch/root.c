@@ -269,9 +269,8 @@ static int gather_lowers(struct launcher *l, const struct sandbox *box,
     return root_add_layers(l, q, box->ids.base, userns_fd, s, err);
 }
 
-/* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. -EINVAL from an
- * older kernel, -EOPNOTSUPP from one before 6.5, whose overlay takes no descriptors at all: an
- * older kernel. */
+/* Linux 6.13 and later: every layer by descriptor, nothing is attached anywhere. Older kernels
+ * answer -EINVAL, and those before 6.5, whose overlay takes no descriptors at all, -EOPNOTSUPP. */
 static int overlay_by_fd(struct root_sources *s)
 {
     auto_close int view = s->host.root >= 0 ? host_view_by_fd(&s->host) : FD_NONE;
@@ -487,7 +486,7 @@ struct mapped {
     gid_t gid;
 };
 
-/* For a client the host's root is never a map's source. Such a source shows as nobody's. */
+/* A client's mount never maps the host's root: root's files in it show uid 65534 then. */
 static uint32_t map_source(uint32_t host_id)
 {
     return host_id == 0 ? NOBODY : host_id;
