@@ -15,7 +15,7 @@ struct record {
     const unsigned char *data;
 };
 
-/* ---- one decoder a tag ---- */
+/* ---- one decoder per tag ---- */
 
 static bool is_string(const struct record *r, size_t max)
 {
@@ -31,7 +31,7 @@ static bool charset(const char *s, const char *extra)
     return true;
 }
 
-/* Ids name directories and cgroups: no dot, no slash, nothing that starts like an option. */
+/* Ids are names of directories and cgroups: no dot, no slash, no leading dash. */
 bool launch_id_ok(const char *id)
 {
     size_t len = strlen(id);
@@ -39,7 +39,7 @@ bool launch_id_ok(const char *id)
     return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && charset(id, "-");
 }
 
-/* Absolute, no empty, "." or ".." component, no trailing slash, not the root itself. */
+/* Absolute; no empty, "." or ".." component; no trailing slash; not the root itself. */
 static bool path_ok(const char *p)
 {
     if (p[0] != '/' || p[1] == '\0' || strlen(p) > LAUNCH_PATH_MAX)
@@ -55,7 +55,7 @@ static bool path_ok(const char *p)
     return true;
 }
 
-/* A mount target of the client's: not in the kernel's file systems, which are ours to arrange. */
+/* Checks a client's mount target: /proc, /sys and /dev are mounted by rind alone. */
 static bool target_ok(const char *p)
 {
     static const char *const ours[] = {"/proc", "/sys", "/dev"};
@@ -109,7 +109,7 @@ static int dec_id(const struct record *r, struct launch_request *q)
     return n == 0 && !launch_id_ok(q->id) ? -EINVAL : n;
 }
 
-/* It is shown by whatever prints host names: no control bytes, no spaces. */
+/* A host name is printed by other programs: no control bytes, no spaces. */
 static int dec_hostname(const struct record *r, struct launch_request *q)
 {
     int n = get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
@@ -174,7 +174,7 @@ static int dec_layer(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-/* Named by a digest alone. */
+/* An image layer is named by its digest. */
 static int dec_image_layer(const struct record *r, struct launch_request *q)
 {
     const char *name;
@@ -494,7 +494,7 @@ static int dec_net_aliases(const struct record *r, struct launch_request *q)
         if (*p == ' ' ? last == ' ' : !host_name_ok(one))
             return -EINVAL;
     }
-    return n == 0 && last == ' ' ? -EINVAL : n; /* also of "" */
+    return n == 0 && last == ' ' ? -EINVAL : n; /* -EINVAL for "", too */
 }
 
 static int dec_net_host(const struct record *r, struct launch_request *q)
@@ -593,7 +593,7 @@ static const struct {
     const char *name;
     int (*decode)(const struct record *, struct launch_request *);
     bool many;
-    uint16_t flags; /* that it may have */
+    uint16_t flags; /* allowed record flags */
 } tags[TAG_MAX] = {
     [TAG_ID]           = {"id",           dec_id,           false},
     [TAG_HOSTNAME]     = {"hostname",     dec_hostname,     false},
@@ -640,7 +640,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* ---- the whole ---- */
+/* ---- the whole request ---- */
 
 static int next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
                        struct err *err)
@@ -690,7 +690,7 @@ static bool needs_id(enum launch_verb verb)
            verb != LAUNCH_LAYER_REMOVE && verb != LAUNCH_LAYER_LIST && !is_volume_verb(verb);
 }
 
-/* Which of the records about layers go with which verb. */
+/* Checks which records about layers are allowed with which verb. */
 static int check_layers(const struct launch_request *q, struct err *err)
 {
     const bool one = q->verb == LAUNCH_LAYER_COMMIT || q->verb == LAUNCH_LAYER_REMOVE;
@@ -742,7 +742,7 @@ static int check_volume(const struct launch_request *q, struct err *err)
     return 0;
 }
 
-/* Records of what leaves a sandbox, with their verbs alone. */
+/* Checks that egress records come only with their verbs. */
 static int check_egress(const struct launch_request *q, struct err *err)
 {
     if ((q->verb == LAUNCH_EGRESS) != q->has_egress)
@@ -862,8 +862,8 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
 
 /* ---- building ---- */
 
-/* buf.max is put to 0 by a failed put, so that every later one and launch_end fail too. */
-static void add(struct buf *b, const void *data, size_t len)
+/* A failed append sets buf.max to 0, so that every later one and launch_end fail too. */
+static void request_append(struct buf *b, const void *data, size_t len)
 {
     if (buf_append(b, data, len) < 0)
         b->max = 0;
@@ -875,7 +875,7 @@ void launch_begin(struct buf *b, enum launch_verb verb)
         .magic = LAUNCH_MAGIC, .version = LAUNCH_VERSION, .verb = (uint16_t)verb};
 
     b->max = LAUNCH_SIZE_MAX;
-    add(b, &w, sizeof(w));
+    request_append(b, &w, sizeof(w));
 }
 
 void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *data, size_t len)
@@ -885,11 +885,11 @@ void launch_put(struct buf *b, enum launch_tag tag, uint16_t flags, const void *
     uint32_t len32 = (uint32_t)len;
     uint32_t count;
 
-    add(b, &tag16, 2);
-    add(b, &flags, 2);
-    add(b, &len32, 4);
-    add(b, data, len);
-    add(b, zero, (8 - len % 8) % 8);
+    request_append(b, &tag16, 2);
+    request_append(b, &flags, 2);
+    request_append(b, &len32, 4);
+    request_append(b, data, len);
+    request_append(b, zero, (8 - len % 8) % 8);
     if (b->max == 0)
         return;
     (void)memcpy(&count, b->data + offsetof(struct launch_wire, record_count), sizeof(count));
