@@ -1,3 +1,5 @@
+/* The contents of regular files for pack.c, with holes as GNU sparse format. Runs in B of worker.c.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

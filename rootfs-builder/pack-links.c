@@ -1,3 +1,4 @@
+/* The table of packed inodes with several names, for pack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ int part_become(const struct part_request *q, enum confine_role role, uint64_t f
 /* Sends DONE with the contents of m, or (r < 0) FAILED with m->name, and exits. */
 void part_finish(const struct part_request *q, struct worker_msg *m, int r, const struct err *err)
     __attribute__((noreturn));
-/* read(2) for a tarball; data points to the fd. */
+/* read(2) as the callback of a tarball; data points to the fd. */
 ssize_t part_read(void *data, void *buf, size_t len);
 
 /* ---- the parts ---- */

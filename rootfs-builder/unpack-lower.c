@@ -1,3 +1,5 @@
+/* Files of the layers below, for unpack.c: copying a directory's attributes, and copying a file up.
+ * Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Owners, modes, times and xattrs of unpacked files, for unpack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

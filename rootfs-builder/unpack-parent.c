@@ -1,3 +1,5 @@
+/* Finds and makes the parent directory of the current entry, for unpack.c. Runs in B of worker.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Whiteouts and opaque directories, for unpack.c. Runs in B of worker.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -91,10 +91,10 @@ void cgroup_weigh(const struct cgroup *c, unsigned weight);
  * processes with a hundredth of a CPU would take minutes to exit. */
 void cgroup_hurry(const struct cgroup *c);
 
-/* O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no v2 tree.
- * Borrowed. */
+/* Returns an O_DIRECTORY fd of the v2 directory for CLONE_INTO_CGROUP, or -1 when the host has no
+ * v2 tree. Borrowed. */
 int cgroup_v2_fd(const struct cgroup *c);
-/* O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
+/* Returns an O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
 int cgroup_exec_fd(const struct cgroup *c);
 /* Returns an O_DIRECTORY fd of the cgroup that holds all of the users' processes; the caller closes
  * it. On v2 it holds only those; on v1 also init and its helpers. -ENOENT: it has no process yet;

@@ -12,10 +12,10 @@ enum {
     CG_NOWHERE = -1,
     CG_ID_MAX = 64,
     CG_DEPTH_MAX = 8,    /* levels below a sandbox's directory that its init may make */
-    CG_SMALL_MAX = 4096, /* bytes of a control file that we read whole */
+    CG_SMALL_MAX = 4096, /* bytes of a control file that is read completely */
 };
 
-/* One mounted hierarchy. Made in cgroup_host.c; rind_fd in cgroup_host_rind(). */
+/* One mounted hierarchy. Made in cgroup_host.c; rind_fd is set by cg_rind_open(). */
 struct cg_hierarchy {
     char *path; /* owned: the mount point, for messages */
     int version;
@@ -70,7 +70,8 @@ int cg_enable(struct cgroup_host *h, uint32_t need, struct err *err);
 int cg_limits_apply(const struct cgroup_host *h, const struct cgroup *c,
                     const struct cgroup_limits *limits, struct err *err);
 
-/* Reads a small control file whole into buf[CG_SMALL_MAX], NUL-terminated. Negative errno. */
+/* Reads a small control file completely into buf[CG_SMALL_MAX], NUL-terminated. Returns 0 or a
+ * negative errno. */
 int cg_read(int dirfd, const char *file, char *buf);
 /* Writes a number to a control file. Returns 0 or a negative errno. */
 int cg_write_number(int dirfd, const char *file, int64_t value);

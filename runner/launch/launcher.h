@@ -69,7 +69,7 @@ void launcher_free(struct launcher *l);
  * Without this call all requests count as the process owner's. */
 int launcher_serve_clients_of(struct launcher *l, int listen_fd, struct err *err);
 
-/* O_DIRECTORY fd of the state directory. Borrowed. */
+/* Returns an O_DIRECTORY fd of the state directory. Borrowed. */
 int launcher_state_fd(const struct launcher *l);
 
 /*

@@ -284,7 +284,7 @@ static int dec_meta(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-/* A number followed by one NUL-terminated string. */
+/* Decodes a number followed by one NUL-terminated string. */
 static int get_number_string(const struct record *r, uint64_t *ret_number, const char **ret_text)
 {
     if (r->len < 8 + 2 || r->data[r->len - 1] != '\0' ||

@@ -1,3 +1,5 @@
+/* The directory of one sandbox, sandboxes/<id>: making, locking, opening and removing it, and
+ * init's socket in it. Runs in the launcher, and in its children that remove files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>

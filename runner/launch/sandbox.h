@@ -319,7 +319,7 @@ int source_open(struct launcher *l, const struct creator *c, const char *path, b
  */
 void source_punish(struct launcher *l, const struct creator *c);
 
-/* A lower layer: a directory beneath a mount, by descriptor and by name. */
+/* A lower layer: a directory below a mount, as an fd and as a path. */
 struct root_lower {
     int fd;                           /* owned; O_PATH */
     size_t mount;                     /* index into root_sources.mounts */
@@ -555,7 +555,7 @@ bool cpus_info_of_host(struct launcher *l, const cpu_set_t *set, struct buf *ret
 int cpus_list(const cpu_set_t *set, struct buf *ret);
 
 /* idmap.c */
-/* Writes "0 base 65536" as the uid and gid map of pid. */
+/* Writes "0 base 65536" as the uid map and the gid map of pid. */
 int idmap_write(pid_t pid, uid_t base, struct err *err);
 /*
  * Makes a user namespace that maps one host uid and gid to two ids of a sandbox, and every other id

@@ -32,7 +32,8 @@ enum {
     LAUNCH_MAKERS_MAX = 128,     /* volumes made at a time by children */
 };
 
-/* [A-Za-z0-9][A-Za-z0-9_.-]*, at most LAUNCH_VOLUME_NAME_MAX bytes. */
+/* Returns true for a valid name: [A-Za-z0-9][A-Za-z0-9_.-]*, at most LAUNCH_VOLUME_NAME_MAX bytes.
+ */
 bool launch_volume_name_ok(const char *name);
 
 /*

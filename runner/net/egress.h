@@ -15,7 +15,7 @@
  * ports connections are refused: it fails closed.
  */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 #include <stdbool.h>
 
 #include "policy/egress-net.h"

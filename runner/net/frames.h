@@ -10,7 +10,7 @@
  * remove a chain with its link.
  */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 
 struct err;
 

@@ -11,7 +11,7 @@
  * nlreq_send returns the error.
  */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -528,7 +528,7 @@ int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err)
     return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
 }
 
-/* -EBADMSG for an element without a key. */
+/* Passes the key of one element to fn; -EBADMSG if it has none. */
 static int feed_element(const struct nlattr *element, nft_key_fn *fn, void *data)
 {
     const struct nlattr *key, *value;

@@ -3,7 +3,7 @@
 /* nf_tables messages: tables, chains, rules, sets and elements of one table, collected into a
  * transaction that the kernel applies completely or not at all. */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,7 +66,7 @@ struct nft_set {
     const char *name;
     uint32_t key_type; /* for display by nft(8) */
     uint32_t key_len;
-    uint32_t flags;  /* NFT_SET_INTERVAL; NFT_SET_MAP: of verdicts */
+    uint32_t flags;  /* NFT_SET_INTERVAL; NFT_SET_MAP: a map to verdicts */
     bool host_order; /* for display by nft(8) */
 };
 

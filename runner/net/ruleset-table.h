@@ -30,7 +30,7 @@
 #define CHAIN_OVER_ALL   "over-all"
 #define CHAIN_BOUND_ALL  "bound-all"
 
-/* An interface's name, as nft(8) numbers types of keys. */
+/* The type of an interface name, as nft(8) numbers key types. */
 enum { SET_TYPE_IFNAME = 41 };
 
 /* Adds table, sets, chains, rules and the fixed elements to a transaction. */

@@ -9,7 +9,7 @@
  * reaches nothing from its first packet on, and there is no gap between a link and its rules.
  */
 
-#include <netinet/in.h> /* in front of the kernel's headers of the same names */
+#include <netinet/in.h> /* must come before the kernel's headers of the same names */
 #include <stddef.h>
 #include <stdint.h>
 

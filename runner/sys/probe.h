@@ -47,9 +47,9 @@ probe_fn probe_fuse;          /* /dev/fuse opens, and can be mounted */
 probe_fn probe_disk;          /* loop devices are available, and ext4 can be mounted */
 probe_fn probe_xattrs;        /* trusted.* and user.* attributes in the scratch directory `dir` */
 probe_fn probe_idmap;         /* an idmapped clone of `dir`, ids from number on */
-probe_fn probe_overlay;       /* overlay in the scratch directory `dir`; written to */
-probe_fn probe_overlay_idmap; /* the same with the lower layer idmapped, ids from number on */
-probe_fn probe_overlay_user;  /* the same from within a user namespace */
+probe_fn probe_overlay;       /* overlay in the scratch directory `dir`, and a write to it */
+probe_fn probe_overlay_idmap; /* likewise with the lower layer idmapped, ids from number on */
+probe_fn probe_overlay_user;  /* likewise inside a user namespace */
 probe_fn probe_veth;          /* a veth pair in a new net namespace */
 probe_fn probe_nftables;      /* a table, with its acknowledgement, in a new net namespace */
 probe_fn probe_redirect;      /* a nat chain with a redirect rule, likewise */

@@ -131,7 +131,7 @@ static int copy_contents(int in, int out, const struct stat *st)
 
 /* ---- one entry ---- */
 
-/* Removes an existing target that is no directory, with --replace. */
+/* Removes an existing target that is no directory, if c->replace. */
 static int copy_remove_target(const struct copy *c, int dirfd, const char *name)
 {
     if (!c->replace)

@@ -39,9 +39,9 @@ int shim_open(const char *path, int flags, mode_t mode)
     return fd < 0 ? -errno : fd;
 }
 
-/* True when the call is to be made again: interrupted, or stdio whose other user has made it
- * non-blocking. */
-static int try_again(int fd, short events)
+/* True if the call must be repeated: EINTR, or EAGAIN because another process has made stdio
+ * non-blocking; then it polls first. */
+static int stdio_try_again(int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
 
@@ -58,7 +58,7 @@ ssize_t shim_read(int fd, void *buf, size_t len)
 
     do
         n = read(fd, buf, len);
-    while (n < 0 && try_again(fd, POLLIN));
+    while (n < 0 && stdio_try_again(fd, POLLIN));
     if (n < 0 && errno == EBADF && fd == STDIN_FILENO)
         return 0;
     return n < 0 ? -errno : n;
@@ -76,7 +76,7 @@ int shim_write(int fd, const void *data, size_t len)
             len -= (size_t)n;
         } else if (errno == EBADF && (fd == STDOUT_FILENO || fd == STDERR_FILENO)) {
             return 0;
-        } else if (!try_again(fd, POLLOUT)) {
+        } else if (!stdio_try_again(fd, POLLOUT)) {
             return -errno;
         }
     }

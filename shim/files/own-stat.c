@@ -1,3 +1,4 @@
+/* The command rind-stat. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

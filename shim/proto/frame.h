@@ -45,7 +45,7 @@ enum frame_type {
     FRAME_TYPE_SOCKET = 6,
 };
 
-/* Times are milliseconds since the epoch, floored. */
+/* Times are in milliseconds since the epoch, rounded down. */
 struct frame_stat {
     enum frame_type type;
     uint32_t mode; /* with the type bits */

@@ -30,7 +30,8 @@ static const char xattr_key[] = "SCHILY.xattr.";
 
 /* ---- reading: numbers ---- */
 
-/* Octal, ended by space or NUL, or GNU's base 256. False for anything else and beyond int64_t. */
+/* Parses an octal number, terminated by space or NUL, or GNU's base 256. Returns false for other
+ * text and beyond int64_t. */
 static bool get_number(const uint8_t *p, size_t len, int64_t *ret)
 {
     uint64_t v = 0;

@@ -44,7 +44,7 @@ static bool span_is(struct span s, const char *text)
     return strlen(text) == s.len && memcmp(s.at, text, s.len) == 0;
 }
 
-/* Decimal digits only. -EINVAL, -ERANGE. */
+/* Parses decimal digits only. -EINVAL, -ERANGE. */
 static int parse_id(struct span s, uint32_t *ret)
 {
     uint64_t n = 0;
