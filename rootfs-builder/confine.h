@@ -23,6 +23,6 @@ enum confine_role {
 int confine_descriptors(const int *keep, size_t count, struct err *err);
 
 /* Confines the process irrevocably: no new privileges, not dumpable, no core files, no files larger
- * than file_max, few fds, only its role's capabilities, an id of its own (except unpacker and
- * packer), and a filter that allows only its role's system calls (EPERM for all others). */
+ * than file_max, few fds. It keeps only its role's capabilities and gets an id of its own (except
+ * unpacker and packer). A filter allows only its role's system calls (EPERM for all others). */
 int confine(enum confine_role role, uint64_t file_max, struct err *err);

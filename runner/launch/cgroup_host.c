@@ -5,8 +5,8 @@
  * of it is not mistaken for it.
  *
  * Everything is relative to the mount. Inside a container the mount shows only a part of the
- * hierarchy (a root other than "/", or a cgroup namespace), and that part's top counts as the root.
- * So /proc/self/cgroup is not needed.
+ * hierarchy (a root other than "/", or a cgroup namespace). The top of that part counts as the
+ * root. So /proc/self/cgroup is not needed.
  *
  * Runs in the launcher and in `rind doctor`.
  */

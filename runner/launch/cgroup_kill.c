@@ -102,7 +102,7 @@ static int read_procs(int dir_fd, pid_t pids[static BATCH_MAX])
     while (count < BATCH_MAX && (end = strchr(p, '\n')) != NULL) {
         long pid = strtol(p, NULL, 10);
 
-        if (pid > 0) /* 0: the process is not in our pid namespace */
+        if (pid > 0) /* 0: not visible in the launcher's pid namespace */
             pids[count++] = (pid_t)pid;
         p = end + 1;
     }

@@ -1,13 +1,13 @@
 #pragma once
 
 /*
- * For whom a sandbox is made, as far as the launcher can verify it. Volumes and root directories of
+ * The creator of a sandbox, as far as the launcher can verify it. Volumes and root directories of
  * a client other than the daemon's owner are opened with the client's rights. So a member of the
  * group may show a sandbox what that member can access, and nothing else.
  *
  * The supervisor passes on the client's connection. The kernel names its peer (SO_PEERCRED,
- * SO_PEERGROUPS). The connection's own name proves that it came in at our socket, as no other
- * process can bind that name.
+ * SO_PEERGROUPS). The connection's own name proves that it came in at the daemon's socket, as no
+ * other process can bind that name.
  *
  * So a compromised supervisor can act only for clients that are connected to it. Once the owner has
  * connected, it can act for the owner: the launcher does not see what was requested over that

@@ -250,7 +250,7 @@ int disk_attach(int dir_fd, const char *name, uid_t owner, struct mount_attr *at
     }
     if (mnt < 0)
         return mnt == -ENOENT ? err_errno(err, mnt, "disk: its image") : mnt;
-    /* A new file system's root is owned by the host's root, whom no id inside maps to. */
+    /* A new file system's root is owned by the host's root, to which no id inside maps. */
     if (fstat(mnt, &st) < 0 ||
         (st.st_uid == 0 && fchownat(mnt, "", owner, owner, AT_EMPTY_PATH) < 0))
         return err_errno(err, -errno, "disk: its root");

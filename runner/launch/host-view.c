@@ -257,7 +257,7 @@ static bool is_out_of_resources(int code)
     return code == -ENOMEM || code == -EMFILE || code == -ENFILE;
 }
 
-static int copy_link(const struct skeleton *s, int fd, const char *path)
+static int host_copy_link(const struct skeleton *s, int fd, const char *path)
 {
     char target[PATH_MAX];
     ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
@@ -321,7 +321,7 @@ static int share_tree(struct skeleton *s, const char *path)
         return -E2BIG;
     r = make_parents(s, path);
     if (r == 0)
-        r = S_ISLNK(st.st_mode) ? copy_link(s, fd, path) : dir_redirect(s, path);
+        r = S_ISLNK(st.st_mode) ? host_copy_link(s, fd, path) : dir_redirect(s, path);
     return r;
 }
 
@@ -408,7 +408,7 @@ static int open_files(void *data)
 }
 
 /* Copies a regular file that everyone may read and that is at most FILE_MAX long. */
-static int copy_text(const struct skeleton *s, int fd, const char *path)
+static int host_copy_text(const struct skeleton *s, int fd, const char *path)
 {
     auto_free char *text = NULL;
     struct stat st;
@@ -428,24 +428,24 @@ static int copy_text(const struct skeleton *s, int fd, const char *path)
 
 /* fd: the file opened as nobody, or a negative errno. A link is copied as a link. A missing or
  * unreadable file is left out. */
-static int copy_file(const struct skeleton *s, int fd, const char *path)
+static int host_copy_file(const struct skeleton *s, int fd, const char *path)
 {
     auto_close int link = FD_NONE;
     struct stat st;
     int r;
 
     if (fd >= 0)
-        return copy_text(s, fd, path);
+        return host_copy_text(s, fd, path);
     if (fd != -ELOOP)
         return is_out_of_resources(fd) ? fd : 0;
     link = open_host(s, path, O_PATH, 0);
     if (link < 0 || fstat(link, &st) < 0 || !S_ISLNK(st.st_mode))
         return is_out_of_resources(link) ? link : 0;
     r = make_parents(s, path);
-    return r < 0 ? r : copy_link(s, link, path);
+    return r < 0 ? r : host_copy_link(s, link, path);
 }
 
-static int copy_files(const struct skeleton *s, const char **ret_failed)
+static int host_copy_files(const struct skeleton *s, const char **ret_failed)
 {
     struct host_files files = {.s = s};
     int r = as_nobody(open_files, &files);
@@ -453,7 +453,7 @@ static int copy_files(const struct skeleton *s, const char **ret_failed)
     for (size_t i = 0; i < files.count; i++) {
         if (r == 0) {
             *ret_failed = s->list->files[i];
-            r = copy_file(s, files.fds[i], *ret_failed + 1);
+            r = host_copy_file(s, files.fds[i], *ret_failed + 1);
         }
         if (files.fds[i] >= 0)
             (void)close(files.fds[i]);
@@ -490,7 +490,7 @@ static int make_shared(struct skeleton *s, struct err *err)
         if (r < 0)
             return skeleton_error(err, r, *p);
     }
-    r = copy_files(s, &failed);
+    r = host_copy_files(s, &failed);
     return r < 0 ? skeleton_error(err, r, failed) : 0;
 }
 

@@ -42,7 +42,7 @@ static void slot_name(uid_t base, char name[static NAME_LEN])
 /* Opens and locks the range's file. The file can be unlinked and made again between open and flock
  * (idrange_release). So the lock counts only if the name still refers to the locked file. -EBUSY
  * when another process holds the lock. */
-static int lock_file(int registry_fd, const char *name, struct stat *ret_st, struct err *err)
+static int slot_lock_file(int registry_fd, const char *name, struct stat *ret_st, struct err *err)
 {
     for (int i = 0; i < LOCK_TRIES; i++) {
         auto_close int fd = FD_NONE;
@@ -90,7 +90,7 @@ static int slot_try(int registry_fd, uid_t base, struct idrange *ret, struct err
     int fd;
 
     slot_name(base, name);
-    fd = lock_file(registry_fd, name, &st, err);
+    fd = slot_lock_file(registry_fd, name, &st, err);
     if (fd < 0)
         return fd;
     if (st.st_size > 0) {
@@ -160,15 +160,15 @@ static int slot_check_owner(int fd, const char *owner)
 }
 
 /* Retries if `patient`: then only a sweep can hold the lock, and only briefly. */
-static int lock_own_file(int registry_fd, const char *name, bool patient, struct stat *ret_st,
-                         struct err *err)
+static int slot_lock_own_file(int registry_fd, const char *name, bool patient, struct stat *ret_st,
+                              struct err *err)
 {
     const struct timespec pause = {.tv_nsec = RETAKE_PAUSE_NSEC};
-    int fd = lock_file(registry_fd, name, ret_st, err);
+    int fd = slot_lock_file(registry_fd, name, ret_st, err);
 
     for (int i = 0; fd == -EBUSY && patient && i < RETAKE_TRIES; i++) {
         (void)nanosleep(&pause, NULL);
-        fd = lock_file(registry_fd, name, ret_st, err);
+        fd = slot_lock_file(registry_fd, name, ret_st, err);
     }
     return fd;
 }
@@ -186,7 +186,7 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
         return err_set(err, -EINVAL, "%u does not start an id range", (unsigned)base);
 
     slot_name(base, name);
-    fd = lock_own_file(registry_fd, name, owner != NULL, &st, err);
+    fd = slot_lock_own_file(registry_fd, name, owner != NULL, &st, err);
     if (fd == -EBUSY)
         return err_set(err, -EBUSY, "id range %s is in use", name);
     if (fd < 0)
@@ -202,7 +202,7 @@ int idrange_retake(int registry_fd, uid_t base, const char *owner, struct idrang
 }
 
 /* Opens the range's file for writing. It must be the file that r->lock_fd has locked. */
-static int open_locked(int registry_fd, const struct idrange *r, const char *name)
+static int slot_open_locked(int registry_fd, const struct idrange *r, const char *name)
 {
     auto_close int fd = FD_NONE;
     struct stat held, named;
@@ -218,7 +218,7 @@ static int open_locked(int registry_fd, const struct idrange *r, const char *nam
 }
 
 /* The text fits into one write and one page of the file, so a crash leaves all of it or nothing. */
-static int write_owner(int fd, const char *owner, bool durable)
+static int slot_write_owner(int fd, const char *owner, bool durable)
 {
     size_t len = owner != NULL ? strlen(owner) : 0;
     ssize_t n;
@@ -246,10 +246,10 @@ static int slot_set_owner(int registry_fd, const struct idrange *r, const char *
         return err_set(err, -EINVAL, "owner of an id range: must have 1 to %d bytes",
                        IDRANGE_OWNER_MAX);
     slot_name(r->base, name);
-    fd = open_locked(registry_fd, r, name);
+    fd = slot_open_locked(registry_fd, r, name);
     if (fd < 0)
         return err_errno(err, fd, "open id range %s", name);
-    code = write_owner(fd, owner, durable);
+    code = slot_write_owner(fd, owner, durable);
     /* A file that idrange_take has created needs its directory entry on disk, too. */
     if (code == 0 && durable && owner != NULL && fsync(registry_fd) < 0)
         code = -errno;
@@ -268,7 +268,7 @@ int idrange_claim(int registry_fd, const struct idrange *r, const char *owner, s
 
 /* Locks the range's file if it exists and is unlocked. While the lock is held, the name refers to
  * this file, and no other process unlinks or fills it. Returns the fd or a negative errno. */
-static int lock_if_free(int registry_fd, const char *name)
+static int slot_lock_if_free(int registry_fd, const char *name)
 {
     auto_close int fd = FD_NONE;
     struct stat held, named;
@@ -289,7 +289,7 @@ struct owner {
     ssize_t len;
 };
 
-static struct owner read_owner(int fd)
+static struct owner slot_read_owner(int fd)
 {
     struct owner o;
 
@@ -299,7 +299,7 @@ static struct owner read_owner(int fd)
 
 static bool owner_unchanged(int fd, const struct owner *before)
 {
-    const struct owner now = read_owner(fd);
+    const struct owner now = slot_read_owner(fd);
 
     return now.len >= 0 && now.len == before->len &&
            memcmp(now.text, before->text, (size_t)now.len) == 0;
@@ -326,15 +326,15 @@ static void idrange_unlock(int registry_fd, struct idrange *r, int tries)
     if (r->lock_fd < 0)
         return;
     slot_name(r->base, name);
-    ours = read_owner(r->lock_fd);
+    ours = slot_read_owner(r->lock_fd);
     /* The launcher's copy of the lock is closed first. Unlinking the file while a running sandbox
      * holds another copy would free the name, and a second sandbox would get these ids. A process
      * that takes the range in between holds its lock, or has written another owner. */
     idrange_done(r);
-    fd = lock_if_free(registry_fd, name);
+    fd = slot_lock_if_free(registry_fd, name);
     while (fd == -EWOULDBLOCK && tries-- > 0) {
         (void)nanosleep(&pause, NULL);
-        fd = lock_if_free(registry_fd, name);
+        fd = slot_lock_if_free(registry_fd, name);
     }
     if (fd >= 0 && owner_unchanged(fd, &ours))
         (void)unlinkat(registry_fd, name, 0);
@@ -376,7 +376,7 @@ static char *owned_id(char *text, size_t len, const char *state_dir)
 static int slot_sweep(int registry_fd, const char *name, const char *state_dir,
                       bool (*keep)(void *arg, const char *id), void *arg)
 {
-    auto_close int fd = lock_if_free(registry_fd, name);
+    auto_close int fd = slot_lock_if_free(registry_fd, name);
     char text[IDRANGE_OWNER_MAX + 1];
     const char *id;
     ssize_t n;
@@ -409,7 +409,7 @@ static bool slot_has_owner(int registry_fd, const char *name, const char *owner)
     struct owner o = {.len = 0};
 
     if (fd >= 0)
-        o = read_owner(fd);
+        o = slot_read_owner(fd);
     return o.len > 0 && (size_t)o.len == strlen(owner) && memcmp(o.text, owner, (size_t)o.len) == 0;
 }
 
@@ -445,7 +445,7 @@ int idrange_sweep(int registry_fd, const char *state_dir, bool (*keep)(void *arg
 }
 
 /* Parses decimal digits up to `stop`; a number above UINT32_MAX is an error, or is clamped. */
-static int cut_number(const char **p, const char *end, char stop, bool clamp, uint32_t *ret)
+static int subid_cut_number(const char **p, const char *end, char stop, bool clamp, uint32_t *ret)
 {
     uint64_t value = 0;
     const char *s = *p;
@@ -479,10 +479,10 @@ int idrange_parse_subid(const char *line, size_t len, struct idrange_avoid *ret)
     line = colon + 1;
     if (memchr(line, ':', (size_t)(end - line)) == NULL)
         return -EINVAL;
-    if (cut_number(&line, end, ':', false, &start) < 0)
+    if (subid_cut_number(&line, end, ':', false, &start) < 0)
         return -EINVAL;
     /* A count past the last id takes the rest: it is safe to avoid too much. */
-    if (cut_number(&line, end, '\n', true, &count) < 0)
+    if (subid_cut_number(&line, end, '\n', true, &count) < 0)
         return -EINVAL;
     if (count == 0)
         return 0;

@@ -315,7 +315,7 @@ static int start_add_mount(struct start *st, int fd)
     return st->count++ - FIRST_OP;
 }
 
-/* Sets for whom a new sandbox is made. */
+/* Sets the creator of a new sandbox. */
 static int step_creator(struct start *st, struct err *err)
 {
     if (st->l->clients.len == 0)

@@ -44,7 +44,7 @@ struct net_record {
 };
 
 /* Returns the slot of the sandbox's own network. */
-static uint32_t slot_of(const struct sandbox *s)
+static uint32_t sandbox_slot(const struct sandbox *s)
 {
     return (s->ids.base - IDRANGE_FIRST) / IDRANGE_SIZE;
 }
@@ -99,7 +99,7 @@ static bool record_load(int dir_fd, struct net_record *ret)
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;
 }
 
-static int set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
+static int sandbox_set_hosts(struct sandbox *s, const struct launch_host *hosts, size_t count)
 {
     struct launch_host *own = count > 0 ? malloc(count * sizeof(*own)) : NULL;
 
@@ -124,9 +124,9 @@ void network_load(struct sandbox *s)
     (void)memcpy(s->aliases, rec->aliases, sizeof(s->aliases));
     s->hosts_lease = rec->hosts_lease;
     s->resolv_lease = rec->resolv_lease;
-    (void)set_hosts(s, rec->hosts,
-                    /* on failure its hosts file lacks these lines when it is rewritten */
-                    rec->host_count);
+    (void)sandbox_set_hosts(s, rec->hosts,
+                            /* on failure its hosts file lacks these lines when it is rewritten */
+                            rec->host_count);
     if ((rec->has & HAS_BOX) == 0)
         return;
     free(s->net);
@@ -228,7 +228,7 @@ static void network_shut_unknown(const struct launcher *l, const struct sandbox 
     if (faccessat(s->dir_fd, net_file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return; /* it has no network */
     if (l->net != NULL && l->net->shut != NULL)
-        l->net->shut(l->net->data, slot_of(s), "the record of its network cannot be read");
+        l->net->shut(l->net->data, sandbox_slot(s), "the record of its network cannot be read");
 }
 
 int network_inherit(struct launcher *l, struct sandbox *s)
@@ -323,7 +323,7 @@ static struct net_box *network_box_of(const struct launcher *l, const struct san
 
     if (box == NULL)
         return NULL;
-    box->slot = slot_of(s);
+    box->slot = sandbox_slot(s);
     box->internet = (q->net_flags & LAUNCH_NET_INTERNET) != 0;
     box->admin = (q->net_flags & LAUNCH_NET_ADMIN) != 0;
     box->access = q->net_access;
@@ -362,7 +362,7 @@ int network_make(struct launcher *l, struct sandbox *s, const struct launch_requ
     (void)snprintf(s->hostname, sizeof(s->hostname), "%s", q->hostname);
     (void)snprintf(s->aliases, sizeof(s->aliases), "%s",
                    q->net_aliases != NULL ? q->net_aliases : "");
-    r = set_hosts(s, q->hosts, q->host_count);
+    r = sandbox_set_hosts(s, q->hosts, q->host_count);
     if (r < 0)
         return err_errno(err, r, "network");
     if (q->net_join != NULL || s->net != NULL)

@@ -1,8 +1,8 @@
 /*
  * The sandbox's small tmpfs. It contains /dev, the files /etc/hosts, /etc/hostname and
- * /etc/resolv.conf, the mount points of its cgroups, its lists of processors, and the empty
- * directory that masks paths of /proc and /sys. Each part becomes a mount of its own; the rest is
- * not attached. Image and upper layer are unchanged, and no name of the host appears in the
+ * /etc/resolv.conf, and the mount points of its cgroups. Also its lists of processors, and the
+ * empty directory that masks paths of /proc and /sys. Each part becomes a mount of its own; the
+ * rest is not attached. Image and upper layer are unchanged, and no name of the host appears in the
  * sandbox's mountinfo.
  *
  * It is one tmpfs, not three, because the kernel has per-superblock lists and walks all of them

@@ -32,7 +32,7 @@ enum {
     STAT_MAX = 4096,                                 /* bytes of /proc/PID/stat */
     PTS_MAJOR = 136,
     FDINFO_MAX = 4096, /* bytes of /proc/self/fdinfo/N */
-    NUMBERS_MAX = 33,  /* nesting depth limit of pid namespaces, plus ours */
+    NUMBERS_MAX = 33,  /* nesting depth limit of pid namespaces, plus 1 */
     OF_INIT = 1,
     OF_USERS = 2, /* index into the numbers of a process */
 };

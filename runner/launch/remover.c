@@ -3,9 +3,9 @@
  * the launcher.
  *
  * Files are removed at once. Cgroups are queued until no removal has arrived for a moment: removing
- * a memory cgroup makes the kernel walk the lists of every superblock on the host (3 ms with a
- * thousand sandboxes), under a lock that each start needs. Held roots are queued as well: closing
- * one syncs the file system that the next start writes to.
+ * a memory cgroup makes the kernel walk the lists of every superblock on the host. With a thousand
+ * sandboxes this takes 3 ms, under a lock that each start needs. Held roots are queued as well:
+ * closing one syncs the file system that the next start writes to.
  *
  * The queue is bounded: when it is full, each new removal first finishes the oldest. A sandbox's
  * directory, its lock and its id range stay until its cgroups are removed, so that a sweep finds
@@ -93,7 +93,7 @@ struct remover {
 /* ---- ranges ---- */
 
 /* Returns the number of a range, which is also its link's. */
-static uint32_t slot_of(uid_t base)
+static uint32_t range_slot(uid_t base)
 {
     return (base - IDRANGE_FIRST) / IDRANGE_SIZE;
 }
@@ -108,7 +108,7 @@ static void partings_finish_due(struct remover *m, int64_t then)
         struct parting *p = &m->partings[done];
         struct err err = ERR_NONE;
 
-        if (net->lingers(slot_of(p->ids.base)) && net->erase(slot_of(p->ids.base), &err) < 0)
+        if (net->lingers(range_slot(p->ids.base)) && net->erase(range_slot(p->ids.base), &err) < 0)
             log_warn("launcher", "%s", err.msg); /* the next sandbox with this range tries again */
         idrange_give_back(m->own.ids_fd, &p->ids);
     }
@@ -120,7 +120,7 @@ static void remover_release_ids(struct remover *m, struct idrange *ids)
 {
     const struct launch_net_ops *net = m->own.net;
 
-    if (net == NULL || !net->lingers(slot_of(ids->base))) {
+    if (net == NULL || !net->lingers(range_slot(ids->base))) {
         idrange_give_back(m->own.ids_fd, ids);
         return;
     }

@@ -17,13 +17,13 @@ struct record {
 
 /* ---- one decoder per tag ---- */
 
-static bool is_string(const struct record *r, size_t max)
+static bool record_is_string(const struct record *r, size_t max)
 {
     return r->len >= 2 && r->len <= max + 1 && r->data[r->len - 1] == '\0' &&
            memchr(r->data, '\0', r->len - 1) == NULL;
 }
 
-static bool charset(const char *s, const char *extra)
+static bool text_has_only(const char *s, const char *extra)
 {
     for (; *s != '\0'; s++)
         if (!((*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') || strchr(extra, *s) != NULL))
@@ -36,7 +36,7 @@ bool launch_id_ok(const char *id)
 {
     size_t len = strlen(id);
 
-    return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && charset(id, "-");
+    return len >= 1 && len <= LAUNCH_ID_MAX && id[0] != '-' && text_has_only(id, "-");
 }
 
 /* Absolute; no empty, "." or ".." component; no trailing slash; not the root itself. */
@@ -71,15 +71,15 @@ static bool target_ok(const char *p)
     return true;
 }
 
-static int get_string(const struct record *r, size_t max, const char **ret)
+static int record_get_string(const struct record *r, size_t max, const char **ret)
 {
-    if (!is_string(r, max))
+    if (!record_is_string(r, max))
         return -EPROTO;
     *ret = (const char *)r->data;
     return 0;
 }
 
-static int get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
+static int record_get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
 {
     uint64_t v;
 
@@ -92,10 +92,10 @@ static int get_number(const struct record *r, uint64_t min, uint64_t max, uint64
     return 0;
 }
 
-static int get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
+static int record_get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
 {
     uint64_t v;
-    int n = get_number(r, min, max, &v);
+    int n = record_get_number(r, min, max, &v);
 
     if (n == 0)
         *ret = (int64_t)v;
@@ -104,7 +104,7 @@ static int get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t
 
 static int dec_id(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->id);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->id);
 
     return n == 0 && !launch_id_ok(q->id) ? -EINVAL : n;
 }
@@ -112,7 +112,7 @@ static int dec_id(const struct record *r, struct launch_request *q)
 /* A host name is printed by other programs: no control bytes, no spaces. */
 static int dec_hostname(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
+    int n = record_get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
 
     for (const char *p = n == 0 ? q->hostname : ""; *p != '\0'; p++)
         if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
@@ -123,50 +123,51 @@ static int dec_hostname(const struct record *r, struct launch_request *q)
 
 static int dec_flags(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, UINT64_MAX, &q->flags);
+    int n = record_get_number(r, 0, UINT64_MAX, &q->flags);
 
     return n == 0 && (q->flags & ~(uint64_t)LAUNCH_FLAGS_ALL) != 0 ? -EINVAL : n;
 }
 
 static int dec_capabilities(const struct record *r, struct launch_request *q)
 {
-    return get_number(r, 0, (1ULL << 41) - 1, &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
+    return record_get_number(r, 0, (1ULL << 41) - 1,
+                             &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
 }
 
 static int dec_memory(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
+    return record_get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
 }
 
 static int dec_pids(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1, 1 << 22, &q->pids);
+    return record_get_limit(r, 1, 1 << 22, &q->pids);
 }
 
 static int dec_cpu(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 1, 1 << 20, &q->cpu);
+    return record_get_limit(r, 1, 1 << 20, &q->cpu);
 }
 
 static int dec_shm(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 4096, INT64_MAX / 2, &q->shm);
+    return record_get_limit(r, 4096, INT64_MAX / 2, &q->shm);
 }
 
 static int dec_disk(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
+    return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
 }
 
 /* A layer is a name in layers/, never a path. */
 static int dec_layer(const struct record *r, struct launch_request *q)
 {
     const char *name;
-    int n = get_string(r, 128, &name);
+    int n = record_get_string(r, 128, &name);
 
     if (n < 0)
         return n;
-    if (name[0] == '.' || name[0] == '-' || !charset(name, "-_."))
+    if (name[0] == '.' || name[0] == '-' || !text_has_only(name, "-_."))
         return -EINVAL;
     if (q->layer_count == LAUNCH_LAYERS_MAX)
         return -E2BIG;
@@ -178,7 +179,7 @@ static int dec_layer(const struct record *r, struct launch_request *q)
 static int dec_image_layer(const struct record *r, struct launch_request *q)
 {
     const char *name;
-    int n = get_string(r, LAUNCH_LAYER_NAME, &name);
+    int n = record_get_string(r, LAUNCH_LAYER_NAME, &name);
 
     if (n < 0)
         return n;
@@ -193,7 +194,7 @@ static int dec_image_layer(const struct record *r, struct launch_request *q)
 static int dec_worker(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
+    int n = record_get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
 
     if (n == 0)
         q->work = (enum launch_work)v;
@@ -202,19 +203,19 @@ static int dec_worker(const struct record *r, struct launch_request *q)
 
 static int dec_sandbox(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->sandbox);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->sandbox);
 
     return n == 0 && !launch_id_ok(q->sandbox) ? -EINVAL : n;
 }
 
 static int dec_bytes(const struct record *r, struct launch_request *q)
 {
-    return get_limit(r, 0, INT64_MAX, &q->bytes);
+    return record_get_limit(r, 0, INT64_MAX, &q->bytes);
 }
 
 static int dec_root_dir(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
+    int n = record_get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
 
     if (n == 0 && strcmp(q->root_dir, "/") != 0 && !path_ok(q->root_dir))
         return -EINVAL;
@@ -270,7 +271,7 @@ static int dec_named_volume(const struct record *r, struct launch_request *q)
 
 static int dec_volume_name(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
+    int n = record_get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
 
     return n == 0 && !launch_volume_name_ok(q->volume_name) ? -EINVAL : n;
 }
@@ -312,10 +313,10 @@ static int dec_tmpfs(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int add_path(const struct record *r, const char **list, size_t *count)
+static int record_add_path(const struct record *r, const char **list, size_t *count)
 {
     const char *p;
-    int n = get_string(r, LAUNCH_PATH_MAX, &p);
+    int n = record_get_string(r, LAUNCH_PATH_MAX, &p);
 
     if (n < 0)
         return n;
@@ -329,12 +330,12 @@ static int add_path(const struct record *r, const char **list, size_t *count)
 
 static int dec_masked(const struct record *r, struct launch_request *q)
 {
-    return add_path(r, q->masked, &q->masked_count);
+    return record_add_path(r, q->masked, &q->masked_count);
 }
 
 static int dec_readonly(const struct record *r, struct launch_request *q)
 {
-    return add_path(r, q->read_only, &q->read_only_count);
+    return record_add_path(r, q->read_only, &q->read_only_count);
 }
 
 static int dec_rlimit(const struct record *r, struct launch_request *q)
@@ -390,13 +391,13 @@ static int dec_filter(const struct record *r, struct launch_request *q)
 
 static int dec_user(const struct record *r, struct launch_request *q)
 {
-    return get_string(r, LAUNCH_USER_MAX, &q->user);
+    return record_get_string(r, LAUNCH_USER_MAX, &q->user);
 }
 
 static int dec_family(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 4, 6, &v);
+    int n = record_get_number(r, 4, 6, &v);
 
     if (n == 0 && v == 5)
         n = -EINVAL;
@@ -407,7 +408,7 @@ static int dec_family(const struct record *r, struct launch_request *q)
 
 static int dec_net(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, UINT64_MAX, &q->net_flags);
+    int n = record_get_number(r, 0, UINT64_MAX, &q->net_flags);
 
     if (n == 0 && ((q->net_flags & ~(uint64_t)LAUNCH_NET_FLAGS_ALL) != 0 ||
                    (q->net_flags & (LAUNCH_NET_INTERNET | LAUNCH_NET_LINK)) == LAUNCH_NET_INTERNET))
@@ -462,16 +463,16 @@ static int dec_net_dns(const struct record *r, struct launch_request *q)
 
 static int dec_net_join(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->net_join);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_join);
 
     return n == 0 && !launch_id_ok(q->net_join) ? -EINVAL : n;
 }
 
 static int dec_net_name(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ID_MAX, &q->net_name);
+    int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_name);
 
-    return n == 0 && !charset(q->net_name, "-_.") ? -EINVAL : n;
+    return n == 0 && !text_has_only(q->net_name, "-_.") ? -EINVAL : n;
 }
 
 static bool host_name_ok(const char *name)
@@ -485,7 +486,7 @@ static bool host_name_ok(const char *name)
 
 static int dec_net_aliases(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
+    int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
     char last = ' ';
 
     for (const char *p = n == 0 ? q->net_aliases : ""; *p != '\0'; last = *p++) {
@@ -534,7 +535,7 @@ static int dec_bind(const struct record *r, struct launch_request *q)
 static int dec_udp(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, 1, &v);
+    int n = record_get_number(r, 1, 1, &v);
 
     if (n == 0)
         q->udp = true;
@@ -543,7 +544,7 @@ static int dec_udp(const struct record *r, struct launch_request *q)
 
 static int dec_egress(const struct record *r, struct launch_request *q)
 {
-    int n = get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
+    int n = record_get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
 
     q->has_egress = true;
     return n == 0 && (q->egress & LAUNCH_EGRESS_NONE) != 0 && q->egress != LAUNCH_EGRESS_NONE
@@ -553,7 +554,7 @@ static int dec_egress(const struct record *r, struct launch_request *q)
 
 static int dec_handler(const struct record *r, struct launch_request *q)
 {
-    int n = get_string(r, EGRESS_HANDLER_MAX, &q->handler);
+    int n = record_get_string(r, EGRESS_HANDLER_MAX, &q->handler);
 
     return n == 0 && !egress_handler_ok(q->handler) ? -EINVAL : n;
 }
@@ -561,7 +562,7 @@ static int dec_handler(const struct record *r, struct launch_request *q)
 static int dec_index(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 0, NET_DNS_MAX - 1, &v);
+    int n = record_get_number(r, 0, NET_DNS_MAX - 1, &v);
 
     if (n == 0)
         q->index = (unsigned)v;
@@ -571,7 +572,7 @@ static int dec_index(const struct record *r, struct launch_request *q)
 static int dec_count(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
+    int n = record_get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
 
     if (n == 0)
         q->count = (unsigned)v;
@@ -581,7 +582,7 @@ static int dec_count(const struct record *r, struct launch_request *q)
 static int dec_mark(const struct record *r, struct launch_request *q)
 {
     uint64_t v;
-    int n = get_number(r, 1, 1, &v);
+    int n = record_get_number(r, 1, 1, &v);
 
     if (n == 0)
         q->mark = true;
@@ -642,8 +643,8 @@ static const struct {
 
 /* ---- the whole request ---- */
 
-static int next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
-                       struct err *err)
+static int wire_next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
+                            struct err *err)
 {
     size_t padded;
 
@@ -664,7 +665,7 @@ static int next_record(const unsigned char *data, size_t len, size_t *pos, struc
     return 0;
 }
 
-static int check_header(const struct launch_wire *w, size_t len, struct err *err)
+static int wire_check_header(const struct launch_wire *w, size_t len, struct err *err)
 {
     if (w->magic != LAUNCH_MAGIC)
         return err_set(err, -EPROTO, "request: wrong magic");
@@ -827,7 +828,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
         return err_set(err, -EPROTO, "request: %zu bytes, not %zu to %d", len, sizeof(w),
                        LAUNCH_SIZE_MAX);
     (void)memcpy(&w, data, sizeof(w));
-    r = check_header(&w, len, err);
+    r = wire_check_header(&w, len, err);
     if (r < 0)
         return r;
     q.verb = (enum launch_verb)w.verb;
@@ -835,7 +836,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
     while (pos < len) {
         struct record rec;
 
-        r = next_record(data, len, &pos, &rec, err);
+        r = wire_next_record(data, len, &pos, &rec, err);
         if (r < 0)
             return r;
         if (rec.tag == TAG_INVALID || rec.tag >= TAG_MAX)

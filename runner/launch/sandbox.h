@@ -51,7 +51,7 @@ struct sandbox {
     bool kept;             /* files and ids outlive init */
     bool ruined;           /* upper is missing: it cannot be started or read */
     bool failed;           /* its start failed, and its processes were slow to exit */
-    /* Owned; for whom it was made. For a kept sandbox that has started it is only on disk, because
+    /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
      * a fork copies the page tables of all memory here. */
     struct creator *creator;
     bool fuse;   /* it has /dev/fuse, or may have it because it was reattached */

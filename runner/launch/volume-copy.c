@@ -250,7 +250,7 @@ static bool wants_xattr(const char *name)
            strcmp(name, "security.capability") == 0 || strncmp(name, "system.posix_acl_", 17) == 0;
 }
 
-static int copy_xattrs(struct fill *f, int from, int to)
+static int fill_copy_xattrs(struct fill *f, int from, int to)
 {
     ssize_t len = flistxattr(from, f->names, sizeof(f->names));
 
@@ -271,20 +271,20 @@ static int copy_xattrs(struct fill *f, int from, int to)
 }
 
 /* The owner comes first, because fchown clears set-id bits and capabilities; times come last. */
-static int copy_attributes(struct fill *f, int from, int to, const struct stat *st)
+static int fill_copy_attributes(struct fill *f, int from, int to, const struct stat *st)
 {
     const struct timespec times[2] = {st->st_atim, st->st_mtim};
     int r;
 
     if (fchown(to, st->st_uid, st->st_gid) < 0 || fchmod(to, st->st_mode & 07777) < 0)
         return fill_error(f, -errno, "set owner and mode");
-    r = copy_xattrs(f, from, to);
+    r = fill_copy_xattrs(f, from, to);
     if (r == 0 && futimens(to, times) < 0)
         r = fill_error(f, -errno, "set times");
     return r;
 }
 
-static int copy_extent(struct fill *f, int from, int to, off_t at, off_t end)
+static int fill_copy_extent(struct fill *f, int from, int to, off_t at, off_t end)
 {
     off_t looked = at;
 
@@ -314,7 +314,7 @@ static int copy_extent(struct fill *f, int from, int to, off_t at, off_t end)
     return 0;
 }
 
-static int copy_data(struct fill *f, int from, int to, off_t size)
+static int fill_copy_data(struct fill *f, int from, int to, off_t size)
 {
     off_t at = 0, end;
     int r = 0;
@@ -326,14 +326,14 @@ static int copy_data(struct fill *f, int from, int to, off_t size)
         end = at < 0 ? -1 : lseek(from, at, SEEK_HOLE);
         if (at < 0 || end < 0)
             return fill_error(f, -errno, "read");
-        r = copy_extent(f, from, to, at, end);
+        r = fill_copy_extent(f, from, to, at, end);
         at = end;
     }
     return r == 0 && ftruncate(to, size) < 0 ? fill_error(f, -errno, "set its size") : r;
 }
 
 /* Links a file that dst has under another name. Returns 1 if it did, 0 if the file is new. */
-static int copy_link(struct fill *f, int to_dir, const char *name, const struct stat *st)
+static int fill_copy_hard_link(struct fill *f, int to_dir, const char *name, const struct stat *st)
 {
     struct link **at = &f->links[(st->st_ino ^ st->st_dev) & (LINK_BUCKETS - 1)], *l;
 
@@ -356,8 +356,8 @@ static int copy_link(struct fill *f, int to_dir, const char *name, const struct 
     return 0;
 }
 
-static int copy_regular(struct fill *f, int from_dir, int to_dir, const char *name,
-                        const struct stat *st)
+static int fill_copy_regular(struct fill *f, int from_dir, int to_dir, const char *name,
+                             const struct stat *st)
 {
     auto_close int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     auto_close int to = FD_NONE;
@@ -371,8 +371,8 @@ static int copy_regular(struct fill *f, int from_dir, int to_dir, const char *na
     to = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
         return fill_error(f, -errno, "make");
-    r = copy_data(f, from, to, now.st_size);
-    return r < 0 ? r : copy_attributes(f, from, to, st);
+    r = fill_copy_data(f, from, to, now.st_size);
+    return r < 0 ? r : fill_copy_attributes(f, from, to, st);
 }
 
 static int set_link_attributes(struct fill *f, int dir, const char *name, const struct stat *st)
@@ -385,8 +385,8 @@ static int set_link_attributes(struct fill *f, int dir, const char *name, const 
     return 0;
 }
 
-static int copy_symlink(struct fill *f, int from_dir, int to_dir, const char *name,
-                        const struct stat *st)
+static int fill_copy_symlink(struct fill *f, int from_dir, int to_dir, const char *name,
+                             const struct stat *st)
 {
     char target[LAUNCH_PATH_MAX + 1];
     ssize_t n = readlinkat(from_dir, name, target, sizeof(target) - 1);
@@ -399,7 +399,7 @@ static int copy_symlink(struct fill *f, int from_dir, int to_dir, const char *na
     return set_link_attributes(f, to_dir, name, st);
 }
 
-static int copy_node(struct fill *f, int to_dir, const char *name, const struct stat *st)
+static int fill_copy_node(struct fill *f, int to_dir, const char *name, const struct stat *st)
 {
     if (mknodat(to_dir, name, (st->st_mode & S_IFMT) | 0600, 0) < 0)
         return fill_error(f, -errno, "make");
@@ -411,10 +411,10 @@ static int copy_node(struct fill *f, int to_dir, const char *name, const struct 
 
 /* ---- trees ---- */
 
-static int copy_dir(struct fill *f, int from, int to, int depth);
+static int fill_copy_dir(struct fill *f, int from, int to, int depth);
 
-static int copy_subdir(struct fill *f, int from_dir, int to_dir, const char *name,
-                       const struct stat *st, int depth)
+static int fill_copy_subdir(struct fill *f, int from_dir, int to_dir, const char *name,
+                            const struct stat *st, int depth)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     auto_close int from = FD_NONE, to = FD_NONE;
@@ -429,11 +429,11 @@ static int copy_subdir(struct fill *f, int from_dir, int to_dir, const char *nam
     to = openat(to_dir, name, flags);
     if (from < 0 || to < 0)
         return fill_error(f, -errno, "open");
-    r = copy_dir(f, from, to, depth + 1);
-    return r < 0 ? r : copy_attributes(f, from, to, st);
+    r = fill_copy_dir(f, from, to, depth + 1);
+    return r < 0 ? r : fill_copy_attributes(f, from, to, st);
 }
 
-static int copy_entry(struct fill *f, int from_dir, int to_dir, const char *name, int depth)
+static int fill_copy_entry(struct fill *f, int from_dir, int to_dir, const char *name, int depth)
 {
     struct stat st;
     int r;
@@ -443,20 +443,20 @@ static int copy_entry(struct fill *f, int from_dir, int to_dir, const char *name
     if (f->entries++ >= CHECK_ENTRIES && (r = fill_check_space(f)) < 0)
         return r;
     if (S_ISDIR(st.st_mode))
-        return copy_subdir(f, from_dir, to_dir, name, &st, depth);
-    r = copy_link(f, to_dir, name, &st);
+        return fill_copy_subdir(f, from_dir, to_dir, name, &st, depth);
+    r = fill_copy_hard_link(f, to_dir, name, &st);
     if (r != 0)
         return r < 0 ? r : 0;
     if (S_ISREG(st.st_mode))
-        return copy_regular(f, from_dir, to_dir, name, &st);
+        return fill_copy_regular(f, from_dir, to_dir, name, &st);
     if (S_ISLNK(st.st_mode))
-        return copy_symlink(f, from_dir, to_dir, name, &st);
+        return fill_copy_symlink(f, from_dir, to_dir, name, &st);
     if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))
-        return copy_node(f, to_dir, name, &st);
+        return fill_copy_node(f, to_dir, name, &st);
     return 0; /* a device: it can be neither made nor opened here */
 }
 
-static int copy_named(struct fill *f, int from, int to, const char *name, int depth)
+static int fill_copy_named(struct fill *f, int from, int to, const char *name, int depth)
 {
     const size_t before = f->path_len, slash = before > 0 ? 1 : 0, len = strlen(name);
     int r;
@@ -467,13 +467,13 @@ static int copy_named(struct fill *f, int from, int to, const char *name, int de
         f->path[before] = '/';
     (void)memcpy(f->path + before + slash, name, len + 1);
     f->path_len = before + slash + len;
-    r = copy_entry(f, from, to, name, depth);
+    r = fill_copy_entry(f, from, to, name, depth);
     f->path_len = before;
     f->path[before] = '\0';
     return r;
 }
 
-static int copy_dir(struct fill *f, int from, int to, int depth)
+static int fill_copy_dir(struct fill *f, int from, int to, int depth)
 {
     auto_ptr(dir_close) DIR *d = dir_take(fcntl(from, F_DUPFD_CLOEXEC, 3));
     const struct dirent *e;
@@ -482,13 +482,13 @@ static int copy_dir(struct fill *f, int from, int to, int depth)
     if (d == NULL)
         return fill_error(f, -ENOMEM, "read the directory");
     while (r == 0 && (e = dir_next(d)) != NULL)
-        r = copy_named(f, from, to, e->d_name, depth);
+        r = fill_copy_named(f, from, to, e->d_name, depth);
     return r == 0 && errno != 0 ? fill_error(f, -errno, "read the directory") : r;
 }
 
 /* Copies the image's directory job->path, resolved within the image. Returns 0 if it does not
  * exist. */
-static int copy_all(struct fill *f, const struct fill_job *job)
+static int fill_copy_all(struct fill *f, const struct fill_job *job)
 {
     auto_close int from = sys_openat2(f->src, job->path, O_RDONLY | O_DIRECTORY, 0,
                                       RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
@@ -507,9 +507,9 @@ static int copy_all(struct fill *f, const struct fill_job *job)
         return fill_error(f, -errno, "open the volume");
     r = fill_check_space(f);
     if (r == 0)
-        r = copy_dir(f, from, to, 0);
+        r = fill_copy_dir(f, from, to, 0);
     if (r == 0)
-        r = copy_attributes(f, from, to, &st);
+        r = fill_copy_attributes(f, from, to, &st);
     if (r == 0 && job->sync && syncfs(to) < 0)
         r = fill_error(f, -errno, "write to the disk");
     return r < 0 ? r : 1;
@@ -529,7 +529,7 @@ _Noreturn void fill_run(const struct fill_job *job)
     if (r < 0)
         (void)err_errno(&f.err, r, "confine the process that fills it");
     else
-        r = copy_all(&f, job);
+        r = fill_copy_all(&f, job);
     report = (struct volume_report){.code = r < 0 ? r : 0};
     (void)snprintf(report.message, sizeof(report.message), "fill the volume: %.400s", f.err.msg);
     (void)!write(f.report, &report, sizeof(report));

@@ -1,8 +1,8 @@
 /*
  * Searches a directory of root before a sandbox may write to it. No process inside can give a file
  * set-id bits or capabilities there. But a file that has them keeps them while it is written
- * through a shared mapping, and a user of the host that executes it would act as its owner. So a
- * start is refused if its sandbox could write to such a file.
+ * through a shared mapping. A user of the host that executes it would act as its owner. So a start
+ * is refused if its sandbox could write to such a file.
  *
  * The search walks the mount that the sandbox gets: it contains no other file system, no path leads
  * out of it, and it shows the owners as the sandbox sees them. The tree may be large, and its file

@@ -1,6 +1,6 @@
 /*
  * Starts workers, which read hostile archives. Each runs in namespaces of its own, as root of a
- * user namespace that maps the ids of its files, with an empty root directory and only its tree
+ * user namespace that maps the ids of its files. It has an empty root directory and only its tree
  * (image/worker-proto.h). The worker's own seccomp filter limits it further. What it makes has no
  * name until it has exited and a layer is committed (layers.c). Runs in the launcher and, until
  * execveat, in the cloned child.

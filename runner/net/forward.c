@@ -116,7 +116,7 @@ static bool attr_begins(const struct nlattr *a, const char *text)
     return nla_len(a) > (int)len && memcmp(nla_data(a), text, len) == 0;
 }
 
-static int on_link(const struct nlmsghdr *h, void *data)
+static int on_link_marks(const struct nlmsghdr *h, void *data)
 {
     const struct marks *m = data;
     struct nlmsghdr *own = (struct nlmsghdr *)(uintptr_t)h;
@@ -152,5 +152,5 @@ int forward_each_mark(int sock, forward_mark_fn *fn, void *data, struct err *err
 
     nlreq_init(&q);
     nlreq_add(&q, RTM_GETLINK, NLM_F_DUMP, &any, sizeof(any));
-    return nlreq_send(&q, sock, on_link, &m, NULL, err);
+    return nlreq_send(&q, sock, on_link_marks, &m, NULL, err);
 }

@@ -144,7 +144,7 @@ static void put_default_route(struct nlreq *q, int index, const struct net_addr 
 
 /* ---- indices ---- */
 
-static int on_link(const struct nlmsghdr *h, void *data)
+static int on_link_index(const struct nlmsghdr *h, void *data)
 {
     const struct ifinfomsg *link = nlmsg_data(h);
 
@@ -171,7 +171,7 @@ static int link_make_both(int sock, int ns_fd, const struct link_config *c, int 
     veth_put(&q, c, ns_fd);
     link_put_settings(&q, c->box->link, true, c->forward);
     link_put_get(&q, c->box->link);
-    return nlreq_send(&q, sock, on_link, ret_index, NULL, err);
+    return nlreq_send(&q, sock, on_link_index, ret_index, NULL, err);
 }
 
 static int set_up_host(int sock, const struct link_config *c, int index, struct err *err)
@@ -197,7 +197,7 @@ static int set_up_inside(int inside, const struct link_config *c, struct err *er
     link_put_settings(&q, NET_INSIDE, false, false);
     link_put_up(&q, NET_INSIDE);
     link_put_get(&q, NET_INSIDE);
-    r = nlreq_send(&q, inside, on_link, &index, NULL, err);
+    r = nlreq_send(&q, inside, on_link_index, &index, NULL, err);
     if (r < 0)
         return r;
     nlreq_done(&q);

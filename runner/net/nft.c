@@ -481,7 +481,7 @@ int nft_has_element(int sock, const char *table, const char *set, const struct n
     return r < 0 ? err_wrap(err, r, "firewall: element") : 1;
 }
 
-static int on_rule(const struct nlmsghdr *h, void *data)
+static int on_rule_count(const struct nlmsghdr *h, void *data)
 {
     (void)h;
     (*(int *)data)++;
@@ -498,11 +498,11 @@ int nft_count_rules(int sock, uint8_t family, const char *table, const char *cha
     nlreq_add(&q, NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETRULE, NLM_F_DUMP, &g, sizeof(g));
     nl_put_string(&q, NFTA_RULE_TABLE, table);
     nl_put_string(&q, NFTA_RULE_CHAIN, chain);
-    r = nlreq_send(&q, sock, on_rule, &count, NULL, err);
+    r = nlreq_send(&q, sock, on_rule_count, &count, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: rules") : count;
 }
 
-static int on_table(const struct nlmsghdr *h, void *data)
+static int on_table_flags(const struct nlmsghdr *h, void *data)
 {
     const struct nlattr *flags =
         nlmsg_find_attr((struct nlmsghdr *)(uintptr_t)h, sizeof(struct nfgenmsg), NFTA_TABLE_FLAGS);
@@ -524,7 +524,7 @@ int nft_table_flags(int sock, const char *table, uint32_t *ret, struct err *err)
     *ret = 0;
     nft_add_sized(&q, NFPROTO_INET, NFT_MSG_GETTABLE, 0, NLMSG_BYTES);
     nl_put_string(&q, NFTA_TABLE_NAME, table);
-    r = nlreq_send(&q, sock, on_table, ret, NULL, err);
+    r = nlreq_send(&q, sock, on_table_flags, ret, NULL, err);
     return r < 0 ? err_wrap(err, r, "firewall: table %s", table) : 0;
 }
 

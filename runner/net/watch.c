@@ -442,7 +442,7 @@ struct foreign {
     char found[WATCH_TEXT_MAX]; /* "": none yet */
 };
 
-static int on_chain(const struct nlmsghdr *h, void *data)
+static int on_foreign_chain(const struct nlmsghdr *h, void *data)
 {
     struct foreign *f = data;
     bool drops = false;
@@ -456,7 +456,7 @@ static int on_chain(const struct nlmsghdr *h, void *data)
     return 0;
 }
 
-static int on_rule(const struct nlmsghdr *h, void *data)
+static int on_foreign_rule(const struct nlmsghdr *h, void *data)
 {
     struct foreign *f = data;
     char chain[WATCH_TEXT_MAX];
@@ -482,10 +482,10 @@ static int nft_dump(int sock, int type, nl_message_fn *fn, struct foreign *f, st
 int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err)
 {
     struct foreign f = {.count = 0};
-    int r = nft_dump(sock, NFT_MSG_GETCHAIN, on_chain, &f, err);
+    int r = nft_dump(sock, NFT_MSG_GETCHAIN, on_foreign_chain, &f, err);
 
     if (r >= 0 && f.found[0] == '\0' && f.count > 0)
-        r = nft_dump(sock, NFT_MSG_GETRULE, on_rule, &f, err);
+        r = nft_dump(sock, NFT_MSG_GETRULE, on_foreign_rule, &f, err);
     if (r < 0)
         return r;
     (void)memcpy(text, f.found, sizeof(f.found));

@@ -15,9 +15,9 @@ int watch_open(void);
 /* Reads the pending messages. Returns true if another program may have removed a part of rind's
  * table. own: the port id of the socket that rind changes it with; 0: none. */
 bool watch_read(int fd, uint32_t own);
-/* Checks one message. Pure. True if the table of this name has been removed by any process, or if
- * another port than own has removed restricting parts (chains, rules, some elements) or changed its
- * flags, one of which makes it dormant. */
+/* Checks one message. Pure. True if any process has removed the table of this name. Also if another
+ * port than own has removed restricting parts (chains, rules, some elements) or changed its flags;
+ * one of these makes it dormant. */
 bool watch_is_doubt(const struct nlmsghdr *h, const char *table, uint32_t own);
 
 /* Likewise for routes of the host; on_route is called for each new one (pool.h). Returns true if a
@@ -39,8 +39,8 @@ int watch_open_resolv(void);
 bool watch_read_resolv(int fd);
 
 enum { WATCH_TEXT_MAX = 128 };
-/* Finds the first chain of another program that lets forwarded packets pass only if one of its
- * rules accepts them, by its policy or by a rule for all packets. Returns 1 and its name, 0, or a
+/* Finds the first chain of another program that, by its policy or by a rule for all packets, drops
+ * forwarded packets. Only packets that its other rules accept pass. Returns 1 and its name, 0, or a
  * negative errno. */
 int watch_foreign_drop(int sock, char text[WATCH_TEXT_MAX], struct err *err);
 /* Checks one chain's message. Pure. True if it is such a chain by its policy; text: its name. */

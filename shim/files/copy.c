@@ -60,7 +60,7 @@ static int copy_set_attributes_at(const struct copy *c, int dirfd, const char *n
 
 /* ---- contents ---- */
 
-static int copy_bytes(int in, int out, off_t at, off_t end)
+static int copy_range_by_hand(int in, int out, off_t at, off_t end)
 {
     static char buf[COPY_BYTES];
 
@@ -96,7 +96,8 @@ static int copy_extent(int in, int out, off_t at, off_t end)
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR)
-            return errno == ENOSPC || errno == EDQUOT ? -errno : copy_bytes(in, out, at, end);
+            return errno == ENOSPC || errno == EDQUOT ? -errno
+                                                      : copy_range_by_hand(in, out, at, end);
     }
     return 0;
 }
@@ -108,7 +109,7 @@ static int copy_contents(int in, int out, const struct stat *st)
     int r;
 
     if (!own_size_exact(in, st))
-        return copy_bytes(in, out, 0, INT64_MAX);
+        return copy_range_by_hand(in, out, 0, INT64_MAX);
     while (at < st->st_size) {
         off_t data = lseek(in, at, SEEK_DATA), hole;
 

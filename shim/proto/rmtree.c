@@ -7,9 +7,9 @@
  * number and its scan position. To return to it, the walk opens ".." of its child and checks that
  * it is the same inode: a child that was moved elsewhere would lead elsewhere.
  *
- * If it is another inode, or if too many levels would have to be remembered, the walk falls back to
- * the nearest level that still has an fd, and scans that again from its start. Each such pass has
- * removed something, or counts as a restart, whose number is limited.
+ * If it is another inode, or if there are too many levels to remember, the walk falls back. It
+ * returns to the nearest level that still has an fd, and scans that again from its start. Each such
+ * pass has removed something, or counts as a restart, whose number is limited.
  *
  * Files of a directory with more entries than a buffer holds are removed in bulk first.
  */

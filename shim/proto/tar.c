@@ -32,7 +32,7 @@ static const char xattr_key[] = "SCHILY.xattr.";
 
 /* Parses an octal number, terminated by space or NUL, or GNU's base 256. Returns false for other
  * text and beyond int64_t. */
-static bool get_number(const uint8_t *p, size_t len, int64_t *ret)
+static bool block_get_number(const uint8_t *p, size_t len, int64_t *ret)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -69,11 +69,11 @@ static bool get_number(const uint8_t *p, size_t len, int64_t *ret)
     return true;
 }
 
-static bool checksum_ok(const uint8_t *block)
+static bool block_checksum_ok(const uint8_t *block)
 {
     int64_t want, sum = 0, old = 0;
 
-    if (!get_number(block + CHECKSUM, SHORT_LEN, &want))
+    if (!block_get_number(block + CHECKSUM, SHORT_LEN, &want))
         return false;
     for (int i = 0; i < TAR_BLOCK; i++) {
         uint8_t byte = i >= CHECKSUM && i < CHECKSUM + SHORT_LEN ? ' ' : block[i];
@@ -84,7 +84,7 @@ static bool checksum_ok(const uint8_t *block)
     return want == sum || want == old;
 }
 
-static bool all_zero(const uint8_t *block)
+static bool block_is_zero(const uint8_t *block)
 {
     for (int i = 0; i < TAR_BLOCK; i++)
         if (block[i] != 0)
@@ -100,7 +100,7 @@ static int tar_fail(struct tar_in *t, int code, const char *why)
 
 /* ---- reading: bytes ---- */
 
-static int read_block(struct tar_in *t, uint8_t *block, bool *ret_end)
+static int tar_read_block(struct tar_in *t, uint8_t *block, bool *ret_end)
 {
     ssize_t n = t->read(t->data, block, TAR_BLOCK);
 
@@ -127,7 +127,7 @@ ssize_t tar_read_data(struct tar_in *t, void *buf, size_t len)
     return n;
 }
 
-static int skip_data(struct tar_in *t)
+static int tar_skip_data(struct tar_in *t)
 {
     char waste[4 * TAR_BLOCK];
     ssize_t n;
@@ -143,7 +143,7 @@ static int skip_data(struct tar_in *t)
     return (int)n;
 }
 
-static void expect_data(struct tar_in *t, uint64_t size)
+static void tar_expect_data(struct tar_in *t, uint64_t size)
 {
     t->left = size;
     t->pad = (TAR_BLOCK - size % TAR_BLOCK) % TAR_BLOCK;
@@ -151,11 +151,11 @@ static void expect_data(struct tar_in *t, uint64_t size)
 
 /* Reads the contents of a pax header or a long name completely into the buffer at `at`,
  * NUL-terminated. */
-static int read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
+static int tar_read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
 {
     if (size > TAR_PAX_MAX - at)
         return tar_fail(t, -E2BIG, "a header of more than 256 KiB");
-    expect_data(t, size);
+    tar_expect_data(t, size);
     for (*ret = 0; t->left > 0;) {
         ssize_t n = tar_read_data(t, t->pax + at + *ret, (size_t)t->left);
 
@@ -164,7 +164,7 @@ static int read_whole(struct tar_in *t, uint64_t size, size_t at, size_t *ret)
         *ret += (size_t)n;
     }
     t->pax[at + *ret] = '\0';
-    return skip_data(t);
+    return tar_skip_data(t);
 }
 
 /* ---- reading: pax ---- */
@@ -315,7 +315,7 @@ static int type_kind(struct tar_in *t, uint8_t type, enum tar_kind *ret)
     return 0;
 }
 
-static void get_text(const uint8_t *p, size_t max, char *ret)
+static void block_get_text(const uint8_t *p, size_t max, char *ret)
 {
     size_t len = strnlen((const char *)p, max);
 
@@ -324,16 +324,16 @@ static void get_text(const uint8_t *p, size_t max, char *ret)
 }
 
 /* Joins prefix and name; only with ustar's own magic, as GNU uses that field differently. */
-static void get_name(const uint8_t *block, char *ret)
+static void block_get_name(const uint8_t *block, char *ret)
 {
     size_t at = 0;
 
     if (memcmp(block + MAGIC, "ustar\0", 6) == 0 && block[PREFIX] != '\0') {
-        get_text(block + PREFIX, PREFIX_LEN, ret);
+        block_get_text(block + PREFIX, PREFIX_LEN, ret);
         at = strlen(ret);
         ret[at++] = '/';
     }
-    get_text(block + NAME, NAME_LEN, ret + at);
+    block_get_text(block + NAME, NAME_LEN, ret + at);
 }
 
 static uint32_t clamp_id(int64_t id)
@@ -341,8 +341,8 @@ static uint32_t clamp_id(int64_t id)
     return id >= 0 && id <= TAR_ID_MAX ? (uint32_t)id : TAR_ID_NOBODY;
 }
 
-static int get_item(struct tar_in *t, const uint8_t *block, const struct extra *x,
-                    struct tar_item *item)
+static int block_get_item(struct tar_in *t, const uint8_t *block, const struct extra *x,
+                          struct tar_item *item)
 {
     int64_t mode, uid, gid, size, mtime, major, minor;
     size_t len;
@@ -350,17 +350,19 @@ static int get_item(struct tar_in *t, const uint8_t *block, const struct extra *
 
     if (r < 0)
         return r;
-    if (!get_number(block + MODE, SHORT_LEN, &mode) || !get_number(block + UID, SHORT_LEN, &uid) ||
-        !get_number(block + GID, SHORT_LEN, &gid) || !get_number(block + SIZE, LONG_LEN, &size) ||
-        !get_number(block + MTIME, LONG_LEN, &mtime))
+    if (!block_get_number(block + MODE, SHORT_LEN, &mode) ||
+        !block_get_number(block + UID, SHORT_LEN, &uid) ||
+        !block_get_number(block + GID, SHORT_LEN, &gid) ||
+        !block_get_number(block + SIZE, LONG_LEN, &size) ||
+        !block_get_number(block + MTIME, LONG_LEN, &mtime))
         return tar_fail(t, -EBADMSG, "a header with a number that is none");
-    if (!get_number(block + DEV_MAJOR, SHORT_LEN, &major) ||
-        !get_number(block + DEV_MINOR, SHORT_LEN, &minor))
+    if (!block_get_number(block + DEV_MAJOR, SHORT_LEN, &major) ||
+        !block_get_number(block + DEV_MINOR, SHORT_LEN, &minor))
         major = minor = 0; /* missing in old archives */
     if (!x->has_name)
-        get_name(block, item->name);
+        block_get_name(block, item->name);
     if (!x->has_link)
-        get_text(block + LINK, NAME_LEN, item->link);
+        block_get_text(block + LINK, NAME_LEN, item->link);
     item->mode = (uint32_t)mode & 07777;
     item->uid = clamp_id(x->has_uid ? x->uid : uid);
     item->gid = clamp_id(x->has_gid ? x->gid : gid);
@@ -379,15 +381,15 @@ static int get_item(struct tar_in *t, const uint8_t *block, const struct extra *
         item->kind = TAR_DIRECTORY; /* as in archives before ustar */
     /* Some writers give links the size of their target, but no data follows. */
     item->size = item->kind == TAR_REGULAR ? (uint64_t)size : 0;
-    expect_data(t, item->size);
+    tar_expect_data(t, item->size);
     return 0;
 }
 
 /* Reads GNU's long name or link: the contents up to a NUL. */
-static int long_text(struct tar_in *t, uint64_t size, size_t at, char *ret)
+static int tar_read_long_name(struct tar_in *t, uint64_t size, size_t at, char *ret)
 {
     size_t len;
-    int r = read_whole(t, size, at, &len);
+    int r = tar_read_whole(t, size, at, &len);
 
     if (r < 0)
         return r;
@@ -396,8 +398,8 @@ static int long_text(struct tar_in *t, uint64_t size, size_t at, char *ret)
 }
 
 /* Handles a header that describes other entries. Returns 1 if the block is none. */
-static int meta_block(struct tar_in *t, const uint8_t *block, struct tar_item *item,
-                      struct extra *x, size_t *used)
+static int tar_read_meta(struct tar_in *t, const uint8_t *block, struct tar_item *item,
+                         struct extra *x, size_t *used)
 {
     struct tar_item global;
     struct extra ignored;
@@ -407,17 +409,17 @@ static int meta_block(struct tar_in *t, const uint8_t *block, struct tar_item *i
 
     if (strchr("xgLKX", block[TYPE]) == NULL || block[TYPE] == '\0')
         return 1;
-    if (!get_number(block + SIZE, LONG_LEN, &size) || size < 0)
+    if (!block_get_number(block + SIZE, LONG_LEN, &size) || size < 0)
         return tar_fail(t, -EBADMSG, "a header with a number that is none");
     switch (block[TYPE]) {
     case 'L':
         x->has_name = true;
-        return long_text(t, (uint64_t)size, *used, item->name);
+        return tar_read_long_name(t, (uint64_t)size, *used, item->name);
     case 'K':
         x->has_link = true;
-        return long_text(t, (uint64_t)size, *used, item->link);
+        return tar_read_long_name(t, (uint64_t)size, *used, item->link);
     default:
-        r = read_whole(t, (uint64_t)size, *used, &len);
+        r = tar_read_whole(t, (uint64_t)size, *used, &len);
         if (r < 0)
             return r;
         if (block[TYPE] == 'g') {
@@ -436,9 +438,9 @@ static int tar_read_end(struct tar_in *t)
     uint8_t block[TAR_BLOCK];
     uint64_t slack = 0;
     bool end = false;
-    int r = read_block(t, block, &end);
+    int r = tar_read_block(t, block, &end);
 
-    if (r < 0 || end || !all_zero(block))
+    if (r < 0 || end || !block_is_zero(block))
         return r < 0 ? r : tar_fail(t, -EBADMSG, "no proper end of the archive");
     for (;;) {
         ssize_t n = t->read(t->data, block, sizeof(block));
@@ -457,28 +459,28 @@ int tar_read(struct tar_in *t, struct tar_item *item)
     uint8_t block[TAR_BLOCK];
     size_t used = 0;
     bool end = false, meta = false;
-    int r = skip_data(t);
+    int r = tar_skip_data(t);
 
     item->xattr_count = 0;
     while (r == 0) {
-        r = read_block(t, block, &end);
+        r = tar_read_block(t, block, &end);
         if (r < 0)
             return r;
         if (end)
             return tar_fail(t, -EBADMSG, "no proper end of the archive");
-        if (all_zero(block))
+        if (block_is_zero(block))
             return meta ? tar_fail(t, -EBADMSG, "a header without an entry") : tar_read_end(t);
-        if (!checksum_ok(block))
+        if (!block_checksum_ok(block))
             return tar_fail(t, -EBADMSG,
                             "not a tar archive (compressed ones are not unpacked), or broken");
         if (used >= TAR_PAX_MAX - TAR_BLOCK)
             return tar_fail(t, -E2BIG, "a header of more than 256 KiB");
-        r = meta_block(t, block, item, &x, &used);
+        r = tar_read_meta(t, block, item, &x, &used);
         meta = true;
     }
     if (r < 0)
         return r;
-    r = get_item(t, block, &x, item);
+    r = block_get_item(t, block, &x, item);
     return r < 0 ? r : 1;
 }
 
@@ -508,14 +510,14 @@ int tar_clean_name(const char *name, char *ret)
 
 /* ---- writing ---- */
 
-static void put_octal(uint8_t *p, size_t len, uint64_t v)
+static void field_put_octal(uint8_t *p, size_t len, uint64_t v)
 {
     p[len - 1] = '\0';
     for (size_t i = len - 1; i-- > 0; v >>= 3)
         p[i] = (uint8_t)('0' + (v & 7));
 }
 
-static uint8_t *put_text(uint8_t *p, const char *s)
+static uint8_t *field_put_text(uint8_t *p, const char *s)
 {
     while (*s != '\0')
         *p++ = (uint8_t)*s++;
@@ -563,8 +565,8 @@ static void pax_put(struct pax *x, const char *key, const char *key2, const void
     x->len += body + digits;
     p += put_decimal(p, body + digits);
     *p++ = ' ';
-    p = put_text(p, key);
-    p = put_text(p, key2);
+    p = field_put_text(p, key);
+    p = field_put_text(p, key2);
     *p++ = '=';
     if (len > 0)
         memcpy(p, value, len);
@@ -610,7 +612,7 @@ static void pax_put_time(struct pax *x, const char *key, int64_t s, uint32_t ns)
 }
 
 /* Splits a name into ustar's two fields; false when it does not fit. */
-static bool put_name(uint8_t *block, const char *name, bool directory)
+static bool block_put_name(uint8_t *block, const char *name, bool directory)
 {
     size_t len = strlen(name), room = NAME_LEN - (directory ? 1 : 0);
     const char *cut = name;
@@ -629,20 +631,20 @@ static bool put_name(uint8_t *block, const char *name, bool directory)
     return true;
 }
 
-static void finish_block(uint8_t *block)
+static void block_finish(uint8_t *block)
 {
     unsigned sum = 0;
 
-    (void)put_text(block + MAGIC, "ustar");
-    (void)put_text(block + MAGIC + 6, "00");
+    (void)field_put_text(block + MAGIC, "ustar");
+    (void)field_put_text(block + MAGIC + 6, "00");
     memset(block + CHECKSUM, ' ', SHORT_LEN);
     for (int i = 0; i < TAR_BLOCK; i++)
         sum += block[i];
-    put_octal(block + CHECKSUM, SHORT_LEN - 1, sum);
+    field_put_octal(block + CHECKSUM, SHORT_LEN - 1, sum);
 }
 
 /* Fills the fields of the item's own block; values that do not fit are added to x. */
-static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *item)
+static void block_put_fields(uint8_t *block, struct pax *x, const struct tar_item *item)
 {
     static const char types[] = {
         [TAR_REGULAR] = '0',   [TAR_HARD_LINK] = '1',    [TAR_SYMBOLIC] = '2',
@@ -654,34 +656,34 @@ static void put_fields(uint8_t *block, struct pax *x, const struct tar_item *ite
 
     if (item->sparse) {
         /* Readers without support for sparse files must not take the map for the file. */
-        (void)put_text(block + NAME, "GNUSparseFile.0/sparse");
+        (void)field_put_text(block + NAME, "GNUSparseFile.0/sparse");
         pax_put(x, "GNU.sparse.major", "", "1", 1);
         pax_put(x, "GNU.sparse.minor", "", "0", 1);
         pax_put(x, "GNU.sparse.name", "", item->name, strlen(item->name));
         pax_put_number(x, "GNU.sparse.realsize", (int64_t)item->real_size);
-    } else if (!put_name(block, item->name, directory)) {
+    } else if (!block_put_name(block, item->name, directory)) {
         pax_put(x, "path", "", item->name, strlen(item->name));
     }
     if (link_len <= NAME_LEN)
         memcpy(block + LINK, item->link, link_len);
     else
         pax_put(x, "linkpath", "", item->link, link_len);
-    put_octal(block + MODE, SHORT_LEN, item->mode & 07777);
-    put_octal(block + UID, SHORT_LEN, item->uid <= id_max ? item->uid : 0);
+    field_put_octal(block + MODE, SHORT_LEN, item->mode & 07777);
+    field_put_octal(block + UID, SHORT_LEN, item->uid <= id_max ? item->uid : 0);
     if (item->uid > id_max)
         pax_put_number(x, "uid", item->uid);
-    put_octal(block + GID, SHORT_LEN, item->gid <= id_max ? item->gid : 0);
+    field_put_octal(block + GID, SHORT_LEN, item->gid <= id_max ? item->gid : 0);
     if (item->gid > id_max)
         pax_put_number(x, "gid", item->gid);
-    put_octal(block + SIZE, LONG_LEN, item->size <= size_max ? item->size : 0);
+    field_put_octal(block + SIZE, LONG_LEN, item->size <= size_max ? item->size : 0);
     if (item->size > size_max)
         pax_put_number(x, "size", (int64_t)item->size);
     fits = item->mtime >= 0 && (uint64_t)item->mtime <= size_max;
-    put_octal(block + MTIME, LONG_LEN, fits ? (uint64_t)item->mtime : 0);
+    field_put_octal(block + MTIME, LONG_LEN, fits ? (uint64_t)item->mtime : 0);
     if (!fits || item->mtime_ns > 0)
         pax_put_time(x, "mtime", item->mtime, item->mtime_ns);
-    put_octal(block + DEV_MAJOR, SHORT_LEN, item->dev_major & id_max);
-    put_octal(block + DEV_MINOR, SHORT_LEN, item->dev_minor & id_max);
+    field_put_octal(block + DEV_MAJOR, SHORT_LEN, item->dev_major & id_max);
+    field_put_octal(block + DEV_MINOR, SHORT_LEN, item->dev_minor & id_max);
     block[TYPE] = (uint8_t)types[item->kind];
 }
 
@@ -694,25 +696,25 @@ ssize_t tar_put_item(uint8_t *out, const struct tar_item *item)
     /* Readers assume that pax text is UTF-8, so another encoding is declared. */
     if (!utf8_valid(item->name, strlen(item->name)) || !utf8_valid(item->link, strlen(item->link)))
         pax_put(&x, "hdrcharset", "", "BINARY", 6);
-    put_fields(block, &x, item);
+    block_put_fields(block, &x, item);
     for (size_t i = 0; i < item->xattr_count; i++)
         pax_put(&x, xattr_key, item->xattrs[i].name, item->xattrs[i].value, item->xattrs[i].len);
     if (x.too_big)
         return -E2BIG;
-    finish_block(block);
+    block_finish(block);
     if (x.len == 0) {
         memcpy(out, block, TAR_BLOCK);
         return TAR_BLOCK;
     }
     memset(out, 0, TAR_BLOCK);
-    (void)put_text(out + NAME, "././@PaxHeader");
-    put_octal(out + MODE, SHORT_LEN, 0644);
-    put_octal(out + UID, SHORT_LEN, 0);
-    put_octal(out + GID, SHORT_LEN, 0);
-    put_octal(out + SIZE, LONG_LEN, x.len);
-    put_octal(out + MTIME, LONG_LEN, 0);
+    (void)field_put_text(out + NAME, "././@PaxHeader");
+    field_put_octal(out + MODE, SHORT_LEN, 0644);
+    field_put_octal(out + UID, SHORT_LEN, 0);
+    field_put_octal(out + GID, SHORT_LEN, 0);
+    field_put_octal(out + SIZE, LONG_LEN, x.len);
+    field_put_octal(out + MTIME, LONG_LEN, 0);
     out[TYPE] = 'x';
-    finish_block(out);
+    block_finish(out);
     padded = (x.len + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     memset(out + TAR_BLOCK + x.len, 0, padded - x.len);
     memcpy(out + TAR_BLOCK + padded, block, TAR_BLOCK);
