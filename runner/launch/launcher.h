@@ -79,7 +79,7 @@ int launcher_state_fd(const struct launcher *l);
  *
  * Nothing is left after a failure, with one exception. If its processes are slow to exit while
  * other requests wait, it stays registered as a killed sandbox (launch_reply.remains). Blocks for
- * the whole start, up to 30 s.
+ * the whole start.
  */
 int launcher_start(struct launcher *l, const struct launch_request *q, struct launch_result *ret,
                    struct err *err);

@@ -134,7 +134,7 @@ enum launch_tag {
     /* struct net_addr (family 0: the gateway), then a name NUL: a line of /etc/hosts */
     TAG_NET_HOST,
     TAG_BIND,         /* struct launch_bind, for LAUNCH_LISTEN */
-    TAG_UDP,          /* u64: 1 = UDP, for LAUNCH_LISTEN, LAUNCH_CONNECT, LAUNCH_RESOLVER */
+    TAG_UDP,          /* u64: 1 = UDP, for LAUNCH_CONNECT and LAUNCH_RESOLVER */
     TAG_EGRESS,       /* u64: enum launch_egress */
     TAG_HANDLER,      /* string: policy/egress-handler.h */
     TAG_INDEX,        /* u64 */

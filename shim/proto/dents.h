@@ -1,7 +1,7 @@
 #pragma once
 
 /* getdents64: reads the entries of a directory fd without readdir's allocations and hidden offset.
- * Used by the runner, init and the shim. */
+ * Used by the shim's file helpers, rind-rootfs and rmtree. */
 
 #include <stdbool.h>
 #include <stddef.h>

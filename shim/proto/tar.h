@@ -2,7 +2,7 @@
 
 /*
  * Archives: ustar with pax headers where ustar's fields do not suffice, as in POSIX.1-2001. Used by
- * the shim and the runner.
+ * the shim's file helpers, rind-rootfs and the client's pack and unpack commands.
  *
  * The reader is strict, because an archive may be hostile: checksums, the two blocks at the end,
  * and every number are checked. It refuses an entry that it cannot unpack faithfully, and names it.
