@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * Snapshots of sandboxes (docs/images.md): of a whole sandbox, as an image whose parent is the
- * sandbox's image; or of one directory, as a named volume. A running sandbox is paused while its
+ * Snapshots of sandboxes (docs/images.md): of a whole sandbox, as an image with the sandbox's image
+ * as its parent; or of one directory, as a named volume. A running sandbox is paused while its
  * files are read, and resumed right after. A paused, stopped or created sandbox is read as it is.
  * Mounted volumes and directories are not included.
  *

@@ -142,8 +142,8 @@ int image_store_list(struct image_store *s, struct image ***ret, size_t *ret_cou
                      struct err *err);
 
 /*
- * Adds an image, whose blobs must exist, to the index. names: full references, NULL-terminated;
- * other images lose them. max: limit of images, -EAGAIN.
+ * Adds an image to the index; its blobs must exist. names: full references, NULL-terminated; other
+ * images lose them. max: limit of images, -EAGAIN.
  */
 int image_store_add(struct image_store *s, const struct image *image, char *const *names,
                     unsigned max, struct err *err);

@@ -50,8 +50,8 @@ static int parser_error(struct err *err, int code, const struct jpath *path, con
 typedef int setter(struct spec *s, const char *text, struct err *err);
 
 /*
- * Keys whose value is passed to a command line parser as text. `number`: a JSON number is accepted
- * as well.
+ * Keys with a value that is passed to a command line parser as text. `number`: a JSON number is
+ * accepted as well.
  */
 static const struct text_key {
     const char *name;

@@ -120,9 +120,9 @@ struct spec {
     struct rlimit_value rlimits[RLIMITS_MAX];
     size_t rlimit_count;
     enum net_mode network; /* NET_INVALID = the policy's */
-    char *net_container;   /* owned; the sandbox whose net namespace is used (name or id); NULL */
-    char *net_name;        /* owned; the named network to join, or NULL */
-    char *net_aliases;     /* owned; additional names there, separated by spaces; or NULL */
+    char *net_container; /* owned; name or id of the sandbox to share a net namespace with; NULL */
+    char *net_name;      /* owned; the named network to join, or NULL */
+    char *net_aliases;   /* owned; additional names there, separated by spaces; or NULL */
     struct net_access access;         /* exceptions from the mode */
     struct net_addr dns[NET_DNS_MAX]; /* name servers instead of the host's */
     size_t dns_count;
