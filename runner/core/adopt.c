@@ -69,9 +69,9 @@ static void take_up_running(struct sandbox *s)
         s->has_exit = false;
         s->started_ms = clock_wall_ms();
     }
-    s->state = exec_get_state(s->main) == EXEC_STARTING ? SANDBOX_STARTING
-               : s->frozen                              ? SANDBOX_PAUSED
-                                                        : SANDBOX_RUNNING;
+    (void)sandbox_set_state(s, exec_get_state(s->main) == EXEC_STARTING ? EV_FOUND_STARTING
+                               : s->adoption.frozen                     ? EV_FOUND_PAUSED
+                                                                        : EV_FOUND_RUNNING);
 }
 
 static void take_up_state(struct sandbox *s)
@@ -80,12 +80,13 @@ static void take_up_state(struct sandbox *s)
 
     if (s->main != NULL) {
         take_up_running(s);
-        s->stop_again = stopping; /* somebody asked for it */
+        s->adoption.stop_again = stopping; /* a client asked for it */
         return;
     }
     /* One that was stopped has an init for its files, or for a start that was cut off. */
-    s->state = s->has_exit || s->state == SANDBOX_STOPPED ? SANDBOX_STOPPED : SANDBOX_CREATED;
-    s->stop_again = stopping;
+    (void)sandbox_set_state(s, s->has_exit || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
+                                                                          : EV_FOUND_CREATED);
+    s->adoption.stop_again = stopping;
 }
 
 /* The clients of these died with the supervisor that they were connected to. */
@@ -99,9 +100,9 @@ static void end_unkept(struct sandbox *s)
 }
 
 /* It is taken up, with whatever came of it. */
-static void answered(struct sandbox *s)
+static void answered(struct sandbox *s, enum init_phase phase)
 {
-    s->adopting = false;
+    sandbox_set_init(s, phase);
     (void)uv_timer_stop(&s->timer);
     supervisor_taken_up(s->sup);
 }
@@ -110,8 +111,8 @@ static void broken(struct sandbox *s, const char *why)
 {
     log_warn("supervisor", "id=%s cannot be taken up: %s", s->id, why);
     (void)snprintf(s->error, sizeof(s->error), "%s", why);
-    s->state = SANDBOX_BROKEN;
-    answered(s);
+    (void)sandbox_set_state(s, EV_FOUND_BROKEN);
+    answered(s, s->channel != NULL ? INIT_RUNNING : INIT_UNKNOWN);
 }
 
 static void on_not_missed(uv_timer_t *h)
@@ -140,7 +141,7 @@ static void let_go(struct sandbox *s)
     struct err err = ERR_NONE;
     int r = 0;
 
-    if (s->held && s->state == SANDBOX_PAUSED) {
+    if (s->hold != HOLD_NONE && s->state == SANDBOX_PAUSED) {
         sandbox_ref(s);
         r = sandbox_let_go(s, on_let_go, s, &err);
         if (r < 0)
@@ -154,7 +155,7 @@ static void list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
     let_go(s);
-    answered(s);
+    answered(s, INIT_RUNNING);
     if (s->main != NULL && s->spec->console)
         console_adopt(s, s->main);
     if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
@@ -163,7 +164,7 @@ static void list_end(struct sandbox *s)
     }
     /* It ended while nobody listened: init has kept how, and what it said last. Whoever was
      * attached has a moment to come back for that. */
-    if (sandbox_is_attachable(s) && !s->stop_again)
+    if (sandbox_is_attachable(s) && !s->adoption.stop_again)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
         exec_tell_owner(s->main);
@@ -176,7 +177,7 @@ static void on_published(struct sandbox *s, int r, const struct err *err)
         log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
         (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
     }
-    if (s->adopting)
+    if (s->init == INIT_LISTING)
         list_end(s);
 }
 
@@ -218,7 +219,7 @@ static void list_done(struct sandbox *s)
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
-    if (!s->adopting)
+    if (s->init != INIT_LISTING)
         return;
     if (msg->type == IMSG_SLOT) {
         adopt_exec(s, msg);
@@ -255,13 +256,11 @@ static void is_stopped(struct sandbox *s)
     if (ran(s))
         killed_unseen(s);
     sandbox_unheld(s);
-    if (s->state != SANDBOX_STOPPED) {
-        s->state = SANDBOX_STOPPED;
+    if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
-    }
     process_load_all(s);
-    s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
-    answered(s);
+    s->user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+    answered(s, INIT_NONE);
     sandbox_maybe_restart(s);
 }
 
@@ -269,13 +268,13 @@ void sandbox_adoption_cut_off(struct sandbox *s)
 {
     if (s->main == NULL && ran(s)) {
         killed_unseen(s);
-        s->state = SANDBOX_STOPPING;
-        s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
+        (void)sandbox_set_state(s, EV_FOUND_ENDING);
+        s->user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     } else {
         take_up_state(s);
     }
     process_load_all(s);
-    answered(s);
+    answered(s, INIT_RUNNING);
 }
 
 static int ask(struct sandbox *s, struct err *err);
@@ -306,20 +305,21 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
 {
     struct sandbox *s = data;
 
-    s->launching = false;
     if (r == 0) {
-        s->frozen = reply->frozen != 0;
+        s->adoption.frozen = reply->frozen != 0;
         sandbox_take_net(s, reply);
         r = listen_to_init(s, fds);
     }
-    if (!s->adopting || r == -ECANCELED || r == -EPIPE)
-        ; /* removed meanwhile, or the supervisor stops */
-    else if (r == -ESRCH)
+    if (r == -ECANCELED || r == -EPIPE) {
+        ; /* the supervisor stops, or init is gone, which the channel tells */
+    } else if (r == -ESRCH) {
         is_stopped(s);
-    else if (r == -EAGAIN && s->adopt_tries++ < RETRIES_MAX)
+    } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {
+        sandbox_set_init(s, INIT_RETRYING);
         (void)uv_timer_start(&s->timer, on_retry, RETRY_MS, 0);
-    else if (r < 0)
+    } else if (r < 0) {
         broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+    }
     /* else LIST_END answers */
     sandbox_unref(s);
 }
@@ -328,7 +328,8 @@ static int ask(struct sandbox *s, struct err *err)
 {
     int r = sandbox_send_verb(s, LAUNCH_ADOPT, on_adopted, err);
 
-    s->launching = r == 0;
+    if (r == 0)
+        sandbox_set_init(s, INIT_ADOPTING);
     return r;
 }
 
@@ -350,8 +351,8 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
     s->oom_killed = st->oom_killed;
     s->has_exit = st->exit_code >= 0;
     s->exit_code = st->exit_code;
-    s->wanted = st->wanted;
-    s->held = st->held;
+    s->adoption.wanted = st->wanted;
+    s->hold = st->held ? HOLD_KEPT : HOLD_NONE;
     return s;
 }
 
@@ -379,7 +380,6 @@ static void take_up(void *data, const char *id)
         return;
     }
     sup->adopting++;
-    s->adopting = true;
     if (r == 0) {
         exposure_load(s);
         r = ask(s, &err);

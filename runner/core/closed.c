@@ -56,13 +56,13 @@ static void take_list(struct closed_watch *w, const char *list, size_t len)
 {
     w->some = len > 0;
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
-        const char *why = s->gone ? NULL : reason_of(list, len, s->id);
+        const char *why = s->state == SANDBOX_GONE ? NULL : reason_of(list, len, s->id);
         const bool was = s->net_closed[0] != '\0';
 
         (void)snprintf(s->net_closed, sizeof(s->net_closed), "%s", why != NULL ? why : "");
         if (!was && why != NULL)
             tell_closed(s);
-        else if (was && why == NULL && !s->gone && s->channel != NULL)
+        else if (was && why == NULL && s->state != SANDBOX_GONE && s->channel != NULL)
             sandbox_emit(s, "network_open", NULL);
     }
 }

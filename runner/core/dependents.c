@@ -47,7 +47,7 @@ void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
 static struct sandbox *next_dependent(const char *id, const struct sandbox *s, struct sandbox *from)
 {
     for (; from != NULL; from = from->sharing.next)
-        if (from != s && (from->channel != NULL || from->launching || from->ending) &&
+        if (from != s && (from->channel != NULL || init_phase_is_busy(from->init)) &&
             (strcmp(from->net_owner, id) == 0 || (s != NULL && other_of(from) == s)))
             return from;
     return NULL;
@@ -71,7 +71,7 @@ static bool end_dependents(struct supervisor *sup, const char *id, const struct 
         next = next_dependent(id, s, d->sharing.next);
         any = true;
         /* What is being started, taken up or ended comes by here again. */
-        if (d->channel == NULL || d->adopting || d->ending || d->state == SANDBOX_REMOVING)
+        if (d->channel == NULL || d->init != INIT_RUNNING || d->state == SANDBOX_REMOVING)
             continue;
         /* What has an init alone, for its files, or of which nobody knows more, is not stopped. */
         if (d->state == SANDBOX_STOPPED || sandbox_stop(d, 0, NULL, NULL, NULL) < 0)
@@ -93,7 +93,7 @@ bool sandbox_end_dependents_of(struct supervisor *sup, const char *id)
 static void go_on_with_removal(struct sandbox *other)
 {
     if (other != NULL && other->state == SANDBOX_REMOVING && other->channel == NULL &&
-        !other->ending && !other->launching)
+        !init_phase_is_busy(other->init))
         sandbox_begin_removal(other);
 }
 

@@ -311,7 +311,7 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
     if (config->port < DOOR_PORT_MIN)
         return err_set(err, -EINVAL, "door: port %u of the host: must be %d or above", config->port,
                        DOOR_PORT_MIN);
-    if (s->channel == NULL || s->ending)
+    if (s->channel == NULL || s->init == INIT_ENDING)
         return err_set(err, -EBUSY, "door: sandbox %s does not run", sandbox_name(s));
     if (s->door == NULL) {
         s->door = calloc(1, sizeof(*s->door));

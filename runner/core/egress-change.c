@@ -33,7 +33,7 @@ static void on_table(void *data, int r, const struct launch_reply *reply, int fd
     if (c->cb != NULL)
         c->cb(c->data, r);
     free(c);
-    if (r < 0 && r != -ECANCELED && s->egress != NULL && !s->ending) {
+    if (r < 0 && r != -ECANCELED && s->egress != NULL && s->init != INIT_ENDING) {
         log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
         sandbox_end_init(s);
     }
@@ -108,7 +108,7 @@ static int save_rules(struct sandbox *s, struct egress_rules *rules, struct egre
 
 static bool lives(const struct sandbox *s)
 {
-    return s->channel != NULL && !s->ending;
+    return s->channel != NULL && s->init != INIT_ENDING;
 }
 
 /* It does not become what nobody asked for: without rules as before, or it ends. */

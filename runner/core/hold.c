@@ -14,11 +14,11 @@ static void count(struct hold *h)
 int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     *h = (struct hold){.s = s};
-    if (s->gone)
+    if (s->state == SANDBOX_GONE)
         return 1;
     if (s->state == SANDBOX_RUNNING)
         return sandbox_hold(s, cb, data, err);
-    if (s->state == SANDBOX_PAUSED && s->hold_thawing)
+    if (s->state == SANDBOX_PAUSED && s->hold == HOLD_THAWING)
         return err_set(err, -EBUSY, "sandbox %s is about to go on after a snapshot",
                        sandbox_name(s));
     if (s->state == SANDBOX_PAUSED && s->holders > 0)
@@ -39,16 +39,17 @@ bool hold_end(struct hold *h, sandbox_cb cb, void *data)
     if (--h->s->holders > 0)
         return false;
     /* Where it fails, because the launcher has died, it stays held: the next daemon tries again. */
-    if (h->s->gone || h->s->state != SANDBOX_PAUSED || !h->s->held ||
+    if (h->s->state != SANDBOX_PAUSED || h->s->hold == HOLD_NONE ||
         sandbox_let_go(h->s, cb, data, NULL) < 0)
         return false;
-    h->s->hold_thawing = true;
+    h->s->hold = HOLD_THAWING;
     return true;
 }
 
 void hold_gone_on(struct hold *h, int r)
 {
-    h->s->hold_thawing = false;
     if (r == 0)
         sandbox_unheld(h->s);
+    else if (h->s->hold == HOLD_THAWING)
+        h->s->hold = HOLD_KEPT;
 }

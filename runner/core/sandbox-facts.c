@@ -52,7 +52,7 @@ void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
 
 enum sandbox_state sandbox_get_state(const struct sandbox *s)
 {
-    return s->state;
+    return s->state == SANDBOX_GONE ? SANDBOX_REMOVING : s->state;
 }
 
 struct supervisor *sandbox_supervisor(const struct sandbox *s)

@@ -54,7 +54,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     (void)reply;
     (void)fds;
     s->releasing = false;
-    if (r == -EAGAIN && s->release_tries++ < RELEASE_TRIES_MAX && s->timers_open) {
+    if (r == -EAGAIN && s->release_tries++ < RELEASE_TRIES_MAX && s->handles > 0) {
         (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
         sandbox_unref(s);
         return;
@@ -64,7 +64,8 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
         /* Some of it is gone: nothing but another removal is of use. Also the next supervisor's. */
         if (r != -ECANCELED && r != -EPIPE) {
             (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-            sandbox_set_state(s, SANDBOX_BROKEN);
+            (void)sandbox_set_state(s, EV_RELEASE_FAILED);
+            sandbox_set_init(s, INIT_UNKNOWN);
         }
         answer_not_removed(s, r, err);
         sandbox_unref(s);
@@ -93,14 +94,14 @@ static void on_taken_up(void *data, int r, const struct launch_reply *reply, int
     sandbox_unref(data);
 }
 
-/* Broken: perhaps it has an init. The launcher, which has to know it for that, ends it. */
+/* A broken sandbox may have an init. The launcher, which has to know it for that, ends it. */
 static bool end_unknown(struct sandbox *s)
 {
     (void)sandbox_send_verb(s, LAUNCH_ADOPT, on_taken_up, NULL);
-    s->ending = sandbox_send_kill(s, NULL) == 0;
-    if (s->ending)
-        s->unknown = false;
-    return s->ending;
+    if (sandbox_send_kill(s, NULL) < 0)
+        return false;
+    sandbox_set_init(s, INIT_ENDING);
+    return true;
 }
 
 void sandbox_begin_removal(struct sandbox *s)
@@ -108,20 +109,21 @@ void sandbox_begin_removal(struct sandbox *s)
     struct err err = ERR_NONE;
 
     (void)uv_timer_stop(&s->idle);
-    if (s->channel != NULL || s->ending) {
+    if (s->channel != NULL || s->init == INIT_ENDING) {
         sandbox_end_init(s); /* and again, when it has gone */
         return;
     }
     (void)uv_timer_stop(&s->timer);
     if (sandbox_end_dependents(s))
         return; /* and again, when they have gone */
-    if (s->unknown && end_unknown(s))
+    if (s->init == INIT_UNKNOWN && end_unknown(s))
         return; /* and again, when that is over */
     if (s->releasing)
         return;
     s->releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
     if (!s->releasing) {
-        sandbox_set_state(s, s->unknown ? SANDBOX_BROKEN : SANDBOX_STOPPED);
+        (void)sandbox_set_state(s,
+                                s->init == INIT_UNKNOWN ? EV_RELEASE_FAILED : EV_RELEASE_NOT_SENT);
         answer_not_removed(s, err.code, &err);
     }
 }
@@ -130,9 +132,10 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
 {
     /* Its main process has ended, and that has been told: the rest ends by itself. */
     bool over = s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit;
+    const enum sandbox_event request = force || over ? REQ_REMOVE_FORCE : REQ_REMOVE;
     int r;
 
-    r = sandbox_check(s, force || over ? REQ_REMOVE_FORCE : REQ_REMOVE, err);
+    r = sandbox_check(s, request, err);
     if (r == 0 && !force)
         r = sandbox_check_dependents(s, err);
     if (r == 0)
@@ -143,11 +146,9 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     s->user_stopped = true;
     sandbox_no_restart(s);
     s->release_tries = 0;
-    s->unknown = (s->state == SANDBOX_BROKEN && s->channel == NULL) || s->remains;
-    s->remains = false;
-    sandbox_set_state(s, SANDBOX_REMOVING);
+    (void)sandbox_set_state(s, request);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
-    if (!s->launching)
+    if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)
         sandbox_begin_removal(s);
     else /* its answer goes on with it */
         volumes_prepare_cancel(s);

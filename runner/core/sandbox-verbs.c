@@ -180,8 +180,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     /* Frozen processes take no signal. */
     if (s->state == SANDBOX_PAUSED)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    if (s->state != SANDBOX_STOPPING)
-        sandbox_set_state(s, SANDBOX_STOPPING);
+    (void)sandbox_set_state(s, REQ_STOP);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
     (void)uv_timer_stop(&s->idle);
     if (s->main == NULL) {
@@ -267,12 +266,9 @@ static void freeze_done(struct freeze *f, int r, const struct err *err)
 {
     struct sandbox *s = f->s;
 
-    if (r == 0 && f->client && s->held) {
-        s->held = false; /* whoever reads its files: it stays as this client wants it */
-        sandbox_save_state(s);
-    }
-    if (r == 0 && s->state == (f->freeze ? SANDBOX_RUNNING : SANDBOX_PAUSED)) {
-        sandbox_set_state(s, f->freeze ? SANDBOX_PAUSED : SANDBOX_RUNNING);
+    if (r == 0 && f->client)
+        sandbox_unheld(s); /* it stays as this client wants it, whatever reads its files */
+    if (r == 0 && sandbox_set_state(s, f->freeze ? EV_FROZEN : EV_THAWED)) {
         sandbox_save_state(s);
         sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
     }
@@ -382,18 +378,17 @@ int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     /* Before anything is frozen: a daemon that finds it so lets it go on. */
-    s->held = true;
+    s->hold = HOLD_KEPT;
     sandbox_save_state(s);
     return freeze(s, true, false, cb, data, err);
 }
 
 void sandbox_unheld(struct sandbox *s)
 {
-    if (!s->held)
+    if (s->hold == HOLD_NONE)
         return;
-    s->held = false;
-    if (!s->gone)
-        sandbox_save_state(s);
+    s->hold = HOLD_NONE;
+    sandbox_save_state(s);
 }
 
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -425,10 +420,19 @@ int sandbox_signal(struct sandbox *s, int signo, struct err *err)
     return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
 }
 
+static int sandbox_check_there(const struct sandbox *s, struct err *err)
+{
+    return s->state == SANDBOX_GONE
+               ? err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s))
+               : 0;
+}
+
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
+    int r = sandbox_check_there(s, err);
+
+    if (r < 0)
+        return r;
     if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
         return sandbox_answer_soon(s, s->exit_code, cb, data, err);
     if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
@@ -439,16 +443,16 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 
 int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    return waiters_add(&s->on_exit, cb, data, err);
+    int r = sandbox_check_there(s, err);
+
+    return r < 0 ? r : waiters_add(&s->on_exit, cb, data, err);
 }
 
 int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    return waiters_add(&s->on_removed, cb, data, err);
+    int r = sandbox_check_there(s, err);
+
+    return r < 0 ? r : waiters_add(&s->on_removed, cb, data, err);
 }
 
 bool sandbox_wait_cancel(struct sandbox *s, void *data)
@@ -494,7 +498,7 @@ static void on_over_stopped(void *data, int r, const struct err *err)
                     o->s->spec->restart == RESTART_NO && !o->s->sup->stopping;
 
     (void)err;
-    if (r < 0 || o->s->gone || !removing ||
+    if (r < 0 || o->s->state == SANDBOX_GONE || !removing ||
         sandbox_remove(o->s, true, on_over_removed, o, NULL) < 0)
         over_done(o);
 }
@@ -507,7 +511,7 @@ int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (o == NULL)
         return err_errno(err, -ENOMEM, "sandbox");
     *o = (struct over){.s = s, .cb = cb, .data = data};
-    if (s->gone || (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING))
+    if (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING)
         r = sandbox_answer_soon(s, 0, on_over_removed, o, err);
     else if (s->state == SANDBOX_REMOVING)
         r = waiters_add(&s->on_removed, on_over_removed, o, err);
@@ -529,7 +533,7 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (r < 0)
         return r;
     sandbox_touch(s);
-    if (s->channel != NULL && !s->ending)
+    if (s->channel != NULL && s->init != INIT_ENDING)
         return sandbox_answer_soon(s, 0, cb, data, err);
     r = waiters_add(&s->on_init, cb, data, err);
     if (r == 0 && s->state == SANDBOX_STOPPED) {

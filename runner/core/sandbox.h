@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/sandbox-states.h"
 #include "spec/spec.h"
 
 struct err;
@@ -15,20 +16,6 @@ struct launch_process;
 struct launch_reply;
 struct sandbox;
 struct supervisor;
-
-enum sandbox_state {
-    SANDBOX_INVALID = 0,
-    SANDBOX_CREATING,
-    SANDBOX_CREATED, /* init runs, no main process yet */
-    SANDBOX_STARTING,
-    SANDBOX_RUNNING,
-    SANDBOX_PAUSED,
-    SANDBOX_STOPPING,
-    SANDBOX_STOPPED, /* nothing runs; files and ids are kept */
-    SANDBOX_REMOVING,
-    SANDBOX_BROKEN, /* its files cannot be read: only removing works */
-    SANDBOX_STATE_MAX
-};
 
 /* Called once; err explains r < 0 and is valid during the call. */
 typedef void (*sandbox_cb)(void *data, int r, const struct err *err);
@@ -131,8 +118,8 @@ const char *sandbox_name(const struct sandbox *s);
 const struct spec *sandbox_spec(const struct sandbox *s);
 /* Whose it is: the uid of who made it, or -1 where an older daemon has not written it down. */
 int64_t sandbox_made_by(const struct sandbox *s);
+/* What clients see: never SANDBOX_GONE. */
 enum sandbox_state sandbox_get_state(const struct sandbox *s);
-const char *sandbox_state_name(enum sandbox_state state);
 struct supervisor *sandbox_supervisor(const struct sandbox *s);
 
 /* What inspect shows beside the spec. */

@@ -31,6 +31,21 @@ struct sandbox_link {
     struct sandbox *next, **at; /* at: what points to us */
 };
 
+/* A pause that belongs to readers of a sandbox's files and to no client (hold.h). */
+enum sandbox_hold {
+    HOLD_NONE = 0,
+    HOLD_KEPT,    /* stored: a later supervisor ends a pause that it finds so */
+    HOLD_THAWING, /* the last reader has ended it, and the sandbox does not run yet; stored too */
+};
+
+/* What adopt.c finds, from the start of the supervisor to LIST_END. */
+struct sandbox_adoption {
+    unsigned tries;
+    bool frozen;     /* the launcher found its processes paused */
+    bool wanted;     /* a client wanted it to run */
+    bool stop_again; /* its stop was cut off */
+};
+
 struct sandbox {
     struct supervisor *sup; /* borrowed */
     struct sandbox_link all, by_id, by_name;
@@ -39,23 +54,15 @@ struct sandbox {
     uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;
-    unsigned refs;     /* the table's, each exec's, each request's under way */
-    bool gone;         /* no longer in the table */
-    unsigned holders;  /* who read its files while it is paused for that (hold.h) */
-    bool held;         /* its pause is theirs, and no client's; stored */
-    bool hold_thawing; /* the last of them has let it go on, and it is not yet running */
+    unsigned refs;    /* the table's, each exec's, each request's under way */
+    unsigned holders; /* readers of its files while it is paused for that (hold.h) */
+    enum sandbox_hold hold;
 
+    enum init_phase init;
     struct channel *channel; /* owned; NULL while no init runs */
-    bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */
-    bool ending;             /* LAUNCH_END or LAUNCH_KILL, the death, LAUNCH_STOP are under way */
     struct death *death;     /* owned; waits for init's, or what follows a stop, with a reference of
                                 the sandbox */
-    /* While it is taken up (adopt.c), from the start of the supervisor to LIST_END: */
-    bool adopting;
-    bool frozen;     /* the launcher found its processes paused */
-    bool wanted;     /* a client wanted it to run */
-    bool stop_again; /* its stop was cut off */
-    unsigned adopt_tries;
+    struct sandbox_adoption adoption;
     struct exec *execs; /* each holds a reference of the sandbox */
     struct exec *main;  /* owned reference, or NULL */
     unsigned exec_count;
@@ -96,19 +103,16 @@ struct sandbox {
     uv_timer_t idle;  /* inactivity */
     uv_timer_t again; /* back-off of a restart; an init that helps with files may come and go
                          meanwhile */
-    bool timers_open;
-    unsigned handles;
+    unsigned handles; /* of these timers that are open */
 
     bool volumes_ready;   /* what it has of named volumes is made and filled */
     bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
     bool want_running;    /* start the main process once init runs */
     bool user_stopped;    /* a client asked: restart policies leave it alone */
     unsigned stops;       /* that somebody has asked for; not those of a restart */
-    bool unknown;         /* broken: its init, if there is one, was never taken up */
     bool restart_due;     /* by a policy: it waits for `again`, or is under way */
     unsigned restarts, failures_in_row;
     bool start_refused;   /* the start failed before the main process: not tried again */
-    bool remains;         /* processes of its last run had not gone when that was waited for */
     bool appends;         /* its init goes on in a log of earlier runs (IMSG_APPEND) */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
@@ -142,21 +146,13 @@ bool waiters_forget(struct waiter **list, const void *data);
 int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err);
 
 /* sandbox.c */
-/* What clients may ask; the table of states is in sandbox.c. */
-enum sandbox_request {
-    REQ_START,
-    REQ_STOP,
-    REQ_PAUSE,
-    REQ_RESUME,
-    REQ_SIGNAL,
-    REQ_INIT,
-    REQ_REMOVE,
-    REQ_REMOVE_FORCE,
-    REQ_UPDATE,
-    REQ_MAX
-};
-int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err);
-void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
+/* Whether the table of states allows this request: 0, -EBUSY, -ENOENT. */
+int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct err *err);
+/* Moves it to the state that the table gives for this event; true: that is another one. An event
+ * that cannot happen is logged as an error and changes nothing; with a sanitizer it aborts. */
+bool sandbox_set_state(struct sandbox *s, enum sandbox_event event);
+/* The same for init: the phase has to be one that may follow. */
+void sandbox_set_init(struct sandbox *s, enum init_phase phase);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
 void sandbox_save_state(struct sandbox *s);
 /* As sandbox_pause and sandbox_resume, for who reads its files (hold.h) and not for a client. */
@@ -168,7 +164,7 @@ void sandbox_unheld(struct sandbox *s);
  * lets go. */
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
 /* Ends an init that the launcher knows, without its pidfd here; after_death follows (sandbox.c),
- * also where there was none. s->ending is the caller's to set. */
+ * also where there was none. INIT_ENDING is the caller's to set. */
 int sandbox_send_kill(struct sandbox *s, struct err *err);
 /* Starts init; 0 also when that is under way. */
 int sandbox_launch(struct sandbox *s, struct err *err);

@@ -90,7 +90,7 @@ static void after_files(struct snapshot *p)
 {
     if (p->r < 0)
         finish(p, p->r, NULL, &p->err);
-    else if (p->s->gone || p->s->spec == NULL)
+    else if (p->s->state == SANDBOX_GONE || p->s->spec == NULL)
         finish(p, -ECANCELED, NULL, NULL);
     else
         compose(p);
@@ -156,7 +156,7 @@ static int pack(struct snapshot *p, struct err *err)
 
 static void begin_packing(struct snapshot *p)
 {
-    p->r = p->s->gone || p->s->spec == NULL
+    p->r = p->s->state == SANDBOX_GONE || p->s->spec == NULL
                ? err_set(&p->err, -ENOENT, "sandbox %s has been removed", p->s->id)
                : pack(p, &p->err);
     if (p->r < 0)
@@ -208,7 +208,7 @@ static void on_parent(void *data, int r, struct image *image, const struct err *
     struct snapshot *p = data;
     struct err own = ERR_NONE;
 
-    if (r == 0 && (p->s->gone || p->s->spec == NULL))
+    if (r == 0 && (p->s->state == SANDBOX_GONE || p->s->spec == NULL))
         r = err_set(&own, -ENOENT, "sandbox %s has been removed", p->s->id);
     else if (r == 0)
         r = snapshot_changes(p->s->spec, image->config, &p->changes, &own);
@@ -226,7 +226,7 @@ int sandbox_check_readable(const struct sandbox *s, struct err *err)
     const unsigned readable = 1U << SANDBOX_CREATED | 1U << SANDBOX_RUNNING | 1U << SANDBOX_PAUSED |
                               1U << SANDBOX_STOPPED;
 
-    if (s->gone)
+    if (s->state == SANDBOX_GONE)
         return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
     if ((readable & (1U << s->state)) == 0)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),

@@ -86,7 +86,6 @@ static void table_drop(struct sandbox *s)
     if (s->sharing.at != NULL)
         link_out(s, offsetof(struct sandbox, sharing));
     s->sup->count--;
-    s->gone = true;
 }
 
 /* `spec` has its name and whose network it shares, if any: what it is found by. */
@@ -109,7 +108,6 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
     (void)uv_timer_init(sup->loop, &s->idle);
     (void)uv_timer_init(sup->loop, &s->again);
     s->timer.data = s->idle.data = s->again.data = s;
-    s->timers_open = true;
     s->handles = 3;
     table_add(sup, s);
     return s;
@@ -117,9 +115,10 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
 void sandbox_forget(struct sandbox *s)
 {
-    if (s->gone)
+    if (s->state == SANDBOX_GONE)
         return;
     table_drop(s);
+    (void)sandbox_set_state(s, EV_FORGOTTEN);
     if (s->death != NULL) {
         death_close(take(s->death));
         sandbox_unref(s);
@@ -171,7 +170,7 @@ static void on_undone(void *data, int r, const struct err *err)
 
     (void)err; /* the first failure is what matters */
     /* What cannot be undone now is nobody's sandbox all the same. */
-    if (r < 0 && r != -ECANCELED && r != -EPIPE && !c->s->gone) {
+    if (r < 0 && r != -ECANCELED && r != -EPIPE && c->s->state != SANDBOX_GONE) {
         leftovers_add(c->s->sup, c->s->id, NULL);
         sandbox_forget(c->s);
     }
@@ -189,7 +188,7 @@ static void on_created(void *data, int r, const struct err *err)
     c->r = r;
     if (err != NULL)
         c->err = *err;
-    if (c->s->gone || sandbox_remove(c->s, true, on_undone, c, NULL) < 0)
+    if (c->s->state == SANDBOX_GONE || sandbox_remove(c->s, true, on_undone, c, NULL) < 0)
         creation_done(c, c->r, &c->err);
 }
 
@@ -308,7 +307,7 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
     const struct sandbox *other = sandbox_find(s->sup, name);
     int r;
 
-    if (s->gone || s->spec == NULL)
+    if (s->state == SANDBOX_GONE || s->spec == NULL)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(s->state));
     if (other != NULL && strcmp(sandbox_name(s), name) != 0)
