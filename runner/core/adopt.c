@@ -22,11 +22,11 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "core/egress.h"
-#include "core/exposure.h"
+#include "core/channel.h"
+#include "core/exec.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
-#include "core/publish.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -156,8 +156,8 @@ static void list_end(struct sandbox *s)
     sandbox_emit(s, "adopt", NULL);
     let_go(s);
     answered(s, INIT_RUNNING);
-    if (s->main != NULL && s->spec->console)
-        console_adopt(s, s->main);
+    if (s->main != NULL)
+        sandbox_parts_main_runs(s, s->main, true);
     if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
         sandbox_goes_on(s);
         return;
@@ -170,50 +170,25 @@ static void list_end(struct sandbox *s)
         exec_tell_owner(s->main);
 }
 
-/* It goes on without what somebody else has taken meanwhile: what runs in it is worth more. */
-static void on_published(struct sandbox *s, int r, const struct err *err)
+/* A part that could not open what it had has said so: what runs in the sandbox is worth more. */
+static void on_reopened(struct sandbox *s, int r, const struct err *err)
 {
-    if (r < 0 && r != -ECANCELED) {
-        log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
-        (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-    }
+    (void)r;
+    (void)err;
     if (s->init == INIT_LISTING)
         list_end(s);
-}
-
-/* Without it nothing leaves, and what runs goes on all the same. */
-static void on_egress(struct sandbox *s, int r, const struct err *err)
-{
-    if (r == 0 || r == -ECANCELED)
-        return;
-    log_error("sandbox", "id=%s nothing leaves it: %s", s->id, err->msg);
-    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-}
-
-static void open_egress(struct sandbox *s)
-{
-    struct err err = ERR_NONE;
-    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_egress, &err) : 0;
-
-    if (r < 0)
-        on_egress(s, r, &err);
 }
 
 static void list_done(struct sandbox *s)
 {
     struct err err = ERR_NONE;
-    int r = 1;
+    int r;
 
     take_up_state(s);
-    process_load_all(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
     end_unkept(s);
-    open_egress(s);
-    if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
-        s->state == SANDBOX_STARTING)
-        r = publish_open(s, PUBLISH_WAIT_MS, on_published, &err);
-    if (r < 0)
-        on_published(s, r, &err);
-    else if (r == 1)
+    r = sandbox_parts_walk(s, STAGE_REOPEN, on_reopened, &err);
+    if (r != 0)
         list_end(s);
 }
 
@@ -258,7 +233,7 @@ static void is_stopped(struct sandbox *s)
     sandbox_unheld(s);
     if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
-    process_load_all(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
     s->user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     answered(s, INIT_NONE);
     sandbox_maybe_restart(s);
@@ -273,7 +248,7 @@ void sandbox_adoption_cut_off(struct sandbox *s)
     } else {
         take_up_state(s);
     }
-    process_load_all(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
     answered(s, INIT_RUNNING);
 }
 
@@ -381,7 +356,7 @@ static void take_up(void *data, const char *id)
     }
     sup->adopting++;
     if (r == 0) {
-        exposure_load(s);
+        sandbox_parts_tell(s, PART_LOADED);
         r = ask(s, &err);
     }
     if (r < 0)
@@ -407,6 +382,12 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
                  err != NULL ? err->msg : "unreadable");
     }
     supervisor_taken_up(sup);
+}
+
+void supervisor_taken_up(struct supervisor *sup)
+{
+    if (--sup->adopting == 0)
+        sup->on_taken_up(sup);
 }
 
 int supervisor_adopt(struct supervisor *sup, struct err *err)

@@ -15,6 +15,7 @@
 #include "base/socket.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
+#include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
 #include "gateway/connect.h"
@@ -64,7 +65,7 @@ struct door {
     unsigned count;
 };
 
-struct door_look {
+struct publish_look {
     struct watch watch; /* first */
     struct sandbox *s;  /* whose client it is: who calls cancels before its end */
     struct opening *opening;
@@ -329,13 +330,12 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
                                                                      : -ENOMEM;
 }
 
-void door_reopen(struct sandbox *s)
+int door_start(struct sandbox *s, struct err *err)
 {
-    struct err err = ERR_NONE;
-
     if (s->door != NULL && s->door->port == 0 && s->door->openings == NULL &&
-        opening_new(s->door, s->door->config.port, NULL, NULL, &err) == NULL)
-        log_warn("sandbox", "id=%s no door: %s", s->id, err.msg);
+        opening_new(s->door, s->door->config.port, NULL, NULL, err) == NULL)
+        log_warn("sandbox", "id=%s no door: %s", s->id, err->msg);
+    return 1;
 }
 
 static void end_passings(struct door *d)
@@ -390,21 +390,23 @@ void door_free(struct sandbox *s)
 
 /* ---- looking ---- */
 
-bool door_looks_at(const struct sandbox *s, uint16_t port)
+static bool door_looks_at(const struct sandbox *s, uint16_t port)
 {
     return s->door != NULL && s->door->config.ingress == port;
 }
 
-static void look_end(struct door_look *l, int r)
+static void look_cancel(struct publish_look *l);
+
+static void look_end(struct publish_look *l, int r)
 {
     void (*cb)(void *data, int r) = l->cb;
     void *data = l->data;
 
-    door_look_cancel(l);
+    look_cancel(l);
     cb(data, r);
 }
 
-void door_look_cancel(struct door_look *l)
+static void look_cancel(struct publish_look *l)
 {
     if (l == NULL)
         return;
@@ -417,13 +419,13 @@ void door_look_cancel(struct door_look *l)
 
 static void on_look_late(struct deadline *d)
 {
-    look_end((struct door_look *)(void *)((char *)d - offsetof(struct door_look, clock)),
+    look_end((struct publish_look *)(void *)((char *)d - offsetof(struct publish_look, clock)),
              -ETIMEDOUT);
 }
 
 static void on_moved(void *data, int r, const struct err *err)
 {
-    struct door_look *l = data;
+    struct publish_look *l = data;
 
     l->opening = NULL;
     if (r < 0)
@@ -444,7 +446,7 @@ static uint16_t named_port(const char *text, size_t len)
 }
 
 /* 0: it waits for the door, 1: nothing of it is news. */
-static int move(struct door_look *l, uint16_t port)
+static int move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
     struct door *d = l->s->door;
@@ -462,7 +464,7 @@ static int move(struct door_look *l, uint16_t port)
 static void on_bytes(struct watch *w, unsigned events)
 {
     static char scratch[LOOK_BYTES];
-    struct door_look *l = (struct door_look *)(void *)w;
+    struct publish_look *l = (struct publish_look *)(void *)w;
     ssize_t n = recv(l->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
     struct connect_head head;
     long len;
@@ -489,15 +491,15 @@ static void on_bytes(struct watch *w, unsigned events)
         look_end(l, 0);
 }
 
-int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
-              struct door_look **ret, struct err *err)
+static int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
+                     struct publish_look **ret, struct err *err)
 {
-    struct door_look *l = calloc(1, sizeof(*l));
+    struct publish_look *l = calloc(1, sizeof(*l));
     int r;
 
     if (l == NULL)
         return err_errno(err, -ENOMEM, "door");
-    *l = (struct door_look){.s = s, .fd = fd, .cb = cb, .data = data};
+    *l = (struct publish_look){.s = s, .fd = fd, .cb = cb, .data = data};
     r = watch_add(poller_of(s), &l->watch, fd, on_bytes);
     if (r < 0) {
         free(l);
@@ -507,3 +509,6 @@ int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *da
     *ret = l;
     return 0;
 }
+
+const struct publish_screen door_screen = {
+    .wants = door_looks_at, .look = door_look, .cancel = look_cancel};

@@ -40,20 +40,13 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
               struct err *err);
 /* With the end of its init. Nothing but cb, with -ECANCELED, follows. */
 void door_close(struct sandbox *s);
-/* With the next one, where there was one: it is where it was. */
-void door_reopen(struct sandbox *s);
+/* With the next one, where there was one: it is where it was. A step of a start (part_step); a door
+ * that does not open is logged. */
+int door_start(struct sandbox *s, struct err *err);
 /* With the sandbox, closed before. */
 void door_free(struct sandbox *s);
 
-/* Whether what comes to this port of the sandbox's is to be looked at. */
-bool door_looks_at(const struct sandbox *s, uint16_t port);
-
-struct door_look;
-/*
- * Looks at the first bytes of a client without taking them, until they are no news or the door is
- * where they say; cb follows once, from the loop: 0 to go on, negative to drop it. fd: borrowed
- * until then.
- */
-int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
-              struct door_look **ret, struct err *err);
-void door_look_cancel(struct door_look *l);
+/* Looks at the first bytes of clients of the ingress port without taking them, until they are no
+ * news or the door is where they say. */
+struct publish_screen;
+extern const struct publish_screen door_screen;

@@ -148,7 +148,8 @@ static void drop(struct sandbox *s)
 
     deadline_clear(&e->again);
     net_sockets_close_marked(s);
-    sidecar_free(e);
+    if (e->sidecar != NULL)
+        e->sidecar_ops->free(e);
     egress_box_close(e->box);
     free(e);
 }
@@ -169,7 +170,7 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
             own = *err; /* it may be of what is freed */
         err = &own;
         if (e->sidecar != NULL)
-            sidecar_failed(e, r, err);
+            e->sidecar_ops->failed(e, r, err);
         drop(s);
     }
     cb(s, r, err);
@@ -295,6 +296,30 @@ int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *
     struct egress_rules *rules = egress_copy_rules(s->spec->egress, err);
 
     return rules == NULL ? err->code : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
+}
+
+int egress_start(struct sandbox *s, struct err *err)
+{
+    return egress_wanted(s) ? egress_open(s, 0, sandbox_part_done, err) : 1;
+}
+
+/* Without it nothing leaves, and what runs goes on all the same: the sandbox does not wait for it.
+ */
+static void on_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    if (r == 0 || r == -ECANCELED)
+        return;
+    log_error("sandbox", "id=%s nothing leaves it: %s", s->id, err->msg);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+}
+
+int egress_reopen(struct sandbox *s, struct err *err)
+{
+    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_reopened, err) : 0;
+
+    if (r < 0)
+        on_reopened(s, r, err);
+    return 1;
 }
 
 void egress_close(struct sandbox *s)

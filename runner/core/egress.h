@@ -30,6 +30,10 @@ bool egress_wanted(const struct sandbox *s);
 /* In a namespace whose init is there: cb follows once, from the loop; -ECANCELED when egress_close
  * came first. wait_ms: how long -EADDRINUSE is tried again. */
 int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *err);
+/* The same as steps of a start, and of a sandbox that is taken up, where it is wanted; part_step.
+ */
+int egress_start(struct sandbox *s, struct err *err);
+int egress_reopen(struct sandbox *s, struct err *err);
 /* Resets everything. Nothing leaves any more. */
 void egress_close(struct sandbox *s);
 

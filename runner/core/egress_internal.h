@@ -1,6 +1,6 @@
 #pragma once
 
-/* egress.c, egress-socket.c, egress-change.c and sidecar.c. */
+/* What egress.c, egress-socket.c and egress-change.c share, and a sidecar (sidecar.c) uses. */
 
 #include "core/egress.h"
 #include "core/launcher-client.h"
@@ -8,7 +8,14 @@
 #include "gateway/egress.h"
 #include "gateway/poller.h"
 
+struct sandbox_egress;
 struct sidecar;
+
+struct egress_sidecar_ops {
+    /* It could not be opened: answers the request that started it. */
+    void (*failed)(struct sandbox_egress *e, int r, const struct err *err);
+    void (*free)(struct sandbox_egress *e);
+};
 
 struct sandbox_egress {
     struct sandbox *s;
@@ -20,6 +27,7 @@ struct sandbox_egress {
     bool lets_out; /* the table inside lets UDP and ICMP out */
     struct deadline again;
     struct sidecar *sidecar; /* owned; NULL = it has rules of its own */
+    const struct egress_sidecar_ops *sidecar_ops;
 };
 
 /* As egress_open with these rules (taken in any case). lets_out: UDP and ICMP. */
@@ -41,8 +49,3 @@ int egress_spare(void *data, int family);
 /* The table inside, again: open or closed for UDP and ICMP; cb (NULL: nobody) follows once. On a
  * failure, which is logged, the sandbox is ended: what could not be closed would stay open. */
 void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, int r), void *data);
-
-/* sidecar.c */
-/* It could not be opened: tells whoever started it. */
-void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err);
-void sidecar_free(struct sandbox_egress *e); /* NULL is fine */

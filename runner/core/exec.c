@@ -20,6 +20,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/channel.h"
 #include "core/exec-request.h"
 #include "core/sandbox_internal.h"
 #include "launch/stall.h"

@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/exec.h"
 #include "core/sandbox_internal.h"
 #include "launch/stall.h"
 #include "proto/file-msg.h"

@@ -3,6 +3,8 @@
  * (proto/init-msg.h says what is in them). A main process's go on from run to run, with offsets
  * that only grow; main.run says where the last run has begun in them.
  */
+#include "core/logs.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "proto/init-msg.h"
 
 enum {
     STREAMS = 2,

@@ -12,11 +12,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/socket.h"
-#include "core/door.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/port.h"
 #include "core/publish-udp.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -56,7 +56,7 @@ struct joining {
     struct published_ports *all;
     struct joining *next, **link;
     struct port_connect *port;
-    struct door_look *look;
+    struct publish_look *look;
     uint16_t to;  /* the port inside */
     int fd;       /* owned: the client */
     bool entered; /* counts against maxPortConnections */
@@ -127,6 +127,7 @@ static void on_looked(void *data, int r)
 static void on_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct published *p = data;
+    const struct publish_screen *screen = p->all->s->sup->screen;
     struct joining *j = NULL;
     struct err err = ERR_NONE;
 
@@ -148,8 +149,8 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     p->all->joining = j;
     sandbox_touch(p->all->s);
     j->entered = port_enter(p->all->s, &err) == 0;
-    if (!j->entered || (door_looks_at(p->all->s, j->to) &&
-                        door_look(p->all->s, fd, on_looked, j, &j->look, &err) < 0))
+    if (!j->entered || (screen != NULL && screen->wants(p->all->s, j->to) &&
+                        screen->look(p->all->s, fd, on_looked, j, &j->look, &err) < 0))
         joining_free(j);
     else if (j->look == NULL)
         join(j);
@@ -168,7 +169,8 @@ static void close_all(struct published_ports *all)
     }
     while (all->joining != NULL) {
         port_connect_cancel(all->joining->port);
-        door_look_cancel(all->joining->look);
+        if (all->joining->look != NULL)
+            all->s->sup->screen->cancel(all->joining->look);
         joining_free(all->joining);
     }
     all->open = false;
@@ -358,6 +360,38 @@ int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err
     sandbox_ref(s);
     ask_all(all);
     return 0;
+}
+
+int publish_start(struct sandbox *s, struct err *err)
+{
+    return publish_open(s, 0, sandbox_part_done, err);
+}
+
+static void log_not_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    if (r >= 0 || r == -ECANCELED)
+        return;
+    log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+}
+
+/* It goes on without a port that another program has taken meanwhile: what runs in it is worth
+ * more. */
+static void on_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    log_not_reopened(s, r, err);
+    sandbox_part_done(s, 0, NULL);
+}
+
+int publish_reopen(struct sandbox *s, struct err *err)
+{
+    int r = 1;
+
+    if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
+        s->state == SANDBOX_STARTING)
+        r = publish_open(s, PUBLISH_WAIT_MS, on_reopened, err);
+    log_not_reopened(s, r, err);
+    return r < 0 ? 1 : r;
 }
 
 void publish_close(struct sandbox *s)

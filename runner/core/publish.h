@@ -18,6 +18,17 @@
 struct err;
 struct sandbox;
 
+/* Looks at the first bytes of clients before they are joined to the sandbox (door.c). */
+struct publish_look;
+struct publish_screen {
+    /* Whether clients of this port of the sandbox's are looked at. */
+    bool (*wants)(const struct sandbox *s, uint16_t port);
+    /* cb follows once, from the loop: 0 to go on, negative to drop the client. fd: borrowed. */
+    int (*look)(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
+                struct publish_look **ret, struct err *err);
+    void (*cancel)(struct publish_look *l); /* NULL is fine */
+};
+
 enum {
     PUBLISH_RETRY_MS = 20,
     PUBLISH_WAIT_MS = 2000 /* for an earlier supervisor's sockets to go */
@@ -28,6 +39,10 @@ typedef void publish_cb(struct sandbox *s, int r, const struct err *err);
 
 /* 1: nothing is to be opened. 0: cb follows, once. wait_ms: how long -EADDRINUSE is tried again. */
 int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err);
+/* The same as steps of a start, and of a sandbox that is taken up; part_step. A port that cannot be
+ * opened again is logged, and what runs goes on without it. */
+int publish_start(struct sandbox *s, struct err *err);
+int publish_reopen(struct sandbox *s, struct err *err);
 /* Free at once; what leads through them ends. */
 void publish_close(struct sandbox *s);
 void publish_free(struct sandbox *s);

@@ -22,6 +22,8 @@ static void on_restart(uv_timer_t *h)
     s->restarts++;
     s->want_running = true;
     sandbox_emit(s, "restart", NULL);
+    if (s->channel != NULL && s->walk.stage != STAGE_NONE)
+        return; /* it goes on when the parts are ready */
     if (s->channel != NULL)
         sandbox_start_main(s);
     else if (sandbox_launch(s, &err) < 0)

@@ -8,7 +8,6 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
-#include "core/volume-use.h"
 #include "launch/request.h"
 
 enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
@@ -75,9 +74,9 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_emit(s, "destroy", NULL);
     sandbox_ref(s);
     sandbox_forget(s);
-    volumes_sandbox_gone(s->sup, s->id);
+    sandbox_parts_tell(s, PART_REMOVED);
     sandbox_dependent_settled(s);
-    console_no_run(s);
+    sandbox_parts_tell(s, PART_NO_RUN);
     answer_gone(s);
     waiters_answer(&s->on_removed, 0, NULL);
     sandbox_unref(s);
@@ -98,10 +97,7 @@ static void on_taken_up(void *data, int r, const struct launch_reply *reply, int
 static bool end_unknown(struct sandbox *s)
 {
     (void)sandbox_send_verb(s, LAUNCH_ADOPT, on_taken_up, NULL);
-    if (sandbox_send_kill(s, NULL) < 0)
-        return false;
-    sandbox_set_init(s, INIT_ENDING);
-    return true;
+    return sandbox_send_kill(s, NULL) == 0;
 }
 
 void sandbox_begin_removal(struct sandbox *s)
@@ -151,6 +147,6 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)
         sandbox_begin_removal(s);
     else /* its answer goes on with it */
-        volumes_prepare_cancel(s);
+        sandbox_parts_tell(s, PART_CANCEL);
     return 0;
 }

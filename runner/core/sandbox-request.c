@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "core/policies.h"
 #include "core/sandbox.h"
-#include "core/trust.h"
 #include "launch/request.h"
 #include "policy/egress.h"
 #include "policy/policy.h"

@@ -9,6 +9,10 @@ struct policy;
 struct ready_policy;
 struct spec;
 
+/* Where the egress CA is put in a sandbox that asks for it (trust.h), and room for it. */
+#define TRUST_DIR "/etc/rind"
+enum { TRUST_BYTES = 16 << 20 };
+
 /* Whose network a sandbox shares, and with it the host name; owner: whom it was made for. */
 struct network_join {
     const char *id, *owner, *hostname;

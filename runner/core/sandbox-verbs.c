@@ -1,6 +1,6 @@
 /*
- * What clients ask of a sandbox. Each call asks the state table first, then begins what sandbox.c
- * carries on.
+ * What clients ask of a sandbox. Each call asks the state table first, then begins what the other
+ * sandbox-*.c carries on.
  */
 #include <errno.h>
 #include <signal.h>
@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "core/exec.h"
 #include "core/launcher-client.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
@@ -101,7 +102,8 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     s->failures_in_row = 0;
     s->want_running = true;
     if (s->channel != NULL) {
-        sandbox_start_main(s);
+        if (s->walk.stage == STAGE_NONE) /* else it goes on when the parts are ready */
+            sandbox_start_main(s);
         return 0;
     }
     r = sandbox_launch(s, err);

@@ -1,17 +1,13 @@
 #pragma once
 
-/* The parts of a sandbox that its modules share: sandbox.c (states), exec.c, process.c, adopt.c. */
+/* What the modules of a sandbox share, and its parts (sandbox-parts.h) see of it. */
 
 #include <uv.h>
 
-#include "core/channel.h"
-#include "core/console.h"
-#include "core/death.h"
-#include "core/exec.h"
 #include "core/launcher-client.h"
-#include "core/process.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "launch/request.h"
 #include "policy/net-box.h"
 
@@ -63,8 +59,9 @@ struct sandbox {
     struct death *death;     /* owned; waits for init's, or what follows a stop, with a reference of
                                 the sandbox */
     struct sandbox_adoption adoption;
-    struct exec *execs; /* each holds a reference of the sandbox */
-    struct exec *main;  /* owned reference, or NULL */
+    struct part_walk walk; /* the stage of a start that waits for a part */
+    struct exec *execs;    /* each holds a reference of the sandbox */
+    struct exec *main;     /* owned reference, or NULL */
     unsigned exec_count;
     uint64_t last_exec_id;
     struct process *processes; /* owned */
@@ -105,7 +102,6 @@ struct sandbox {
                          meanwhile */
     unsigned handles; /* of these timers that are open */
 
-    bool volumes_ready;   /* what it has of named volumes is made and filled */
     bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
     bool want_running;    /* start the main process once init runs */
     bool user_stopped;    /* a client asked: restart policies leave it alone */
@@ -145,7 +141,7 @@ bool waiters_forget(struct waiter **list, const void *data);
 /* Answers from the loop, for what is true already. */
 int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err);
 
-/* sandbox.c */
+/* sandbox-life.c */
 /* Whether the table of states allows this request: 0, -EBUSY, -ENOENT. */
 int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct err *err);
 /* Moves it to the state that the table gives for this event; true: that is another one. An event
@@ -155,35 +151,54 @@ bool sandbox_set_state(struct sandbox *s, enum sandbox_event event);
 void sandbox_set_init(struct sandbox *s, enum init_phase phase);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
 void sandbox_save_state(struct sandbox *s);
+/* Saves it with a state that it is about to have, and that counts when it is on disk. */
+int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err);
+/* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
+ * lets go. */
+int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
+
+/* sandbox-verbs.c */
 /* As sandbox_pause and sandbox_resume, for who reads its files (hold.h) and not for a client. */
 int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* The pause, if there is still one, is nobody's of them any more. */
 void sandbox_unheld(struct sandbox *s);
-/* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
- * lets go. */
-int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
-/* Ends an init that the launcher knows, without its pidfd here; after_death follows (sandbox.c),
- * also where there was none. INIT_ENDING is the caller's to set. */
-int sandbox_send_kill(struct sandbox *s, struct err *err);
+
+/* sandbox-start.c */
 /* Starts init; 0 also when that is under way. */
 int sandbox_launch(struct sandbox *s, struct err *err);
-/* Starts the main process in a sandbox whose init runs. */
-void sandbox_start_main(struct sandbox *s);
-/* Ends init and with it all that runs. */
-void sandbox_end_init(struct sandbox *s);
-/* Answers who waits for a start that has failed, and whose end is not over yet. */
-void sandbox_answer_failed(struct sandbox *s);
-/* Goes on with the removal of one in SANDBOX_REMOVING. */
-void sandbox_begin_removal(struct sandbox *s);
-/* A process has ended: the last one after the main one lets the sandbox stop. */
-void sandbox_exec_ended(struct sandbox *s);
 /* Starts init of a new one. */
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Takes the launcher's answer: pidfd, control. */
 int sandbox_open_channel(struct sandbox *s, int fds[2]);
 /* There is no main process, and why; what follows a restart of its own is restart.c's. */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err);
+/* Begins anew the time after which the init of a stopped sandbox is idle. */
+void sandbox_helper_used(struct sandbox *s);
+
+/* sandbox-main.c */
+/* Starts the main process in a sandbox whose init runs. */
+void sandbox_start_main(struct sandbox *s);
+/* A process has ended: the last one after the main one lets the sandbox stop. */
+void sandbox_exec_ended(struct sandbox *s);
+/* It has been taken up with an init that lives: timers, and what was cut off. */
+void sandbox_goes_on(struct sandbox *s);
+/* The owner of a main process; adopt.c gives it to the one of an earlier supervisor. */
+struct exec_events;
+extern const struct exec_events sandbox_main_events;
+
+/* sandbox-end.c */
+/* Ends init and with it all that runs. */
+void sandbox_end_init(struct sandbox *s);
+/* Ends an init that the launcher knows, without its pidfd here: INIT_ENDING, also where there was
+ * none. */
+int sandbox_send_kill(struct sandbox *s, struct err *err);
+/* Answers requests that wait for a start that has failed, and whose end is not over yet. */
+void sandbox_answer_failed(struct sandbox *s);
+
+/* sandbox-removal.c */
+/* Goes on with the removal of one in SANDBOX_REMOVING. */
+void sandbox_begin_removal(struct sandbox *s);
 
 /* restart.c */
 /* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
@@ -216,27 +231,10 @@ void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply);
 void sandbox_dependent_settled(struct sandbox *s);
 
 /* adopt.c: SLOT and LIST_END */
+struct imsg;
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
 /* Init is gone before LIST_END: what it has said so far, and what is on disk, is all there is. */
 void sandbox_adoption_cut_off(struct sandbox *s);
-/* It has been taken up with an init that lives: timers, and what was cut off. */
-void sandbox_goes_on(struct sandbox *s);
-/* The main process of an earlier supervisor is there again. */
-extern const struct exec_events sandbox_main_events;
-
-/* logs.c: the four segments of a process's log, made empty (or as they are). */
-int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struct err *err);
-void logs_remove(struct sandbox *s, const char *name);
-/* Makes what is missing of the main process's. */
-int logs_make_main(struct sandbox *s, struct err *err);
-/* Opens them for a run that begins, and keeps where that is, over a crash of the supervisor, too.
- * No earlier run may go on writing. *ret_append: IMSG_APPEND. */
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err);
-/* Where in each stream the last run has begun; 0 where that is not known. */
-void logs_main_began(struct sandbox *s, uint64_t ret[2]);
-/* As process_read_log and process_log_state, of the two segments of a stream; a negative errno. */
-ssize_t logs_read(const int fds[2], uint64_t *offset, void *buf, size_t size, uint64_t *ret_lost);
-void logs_state(const int fds[2], struct process_log *ret);
 
 /* exec.c */
 void exec_forget_all(struct sandbox *s);
@@ -254,10 +252,3 @@ struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int valu
 void exec_all_lost(struct sandbox *s);
 /* A background process's, not the main one's. */
 bool exec_is_logged(const struct exec *e);
-
-/* process.c */
-/* The main process has ended. */
-void process_main_ended(struct sandbox *s);
-/* Takes up the records on disk after an adoption; those that init does not know are lost. */
-void process_load_all(struct sandbox *s);
-void process_free_all(struct sandbox *s);

@@ -423,6 +423,11 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
 
 /* ---- starting ---- */
 
+static void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err);
+static void sidecar_free(struct sandbox_egress *e);
+static const struct egress_sidecar_ops sidecar_ops = {.failed = sidecar_failed,
+                                                      .free = sidecar_free};
+
 static void told(struct sidecar *c, int r, const struct err *err)
 {
     sidecar_cb *cb = c->cb;
@@ -571,24 +576,23 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
                           .now = {.tls = config->tls, .dns = config->dns, .internet = true}};
     (void)snprintf(c->now.handler, sizeof(c->now.handler), "127.0.0.1:%u", config->egress_port);
     s->egress->sidecar = c;
+    s->egress->sidecar_ops = &sidecar_ops;
     egress_box_sidecar(s->egress->box, &c->now, NULL);
     return 0;
 }
 
 /* ---- the end ---- */
 
-void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
+static void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
 {
     told(e->sidecar, r, err);
 }
 
-void sidecar_free(struct sandbox_egress *e)
+static void sidecar_free(struct sandbox_egress *e)
 {
     struct sidecar *c = take(e->sidecar);
     struct err err = ERR_NONE;
 
-    if (c == NULL)
-        return;
     listener_close(c->listener);
     c->port = 0;
     while (c->clients != NULL)

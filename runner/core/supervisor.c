@@ -8,7 +8,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/channel.h"
 #include "core/closed.h"
+#include "core/console.h"
 #include "core/door.h"
 #include "core/egress.h"
 #include "core/events.h"
@@ -17,13 +19,13 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
-#include "core/net-socket.h"
 #include "core/networks.h"
 #include "core/over.h"
-#include "core/publish.h"
+#include "core/parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/volumes.h"
 
 /* ---- images ---- */
 
@@ -65,6 +67,13 @@ static void on_launcher_gone(void *data)
     s->on_gone(s->data);
 }
 
+static void on_taken_up(struct supervisor *sup)
+{
+    volumes_remove_orphans(sup);
+    if (sup->on_ready != NULL)
+        sup->on_ready(sup->data);
+}
+
 int supervisor_new(const struct supervisor_config *config, struct supervisor **ret, struct err *err)
 {
     struct supervisor *s = calloc(1, sizeof(*s));
@@ -73,6 +82,9 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     if (s == NULL)
         return err_errno(err, -ENOMEM, "supervisor");
     *s = (struct supervisor){.loop = config->loop,
+                             .parts = sandbox_parts,
+                             .screen = &door_screen,
+                             .on_taken_up = on_taken_up,
                              .policies = config->policies,
                              .limits = config->limits,
                              .front = config->front,
@@ -115,15 +127,6 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
         r = volumes_load(s, err);
     *ret = s; /* half made on failure: closed and freed like a whole one */
     return r;
-}
-
-void supervisor_taken_up(struct supervisor *sup)
-{
-    if (--sup->adopting > 0)
-        return;
-    volumes_remove_orphans(sup);
-    if (sup->on_ready != NULL)
-        sup->on_ready(sup->data);
 }
 
 static void on_one_ended(void *data, int r, const struct err *err)
@@ -184,12 +187,8 @@ void supervisor_close(struct supervisor *s)
     if (s == NULL || s->stopping)
         return;
     s->stopping = true;
-    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb)) {
-        publish_close(sb);
-        door_close(sb);
-        net_sockets_close(sb);
-        egress_close(sb);
-    }
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+        sandbox_parts_tell(sb, PART_LET_GO);
     egress_service_free(s->egress);
     s->egress = NULL;
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
@@ -231,51 +230,4 @@ void supervisor_free(struct supervisor *s)
         if (s->stage[i] >= 0)
             (void)close(s->stage[i]);
     free(s);
-}
-
-uv_loop_t *supervisor_loop(struct supervisor *s)
-{
-    return s->loop;
-}
-
-struct events *supervisor_events(struct supervisor *s)
-{
-    return s->events;
-}
-
-struct gateway *supervisor_gateway(struct supervisor *s)
-{
-    return s->gateway;
-}
-
-struct images *supervisor_images(struct supervisor *s)
-{
-    return s->images;
-}
-
-const struct supervisor_limits *supervisor_limits(const struct supervisor *s)
-{
-    return &s->limits;
-}
-
-const struct policy *supervisor_policy(const struct supervisor *s, const char *name)
-{
-    const struct ready_policy *p = policies_find(s->policies, name);
-
-    return p != NULL ? p->policy : NULL;
-}
-
-int supervisor_shim(const struct supervisor *s)
-{
-    return s->shim_fd;
-}
-
-int *supervisor_stage(struct supervisor *s)
-{
-    return s->stage;
-}
-
-const char *supervisor_tree(const struct supervisor *s)
-{
-    return s->tree;
 }

@@ -10,17 +10,14 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/events.h"
-#include "core/health.h"
-#include "core/images.h"
+#include "core/death.h"
+#include "core/exec.h"
 #include "core/leftovers.h"
-#include "core/networks.h"
+#include "core/policies.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
-#include "core/trust.h"
-#include "core/volume-use.h"
-#include "core/volumes.h"
 
 enum { ID_PREFIX_MIN = 4 };
 
@@ -123,12 +120,8 @@ void sandbox_forget(struct sandbox *s)
         death_close(take(s->death));
         sandbox_unref(s);
     }
-    /* These hold execs, and execs hold the sandbox. */
-    health_free(s);
-    process_free_all(s);
+    sandbox_parts_tell(s, PART_FORGOTTEN); /* they hold execs, and execs hold the sandbox */
     exec_unref(take(s->main));
-    if (s->spec != NULL && s->spec->image_id != NULL && s->sup->images != NULL)
-        images_sandbox_gone(s->sup->images);
     sandbox_unref(s);
 }
 
@@ -250,19 +243,11 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
     r = check_create(sup, spec, creator, start, err);
     if (r == 0)
-        r = volumes_check_spec(sup, spec,
-                               &(struct volume_creator){.uid = creator->uid,
-                                                        .limited = creator->limited,
-                                                        .fd = creator->fd},
-                               err);
-    if (r == 0)
-        r = networks_check_spec(
-            sup, spec, &(struct network_maker){.uid = creator->uid, .limited = creator->limited},
-            err);
+        r = sandbox_parts_check_spec(sup, spec, creator, err);
     if (r == 0 && creator->limited)
         r = fix_network(sup, spec, err);
     if (r == 0)
-        r = volumes_name_anonymous(spec, err);
+        r = sandbox_parts_complete_spec(sup, spec, err);
     if (r == 0)
         r = make_id(sup, id);
     if (r < 0)
@@ -483,9 +468,8 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 {
     char hostname[SPEC_HOSTNAME_MAX + 16];
     size_t count = 0;
-    const bool trust = trust_wanted(s);
-    const char **all =
-        calloc(list_len(s->spec->env) + list_len(extra) + 3 + TRUST_ENV_MAX, sizeof(*all));
+    const size_t max = list_len(s->spec->env) + list_len(extra) + 3 + sandbox_parts_env(s, NULL);
+    const char **all = calloc(max, sizeof(*all));
     char **list;
 
     if (all == NULL)
@@ -495,8 +479,7 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
     all[count++] = hostname;
     if (tty)
         all[count++] = "TERM=xterm";
-    for (size_t i = 0; trust && trust_env[i] != NULL; i++)
-        all[count++] = trust_env[i];
+    count += sandbox_parts_env(s, all + count);
     for (char *const *p = s->spec->env; p != NULL && *p != NULL; p++)
         all[count++] = *p;
     for (; extra != NULL && *extra != NULL; extra++)

@@ -11,13 +11,15 @@
 #include "base/err.h"
 #include "core/egress.h"
 #include "core/files.h"
+#include "core/sandbox-parts.h"
+#include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "gateway/truststore.h"
 #include "policy/egress.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 
-const char *const trust_env[TRUST_ENV_MAX] = {
+static const char *const variables[] = {
     "SSL_CERT_FILE=" TRUST_DIR "/ca-bundle.pem", /* OpenSSL, Go */
     "CURL_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem",
     "GIT_SSL_CAINFO=" TRUST_DIR "/ca-bundle.pem",
@@ -50,6 +52,11 @@ struct trust {
 bool trust_wanted(const struct sandbox *s)
 {
     return s->spec->egress != NULL && s->spec->egress->trust;
+}
+
+const char *const *trust_env(const struct sandbox *s)
+{
+    return trust_wanted(s) ? variables : NULL;
 }
 
 static void finish(struct trust *t, int r, const struct err *err)
@@ -242,4 +249,9 @@ int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
     else
         sandbox_ref(s);
     return r;
+}
+
+int trust_start(struct sandbox *s, struct err *err)
+{
+    return trust_wanted(s) ? trust_place(s, sandbox_part_done, err) : 1;
 }

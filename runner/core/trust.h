@@ -9,8 +9,6 @@
 
 #include <stdbool.h>
 
-#define TRUST_DIR "/etc/rind"
-
 struct err;
 struct sandbox;
 
@@ -20,6 +18,7 @@ bool trust_wanted(const struct sandbox *s);
 /* Writes the files, in a sandbox whose init runs: cb follows once, unless this fails. Each start
  * writes them anew. */
 int trust_place(struct sandbox *s, trust_cb *cb, struct err *err);
-/* "NAME=value", ended by NULL. */
-enum { TRUST_ENV_MAX = 8, TRUST_BYTES = 16 << 20 /* room for the files */ };
-extern const char *const trust_env[TRUST_ENV_MAX];
+/* The same as a step of a start, where it is wanted; part_step. */
+int trust_start(struct sandbox *s, struct err *err);
+/* The variables: "NAME=value", ended by NULL; or NULL where it is not wanted. */
+const char *const *trust_env(const struct sandbox *s);

@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -22,7 +23,6 @@
 
 struct preparation {
     struct sandbox *s; /* a reference */
-    volumes_ready_cb cb;
     struct volume_creator creator;
     size_t at; /* which volume of the spec */
     struct volume_filling *filling;
@@ -99,12 +99,10 @@ static void let_go(struct preparation *p)
 static void finish(struct preparation *p, int r, const struct err *err)
 {
     struct sandbox *s = p->s;
-    volumes_ready_cb cb = p->cb;
 
     unlink_from(s->sup->volumes, p);
     let_go(p);
-    s->volumes_ready = r == 0;
-    cb(s, r, err);
+    sandbox_part_done(s, r, err);
     sandbox_unref(s);
 }
 
@@ -254,7 +252,7 @@ void volumes_prepare_cancel(struct sandbox *s)
         finish(p, -ECANCELED, NULL);
 }
 
-int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
+int volumes_prepare(struct sandbox *s, struct err *err)
 {
     struct preparation *p;
 
@@ -263,7 +261,7 @@ int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "volumes");
-    *p = (struct preparation){.s = s, .cb = cb};
+    p->s = s;
     (void)uv_timer_init(s->sup->loop, &p->begin);
     p->begin.data = p;
     sandbox_ref(s);

@@ -15,16 +15,15 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
                        const struct volume_creator *creator, struct err *err);
 
 /*
- * Makes and fills what a new sandbox is to have, before it is started. 1: there is nothing to do.
- * 0: cb is called, once, unless the supervisor stops; the client's connection is s->waiting_fd
- * until then.
+ * Makes and fills what a new sandbox is to have, before it is started: a step of its start
+ * (part_step). sandbox_part_done does not follow if the supervisor stops. The client's connection
+ * is s->waiting_fd until then.
  */
-typedef void (*volumes_ready_cb)(struct sandbox *s, int r, const struct err *err);
-int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err);
+int volumes_prepare(struct sandbox *s, struct err *err);
 
-/* It is to go: where it waits for a volume to be made, on a disk that may not answer, cb is called
+/* It is to go: where it waits for a volume to be made, on a disk that may not answer, the step ends
  * at once, from within this call, with -ECANCELED. */
 void volumes_prepare_cancel(struct sandbox *s);
 
 /* The sandbox has been removed: so are its anonymous volumes. */
-void volumes_sandbox_gone(struct supervisor *sup, const char *id);
+void volumes_sandbox_gone(struct sandbox *s);
