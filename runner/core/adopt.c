@@ -50,12 +50,12 @@ static void adopt_exec(struct sandbox *s, const struct imsg *msg)
 
     if (exec_find(s, msg->id) != NULL)
         return;
-    if (msg->id > s->last_exec_id)
-        s->last_exec_id = msg->id;
+    if (msg->id > s->execs.last_id)
+        s->execs.last_id = msg->id;
     e = exec_adopt(s, msg->id, msg->flags, msg->value, ended);
-    if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->main != NULL)
+    if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->run.main != NULL)
         return;
-    s->main = exec_ref(e);
+    s->run.main = exec_ref(e);
     exec_own(e, &sandbox_main_events, s);
 }
 
@@ -66,25 +66,25 @@ static void take_up_running(struct sandbox *s)
         s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPING;
 
     if (!known) {
-        s->has_exit = false;
-        s->started_ms = clock_wall_ms();
+        s->exit.has = false;
+        s->run.started_ms = clock_wall_ms();
     }
-    (void)sandbox_set_state(s, exec_get_state(s->main) == EXEC_STARTING ? EV_FOUND_STARTING
-                               : s->adoption.frozen                     ? EV_FOUND_PAUSED
-                                                                        : EV_FOUND_RUNNING);
+    (void)sandbox_set_state(s, exec_get_state(s->run.main) == EXEC_STARTING ? EV_FOUND_STARTING
+                               : s->adoption.frozen                         ? EV_FOUND_PAUSED
+                                                                            : EV_FOUND_RUNNING);
 }
 
 static void take_up_state(struct sandbox *s)
 {
     bool stopping = s->state == SANDBOX_STOPPING;
 
-    if (s->main != NULL) {
+    if (s->run.main != NULL) {
         take_up_running(s);
         s->adoption.stop_again = stopping; /* a client asked for it */
         return;
     }
     /* One that was stopped has an init for its files, or for a start that was cut off. */
-    (void)sandbox_set_state(s, s->has_exit || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
+    (void)sandbox_set_state(s, s->exit.has || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
                                                                           : EV_FOUND_CREATED);
     s->adoption.stop_again = stopping;
 }
@@ -94,7 +94,7 @@ static void end_unkept(struct sandbox *s)
 {
     for (struct exec *e = exec_first(s), *next; e != NULL; e = next) {
         next = exec_next(e);
-        if (e != s->main && !exec_is_logged(e) && !exec_is_kept(e))
+        if (e != s->run.main && !exec_is_logged(e) && !exec_is_kept(e))
             exec_discard(e);
     }
 }
@@ -119,8 +119,8 @@ static void on_not_missed(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
-    if (s->main != NULL)
-        exec_tell_owner(s->main);
+    if (s->run.main != NULL)
+        exec_tell_owner(s->run.main);
 }
 
 static void on_let_go(void *data, int r, const struct err *err)
@@ -141,7 +141,7 @@ static void let_go(struct sandbox *s)
     struct err err = ERR_NONE;
     int r = 0;
 
-    if (s->hold != HOLD_NONE && s->state == SANDBOX_PAUSED) {
+    if (s->hold.phase != HOLD_NONE && s->state == SANDBOX_PAUSED) {
         sandbox_ref(s);
         r = sandbox_let_go(s, on_let_go, s, &err);
         if (r < 0)
@@ -156,9 +156,9 @@ static void list_end(struct sandbox *s)
     sandbox_emit(s, "adopt", NULL);
     let_go(s);
     answered(s, INIT_RUNNING);
-    if (s->main != NULL)
-        sandbox_parts_main_runs(s, s->main, true);
-    if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
+    if (s->run.main != NULL)
+        sandbox_parts_main_runs(s, s->run.main, true);
+    if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
         return;
     }
@@ -167,7 +167,7 @@ static void list_end(struct sandbox *s)
     if (sandbox_is_attachable(s) && !s->adoption.stop_again)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
-        exec_tell_owner(s->main);
+        exec_tell_owner(s->run.main);
 }
 
 /* A part that could not open what it had has said so: what runs in the sandbox is worth more. */
@@ -199,7 +199,7 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
     if (msg->type == IMSG_SLOT) {
         adopt_exec(s, msg);
     } else {
-        s->appends = (msg->flags & IMSG_APPEND) != 0;
+        s->run.appends = (msg->flags & IMSG_APPEND) != 0;
         list_done(s);
     }
 }
@@ -220,10 +220,10 @@ static bool ran(const struct sandbox *s)
 /* A reboot or the kernel ended it: nobody saw how. */
 static void killed_unseen(struct sandbox *s)
 {
-    if (s->has_exit)
+    if (s->exit.has)
         return;
-    s->has_exit = true;
-    s->exit_code = 128 + 9;
+    s->exit.has = true;
+    s->exit.code = 128 + 9;
 }
 
 static void is_stopped(struct sandbox *s)
@@ -234,17 +234,17 @@ static void is_stopped(struct sandbox *s)
     if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
     sandbox_parts_tell(s, PART_TAKEN_UP);
-    s->user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+    s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     answered(s, INIT_NONE);
     sandbox_maybe_restart(s);
 }
 
 void sandbox_adoption_cut_off(struct sandbox *s)
 {
-    if (s->main == NULL && ran(s)) {
+    if (s->run.main == NULL && ran(s)) {
         killed_unseen(s);
         (void)sandbox_set_state(s, EV_FOUND_ENDING);
-        s->user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+        s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     } else {
         take_up_state(s);
     }
@@ -318,16 +318,16 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
     if (s == NULL)
         return NULL;
     s->state = st->state;
-    s->creator = st->creator;
-    s->created_ms = st->created_ms;
-    s->started_ms = st->started_ms;
-    s->finished_ms = st->finished_ms;
-    s->restarts = st->restarts;
-    s->oom_killed = st->oom_killed;
-    s->has_exit = st->exit_code >= 0;
-    s->exit_code = st->exit_code;
+    s->made.by = st->creator;
+    s->made.ms = st->created_ms;
+    s->run.started_ms = st->started_ms;
+    s->exit.finished_ms = st->finished_ms;
+    s->restart.count = st->restarts;
+    s->exit.oom_killed = st->oom_killed;
+    s->exit.has = st->exit_code >= 0;
+    s->exit.code = st->exit_code;
     s->adoption.wanted = st->wanted;
-    s->hold = st->held ? HOLD_KEPT : HOLD_NONE;
+    s->hold.phase = st->held ? HOLD_KEPT : HOLD_NONE;
     return s;
 }
 

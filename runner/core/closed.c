@@ -43,12 +43,12 @@ static const char *reason_of(const char *list, size_t len, const char *id)
 
 static void tell_closed(struct sandbox *s)
 {
-    json_t *detail = json_pack("{s:s}", "reason", s->net_closed);
+    json_t *detail = json_pack("{s:s}", "reason", s->net.closed);
     auto_free char *text = detail != NULL ? json_dumps(detail, JSON_COMPACT) : NULL;
 
     json_decref(detail);
     log_error("network", "sandbox=%s name=%s has its network closed: %s", s->id, sandbox_name(s),
-              s->net_closed);
+              s->net.closed);
     sandbox_emit(s, "network_closed", text != NULL ? text : "{}");
 }
 
@@ -57,9 +57,9 @@ static void take_list(struct closed_watch *w, const char *list, size_t len)
     w->some = len > 0;
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
         const char *why = s->state == SANDBOX_GONE ? NULL : reason_of(list, len, s->id);
-        const bool was = s->net_closed[0] != '\0';
+        const bool was = s->net.closed[0] != '\0';
 
-        (void)snprintf(s->net_closed, sizeof(s->net_closed), "%s", why != NULL ? why : "");
+        (void)snprintf(s->net.closed, sizeof(s->net.closed), "%s", why != NULL ? why : "");
         if (!was && why != NULL)
             tell_closed(s);
         else if (was && why == NULL && s->state != SANDBOX_GONE && s->channel != NULL)

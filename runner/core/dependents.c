@@ -34,9 +34,9 @@ const char *sandbox_hostname(const struct sandbox *s)
 
 void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
 {
-    s->net = reply->net;
-    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", reply->net_owner);
-    if (s->net.box4.family == 0)
+    s->net.place = reply->net;
+    (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s", reply->net_owner);
+    if (s->net.place.box4.family == 0)
         return;
     over_watch_begin(s->sup);
     closed_watch_begin(s->sup);
@@ -48,7 +48,7 @@ static struct sandbox *next_dependent(const char *id, const struct sandbox *s, s
 {
     for (; from != NULL; from = from->sharing.next)
         if (from != s && (from->channel != NULL || init_phase_is_busy(from->init)) &&
-            (strcmp(from->net_owner, id) == 0 || (s != NULL && other_of(from) == s)))
+            (strcmp(from->net.owner, id) == 0 || (s != NULL && other_of(from) == s)))
             return from;
     return NULL;
 }
@@ -104,7 +104,7 @@ void sandbox_dependent_settled(struct sandbox *s)
 
     if (s->spec == NULL || s->spec->net_container == NULL)
         return;
-    owner = sandbox_by_id(s->sup, s->net_owner);
+    owner = sandbox_by_id(s->sup, s->net.owner);
     go_on_with_removal(other);
     if (owner != other && owner != s)
         go_on_with_removal(owner);
@@ -125,6 +125,6 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
                        "network: sandbox %s, whose network is to be shared, is %s: start it first",
                        sandbox_name(other), sandbox_state_name(other->state));
     *ret = (struct network_join){
-        .id = other->id, .owner = other->net_owner, .hostname = sandbox_hostname(other)};
+        .id = other->id, .owner = other->net.owner, .hostname = sandbox_hostname(other)};
     return 0;
 }

@@ -314,26 +314,26 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
                        DOOR_PORT_MIN);
     if (s->channel == NULL || s->init == INIT_ENDING)
         return err_set(err, -EBUSY, "door: sandbox %s does not run", sandbox_name(s));
-    if (s->door == NULL) {
-        s->door = calloc(1, sizeof(*s->door));
-        if (s->door == NULL)
+    if (s->parts.door == NULL) {
+        s->parts.door = calloc(1, sizeof(*s->parts.door));
+        if (s->parts.door == NULL)
             return err_errno(err, -ENOMEM, "door");
-        s->door->s = s;
+        s->parts.door->s = s;
     }
-    s->door->config = *config;
-    if (s->door->port == config->port) {
+    s->parts.door->config = *config;
+    if (s->parts.door->port == config->port) {
         cb(data, 0, NULL);
         return 0;
     }
-    return opening_new(s->door, config->port, cb, data, err) != NULL ? 0
-           : err != NULL && err->code < 0                            ? err->code
-                                                                     : -ENOMEM;
+    return opening_new(s->parts.door, config->port, cb, data, err) != NULL ? 0
+           : err != NULL && err->code < 0                                  ? err->code
+                                                                           : -ENOMEM;
 }
 
 int door_start(struct sandbox *s, struct err *err)
 {
-    if (s->door != NULL && s->door->port == 0 && s->door->openings == NULL &&
-        opening_new(s->door, s->door->config.port, NULL, NULL, err) == NULL)
+    if (s->parts.door != NULL && s->parts.door->port == 0 && s->parts.door->openings == NULL &&
+        opening_new(s->parts.door, s->parts.door->config.port, NULL, NULL, err) == NULL)
         log_warn("sandbox", "id=%s no door: %s", s->id, err->msg);
     return 1;
 }
@@ -373,7 +373,7 @@ static void end_openings(struct door *d)
 
 void door_close(struct sandbox *s)
 {
-    struct door *d = s->door;
+    struct door *d = s->parts.door;
 
     if (d == NULL)
         return;
@@ -385,14 +385,14 @@ void door_close(struct sandbox *s)
 
 void door_free(struct sandbox *s)
 {
-    free(take(s->door));
+    free(take(s->parts.door));
 }
 
 /* ---- looking ---- */
 
 static bool door_looks_at(const struct sandbox *s, uint16_t port)
 {
-    return s->door != NULL && s->door->config.ingress == port;
+    return s->parts.door != NULL && s->parts.door->config.ingress == port;
 }
 
 static void look_cancel(struct publish_look *l);
@@ -449,7 +449,7 @@ static uint16_t named_port(const char *text, size_t len)
 static int move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
-    struct door *d = l->s->door;
+    struct door *d = l->s->parts.door;
 
     if (port == 0 || d == NULL || d->port == port)
         return 1;

@@ -33,7 +33,7 @@ static void on_table(void *data, int r, const struct launch_reply *reply, int fd
     if (c->cb != NULL)
         c->cb(c->data, r);
     free(c);
-    if (r < 0 && r != -ECANCELED && s->egress != NULL && s->init != INIT_ENDING) {
+    if (r < 0 && r != -ECANCELED && s->parts.egress.open != NULL && s->init != INIT_ENDING) {
         log_error("egress", "id=%s: %s; the sandbox is ended", s->id, err->msg);
         sandbox_end_init(s);
     }
@@ -56,7 +56,7 @@ void egress_set_table(struct sandbox *s, bool lets_out, void (*cb)(void *data, i
     }
     *c = (struct table_change){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
-    s->egress->lets_out = lets_out;
+    s->parts.egress.open->lets_out = lets_out;
     r = egress_send(s, 4, flags, on_table, c, &err);
     if (r < 0)
         on_table(c, r, NULL, NULL, &err);
@@ -73,16 +73,16 @@ struct egress_change {
 
 static int begin_change(struct sandbox *s, egress_put_cb *cb, void *data, struct err *err)
 {
-    s->egress_change = calloc(1, sizeof(*s->egress_change));
-    if (s->egress_change == NULL)
+    s->parts.egress.change = calloc(1, sizeof(*s->parts.egress.change));
+    if (s->parts.egress.change == NULL)
         return err_errno(err, -ENOMEM, "egress");
-    *s->egress_change = (struct egress_change){.cb = cb, .data = data};
+    *s->parts.egress.change = (struct egress_change){.cb = cb, .data = data};
     return 0;
 }
 
 static void end_change(struct sandbox *s, int r, const struct err *err)
 {
-    struct egress_change *c = take(s->egress_change);
+    struct egress_change *c = take(s->parts.egress.change);
 
     c->cb(c->data, r, err);
     egress_free(c->old);
@@ -153,10 +153,10 @@ static void on_added(struct sandbox *s, int r, const struct err *err)
                     sandbox_name(s));
     else
         why = *err;
-    if (save_rules(s, s->egress_change->old, &rules, &own) < 0) {
+    if (save_rules(s, s->parts.egress.change->old, &rules, &own) < 0) {
         log_error("egress", "id=%s: %s; the rules count from its next start on", s->id, own.msg);
     } else {
-        s->egress_change->old = NULL;
+        s->parts.egress.change->old = NULL;
         egress_free(rules);
     }
     /* What had rules before, and lost its listeners, stays closed. */
@@ -178,8 +178,8 @@ static int add(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         return err->code;
     }
     r = begin_change(s, cb, data, err);
-    if (r == 0 && (r = save_rules(s, rules, &s->egress_change->old, err)) < 0)
-        free(take(s->egress_change));
+    if (r == 0 && (r = save_rules(s, rules, &s->parts.egress.change->old, err)) < 0)
+        free(take(s->parts.egress.change));
     if (r < 0) {
         egress_free(mine);
         egress_free(rules);
@@ -203,13 +203,13 @@ static void on_removed(void *data, int r, const struct launch_reply *reply, int 
     if (!lives(s))
         r = 0;
     if (r == 0) {
-        r = save_rules(s, NULL, &s->egress_change->old, &own);
+        r = save_rules(s, NULL, &s->parts.egress.change->old, &own);
         err = &own;
     }
-    if (r == 0 && s->egress != NULL)
+    if (r == 0 && s->parts.egress.open != NULL)
         egress_close(s);
-    else if (r < 0 && r != -ECANCELED && s->egress != NULL)
-        egress_set_table(s, s->egress->lets_out, NULL, NULL); /* as it was, or its end */
+    else if (r < 0 && r != -ECANCELED && s->parts.egress.open != NULL)
+        egress_set_table(s, s->parts.egress.open->lets_out, NULL, NULL); /* as it was, or its end */
     else if (r < 0 && lives(s))
         sandbox_end_init(s); /* it has rules, and neither listeners nor, perhaps, a table */
     end_change(s, r, err);
@@ -224,7 +224,7 @@ static int remove_(struct sandbox *s, egress_put_cb *cb, void *data, struct err 
     if (r == 0)
         r = egress_send(s, 4, LAUNCH_EGRESS_NONE, on_removed, s, err);
     if (r < 0)
-        free(take(s->egress_change));
+        free(take(s->parts.egress.change));
     else
         sandbox_ref(s);
     return r;
@@ -248,7 +248,7 @@ static void on_turned(void *data, int r)
 static int check(const struct sandbox *s, const struct egress_rules *rules, struct err *err)
 {
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
-    const struct sandbox_egress *e = s->egress;
+    const struct sandbox_egress *e = s->parts.egress.open;
 
     if (s->spec->net_container != NULL)
         return err_set(err, -EINVAL,
@@ -261,7 +261,7 @@ static int check(const struct sandbox *s, const struct egress_rules *rules, stru
                        sandbox_name(s));
     if (e != NULL && e->sidecar != NULL)
         return err_set(err, -EBUSY, "egress: a sidecar has it");
-    if (s->egress_change != NULL || (e != NULL && e->cb != NULL))
+    if (s->parts.egress.change != NULL || (e != NULL && e->cb != NULL))
         return err_set(err, -EBUSY, "egress: is being changed");
     /* Its variables would name files that are not there, and no program would trust anything. (What
      * helps with the files of a stopped one has no use for them.) */
@@ -278,7 +278,7 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
                struct err *err)
 {
     auto_ptr(egress_free) struct egress_rules *mine = rules, *box = NULL, *old = NULL;
-    struct sandbox_egress *e = s->egress;
+    struct sandbox_egress *e = s->parts.egress.open;
     const bool turns = e != NULL && rules != NULL && e->lets_out != rules->open;
     int r = check(s, rules, err);
 
@@ -294,7 +294,7 @@ int egress_put(struct sandbox *s, struct egress_rules *rules, egress_put_cb *cb,
         return r;
     r = save_rules(s, mine, &old, err);
     if (r < 0) {
-        free(take(s->egress_change));
+        free(take(s->parts.egress.change));
         return r;
     }
     (void)take(mine);

@@ -43,7 +43,7 @@ static void on_direct(struct net_socket_wait *w, int r, const struct err *err)
 
 static int open_direct(struct sandbox *s, int family, struct opening *o, struct err *err)
 {
-    if (s->net.box4.family == 0)
+    if (s->net.place.box4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
     return net_socket_wait(s, family, NET_SOCKET_MARKED, &o->wait, on_direct, err);
 }
@@ -70,7 +70,7 @@ static void on_opened(void *data, int r, const struct launch_reply *reply, int f
     }
     if (o->cb != NULL)
         o->cb(o->who, r, r == 0 ? take_fd(&fds[0]) : FD_NONE, err);
-    o->s->opening--;
+    o->s->parts.egress.opening--;
     sandbox_unref(o->s);
     free(o);
 }
@@ -103,7 +103,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want, 
     /* The launcher takes as many of them; one more is no socket, but an index is an answer. */
     if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
-    if (e->s->opening >= OPENING_MAX) {
+    if (e->s->parts.egress.opening >= OPENING_MAX) {
         egress_box_trouble(e->box, "more connections at a time than the launcher makes");
         return err_set(err, -EAGAIN, "%d sockets are being opened", OPENING_MAX);
     }
@@ -112,7 +112,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want, 
         return r;
     o->s = e->s;
     sandbox_ref(e->s);
-    e->s->opening++;
+    e->s->parts.egress.opening++;
     return 0;
 }
 

@@ -144,7 +144,7 @@ static void ask(struct sandbox_egress *e);
 
 static void drop(struct sandbox *s)
 {
-    struct sandbox_egress *e = take(s->egress);
+    struct sandbox_egress *e = take(s->parts.egress.open);
 
     deadline_clear(&e->again);
     net_sockets_close_marked(s);
@@ -247,7 +247,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     struct sandbox_egress *e;
     int r;
 
-    if (hub == NULL || s->egress != NULL) {
+    if (hub == NULL || s->parts.egress.open != NULL) {
         egress_free(rules);
         return hub == NULL ? err->code : err_set(err, -EBUSY, "egress: is open");
     }
@@ -264,8 +264,8 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
         free(e);
         return r;
     }
-    if (s->net.gateway4.family != 0)
-        egress_box_place(e->box, &s->net.gateway4, &s->net.box4);
+    if (s->net.place.gateway4.family != 0)
+        egress_box_place(e->box, &s->net.place.gateway4, &s->net.place.box4);
     r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
     if (r < 0) {
         egress_box_close(e->box);
@@ -273,7 +273,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
         return r;
     }
     e->asking = true;
-    s->egress = e;
+    s->parts.egress.open = e;
     sandbox_ref(s);
     return 0;
 }
@@ -324,7 +324,7 @@ int egress_reopen(struct sandbox *s, struct err *err)
 
 void egress_close(struct sandbox *s)
 {
-    struct sandbox_egress *e = s->egress;
+    struct sandbox_egress *e = s->parts.egress.open;
 
     if (e == NULL)
         return;

@@ -60,7 +60,7 @@ static int save(struct sandbox *s, struct err *err)
 
     if (root == NULL || json_object_set_new(root, "exposures", list) < 0)
         return err_errno(err, -ENOMEM, "exposures");
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
         if (json_array_append_new(list, encode_one(e)) < 0)
             return err_errno(err, -ENOMEM, "exposures");
     return store_save_exposures(s->sup->store, s->id, root, err);
@@ -101,7 +101,7 @@ void exposure_load(struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct stored_exposures stored = {.list = NULL};
-    struct exposure **tail = &s->exposures;
+    struct exposure **tail = &s->parts.exposures;
     struct err err = ERR_NONE;
     int r;
 
@@ -126,10 +126,10 @@ void exposure_load(struct sandbox *s)
 
 void exposure_free_all(struct sandbox *s)
 {
-    while (s->exposures != NULL) {
-        struct exposure *e = s->exposures;
+    while (s->parts.exposures != NULL) {
+        struct exposure *e = s->parts.exposures;
 
-        s->exposures = e->next;
+        s->parts.exposures = e->next;
         exposure_free(e);
     }
 }
@@ -138,12 +138,12 @@ void exposure_free_all(struct sandbox *s)
 
 const struct exposure *exposure_first(const struct sandbox *s)
 {
-    return s->exposures;
+    return s->parts.exposures;
 }
 
 const struct exposure *exposure_find(const struct sandbox *s, unsigned port)
 {
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
         if (e->port == port)
             return e;
     return NULL;
@@ -162,7 +162,7 @@ static int choose_token(const struct sandbox *s, const struct exposure_request *
     }
     if (!preview_token_ok(request->token))
         return err_set(err, -EINVAL, "token: must be 1 to %d of a-z, 0-9 and _", PREVIEW_TOKEN_MAX);
-    for (const struct exposure *o = s->exposures; o != NULL; o = o->next)
+    for (const struct exposure *o = s->parts.exposures; o != NULL; o = o->next)
         if (o->port != e->port && strcmp(o->token, request->token) == 0)
             return err_set(err, -EEXIST, "token: port %u of this sandbox has it already", o->port);
     (void)snprintf(e->token, sizeof(e->token), "%s", request->token);
@@ -199,7 +199,7 @@ static int fill(const struct sandbox *s, const struct exposure_request *request,
 
 static struct exposure **place_of(struct sandbox *s, unsigned port)
 {
-    struct exposure **at = &s->exposures;
+    struct exposure **at = &s->parts.exposures;
 
     while (*at != NULL && (*at)->port < port)
         at = &(*at)->next;
@@ -210,7 +210,7 @@ static unsigned count_of(const struct sandbox *s)
 {
     unsigned n = 0;
 
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
         n++;
     return n;
 }

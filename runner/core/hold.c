@@ -8,7 +8,7 @@
 static void count(struct hold *h)
 {
     h->counted = true;
-    h->s->holders++;
+    h->s->hold.readers++;
 }
 
 int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -18,10 +18,10 @@ int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, str
         return 1;
     if (s->state == SANDBOX_RUNNING)
         return sandbox_hold(s, cb, data, err);
-    if (s->state == SANDBOX_PAUSED && s->hold == HOLD_THAWING)
+    if (s->state == SANDBOX_PAUSED && s->hold.phase == HOLD_THAWING)
         return err_set(err, -EBUSY, "sandbox %s is about to go on after a snapshot",
                        sandbox_name(s));
-    if (s->state == SANDBOX_PAUSED && s->holders > 0)
+    if (s->state == SANDBOX_PAUSED && s->hold.readers > 0)
         count(h);
     return 1;
 }
@@ -36,13 +36,13 @@ bool hold_end(struct hold *h, sandbox_cb cb, void *data)
     if (!h->counted)
         return false;
     h->counted = false;
-    if (--h->s->holders > 0)
+    if (--h->s->hold.readers > 0)
         return false;
     /* Where it fails, because the launcher has died, it stays held: the next daemon tries again. */
-    if (h->s->state != SANDBOX_PAUSED || h->s->hold == HOLD_NONE ||
+    if (h->s->state != SANDBOX_PAUSED || h->s->hold.phase == HOLD_NONE ||
         sandbox_let_go(h->s, cb, data, NULL) < 0)
         return false;
-    h->s->hold = HOLD_THAWING;
+    h->s->hold.phase = HOLD_THAWING;
     return true;
 }
 
@@ -50,6 +50,6 @@ void hold_gone_on(struct hold *h, int r)
 {
     if (r == 0)
         sandbox_unheld(h->s);
-    else if (h->s->hold == HOLD_THAWING)
-        h->s->hold = HOLD_KEPT;
+    else if (h->s->hold.phase == HOLD_THAWING)
+        h->s->hold.phase = HOLD_KEPT;
 }

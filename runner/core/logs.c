@@ -226,7 +226,7 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
 
     if (dir < 0)
         return dir;
-    r = open_segments(dir, "main", !s->appends, fds, err);
+    r = open_segments(dir, "main", !s->run.appends, fds, err);
     if (r < 0)
         return r;
     for (int i = 0; i < STREAMS; i++) {
@@ -237,7 +237,7 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
     if (r < 0)
         close_all(fds, SEGMENTS);
     else
-        *ret_append = s->appends;
+        *ret_append = s->run.appends;
     return r;
 }
 

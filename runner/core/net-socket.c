@@ -239,7 +239,7 @@ static void ask_more(struct net_socket_class *c)
 
 static struct net_sockets *of(struct sandbox *s)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
 
     if (p != NULL)
         return p;
@@ -255,13 +255,13 @@ static struct net_sockets *of(struct sandbox *s)
                 .pool = p, .family = family, .mark = m, .most = NET_SOCKETS_READY};
             c->last = &c->first;
         }
-    s->net_sockets = p;
+    s->parts.net_sockets = p;
     return p;
 }
 
 int net_socket_take(struct sandbox *s, int family, enum net_socket_mark mark)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
     struct net_socket_class *c;
     int fd;
 
@@ -307,13 +307,13 @@ static void end_epoch(struct net_socket_class *c)
 
 void net_sockets_close_marked(struct sandbox *s)
 {
-    for (int family = 4; family <= 6 && s->net_sockets != NULL; family += 2)
-        end_epoch(class_of(s->net_sockets, family, NET_SOCKET_MARKED));
+    for (int family = 4; family <= 6 && s->parts.net_sockets != NULL; family += 2)
+        end_epoch(class_of(s->parts.net_sockets, family, NET_SOCKET_MARKED));
 }
 
 void net_sockets_close(struct sandbox *s)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
 
     if (p == NULL)
         return;
@@ -325,5 +325,5 @@ void net_sockets_close(struct sandbox *s)
 void net_sockets_free(struct sandbox *s)
 {
     net_sockets_close(s);
-    free(take(s->net_sockets));
+    free(take(s->parts.net_sockets));
 }

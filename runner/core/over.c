@@ -49,7 +49,7 @@ static void on_over(void *data, const struct over *o)
     (void)snprintf(detail, sizeof(detail), "{\"limit\":\"%s\"}", bounds[o->bound].key);
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
         if (s->state == SANDBOX_GONE || s->channel == NULL ||
-            (!same(&s->net.box4, &o->from) && !same(&s->net.box6, &o->from)))
+            (!same(&s->net.place.box4, &o->from) && !same(&s->net.place.box6, &o->from)))
             continue;
         log_warn("network", "sandbox=%s name=%s is refused new connections: %s", s->id,
                  sandbox_name(s), bounds[o->bound].text);

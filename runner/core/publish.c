@@ -178,7 +178,7 @@ static void close_all(struct published_ports *all)
 
 void publish_free(struct sandbox *s)
 {
-    free(take(s->published));
+    free(take(s->parts.published));
 }
 
 /* ---- the numbers that were given ---- */
@@ -344,12 +344,12 @@ static struct published_ports *make(struct sandbox *s)
 
 int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err)
 {
-    struct published_ports *all = s->published;
+    struct published_ports *all = s->parts.published;
 
     if (s->spec->port_count == 0 || (all != NULL && all->open))
         return 1;
     if (all == NULL)
-        all = s->published = make(s);
+        all = s->parts.published = make(s);
     if (all == NULL)
         return err_errno(err, -ENOMEM, "publish");
     if (all->cb != NULL)
@@ -396,7 +396,7 @@ int publish_reopen(struct sandbox *s, struct err *err)
 
 void publish_close(struct sandbox *s)
 {
-    struct published_ports *all = s->published;
+    struct published_ports *all = s->parts.published;
 
     if (s->sup->gateway != NULL)
         relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
@@ -413,8 +413,8 @@ void publish_close(struct sandbox *s)
 
 bool publish_where(const struct sandbox *s, size_t i, struct address *ret)
 {
-    if (s->published == NULL || !s->published->list[i].open)
+    if (s->parts.published == NULL || !s->parts.published->list[i].open)
         return false;
-    *ret = s->published->list[i].at;
+    *ret = s->parts.published->list[i].at;
     return true;
 }

@@ -33,11 +33,11 @@ void sandbox_answer_failed(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
-    if (s->start_failure == 0)
+    if (s->start.failure == 0)
         return;
-    (void)err_set(&err, s->start_failure, "%s", s->error);
-    s->start_failure = 0;
-    waiters_answer(&s->on_started, err.code, &err);
+    (void)err_set(&err, s->start.failure, "%s", s->error);
+    s->start.failure = 0;
+    waiters_answer(&s->waiters.started, err.code, &err);
 }
 
 /* Answers requests that wait for a run when none comes any more. */
@@ -48,14 +48,14 @@ static void answer_not_run(struct sandbox *s)
     sandbox_answer_failed(s);
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
-    waiters_answer(&s->on_started, err.code, &err);
-    if (s->has_exit) { /* of an earlier run: a request that comes now is told the same */
-        waiters_answer(&s->on_run_over, s->exit_code, NULL);
+    waiters_answer(&s->waiters.started, err.code, &err);
+    if (s->exit.has) { /* of an earlier run: a request that comes now is told the same */
+        waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
         return;
     }
     (void)err_set(&err, -EBUSY, "sandbox %s was stopped and has not run", sandbox_name(s));
-    waiters_answer(&s->on_run_over, err.code, &err);
-    waiters_answer(&s->on_exit, err.code, &err);
+    waiters_answer(&s->waiters.run_over, err.code, &err);
+    waiters_answer(&s->waiters.exit, err.code, &err);
 }
 
 static void sandbox_stopped(struct sandbox *s)
@@ -65,24 +65,24 @@ static void sandbox_stopped(struct sandbox *s)
     if (sandbox_set_state(s, EV_ENDED)) {
         sandbox_save_state(s);
         sandbox_emit(s, "stop", NULL);
-        restart = !s->start_refused;
+        restart = !s->start.refused;
     }
-    if (s->restart_due && uv_is_active((uv_handle_t *)&s->again) == 0)
+    if (s->restart.due && uv_is_active((uv_handle_t *)&s->restart.timer) == 0)
         restart = true; /* one that has failed, and is over now */
-    s->start_refused = false;
+    s->start.refused = false;
     if (s->state == SANDBOX_REMOVING) {
         sandbox_begin_removal(s);
         return;
     }
-    if (s->state == SANDBOX_STOPPED && !s->want_running)
+    if (s->state == SANDBOX_STOPPED && !s->run.wanted)
         answer_not_run(s);
-    if (s->state == SANDBOX_STOPPED && !s->want_running)
+    if (s->state == SANDBOX_STOPPED && !s->run.wanted)
         sandbox_parts_tell(s, PART_NO_RUN);
     sandbox_dependent_settled(s);
-    waiters_answer(&s->on_stopped, 0, NULL);
+    waiters_answer(&s->waiters.stopped, 0, NULL);
     if (s->state != SANDBOX_STOPPED)
         return;
-    if (s->want_running || s->on_init != NULL) {
+    if (s->run.wanted || s->waiters.init != NULL) {
         struct err err = ERR_NONE;
 
         if (sandbox_launch(s, &err) < 0)
@@ -100,7 +100,7 @@ static void on_settled(void *data, bool late)
     struct sandbox *s = data;
 
     (void)late;
-    s->death = NULL;
+    s->end.death = NULL;
     sandbox_set_init(s, INIT_NONE);
     sandbox_stopped(s);
     sandbox_unref(s);
@@ -129,8 +129,8 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    if (r == -EBUSY && s->end_tries > 0) { /* it was killed, and its death is not seen here */
-        s->end_tries--;
+    if (r == -EBUSY && s->end.tries > 0) { /* it was killed, and its death is not seen here */
+        s->end.tries--;
         end_again(s, on_stop_again, r);
         sandbox_unref(s);
         return;
@@ -138,15 +138,15 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     if (r < 0 && r != -ECANCELED && r != -ENOENT)
         log_warn("sandbox", "id=%s stop: %s", s->id, err->msg);
     if (reply != NULL && reply->oom_kills > 0) {
-        s->oom_killed = true;
+        s->exit.oom_killed = true;
         sandbox_emit(s, "oom", NULL);
     }
     if (r == 0 && fds[0] >= 0 &&
-        death_watch(s->sup->loop, fds[0], 0, on_settled, s, &s->death) == 0)
+        death_watch(s->sup->loop, fds[0], 0, on_settled, s, &s->end.death) == 0)
         return; /* the reference is the watch's */
     /* A removal does not wait for them again: the launcher says whether it can. */
     sandbox_set_init(s, r == -EBUSY && s->state != SANDBOX_REMOVING ? INIT_UNKNOWN : INIT_NONE);
-    if (s->init == INIT_UNKNOWN && (s->want_running || s->on_init != NULL))
+    if (s->init == INIT_UNKNOWN && (s->run.wanted || s->waiters.init != NULL))
         sandbox_start_failed(
             s,
             err_set(&own, -EBUSY, "sandbox %s: its last processes do not go away", sandbox_name(s)),
@@ -188,7 +188,7 @@ static void on_dead(void *data, bool late)
 {
     struct sandbox *s = data;
 
-    s->death = NULL;
+    s->end.death = NULL;
     if (late)
         log_warn("sandbox", "id=%s: its processes do not go away", s->id);
     after_death(s, !late);
@@ -203,13 +203,13 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
 
     (void)reply;
     if (r == 0)
-        r = death_watch(s->sup->loop, fds[0], DEATH_LIMIT_MS, on_dead, s, &s->death);
+        r = death_watch(s->sup->loop, fds[0], DEATH_LIMIT_MS, on_dead, s, &s->end.death);
     if (r == 0)
         return; /* the reference is the watch's */
     if (r != -ENOENT && r != -ECANCELED)
         log_warn("sandbox", "id=%s kill: %s", s->id,
                  err != NULL && err->code < 0 ? err->msg : strerror(-r));
-    s->end_tries = END_TRIES;
+    s->end.tries = END_TRIES;
     after_death(s, false);
     sandbox_unref(s);
 }
@@ -228,11 +228,12 @@ static int send_end(struct sandbox *s, int pidfd, struct err *err)
 {
     int r;
 
-    if (pidfd < 0 || death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->death) < 0)
+    if (pidfd < 0 ||
+        death_watch(s->sup->loop, pidfd, DEATH_LIMIT_MS, on_dead, s, &s->end.death) < 0)
         return sandbox_send_kill(s, err);
     r = sandbox_send_verb(s, LAUNCH_END, on_end_reply, err);
     if (r < 0)
-        death_close(take(s->death));
+        death_close(take(s->end.death));
     else
         sandbox_ref(s); /* the watch's */
     return r;
@@ -257,7 +258,7 @@ void sandbox_end_init(struct sandbox *s)
         return;
     sandbox_set_init(s, INIT_ENDING); /* first: the ends of execs below come back here */
     (void)sandbox_set_state(s, EV_INIT_ENDS);
-    s->end_tries = 0;
+    s->end.tries = 0;
     (void)uv_timer_stop(&s->timer);
     sandbox_parts_tell(s, PART_CLOSE);
     if (s->channel != NULL)

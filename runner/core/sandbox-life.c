@@ -26,8 +26,8 @@ int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct er
 
     /* A main process that has ended waits for its client to come back, but not for other clients:
      * the sandbox hears of the end now. */
-    if (s->main != NULL && request != REQ_INIT)
-        exec_tell_owner(s->main);
+    if (s->run.main != NULL && request != REQ_INIT)
+        exec_tell_owner(s->run.main);
     next = sandbox_next_state(s->state, request);
     if (next == -ENOENT)
         return err_set(err, next, "sandbox %s has been removed", sandbox_name(s));
@@ -108,7 +108,7 @@ void sandbox_unref(struct sandbox *s)
     }
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
     uv_close((uv_handle_t *)&s->idle, on_timer_closed);
-    uv_close((uv_handle_t *)&s->again, on_timer_closed);
+    uv_close((uv_handle_t *)&s->restart.timer, on_timer_closed);
 }
 
 /* ---- on disk, and others ---- */
@@ -116,22 +116,22 @@ void sandbox_unref(struct sandbox *s)
 /* Whether it is to run again after a reboot, if its restart policy says so. */
 static bool sandbox_is_wanted(const struct sandbox *s, enum sandbox_state state)
 {
-    return !s->user_stopped && state != SANDBOX_CREATING && state != SANDBOX_CREATED &&
+    return !s->restart.user_stopped && state != SANDBOX_CREATING && state != SANDBOX_CREATED &&
            state != SANDBOX_REMOVING;
 }
 
 int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err)
 {
     struct stored_state state = {.state = as,
-                                 .created_ms = s->created_ms,
-                                 .started_ms = s->started_ms,
-                                 .finished_ms = s->finished_ms,
-                                 .exit_code = s->has_exit ? s->exit_code : -1,
-                                 .oom_killed = s->oom_killed,
-                                 .restarts = s->restarts,
-                                 .creator = s->creator,
+                                 .created_ms = s->made.ms,
+                                 .started_ms = s->run.started_ms,
+                                 .finished_ms = s->exit.finished_ms,
+                                 .exit_code = s->exit.has ? s->exit.code : -1,
+                                 .oom_killed = s->exit.oom_killed,
+                                 .restarts = s->restart.count,
+                                 .creator = s->made.by,
                                  .wanted = sandbox_is_wanted(s, as),
-                                 .held = s->hold != HOLD_NONE};
+                                 .held = s->hold.phase != HOLD_NONE};
 
     return as == SANDBOX_GONE ? 0 : store_save_state(s->sup->store, s->id, &state, err);
 }
@@ -146,7 +146,7 @@ void sandbox_save_state(struct sandbox *s)
 
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail)
 {
-    events_emit(s->sup->events, type, s->id, sandbox_name(s), s->creator, detail);
+    events_emit(s->sup->events, type, s->id, sandbox_name(s), s->made.by, detail);
 }
 
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err)

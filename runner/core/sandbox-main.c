@@ -28,7 +28,7 @@ static void on_hard_timeout(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    s->timed_out = true;
+    s->exit.timed_out = true;
     sandbox_emit(s, "timeout", NULL);
     (void)sandbox_stop(s, 0, NULL, NULL, &err);
 }
@@ -38,7 +38,7 @@ static void on_inactive(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (exec_any_counts(s) || (s->main != NULL && exec_is_attached(s->main))) {
+    if (exec_any_counts(s) || (s->run.main != NULL && exec_is_attached(s->run.main))) {
         sandbox_touch(s); /* something runs in it: that is activity */
         return;
     }
@@ -81,25 +81,25 @@ static void on_main_started(void *data, struct exec *e)
 {
     struct sandbox *s = data;
 
-    s->started_ms = clock_wall_ms();
-    s->began = clock_mono_ms();
-    s->has_exit = s->timed_out = s->oom_killed = s->restart_due = false;
+    s->run.started_ms = clock_wall_ms();
+    s->run.began = clock_mono_ms();
+    s->exit.has = s->exit.timed_out = s->exit.oom_killed = s->restart.due = false;
     s->error[0] = '\0';
-    if (s->on_started != NULL)
-        s->restarts = 0; /* a client has started it: its policy has all of its tries again */
+    if (s->waiters.started != NULL)
+        s->restart.count = 0; /* a client has started it: its policy has all of its tries again */
     (void)sandbox_set_state(s, EV_MAIN_RUNS);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
     arm_hard_timeout(s);
     sandbox_touch(s);
     sandbox_parts_main_runs(s, e, false);
-    waiters_answer(&s->on_started, 0, NULL);
+    waiters_answer(&s->waiters.started, 0, NULL);
 }
 
 static void answer_exit(struct sandbox *s)
 {
-    waiters_answer(&s->on_run_over, s->exit_code, NULL);
-    waiters_answer(&s->on_exit, s->exit_code, NULL);
+    waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
+    waiters_answer(&s->waiters.exit, s->exit.code, NULL);
 }
 
 /* As in Docker, a command that cannot be executed leaves the sandbox stopped, with 126 or 127. */
@@ -108,14 +108,14 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
     struct sandbox *s = data;
 
     exec_unref(e);
-    s->main = NULL;
-    s->has_exit = true;
-    s->exit_code = exit_code;
-    s->finished_ms = clock_wall_ms();
+    s->run.main = NULL;
+    s->exit.has = true;
+    s->exit.code = exit_code;
+    s->exit.finished_ms = clock_wall_ms();
     (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-    s->want_running = false;
-    s->restart_due = false;
-    s->start_failure = err->code; /* requests that wait for the start are answered when it is
+    s->run.wanted = false;
+    s->restart.due = false;
+    s->start.failure = err->code; /* requests that wait for the start are answered when it is
                                      stopped */
     (void)sandbox_set_state(s, EV_MAIN_FAILED);
     sandbox_save_state(s);
@@ -134,18 +134,18 @@ static void on_main_exited(void *data, struct exec *e)
     struct sandbox *s = data;
     char detail[64];
 
-    s->has_exit = true;
-    s->exit_code = exec_exit_code(e);
-    s->finished_ms = clock_wall_ms();
-    s->main = NULL;
-    if (exec_timed_out(e) && !s->user_stopped) {
-        s->user_stopped = true; /* by its init, perhaps while no supervisor was there */
+    s->exit.has = true;
+    s->exit.code = exec_exit_code(e);
+    s->exit.finished_ms = clock_wall_ms();
+    s->run.main = NULL;
+    if (exec_timed_out(e) && !s->restart.user_stopped) {
+        s->restart.user_stopped = true; /* by its init, perhaps while no supervisor was there */
         sandbox_emit(s, "timeout", NULL);
     }
-    s->timed_out |= exec_timed_out(e);
-    if (clock_mono_ms() - s->began >= RESTART_HEALTHY_MS)
-        s->failures_in_row = 0;
-    (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit_code);
+    s->exit.timed_out |= exec_timed_out(e);
+    if (clock_mono_ms() - s->run.began >= RESTART_HEALTHY_MS)
+        s->restart.failures = 0;
+    (void)snprintf(detail, sizeof(detail), "{\"exitCode\":%d}", s->exit.code);
     sandbox_emit(s, "exit", detail);
     (void)uv_timer_stop(&s->timer);
     (void)uv_timer_stop(&s->idle);
@@ -167,7 +167,7 @@ const struct exec_events sandbox_main_events = {
 
 void sandbox_exec_ended(struct sandbox *s)
 {
-    if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && s->channel != NULL &&
+    if (s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has && s->channel != NULL &&
         !exec_any_alive(s))
         sandbox_end_init(s);
 }
@@ -189,7 +189,7 @@ static void created_again(struct sandbox *s)
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
     sandbox_touch(s);
-    waiters_answer(&s->on_started, 0, NULL);
+    waiters_answer(&s->waiters.started, 0, NULL);
 }
 
 /* In STARTING, with its ports open. */
@@ -211,8 +211,8 @@ static void start_main(struct sandbox *s)
     if (sandbox_is_attachable(s)) {
         o.tty = s->spec->tty;
         o.with_stdin = s->spec->interactive;
-        o.rows = s->rows;
-        o.cols = s->cols;
+        o.rows = s->run.rows;
+        o.cols = s->run.cols;
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
     } else if ((r = logs_begin_main(s, logs, &o.log_append, &err)) == 0) {
         o.log_fds = logs;
@@ -225,7 +225,7 @@ static void start_main(struct sandbox *s)
         start_main_failed(s, r, &err);
         return;
     }
-    s->main = e;
+    s->run.main = e;
 }
 
 static void on_main_ready(struct sandbox *s, int r, const struct err *err)
@@ -235,7 +235,7 @@ static void on_main_ready(struct sandbox *s, int r, const struct err *err)
     else if (s->state == SANDBOX_STARTING && s->init != INIT_ENDING)
         start_main_failed(s, r, err);
     else
-        waiters_answer(&s->on_started, -ECANCELED, err); /* it was stopped meanwhile */
+        waiters_answer(&s->waiters.started, -ECANCELED, err); /* it was stopped meanwhile */
 }
 
 void sandbox_start_main(struct sandbox *s)
@@ -243,8 +243,8 @@ void sandbox_start_main(struct sandbox *s)
     struct err err = ERR_NONE;
     int r;
 
-    s->want_running = false;
-    if (s->main != NULL)
+    s->run.wanted = false;
+    if (s->run.main != NULL)
         return;
     (void)uv_timer_stop(&s->timer);
     (void)sandbox_set_state(s, EV_MAIN_BEGINS);

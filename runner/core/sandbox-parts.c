@@ -22,18 +22,18 @@ static int walk_on(struct sandbox *s, struct err *err)
     const struct sandbox_part *parts = parts_of(s->sup);
     int r = 1;
 
-    while (r > 0 && parts[s->walk.next].name != NULL) {
-        const struct sandbox_part *part = &parts[s->walk.next++];
+    while (r > 0 && parts[s->start.walk.next].name != NULL) {
+        const struct sandbox_part *part = &parts[s->start.walk.next++];
 
-        if (part->steps[s->walk.stage] == NULL)
+        if (part->steps[s->start.walk.stage] == NULL)
             continue;
         if (s->sup->stopping || s->state == SANDBOX_REMOVING || s->init == INIT_ENDING)
             r = err_set(err, -ECANCELED, "sandbox %s is ended", sandbox_name(s));
         else
-            r = part->steps[s->walk.stage](s, err);
+            r = part->steps[s->start.walk.stage](s, err);
     }
     if (r != 0)
-        s->walk.stage = STAGE_NONE;
+        s->start.walk.stage = STAGE_NONE;
     return r;
 }
 
@@ -41,9 +41,9 @@ int sandbox_parts_walk(struct sandbox *s, enum part_stage stage,
                        void (*done)(struct sandbox *s, int r, const struct err *err),
                        struct err *err)
 {
-    if (s->walk.stage != STAGE_NONE)
+    if (s->start.walk.stage != STAGE_NONE)
         return err_set(err, -EBUSY, "sandbox %s is being started", sandbox_name(s));
-    s->walk = (struct part_walk){.stage = stage, .done = done};
+    s->start.walk = (struct part_walk){.stage = stage, .done = done};
     return walk_on(s, err);
 }
 
@@ -57,8 +57,8 @@ void sandbox_part_done(struct sandbox *s, int r, const struct err *err)
             return; /* the next part's step is under way */
         err = &own;
     }
-    s->walk.stage = STAGE_NONE;
-    s->walk.done(s, r < 0 ? r : 0, err);
+    s->start.walk.stage = STAGE_NONE;
+    s->start.walk.done(s, r < 0 ? r : 0, err);
 }
 
 /* ---- news ---- */

@@ -15,8 +15,8 @@ enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
 /* Nothing that somebody still waits for can happen to it any more, and this is why. */
 static void answer_all(struct sandbox *s, int r, const struct err *err)
 {
-    struct waiter **const lists[] = {&s->on_init, &s->on_started, &s->on_stopped, &s->on_run_over,
-                                     &s->on_exit};
+    struct waiter **const lists[] = {&s->waiters.init, &s->waiters.started, &s->waiters.stopped,
+                                     &s->waiters.run_over, &s->waiters.exit};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         waiters_answer(lists[i], r, err);
@@ -35,7 +35,7 @@ static void answer_not_removed(struct sandbox *s, int r, const struct err *err)
 {
     sandbox_ref(s);
     answer_all(s, r, err);
-    waiters_answer(&s->on_removed, r, err);
+    waiters_answer(&s->waiters.removed, r, err);
     sandbox_unref(s);
 }
 
@@ -52,8 +52,8 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
 
     (void)reply;
     (void)fds;
-    s->releasing = false;
-    if (r == -EAGAIN && s->release_tries++ < RELEASE_TRIES_MAX && s->handles > 0) {
+    s->end.releasing = false;
+    if (r == -EAGAIN && s->end.release_tries++ < RELEASE_TRIES_MAX && s->handles > 0) {
         (void)uv_timer_start(&s->timer, on_release_again, RELEASE_AGAIN_MS, 0);
         sandbox_unref(s);
         return;
@@ -78,7 +78,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_dependent_settled(s);
     sandbox_parts_tell(s, PART_NO_RUN);
     answer_gone(s);
-    waiters_answer(&s->on_removed, 0, NULL);
+    waiters_answer(&s->waiters.removed, 0, NULL);
     sandbox_unref(s);
     sandbox_unref(s);
 }
@@ -114,10 +114,10 @@ void sandbox_begin_removal(struct sandbox *s)
         return; /* and again, when they have gone */
     if (s->init == INIT_UNKNOWN && end_unknown(s))
         return; /* and again, when that is over */
-    if (s->releasing)
+    if (s->end.releasing)
         return;
-    s->releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
-    if (!s->releasing) {
+    s->end.releasing = sandbox_send_verb(s, LAUNCH_RELEASE, on_release_reply, &err) == 0;
+    if (!s->end.releasing) {
         (void)sandbox_set_state(s,
                                 s->init == INIT_UNKNOWN ? EV_RELEASE_FAILED : EV_RELEASE_NOT_SENT);
         answer_not_removed(s, err.code, &err);
@@ -127,7 +127,7 @@ void sandbox_begin_removal(struct sandbox *s)
 int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, struct err *err)
 {
     /* Its main process has ended, and that has been told: the rest ends by itself. */
-    bool over = s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit;
+    bool over = s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has;
     const enum sandbox_event request = force || over ? REQ_REMOVE_FORCE : REQ_REMOVE;
     int r;
 
@@ -135,13 +135,13 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     if (r == 0 && !force)
         r = sandbox_check_dependents(s, err);
     if (r == 0)
-        r = waiters_add(&s->on_removed, cb, data, err);
+        r = waiters_add(&s->waiters.removed, cb, data, err);
     if (r < 0)
         return r;
-    s->want_running = false;
-    s->user_stopped = true;
+    s->run.wanted = false;
+    s->restart.user_stopped = true;
     sandbox_no_restart(s);
-    s->release_tries = 0;
+    s->end.release_tries = 0;
     (void)sandbox_set_state(s, request);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
     if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)

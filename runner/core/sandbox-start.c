@@ -36,7 +36,8 @@ static void on_helper_idle(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
-    if (s->state == SANDBOX_STOPPED && s->channel != NULL && s->execs == NULL && s->on_init == NULL)
+    if (s->state == SANDBOX_STOPPED && s->channel != NULL && s->execs.first == NULL &&
+        s->waiters.init == NULL)
         sandbox_end_init(s);
     else
         sandbox_helper_used(s);
@@ -60,21 +61,21 @@ void sandbox_helper_used(struct sandbox *s)
  */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err)
 {
-    const bool again = s->restart_due, never = s->state == SANDBOX_CREATING;
+    const bool again = s->restart.due, never = s->state == SANDBOX_CREATING;
     const bool ending = s->init == INIT_ENDING;
 
     (void)snprintf(s->error, sizeof(s->error), "%s", err != NULL ? err->msg : "");
-    s->want_running = false;
-    s->restart_due = again && ending; /* sandbox_stopped goes on with it */
-    s->start_failure = r;
-    s->start_refused = ending;
+    s->run.wanted = false;
+    s->restart.due = again && ending; /* sandbox_stopped goes on with it */
+    s->start.failure = r;
+    s->start.refused = ending;
     sandbox_parts_tell(s, PART_CLOSE);
     /* A sandbox that never came to be is removed by the request that makes it, or by the next
      * supervisor, which finds it half made. */
     (void)sandbox_set_state(s, ending ? EV_START_FAILED_LATE : EV_START_FAILED);
     if (!never)
         sandbox_save_state(s);
-    waiters_answer(&s->on_init, r, err);
+    waiters_answer(&s->waiters.init, r, err);
     if (!ending)
         sandbox_answer_failed(s);
     sandbox_parts_tell(s, PART_NO_RUN);
@@ -119,7 +120,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     fds[0] = fds[1] = FD_NONE;
     sandbox_set_init(s, s->init == INIT_ADOPTING ? INIT_LISTING : INIT_RUNNING);
     /* Of an init that an earlier supervisor started LIST_END says so. */
-    s->appends = s->init == INIT_RUNNING;
+    s->run.appends = s->init == INIT_RUNNING;
     return 0;
 }
 
@@ -151,8 +152,8 @@ static void on_init_ready(struct sandbox *s, int r, const struct err *err)
         sandbox_unref(s);
         return;
     }
-    waiters_answer(&s->on_init, 0, NULL);
-    if (s->want_running)
+    waiters_answer(&s->waiters.init, 0, NULL);
+    if (s->run.wanted)
         sandbox_start_main(s);
     else
         sandbox_helper_used(s);
@@ -203,7 +204,7 @@ static void init_started(struct sandbox *s, int fds[2])
 /* The parts have set up its network, or nothing of it runs. */
 static void on_network_ready(struct sandbox *s, int r, const struct err *err)
 {
-    int fds[2] = {take_fd(&s->start_fds[0]), take_fd(&s->start_fds[1])};
+    int fds[2] = {take_fd(&s->start.fds[0]), take_fd(&s->start.fds[1])};
 
     if (r < 0 && !s->sup->stopping)
         sandbox_end_init(s); /* it is there */
@@ -222,7 +223,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
-    s->net_closed[0] = '\0'; /* another net namespace's, as a rule; else it is told again */
+    s->net.closed[0] = '\0'; /* another net namespace's, as a rule; else it is told again */
     if (r < 0) {
         if (reply != NULL && reply->remains != 0)
             sandbox_end_init(s); /* its processes take their time to end */
@@ -234,8 +235,8 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
         init_started(s, fds);
         return;
     }
-    s->start_fds[0] = take_fd(&fds[0]);
-    s->start_fds[1] = take_fd(&fds[1]);
+    s->start.fds[0] = take_fd(&fds[0]);
+    s->start.fds[1] = take_fd(&fds[1]);
     r = sandbox_parts_walk(s, STAGE_NETWORK, on_network_ready, &own);
     if (r != 0)
         on_network_ready(s, r < 0 ? r : 0, &own);
@@ -248,7 +249,7 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
  */
 static void make_logs(struct sandbox *s)
 {
-    if (s->want_running && s->spec->argv[0] != NULL && !sandbox_is_attachable(s))
+    if (s->run.wanted && s->spec->argv[0] != NULL && !sandbox_is_attachable(s))
         (void)logs_make_main(s, NULL);
 }
 
@@ -268,11 +269,12 @@ static int send_start(struct sandbox *s, const struct ready_policy *policy, stru
         r = sandbox_request(&b, s->id, s->spec, policy, layers, FD_NONE,
                             join.id != NULL ? &join : NULL, LAUNCH_KEEP, err);
     if (r == 0)
-        r = launcher_client_send_for(s->sup->launcher, &b, s->client_fd, on_start_reply, s, err);
+        r = launcher_client_send_for(s->sup->launcher, &b, s->start.client_fd, on_start_reply, s,
+                                     err);
     if (r < 0)
         return r;
     sandbox_set_init(s, INIT_LAUNCHING);
-    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s",
+    (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s",
                    join.owner != NULL ? join.owner : s->id);
     sandbox_ref(s);
     make_logs(s);
@@ -293,7 +295,7 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
-    auto_close int client = take_fd(&s->waiting_fd);
+    auto_close int client = take_fd(&s->start.waiting_fd);
 
     sandbox_set_init(s, INIT_NONE);
     if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
@@ -303,9 +305,9 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
         return;
     }
     if (r == 0) {
-        s->client_fd = client;
+        s->start.client_fd = client;
         r = launch(s, &own);
-        s->client_fd = FD_NONE;
+        s->start.client_fd = FD_NONE;
         err = &own;
     }
     if (r < 0)
@@ -321,8 +323,9 @@ static int prepare(struct sandbox *s, struct err *err)
     if (r != 0)
         return r;
     sandbox_set_init(s, INIT_PREPARING);
-    if (s->client_fd >= 0)
-        s->waiting_fd = fcntl(s->client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
+    if (s->start.client_fd >= 0)
+        s->start.waiting_fd =
+            fcntl(s->start.client_fd, F_DUPFD_CLOEXEC, 3); /* none: the launcher refuses */
     return 0;
 }
 
@@ -340,11 +343,11 @@ int sandbox_launch(struct sandbox *s, struct err *err)
 
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    int r = waiters_add(&s->on_init, cb, data, err);
+    int r = waiters_add(&s->waiters.init, cb, data, err);
 
     if (r == 0)
         r = sandbox_launch(s, err);
     if (r < 0)
-        (void)waiters_forget(&s->on_init, data);
+        (void)waiters_forget(&s->waiters.init, data);
     return r;
 }

@@ -34,7 +34,7 @@ enum {
 /* A start that waits for the end of a run. */
 struct restart {
     struct sandbox *s;
-    unsigned stops; /* s->stops when it was asked for */
+    unsigned stops; /* s->restart.stops when it was asked for */
     sandbox_cb cb;
     void *data;
 };
@@ -45,7 +45,7 @@ static void on_restart_stopped(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = rs->stops != rs->s->stops
+        r = rs->stops != rs->s->restart.stops
                 ? err_set(&own, -ECANCELED, "sandbox %s was stopped before it was started",
                           sandbox_name(rs->s))
                 : sandbox_start(rs->s, rs->cb, rs->data, &own);
@@ -64,7 +64,7 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
     if (rs == NULL)
         (void)err_errno(err, -ENOMEM, "restart");
     else
-        *rs = (struct restart){.s = s, .stops = s->stops, .cb = cb, .data = data};
+        *rs = (struct restart){.s = s, .stops = s->restart.stops, .cb = cb, .data = data};
     return rs;
 }
 
@@ -73,7 +73,7 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
 static int start_after_this_run(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     struct restart *rs = restart_new(s, cb, data, err);
-    int r = rs == NULL ? -ENOMEM : waiters_add(&s->on_stopped, on_restart_stopped, rs, err);
+    int r = rs == NULL ? -ENOMEM : waiters_add(&s->waiters.stopped, on_restart_stopped, rs, err);
 
     if (r < 0)
         free(rs);
@@ -86,7 +86,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r;
 
-    if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && !s->spec->auto_remove)
+    if (s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has && !s->spec->auto_remove)
         return start_after_this_run(s, cb, data, err);
     r = sandbox_check(s, REQ_START, err);
     if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
@@ -94,23 +94,23 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r == 0)
         sandbox_answer_failed(s); /* this start is another */
     if (r == 0)
-        r = waiters_add(&s->on_started, cb, data, err);
+        r = waiters_add(&s->waiters.started, cb, data, err);
     if (r < 0)
         return r;
-    s->user_stopped = false;
-    (void)uv_timer_stop(&s->again); /* one that is due is now */
-    s->failures_in_row = 0;
-    s->want_running = true;
+    s->restart.user_stopped = false;
+    (void)uv_timer_stop(&s->restart.timer); /* one that is due is now */
+    s->restart.failures = 0;
+    s->run.wanted = true;
     if (s->channel != NULL) {
-        if (s->walk.stage == STAGE_NONE) /* else it goes on when the parts are ready */
+        if (s->start.walk.stage == STAGE_NONE) /* else it goes on when the parts are ready */
             sandbox_start_main(s);
         return 0;
     }
     r = sandbox_launch(s, err);
     if (r < 0) {
-        s->want_running = false;
-        (void)waiters_forget(&s->on_started, data);
-        if (s->restart_due)
+        s->run.wanted = false;
+        (void)waiters_forget(&s->waiters.started, data);
+        if (s->restart.due)
             sandbox_maybe_restart(s);
     }
     return r;
@@ -126,7 +126,7 @@ static void on_stop_deadline(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
-    if (s->main != NULL && exec_signal(s->main, SIGKILL, true) == 0)
+    if (s->run.main != NULL && exec_signal(s->run.main, SIGKILL, true) == 0)
         (void)uv_timer_start(&s->timer, on_still_there, KILL_AFTER_MS, 0);
     else
         sandbox_end_init(s);
@@ -150,7 +150,7 @@ static void answer_overtaken(struct sandbox *s)
     sandbox_answer_failed(s);
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
-    waiters_answer(&s->on_started, err.code, &err);
+    waiters_answer(&s->waiters.started, err.code, &err);
 }
 
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
@@ -166,15 +166,15 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     r = sandbox_check(s, REQ_STOP, err);
     if (r < 0)
         return r;
-    s->user_stopped = true;
-    s->want_running = false;
+    s->restart.user_stopped = true;
+    s->run.wanted = false;
     sandbox_no_restart(s);
     if (s->state == SANDBOX_STOPPED) {
         sandbox_save_state(s);
         answer_overtaken(s);
         return sandbox_answer_soon(s, 0, cb, data, err);
     }
-    r = waiters_add(&s->on_stopped, cb, data, err);
+    r = waiters_add(&s->waiters.stopped, cb, data, err);
     if (r < 0)
         return r;
     if (timeout_ms == LIMIT_UNSET)
@@ -185,7 +185,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     (void)sandbox_set_state(s, REQ_STOP);
     sandbox_save_state(s); /* whoever comes after us goes on with it */
     (void)uv_timer_stop(&s->idle);
-    if (s->main == NULL) {
+    if (s->run.main == NULL) {
         sandbox_end_init(s);
         return 0;
     }
@@ -193,7 +193,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
         on_stop_deadline(&s->timer);
         return 0;
     }
-    (void)exec_signal(s->main, signo != 0 ? signo : s->spec->stop_signal, false);
+    (void)exec_signal(s->run.main, signo != 0 ? signo : s->spec->stop_signal, false);
     (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
     return 0;
 }
@@ -204,7 +204,7 @@ int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb
     int r = stop(s, signo, timeout_ms, cb, data, err);
 
     if (r == 0)
-        s->stops++; /* no start that waits for the end of this run comes any more */
+        s->restart.stops++; /* no start that waits for the end of this run comes any more */
     return r;
 }
 
@@ -368,7 +368,7 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 
     if (r < 0)
         return r;
-    if (s->holders == 0)
+    if (s->hold.readers == 0)
         sandbox_unheld(s); /* of one that failed */
     return freeze(s, true, true, cb, data, err);
 }
@@ -380,16 +380,16 @@ int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     /* Before anything is frozen: a daemon that finds it so lets it go on. */
-    s->hold = HOLD_KEPT;
+    s->hold.phase = HOLD_KEPT;
     sandbox_save_state(s);
     return freeze(s, true, false, cb, data, err);
 }
 
 void sandbox_unheld(struct sandbox *s)
 {
-    if (s->hold == HOLD_NONE)
+    if (s->hold.phase == HOLD_NONE)
         return;
-    s->hold = HOLD_NONE;
+    s->hold.phase = HOLD_NONE;
     sandbox_save_state(s);
 }
 
@@ -414,11 +414,11 @@ int sandbox_signal(struct sandbox *s, int signo, struct err *err)
     r = sandbox_check(s, REQ_SIGNAL, err);
     if (r < 0)
         return r;
-    if (s->main == NULL)
+    if (s->run.main == NULL)
         return err_set(err, -EBUSY, "sandbox %s has no main process", sandbox_name(s));
     if (s->state == SANDBOX_PAUSED && signo == SIGKILL)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    r = exec_signal(s->main, signo, false);
+    r = exec_signal(s->run.main, signo, false);
     return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
 }
 
@@ -435,31 +435,31 @@ int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 
     if (r < 0)
         return r;
-    if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
-        return sandbox_answer_soon(s, s->exit_code, cb, data, err);
+    if (s->run.main == NULL && s->exit.has && s->state != SANDBOX_STARTING)
+        return sandbox_answer_soon(s, s->exit.code, cb, data, err);
     if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
         return err_set(err, -EBUSY, "sandbox %s is %s and has not run", sandbox_name(s),
                        sandbox_state_name(s->state));
-    return waiters_add(&s->on_run_over, cb, data, err);
+    return waiters_add(&s->waiters.run_over, cb, data, err);
 }
 
 int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check_there(s, err);
 
-    return r < 0 ? r : waiters_add(&s->on_exit, cb, data, err);
+    return r < 0 ? r : waiters_add(&s->waiters.exit, cb, data, err);
 }
 
 int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check_there(s, err);
 
-    return r < 0 ? r : waiters_add(&s->on_removed, cb, data, err);
+    return r < 0 ? r : waiters_add(&s->waiters.removed, cb, data, err);
 }
 
 bool sandbox_wait_cancel(struct sandbox *s, void *data)
 {
-    struct waiter **const lists[] = {&s->on_run_over, &s->on_exit, &s->on_removed};
+    struct waiter **const lists[] = {&s->waiters.run_over, &s->waiters.exit, &s->waiters.removed};
     bool waited = false;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -516,9 +516,9 @@ int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING)
         r = sandbox_answer_soon(s, 0, on_over_removed, o, err);
     else if (s->state == SANDBOX_REMOVING)
-        r = waiters_add(&s->on_removed, on_over_removed, o, err);
+        r = waiters_add(&s->waiters.removed, on_over_removed, o, err);
     else
-        r = waiters_add(&s->on_stopped, on_over_stopped, o, err);
+        r = waiters_add(&s->waiters.stopped, on_over_stopped, o, err);
     if (r < 0) {
         free(o);
         return r;
@@ -537,11 +537,11 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     sandbox_touch(s);
     if (s->channel != NULL && s->init != INIT_ENDING)
         return sandbox_answer_soon(s, 0, cb, data, err);
-    r = waiters_add(&s->on_init, cb, data, err);
+    r = waiters_add(&s->waiters.init, cb, data, err);
     if (r == 0 && s->state == SANDBOX_STOPPED) {
         r = sandbox_launch(s, err);
         if (r < 0)
-            (void)waiters_forget(&s->on_init, data);
+            (void)waiters_forget(&s->waiters.init, data);
     }
     return r;
 }

@@ -28,10 +28,15 @@ struct sandbox_link {
 };
 
 /* A pause that belongs to readers of a sandbox's files and to no client (hold.h). */
-enum sandbox_hold {
+enum hold_phase {
     HOLD_NONE = 0,
     HOLD_KEPT,    /* stored: a later supervisor ends a pause that it finds so */
     HOLD_THAWING, /* the last reader has ended it, and the sandbox does not run yet; stored too */
+};
+
+struct sandbox_hold {
+    enum hold_phase phase;
+    unsigned readers; /* of its files, while it is paused for that */
 };
 
 /* What adopt.c finds, from the start of the supervisor to LIST_END. */
@@ -42,87 +47,140 @@ struct sandbox_adoption {
     bool stop_again; /* its stop was cut off */
 };
 
+/* The client that a sandbox was made for. */
+struct sandbox_maker {
+    int64_t by;   /* a uid, or STORE_NO_CREATOR */
+    bool limited; /* while it is being made: the client is not the owner of the daemon */
+    int64_t ms;   /* since the epoch */
+};
+
+/* A start: sandbox-start.c. */
+struct sandbox_start {
+    struct part_walk walk; /* the stage that waits for a part */
+    bool refused;          /* it failed before the main process: not tried again */
+    int failure;           /* its negative errno, until it is stopped; error says why */
+    int fds[2];            /* owned: init's pidfd and control, while the network is set up; -1 */
+    int waiting_fd;        /* owned: client_fd while the parts prepare; -1 */
+    int client_fd; /* borrowed; the client's connection, while the sandbox is being made; -1 */
+};
+
+/* The main process: sandbox-main.c. */
+struct sandbox_run {
+    struct exec *main;   /* owned reference, or NULL */
+    bool wanted;         /* the main process is started once init runs */
+    bool appends;        /* its init goes on in a log of earlier runs (IMSG_APPEND) */
+    uint16_t rows, cols; /* of its terminal, at its next start; 0 = default */
+    int64_t started_ms;
+    int64_t began; /* by the monotonic clock; 0: before this supervisor */
+};
+
+/* How the last run ended. */
+struct sandbox_exit {
+    bool has; /* there was one */
+    int code;
+    bool oom_killed, timed_out;
+    int64_t finished_ms;
+};
+
+/* Restart policies: restart.c. */
+struct sandbox_restart {
+    bool due;          /* it waits for `timer`, or is under way */
+    bool user_stopped; /* a client asked for the stop: no policy restarts it */
+    unsigned stops;    /* that clients have asked for; not those of a restart */
+    unsigned count, failures;
+    uv_timer_t timer; /* back-off; an init that helps with files may come and go meanwhile */
+};
+
+/* The end of a run, and a removal: sandbox-end.c, sandbox-removal.c. */
+struct sandbox_end {
+    struct death *death; /* owned; waits for init's, or what follows a stop, with a reference of
+                            the sandbox */
+    unsigned tries;      /* of LAUNCH_STOP that are left */
+    unsigned release_tries;
+    bool releasing; /* LAUNCH_RELEASE is under way */
+};
+
+struct sandbox_net {
+    struct net_place place;        /* while an init runs */
+    char owner[LAUNCH_ID_MAX + 1]; /* the id that the network was made for: its own, or another's */
+    char closed[192];              /* why its link is down; "": it is not (closed.c) */
+};
+
+/* Requests that wait for an event. */
+struct sandbox_waiters {
+    struct waiter *init;    /* init runs */
+    struct waiter *started; /* the main process runs */
+    struct waiter *stopped;
+    struct waiter *exit;     /* the main process has ended */
+    struct waiter *run_over; /* the same, or its start has failed */
+    struct waiter *removed;
+};
+
+struct sandbox_execs {
+    struct exec *first; /* each holds a reference of the sandbox */
+    unsigned count;     /* without helpers */
+    uint64_t last_id;
+};
+
+/* What its parts keep; each is used by its part alone. */
+struct sandbox_part_data {
+    struct health *health;             /* owned; NULL: no check has ever begun */
+    struct console *console;           /* owned; NULL = not needed so far */
+    struct exposure *exposures;        /* owned, by port */
+    struct published_ports *published; /* owned; NULL = never opened (publish.c) */
+    struct door *door;                 /* owned; NULL: there is none */
+    struct net_sockets *net_sockets;   /* owned; NULL = never asked for */
+    struct {
+        struct sandbox_egress *open;  /* owned; NULL = what it sends is not looked at */
+        struct egress_change *change; /* one that waits for the launcher */
+        unsigned opening;             /* handlers and name servers (egress-socket.c) */
+    } egress;
+    struct {
+        unsigned links; /* connections to its ports (port.c) */
+        bool full;      /* more were refused, and that was logged */
+    } ports;
+    struct {
+        unsigned running;
+        struct file_op *queue; /* that wait for their turn; each holds a reference */
+        unsigned waiting;
+    } files;
+    struct {
+        struct process *first; /* owned */
+        unsigned count;
+        struct process *main_log; /* owned: the main process, for its log; or NULL */
+    } processes;
+};
+
 struct sandbox {
     struct supervisor *sup; /* borrowed */
     struct sandbox_link all, by_id, by_name;
-    struct sandbox_link sharing; /* of those whose spec names another, whose network they share */
+    struct sandbox_link
+        sharing; /* of sandboxes whose spec names another, whose network they share */
     char id[SANDBOX_ID_LEN + 1];
     uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
-    enum sandbox_state state;
-    unsigned refs;    /* the table's, each exec's, each request's under way */
-    unsigned holders; /* readers of its files while it is paused for that (hold.h) */
-    enum sandbox_hold hold;
+    unsigned refs;     /* the table's, each exec's, each request's under way */
+    struct sandbox_maker made;
 
+    enum sandbox_state state;
     enum init_phase init;
     struct channel *channel; /* owned; NULL while no init runs */
-    struct death *death;     /* owned; waits for init's, or what follows a stop, with a reference of
-                                the sandbox */
     struct sandbox_adoption adoption;
-    struct part_walk walk; /* the stage of a start that waits for a part */
-    struct exec *execs;    /* each holds a reference of the sandbox */
-    struct exec *main;     /* owned reference, or NULL */
-    unsigned exec_count;
-    uint64_t last_exec_id;
-    struct process *processes; /* owned */
-    unsigned process_count;
-    struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
-    uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
+    struct sandbox_start start;
+    struct sandbox_run run;
+    struct sandbox_exit exit;
+    struct sandbox_restart restart;
+    struct sandbox_end end;
+    struct sandbox_hold hold;
+    struct sandbox_net net;
+    struct sandbox_execs execs;
+    struct sandbox_waiters waiters;
+    struct sandbox_part_data parts;
 
-    struct health *health;         /* owned; NULL: no check has ever begun (health.c) */
-    struct console *console;       /* owned (console.c); NULL = not needed so far */
-    struct exposure *exposures;    /* owned, by port (exposure.c) */
-    struct sandbox_egress *egress; /* owned; NULL = what it sends is not looked at (egress.c) */
-    struct egress_change *egress_change; /* one that waits for the launcher (egress-change.c) */
-    unsigned opening;                    /* handlers and name servers (egress-socket.c) */
-    struct published_ports *published;   /* owned; NULL = never opened (publish.c) */
-    struct door *door;                   /* owned; NULL: there is none (door.c) */
-    struct net_sockets *net_sockets;     /* owned; NULL = never asked for (net-socket.c) */
-    unsigned port_links;                 /* connections to its ports (port.c) */
-    bool port_full;                      /* more were refused, and that was logged */
-
-    unsigned file_ops;          /* that run (files.c) */
-    struct file_op *file_queue; /* that wait for their turn; each holds a reference */
-    unsigned file_waiting;
-
-    struct waiter *on_init;    /* for init to run */
-    struct waiter *on_started; /* for the main process to run */
-    struct waiter *on_stopped;
-    struct waiter *on_exit;     /* for the main process to end */
-    struct waiter *on_run_over; /* the same, or for the start of it to have failed */
-    struct waiter *on_removed;
-
-    unsigned end_tries;     /* that are left */
-    unsigned release_tries; /* of the launcher, by a removal */
-    bool releasing;         /* one is under way */
     uv_timer_t timer; /* another try of an end, stop deadline, hard timeout, idle helper: one at a
                          time, by state */
     uv_timer_t idle;  /* inactivity */
-    uv_timer_t again; /* back-off of a restart; an init that helps with files may come and go
-                         meanwhile */
-    unsigned handles; /* of these timers that are open */
-
-    bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
-    bool want_running;    /* start the main process once init runs */
-    bool user_stopped;    /* a client asked: restart policies leave it alone */
-    unsigned stops;       /* that somebody has asked for; not those of a restart */
-    bool restart_due;     /* by a policy: it waits for `again`, or is under way */
-    unsigned restarts, failures_in_row;
-    bool start_refused;   /* the start failed before the main process: not tried again */
-    bool appends;         /* its init goes on in a log of earlier runs (IMSG_APPEND) */
-    int start_failure;    /* negative errno of a start, until it is stopped; error says why */
-    struct net_place net; /* while an init runs */
-    char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
-    char net_closed[192];              /* why its link is down; "": it is not (closed.c) */
-    bool has_exit;
-    int exit_code;
-    bool oom_killed, timed_out;
-    int64_t created_ms, started_ms, finished_ms;
-    int64_t began;    /* the run, by the monotonic clock; 0: before this supervisor */
-    int64_t creator;  /* a uid, or STORE_NO_CREATOR */
-    int start_fds[2]; /* owned: init's, while egress is being opened; -1 */
-    int waiting_fd;   /* owned: client_fd while ports are being opened or volumes made; -1 */
-    int client_fd;    /* borrowed; its connection, while the sandbox is being made; -1 */
+    unsigned handles; /* timers that are open */
     char error[512];
 };
 

@@ -461,7 +461,9 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
 {
     struct listening *l = data;
     struct sandbox *s = l->s;
-    struct sidecar *c = s->egress != NULL && s->egress->sidecar == l->sidecar ? l->sidecar : NULL;
+    struct sidecar *c = s->parts.egress.open != NULL && s->parts.egress.open->sidecar == l->sidecar
+                            ? l->sidecar
+                            : NULL;
     struct err own = ERR_NONE;
 
     (void)reply;
@@ -508,7 +510,7 @@ static int listen_outside(struct sidecar *c, struct err *err)
 
 static void on_egress(struct sandbox *s, int r, const struct err *err)
 {
-    struct sidecar *c = s->egress != NULL ? s->egress->sidecar : NULL;
+    struct sidecar *c = s->parts.egress.open != NULL ? s->parts.egress.open->sidecar : NULL;
     struct err own = ERR_NONE;
 
     (void)err;
@@ -542,9 +544,9 @@ static int check(const struct sandbox *s, const struct sidecar_config *config, s
                        sandbox_name(s));
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sidecar: sandbox %s does not run", sandbox_name(s));
-    if (s->egress != NULL)
+    if (s->parts.egress.open != NULL)
         return err_set(err, -EBUSY, "sidecar: sandbox %s has %s", sandbox_name(s),
-                       s->egress->sidecar != NULL ? "one" : "egress rules of its own");
+                       s->parts.egress.open->sidecar != NULL ? "one" : "egress rules of its own");
     return 0;
 }
 
@@ -569,15 +571,15 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
         free(c);
         return r;
     }
-    *c = (struct sidecar){.egress = s->egress,
+    *c = (struct sidecar){.egress = s->parts.egress.open,
                           .config = *config,
                           .cb = cb,
                           .data = data,
                           .now = {.tls = config->tls, .dns = config->dns, .internet = true}};
     (void)snprintf(c->now.handler, sizeof(c->now.handler), "127.0.0.1:%u", config->egress_port);
-    s->egress->sidecar = c;
-    s->egress->sidecar_ops = &sidecar_ops;
-    egress_box_sidecar(s->egress->box, &c->now, NULL);
+    s->parts.egress.open->sidecar = c;
+    s->parts.egress.open->sidecar_ops = &sidecar_ops;
+    egress_box_sidecar(s->parts.egress.open->box, &c->now, NULL);
     return 0;
 }
 
@@ -604,7 +606,7 @@ static void sidecar_free(struct sandbox_egress *e)
 
 void sidecar_stop(struct sandbox *s)
 {
-    if (s->egress == NULL || s->egress->sidecar == NULL)
+    if (s->parts.egress.open == NULL || s->parts.egress.open->sidecar == NULL)
         return;
     relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     egress_close(s);
@@ -612,7 +614,8 @@ void sidecar_stop(struct sandbox *s)
 
 uint16_t sidecar_port(const struct sandbox *s)
 {
-    return s->egress != NULL && s->egress->sidecar != NULL && s->egress->sidecar->listener != NULL
-               ? s->egress->sidecar->port
+    return s->parts.egress.open != NULL && s->parts.egress.open->sidecar != NULL &&
+                   s->parts.egress.open->sidecar->listener != NULL
+               ? s->parts.egress.open->sidecar->port
                : 0;
 }

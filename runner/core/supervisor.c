@@ -142,21 +142,21 @@ static void on_one_ended(void *data, int r, const struct err *err)
 /* Whether on_one_ended follows. */
 static bool end_one(struct supervisor *s, struct sandbox *sb)
 {
-    bool asked = sb->user_stopped;
+    bool asked = sb->restart.user_stopped;
     int r;
 
     if (sb->state == SANDBOX_CREATING)
         return sandbox_remove(sb, true, on_one_ended, s, NULL) == 0;
     if (sb->state == SANDBOX_STOPPED) { /* its init is for files; a restart that is due is not */
         sandbox_no_restart(sb);
-        if (sb->channel == NULL || waiters_add(&sb->on_stopped, on_one_ended, s, NULL) < 0)
+        if (sb->channel == NULL || waiters_add(&sb->waiters.stopped, on_one_ended, s, NULL) < 0)
             return false;
         sandbox_end_init(sb);
         return true;
     }
     r = sandbox_stop(sb, LIMIT_UNSET, on_one_ended, s, NULL);
     if (r == 0 && !asked) {
-        sb->user_stopped = false;
+        sb->restart.user_stopped = false;
         sandbox_save_state(sb);
     }
     return r == 0;

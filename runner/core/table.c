@@ -92,19 +92,18 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
     if (s == NULL)
         return NULL;
-    *s = (struct sandbox){.sup = sup,
-                          .spec = spec,
-                          .refs = 1,
-                          .state = SANDBOX_CREATING,
-                          .client_fd = FD_NONE,
-                          .start_fds = {FD_NONE, FD_NONE},
-                          .waiting_fd = FD_NONE};
+    *s = (struct sandbox){
+        .sup = sup,
+        .spec = spec,
+        .refs = 1,
+        .state = SANDBOX_CREATING,
+        .start = {.client_fd = FD_NONE, .fds = {FD_NONE, FD_NONE}, .waiting_fd = FD_NONE}};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     s->number = strtoull(id, NULL, 16);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
-    (void)uv_timer_init(sup->loop, &s->again);
-    s->timer.data = s->idle.data = s->again.data = s;
+    (void)uv_timer_init(sup->loop, &s->restart.timer);
+    s->timer.data = s->idle.data = s->restart.timer.data = s;
     s->handles = 3;
     table_add(sup, s);
     return s;
@@ -116,12 +115,12 @@ void sandbox_forget(struct sandbox *s)
         return;
     table_drop(s);
     (void)sandbox_set_state(s, EV_FORGOTTEN);
-    if (s->death != NULL) {
-        death_close(take(s->death));
+    if (s->end.death != NULL) {
+        death_close(take(s->end.death));
         sandbox_unref(s);
     }
     sandbox_parts_tell(s, PART_FORGOTTEN); /* they hold execs, and execs hold the sandbox */
-    exec_unref(take(s->main));
+    exec_unref(take(s->run.main));
     sandbox_unref(s);
 }
 
@@ -190,7 +189,7 @@ static unsigned count_of(const struct supervisor *sup, uid_t uid)
     unsigned n = 0;
 
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
-        n += s->creator == (int64_t)uid;
+        n += s->made.by == (int64_t)uid;
     return n;
 }
 
@@ -264,14 +263,14 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
         (void)store_remove(sup->store, id, NULL);
         return r < 0 ? r : err_errno(err, -ENOMEM, "create");
     }
-    s->created_ms = clock_wall_ms();
-    s->creator = creator->uid;
-    s->limited_creator = creator->limited;
+    s->made.ms = clock_wall_ms();
+    s->made.by = creator->uid;
+    s->made.limited = creator->limited;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
-    s->client_fd = creator->fd; /* the request to the launcher is sent at once */
+    s->start.client_fd = creator->fd; /* the request to the launcher is sent at once */
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
-    s->client_fd = FD_NONE;
+    s->start.client_fd = FD_NONE;
     if (r < 0) {
         s->spec = NULL; /* the caller keeps it */
         (void)store_remove(sup->store, id, NULL);
@@ -405,8 +404,8 @@ uint64_t sandbox_next_exec_id(struct sandbox *s)
 
     /* Time, so that a later supervisor does not use again what an earlier one has; counted on where
      * two are asked for at once. */
-    s->last_exec_id = now > s->last_exec_id ? now : s->last_exec_id + 1;
-    return s->last_exec_id;
+    s->execs.last_id = now > s->execs.last_id ? now : s->execs.last_id + 1;
+    return s->execs.last_id;
 }
 
 static size_t list_len(char *const *list)

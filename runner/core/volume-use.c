@@ -220,7 +220,7 @@ static void on_begin(uv_timer_t *h)
     if (is_over(p))
         return;
     p->creator = (struct volume_creator){
-        .uid = (uid_t)p->s->creator, .limited = p->s->limited_creator, .fd = p->s->waiting_fd};
+        .uid = (uid_t)p->s->made.by, .limited = p->s->made.limited, .fd = p->s->start.waiting_fd};
     begin_volume(p);
 }
 
