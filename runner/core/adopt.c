@@ -1,13 +1,11 @@
 /*
- * The start of a supervisor: every sandbox on disk is taken up. One whose init lives is asked for
- * its execs (LIST); one whose init is gone is stopped; one whose files cannot be read is broken,
- * and the others do not suffer for it. What was half made or half removed, and what the launcher
- * keeps and nobody here knows, is a leftover (leftovers.c): it is nobody's sandbox any more, and
- * its name is free.
+ * The start of a supervisor: every sandbox on disk is taken up. A live init is asked for its execs
+ * (LIST). A sandbox without init is stopped. A sandbox whose files cannot be read is broken; the
+ * others do not suffer for it. A half made or half removed sandbox is a leftover (leftovers.c), and
+ * so is an id that only the launcher knows: no sandbox any more, its name free.
  *
- * What is on disk says what somebody wanted; what runs is said by init and by the launcher alone.
- * No answer of an init is waited for without a deadline: one that was taken over from inside must
- * not keep the others from being served.
+ * The files on disk say what clients wanted; only init and the launcher say what runs. Every answer
+ * of an init has a deadline: a compromised init must not keep the others from being served.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +81,7 @@ static void take_up_state(struct sandbox *s)
         s->adoption.stop_again = stopping; /* a client asked for it */
         return;
     }
-    /* One that was stopped has an init for its files, or for a start that was cut off. */
+    /* A stopped sandbox has an init for its files, or for a start that was cut off. */
     (void)sandbox_set_state(s, s->exit.has || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
                                                                           : EV_FOUND_CREATED);
     s->adoption.stop_again = stopping;
@@ -100,19 +98,19 @@ static void end_unkept(struct sandbox *s)
 }
 
 /* It is taken up, with whatever came of it. */
-static void answered(struct sandbox *s, enum init_phase phase)
+static void adoption_answered(struct sandbox *s, enum init_phase phase)
 {
     sandbox_set_init(s, phase);
     (void)uv_timer_stop(&s->timer);
     supervisor_taken_up(s->sup);
 }
 
-static void broken(struct sandbox *s, const char *why)
+static void adoption_broken(struct sandbox *s, const char *why)
 {
     log_warn("supervisor", "id=%s cannot be taken up: %s", s->id, why);
     (void)snprintf(s->error, sizeof(s->error), "%s", why);
     (void)sandbox_set_state(s, EV_FOUND_BROKEN);
-    answered(s, s->channel != NULL ? INIT_RUNNING : INIT_UNKNOWN);
+    adoption_answered(s, s->channel != NULL ? INIT_RUNNING : INIT_UNKNOWN);
 }
 
 static void on_not_missed(uv_timer_t *h)
@@ -135,8 +133,8 @@ static void on_let_go(void *data, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-/* Who read its files died, and with them the reason that it stood still. */
-static void let_go(struct sandbox *s)
+/* The supervisor that read its files died, and with it the reason for the pause. */
+static void adoption_end_hold(struct sandbox *s)
 {
     struct err err = ERR_NONE;
     int r = 0;
@@ -151,35 +149,36 @@ static void let_go(struct sandbox *s)
     sandbox_unheld(s);
 }
 
-static void list_end(struct sandbox *s)
+static void adoption_list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
-    let_go(s);
-    answered(s, INIT_RUNNING);
+    adoption_end_hold(s);
+    adoption_answered(s, INIT_RUNNING);
     if (s->run.main != NULL)
         sandbox_parts_main_runs(s, s->run.main, true);
     if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
         return;
     }
-    /* It ended while nobody listened: init has kept how, and what it said last. Whoever was
-     * attached has a moment to come back for that. */
+    /* It ended while no supervisor listened: init has kept its status and its last output. A client
+     * that was attached has a moment to come back for them. */
     if (sandbox_is_attachable(s) && !s->adoption.stop_again)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
         exec_tell_owner(s->run.main);
 }
 
-/* A part that could not open what it had has said so: what runs in the sandbox is worth more. */
+/* A part that could not open its sockets again has logged it: the processes in the sandbox are
+ * worth more. */
 static void on_reopened(struct sandbox *s, int r, const struct err *err)
 {
     (void)r;
     (void)err;
     if (s->init == INIT_LISTING)
-        list_end(s);
+        adoption_list_end(s);
 }
 
-static void list_done(struct sandbox *s)
+static void adoption_list_done(struct sandbox *s)
 {
     struct err err = ERR_NONE;
     int r;
@@ -189,7 +188,7 @@ static void list_done(struct sandbox *s)
     end_unkept(s);
     r = sandbox_parts_walk(s, STAGE_REOPEN, on_reopened, &err);
     if (r != 0)
-        list_end(s);
+        adoption_list_end(s);
 }
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
@@ -200,24 +199,24 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
         adopt_exec(s, msg);
     } else {
         s->run.appends = (msg->flags & IMSG_APPEND) != 0;
-        list_done(s);
+        adoption_list_done(s);
     }
 }
 
 static void on_list_late(uv_timer_t *h)
 {
-    broken(h->data, "its init does not tell what runs in it; remove it with force");
+    adoption_broken(h->data, "its init does not tell what runs in it; remove it with force");
 }
 
 /* ---- what the launcher says ---- */
 
-static bool ran(const struct sandbox *s)
+static bool sandbox_ran(const struct sandbox *s)
 {
     return s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
            s->state == SANDBOX_STARTING || s->state == SANDBOX_STOPPING;
 }
 
-/* A reboot or the kernel ended it: nobody saw how. */
+/* A reboot or the kernel ended it: no exit status was seen. */
 static void killed_unseen(struct sandbox *s)
 {
     if (s->exit.has)
@@ -226,22 +225,22 @@ static void killed_unseen(struct sandbox *s)
     s->exit.code = 128 + 9;
 }
 
-static void is_stopped(struct sandbox *s)
+static void adoption_found_stopped(struct sandbox *s)
 {
-    if (ran(s))
+    if (sandbox_ran(s))
         killed_unseen(s);
     sandbox_unheld(s);
     if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
     sandbox_parts_tell(s, PART_TAKEN_UP);
     s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
-    answered(s, INIT_NONE);
+    adoption_answered(s, INIT_NONE);
     sandbox_maybe_restart(s);
 }
 
 void sandbox_adoption_cut_off(struct sandbox *s)
 {
-    if (s->run.main == NULL && ran(s)) {
+    if (s->run.main == NULL && sandbox_ran(s)) {
         killed_unseen(s);
         (void)sandbox_set_state(s, EV_FOUND_ENDING);
         s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
@@ -249,18 +248,18 @@ void sandbox_adoption_cut_off(struct sandbox *s)
         take_up_state(s);
     }
     sandbox_parts_tell(s, PART_TAKEN_UP);
-    answered(s, INIT_RUNNING);
+    adoption_answered(s, INIT_RUNNING);
 }
 
-static int ask(struct sandbox *s, struct err *err);
+static int adoption_ask(struct sandbox *s, struct err *err);
 
-static void on_retry(uv_timer_t *h)
+static void on_adoption_retry(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (ask(s, &err) < 0)
-        broken(s, err.msg);
+    if (adoption_ask(s, &err) < 0)
+        adoption_broken(s, err.msg);
 }
 
 static int listen_to_init(struct sandbox *s, int fds[2])
@@ -288,18 +287,18 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
     if (r == -ECANCELED || r == -EPIPE) {
         ; /* the supervisor stops, or init is gone, which the channel tells */
     } else if (r == -ESRCH) {
-        is_stopped(s);
+        adoption_found_stopped(s);
     } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {
         sandbox_set_init(s, INIT_RETRYING);
-        (void)uv_timer_start(&s->timer, on_retry, RETRY_MS, 0);
+        (void)uv_timer_start(&s->timer, on_adoption_retry, RETRY_MS, 0);
     } else if (r < 0) {
-        broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+        adoption_broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
     }
     /* else LIST_END answers */
     sandbox_unref(s);
 }
 
-static int ask(struct sandbox *s, struct err *err)
+static int adoption_ask(struct sandbox *s, struct err *err)
 {
     int r = sandbox_send_verb(s, LAUNCH_ADOPT, on_adopted, err);
 
@@ -310,8 +309,8 @@ static int ask(struct sandbox *s, struct err *err)
 
 /* ---- what is on disk ---- */
 
-static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, struct spec *spec,
-                                    const struct stored_state *st)
+static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *id,
+                                            struct spec *spec, const struct stored_state *st)
 {
     struct sandbox *s = sandbox_alloc(sup, id, spec);
 
@@ -331,7 +330,7 @@ static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, stru
     return s;
 }
 
-static void take_up(void *data, const char *id)
+static void sandbox_take_up(void *data, const char *id)
 {
     struct supervisor *sup = data;
     struct stored_state st = {
@@ -349,7 +348,7 @@ static void take_up(void *data, const char *id)
         spec_free(spec);
         return;
     }
-    s = alloc_stored(sup, id, r == 0 ? spec : spec_new(), &st);
+    s = sandbox_alloc_stored(sup, id, r == 0 ? spec : spec_new(), &st);
     if (s == NULL) {
         spec_free(spec);
         return;
@@ -357,14 +356,14 @@ static void take_up(void *data, const char *id)
     sup->adopting++;
     if (r == 0) {
         sandbox_parts_tell(s, PART_LOADED);
-        r = ask(s, &err);
+        r = adoption_ask(s, &err);
     }
     if (r < 0)
-        broken(s, err.msg);
+        adoption_broken(s, err.msg);
 }
 
-static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void on_launch_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct supervisor *sup = data;
     auto_free char *ids = NULL;
@@ -396,10 +395,10 @@ int supervisor_adopt(struct supervisor *sup, struct err *err)
     int r;
 
     sup->adopting = 1; /* the list's own */
-    r = store_each(sup->store, take_up, sup, err);
+    r = store_each(sup->store, sandbox_take_up, sup, err);
     if (r < 0)
         return r;
     launch_begin(&b, LAUNCH_LIST);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, on_list, sup, err);
+    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, on_launch_list, sup, err);
 }

@@ -51,7 +51,7 @@ struct opening {
     uint16_t port;
     int64_t until;
     struct deadline again;
-    door_cb *cb; /* NULL: nobody wants to know any more */
+    door_cb *cb; /* NULL: the caller waits no more */
     void *data;
 };
 
@@ -67,7 +67,7 @@ struct door {
 
 struct publish_look {
     struct watch watch; /* first */
-    struct sandbox *s;  /* whose client it is: who calls cancels before its end */
+    struct sandbox *s;  /* borrowed: the caller cancels before its end */
     struct opening *opening;
     struct deadline clock;
     int fd;
@@ -101,7 +101,7 @@ static void passing_free(struct passing *p)
     free(p);
 }
 
-static void on_late(struct deadline *d)
+static void on_passing_late(struct deadline *d)
 {
     passing_free((struct passing *)(void *)((char *)d - offsetof(struct passing, clock)));
 }
@@ -132,8 +132,8 @@ static void on_outside(struct watch *w, unsigned events)
     p->inside = p->outside = FD_NONE;
 }
 
-static void on_dialled(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
+static void on_dial_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
 {
     struct passing *p = data;
 
@@ -148,10 +148,10 @@ static void on_dialled(void *data, int r, const struct launch_reply *reply, int 
     if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_outside) < 0)
         passing_free(p);
     else
-        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_late);
+        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_passing_late);
 }
 
-static int dial(struct passing *p)
+static int passing_dial(struct passing *p)
 {
     auto_buf struct buf b = BUF_INIT(0);
     char handler[ADDRESS_TEXT_MAX];
@@ -163,10 +163,10 @@ static int dial(struct passing *p)
     launch_put_string(&b, TAG_ID, p->door->s->id);
     launch_put_string(&b, TAG_HANDLER, handler);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send(p->door->s->sup->launcher, &b, on_dialled, p, NULL);
+    return r < 0 ? r : launcher_client_send(p->door->s->sup->launcher, &b, on_dial_reply, p, NULL);
 }
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_door_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct door *d = data;
     struct passing *p = NULL;
@@ -187,7 +187,7 @@ static void on_client(void *data, int fd, const struct sockaddr *peer)
     d->passings = p;
     d->count++;
     relay_tune(fd);
-    p->asking = dial(p) == 0;
+    p->asking = passing_dial(p) == 0;
     if (!p->asking)
         passing_free(p);
 }
@@ -212,10 +212,10 @@ static void opening_end(struct opening *o, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-static int use_socket(struct door *d, uint16_t port, int fd, struct err *err)
+static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *err)
 {
     struct listener *l = NULL;
-    int r = listener_new(poller_of(d->s), fd, on_client, d, &l, err);
+    int r = listener_new(poller_of(d->s), fd, on_door_client, d, &l, err);
 
     if (r < 0)
         return r;
@@ -227,19 +227,19 @@ static int use_socket(struct door *d, uint16_t port, int fd, struct err *err)
     return 0;
 }
 
-static int ask(struct opening *o, struct err *err);
+static int opening_ask(struct opening *o, struct err *err);
 
-static void on_again(struct deadline *clock)
+static void on_opening_again(struct deadline *clock)
 {
     struct opening *o = (struct opening *)(void *)((char *)clock - offsetof(struct opening, again));
     struct err err = ERR_NONE;
 
-    if (ask(o, &err) < 0)
+    if (opening_ask(o, &err) < 0)
         opening_end(o, err.code, &err);
 }
 
-static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct opening *o = data;
     struct err own = ERR_NONE;
@@ -251,11 +251,11 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     } else if (o->door->port == o->port) {
         r = 0; /* another opening was faster */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
-        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_again);
+        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
         return;
     } else if (r == 0) {
         r = fds[0] < 0 ? err_set(&own, -EPROTO, "door: no socket came")
-                       : use_socket(o->door, o->port, fds[0], &own);
+                       : door_use_socket(o->door, o->port, fds[0], &own);
         if (r == 0)
             fds[0] = FD_NONE;
         err = &own;
@@ -263,7 +263,7 @@ static void on_socket(void *data, int r, const struct launch_reply *reply, int f
     opening_end(o, r, err);
 }
 
-static int ask(struct opening *o, struct err *err)
+static int opening_ask(struct opening *o, struct err *err)
 {
     struct address at = {.family = 4, .bytes = DOOR_BYTES, .port = o->port};
     auto_buf struct buf b = BUF_INIT(0);
@@ -275,7 +275,7 @@ static int ask(struct opening *o, struct err *err)
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "door");
-    return launcher_client_send(o->s->sup->launcher, &b, on_socket, o, err);
+    return launcher_client_send(o->s->sup->launcher, &b, on_listen_reply, o, err);
 }
 
 static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
@@ -295,7 +295,7 @@ static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, v
                           .until = clock_mono_ms() + DOOR_OPENING_MS,
                           .cb = cb,
                           .data = data};
-    if (ask(o, err) < 0) {
+    if (opening_ask(o, err) < 0) {
         free(o);
         return NULL;
     }
@@ -338,7 +338,7 @@ int door_start(struct sandbox *s, struct err *err)
     return 1;
 }
 
-static void end_passings(struct door *d)
+static void door_end_passings(struct door *d)
 {
     struct passing *p = take(d->passings);
 
@@ -352,7 +352,7 @@ static void end_passings(struct door *d)
     d->count = 0;
 }
 
-static void end_openings(struct door *d)
+static void door_end_openings(struct door *d)
 {
     struct opening *o = take(d->openings);
     struct err err = ERR_NONE;
@@ -379,8 +379,8 @@ void door_close(struct sandbox *s)
         return;
     listener_close(take(d->listener));
     d->port = 0;
-    end_passings(d);
-    end_openings(d);
+    door_end_passings(d);
+    door_end_openings(d);
 }
 
 void door_free(struct sandbox *s)
@@ -423,7 +423,7 @@ static void on_look_late(struct deadline *d)
              -ETIMEDOUT);
 }
 
-static void on_moved(void *data, int r, const struct err *err)
+static void on_door_moved(void *data, int r, const struct err *err)
 {
     struct publish_look *l = data;
 
@@ -434,7 +434,7 @@ static void on_moved(void *data, int r, const struct err *err)
 }
 
 /* The port that a body of PUT /egress names; 0: none. */
-static uint16_t named_port(const char *text, size_t len)
+static uint16_t look_named_port(const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     json_int_t n;
@@ -446,7 +446,7 @@ static uint16_t named_port(const char *text, size_t len)
 }
 
 /* 0: it waits for the door, 1: nothing of it is news. */
-static int move(struct publish_look *l, uint16_t port)
+static int look_move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
     struct door *d = l->s->parts.door;
@@ -454,14 +454,14 @@ static int move(struct publish_look *l, uint16_t port)
     if (port == 0 || d == NULL || d->port == port)
         return 1;
     watch_remove(&l->watch);
-    l->opening = opening_new(d, port, on_moved, l, &err);
+    l->opening = opening_new(d, port, on_door_moved, l, &err);
     if (l->opening != NULL)
         return 0;
     log_warn("sandbox", "id=%s its sidecar does not reach port %u: %s", l->s->id, port, err.msg);
     return 1;
 }
 
-static void on_bytes(struct watch *w, unsigned events)
+static void on_look_bytes(struct watch *w, unsigned events)
 {
     static char scratch[LOOK_BYTES];
     struct publish_look *l = (struct publish_look *)(void *)w;
@@ -487,7 +487,7 @@ static void on_bytes(struct watch *w, unsigned events)
     }
     if ((size_t)n < (size_t)len + head.length)
         return;
-    if (move(l, named_port(scratch + len, head.length)) != 0)
+    if (look_move(l, look_named_port(scratch + len, head.length)) != 0)
         look_end(l, 0);
 }
 
@@ -500,7 +500,7 @@ static int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), v
     if (l == NULL)
         return err_errno(err, -ENOMEM, "door");
     *l = (struct publish_look){.s = s, .fd = fd, .cb = cb, .data = data};
-    r = watch_add(poller_of(s), &l->watch, fd, on_bytes);
+    r = watch_add(poller_of(s), &l->watch, fd, on_look_bytes);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "door");

@@ -25,7 +25,7 @@ enum {
 
 /* r < 0: it is where it was, or there is none; err says why. */
 typedef void door_cb(void *data, int r, const struct err *err);
-/* It is at another port: for who wants to find it there again. */
+/* It is at another port. */
 typedef void door_moved_fn(struct sandbox *s, uint16_t port);
 
 struct door_config {

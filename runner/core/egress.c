@@ -63,7 +63,7 @@ static json_t *event_json(const struct egress_event *e)
     return o;
 }
 
-static void on_event(void *data, const struct egress_event *e)
+static void on_egress_event(void *data, const struct egress_event *e)
 {
     struct sandbox_egress *se = data;
     auto_ptr(json_decref) json_t *o = event_json(e);
@@ -72,7 +72,7 @@ static void on_event(void *data, const struct egress_event *e)
     sandbox_emit(se->s, "egress", text);
 }
 
-static void on_trouble(void *data, const char *what, const char *why)
+static void on_egress_trouble(void *data, const char *what, const char *why)
 {
     const struct sandbox_egress *e = data;
 
@@ -83,12 +83,12 @@ static void on_trouble(void *data, const char *what, const char *why)
 static const struct egress_ops ops = {.open = egress_open_socket,
                                       .spare = egress_spare,
                                       .cancel = egress_cancel_socket,
-                                      .event = on_event,
-                                      .trouble = on_trouble};
+                                      .event = on_egress_event,
+                                      .trouble = on_egress_trouble};
 
 /* ---- the engine ---- */
 
-static struct egress_service *service_new(struct supervisor *sup, struct err *err)
+static struct egress_service *egress_service_new(struct supervisor *sup, struct err *err)
 {
     const struct egress_limits limits = {.connections = sup->limits.egress_connections,
                                          .handler_ms = sup->limits.egress_handler_ms,
@@ -121,16 +121,16 @@ void egress_service_free(struct egress_service *e)
 }
 
 /* Made when it is first needed. NULL: err says why. */
-static struct egress_hub *hub_of(struct supervisor *sup, struct err *err)
+static struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
 {
     if (sup->egress == NULL)
-        sup->egress = service_new(sup, err);
+        sup->egress = egress_service_new(sup, err);
     return sup->egress != NULL ? sup->egress->hub : NULL;
 }
 
 const char *egress_ca(struct supervisor *sup, struct err *err)
 {
-    return hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
+    return egress_hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
 }
 
 /* ---- opening ---- */
@@ -140,9 +140,9 @@ bool egress_wanted(const struct sandbox *s)
     return s->spec->egress != NULL && s->spec->net_container == NULL;
 }
 
-static void ask(struct sandbox_egress *e);
+static void egress_ask(struct sandbox_egress *e);
 
-static void drop(struct sandbox *s)
+static void egress_drop(struct sandbox *s)
 {
     struct sandbox_egress *e = take(s->parts.egress.open);
 
@@ -154,7 +154,7 @@ static void drop(struct sandbox *s)
     free(e);
 }
 
-static void finish(struct sandbox_egress *e, int r, const struct err *err)
+static void egress_opened(struct sandbox_egress *e, int r, const struct err *err)
 {
     egress_cb *cb = e->cb;
     struct sandbox *s = e->s;
@@ -171,19 +171,20 @@ static void finish(struct sandbox_egress *e, int r, const struct err *err)
         err = &own;
         if (e->sidecar != NULL)
             e->sidecar_ops->failed(e, r, err);
-        drop(s);
+        egress_drop(s);
     }
     cb(s, r, err);
     sandbox_unref(s);
 }
 
-static void on_again(struct deadline *d)
+static void on_egress_again(struct deadline *d)
 {
-    ask((struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
+    egress_ask(
+        (struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
 }
 
-static void on_listening(void *data, int r, const struct launch_reply *reply, int fds[2],
-                         const struct err *err)
+static void on_egress_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct sandbox_egress *e = data;
     struct err own = ERR_NONE;
@@ -192,7 +193,7 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
     (void)reply;
     e->asking = false;
     if (e->closing) {
-        finish(e, -ECANCELED, NULL);
+        egress_opened(e, -ECANCELED, NULL);
         return;
     }
     if (r == 0 && (fds[0] < 0 || fds[1] < 0)) {
@@ -202,17 +203,18 @@ static void on_listening(void *data, int r, const struct launch_reply *reply, in
         udp = take_fd(&fds[1]);
         r = egress_box_listen(e->box, tcp, udp, &own);
     } else if (r == -EADDRINUSE && clock_mono_ms() < e->until) {
-        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS, on_again);
+        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS,
+                     on_egress_again);
         return;
     } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
         r = 0; /* no IPv6 inside: nothing leaves by it */
     }
     if (r == 0 && e->family == 4) {
         e->family = 6;
-        ask(e);
+        egress_ask(e);
         return;
     }
-    finish(e, r, own.code < 0 ? &own : err);
+    egress_opened(e, r, own.code < 0 ? &own : err);
 }
 
 int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
@@ -229,21 +231,21 @@ int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, voi
     return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, cb, data, err);
 }
 
-static void ask(struct sandbox_egress *e)
+static void egress_ask(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
-    int r =
-        egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, &err);
+    int r = egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_egress_reply, e,
+                        &err);
 
     e->asking = r == 0;
     if (r < 0)
-        finish(e, r, &err);
+        egress_opened(e, r, &err);
 }
 
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err)
 {
-    struct egress_hub *hub = hub_of(s->sup, err);
+    struct egress_hub *hub = egress_hub_of(s->sup, err);
     struct sandbox_egress *e;
     int r;
 
@@ -266,7 +268,7 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
     }
     if (s->net.place.gateway4.family != 0)
         egress_box_place(e->box, &s->net.place.gateway4, &s->net.place.box4);
-    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_listening, e, err);
+    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_egress_reply, e, err);
     if (r < 0) {
         egress_box_close(e->box);
         free(e);
@@ -303,9 +305,8 @@ int egress_start(struct sandbox *s, struct err *err)
     return egress_wanted(s) ? egress_open(s, 0, sandbox_part_done, err) : 1;
 }
 
-/* Without it nothing leaves, and what runs goes on all the same: the sandbox does not wait for it.
- */
-static void on_reopened(struct sandbox *s, int r, const struct err *err)
+/* Without it nothing leaves, and the processes go on all the same: the sandbox does not wait. */
+static void on_egress_reopened(struct sandbox *s, int r, const struct err *err)
 {
     if (r == 0 || r == -ECANCELED)
         return;
@@ -315,10 +316,10 @@ static void on_reopened(struct sandbox *s, int r, const struct err *err)
 
 int egress_reopen(struct sandbox *s, struct err *err)
 {
-    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_reopened, err) : 0;
+    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_egress_reopened, err) : 0;
 
     if (r < 0)
-        on_reopened(s, r, err);
+        on_egress_reopened(s, r, err);
     return 1;
 }
 
@@ -329,12 +330,12 @@ void egress_close(struct sandbox *s)
     if (e == NULL)
         return;
     if (e->cb == NULL) {
-        drop(s);
+        egress_drop(s);
         return;
     }
     e->closing = true;
     deadline_clear(&e->again);
     egress_box_close(take(e->box));
     if (!e->asking)
-        finish(e, -ECANCELED, NULL); /* else the launcher's answer does it */
+        egress_opened(e, -ECANCELED, NULL); /* else the launcher's answer does it */
 }

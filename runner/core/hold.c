@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "core/sandbox_internal.h"
 
-static void count(struct hold *h)
+static void hold_count(struct hold *h)
 {
     h->counted = true;
     h->s->hold.readers++;
@@ -22,13 +22,13 @@ int hold_begin(struct hold *h, struct sandbox *s, sandbox_cb cb, void *data, str
         return err_set(err, -EBUSY, "sandbox %s is about to go on after a snapshot",
                        sandbox_name(s));
     if (s->state == SANDBOX_PAUSED && s->hold.readers > 0)
-        count(h);
+        hold_count(h);
     return 1;
 }
 
 void hold_paused(struct hold *h)
 {
-    count(h);
+    hold_count(h);
 }
 
 bool hold_end(struct hold *h, sandbox_cb cb, void *data)

@@ -9,7 +9,7 @@
 
 struct supervisor;
 
-/* name: what the event `destroy` says; NULL for one that nobody was told of. */
+/* name: of the event `destroy`; NULL where no client was told of the sandbox. */
 void leftovers_add(struct supervisor *sup, const char *id, const char *name);
 /* After the launcher's client has been closed. */
 void leftovers_close(struct supervisor *sup);

@@ -29,7 +29,7 @@ enum net_socket_mark { NET_SOCKET_PLAIN, NET_SOCKET_MARKED };
  * negative errno, and err says why. */
 typedef void net_socket_fn(struct net_socket_wait *w, int r, const struct err *err);
 
-/* Somebody who waits for one; all zero: he does not. */
+/* A caller that waits for a socket; all zero: it does not. */
 struct net_socket_wait {
     struct net_socket_wait *next, **link;
     struct net_socket_class *class; /* NULL = does not wait */
@@ -45,7 +45,7 @@ int net_socket_wait(struct sandbox *s, int family, enum net_socket_mark mark,
 void net_socket_forget(struct net_socket_wait *w);
 
 /* Its run ends: those that are ready are closed, and of what the launcher has been asked for before
- * nothing is used. Who waits goes on waiting, for later ones. */
+ * nothing is used. Waiting callers go on waiting, for later ones. */
 void net_sockets_close(struct sandbox *s);
 /* As net_sockets_close, of the marked ones alone: its egress rules are taken off. */
 void net_sockets_close_marked(struct sandbox *s);

@@ -1,4 +1,4 @@
-/* Restart policies: when one that has ended, or whose restart has failed, runs again. */
+/* Restart policies: when a sandbox that has ended, or whose restart has failed, runs again. */
 #include "base/err.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -13,7 +13,7 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    /* Somebody may have changed their mind meanwhile. */
+    /* A client may have stopped, changed or started it meanwhile. */
     if (s->state != SANDBOX_STOPPED || s->restart.user_stopped || s->spec->restart == RESTART_NO ||
         s->sup->stopping || s->sup->ending) {
         s->restart.due = false;

@@ -41,7 +41,7 @@ void sandbox_answer_failed(struct sandbox *s)
 }
 
 /* Answers requests that wait for a run when none comes any more. */
-static void answer_not_run(struct sandbox *s)
+static void sandbox_answer_not_run(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
@@ -75,7 +75,7 @@ static void sandbox_stopped(struct sandbox *s)
         return;
     }
     if (s->state == SANDBOX_STOPPED && !s->run.wanted)
-        answer_not_run(s);
+        sandbox_answer_not_run(s);
     if (s->state == SANDBOX_STOPPED && !s->run.wanted)
         sandbox_parts_tell(s, PART_NO_RUN);
     sandbox_dependent_settled(s);
@@ -106,12 +106,12 @@ static void on_settled(void *data, bool late)
     sandbox_unref(s);
 }
 
-static void after_death(struct sandbox *s, bool dead);
+static void sandbox_after_death(struct sandbox *s, bool dead);
 
 /* A request that could not be sent or answered now (no descriptor, a full queue) is sent again
  * later: the sandbox ends, come what may. A launcher that is gone is not asked again: the next
  * supervisor finds the sandbox. */
-static void end_again(struct sandbox *s, uv_timer_cb again, int r)
+static void sandbox_end_again(struct sandbox *s, uv_timer_cb again, int r)
 {
     sandbox_set_init(s, r != -EPIPE && !s->sup->stopping ? INIT_ENDING : INIT_NONE);
     if (s->init == INIT_ENDING)
@@ -120,7 +120,7 @@ static void end_again(struct sandbox *s, uv_timer_cb again, int r)
 
 static void on_stop_again(uv_timer_t *h)
 {
-    after_death(h->data, false);
+    sandbox_after_death(h->data, false);
 }
 
 static void on_stop_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
@@ -131,7 +131,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
 
     if (r == -EBUSY && s->end.tries > 0) { /* it was killed, and its death is not seen here */
         s->end.tries--;
-        end_again(s, on_stop_again, r);
+        sandbox_end_again(s, on_stop_again, r);
         sandbox_unref(s);
         return;
     }
@@ -156,7 +156,7 @@ static void on_stop_reply(void *data, int r, const struct launch_reply *reply, i
     sandbox_unref(s);
 }
 
-static void after_death(struct sandbox *s, bool dead)
+static void sandbox_after_death(struct sandbox *s, bool dead)
 {
     struct err err = ERR_NONE;
 
@@ -168,7 +168,7 @@ static void after_death(struct sandbox *s, bool dead)
         int r = sandbox_send_verb(s, LAUNCH_STOP, on_stop_reply, &err);
 
         if (r < 0)
-            end_again(s, on_stop_again, r);
+            sandbox_end_again(s, on_stop_again, r);
     }
 }
 
@@ -191,7 +191,7 @@ static void on_dead(void *data, bool late)
     s->end.death = NULL;
     if (late)
         log_warn("sandbox", "id=%s: its processes do not go away", s->id);
-    after_death(s, !late);
+    sandbox_after_death(s, !late);
     sandbox_unref(s);
 }
 
@@ -210,7 +210,7 @@ static void on_kill_reply(void *data, int r, const struct launch_reply *reply, i
         log_warn("sandbox", "id=%s kill: %s", s->id,
                  err != NULL && err->code < 0 ? err->msg : strerror(-r));
     s->end.tries = END_TRIES;
-    after_death(s, false);
+    sandbox_after_death(s, false);
     sandbox_unref(s);
 }
 
@@ -224,7 +224,7 @@ int sandbox_send_kill(struct sandbox *s, struct err *err)
 }
 
 /* The death is waited for here: the launcher could start and end nothing else meanwhile. */
-static int send_end(struct sandbox *s, int pidfd, struct err *err)
+static int sandbox_send_end(struct sandbox *s, int pidfd, struct err *err)
 {
     int r;
 
@@ -245,7 +245,7 @@ static void on_kill_again(uv_timer_t *h)
     int r = sandbox_send_kill(s, NULL);
 
     if (r < 0)
-        end_again(s, on_kill_again, r);
+        sandbox_end_again(s, on_kill_again, r);
 }
 
 void sandbox_end_init(struct sandbox *s)
@@ -264,10 +264,10 @@ void sandbox_end_init(struct sandbox *s)
     if (s->channel != NULL)
         exec_all_lost(s);
     c = take(s->channel);
-    r = send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err);
+    r = sandbox_send_end(s, c != NULL ? channel_pidfd(c) : FD_NONE, &err);
     if (r < 0) {
         log_error("sandbox", "id=%s end: %s", s->id, err.msg);
-        end_again(s, on_kill_again, r);
+        sandbox_end_again(s, on_kill_again, r);
     }
     channel_close(c);
 }

@@ -1,4 +1,4 @@
-/* What others may know of a sandbox. */
+/* Facts of a sandbox for other rooms. */
 #include "core/exec.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"

@@ -57,7 +57,7 @@ void sandbox_touch(struct sandbox *s)
 /* Init keeps the exact time, over this supervisor's death, too; only a paused sandbox has to be
  * thawed from here. So for one that was taken up it begins again: a wall clock does not tell how
  * much was left. */
-static void arm_hard_timeout(struct sandbox *s)
+static void sandbox_arm_hard_timeout(struct sandbox *s)
 {
     if (s->spec->timeout_ms != LIMIT_UNSET)
         (void)uv_timer_start(&s->timer, on_hard_timeout,
@@ -71,7 +71,7 @@ void sandbox_goes_on(struct sandbox *s)
     if (s->adoption.stop_again && sandbox_stop(s, LIMIT_UNSET, NULL, NULL, &err) < 0)
         log_warn("sandbox", "id=%s stop again: %s", s->id, err.msg);
     if (s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED)
-        arm_hard_timeout(s);
+        sandbox_arm_hard_timeout(s);
     sandbox_touch(s);
 }
 
@@ -90,13 +90,13 @@ static void on_main_started(void *data, struct exec *e)
     (void)sandbox_set_state(s, EV_MAIN_RUNS);
     sandbox_save_state(s);
     sandbox_emit(s, "start", NULL);
-    arm_hard_timeout(s);
+    sandbox_arm_hard_timeout(s);
     sandbox_touch(s);
     sandbox_parts_main_runs(s, e, false);
     waiters_answer(&s->waiters.started, 0, NULL);
 }
 
-static void answer_exit(struct sandbox *s)
+static void sandbox_answer_exit(struct sandbox *s)
 {
     waiters_answer(&s->waiters.run_over, s->exit.code, NULL);
     waiters_answer(&s->waiters.exit, s->exit.code, NULL);
@@ -119,7 +119,7 @@ static void on_main_failed(void *data, struct exec *e, const struct err *err, in
                                      stopped */
     (void)sandbox_set_state(s, EV_MAIN_FAILED);
     sandbox_save_state(s);
-    answer_exit(s);
+    sandbox_answer_exit(s);
     sandbox_parts_tell(s, PART_NO_RUN);
     sandbox_end_init(s); /* the inner PID 1 is spent */
 }
@@ -152,7 +152,7 @@ static void on_main_exited(void *data, struct exec *e)
     (void)sandbox_set_state(s, EV_MAIN_EXITED);
     sandbox_save_state(s);
     sandbox_parts_tell(s, PART_MAIN_ENDED);
-    answer_exit(s);
+    sandbox_answer_exit(s);
     exec_unref(e);
     /* With its PID 1 the inner namespace has ended; init tells of the others before it is ended,
      * too. */
@@ -174,14 +174,14 @@ void sandbox_exec_ended(struct sandbox *s)
 
 /* ---- its start ---- */
 
-static void start_main_failed(struct sandbox *s, int r, const struct err *err)
+static void sandbox_main_not_started(struct sandbox *s, int r, const struct err *err)
 {
     sandbox_end_init(s);
     sandbox_start_failed(s, r, err);
 }
 
 /* A sandbox without a command is again what it was when it was created: init runs, for execs. */
-static void created_again(struct sandbox *s)
+static void sandbox_created_again(struct sandbox *s)
 {
     (void)uv_timer_stop(&s->timer);
     s->error[0] = '\0';
@@ -193,7 +193,7 @@ static void created_again(struct sandbox *s)
 }
 
 /* In STARTING, with its ports open. */
-static void start_main(struct sandbox *s)
+static void sandbox_exec_main(struct sandbox *s)
 {
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
@@ -201,7 +201,7 @@ static void start_main(struct sandbox *s)
     int logs[4], r;
 
     if (s->spec->argv[0] == NULL) {
-        created_again(s);
+        sandbox_created_again(s);
         return;
     }
     o.argv = s->spec->argv;
@@ -222,7 +222,7 @@ static void start_main(struct sandbox *s)
             (void)close(logs[i]);
     }
     if (r < 0) {
-        start_main_failed(s, r, &err);
+        sandbox_main_not_started(s, r, &err);
         return;
     }
     s->run.main = e;
@@ -231,9 +231,9 @@ static void start_main(struct sandbox *s)
 static void on_main_ready(struct sandbox *s, int r, const struct err *err)
 {
     if (s->state == SANDBOX_STARTING && s->init == INIT_RUNNING && r == 0)
-        start_main(s);
+        sandbox_exec_main(s);
     else if (s->state == SANDBOX_STARTING && s->init != INIT_ENDING)
-        start_main_failed(s, r, err);
+        sandbox_main_not_started(s, r, err);
     else
         waiters_answer(&s->waiters.started, -ECANCELED, err); /* it was stopped meanwhile */
 }
@@ -250,7 +250,7 @@ void sandbox_start_main(struct sandbox *s)
     (void)sandbox_set_state(s, EV_MAIN_BEGINS);
     r = sandbox_parts_walk(s, STAGE_MAIN, on_main_ready, &err);
     if (r > 0)
-        start_main(s);
+        sandbox_exec_main(s);
     else if (r < 0)
-        start_main_failed(s, r, &err);
+        sandbox_main_not_started(s, r, &err);
 }

@@ -17,7 +17,7 @@ static const struct sandbox_part *parts_of(const struct supervisor *sup)
 /* ---- a stage, part after part ---- */
 
 /* As sandbox_parts_walk, from walk.next on. */
-static int walk_on(struct sandbox *s, struct err *err)
+static int part_walk_on(struct sandbox *s, struct err *err)
 {
     const struct sandbox_part *parts = parts_of(s->sup);
     int r = 1;
@@ -44,7 +44,7 @@ int sandbox_parts_walk(struct sandbox *s, enum part_stage stage,
     if (s->start.walk.stage != STAGE_NONE)
         return err_set(err, -EBUSY, "sandbox %s is being started", sandbox_name(s));
     s->start.walk = (struct part_walk){.stage = stage, .done = done};
-    return walk_on(s, err);
+    return part_walk_on(s, err);
 }
 
 void sandbox_part_done(struct sandbox *s, int r, const struct err *err)
@@ -52,7 +52,7 @@ void sandbox_part_done(struct sandbox *s, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = walk_on(s, &own);
+        r = part_walk_on(s, &own);
         if (r == 0)
             return; /* the next part's step is under way */
         err = &own;

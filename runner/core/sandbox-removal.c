@@ -1,4 +1,5 @@
-/* The removal of a sandbox: what runs in it ends, then what depends on it, then its files go. */
+/* The removal of a sandbox: its processes end, then the sandboxes in its network, then its files
+ * go. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -12,8 +13,9 @@
 
 enum { RELEASE_AGAIN_MS = 50, RELEASE_TRIES_MAX = 200 }; /* ten seconds */
 
-/* Nothing that somebody still waits for can happen to it any more, and this is why. */
-static void answer_all(struct sandbox *s, int r, const struct err *err)
+/* Answers every waiting request: nothing that it waits for can happen any more, and err says why.
+ */
+static void sandbox_answer_all(struct sandbox *s, int r, const struct err *err)
 {
     struct waiter **const lists[] = {&s->waiters.init, &s->waiters.started, &s->waiters.stopped,
                                      &s->waiters.run_over, &s->waiters.exit};
@@ -22,24 +24,25 @@ static void answer_all(struct sandbox *s, int r, const struct err *err)
         waiters_answer(lists[i], r, err);
 }
 
-static void answer_gone(struct sandbox *s)
+static void sandbox_answer_gone(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
     (void)err_set(&err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    answer_all(s, err.code, &err);
+    sandbox_answer_all(s, err.code, &err);
 }
 
-/* What ran in it has ended all the same. */
-static void answer_not_removed(struct sandbox *s, int r, const struct err *err)
+/* Its processes have ended all the same. */
+static void sandbox_answer_not_removed(struct sandbox *s, int r, const struct err *err)
 {
     sandbox_ref(s);
-    answer_all(s, r, err);
+    sandbox_answer_all(s, r, err);
     waiters_answer(&s->waiters.removed, r, err);
     sandbox_unref(s);
 }
 
-/* What is left of one that nobody knew may take its time to end. */
+/* Processes of an init that was never taken up may still be exiting: the launcher is asked again.
+ */
 static void on_release_again(uv_timer_t *h)
 {
     sandbox_begin_removal(h->data);
@@ -66,7 +69,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
             (void)sandbox_set_state(s, EV_RELEASE_FAILED);
             sandbox_set_init(s, INIT_UNKNOWN);
         }
-        answer_not_removed(s, r, err);
+        sandbox_answer_not_removed(s, r, err);
         sandbox_unref(s);
         return;
     }
@@ -77,7 +80,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
     sandbox_parts_tell(s, PART_REMOVED);
     sandbox_dependent_settled(s);
     sandbox_parts_tell(s, PART_NO_RUN);
-    answer_gone(s);
+    sandbox_answer_gone(s);
     waiters_answer(&s->waiters.removed, 0, NULL);
     sandbox_unref(s);
     sandbox_unref(s);
@@ -86,7 +89,7 @@ static void on_release_reply(void *data, int r, const struct launch_reply *reply
 static void on_taken_up(void *data, int r, const struct launch_reply *reply, int fds[2],
                         const struct err *err)
 {
-    (void)r; /* what the next request says counts */
+    (void)r; /* the answer of the next request counts */
     (void)reply;
     (void)fds;
     (void)err;
@@ -94,7 +97,7 @@ static void on_taken_up(void *data, int r, const struct launch_reply *reply, int
 }
 
 /* A broken sandbox may have an init. The launcher, which has to know it for that, ends it. */
-static bool end_unknown(struct sandbox *s)
+static bool sandbox_end_unknown(struct sandbox *s)
 {
     (void)sandbox_send_verb(s, LAUNCH_ADOPT, on_taken_up, NULL);
     return sandbox_send_kill(s, NULL) == 0;
@@ -112,7 +115,7 @@ void sandbox_begin_removal(struct sandbox *s)
     (void)uv_timer_stop(&s->timer);
     if (sandbox_end_dependents(s))
         return; /* and again, when they have gone */
-    if (s->init == INIT_UNKNOWN && end_unknown(s))
+    if (s->init == INIT_UNKNOWN && sandbox_end_unknown(s))
         return; /* and again, when that is over */
     if (s->end.releasing)
         return;
@@ -120,7 +123,7 @@ void sandbox_begin_removal(struct sandbox *s)
     if (!s->end.releasing) {
         (void)sandbox_set_state(s,
                                 s->init == INIT_UNKNOWN ? EV_RELEASE_FAILED : EV_RELEASE_NOT_SENT);
-        answer_not_removed(s, err.code, &err);
+        sandbox_answer_not_removed(s, err.code, &err);
     }
 }
 
@@ -143,7 +146,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
     sandbox_no_restart(s);
     s->end.release_tries = 0;
     (void)sandbox_set_state(s, request);
-    sandbox_save_state(s); /* whoever comes after us goes on with it */
+    sandbox_save_state(s); /* a later supervisor goes on with it */
     if (!init_phase_is_busy(s->init) || s->init == INIT_ENDING)
         sandbox_begin_removal(s);
     else /* its answer goes on with it */

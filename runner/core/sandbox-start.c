@@ -125,7 +125,7 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
 }
 
 /* From here on a new sandbox is not half made any more. */
-static int came_to_be(struct sandbox *s, struct err *err)
+static int sandbox_came_to_be(struct sandbox *s, struct err *err)
 {
     int r;
 
@@ -161,7 +161,7 @@ static void on_init_ready(struct sandbox *s, int r, const struct err *err)
 }
 
 /* No init came of it. Takes the start's reference. */
-static void init_not_started(struct sandbox *s, int r, const struct err *err)
+static void sandbox_init_not_started(struct sandbox *s, int r, const struct err *err)
 {
     if (s->init == INIT_LAUNCHING) /* else its end is under way */
         sandbox_set_init(s, INIT_NONE);
@@ -175,7 +175,7 @@ static void init_not_started(struct sandbox *s, int r, const struct err *err)
 }
 
 /* Takes the start's reference, and what of fds it can use. */
-static void init_started(struct sandbox *s, int fds[2])
+static void sandbox_init_started(struct sandbox *s, int fds[2])
 {
     struct err err = ERR_NONE;
     int r;
@@ -189,10 +189,10 @@ static void init_started(struct sandbox *s, int fds[2])
     if (r < 0)
         (void)err_errno(&err, r, "init's channel");
     else
-        r = came_to_be(s, &err);
+        r = sandbox_came_to_be(s, &err);
     if (r < 0) {
         sandbox_end_init(s); /* it runs, but no request could use it, or find it after us */
-        init_not_started(s, r, &err);
+        sandbox_init_not_started(s, r, &err);
         return;
     }
     sandbox_dependent_settled(s);
@@ -209,9 +209,9 @@ static void on_network_ready(struct sandbox *s, int r, const struct err *err)
     if (r < 0 && !s->sup->stopping)
         sandbox_end_init(s); /* it is there */
     if (r < 0)
-        init_not_started(s, r, err);
+        sandbox_init_not_started(s, r, err);
     else
-        init_started(s, fds);
+        sandbox_init_started(s, fds);
     for (int i = 0; i < 2; i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
@@ -227,12 +227,12 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
     if (r < 0) {
         if (reply != NULL && reply->remains != 0)
             sandbox_end_init(s); /* its processes take their time to end */
-        init_not_started(s, r, err);
+        sandbox_init_not_started(s, r, err);
         return;
     }
     sandbox_take_net(s, reply);
     if (s->state == SANDBOX_REMOVING || s->sup->stopping) {
-        init_started(s, fds);
+        sandbox_init_started(s, fds);
         return;
     }
     s->start.fds[0] = take_fd(&fds[0]);
@@ -247,13 +247,13 @@ static void on_start_reply(void *data, int r, const struct launch_reply *reply, 
 /* Makes the files of the main process's log while the launcher is at work: that is most of what its
  * start would wait for here. A failure is seen when they are opened, which makes what is missing.
  */
-static void make_logs(struct sandbox *s)
+static void sandbox_make_logs(struct sandbox *s)
 {
     if (s->run.wanted && s->spec->argv[0] != NULL && !sandbox_is_attachable(s))
         (void)logs_make_main(s, NULL);
 }
 
-static int send_start(struct sandbox *s, const struct ready_policy *policy, struct err *err)
+static int sandbox_send_start(struct sandbox *s, const struct ready_policy *policy, struct err *err)
 {
     struct network_join join = {.id = NULL};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -277,17 +277,17 @@ static int send_start(struct sandbox *s, const struct ready_policy *policy, stru
     (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s",
                    join.owner != NULL ? join.owner : s->id);
     sandbox_ref(s);
-    make_logs(s);
+    sandbox_make_logs(s);
     return 0;
 }
 
-static int launch(struct sandbox *s, struct err *err)
+static int sandbox_send_launch(struct sandbox *s, struct err *err)
 {
     const struct ready_policy *policy = policies_find(s->sup->policies, s->spec->policy);
 
     if (policy == NULL)
         return err_set(err, -EINVAL, "policy: no policy '%s' is configured", s->spec->policy);
-    return send_start(s, policy, err);
+    return sandbox_send_start(s, policy, err);
 }
 
 /* The ports of a new sandbox are open and its volumes are there; or it does not come to be. */
@@ -306,7 +306,7 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
     }
     if (r == 0) {
         s->start.client_fd = client;
-        r = launch(s, &own);
+        r = sandbox_send_launch(s, &own);
         s->start.client_fd = FD_NONE;
         err = &own;
     }
@@ -316,7 +316,7 @@ static void on_prepared(struct sandbox *s, int r, const struct err *err)
 
 /* As sandbox_parts_walk. The rights of the client that makes the sandbox count for its volumes and
  * for the launcher; its connection is known in this call only, so it is duplicated. */
-static int prepare(struct sandbox *s, struct err *err)
+static int sandbox_prepare(struct sandbox *s, struct err *err)
 {
     int r = sandbox_parts_walk(s, STAGE_PREPARE, on_prepared, err);
 
@@ -337,8 +337,8 @@ int sandbox_launch(struct sandbox *s, struct err *err)
         return 0; /* on its way, or follows when the old one is gone */
     if (s->init == INIT_UNKNOWN)
         return sandbox_send_kill(s, err); /* sandbox_stopped follows, and starts it */
-    r = s->state == SANDBOX_CREATING ? prepare(s, err) : 1;
-    return r > 0 ? launch(s, err) : r;
+    r = s->state == SANDBOX_CREATING ? sandbox_prepare(s, err) : 1;
+    return r > 0 ? sandbox_send_launch(s, err) : r;
 }
 
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)

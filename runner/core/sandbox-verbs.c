@@ -1,7 +1,5 @@
-/*
- * What clients ask of a sandbox. Each call asks the state table first, then begins what the other
- * sandbox-*.c carries on.
- */
+/* Requests of clients about one sandbox. Each asks the table of states first, then begins what the
+ * other sandbox-*.c files carry on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -68,8 +66,8 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
     return rs;
 }
 
-/* Its main process has ended, which who waited for that has been told; what is left of the run ends
- * by itself. */
+/* Its main process has ended, and the requests that waited for that are answered; the rest of the
+ * run ends by itself. */
 static int start_after_this_run(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     struct restart *rs = restart_new(s, cb, data, err);
@@ -138,12 +136,12 @@ static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, i
     (void)r;
     (void)reply;
     (void)fds;
-    (void)err; /* what stays frozen is ended by the deadline */
+    (void)err; /* a sandbox that stays frozen is ended by the deadline */
     sandbox_unref(data);
 }
 
 /* A start that waits for init to run, and will not have a main process. */
-static void answer_overtaken(struct sandbox *s)
+static void sandbox_answer_overtaken(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
@@ -158,8 +156,8 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
     return sandbox_stop_by(s, 0, timeout_ms, cb, data, err);
 }
 
-static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
-                struct err *err)
+static int sandbox_begin_stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
+                              void *data, struct err *err)
 {
     int r;
 
@@ -171,7 +169,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     sandbox_no_restart(s);
     if (s->state == SANDBOX_STOPPED) {
         sandbox_save_state(s);
-        answer_overtaken(s);
+        sandbox_answer_overtaken(s);
         return sandbox_answer_soon(s, 0, cb, data, err);
     }
     r = waiters_add(&s->waiters.stopped, cb, data, err);
@@ -183,7 +181,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     if (s->state == SANDBOX_PAUSED)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
     (void)sandbox_set_state(s, REQ_STOP);
-    sandbox_save_state(s); /* whoever comes after us goes on with it */
+    sandbox_save_state(s); /* a later supervisor goes on with it */
     (void)uv_timer_stop(&s->idle);
     if (s->run.main == NULL) {
         sandbox_end_init(s);
@@ -201,7 +199,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
 int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err)
 {
-    int r = stop(s, signo, timeout_ms, cb, data, err);
+    int r = sandbox_begin_stop(s, signo, timeout_ms, cb, data, err);
 
     if (r == 0)
         s->restart.stops++; /* no start that waits for the end of this run comes any more */
@@ -222,7 +220,7 @@ int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox
 
     if (rs == NULL)
         return -ENOMEM;
-    r = stop(s, signo, timeout_ms, on_restart_stopped, rs, err);
+    r = sandbox_begin_stop(s, signo, timeout_ms, on_restart_stopped, rs, err);
     if (r < 0)
         free(rs);
     else
@@ -315,7 +313,7 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
         /* Half frozen is neither paused nor running. */
         if (f->freeze && f->s->state != SANDBOX_PAUSED)
             (void)sandbox_send_verb(f->s, LAUNCH_THAW, on_thaw_reply, NULL);
-        /* Somebody else was faster, and stops it, say: then that is why. */
+        /* Another request was faster, a stop for instance: then its state is the reason. */
         r = f->freeze ? sandbox_check(f->s, REQ_PAUSE, &own) : 0;
         if (r == 0)
             r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
@@ -336,8 +334,8 @@ static int freeze_ask(struct freeze *f, struct err *err)
     return r < 0 ? r : launcher_client_send(f->s->sup->launcher, &b, on_freeze_reply, f, err);
 }
 
-static int freeze(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
-                  struct err *err)
+static int freeze_begin(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
+                        struct err *err)
 {
     struct freeze *f = calloc(1, sizeof(*f));
     int r;
@@ -369,8 +367,8 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     if (s->hold.readers == 0)
-        sandbox_unheld(s); /* of one that failed */
-    return freeze(s, true, true, cb, data, err);
+        sandbox_unheld(s); /* of a pause that failed */
+    return freeze_begin(s, true, true, cb, data, err);
 }
 
 int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -382,7 +380,7 @@ int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     /* Before anything is frozen: a daemon that finds it so lets it go on. */
     s->hold.phase = HOLD_KEPT;
     sandbox_save_state(s);
-    return freeze(s, true, false, cb, data, err);
+    return freeze_begin(s, true, false, cb, data, err);
 }
 
 void sandbox_unheld(struct sandbox *s)
@@ -397,14 +395,14 @@ int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err
 {
     int r = sandbox_check(s, REQ_RESUME, err);
 
-    return r < 0 ? r : freeze(s, false, false, cb, data, err);
+    return r < 0 ? r : freeze_begin(s, false, false, cb, data, err);
 }
 
 int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_RESUME, err);
 
-    return r < 0 ? r : freeze(s, false, true, cb, data, err);
+    return r < 0 ? r : freeze_begin(s, false, true, cb, data, err);
 }
 
 int sandbox_signal(struct sandbox *s, int signo, struct err *err)
@@ -467,7 +465,7 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data)
     return waited;
 }
 
-/* Somebody who waits for all of it to be over; goes on from stopped to removed. */
+/* A request that waits for all of it to be over; goes on from stopped to removed. */
 struct over {
     struct sandbox *s;
     sandbox_cb cb;

@@ -15,7 +15,7 @@ enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
 enum { EXEC_TIMEOUT_SPARE_MS = 500 /* init has for an exec's end before we see to it */ };
 
-/* Somebody who waits for something to happen to a sandbox. */
+/* A request that waits for something to happen to a sandbox. */
 struct waiter {
     sandbox_cb cb;
     void *data;
@@ -192,7 +192,7 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
 
 /* waiters.c */
 int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err);
-/* The list is emptied first: who is answered may ask again. */
+/* The list is emptied first: a callback may add to it. */
 void waiters_answer(struct waiter **list, int r, const struct err *err);
 /* Takes those with this data off; returns whether there was one. */
 bool waiters_forget(struct waiter **list, const void *data);
@@ -216,10 +216,10 @@ int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err);
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
 
 /* sandbox-verbs.c */
-/* As sandbox_pause and sandbox_resume, for who reads its files (hold.h) and not for a client. */
+/* As sandbox_pause and sandbox_resume, for readers of its files (hold.h) and not for a client. */
 int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-/* The pause, if there is still one, is nobody's of them any more. */
+/* A pause, if there is one, does not belong to readers any more. */
 void sandbox_unheld(struct sandbox *s);
 
 /* sandbox-start.c */
@@ -261,7 +261,7 @@ void sandbox_begin_removal(struct sandbox *s);
 /* restart.c */
 /* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
 void sandbox_maybe_restart(struct sandbox *s);
-/* It is not due any more: somebody has asked for something else. */
+/* It is not due any more: a client has asked for something else. */
 void sandbox_no_restart(struct sandbox *s);
 
 /* table.c */
@@ -274,16 +274,18 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 /* dependents.c: sandboxes in the network of another. */
 struct network_join;
 const char *sandbox_hostname(const struct sandbox *s);
-/* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
+/* The sandbox whose network it shares, if it does; ret stays as it is otherwise. -ENOENT, -EBUSY.
+ */
 struct network_join;
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 /* -EBUSY while one runs. */
 int sandbox_check_dependents(struct sandbox *s, struct err *err);
-/* Ends those that run; whether there are any: then the removal of s goes on with their end. */
+/* Ends live sandboxes in its network; true: there are some, and the removal of s goes on with their
+ * end. */
 bool sandbox_end_dependents(struct sandbox *s);
-/* The same where only the id of s is left. */
+/* As sandbox_end_dependents where only the id of the sandbox is left. */
 bool sandbox_end_dependents_of(struct supervisor *sup, const char *id);
-/* Takes up what the launcher says of where its network is. */
+/* Takes the place and the owner of its network from the launcher's answer. */
 void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply);
 /* s runs, has stopped, or is gone: a removal may have waited for that. */
 void sandbox_dependent_settled(struct sandbox *s);
@@ -291,20 +293,21 @@ void sandbox_dependent_settled(struct sandbox *s);
 /* adopt.c: SLOT and LIST_END */
 struct imsg;
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
-/* Init is gone before LIST_END: what it has said so far, and what is on disk, is all there is. */
+/* Init is gone before LIST_END: its messages so far and the files on disk are all there is. */
 void sandbox_adoption_cut_off(struct sandbox *s);
 
 /* exec.c */
 void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
-/* Puts the sandbox itself on a main process, beside whoever is attached to it: it is told first. */
+/* Makes the sandbox itself a listener of its main process, beside an attached client: it is told
+ * first. */
 void exec_own(struct exec *e, const struct exec_events *events, void *data);
 /* Tells the sandbox that it has ended, if it has, once. */
 void exec_tell_owner(struct exec *e);
-/* Whether one runs that counts as activity: not the main process, nor what said so itself. */
+/* Whether an exec runs that counts as activity: not the main process, nor one started as idle. */
 bool exec_any_counts(const struct sandbox *s);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
- * one that has ended and that nobody keeps. */
+ * an ended exec that is not kept. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);

@@ -22,8 +22,8 @@ const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
 const struct policy *supervisor_policy(const struct supervisor *s, const char *name);
 /* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
 int supervisor_shim(const struct supervisor *s);
-/* The two ends of a pipe, or -1, through which what a process says is moved, out of its reach:
- * empty between two calls of the loop, and whoever uses it leaves it so, if need be with another
+/* The two ends of a pipe, or -1, through which the output of a process is moved, out of its reach.
+ * It is empty between two calls of the loop: a user of it leaves it so, if need be with another
  * pipe in its place. Borrowed. */
 int *supervisor_stage(struct supervisor *s);
 

@@ -29,7 +29,7 @@
 
 /* ---- images ---- */
 
-static void each_used(void *data, struct images *im)
+static void supervisor_each_used(void *data, struct images *im)
 {
     struct supervisor *s = data;
 
@@ -47,13 +47,13 @@ static void on_image_event(void *data, const char *type, const char *id, const c
     events_emit(s->events, type, "", name, -1, id[0] != '\0' ? detail : NULL);
 }
 
-static int open_images(struct supervisor *s, struct err *err)
+static int supervisor_open_images(struct supervisor *s, struct err *err)
 {
     const struct images_config config = {.loop = s->loop,
                                          .launcher = s->launcher,
                                          .dir_fd = s->dir_fd,
                                          .limits = &s->limits,
-                                         .each_used = each_used,
+                                         .each_used = supervisor_each_used,
                                          .on_event = on_image_event,
                                          .data = s};
 
@@ -114,7 +114,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
             (void)err_errno(err, r, "launcher");
     }
     if (r == 0)
-        r = open_images(s, err);
+        r = supervisor_open_images(s, err);
     if (r == 0)
         r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
@@ -129,32 +129,32 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     return r;
 }
 
-static void on_one_ended(void *data, int r, const struct err *err)
+static void on_sandbox_ended(void *data, int r, const struct err *err)
 {
     struct supervisor *s = data;
 
     (void)r;
-    (void)err; /* what cannot be stopped is taken up by the next supervisor */
+    (void)err; /* a sandbox that cannot be stopped is taken up by the next supervisor */
     if (--s->to_end == 0 && !s->stopping)
         s->on_ended(s->ended_data);
 }
 
-/* Whether on_one_ended follows. */
-static bool end_one(struct supervisor *s, struct sandbox *sb)
+/* Whether on_sandbox_ended follows. */
+static bool supervisor_end_sandbox(struct supervisor *s, struct sandbox *sb)
 {
     bool asked = sb->restart.user_stopped;
     int r;
 
     if (sb->state == SANDBOX_CREATING)
-        return sandbox_remove(sb, true, on_one_ended, s, NULL) == 0;
+        return sandbox_remove(sb, true, on_sandbox_ended, s, NULL) == 0;
     if (sb->state == SANDBOX_STOPPED) { /* its init is for files; a restart that is due is not */
         sandbox_no_restart(sb);
-        if (sb->channel == NULL || waiters_add(&sb->waiters.stopped, on_one_ended, s, NULL) < 0)
+        if (sb->channel == NULL || waiters_add(&sb->waiters.stopped, on_sandbox_ended, s, NULL) < 0)
             return false;
         sandbox_end_init(sb);
         return true;
     }
-    r = sandbox_stop(sb, LIMIT_UNSET, on_one_ended, s, NULL);
+    r = sandbox_stop(sb, LIMIT_UNSET, on_sandbox_ended, s, NULL);
     if (r == 0 && !asked) {
         sb->restart.user_stopped = false;
         sandbox_save_state(sb);
@@ -171,7 +171,7 @@ bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data)
     s->ended_data = data;
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
-        s->to_end += end_one(s, sb);
+        s->to_end += supervisor_end_sandbox(s, sb);
     }
     return s->to_end > 0;
 }

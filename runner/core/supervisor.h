@@ -42,7 +42,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
  * True: on_ended follows from the loop. False: nothing runs, or not everything is taken up yet.
  */
 bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data);
-/* Whoever waits for a volume, which a disk may never give, is told now that the daemon stops. */
+/* Answers requests that wait for a volume, which a disk may never give: the daemon stops. */
 void supervisor_end_waits(struct supervisor *s);
 /* Lets go of everything; sandboxes go on. The loop has to run until its handles are closed, then
  * supervisor_free. */

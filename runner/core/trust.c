@@ -59,7 +59,7 @@ const char *const *trust_env(const struct sandbox *s)
     return trust_wanted(s) ? variables : NULL;
 }
 
-static void finish(struct trust *t, int r, const struct err *err)
+static void trust_finish(struct trust *t, int r, const struct err *err)
 {
     struct sandbox *s = t->s;
     trust_cb *cb = t->cb;
@@ -73,12 +73,12 @@ static void finish(struct trust *t, int r, const struct err *err)
 
 /* ---- the archive ---- */
 
-static void octal(char *field, size_t size, size_t value)
+static void tar_octal(char *field, size_t size, size_t value)
 {
     (void)snprintf(field, size, "%0*zo", (int)size - 1, value);
 }
 
-static int add_file(struct buf *tar, const char *name, const char *data, size_t len)
+static int tar_add_file(struct buf *tar, const char *name, const char *data, size_t len)
 {
     static const char zero[TAR_BLOCK];
     char head[TAR_BLOCK] = "";
@@ -86,11 +86,11 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     int r;
 
     (void)snprintf(head, 100, "%s", name);
-    octal(head + 100, 8, 0644);
-    octal(head + 108, 8, 0);
-    octal(head + 116, 8, 0);
-    octal(head + 124, 12, len);
-    octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
+    tar_octal(head + 100, 8, 0644);
+    tar_octal(head + 108, 8, 0);
+    tar_octal(head + 116, 8, 0);
+    tar_octal(head + 124, 12, len);
+    tar_octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
     (void)memset(head + 148, ' ', 8);
     head[156] = '0';
     (void)snprintf(head + 257, 6, "ustar");
@@ -104,7 +104,7 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     return r < 0 ? r : buf_append(tar, zero, (TAR_BLOCK - len % TAR_BLOCK) % TAR_BLOCK);
 }
 
-static int make_archive(struct trust *t, struct err *err)
+static int trust_make_archive(struct trust *t, struct err *err)
 {
     static const char zero[2 * TAR_BLOCK];
     const char *ca = egress_ca(t->s->sup, err);
@@ -120,11 +120,11 @@ static int make_archive(struct trust *t, struct err *err)
     if (r == 0)
         r = truststore_jks(pems, 2, (uint64_t)clock_wall_ms(), &jks, err);
     if (r == 0)
-        r = add_file(&t->tar, "rind/ca.pem", ca, strlen(ca));
+        r = tar_add_file(&t->tar, "rind/ca.pem", ca, strlen(ca));
     if (r == 0)
-        r = add_file(&t->tar, "rind/ca-bundle.pem", both.data, both.len);
+        r = tar_add_file(&t->tar, "rind/ca-bundle.pem", both.data, both.len);
     if (r == 0)
-        r = add_file(&t->tar, "rind/cacerts.jks", jks.data, jks.len);
+        r = tar_add_file(&t->tar, "rind/cacerts.jks", jks.data, jks.len);
     if (r == 0)
         r = buf_append(&t->tar, zero, sizeof(zero));
     return r < 0 && err->code == 0 ? err_errno(err, r, "trust") : r;
@@ -132,7 +132,7 @@ static int make_archive(struct trust *t, struct err *err)
 
 /* ---- writing ---- */
 
-static void feed(struct trust *t)
+static void trust_feed(struct trust *t)
 {
     while (t->sent < t->tar.len) {
         size_t n = t->tar.len - t->sent;
@@ -148,7 +148,7 @@ static void feed(struct trust *t)
 
 static void on_drain(void *data)
 {
-    feed(data);
+    trust_feed(data);
 }
 
 /* The directory is open. */
@@ -157,7 +157,7 @@ static void on_frame(void *data, const struct frame *f)
     struct trust *t = data;
 
     if (f->kind == FRAME_DATA && t->sent == 0)
-        feed(t);
+        trust_feed(t);
 }
 
 static void on_written(void *data, int r, const struct err *err)
@@ -166,10 +166,10 @@ static void on_written(void *data, int r, const struct err *err)
 
     if (r < 0)
         (void)err_set(&own, r, "egress.trust: %s", err->msg);
-    finish(data, r, &own);
+    trust_finish(data, r, &own);
 }
 
-static int write_files(struct trust *t, struct err *err)
+static int trust_write_files(struct trust *t, struct err *err)
 {
     static const char *const argv[] = {"rind-tar-in", "/etc", "--no-owners", NULL};
     static const struct file_request request = {.argv = argv,
@@ -179,14 +179,14 @@ static int write_files(struct trust *t, struct err *err)
                                                 .timeout_ms = FILES_PROMPT_MS};
     static const struct file_events events = {
         .on_frame = on_frame, .on_drain = on_drain, .on_done = on_written};
-    int r = make_archive(t, err);
+    int r = trust_make_archive(t, err);
 
     return r < 0 ? r : file_op_start(t->s, &request, &events, t, &t->op, err);
 }
 
 /* ---- reading ---- */
 
-static int read_next(struct trust *t, struct err *err);
+static int trust_read_next(struct trust *t, struct err *err);
 
 static bool on_bytes(void *data, const void *bytes, size_t len)
 {
@@ -203,7 +203,7 @@ static void on_read(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     (void)err;
-    /* One that is not there, or cannot be read, is none. */
+    /* A bundle that is missing or cannot be read counts as none. */
     if (r < 0 || t->too_long) {
         buf_done(&t->bundle);
         t->bundle = (struct buf)BUF_INIT(TRUSTSTORE_MAX / 2);
@@ -212,12 +212,12 @@ static void on_read(void *data, int r, const struct err *err)
     } else {
         t->at = BUNDLES;
     }
-    r = read_next(t, &own);
+    r = trust_read_next(t, &own);
     if (r < 0)
-        finish(t, r, &own);
+        trust_finish(t, r, &own);
 }
 
-static int read_next(struct trust *t, struct err *err)
+static int trust_read_next(struct trust *t, struct err *err)
 {
     const char *argv[] = {"rind-read", t->at < BUNDLES ? bundles[t->at] : "", NULL};
     const struct file_request request = {.argv = argv,
@@ -228,7 +228,7 @@ static int read_next(struct trust *t, struct err *err)
     static const struct file_events events = {.on_bytes = on_bytes, .on_done = on_read};
 
     if (t->at >= BUNDLES)
-        return write_files(t, err);
+        return trust_write_files(t, err);
     return file_op_start(t->s, &request, &events, t, &t->op, err);
 }
 
@@ -243,7 +243,7 @@ int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
                         .cb = cb,
                         .bundle = BUF_INIT(TRUSTSTORE_MAX / 2),
                         .tar = BUF_INIT((size_t)4 * TRUSTSTORE_MAX)};
-    r = read_next(t, err);
+    r = trust_read_next(t, err);
     if (r < 0)
         free(t);
     else

@@ -1,6 +1,6 @@
 /*
- * What a new sandbox needs of named volumes: each is made if there is none, and filled from the
- * image where it is new. One after the other, before the sandbox is started: the launcher's replies
+ * Named volumes of a new sandbox: each is made if there is none, and filled from the image where it
+ * is new. One after the other, before the sandbox is started: the launcher's replies
  * and the deaths of the processes that fill lead from one step to the next.
  */
 #include "core/volume-use.h"
@@ -30,7 +30,7 @@ struct preparation {
     struct preparation *next;
 };
 
-static void begin_volume(struct preparation *p);
+static void preparation_begin_volume(struct preparation *p);
 
 /* ---- names and rights ---- */
 
@@ -76,12 +76,12 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
 
 /* ---- the end ---- */
 
-static void on_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
     free(h->data);
 }
 
-static void unlink_from(struct volumes *v, struct preparation *p)
+static void preparation_unlink(struct volumes *v, struct preparation *p)
 {
     struct preparation **at = &v->preparations;
 
@@ -90,18 +90,18 @@ static void unlink_from(struct volumes *v, struct preparation *p)
     *at = p->next;
 }
 
-static void let_go(struct preparation *p)
+static void preparation_let_go(struct preparation *p)
 {
     volume_fill_drop(take(p->filling));
-    uv_close((uv_handle_t *)&p->begin, on_closed);
+    uv_close((uv_handle_t *)&p->begin, on_timer_closed);
 }
 
-static void finish(struct preparation *p, int r, const struct err *err)
+static void preparation_finish(struct preparation *p, int r, const struct err *err)
 {
     struct sandbox *s = p->s;
 
-    unlink_from(s->sup->volumes, p);
-    let_go(p);
+    preparation_unlink(s->sup->volumes, p);
+    preparation_let_go(p);
     sandbox_part_done(s, r, err);
     sandbox_unref(s);
 }
@@ -113,45 +113,45 @@ void volumes_prepare_close(struct volumes *v)
 
         v->preparations = p->next;
         sandbox_unref(p->s);
-        let_go(p);
+        preparation_let_go(p);
     }
 }
 
 /* ---- one volume ---- */
 
-static void next_volume(struct preparation *p)
+static void preparation_next(struct preparation *p)
 {
     p->at++;
-    begin_volume(p);
+    preparation_begin_volume(p);
 }
 
 /* The sandbox is to go meanwhile, and nothing has to be ready for it any more. */
-static bool is_over(struct preparation *p)
+static bool preparation_is_over(struct preparation *p)
 {
     if (p->s->state == SANDBOX_CREATING && !p->s->sup->stopping)
         return false;
-    finish(p, -ECANCELED, NULL);
+    preparation_finish(p, -ECANCELED, NULL);
     return true;
 }
 
-static void on_filled(void *data, int r, const struct err *err)
+static void on_volume_filled(void *data, int r, const struct err *err)
 {
     struct preparation *p = data;
     struct err own = ERR_NONE;
 
     p->filling = NULL;
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     if (r < 0) {
         own = *err;
         (void)err_wrap(&own, r, "volume '%s'", p->s->spec->volumes[p->at].source);
-        finish(p, r, &own);
+        preparation_finish(p, r, &own);
         return;
     }
-    next_volume(p);
+    preparation_next(p);
 }
 
-static int fill(struct preparation *p, struct err *err)
+static int preparation_fill(struct preparation *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct sandbox *s = p->s;
@@ -163,10 +163,11 @@ static int fill(struct preparation *p, struct err *err)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);
     layers[n] = image_builtin_name(BUILTIN_BASE);
     r = sandbox_fill_request(&b, s->spec, layers, p->at, FD_NONE, err);
-    return r < 0 ? r : volume_fill(s->sup, &b, p->creator.fd, on_filled, p, &p->filling, err);
+    return r < 0 ? r
+                 : volume_fill(s->sup, &b, p->creator.fd, on_volume_filled, p, &p->filling, err);
 }
 
-static void on_wanted(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_wanted(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct preparation *p = data;
     struct err own = ERR_NONE;
@@ -174,21 +175,21 @@ static void on_wanted(void *data, int r, struct volume_entry *v, const struct er
     (void)v;
     if (r == -ECANCELED || r == -EPIPE)
         return;
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     if (r == 0 && p->s->spec->volumes[p->at].no_copy) {
-        next_volume(p);
+        preparation_next(p);
         return;
     }
     if (r == 0) {
-        r = fill(p, &own);
+        r = preparation_fill(p, &own);
         err = &own;
     }
     if (r < 0)
-        finish(p, r, err);
+        preparation_finish(p, r, err);
 }
 
-static void begin_volume(struct preparation *p)
+static void preparation_begin_volume(struct preparation *p)
 {
     const struct spec *spec = p->s->spec;
     struct err err = ERR_NONE;
@@ -196,16 +197,16 @@ static void begin_volume(struct preparation *p)
     while (p->at < spec->volume_count && !spec->volumes[p->at].named)
         p->at++;
     if (p->at == spec->volume_count) {
-        finish(p, 0, NULL);
+        preparation_finish(p, 0, NULL);
         return;
     }
     if (volumes_want(p->s->sup, spec->volumes[p->at].source,
-                     spec->volumes[p->at].anonymous ? p->s->id : NULL, &p->creator, on_wanted, p,
-                     &err) < 0)
-        finish(p, err.code, &err);
+                     spec->volumes[p->at].anonymous ? p->s->id : NULL, &p->creator,
+                     on_volume_wanted, p, &err) < 0)
+        preparation_finish(p, err.code, &err);
 }
 
-static bool has_named(const struct spec *spec)
+static bool spec_has_named_volume(const struct spec *spec)
 {
     for (size_t i = 0; i < spec->volume_count; i++)
         if (spec->volumes[i].named)
@@ -213,19 +214,19 @@ static bool has_named(const struct spec *spec)
     return false;
 }
 
-static void on_begin(uv_timer_t *h)
+static void on_preparation_begin(uv_timer_t *h)
 {
     struct preparation *p = h->data;
 
-    if (is_over(p))
+    if (preparation_is_over(p))
         return;
     p->creator = (struct volume_creator){
         .uid = (uid_t)p->s->made.by, .limited = p->s->made.limited, .fd = p->s->start.waiting_fd};
-    begin_volume(p);
+    preparation_begin_volume(p);
 }
 
 /* Whether it waited for one to be made, and is not called any more. */
-static bool unwant(const struct preparation *p)
+static bool preparation_unwant(const struct preparation *p)
 {
     const struct volume *v = &p->s->spec->volumes[p->at];
 
@@ -237,8 +238,8 @@ void volumes_prepare_end(struct volumes *v, const struct err *why)
 {
     for (struct preparation *p = v->preparations, *next; p != NULL; p = next) {
         next = p->next;
-        if (p->filling != NULL || unwant(p))
-            finish(p, why->code, why);
+        if (p->filling != NULL || preparation_unwant(p))
+            preparation_finish(p, why->code, why);
     }
 }
 
@@ -248,15 +249,15 @@ void volumes_prepare_cancel(struct sandbox *s)
 
     while (p != NULL && p->s != s)
         p = p->next;
-    if (p != NULL && unwant(p))
-        finish(p, -ECANCELED, NULL);
+    if (p != NULL && preparation_unwant(p))
+        preparation_finish(p, -ECANCELED, NULL);
 }
 
 int volumes_prepare(struct sandbox *s, struct err *err)
 {
     struct preparation *p;
 
-    if (!has_named(s->spec))
+    if (!spec_has_named_volume(s->spec))
         return 1;
     p = calloc(1, sizeof(*p));
     if (p == NULL)
@@ -267,6 +268,7 @@ int volumes_prepare(struct sandbox *s, struct err *err)
     sandbox_ref(s);
     p->next = s->sup->volumes->preparations;
     s->sup->volumes->preparations = p;
-    (void)uv_timer_start(&p->begin, on_begin, 0, 0); /* nothing is answered from within this call */
+    (void)uv_timer_start(&p->begin, on_preparation_begin, 0,
+                         0); /* nothing is answered from within this call */
     return 0;
 }

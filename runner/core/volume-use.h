@@ -10,7 +10,7 @@ struct volume_creator;
 
 /* Gives the volumes of a new sandbox that have no source a name each. */
 int volumes_name_anonymous(struct spec *spec, struct err *err);
-/* Whether who makes it may have those that there are: -EPERM. */
+/* Whether its creator may use the volumes that exist already: -EPERM. */
 int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
                        const struct volume_creator *creator, struct err *err);
 
