@@ -3,10 +3,11 @@
 /*
  * TCP sockets inside a sandbox's net namespace, which the launcher makes: for connections to its
  * ports (port.c), and marked ones, which its egress table lets through, for its own connections to
- * servers (egress-socket.c). While connections come, some are kept ready, so that a short one waits
- * for nobody: blank ones, bound and connected to nothing, that can do no more than the next one
- * that is asked for. Each holds the namespace, so they are closed when the sandbox's run ends, and
- * when no connection has come for a while. limits.maxSpareSockets bounds those of all sandboxes.
+ * servers (egress-socket.c). While connections come, some are kept ready, so that a short
+ * connection need not wait for the launcher. They are blank, bound and connected to nothing: they
+ * can do no more than a new one. Each holds the namespace, so they are closed when the sandbox's
+ * run ends, and when no connection has come for a while. limits.maxSpareSockets bounds those of all
+ * sandboxes.
  */
 
 #include <stdbool.h>

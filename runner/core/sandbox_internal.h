@@ -154,8 +154,7 @@ struct sandbox_part_data {
 struct sandbox {
     struct supervisor *sup; /* borrowed */
     struct sandbox_link all, by_id, by_name;
-    struct sandbox_link
-        sharing; /* of sandboxes whose spec names another, whose network they share */
+    struct sandbox_link sharing; /* of sandboxes in the network of another, by their specs */
     char id[SANDBOX_ID_LEN + 1];
     uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
