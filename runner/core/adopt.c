@@ -103,6 +103,7 @@ static void adoption_answered(struct sandbox *s, enum init_phase phase)
     sandbox_set_init(s, phase);
     (void)uv_timer_stop(&s->timer);
     supervisor_taken_up(s->sup);
+    sandbox_dependent_settled(s); /* a removal of what it has joined may wait for it */
 }
 
 static void adoption_broken(struct sandbox *s, const char *why)
