@@ -1,13 +1,11 @@
 /*
- * The start of a supervisor: every sandbox on disk is taken up. One whose init lives is asked for
- * its execs (LIST); one whose init is gone is stopped; one whose files cannot be read is broken,
- * and the others do not suffer for it. What was half made or half removed, and what the launcher
- * keeps and nobody here knows, is a leftover (leftovers.c): it is nobody's sandbox any more, and
- * its name is free.
+ * The start of a supervisor: every sandbox on disk is taken up. A live init is asked for its execs
+ * (LIST). A sandbox without init is stopped. A sandbox whose files cannot be read is broken; the
+ * others do not suffer for it. A half made or half removed sandbox is a leftover (leftovers.c), and
+ * so is an id that only the launcher knows: no sandbox any more, its name free.
  *
- * What is on disk says what somebody wanted; what runs is said by init and by the launcher alone.
- * No answer of an init is waited for without a deadline: one that was taken over from inside must
- * not keep the others from being served.
+ * The files on disk say what clients wanted; only init and the launcher say what runs. Every answer
+ * of an init has a deadline: a compromised init must not keep the others from being served.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,11 +20,11 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "core/egress.h"
-#include "core/exposure.h"
+#include "core/channel.h"
+#include "core/exec.h"
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
-#include "core/publish.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -50,12 +48,12 @@ static void adopt_exec(struct sandbox *s, const struct imsg *msg)
 
     if (exec_find(s, msg->id) != NULL)
         return;
-    if (msg->id > s->last_exec_id)
-        s->last_exec_id = msg->id;
+    if (msg->id > s->execs.last_id)
+        s->execs.last_id = msg->id;
     e = exec_adopt(s, msg->id, msg->flags, msg->value, ended);
-    if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->main != NULL)
+    if (e == NULL || (msg->flags & IMSG_MAIN) == 0 || s->run.main != NULL)
         return;
-    s->main = exec_ref(e);
+    s->run.main = exec_ref(e);
     exec_own(e, &sandbox_main_events, s);
 }
 
@@ -66,26 +64,27 @@ static void take_up_running(struct sandbox *s)
         s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED || s->state == SANDBOX_STOPPING;
 
     if (!known) {
-        s->has_exit = false;
-        s->started_ms = clock_wall_ms();
+        s->exit.has = false;
+        s->run.started_ms = clock_wall_ms();
     }
-    s->state = exec_get_state(s->main) == EXEC_STARTING ? SANDBOX_STARTING
-               : s->frozen                              ? SANDBOX_PAUSED
-                                                        : SANDBOX_RUNNING;
+    (void)sandbox_set_state(s, exec_get_state(s->run.main) == EXEC_STARTING ? EV_FOUND_STARTING
+                               : s->adoption.frozen                         ? EV_FOUND_PAUSED
+                                                                            : EV_FOUND_RUNNING);
 }
 
 static void take_up_state(struct sandbox *s)
 {
     bool stopping = s->state == SANDBOX_STOPPING;
 
-    if (s->main != NULL) {
+    if (s->run.main != NULL) {
         take_up_running(s);
-        s->stop_again = stopping; /* somebody asked for it */
+        s->adoption.stop_again = stopping; /* a client asked for it */
         return;
     }
-    /* One that was stopped has an init for its files, or for a start that was cut off. */
-    s->state = s->has_exit || s->state == SANDBOX_STOPPED ? SANDBOX_STOPPED : SANDBOX_CREATED;
-    s->stop_again = stopping;
+    /* A stopped sandbox has an init for its files, or for a start that was cut off. */
+    (void)sandbox_set_state(s, s->exit.has || s->state == SANDBOX_STOPPED ? EV_FOUND_STOPPED
+                                                                          : EV_FOUND_CREATED);
+    s->adoption.stop_again = stopping;
 }
 
 /* The clients of these died with the supervisor that they were connected to. */
@@ -93,33 +92,34 @@ static void end_unkept(struct sandbox *s)
 {
     for (struct exec *e = exec_first(s), *next; e != NULL; e = next) {
         next = exec_next(e);
-        if (e != s->main && !exec_is_logged(e) && !exec_is_kept(e))
+        if (e != s->run.main && !exec_is_logged(e) && !exec_is_kept(e))
             exec_discard(e);
     }
 }
 
 /* It is taken up, with whatever came of it. */
-static void answered(struct sandbox *s)
+static void adoption_answered(struct sandbox *s, enum init_phase phase)
 {
-    s->adopting = false;
+    sandbox_set_init(s, phase);
     (void)uv_timer_stop(&s->timer);
     supervisor_taken_up(s->sup);
+    sandbox_dependent_settled(s); /* a removal of what it has joined may wait for it */
 }
 
-static void broken(struct sandbox *s, const char *why)
+static void adoption_broken(struct sandbox *s, const char *why)
 {
     log_warn("supervisor", "id=%s cannot be taken up: %s", s->id, why);
     (void)snprintf(s->error, sizeof(s->error), "%s", why);
-    s->state = SANDBOX_BROKEN;
-    answered(s);
+    (void)sandbox_set_state(s, EV_FOUND_BROKEN);
+    adoption_answered(s, s->channel != NULL ? INIT_RUNNING : INIT_UNKNOWN);
 }
 
 static void on_not_missed(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
-    if (s->main != NULL)
-        exec_tell_owner(s->main);
+    if (s->run.main != NULL)
+        exec_tell_owner(s->run.main);
 }
 
 static void on_let_go(void *data, int r, const struct err *err)
@@ -134,13 +134,13 @@ static void on_let_go(void *data, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-/* Who read its files died, and with them the reason that it stood still. */
-static void let_go(struct sandbox *s)
+/* The supervisor that read its files died, and with it the reason for the pause. */
+static void adoption_end_hold(struct sandbox *s)
 {
     struct err err = ERR_NONE;
     int r = 0;
 
-    if (s->held && s->state == SANDBOX_PAUSED) {
+    if (s->hold.phase != HOLD_NONE && s->state == SANDBOX_PAUSED) {
         sandbox_ref(s);
         r = sandbox_let_go(s, on_let_go, s, &err);
         if (r < 0)
@@ -150,143 +150,117 @@ static void let_go(struct sandbox *s)
     sandbox_unheld(s);
 }
 
-static void list_end(struct sandbox *s)
+static void adoption_list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
-    let_go(s);
-    answered(s);
-    if (s->main != NULL && s->spec->console)
-        console_adopt(s, s->main);
-    if (s->main == NULL || exec_get_state(s->main) != EXEC_ENDED) {
+    adoption_end_hold(s);
+    adoption_answered(s, INIT_RUNNING);
+    if (s->run.main != NULL)
+        sandbox_parts_main_runs(s, s->run.main, true);
+    if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
         return;
     }
-    /* It ended while nobody listened: init has kept how, and what it said last. Whoever was
-     * attached has a moment to come back for that. */
-    if (sandbox_is_attachable(s) && !s->stop_again)
+    /* It ended while no supervisor listened: init has kept its status and its last output. A client
+     * that was attached has a moment to come back for them. */
+    if (sandbox_is_attachable(s) && !s->adoption.stop_again)
         (void)uv_timer_start(&s->timer, on_not_missed, COME_BACK_MS, 0);
     else
-        exec_tell_owner(s->main);
+        exec_tell_owner(s->run.main);
 }
 
-/* It goes on without what somebody else has taken meanwhile: what runs in it is worth more. */
-static void on_published(struct sandbox *s, int r, const struct err *err)
+/* A part that could not open its sockets again has logged it: the processes in the sandbox are
+ * worth more. */
+static void on_reopened(struct sandbox *s, int r, const struct err *err)
 {
-    if (r < 0 && r != -ECANCELED) {
-        log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
-        (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-    }
-    if (s->adopting)
-        list_end(s);
+    (void)r;
+    (void)err;
+    if (s->init == INIT_LISTING)
+        adoption_list_end(s);
 }
 
-/* Without it nothing leaves, and what runs goes on all the same. */
-static void on_egress(struct sandbox *s, int r, const struct err *err)
-{
-    if (r == 0 || r == -ECANCELED)
-        return;
-    log_error("sandbox", "id=%s nothing leaves it: %s", s->id, err->msg);
-    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
-}
-
-static void open_egress(struct sandbox *s)
+static void adoption_list_done(struct sandbox *s)
 {
     struct err err = ERR_NONE;
-    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_egress, &err) : 0;
-
-    if (r < 0)
-        on_egress(s, r, &err);
-}
-
-static void list_done(struct sandbox *s)
-{
-    struct err err = ERR_NONE;
-    int r = 1;
+    int r;
 
     take_up_state(s);
-    process_load_all(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
     end_unkept(s);
-    open_egress(s);
-    if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
-        s->state == SANDBOX_STARTING)
-        r = publish_open(s, PUBLISH_WAIT_MS, on_published, &err);
-    if (r < 0)
-        on_published(s, r, &err);
-    else if (r == 1)
-        list_end(s);
+    r = sandbox_parts_walk(s, STAGE_REOPEN, on_reopened, &err);
+    if (r != 0)
+        adoption_list_end(s);
 }
 
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
-    if (!s->adopting)
+    if (s->init != INIT_LISTING)
         return;
     if (msg->type == IMSG_SLOT) {
         adopt_exec(s, msg);
     } else {
-        s->appends = (msg->flags & IMSG_APPEND) != 0;
-        list_done(s);
+        s->run.appends = (msg->flags & IMSG_APPEND) != 0;
+        adoption_list_done(s);
     }
 }
 
 static void on_list_late(uv_timer_t *h)
 {
-    broken(h->data, "its init does not tell what runs in it; remove it with force");
+    adoption_broken(h->data, "its init does not tell what runs in it; remove it with force");
 }
 
 /* ---- what the launcher says ---- */
 
-static bool ran(const struct sandbox *s)
+static bool sandbox_ran(const struct sandbox *s)
 {
     return s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
            s->state == SANDBOX_STARTING || s->state == SANDBOX_STOPPING;
 }
 
-/* A reboot or the kernel ended it: nobody saw how. */
+/* A reboot or the kernel ended it: no exit status was seen. */
 static void killed_unseen(struct sandbox *s)
 {
-    if (s->has_exit)
+    if (s->exit.has)
         return;
-    s->has_exit = true;
-    s->exit_code = 128 + 9;
+    s->exit.has = true;
+    s->exit.code = 128 + 9;
 }
 
-static void is_stopped(struct sandbox *s)
+static void adoption_found_stopped(struct sandbox *s)
 {
-    if (ran(s))
+    if (sandbox_ran(s))
         killed_unseen(s);
     sandbox_unheld(s);
-    if (s->state != SANDBOX_STOPPED) {
-        s->state = SANDBOX_STOPPED;
+    if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
-    }
-    process_load_all(s);
-    s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
-    answered(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
+    s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+    adoption_answered(s, INIT_NONE);
     sandbox_maybe_restart(s);
 }
 
 void sandbox_adoption_cut_off(struct sandbox *s)
 {
-    if (s->main == NULL && ran(s)) {
+    if (s->run.main == NULL && sandbox_ran(s)) {
         killed_unseen(s);
-        s->state = SANDBOX_STOPPING;
-        s->user_stopped = !s->wanted && s->spec->restart != RESTART_ALWAYS;
+        (void)sandbox_set_state(s, EV_FOUND_ENDING);
+        s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     } else {
         take_up_state(s);
     }
-    process_load_all(s);
-    answered(s);
+    sandbox_parts_tell(s, PART_TAKEN_UP);
+    adoption_answered(s, INIT_RUNNING);
 }
 
-static int ask(struct sandbox *s, struct err *err);
+static int adoption_ask(struct sandbox *s, struct err *err);
 
-static void on_retry(uv_timer_t *h)
+static void on_adoption_retry(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    if (ask(s, &err) < 0)
-        broken(s, err.msg);
+    if (adoption_ask(s, &err) < 0)
+        adoption_broken(s, err.msg);
 }
 
 static int listen_to_init(struct sandbox *s, int fds[2])
@@ -306,56 +280,58 @@ static void on_adopted(void *data, int r, const struct launch_reply *reply, int 
 {
     struct sandbox *s = data;
 
-    s->launching = false;
     if (r == 0) {
-        s->frozen = reply->frozen != 0;
+        s->adoption.frozen = reply->frozen != 0;
         sandbox_take_net(s, reply);
         r = listen_to_init(s, fds);
     }
-    if (!s->adopting || r == -ECANCELED || r == -EPIPE)
-        ; /* removed meanwhile, or the supervisor stops */
-    else if (r == -ESRCH)
-        is_stopped(s);
-    else if (r == -EAGAIN && s->adopt_tries++ < RETRIES_MAX)
-        (void)uv_timer_start(&s->timer, on_retry, RETRY_MS, 0);
-    else if (r < 0)
-        broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+    if (r == -ECANCELED || r == -EPIPE) {
+        ; /* the supervisor stops, or init is gone, which the channel tells */
+    } else if (r == -ESRCH) {
+        adoption_found_stopped(s);
+    } else if (r == -EAGAIN && s->adoption.tries++ < RETRIES_MAX) {
+        sandbox_set_init(s, INIT_RETRYING);
+        (void)uv_timer_start(&s->timer, on_adoption_retry, RETRY_MS, 0);
+    } else if (r < 0) {
+        adoption_broken(s, err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
+    }
     /* else LIST_END answers */
     sandbox_unref(s);
 }
 
-static int ask(struct sandbox *s, struct err *err)
+static int adoption_ask(struct sandbox *s, struct err *err)
 {
     int r = sandbox_send_verb(s, LAUNCH_ADOPT, on_adopted, err);
 
-    s->launching = r == 0;
+    if (r == 0)
+        sandbox_set_init(s, INIT_ADOPTING);
     return r;
 }
 
 /* ---- what is on disk ---- */
 
-static struct sandbox *alloc_stored(struct supervisor *sup, const char *id, struct spec *spec,
-                                    const struct stored_state *st)
+static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *id,
+                                            struct spec *spec, const struct stored_state *st)
 {
     struct sandbox *s = sandbox_alloc(sup, id, spec);
 
     if (s == NULL)
         return NULL;
     s->state = st->state;
-    s->creator = st->creator;
-    s->created_ms = st->created_ms;
-    s->started_ms = st->started_ms;
-    s->finished_ms = st->finished_ms;
-    s->restarts = st->restarts;
-    s->oom_killed = st->oom_killed;
-    s->has_exit = st->exit_code >= 0;
-    s->exit_code = st->exit_code;
-    s->wanted = st->wanted;
-    s->held = st->held;
+    s->made.by = st->creator;
+    s->made.ms = st->created_ms;
+    s->run.started_ms = st->started_ms;
+    s->exit.finished_ms = st->finished_ms;
+    s->restart.count = st->restarts;
+    s->exit.oom_killed = st->oom_killed;
+    s->exit.has = st->exit_code >= 0;
+    s->exit.code = st->exit_code;
+    s->adoption.wanted = st->wanted;
+    s->hold.phase = st->held ? HOLD_KEPT : HOLD_NONE;
     return s;
 }
 
-static void take_up(void *data, const char *id)
+static void sandbox_take_up(void *data, const char *id)
 {
     struct supervisor *sup = data;
     struct stored_state st = {
@@ -373,23 +349,22 @@ static void take_up(void *data, const char *id)
         spec_free(spec);
         return;
     }
-    s = alloc_stored(sup, id, r == 0 ? spec : spec_new(), &st);
+    s = sandbox_alloc_stored(sup, id, r == 0 ? spec : spec_new(), &st);
     if (s == NULL) {
         spec_free(spec);
         return;
     }
     sup->adopting++;
-    s->adopting = true;
     if (r == 0) {
-        exposure_load(s);
-        r = ask(s, &err);
+        sandbox_parts_tell(s, PART_LOADED);
+        r = adoption_ask(s, &err);
     }
     if (r < 0)
-        broken(s, err.msg);
+        adoption_broken(s, err.msg);
 }
 
-static void on_list(void *data, int r, const struct launch_reply *reply, int fds[2],
-                    const struct err *err)
+static void on_launch_list(void *data, int r, const struct launch_reply *reply, int fds[2],
+                           const struct err *err)
 {
     struct supervisor *sup = data;
     auto_free char *ids = NULL;
@@ -409,16 +384,22 @@ static void on_list(void *data, int r, const struct launch_reply *reply, int fds
     supervisor_taken_up(sup);
 }
 
+void supervisor_taken_up(struct supervisor *sup)
+{
+    if (--sup->adopting == 0)
+        sup->on_taken_up(sup);
+}
+
 int supervisor_adopt(struct supervisor *sup, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
 
     sup->adopting = 1; /* the list's own */
-    r = store_each(sup->store, take_up, sup, err);
+    r = store_each(sup->store, sandbox_take_up, sup, err);
     if (r < 0)
         return r;
     launch_begin(&b, LAUNCH_LIST);
     r = launch_end(&b);
-    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, on_list, sup, err);
+    return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, on_launch_list, sup, err);
 }

@@ -27,7 +27,7 @@ struct closed_watch {
 };
 
 /* Why, of an entry of the list; NULL: it is not in it. */
-static const char *reason_of(const char *list, size_t len, const char *id)
+static const char *closed_reason_of(const char *list, size_t len, const char *id)
 {
     for (const char *at = list; at < list + len; at += strlen(at) + 1) {
         const bool found = strcmp(at, id) == 0;
@@ -43,33 +43,33 @@ static const char *reason_of(const char *list, size_t len, const char *id)
 
 static void tell_closed(struct sandbox *s)
 {
-    json_t *detail = json_pack("{s:s}", "reason", s->net_closed);
+    json_t *detail = json_pack("{s:s}", "reason", s->net.closed);
     auto_free char *text = detail != NULL ? json_dumps(detail, JSON_COMPACT) : NULL;
 
     json_decref(detail);
     log_error("network", "sandbox=%s name=%s has its network closed: %s", s->id, sandbox_name(s),
-              s->net_closed);
+              s->net.closed);
     sandbox_emit(s, "network_closed", text != NULL ? text : "{}");
 }
 
-static void take_list(struct closed_watch *w, const char *list, size_t len)
+static void closed_take_list(struct closed_watch *w, const char *list, size_t len)
 {
     w->some = len > 0;
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
-        const char *why = s->gone ? NULL : reason_of(list, len, s->id);
-        const bool was = s->net_closed[0] != '\0';
+        const char *why = s->state == SANDBOX_GONE ? NULL : closed_reason_of(list, len, s->id);
+        const bool was = s->net.closed[0] != '\0';
 
-        (void)snprintf(s->net_closed, sizeof(s->net_closed), "%s", why != NULL ? why : "");
+        (void)snprintf(s->net.closed, sizeof(s->net.closed), "%s", why != NULL ? why : "");
         if (!was && why != NULL)
             tell_closed(s);
-        else if (was && why == NULL && !s->gone && s->channel != NULL)
+        else if (was && why == NULL && s->state != SANDBOX_GONE && s->channel != NULL)
             sandbox_emit(s, "network_open", NULL);
     }
 }
 
-static void ask(struct closed_watch *w);
+static void closed_ask(struct closed_watch *w);
 
-static void on_turned(uv_poll_t *p, int status, int events)
+static void on_closed_changed(uv_poll_t *p, int status, int events)
 {
     struct closed_watch *w = p->data;
     uint64_t count;
@@ -77,10 +77,10 @@ static void on_turned(uv_poll_t *p, int status, int events)
     (void)status;
     (void)events;
     if (read(w->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-        ask(w);
+        closed_ask(w);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_poll_closed(uv_handle_t *h)
 {
     struct closed_watch *w = h->data;
 
@@ -91,17 +91,17 @@ static void on_closed(uv_handle_t *h)
         free(w);
 }
 
-static void watch(struct closed_watch *w, int *fd)
+static void closed_watch_fd(struct closed_watch *w, int *fd)
 {
     if (w->fd >= 0 || *fd < 0 || uv_poll_init(w->sup->loop, &w->poll, *fd) < 0)
         return;
     w->fd = take_fd(fd);
     w->poll.data = w;
-    (void)uv_poll_start(&w->poll, UV_READABLE, on_turned);
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_closed_changed);
 }
 
-static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_closed_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct closed_watch *w = data;
     auto_free char *list = NULL;
@@ -119,17 +119,17 @@ static void on_answer(void *data, int r, const struct launch_reply *reply, int f
                 ? -errno
                 : file_read_fd(fds[0], LAUNCH_CLOSED_MAX, &list, &len, NULL);
     if (r >= 0) {
-        watch(w, &fds[1]);
-        take_list(w, list, len);
+        closed_watch_fd(w, &fds[1]);
+        closed_take_list(w, list, len);
     } else if (r != -ECANCELED && r != -EPIPE && r != -EOPNOTSUPP) {
         log_warn("network", "which sandboxes have a closed network: %s",
                  err != NULL && err->msg[0] != '\0' ? err->msg : strerror(-r));
     }
     if (w->again)
-        ask(w);
+        closed_ask(w);
 }
 
-static void ask(struct closed_watch *w)
+static void closed_ask(struct closed_watch *w)
 {
     auto_buf struct buf b = BUF_INIT(0);
 
@@ -138,7 +138,7 @@ static void ask(struct closed_watch *w)
         return;
     launch_begin(&b, LAUNCH_CLOSED);
     if (launch_end(&b) == 0)
-        w->asking = launcher_client_send_due(w->sup->launcher, &b, on_answer, w, NULL) == 0;
+        w->asking = launcher_client_send_due(w->sup->launcher, &b, on_closed_reply, w, NULL) == 0;
 }
 
 void closed_watch_begin(struct supervisor *sup)
@@ -153,7 +153,7 @@ void closed_watch_begin(struct supervisor *sup)
         w->fd = FD_NONE;
     }
     if (w->fd < 0 || w->some)
-        ask(w);
+        closed_ask(w);
 }
 
 void closed_watch_close(struct closed_watch *w)
@@ -162,7 +162,7 @@ void closed_watch_close(struct closed_watch *w)
         return;
     w->closed = true;
     if (w->fd >= 0)
-        uv_close((uv_handle_t *)&w->poll, on_closed);
+        uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else if (!w->asking)
         free(w);
 }

@@ -249,7 +249,7 @@ static const struct segment *segment_at(const struct console *c, uint64_t *offse
 int console_read(struct sandbox *s, uint64_t *offset, struct console_record *ret)
 {
     static char bytes[CONSOLE_RECORD_MAX]; /* one at a time: the loop has one thread */
-    struct console *c = s->console;
+    struct console *c = s->parts.console;
     const struct segment *g;
     struct record r;
     off_t at;
@@ -298,17 +298,17 @@ static struct console *console_of(struct sandbox *s, struct err *err)
         (void)err_set(err, -EINVAL, "sandbox %s has no console", sandbox_name(s));
         return NULL;
     }
-    if (s->console == NULL) {
-        s->console = calloc(1, sizeof(*s->console));
-        if (s->console == NULL) {
+    if (s->parts.console == NULL) {
+        s->parts.console = calloc(1, sizeof(*s->parts.console));
+        if (s->parts.console == NULL) {
             (void)err_errno(err, -ENOMEM, "console");
             return NULL;
         }
-        s->console->sandbox = s;
+        s->parts.console->sandbox = s;
         for (int i = 0; i < SEGMENTS; i++)
-            s->console->segments[i].fd = FD_NONE;
+            s->parts.console->segments[i].fd = FD_NONE;
     }
-    return s->console;
+    return s->parts.console;
 }
 
 int console_watch(struct sandbox *s, struct console_watcher *w, struct err *err)
@@ -331,7 +331,7 @@ void console_unwatch(struct console_watcher *w)
 
     if (w->sandbox == NULL)
         return;
-    c = w->sandbox->console;
+    c = w->sandbox->parts.console;
     at = &c->watchers;
     while (*at != NULL && *at != w)
         at = &(*at)->next;
@@ -344,7 +344,7 @@ void console_unwatch(struct console_watcher *w)
 
 bool console_is_over(const struct sandbox *s)
 {
-    return s->console == NULL || (s->console->io == NULL && s->main == NULL);
+    return s->parts.console == NULL || (s->parts.console->io == NULL && s->run.main == NULL);
 }
 
 /* ---- clients ---- */
@@ -379,7 +379,7 @@ void console_detach(struct console_client *client)
 
     if (s == NULL)
         return;
-    c = s->console;
+    c = s->parts.console;
     at = &c->clients;
     while (*at != NULL && *at != client)
         at = &(*at)->next;
@@ -399,7 +399,7 @@ void console_resume(struct console_client *client)
     if (client->sandbox == NULL || !client->paused)
         return;
     client->paused = false;
-    c = client->sandbox->console;
+    c = client->sandbox->parts.console;
     if (c->io != NULL && !any_paused(c))
         exec_io_resume(c->io);
 }
@@ -422,18 +422,18 @@ static void tell_ended(struct console *c)
 
 bool console_takes_input(const struct sandbox *s)
 {
-    return s->console != NULL && s->console->io != NULL && s->spec->interactive;
+    return s->parts.console != NULL && s->parts.console->io != NULL && s->spec->interactive;
 }
 
 bool console_write(struct sandbox *s, const void *data, size_t len)
 {
-    return !console_takes_input(s) || exec_io_write(s->console->io, data, len);
+    return !console_takes_input(s) || exec_io_write(s->parts.console->io, data, len);
 }
 
 void console_end_input(struct sandbox *s)
 {
     if (console_takes_input(s))
-        exec_io_end_input(s->console->io);
+        exec_io_end_input(s->parts.console->io);
 }
 
 /* ---- the process ---- */
@@ -525,20 +525,20 @@ void console_adopt(struct sandbox *s, struct exec *main)
 
 void console_no_run(struct sandbox *s)
 {
-    if (s->console != NULL && s->console->io == NULL)
-        tell_ended(s->console);
+    if (s->parts.console != NULL && s->parts.console->io == NULL)
+        tell_ended(s->parts.console);
 }
 
 void console_close(struct sandbox *s)
 {
-    if (s->console != NULL)
-        exec_io_close(take(s->console->io));
+    if (s->parts.console != NULL)
+        exec_io_close(take(s->parts.console->io));
 }
 
 void console_free(struct sandbox *s)
 {
-    if (s->console == NULL)
+    if (s->parts.console == NULL)
         return;
-    close_log(s->console);
-    free(take(s->console));
+    close_log(s->parts.console);
+    free(take(s->parts.console));
 }

@@ -17,7 +17,7 @@ struct death {
     void *data;
 };
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct death *d = h->data;
 
@@ -32,26 +32,26 @@ void death_close(struct death *d)
     if (d == NULL || d->closing)
         return;
     d->closing = true;
-    uv_close((uv_handle_t *)&d->poll, on_closed);
-    uv_close((uv_handle_t *)&d->limit, on_closed);
+    uv_close((uv_handle_t *)&d->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&d->limit, on_handle_closed);
 }
 
-static void over(struct death *d, bool late)
+static void death_over(struct death *d, bool late)
 {
     death_close(d);
     d->cb(d->data, late);
 }
 
-static void on_end(uv_poll_t *h, int status, int events)
+static void on_pidfd_readable(uv_poll_t *h, int status, int events)
 {
     (void)status; /* an error is an end: nothing better can be waited for */
     (void)events;
-    over(h->data, false);
+    death_over(h->data, false);
 }
 
-static void on_limit(uv_timer_t *h)
+static void on_death_limit(uv_timer_t *h)
 {
-    over(h->data, true);
+    death_over(h->data, true);
 }
 
 int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void *data,
@@ -73,8 +73,8 @@ int death_watch(uv_loop_t *loop, int pidfd, unsigned limit_ms, death_cb cb, void
     d->cb = cb;
     d->data = data;
     if (limit_ms > 0)
-        (void)uv_timer_start(&d->limit, on_limit, limit_ms, 0);
-    r = uv_poll_start(&d->poll, UV_READABLE, on_end);
+        (void)uv_timer_start(&d->limit, on_death_limit, limit_ms, 0);
+    r = uv_poll_start(&d->poll, UV_READABLE, on_pidfd_readable);
     if (r < 0) {
         death_close(take(d));
         return r;

@@ -14,41 +14,41 @@
 #include "core/supervisor_internal.h"
 #include "launch/launcher.h"
 
-static struct sandbox *other_of(const struct sandbox *s)
+static struct sandbox *sandbox_net_peer(const struct sandbox *s)
 {
     if (s->spec == NULL || s->spec->net_container == NULL)
         return NULL;
     return sandbox_find(s->sup, s->spec->net_container);
 }
 
-/* One that shares another's has that one's host name, and so on. */
+/* A sandbox in the network of another has that one's host name, and so on. */
 const char *sandbox_hostname(const struct sandbox *s)
 {
     enum { DEPTH_MAX = 8 }; /* two could name each other */
     const struct sandbox *other;
 
-    for (int i = 0; i < DEPTH_MAX && (other = other_of(s)) != NULL; i++)
+    for (int i = 0; i < DEPTH_MAX && (other = sandbox_net_peer(s)) != NULL; i++)
         s = other;
     return s->spec != NULL && s->spec->hostname != NULL ? s->spec->hostname : s->id;
 }
 
 void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply)
 {
-    s->net = reply->net;
-    (void)snprintf(s->net_owner, sizeof(s->net_owner), "%s", reply->net_owner);
-    if (s->net.box4.family == 0)
+    s->net.place = reply->net;
+    (void)snprintf(s->net.owner, sizeof(s->net.owner), "%s", reply->net_owner);
+    if (s->net.place.box4.family == 0)
         return;
     over_watch_begin(s->sup);
     closed_watch_begin(s->sup);
 }
 
-/* A live sandbox that is in the network of the one with this id (s, which is NULL where nothing
- * else is left of it): it joined that one, or one that is in the same network. */
+/* The next live sandbox in the network of the sandbox with this id: it joined that one, or another
+ * that is in the same network. s: that sandbox, or NULL where only the id is left. */
 static struct sandbox *next_dependent(const char *id, const struct sandbox *s, struct sandbox *from)
 {
     for (; from != NULL; from = from->sharing.next)
-        if (from != s && (from->channel != NULL || from->launching || from->ending) &&
-            (strcmp(from->net_owner, id) == 0 || (s != NULL && other_of(from) == s)))
+        if (from != s && (from->channel != NULL || init_phase_is_busy(from->init)) &&
+            (strcmp(from->net.owner, id) == 0 || (s != NULL && sandbox_net_peer(from) == s)))
             return from;
     return NULL;
 }
@@ -70,10 +70,11 @@ static bool end_dependents(struct supervisor *sup, const char *id, const struct 
     for (struct sandbox *d = next_dependent(id, s, sup->sharing), *next; d != NULL; d = next) {
         next = next_dependent(id, s, d->sharing.next);
         any = true;
-        /* What is being started, taken up or ended comes by here again. */
-        if (d->channel == NULL || d->adopting || d->ending || d->state == SANDBOX_REMOVING)
+        /* A sandbox that is being started, taken up or ended comes by here again. */
+        if (d->channel == NULL || d->init != INIT_RUNNING || d->state == SANDBOX_REMOVING)
             continue;
-        /* What has an init alone, for its files, or of which nobody knows more, is not stopped. */
+        /* An init that is there for files alone, or of a broken sandbox, is ended without a stop.
+         */
         if (d->state == SANDBOX_STOPPED || sandbox_stop(d, 0, NULL, NULL, NULL) < 0)
             sandbox_end_init(d);
     }
@@ -90,24 +91,24 @@ bool sandbox_end_dependents_of(struct supervisor *sup, const char *id)
     return end_dependents(sup, id, NULL);
 }
 
-static void go_on_with_removal(struct sandbox *other)
+static void removal_go_on(struct sandbox *other)
 {
     if (other != NULL && other->state == SANDBOX_REMOVING && other->channel == NULL &&
-        !other->ending && !other->launching)
+        !init_phase_is_busy(other->init))
         sandbox_begin_removal(other);
 }
 
 void sandbox_dependent_settled(struct sandbox *s)
 {
-    struct sandbox *other = other_of(s);
+    struct sandbox *other = sandbox_net_peer(s);
     struct sandbox *owner;
 
     if (s->spec == NULL || s->spec->net_container == NULL)
         return;
-    owner = sandbox_by_id(s->sup, s->net_owner);
-    go_on_with_removal(other);
+    owner = sandbox_by_id(s->sup, s->net.owner);
+    removal_go_on(other);
     if (owner != other && owner != s)
-        go_on_with_removal(owner);
+        removal_go_on(owner);
 }
 
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err)
@@ -125,6 +126,6 @@ int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct 
                        "network: sandbox %s, whose network is to be shared, is %s: start it first",
                        sandbox_name(other), sandbox_state_name(other->state));
     *ret = (struct network_join){
-        .id = other->id, .owner = other->net_owner, .hostname = sandbox_hostname(other)};
+        .id = other->id, .owner = other->net.owner, .hostname = sandbox_hostname(other)};
     return 0;
 }

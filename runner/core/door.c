@@ -15,6 +15,7 @@
 #include "base/socket.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
+#include "core/publish.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
 #include "gateway/connect.h"
@@ -25,32 +26,32 @@
 #include "policy/egress-net.h"
 
 enum {
-    LOOK_MS = 30 * 1000,   /* time for a request to arrive */
-    LOOK_BYTES = 64 << 10, /* bytes of a request that are inspected; longer requests go to the
-                              sidecar uninspected */
-    PASS_MS = 10 * 1000,   /* time for the connection on the host's side */
+    LOOK_MS = 30 * 1000, /* for a request to be there */
+    LOOK_BYTES =
+        64 << 10,        /* of a request that is looked at; a longer one is the sidecar's matter */
+    PASS_MS = 10 * 1000, /* for the host's side to be connected */
     OPENING_RETRY_MS = 20,
 };
 
-/* One connection through the host loopback forward. */
+/* One connection through the door. */
 struct passing {
-    struct watch watch; /* first member */
-    struct door *door;  /* NULL: the forward has been closed */
+    struct watch watch; /* first */
+    struct door *door;  /* NULL: the door has gone */
     struct passing *next, **link;
     struct deadline clock;
-    int inside, outside; /* owned, until a relay takes both */
-    bool asking;         /* the launcher's reply frees it */
+    int inside, outside; /* owned, until they are joined */
+    bool asking;         /* the launcher's answer frees it */
 };
 
-/* A listening socket requested from the launcher. */
+/* A socket that the launcher has been asked for. */
 struct opening {
     struct sandbox *s; /* a reference */
     struct opening *next, **link;
-    struct door *door; /* NULL: the forward has been closed */
+    struct door *door; /* NULL: it has gone */
     uint16_t port;
     int64_t until;
     struct deadline again;
-    door_cb *cb; /* NULL: has been called, or the caller does not wait */
+    door_cb *cb; /* NULL: the caller waits no more */
     void *data;
 };
 
@@ -58,15 +59,15 @@ struct door {
     struct sandbox *s;
     struct door_config config;
     struct listener *listener;
-    uint16_t port; /* the port it listens on; 0: none */
+    uint16_t port; /* that it listens at; 0: none */
     struct passing *passings;
     struct opening *openings;
     unsigned count;
 };
 
-struct door_look {
-    struct watch watch; /* first member */
-    struct sandbox *s;  /* borrowed: the caller cancels before the sandbox is freed */
+struct publish_look {
+    struct watch watch; /* first */
+    struct sandbox *s;  /* borrowed: the caller cancels before its end */
     struct opening *opening;
     struct deadline clock;
     int fd;
@@ -100,18 +101,18 @@ static void passing_free(struct passing *p)
     free(p);
 }
 
-static void on_passing_deadline(struct deadline *d)
+static void on_passing_late(struct deadline *d)
 {
     passing_free((struct passing *)(void *)((char *)d - offsetof(struct passing, clock)));
 }
 
-static void on_relay_ended(void *data, const struct relay_result *result)
+static void on_passed(void *data, const struct relay_result *result)
 {
     (void)result;
     passing_free(data);
 }
 
-static void on_host_connected(struct watch *w, unsigned events)
+static void on_outside(struct watch *w, unsigned events)
 {
     struct passing *p = (struct passing *)(void *)w;
     struct sandbox *s = p->door->s;
@@ -124,15 +125,15 @@ static void on_host_connected(struct watch *w, unsigned events)
     deadline_clear(&p->clock);
     if (getsockopt(p->outside, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0 ||
         relay_start(gateway_hub(s->sup->gateway), p->inside, p->outside, relay_group(s->id),
-                    on_relay_ended, p, NULL, NULL) < 0) {
+                    on_passed, p, NULL, NULL) < 0) {
         passing_free(p);
         return;
     }
     p->inside = p->outside = FD_NONE;
 }
 
-static void on_launcher_dialled(void *data, int r, const struct launch_reply *reply, int fds[2],
-                                const struct err *err)
+static void on_dial_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
 {
     struct passing *p = data;
 
@@ -144,10 +145,10 @@ static void on_launcher_dialled(void *data, int r, const struct launch_reply *re
         return;
     }
     p->outside = take_fd(&fds[0]);
-    if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_host_connected) < 0)
+    if (watch_add(poller_of(p->door->s), &p->watch, p->outside, on_outside) < 0)
         passing_free(p);
     else
-        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_passing_deadline);
+        deadline_set(poller_of(p->door->s), &p->clock, PASS_MS, on_passing_late);
 }
 
 static int passing_dial(struct passing *p)
@@ -162,12 +163,10 @@ static int passing_dial(struct passing *p)
     launch_put_string(&b, TAG_ID, p->door->s->id);
     launch_put_string(&b, TAG_HANDLER, handler);
     r = launch_end(&b);
-    return r < 0
-               ? r
-               : launcher_client_send(p->door->s->sup->launcher, &b, on_launcher_dialled, p, NULL);
+    return r < 0 ? r : launcher_client_send(p->door->s->sup->launcher, &b, on_dial_reply, p, NULL);
 }
 
-static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
+static void on_door_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct door *d = data;
     struct passing *p = NULL;
@@ -193,7 +192,7 @@ static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
         passing_free(p);
 }
 
-/* ---- opening the listener ---- */
+/* ---- opening ---- */
 
 static void opening_end(struct opening *o, int r, const struct err *err)
 {
@@ -216,7 +215,7 @@ static void opening_end(struct opening *o, int r, const struct err *err)
 static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *err)
 {
     struct listener *l = NULL;
-    int r = listener_new(poller_of(d->s), fd, on_listener_client, d, &l, err);
+    int r = listener_new(poller_of(d->s), fd, on_door_client, d, &l, err);
 
     if (r < 0)
         return r;
@@ -228,19 +227,19 @@ static int door_use_socket(struct door *d, uint16_t port, int fd, struct err *er
     return 0;
 }
 
-static int opening_request(struct opening *o, struct err *err);
+static int opening_ask(struct opening *o, struct err *err);
 
-static void on_retry_due(struct deadline *clock)
+static void on_opening_again(struct deadline *clock)
 {
     struct opening *o = (struct opening *)(void *)((char *)clock - offsetof(struct opening, again));
     struct err err = ERR_NONE;
 
-    if (opening_request(o, &err) < 0)
+    if (opening_ask(o, &err) < 0)
         opening_end(o, err.code, &err);
 }
 
-static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                               const struct err *err)
+static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct opening *o = data;
     struct err own = ERR_NONE;
@@ -250,9 +249,9 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
         r = err_set(&own, -ECANCELED, "sandbox %s is ended", sandbox_name(o->s));
         err = &own;
     } else if (o->door->port == o->port) {
-        r = 0; /* another request was completed first */
+        r = 0; /* another opening was faster */
     } else if (r == -EADDRINUSE && clock_mono_ms() < o->until) {
-        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_retry_due);
+        deadline_set(poller_of(o->s), &o->again, OPENING_RETRY_MS, on_opening_again);
         return;
     } else if (r == 0) {
         r = fds[0] < 0 ? err_set(&own, -EPROTO, "door: no socket came")
@@ -264,7 +263,7 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
     opening_end(o, r, err);
 }
 
-static int opening_request(struct opening *o, struct err *err)
+static int opening_ask(struct opening *o, struct err *err)
 {
     struct address at = {.family = 4, .bytes = DOOR_BYTES, .port = o->port};
     auto_buf struct buf b = BUF_INIT(0);
@@ -276,7 +275,7 @@ static int opening_request(struct opening *o, struct err *err)
     r = launch_end(&b);
     if (r < 0)
         return err_errno(err, r, "door");
-    return launcher_client_send(o->s->sup->launcher, &b, on_launcher_socket, o, err);
+    return launcher_client_send(o->s->sup->launcher, &b, on_listen_reply, o, err);
 }
 
 static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, void *data,
@@ -296,7 +295,7 @@ static struct opening *opening_new(struct door *d, uint16_t port, door_cb *cb, v
                           .until = clock_mono_ms() + DOOR_OPENING_MS,
                           .cb = cb,
                           .data = data};
-    if (opening_request(o, err) < 0) {
+    if (opening_ask(o, err) < 0) {
         free(o);
         return NULL;
     }
@@ -313,38 +312,37 @@ int door_open(struct sandbox *s, const struct door_config *config, door_cb *cb, 
     if (config->port < DOOR_PORT_MIN)
         return err_set(err, -EINVAL, "door: port %u of the host: must be %d or above", config->port,
                        DOOR_PORT_MIN);
-    if (s->channel == NULL || s->ending)
+    if (s->channel == NULL || s->init == INIT_ENDING)
         return err_set(err, -EBUSY, "door: sandbox %s does not run", sandbox_name(s));
-    if (s->door == NULL) {
-        s->door = calloc(1, sizeof(*s->door));
-        if (s->door == NULL)
+    if (s->parts.door == NULL) {
+        s->parts.door = calloc(1, sizeof(*s->parts.door));
+        if (s->parts.door == NULL)
             return err_errno(err, -ENOMEM, "door");
-        s->door->s = s;
+        s->parts.door->s = s;
     }
-    s->door->config = *config;
-    if (s->door->port == config->port) {
+    s->parts.door->config = *config;
+    if (s->parts.door->port == config->port) {
         cb(data, 0, NULL);
         return 0;
     }
-    return opening_new(s->door, config->port, cb, data, err) != NULL ? 0
-           : err != NULL && err->code < 0                            ? err->code
-                                                                     : -ENOMEM;
+    return opening_new(s->parts.door, config->port, cb, data, err) != NULL ? 0
+           : err != NULL && err->code < 0                                  ? err->code
+                                                                           : -ENOMEM;
 }
 
-void door_reopen(struct sandbox *s)
+int door_start(struct sandbox *s, struct err *err)
 {
-    struct err err = ERR_NONE;
-
-    if (s->door != NULL && s->door->port == 0 && s->door->openings == NULL &&
-        opening_new(s->door, s->door->config.port, NULL, NULL, &err) == NULL)
-        log_warn("sandbox", "id=%s no door: %s", s->id, err.msg);
+    if (s->parts.door != NULL && s->parts.door->port == 0 && s->parts.door->openings == NULL &&
+        opening_new(s->parts.door, s->parts.door->config.port, NULL, NULL, err) == NULL)
+        log_warn("sandbox", "id=%s no door: %s", s->id, err->msg);
+    return 1;
 }
 
 static void door_end_passings(struct door *d)
 {
     struct passing *p = take(d->passings);
 
-    /* Joined connections are ended with the sandbox's other relays (publish_close). */
+    /* Those that are joined end with the sandbox's other connections (publish_close). */
     for (struct passing *next; p != NULL; p = next) {
         next = p->next;
         p->door = NULL;
@@ -368,14 +366,14 @@ static void door_end_openings(struct door *d)
         o->cb = NULL;
         if (cb != NULL)
             cb(o->data, -ECANCELED, &err);
-        if (o->again.link != NULL) /* waits for a retry, so no reply is pending */
+        if (o->again.link != NULL) /* no answer will come */
             opening_end(o, -ECANCELED, &err);
     }
 }
 
 void door_close(struct sandbox *s)
 {
-    struct door *d = s->door;
+    struct door *d = s->parts.door;
 
     if (d == NULL)
         return;
@@ -387,26 +385,28 @@ void door_close(struct sandbox *s)
 
 void door_free(struct sandbox *s)
 {
-    free(take(s->door));
+    free(take(s->parts.door));
 }
 
-/* ---- inspecting requests ---- */
+/* ---- looking ---- */
 
-bool door_looks_at(const struct sandbox *s, uint16_t port)
+static bool door_looks_at(const struct sandbox *s, uint16_t port)
 {
-    return s->door != NULL && s->door->config.ingress == port;
+    return s->parts.door != NULL && s->parts.door->config.ingress == port;
 }
 
-static void look_end(struct door_look *l, int r)
+static void look_cancel(struct publish_look *l);
+
+static void look_end(struct publish_look *l, int r)
 {
     void (*cb)(void *data, int r) = l->cb;
     void *data = l->data;
 
-    door_look_cancel(l);
+    look_cancel(l);
     cb(data, r);
 }
 
-void door_look_cancel(struct door_look *l)
+static void look_cancel(struct publish_look *l)
 {
     if (l == NULL)
         return;
@@ -417,15 +417,15 @@ void door_look_cancel(struct door_look *l)
     free(l);
 }
 
-static void on_look_deadline(struct deadline *d)
+static void on_look_late(struct deadline *d)
 {
-    look_end((struct door_look *)(void *)((char *)d - offsetof(struct door_look, clock)),
+    look_end((struct publish_look *)(void *)((char *)d - offsetof(struct publish_look, clock)),
              -ETIMEDOUT);
 }
 
 static void on_door_moved(void *data, int r, const struct err *err)
 {
-    struct door_look *l = data;
+    struct publish_look *l = data;
 
     l->opening = NULL;
     if (r < 0)
@@ -433,8 +433,8 @@ static void on_door_moved(void *data, int r, const struct err *err)
     look_end(l, 0);
 }
 
-/* Returns the port named in a body of PUT /egress; 0: none. */
-static uint16_t named_port(const char *text, size_t len)
+/* The port that a body of PUT /egress names; 0: none. */
+static uint16_t look_named_port(const char *text, size_t len)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     json_int_t n;
@@ -445,11 +445,11 @@ static uint16_t named_port(const char *text, size_t len)
     return n >= DOOR_PORT_MIN && n <= 65535 ? (uint16_t)n : 0;
 }
 
-/* Moves the forward to the named port. 0: the caller waits for it; 1: there is nothing to do. */
-static int look_move_door(struct door_look *l, uint16_t port)
+/* 0: it waits for the door, 1: nothing of it is news. */
+static int look_move(struct publish_look *l, uint16_t port)
 {
     struct err err = ERR_NONE;
-    struct door *d = l->s->door;
+    struct door *d = l->s->parts.door;
 
     if (port == 0 || d == NULL || d->port == port)
         return 1;
@@ -461,10 +461,10 @@ static int look_move_door(struct door_look *l, uint16_t port)
     return 1;
 }
 
-static void on_client_bytes(struct watch *w, unsigned events)
+static void on_look_bytes(struct watch *w, unsigned events)
 {
     static char scratch[LOOK_BYTES];
-    struct door_look *l = (struct door_look *)(void *)w;
+    struct publish_look *l = (struct publish_look *)(void *)w;
     ssize_t n = recv(l->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
     struct connect_head head;
     long len;
@@ -487,25 +487,28 @@ static void on_client_bytes(struct watch *w, unsigned events)
     }
     if ((size_t)n < (size_t)len + head.length)
         return;
-    if (look_move_door(l, named_port(scratch + len, head.length)) != 0)
+    if (look_move(l, look_named_port(scratch + len, head.length)) != 0)
         look_end(l, 0);
 }
 
-int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
-              struct door_look **ret, struct err *err)
+static int door_look(struct sandbox *s, int fd, void (*cb)(void *data, int r), void *data,
+                     struct publish_look **ret, struct err *err)
 {
-    struct door_look *l = calloc(1, sizeof(*l));
+    struct publish_look *l = calloc(1, sizeof(*l));
     int r;
 
     if (l == NULL)
         return err_errno(err, -ENOMEM, "door");
-    *l = (struct door_look){.s = s, .fd = fd, .cb = cb, .data = data};
-    r = watch_add(poller_of(s), &l->watch, fd, on_client_bytes);
+    *l = (struct publish_look){.s = s, .fd = fd, .cb = cb, .data = data};
+    r = watch_add(poller_of(s), &l->watch, fd, on_look_bytes);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "door");
     }
-    deadline_set(poller_of(s), &l->clock, LOOK_MS, on_look_deadline);
+    deadline_set(poller_of(s), &l->clock, LOOK_MS, on_look_late);
     *ret = l;
     return 0;
 }
+
+const struct publish_screen door_screen = {
+    .wants = door_looks_at, .look = door_look, .cancel = look_cancel};

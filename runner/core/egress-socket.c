@@ -47,7 +47,7 @@ static void on_pool_socket(struct net_socket_wait *w, int r, const struct err *e
 
 static int open_direct(struct sandbox *s, int family, struct opening *o, struct err *err)
 {
-    if (s->net.box4.family == 0)
+    if (s->net.place.box4.family == 0)
         return err_set(err, -ENETUNREACH, "it has no network: only handlers are reached");
     return net_socket_wait(s, family, NET_SOCKET_MARKED, &o->wait, on_pool_socket, err);
 }
@@ -74,7 +74,7 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
     }
     if (o->cb != NULL)
         o->cb(o->who, r, r == 0 ? take_fd(&fds[0]) : FD_NONE, err);
-    o->s->opening--;
+    o->s->parts.egress.opening--;
     sandbox_unref(o->s);
     free(o);
 }
@@ -107,7 +107,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want, 
     /* The launcher knows NET_DNS_MAX name servers. The engine asks for indexes until one fails. */
     if (want->kind == EGRESS_RESOLVER && want->index >= NET_DNS_MAX)
         return err_set(err, -ENOENT, "name servers: no %u", want->index);
-    if (e->s->opening >= OPENING_MAX) {
+    if (e->s->parts.egress.opening >= OPENING_MAX) {
         egress_box_trouble(e->box, "more connections at a time than the launcher makes");
         return err_set(err, -EAGAIN, "%d sockets are being opened", OPENING_MAX);
     }
@@ -116,7 +116,7 @@ static int open_other(struct sandbox_egress *e, const struct egress_want *want, 
         return r;
     o->s = e->s;
     sandbox_ref(e->s);
-    e->s->opening++;
+    e->s->parts.egress.opening++;
     return 0;
 }
 

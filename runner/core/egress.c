@@ -26,8 +26,8 @@
 #define CA_FILE "egress-ca.pem"
 
 enum {
-    HOST_SHOWN = 128, /* bytes of a host name in an event */
-    TEXT_SHOWN = 64,  /* bytes of a rule, and of a reason, in an event */
+    HOST_SHOWN = 128, /* bytes of a name in an event, */
+    TEXT_SHOWN = 64,  /* and of a rule, and of a reason */
 };
 
 struct egress_service {
@@ -35,7 +35,7 @@ struct egress_service {
     struct egress_hub *hub; /* owned */
 };
 
-/* ---- events ---- */
+/* ---- what happened ---- */
 
 static json_t *event_json(const struct egress_event *e)
 {
@@ -63,7 +63,7 @@ static json_t *event_json(const struct egress_event *e)
     return o;
 }
 
-static void on_box_event(void *data, const struct egress_event *e)
+static void on_egress_event(void *data, const struct egress_event *e)
 {
     struct sandbox_egress *se = data;
     auto_ptr(json_decref) json_t *o = event_json(e);
@@ -72,7 +72,7 @@ static void on_box_event(void *data, const struct egress_event *e)
     sandbox_emit(se->s, "egress", text);
 }
 
-static void on_box_trouble(void *data, const char *what, const char *why)
+static void on_egress_trouble(void *data, const char *what, const char *why)
 {
     const struct sandbox_egress *e = data;
 
@@ -83,12 +83,12 @@ static void on_box_trouble(void *data, const char *what, const char *why)
 static const struct egress_ops ops = {.open = egress_open_socket,
                                       .spare = egress_spare,
                                       .cancel = egress_cancel_socket,
-                                      .event = on_box_event,
-                                      .trouble = on_box_trouble};
+                                      .event = on_egress_event,
+                                      .trouble = on_egress_trouble};
 
 /* ---- the engine ---- */
 
-static struct egress_service *service_new(struct supervisor *sup, struct err *err)
+static struct egress_service *egress_service_new(struct supervisor *sup, struct err *err)
 {
     const struct egress_limits limits = {.connections = sup->limits.egress_connections,
                                          .handler_ms = sup->limits.egress_handler_ms,
@@ -120,17 +120,17 @@ void egress_service_free(struct egress_service *e)
     free(e);
 }
 
-/* Creates the service on first use. NULL: err says why. */
-static struct egress_hub *service_hub(struct supervisor *sup, struct err *err)
+/* Made when it is first needed. NULL: err says why. */
+static struct egress_hub *egress_hub_of(struct supervisor *sup, struct err *err)
 {
     if (sup->egress == NULL)
-        sup->egress = service_new(sup, err);
+        sup->egress = egress_service_new(sup, err);
     return sup->egress != NULL ? sup->egress->hub : NULL;
 }
 
 const char *egress_ca(struct supervisor *sup, struct err *err)
 {
-    return service_hub(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
+    return egress_hub_of(sup, err) != NULL ? ca_pem(sup->egress->ca) : NULL;
 }
 
 /* ---- opening ---- */
@@ -140,20 +140,21 @@ bool egress_wanted(const struct sandbox *s)
     return s->spec->egress != NULL && s->spec->net_container == NULL;
 }
 
-static void egress_request_listeners(struct sandbox_egress *e);
+static void egress_ask(struct sandbox_egress *e);
 
 static void egress_drop(struct sandbox *s)
 {
-    struct sandbox_egress *e = take(s->egress);
+    struct sandbox_egress *e = take(s->parts.egress.open);
 
     deadline_clear(&e->again);
     net_sockets_close_marked(s);
-    sidecar_free(e);
+    if (e->sidecar != NULL)
+        e->sidecar_ops->free(e);
     egress_box_close(e->box);
     free(e);
 }
 
-static void egress_finish(struct sandbox_egress *e, int r, const struct err *err)
+static void egress_opened(struct sandbox_egress *e, int r, const struct err *err)
 {
     egress_cb *cb = e->cb;
     struct sandbox *s = e->s;
@@ -166,24 +167,24 @@ static void egress_finish(struct sandbox_egress *e, int r, const struct err *err
     }
     if (r < 0) {
         if (err != NULL)
-            own = *err; /* err may point into memory that egress_drop frees */
+            own = *err; /* it may be of what is freed */
         err = &own;
         if (e->sidecar != NULL)
-            sidecar_failed(e, r, err);
+            e->sidecar_ops->failed(e, r, err);
         egress_drop(s);
     }
     cb(s, r, err);
     sandbox_unref(s);
 }
 
-static void on_retry_due(struct deadline *d)
+static void on_egress_again(struct deadline *d)
 {
-    egress_request_listeners(
+    egress_ask(
         (struct sandbox_egress *)(void *)((char *)d - offsetof(struct sandbox_egress, again)));
 }
 
-static void on_launcher_listeners(void *data, int r, const struct launch_reply *reply, int fds[2],
-                                  const struct err *err)
+static void on_egress_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct sandbox_egress *e = data;
     struct err own = ERR_NONE;
@@ -192,7 +193,7 @@ static void on_launcher_listeners(void *data, int r, const struct launch_reply *
     (void)reply;
     e->asking = false;
     if (e->closing) {
-        egress_finish(e, -ECANCELED, NULL);
+        egress_opened(e, -ECANCELED, NULL);
         return;
     }
     if (r == 0 && (fds[0] < 0 || fds[1] < 0)) {
@@ -202,17 +203,18 @@ static void on_launcher_listeners(void *data, int r, const struct launch_reply *
         udp = take_fd(&fds[1]);
         r = egress_box_listen(e->box, tcp, udp, &own);
     } else if (r == -EADDRINUSE && clock_mono_ms() < e->until) {
-        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS, on_retry_due);
+        deadline_set(gateway_poller(e->s->sup->gateway), &e->again, EGRESS_RETRY_MS,
+                     on_egress_again);
         return;
     } else if (e->family == 6 && (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)) {
-        r = 0; /* the sandbox has no IPv6, so there is nothing to listen on */
+        r = 0; /* no IPv6 inside: nothing leaves by it */
     }
     if (r == 0 && e->family == 4) {
         e->family = 6;
-        egress_request_listeners(e);
+        egress_ask(e);
         return;
     }
-    egress_finish(e, r, own.code < 0 ? &own : err);
+    egress_opened(e, r, own.code < 0 ? &own : err);
 }
 
 int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, void *data,
@@ -229,25 +231,25 @@ int egress_send(struct sandbox *s, int family, uint64_t flags, launch_cb cb, voi
     return r < 0 ? r : launcher_client_send(s->sup->launcher, &b, cb, data, err);
 }
 
-static void egress_request_listeners(struct sandbox_egress *e)
+static void egress_ask(struct sandbox_egress *e)
 {
     struct err err = ERR_NONE;
-    int r = egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0,
-                        on_launcher_listeners, e, &err);
+    int r = egress_send(e->s, e->family, e->lets_out ? LAUNCH_EGRESS_OPEN : 0, on_egress_reply, e,
+                        &err);
 
     e->asking = r == 0;
     if (r < 0)
-        egress_finish(e, r, &err);
+        egress_opened(e, r, &err);
 }
 
 int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_out, unsigned wait_ms,
                      egress_cb *cb, struct err *err)
 {
-    struct egress_hub *hub = service_hub(s->sup, err);
+    struct egress_hub *hub = egress_hub_of(s->sup, err);
     struct sandbox_egress *e;
     int r;
 
-    if (hub == NULL || s->egress != NULL) {
+    if (hub == NULL || s->parts.egress.open != NULL) {
         egress_free(rules);
         return hub == NULL ? err->code : err_set(err, -EBUSY, "egress: is open");
     }
@@ -264,21 +266,21 @@ int egress_open_with(struct sandbox *s, struct egress_rules *rules, bool lets_ou
         free(e);
         return r;
     }
-    if (s->net.gateway4.family != 0)
-        egress_box_place(e->box, &s->net.gateway4, &s->net.box4);
-    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_launcher_listeners, e, err);
+    if (s->net.place.gateway4.family != 0)
+        egress_box_place(e->box, &s->net.place.gateway4, &s->net.place.box4);
+    r = egress_send(s, 4, lets_out ? LAUNCH_EGRESS_OPEN : 0, on_egress_reply, e, err);
     if (r < 0) {
         egress_box_close(e->box);
         free(e);
         return r;
     }
     e->asking = true;
-    s->egress = e;
+    s->parts.egress.open = e;
     sandbox_ref(s);
     return 0;
 }
 
-/* The copy needs an index of its own, so the rules are encoded as JSON and decoded again. */
+/* Decoded into an index of their own each time: through their text. */
 struct egress_rules *egress_copy_rules(const struct egress_rules *rules, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = egress_to_json(rules);
@@ -298,9 +300,32 @@ int egress_open(struct sandbox *s, unsigned wait_ms, egress_cb *cb, struct err *
     return rules == NULL ? err->code : egress_open_with(s, rules, rules->open, wait_ms, cb, err);
 }
 
+int egress_start(struct sandbox *s, struct err *err)
+{
+    return egress_wanted(s) ? egress_open(s, 0, sandbox_part_done, err) : 1;
+}
+
+/* Without it nothing leaves, and the processes go on all the same: the sandbox does not wait. */
+static void on_egress_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    if (r == 0 || r == -ECANCELED)
+        return;
+    log_error("sandbox", "id=%s nothing leaves it: %s", s->id, err->msg);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+}
+
+int egress_reopen(struct sandbox *s, struct err *err)
+{
+    int r = egress_wanted(s) ? egress_open(s, EGRESS_WAIT_MS, on_egress_reopened, err) : 0;
+
+    if (r < 0)
+        on_egress_reopened(s, r, err);
+    return 1;
+}
+
 void egress_close(struct sandbox *s)
 {
-    struct sandbox_egress *e = s->egress;
+    struct sandbox_egress *e = s->parts.egress.open;
 
     if (e == NULL)
         return;
@@ -312,5 +337,5 @@ void egress_close(struct sandbox *s)
     deadline_clear(&e->again);
     egress_box_close(take(e->box));
     if (!e->asking)
-        egress_finish(e, -ECANCELED, NULL); /* else on_launcher_listeners finishes */
+        egress_opened(e, -ECANCELED, NULL); /* else the launcher's answer does it */
 }

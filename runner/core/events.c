@@ -58,7 +58,7 @@ void events_emit(struct events *e, const char *type, const char *sandbox, const 
     struct event *ev = &e->ring[e->next % EVENTS_MAX];
     struct events_reader *r, *next;
 
-    assert(event_type_known(type)); /* readers are refused what is not in the table */
+    assert(event_type_known(type)); /* a filter for a type that is not in the table is refused */
     *ev = (struct event){.id = e->next++, .time_ms = clock_wall_ms(), .maker = maker};
     (void)snprintf(ev->type, sizeof(ev->type), "%s", type);
     (void)snprintf(ev->sandbox, sizeof(ev->sandbox), "%s", sandbox);

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What happened: a bounded ring with ids, and who listens. */
+/* Events: a bounded ring with ids, and its readers. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,7 @@ struct event {
     int64_t time_ms; /* since the epoch */
     char type[24];   /* one of event_types */
     char sandbox[64], name[256];
-    int64_t maker; /* the uid of who made the sandbox, which may be gone by now; negative: unknown
-                    */
+    int64_t maker;    /* uid of the client that made the sandbox; negative: unknown */
     char detail[512]; /* a JSON object's text: {"exitCode":1} */
 };
 
@@ -26,7 +25,7 @@ struct events_reader {
     struct events_reader *next;
 };
 
-/* All types there are, NULL-terminated; what is emitted is one of them. */
+/* All types of events, NULL-terminated. */
 extern const char *const event_types[];
 bool event_type_known(const char *type);
 

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "launch/stall.h"
 
 enum {

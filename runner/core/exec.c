@@ -20,6 +20,7 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/channel.h"
 #include "core/exec-request.h"
 #include "core/sandbox_internal.h"
 #include "launch/stall.h"
@@ -77,7 +78,7 @@ static void on_timer_closed(uv_handle_t *h)
 
 static void leave_list(struct exec *e)
 {
-    struct exec **at = &e->sandbox->execs;
+    struct exec **at = &e->sandbox->execs.first;
 
     if (!e->in_list)
         return;
@@ -87,7 +88,7 @@ static void leave_list(struct exec *e)
         *at = e->next;
     e->in_list = false;
     if ((e->flags & IMSG_HELPER) == 0)
-        e->sandbox->exec_count--;
+        e->sandbox->execs.count--;
     if (e->sandbox->channel != NULL)
         channel_remove(e->sandbox->channel, &e->channel_exec);
 }
@@ -438,8 +439,8 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
 /* Each leaves the list, so that the list's first one is always the next. */
 void exec_all_lost(struct sandbox *s)
 {
-    while (s->execs != NULL) {
-        struct exec *e = exec_ref(s->execs);
+    while (s->execs.first != NULL) {
+        struct exec *e = exec_ref(s->execs.first);
         bool own = e->keep && e->state == EXEC_ENDED;
 
         leave_list(e);
@@ -457,8 +458,8 @@ void exec_all_lost(struct sandbox *s)
 /* The supervisor stops: processes go on, nobody here hears of them any more. */
 void exec_forget_all(struct sandbox *s)
 {
-    while (s->execs != NULL) {
-        struct exec *e = exec_ref(s->execs);
+    while (s->execs.first != NULL) {
+        struct exec *e = exec_ref(s->execs.first);
         bool own = alive(e) || e->keep;
 
         exec_silence(e);
@@ -590,11 +591,11 @@ static struct exec *exec_new(struct sandbox *s, uint64_t id)
 
 static void join_list(struct exec *e)
 {
-    e->next = e->sandbox->execs;
-    e->sandbox->execs = e;
+    e->next = e->sandbox->execs.first;
+    e->sandbox->execs.first = e;
     e->in_list = true;
     if ((e->flags & IMSG_HELPER) == 0)
-        e->sandbox->exec_count++;
+        e->sandbox->execs.count++;
     channel_add(e->sandbox->channel, &e->channel_exec);
 }
 
@@ -603,7 +604,7 @@ static void make_room(struct sandbox *s)
 {
     struct exec *oldest = NULL;
 
-    for (struct exec *e = s->execs; e != NULL; e = e->next)
+    for (struct exec *e = s->execs.first; e != NULL; e = e->next)
         if (e->state == EXEC_ENDED && exec_is_kept(e) && !exec_is_attached(e))
             oldest = e; /* the newest are first */
     if (oldest != NULL)
@@ -618,11 +619,11 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
 
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
-    if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
+    if (!o->helper && !o->main && s->execs.count >= supervisor_limits(s->sup)->execs)
         make_room(s);
-    if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
+    if (!o->helper && !o->main && s->execs.count >= supervisor_limits(s->sup)->execs)
         return err_set(err, -EAGAIN, "limit maxExecs: %u processes run in sandbox %s already",
-                       s->exec_count, sandbox_name(s));
+                       s->execs.count, sandbox_name(s));
     e = exec_new(s, sandbox_next_exec_id(s));
     if (e == NULL)
         return err_errno(err, -ENOMEM, "exec");
@@ -742,7 +743,7 @@ bool exec_is_tty(const struct exec *e)
 
 bool exec_any_alive(const struct sandbox *s)
 {
-    for (const struct exec *e = s->execs; e != NULL; e = e->next)
+    for (const struct exec *e = s->execs.first; e != NULL; e = e->next)
         if (alive(e))
             return true;
     return false;
@@ -750,7 +751,7 @@ bool exec_any_alive(const struct sandbox *s)
 
 bool exec_any_counts(const struct sandbox *s)
 {
-    for (const struct exec *e = s->execs; e != NULL; e = e->next)
+    for (const struct exec *e = s->execs.first; e != NULL; e = e->next)
         if (alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
             return true;
     return false;
@@ -793,7 +794,7 @@ struct sandbox *exec_sandbox(const struct exec *e)
 
 struct exec *exec_first(struct sandbox *s)
 {
-    return s->execs;
+    return s->execs.first;
 }
 
 struct exec *exec_next(const struct exec *e)
@@ -876,7 +877,7 @@ size_t exec_pending(const struct sandbox *s, int fd)
 
 struct exec *exec_find(struct sandbox *s, uint64_t id)
 {
-    struct exec *e = s->execs;
+    struct exec *e = s->execs.first;
 
     while (e != NULL && e->channel_exec.id != id)
         e = e->next;

@@ -30,7 +30,7 @@ struct exec_options {
                           replacing same names */
     const char *user;  /* NULL = the sandbox's user */
     const char *cwd;   /* NULL = the sandbox's working directory */
-    bool main;         /* the sandbox's main process (sandbox.c only) */
+    bool main;         /* the sandbox's main process (sandbox-main.c only) */
     bool tty;
     uint16_t rows, cols; /* 0 = 24 x 80 */
     bool with_stdin;

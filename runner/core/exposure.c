@@ -14,7 +14,7 @@
 #include "json/decode.h"
 #include "json/parse.h"
 
-/* ---- the file exposures.json ---- */
+/* ---- the file ---- */
 
 struct stored_exposure {
     int64_t port;
@@ -43,7 +43,7 @@ static const struct jfield file_fields[] = {
 };
 /* clang-format on */
 
-static json_t *encode_exposure(const struct exposure *e)
+static json_t *exposure_encode(const struct exposure *e)
 {
     char hostname[PREVIEW_HOST_MAX + 8];
 
@@ -60,8 +60,8 @@ static int exposures_save(struct sandbox *s, struct err *err)
 
     if (root == NULL || json_object_set_new(root, "exposures", list) < 0)
         return err_errno(err, -ENOMEM, "exposures");
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
-        if (json_array_append_new(list, encode_exposure(e)) < 0)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
+        if (json_array_append_new(list, exposure_encode(e)) < 0)
             return err_errno(err, -ENOMEM, "exposures");
     return store_save_exposures(s->sup->store, s->id, root, err);
 }
@@ -75,8 +75,8 @@ static void exposure_free(struct exposure *e)
 }
 DEFINE_AUTO(struct exposure, exposure_free);
 
-static int add_stored_exposure(struct sandbox *s, struct stored_exposure *from,
-                               struct exposure ***tail, struct err *err)
+static int exposure_take_stored(struct sandbox *s, struct stored_exposure *from,
+                                struct exposure ***tail, struct err *err)
 {
     auto_ptr(exposure_free) struct exposure *e = calloc(1, sizeof(*e));
     int r;
@@ -101,7 +101,7 @@ void exposure_load(struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct stored_exposures stored = {.list = NULL};
-    struct exposure **tail = &s->exposures;
+    struct exposure **tail = &s->parts.exposures;
     struct err err = ERR_NONE;
     int r;
 
@@ -111,7 +111,7 @@ void exposure_load(struct sandbox *s)
     if (r == 0)
         r = json_decode(root, file_fields, &stored, &err);
     for (size_t i = 0; r == 0 && i < stored.count; i++)
-        r = add_stored_exposure(s, &stored.list[i], &tail, &err);
+        r = exposure_take_stored(s, &stored.list[i], &tail, &err);
     if (r < 0) {
         log_warn("sandbox", "id=%s exposures: %s; its ports are not exposed", s->id, err.msg);
         exposure_free_all(s);
@@ -126,31 +126,31 @@ void exposure_load(struct sandbox *s)
 
 void exposure_free_all(struct sandbox *s)
 {
-    while (s->exposures != NULL) {
-        struct exposure *e = s->exposures;
+    while (s->parts.exposures != NULL) {
+        struct exposure *e = s->parts.exposures;
 
-        s->exposures = e->next;
+        s->parts.exposures = e->next;
         exposure_free(e);
     }
 }
 
-/* ---- requests of clients ---- */
+/* ---- what clients ask ---- */
 
 const struct exposure *exposure_first(const struct sandbox *s)
 {
-    return s->exposures;
+    return s->parts.exposures;
 }
 
 const struct exposure *exposure_find(const struct sandbox *s, unsigned port)
 {
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
         if (e->port == port)
             return e;
     return NULL;
 }
 
-static int choose_token(const struct sandbox *s, const struct exposure_request *request,
-                        struct exposure *e, struct err *err)
+static int exposure_choose_token(const struct sandbox *s, const struct exposure_request *request,
+                                 struct exposure *e, struct err *err)
 {
     int r;
 
@@ -162,7 +162,7 @@ static int choose_token(const struct sandbox *s, const struct exposure_request *
     }
     if (!preview_token_ok(request->token))
         return err_set(err, -EINVAL, "token: must be 1 to %d of a-z, 0-9 and _", PREVIEW_TOKEN_MAX);
-    for (const struct exposure *o = s->exposures; o != NULL; o = o->next)
+    for (const struct exposure *o = s->parts.exposures; o != NULL; o = o->next)
         if (o->port != e->port && strcmp(o->token, request->token) == 0)
             return err_set(err, -EEXIST, "token: port %u of this sandbox has it already", o->port);
     (void)snprintf(e->token, sizeof(e->token), "%s", request->token);
@@ -186,7 +186,7 @@ static int exposure_fill(const struct sandbox *s, const struct exposure_request 
                        "the sandbox's name %s cannot stand in a host name: only a-z, 0-9, - and _ "
                        "can",
                        sandbox_name(s));
-    r = choose_token(s, request, e, err);
+    r = exposure_choose_token(s, request, e, err);
     if (r == 0 && (request->hostname != NULL || old == NULL))
         r = preview_host_parse(request->hostname != NULL ? request->hostname : "localhost",
                                &e->host, err);
@@ -199,7 +199,7 @@ static int exposure_fill(const struct sandbox *s, const struct exposure_request 
 
 static struct exposure **exposure_place(struct sandbox *s, unsigned port)
 {
-    struct exposure **at = &s->exposures;
+    struct exposure **at = &s->parts.exposures;
 
     while (*at != NULL && (*at)->port < port)
         at = &(*at)->next;
@@ -210,7 +210,7 @@ static unsigned exposure_count(const struct sandbox *s)
 {
     unsigned n = 0;
 
-    for (const struct exposure *e = s->exposures; e != NULL; e = e->next)
+    for (const struct exposure *e = s->parts.exposures; e != NULL; e = e->next)
         n++;
     return n;
 }
@@ -254,7 +254,7 @@ int exposure_remove(struct sandbox *s, unsigned port, struct err *err)
     *at = e->next;
     r = exposures_save(s, err);
     if (r < 0) {
-        *at = e; /* the file still has it, so a restart would bring it back */
+        *at = e; /* a restart of the daemon would bring it back */
         return r;
     }
     exposure_free(e);
@@ -276,14 +276,11 @@ int exposure_url(const struct sandbox *s, const struct exposure *e, const struct
     return preview_url(&p, host != NULL ? host : &e->host, &s->sup->front, ret, err);
 }
 
-/* ---- requests of the gateway ---- */
+/* ---- what the gateway asks ---- */
 
 struct sandbox *exposure_open(struct supervisor *sup, const struct preview *p)
 {
-    /*
-     * No valid token. It is compared when there is no exposure, so that both cases take equally
-     * long.
-     */
+    /* No token: compared where there is none, so that the answer takes the same time. */
     static const char nothing[PREVIEW_TOKEN_MAX + 1] = "----------------";
     const struct exposure *e = NULL;
     struct sandbox *s = sandbox_by_name(sup, p->name);

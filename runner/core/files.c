@@ -10,6 +10,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/exec.h"
 #include "core/sandbox_internal.h"
 #include "launch/stall.h"
 #include "proto/file-msg.h"
@@ -115,7 +116,7 @@ static void op_over(struct file_op *op)
     }
     if (op->counted) {
         op->counted = false;
-        s->file_ops--;
+        s->parts.files.running--;
         sandbox_ref(s);
         start_next(s);
         sandbox_unref(s);
@@ -125,12 +126,12 @@ static void op_over(struct file_op *op)
 
 static void leave_queue(struct file_op *op)
 {
-    struct file_op **at = &op->sandbox->file_queue;
+    struct file_op **at = &op->sandbox->parts.files.queue;
 
     while (*at != op)
         at = &(*at)->next;
     *at = op->next;
-    op->sandbox->file_waiting--;
+    op->sandbox->parts.files.waiting--;
 }
 
 void file_op_cancel(struct file_op *op)
@@ -486,7 +487,7 @@ static int begin(struct file_op *op, struct err *err)
     op->state = OP_INIT;
     op->counted = !op->request.watch;
     if (op->counted)
-        op->sandbox->file_ops++;
+        op->sandbox->parts.files.running++;
     op->init_pending = true;
     r = sandbox_with_init(op->sandbox, on_init, op, err);
     if (r < 0)
@@ -497,8 +498,9 @@ static int begin(struct file_op *op, struct err *err)
 /* Those whose turn it is. Called from callbacks only, so an answer of theirs is never early. */
 static void start_next(struct sandbox *s)
 {
-    while (s->file_queue != NULL && s->file_ops < supervisor_limits(s->sup)->file_operations) {
-        struct file_op *op = s->file_queue;
+    while (s->parts.files.queue != NULL &&
+           s->parts.files.running < supervisor_limits(s->sup)->file_operations) {
+        struct file_op *op = s->parts.files.queue;
         struct err err = ERR_NONE;
 
         leave_queue(op);
@@ -509,12 +511,12 @@ static void start_next(struct sandbox *s)
 
 static void enqueue(struct file_op *op)
 {
-    struct file_op **at = &op->sandbox->file_queue;
+    struct file_op **at = &op->sandbox->parts.files.queue;
 
     while (*at != NULL)
         at = &(*at)->next;
     *at = op;
-    op->sandbox->file_waiting++;
+    op->sandbox->parts.files.waiting++;
     op->state = OP_QUEUED;
 }
 
@@ -546,14 +548,14 @@ int file_op_start(struct sandbox *s, const struct file_request *request,
                   struct err *err)
 {
     const struct supervisor_limits *limits = supervisor_limits(s->sup);
-    bool wait = !request->watch && s->file_ops >= limits->file_operations;
+    bool wait = !request->watch && s->parts.files.running >= limits->file_operations;
     struct file_op *op;
     int r;
 
-    if (wait && s->file_waiting >= limits->file_queue)
+    if (wait && s->parts.files.waiting >= limits->file_queue)
         return err_set(err, -EAGAIN,
                        "limit maxFileQueue: %u file operations wait in sandbox %s already",
-                       s->file_waiting, sandbox_name(s));
+                       s->parts.files.waiting, sandbox_name(s));
     op = calloc(1, sizeof(*op));
     if (op == NULL)
         return err_errno(err, -ENOMEM, "file operation");

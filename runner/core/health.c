@@ -49,7 +49,7 @@ const char *health_status_name(enum health_status status)
 
 const struct health_facts *sandbox_health(const struct sandbox *s)
 {
-    return s->health != NULL ? &s->health->facts : NULL;
+    return s->parts.health != NULL ? &s->parts.health->facts : NULL;
 }
 
 static int64_t or_else(int64_t said, int64_t otherwise)
@@ -300,21 +300,21 @@ void health_begin(struct sandbox *s)
 {
     if (s->spec == NULL || s->spec->health.none || s->spec->health.test == NULL)
         return;
-    if (s->health == NULL)
-        s->health = health_new(s);
-    if (s->health == NULL)
+    if (s->parts.health == NULL)
+        s->parts.health = health_new(s);
+    if (s->parts.health == NULL)
         return; /* without memory there is no check; the sandbox runs all the same */
     health_end(s);
-    forget(&s->health->facts);
-    s->health->running = true;
-    s->health->begun_ms = clock_mono_ms();
-    set_status(s->health, HEALTH_STARTING);
-    schedule(s->health);
+    forget(&s->parts.health->facts);
+    s->parts.health->running = true;
+    s->parts.health->begun_ms = clock_mono_ms();
+    set_status(s->parts.health, HEALTH_STARTING);
+    schedule(s->parts.health);
 }
 
 void health_end(struct sandbox *s)
 {
-    struct health *h = s->health;
+    struct health *h = s->parts.health;
 
     if (h == NULL || !h->running)
         return;
@@ -330,13 +330,13 @@ void health_end(struct sandbox *s)
 
 void health_free(struct sandbox *s)
 {
-    struct health *h = s->health;
+    struct health *h = s->parts.health;
 
     if (h == NULL)
         return;
     health_end(s);
     forget(&h->facts);
-    s->health = NULL;
+    s->parts.health = NULL;
     h->s = NULL;
     uv_close((uv_handle_t *)&h->timer, on_timer_closed);
 }

@@ -1,10 +1,10 @@
 #pragma once
 
 /*
- * A sandbox held still while its files are read. The first who reads pauses it, the last lets it go
- * on: two snapshots at once never see it run. One that a client paused stays paused, and one that a
- * client resumes meanwhile runs. Whose pause it is is stored: the daemon after one that died
- * meanwhile lets it go on.
+ * A sandbox is frozen while its files are read. The first reader pauses it, the last resumes it:
+ * two snapshots at once never see it run. A sandbox that a client paused stays paused; one that a
+ * client resumes meanwhile runs. The owner of the pause is stored: the next daemon ends a pause
+ * whose readers died with the daemon before it.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 struct err;
 
 struct hold {
-    struct sandbox *s; /* borrowed; who holds has a reference */
+    struct sandbox *s; /* borrowed; the reader has a reference */
     bool counted;
 };
 

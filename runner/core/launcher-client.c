@@ -18,7 +18,7 @@
 
 struct pending {
     int request; /* owned; its memfd, until it has been sent */
-    int client;  /* owned until then; the connection of whom it is for, or -1 */
+    int client;  /* owned until then; the connection of the client that it is for, or -1 */
     launch_cb cb;
     void *data;
     struct pending *next;
@@ -43,21 +43,21 @@ static void pending_close(struct pending *p)
         (void)close(take_fd(&p->client));
 }
 
-static void close_all(int fds[LAUNCH_REPLY_FDS_MAX])
+static void reply_close_fds(int fds[LAUNCH_REPLY_FDS_MAX])
 {
     for (int i = 0; i < LAUNCH_REPLY_FDS_MAX; i++)
         if (fds[i] >= 0)
             (void)close(take_fd(&fds[i]));
 }
 
-static void none(int fds[LAUNCH_REPLY_FDS_MAX])
+static void reply_no_fds(int fds[LAUNCH_REPLY_FDS_MAX])
 {
     for (int i = 0; i < LAUNCH_REPLY_FDS_MAX; i++)
         fds[i] = FD_NONE;
 }
 
-static void answer(struct launcher_client *c, int r, const struct launch_reply *reply,
-                   int fds[LAUNCH_REPLY_FDS_MAX], const struct err *err)
+static void pending_answer(struct launcher_client *c, int r, const struct launch_reply *reply,
+                           int fds[LAUNCH_REPLY_FDS_MAX], const struct err *err)
 {
     struct pending *p = c->first;
 
@@ -69,22 +69,22 @@ static void answer(struct launcher_client *c, int r, const struct launch_reply *
         c->unsent = p->next;
     pending_close(p);
     p->cb(p->data, r, reply, fds, err);
-    close_all(fds);
+    reply_close_fds(fds);
     free(p);
 }
 
-static void answer_all(struct launcher_client *c, int r, const char *why)
+static void pending_answer_all(struct launcher_client *c, int r, const char *why)
 {
     struct err err = ERR_NONE;
     int fds[LAUNCH_REPLY_FDS_MAX];
 
-    none(fds);
+    reply_no_fds(fds);
     (void)err_set(&err, r, "%s", why);
     while (c->first != NULL)
-        answer(c, r, NULL, fds, &err);
+        pending_answer(c, r, NULL, fds, &err);
 }
 
-static int take_fds(struct msghdr *hdr, int fds[LAUNCH_REPLY_FDS_MAX])
+static int reply_take_fds(struct msghdr *hdr, int fds[LAUNCH_REPLY_FDS_MAX])
 {
     int count = 0;
 
@@ -98,18 +98,18 @@ static int take_fds(struct msghdr *hdr, int fds[LAUNCH_REPLY_FDS_MAX])
     return count;
 }
 
-/* It was done, but what came of it found no room here: whoever asked must undo it. */
-static void no_room(struct launch_reply *reply, int fds[LAUNCH_REPLY_FDS_MAX])
+/* The launcher has done it, but its descriptors found no room here: the caller must undo it. */
+static void reply_no_room(struct launch_reply *reply, int fds[LAUNCH_REPLY_FDS_MAX])
 {
-    close_all(fds);
+    reply_close_fds(fds);
     reply->code = -EMFILE;
     (void)snprintf(reply->message, sizeof(reply->message),
                    "the daemon has no descriptors left (raise its limit of open files)");
 }
 
 /* 1, 0 at the end, -EAGAIN, or another negative errno. */
-static int receive(struct launcher_client *c, struct launch_reply *reply,
-                   int fds[LAUNCH_REPLY_FDS_MAX])
+static int client_receive(struct launcher_client *c, struct launch_reply *reply,
+                          int fds[LAUNCH_REPLY_FDS_MAX])
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int) * LAUNCH_REPLY_FDS_MAX)];
@@ -122,66 +122,67 @@ static int receive(struct launcher_client *c, struct launch_reply *reply,
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
 
-    none(fds);
+    reply_no_fds(fds);
     do
         n = recvmsg(c->sock, &hdr, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
-    (void)take_fds(&hdr, fds);
+    (void)reply_take_fds(&hdr, fds);
     if (n == 0)
         return 0;
     reply->message[sizeof(reply->message) - 1] = '\0';
     if ((hdr.msg_flags & MSG_CTRUNC) != 0 && n == (ssize_t)sizeof(*reply))
-        no_room(reply, fds);
+        reply_no_room(reply, fds);
     return n == (ssize_t)sizeof(*reply) ? 1 : -EPROTO;
 }
 
-static void lost(struct launcher_client *c)
+static void client_lost(struct launcher_client *c)
 {
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
-    /* First: a daemon ends here and now, before anybody takes an answer for what has happened. */
+    /* First: a daemon exits in on_gone, before an answer is taken for what has happened. */
     c->on_gone(c->data);
-    answer_all(c, -EPIPE, "the launcher is gone");
+    pending_answer_all(c, -EPIPE, "the launcher is gone");
 }
 
-static void read_all(struct launcher_client *c)
+static void client_read_all(struct launcher_client *c)
 {
     struct launch_reply reply;
     int fds[LAUNCH_REPLY_FDS_MAX];
 
     while (!c->closing && !c->gone) {
         struct err err = ERR_NONE;
-        int r = receive(c, &reply, fds);
+        int r = client_receive(c, &reply, fds);
 
         if (r == -EAGAIN)
             return;
         if (r <= 0 || c->first == NULL) {
-            close_all(fds);
-            lost(c);
+            reply_close_fds(fds);
+            client_lost(c);
             return;
         }
         if (reply.code < 0)
             (void)err_set(&err, reply.code, "%s", reply.message);
-        answer(c, reply.code, &reply, fds, &err);
+        pending_answer(c, reply.code, &reply, fds, &err);
     }
 }
 
-static int send_request(int sock, const struct pending *p);
-static void on_event(uv_poll_t *h, int status, int events);
+static int pending_send(int sock, const struct pending *p);
+static void on_launcher_event(uv_poll_t *h, int status, int events);
 
-static void watch(struct launcher_client *c)
+static void client_watch(struct launcher_client *c)
 {
-    (void)uv_poll_start(&c->poll, UV_READABLE | (c->unsent != NULL ? UV_WRITABLE : 0), on_event);
+    (void)uv_poll_start(&c->poll, UV_READABLE | (c->unsent != NULL ? UV_WRITABLE : 0),
+                        on_launcher_event);
 }
 
-/* What the socket takes. A failure other than want of room is the launcher's end, which the reader
- * hears of. */
-static int flush(struct launcher_client *c)
+/* Sends as much as the socket takes. A failure other than EAGAIN is the launcher's end, which
+ * read_all sees. */
+static int client_flush(struct launcher_client *c)
 {
     while (c->unsent != NULL) {
-        int r = send_request(c->sock, c->unsent);
+        int r = pending_send(c->sock, c->unsent);
 
         if (r < 0)
             return r;
@@ -191,14 +192,14 @@ static int flush(struct launcher_client *c)
     return 0;
 }
 
-static void on_event(uv_poll_t *h, int status, int events)
+static void on_launcher_event(uv_poll_t *h, int status, int events)
 {
     struct launcher_client *c = h->data;
 
-    if (status == 0 && (events & UV_WRITABLE) != 0 && flush(c) == 0)
-        watch(c);
+    if (status == 0 && (events & UV_WRITABLE) != 0 && client_flush(c) == 0)
+        client_watch(c);
     if (status != 0 || (events & UV_READABLE) != 0)
-        read_all(c);
+        client_read_all(c);
 }
 
 int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
@@ -217,7 +218,7 @@ int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
     r = uv_poll_init(loop, &c->poll, sock);
     if (r == 0) {
         c->poll.data = c;
-        r = uv_poll_start(&c->poll, UV_READABLE, on_event);
+        r = uv_poll_start(&c->poll, UV_READABLE, on_launcher_event);
     }
     if (r < 0) {
         free(c);
@@ -227,7 +228,7 @@ int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
     return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_poll_closed(uv_handle_t *h)
 {
     struct launcher_client *c = h->data;
 
@@ -240,11 +241,11 @@ void launcher_client_close(struct launcher_client *c)
     if (c == NULL || c->closing)
         return;
     c->closing = true;
-    answer_all(c, -ECANCELED, "the supervisor stops");
-    uv_close((uv_handle_t *)&c->poll, on_closed);
+    pending_answer_all(c, -ECANCELED, "the supervisor stops");
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
 }
 
-static int send_request(int sock, const struct pending *p)
+static int pending_send(int sock, const struct pending *p)
 {
     const int fds[] = {p->request, p->client};
     const size_t count = p->client >= 0 ? 2 : 1;
@@ -258,8 +259,8 @@ static int send_request(int sock, const struct pending *p)
 }
 
 /* Without looking at how many there are. */
-static int enqueue(struct launcher_client *c, const struct buf *request, int client_fd,
-                   launch_cb cb, void *data, struct err *err)
+static int client_enqueue(struct launcher_client *c, const struct buf *request, int client_fd,
+                          launch_cb cb, void *data, struct err *err)
 {
     struct pending *p;
     bool waits;
@@ -279,7 +280,7 @@ static int enqueue(struct launcher_client *c, const struct buf *request, int cli
     }
     waits = r >= 0 && c->unsent != NULL; /* behind others */
     if (r >= 0 && !waits) {
-        r = send_request(c->sock, p);
+        r = pending_send(c->sock, p);
         waits = r == -EAGAIN;
     }
     if (r < 0 && !waits) {
@@ -297,7 +298,7 @@ static int enqueue(struct launcher_client *c, const struct buf *request, int cli
     else if (c->unsent == NULL)
         c->unsent = p;
     if (waits)
-        watch(c);
+        client_watch(c);
     return 0;
 }
 
@@ -313,11 +314,11 @@ int launcher_client_send_for(struct launcher_client *c, const struct buf *reques
     if (c->count >= c->max && !c->gone && !c->closing)
         return err_set(err, -EAGAIN, "limit maxLauncherQueue: the launcher has %u requests to do",
                        c->count);
-    return enqueue(c, request, client_fd, cb, data, err);
+    return client_enqueue(c, request, client_fd, cb, data, err);
 }
 
 int launcher_client_send_due(struct launcher_client *c, const struct buf *request, launch_cb cb,
                              void *data, struct err *err)
 {
-    return enqueue(c, request, FD_NONE, cb, data, err);
+    return client_enqueue(c, request, FD_NONE, cb, data, err);
 }

@@ -19,8 +19,8 @@ struct launcher_client;
 typedef void (*launch_cb)(void *data, int r, const struct launch_reply *reply, int *fds,
                           const struct err *err);
 
-/* Takes sock. on_gone: the launcher has closed it; every pending request is answered with -EPIPE
- * afterwards, if there is an afterwards. At most max_pending (maxLauncherQueue) wait. */
+/* Takes sock. on_gone: the launcher has closed it. Then every pending request completes with
+ * -EPIPE, unless on_gone exits the process. At most max_pending (maxLauncherQueue) wait. */
 int launcher_client_new(uv_loop_t *loop, int sock, unsigned max_pending,
                         void (*on_gone)(void *data), void *data, struct launcher_client **ret);
 /* Answers what is pending with -ECANCELED, closes, and frees when the loop has run the close
@@ -31,10 +31,10 @@ void launcher_client_close(struct launcher_client *c);
  * memfd with it). -EAGAIN when maxLauncherQueue are pending. cb is not called when this fails. */
 int launcher_client_send(struct launcher_client *c, const struct buf *request, launch_cb cb,
                          void *data, struct err *err);
-/* The same for what no client asks for and what is bounded by what there is, as the end of a
- * sandbox, or the list of volumes at the start: the queue is never full for that. */
+/* As launcher_client_send, for requests of the daemon's own, such as the end of a sandbox: their
+ * number is bounded by the sandboxes there are, so the queue is never full for them. */
 int launcher_client_send_due(struct launcher_client *c, const struct buf *request, launch_cb cb,
                              void *data, struct err *err);
-/* As launcher_client_send with the connection of the client for whom it is (borrowed, or -1). */
+/* As launcher_client_send with the connection of the client that it is for (borrowed, or -1). */
 int launcher_client_send_for(struct launcher_client *c, const struct buf *request, int client_fd,
                              launch_cb cb, void *data, struct err *err);

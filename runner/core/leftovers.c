@@ -27,8 +27,8 @@ struct leftover {
     uv_timer_t retry;
 };
 
-static void on_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
-                       const struct err *err)
+static void on_reply_ignored(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
 {
     (void)data;
     (void)r;
@@ -37,8 +37,8 @@ static void on_ignored(void *data, int r, const struct launch_reply *reply, int 
     (void)err;
 }
 
-static int request(struct supervisor *sup, const char *id, enum launch_verb verb, launch_cb cb,
-                   void *data)
+static int leftover_send(struct supervisor *sup, const char *id, enum launch_verb verb,
+                         launch_cb cb, void *data)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -49,15 +49,15 @@ static int request(struct supervisor *sup, const char *id, enum launch_verb verb
     return r < 0 ? r : launcher_client_send_due(sup->launcher, &b, cb, data, NULL);
 }
 
-/* Of an init that nobody has taken up; what is answered does not matter. It has to be taken up
- * first: the launcher kills what it knows. */
-static void end_init(struct supervisor *sup, const char *id)
+/* Kills an init that no supervisor has taken up, and ignores the answers. The launcher has to adopt
+ * it first: it kills only inits that it knows. */
+static void leftover_kill_init(struct supervisor *sup, const char *id)
 {
-    (void)request(sup, id, LAUNCH_ADOPT, on_ignored, NULL);
-    (void)request(sup, id, LAUNCH_KILL, on_ignored, NULL);
+    (void)leftover_send(sup, id, LAUNCH_ADOPT, on_reply_ignored, NULL);
+    (void)leftover_send(sup, id, LAUNCH_KILL, on_reply_ignored, NULL);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
     struct leftover *l = h->data;
 
@@ -65,30 +65,30 @@ static void on_closed(uv_handle_t *h)
     free(l);
 }
 
-static void done(struct leftover *l)
+static void leftover_done(struct leftover *l)
 {
     struct leftover **at = &l->sup->leftovers;
 
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
-    uv_close((uv_handle_t *)&l->retry, on_closed);
+    uv_close((uv_handle_t *)&l->retry, on_timer_closed);
 }
 
-static void on_retry(uv_timer_t *h);
+static void on_leftover_retry(uv_timer_t *h);
 
-static void try_later(struct leftover *l, const char *why)
+static void leftover_try_later(struct leftover *l, const char *why)
 {
     if (l->tries++ < RETRIES_MAX) {
-        (void)uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+        (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
     log_error("supervisor", "id=%s what is left of it cannot be removed: %s", l->id, why);
-    done(l);
+    leftover_done(l);
 }
 
-static void on_released(void *data, int r, const struct launch_reply *reply, int fds[2],
-                        const struct err *err)
+static void on_release_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                             const struct err *err)
 {
     struct leftover *l = data;
 
@@ -97,38 +97,38 @@ static void on_released(void *data, int r, const struct launch_reply *reply, int
     if (r == -ECANCELED || r == -EPIPE)
         return; /* the supervisor stops, and closes it */
     if (r < 0 && r != -ENOENT) {
-        try_later(l, err->msg);
+        leftover_try_later(l, err->msg);
         return;
     }
     (void)store_remove(l->sup->store, l->id, NULL); /* what stays is swept at the next start */
     if (l->name != NULL)
         events_emit(l->sup->events, "destroy", l->id, l->name, STORE_NO_CREATOR, NULL);
     log_info("supervisor", "id=%s half made or half removed: swept", l->id);
-    done(l);
+    leftover_done(l);
 }
 
-static void on_retry(uv_timer_t *h)
+static void on_leftover_retry(uv_timer_t *h)
 {
     struct leftover *l = h->data;
     int r;
 
-    /* Who is in its network is known when everything has been taken up. */
+    /* The members of its network are known when every sandbox has been taken up. */
     if (l->sup->adopting > 0 && l->sup->sharing != NULL) {
-        (void)uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+        (void)uv_timer_start(&l->retry, on_leftover_retry, RETRY_MS, 0);
         return;
     }
-    end_init(l->sup, l->id);
-    /* Its removal was to end them first, or nobody could have joined it yet. */
+    leftover_kill_init(l->sup, l->id);
+    /* Its removal was to end them first; a half made one cannot have been joined. */
     if (sandbox_end_dependents_of(l->sup, l->id)) {
-        try_later(l, "others are in its network");
+        leftover_try_later(l, "others are in its network");
         return;
     }
-    r = request(l->sup, l->id, LAUNCH_RELEASE, on_released, l);
+    r = leftover_send(l->sup, l->id, LAUNCH_RELEASE, on_release_reply, l);
     if (r < 0)
-        try_later(l, strerror(-r));
+        leftover_try_later(l, strerror(-r));
 }
 
-static bool is_known(const struct supervisor *sup, const char *id)
+static bool leftover_is_known(const struct supervisor *sup, const char *id)
 {
     for (const struct leftover *l = sup->leftovers; l != NULL; l = l->next)
         if (strcmp(l->id, id) == 0)
@@ -140,7 +140,7 @@ void leftovers_add(struct supervisor *sup, const char *id, const char *name)
 {
     struct leftover *l;
 
-    if (is_known(sup, id))
+    if (leftover_is_known(sup, id))
         return;
     l = calloc(1, sizeof(*l));
     if (l == NULL)
@@ -152,11 +152,12 @@ void leftovers_add(struct supervisor *sup, const char *id, const char *name)
     l->retry.data = l;
     l->next = sup->leftovers;
     sup->leftovers = l;
-    (void)uv_timer_start(&l->retry, on_retry, 0, 0); /* when all that is on disk has been read */
+    (void)uv_timer_start(&l->retry, on_leftover_retry, 0,
+                         0); /* when all that is on disk has been read */
 }
 
 void leftovers_close(struct supervisor *sup)
 {
     while (sup->leftovers != NULL)
-        done(sup->leftovers);
+        leftover_done(sup->leftovers);
 }

@@ -1,15 +1,15 @@
 #pragma once
 
 /*
- * What is left of sandboxes whose creation or removal was cut off by a crash: an init, cgroups, an
- * id range, files of the launcher's and ours. Nobody sees them as sandboxes any more; they are
- * ended and removed in the background, again and again for some seconds where an init is still
- * about to end, and what stays then is tried again by the next supervisor.
+ * Leftovers: a crash has cut off the creation or the removal of a sandbox, and an init, cgroups, an
+ * id range, files of the launcher's and the supervisor's may be left. No client sees it any more.
+ * It is ended and removed in the background. That is tried for some seconds while an init is about
+ * to end; the next supervisor tries again.
  */
 
 struct supervisor;
 
-/* name: what the event `destroy` says; NULL for one that nobody was told of. */
+/* name: of the event `destroy`; NULL where no client was told of the sandbox. */
 void leftovers_add(struct supervisor *sup, const char *id, const char *name);
 /* After the launcher's client has been closed. */
 void leftovers_close(struct supervisor *sup);

@@ -3,7 +3,7 @@
 /*
  * Every limit of the daemon that can be configured, in one table: the struct, its defaults, the
  * configuration's keys and docs/configuration.md all follow from it (tests/unit/test-limits.c).
- * What reaches one gets an error whose message begins with "limit KEY: ".
+ * A request that reaches a limit gets an error; its message begins with "limit KEY: ".
  *
  * The sizes of formats (a path, a frame, an id) are no limits in this sense: they stand beside
  * their format.

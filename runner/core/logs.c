@@ -3,6 +3,8 @@
  * (proto/init-msg.h says what is in them). A main process's go on from run to run, with offsets
  * that only grow; main.run says where the last run has begun in them.
  */
+#include "core/logs.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "proto/init-msg.h"
 
 enum {
     STREAMS = 2,
@@ -223,7 +226,7 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
 
     if (dir < 0)
         return dir;
-    r = open_segments(dir, "main", !s->appends, fds, err);
+    r = open_segments(dir, "main", !s->run.appends, fds, err);
     if (r < 0)
         return r;
     for (int i = 0; i < STREAMS; i++) {
@@ -234,7 +237,7 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
     if (r < 0)
         close_all(fds, SEGMENTS);
     else
-        *ret_append = s->appends;
+        *ret_append = s->run.appends;
     return r;
 }
 

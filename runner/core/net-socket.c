@@ -16,27 +16,25 @@
 
 enum { CLASSES = 4 };
 
-/* Ready sockets of one address family, marked or unmarked. */
+/* Of a family, marked or not. */
 struct net_socket_class {
-    struct net_sockets *pool; /* the pool that contains this */
+    struct net_sockets *pool; /* it is part of */
     int family;               /* 4 or 6 */
     enum net_socket_mark mark;
     int fds[NET_SOCKETS_READY];
-    unsigned count; /* number of fds, all owned */
-    /*
-     * Target number of ready sockets. It is 0 for the first connection, which may stay the only
-     * one, and doubles with every request to the launcher.
-     */
+    unsigned count; /* of fds, which are owned */
+    /* How many are to be ready: none for the first connection, as it may stay the only one, then
+     * twice as many each time that the launcher is asked. */
     unsigned keep;
-    unsigned most;  /* largest number in one request */
-    unsigned epoch; /* sockets requested in an earlier epoch are closed */
+    unsigned most;  /* to be asked for at once */
+    unsigned epoch; /* what was asked for in an earlier one is of no use */
     bool asking;
     struct net_socket_wait *first, **last;
     unsigned waiting;
 };
 
 struct net_sockets {
-    struct sandbox *s; /* borrowed: the sandbox owns this */
+    struct sandbox *s; /* borrowed: it owns this */
     struct deadline idle;
     struct net_socket_class classes[CLASSES];
 };
@@ -54,9 +52,9 @@ static struct net_socket_class *class_of(struct net_sockets *p, int family,
     return &p->classes[2 * (mark == NET_SOCKET_MARKED) + (family == 6)];
 }
 
-/* ---- ready sockets ---- */
+/* ---- those that are ready ---- */
 
-static void class_close_fds(struct net_socket_class *c)
+static void class_drop(struct net_socket_class *c)
 {
     c->pool->s->sup->spare_sockets -= c->count;
     while (c->count > 0)
@@ -71,10 +69,10 @@ static void on_pool_idle(struct deadline *d)
         (struct net_sockets *)(void *)((char *)d - offsetof(struct net_sockets, idle));
 
     for (int i = 0; i < CLASSES; i++)
-        class_close_fds(&p->classes[i]);
+        class_drop(&p->classes[i]);
 }
 
-static void class_keep_fd(struct net_socket_class *c, int *fd)
+static void class_keep(struct net_socket_class *c, int *fd)
 {
     struct supervisor *sup = c->pool->s->sup;
 
@@ -85,8 +83,8 @@ static void class_keep_fd(struct net_socket_class *c, int *fd)
     sup->spare_sockets++;
 }
 
-/* Restarts the idle timer: a connection has been requested. */
-static void pool_restart_idle(struct net_sockets *p)
+/* A connection comes. */
+static void pool_touch(struct net_sockets *p)
 {
     struct gateway *g = p->s->sup->gateway;
 
@@ -94,9 +92,9 @@ static void pool_restart_idle(struct net_sockets *p)
         deadline_set(gateway_poller(g), &p->idle, NET_SOCKETS_MS, on_pool_idle);
 }
 
-/* ---- waiters ---- */
+/* ---- waiting connections ---- */
 
-static void wait_push(struct net_socket_class *c, struct net_socket_wait *w)
+static void class_wait_push(struct net_socket_class *c, struct net_socket_wait *w)
 {
     w->next = NULL;
     w->link = c->last;
@@ -120,7 +118,7 @@ void net_socket_forget(struct net_socket_wait *w)
     w->class = NULL;
 }
 
-static void complete_first(struct net_socket_class *c, int r, const struct err *err)
+static void class_tell_first(struct net_socket_class *c, int r, const struct err *err)
 {
     struct net_socket_wait *w = c->first;
 
@@ -128,28 +126,28 @@ static void complete_first(struct net_socket_class *c, int r, const struct err *
     w->cb(w, r, err);
 }
 
-/* Completes the present waiters; a callback may queue a new waiter, which stays. */
-static void complete_all(struct net_socket_class *c, int r, const struct err *err)
+/* Answers all that wait now; a callback that waits again comes behind them. */
+static void class_tell_all(struct net_socket_class *c, int r, const struct err *err)
 {
     for (unsigned n = c->waiting; n > 0 && c->first != NULL; n--)
-        complete_first(c, r, err);
+        class_tell_first(c, r, err);
 }
 
-/* ---- requests to the launcher ---- */
+/* ---- the launcher ---- */
 
-static void class_request_more(struct net_socket_class *c);
+static void class_ask_more(struct net_socket_class *c);
 
-static void class_use_fds(struct net_socket_class *c, const struct asked *a, int *fds)
+static void class_use(struct net_socket_class *c, const struct asked *a, int *fds)
 {
     for (unsigned i = 0; a->epoch == c->epoch && i < LAUNCH_REPLY_FDS_MAX && fds[i] >= 0; i++)
         if (c->first != NULL)
-            complete_first(c, take_fd(&fds[i]), NULL);
+            class_tell_first(c, take_fd(&fds[i]), NULL);
         else
-            class_keep_fd(c, &fds[i]);
+            class_keep(c, &fds[i]);
 }
 
-static void on_launcher_sockets(void *data, int r, const struct launch_reply *reply, int *fds,
-                                const struct err *err)
+static void on_connect_reply(void *data, int r, const struct launch_reply *reply, int *fds,
+                             const struct err *err)
 {
     struct asked *a = data;
     struct net_socket_class *c = a->class;
@@ -162,22 +160,20 @@ static void on_launcher_sockets(void *data, int r, const struct launch_reply *re
         err = &own;
     }
     if (r == 0)
-        class_use_fds(c, a, fds);
+        class_use(c, a, fds);
     else if (r == -EMFILE && a->count > 1)
-        c->most = 1; /* the fd limit does not allow that many, but perhaps one */
+        c->most = 1; /* there is no room for so many, but perhaps for one */
     else
-        complete_all(c, r, err);
+        class_tell_all(c, r, err);
     if (c->first != NULL)
-        class_request_more(c);
+        class_ask_more(c);
     sandbox_unref(a->s);
     free(a);
 }
 
-/*
- * Number of ready sockets still wanted. A sandbox that is stopping gets only sockets that are
- * waited for, since ready ones must not outlive its run.
- */
-static unsigned sockets_wanted(const struct net_socket_class *c)
+/* How many more may be kept ready. A run that ends gets what was asked for, and leaves nothing to
+ * the next. */
+static unsigned class_spare_count(const struct net_socket_class *c)
 {
     const struct supervisor *sup = c->pool->s->sup;
     unsigned more, room;
@@ -190,10 +186,10 @@ static unsigned sockets_wanted(const struct net_socket_class *c)
     return more < room ? more : room;
 }
 
-static int class_request(struct net_socket_class *c, struct err *err)
+static int class_ask(struct net_socket_class *c, struct err *err)
 {
     struct sandbox *s = c->pool->s;
-    unsigned count = c->waiting + sockets_wanted(c);
+    unsigned count = c->waiting + class_spare_count(c);
     auto_buf struct buf b = BUF_INIT(0);
     struct asked *a;
     int r;
@@ -214,7 +210,7 @@ static int class_request(struct net_socket_class *c, struct err *err)
         launch_put_number(&b, TAG_MARK, 1);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_launcher_sockets, a, err);
+        r = launcher_client_send(s->sup->launcher, &b, on_connect_reply, a, err);
     if (r < 0) {
         free(a);
         return r;
@@ -227,23 +223,23 @@ static int class_request(struct net_socket_class *c, struct err *err)
     return 0;
 }
 
-static void class_request_more(struct net_socket_class *c)
+static void class_ask_more(struct net_socket_class *c)
 {
     struct err err = ERR_NONE;
     int r;
 
     if (c->asking)
         return;
-    r = class_request(c, &err);
+    r = class_ask(c, &err);
     if (r < 0)
-        complete_all(c, r, &err);
+        class_tell_all(c, r, &err);
 }
 
-/* ---- interface ---- */
+/* ---- the sandbox's side ---- */
 
 static struct net_sockets *pool_of(struct sandbox *s)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
 
     if (p != NULL)
         return p;
@@ -259,26 +255,26 @@ static struct net_sockets *pool_of(struct sandbox *s)
                 .pool = p, .family = family, .mark = m, .most = NET_SOCKETS_READY};
             c->last = &c->first;
         }
-    s->net_sockets = p;
+    s->parts.net_sockets = p;
     return p;
 }
 
 int net_socket_take(struct sandbox *s, int family, enum net_socket_mark mark)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
     struct net_socket_class *c;
     int fd;
 
     if (p == NULL)
         return FD_NONE;
     c = class_of(p, family, mark);
-    pool_restart_idle(p);
+    pool_touch(p);
     if (c->count == 0)
         return FD_NONE;
     fd = c->fds[--c->count];
     s->sup->spare_sockets--;
-    if (c->count < c->keep / 2) /* refills before the last one is used */
-        class_request_more(c);
+    if (c->count < c->keep / 2) /* before they run out */
+        class_ask_more(c);
     return fd;
 }
 
@@ -294,33 +290,30 @@ int net_socket_wait(struct sandbox *s, int family, enum net_socket_mark mark,
         return err_errno(err, -ENOMEM, "connect");
     c = class_of(p, family, mark);
     *w = (struct net_socket_wait){.class = c, .cb = cb};
-    wait_push(c, w);
-    pool_restart_idle(p);
-    r = c->asking ? 0 : class_request(c, err);
+    class_wait_push(c, w);
+    pool_touch(p);
+    r = c->asking ? 0 : class_ask(c, err);
     if (r < 0)
         net_socket_forget(w);
     return r;
 }
 
-/*
- * Discards the ready sockets, and those still requested: they belong to an old namespace or to old
- * rules.
- */
+/* Sockets asked for before belong to a namespace, or to rules, that are no longer in use. */
 static void class_end_epoch(struct net_socket_class *c)
 {
     c->epoch++;
-    class_close_fds(c);
+    class_drop(c);
 }
 
 void net_sockets_close_marked(struct sandbox *s)
 {
-    for (int family = 4; family <= 6 && s->net_sockets != NULL; family += 2)
-        class_end_epoch(class_of(s->net_sockets, family, NET_SOCKET_MARKED));
+    for (int family = 4; family <= 6 && s->parts.net_sockets != NULL; family += 2)
+        class_end_epoch(class_of(s->parts.net_sockets, family, NET_SOCKET_MARKED));
 }
 
 void net_sockets_close(struct sandbox *s)
 {
-    struct net_sockets *p = s->net_sockets;
+    struct net_sockets *p = s->parts.net_sockets;
 
     if (p == NULL)
         return;
@@ -332,5 +325,5 @@ void net_sockets_close(struct sandbox *s)
 void net_sockets_free(struct sandbox *s)
 {
     net_sockets_close(s);
-    free(take(s->net_sockets));
+    free(take(s->parts.net_sockets));
 }

@@ -35,12 +35,12 @@ static const struct {
                         "(network.maxFlowsOfAll, network.maxFlowsPerSecondOfAll)"},
 };
 
-static bool same(const struct net_addr *a, const struct net_addr *b)
+static bool net_addr_same(const struct net_addr *a, const struct net_addr *b)
 {
     return a->family == b->family && memcmp(a->bytes, b->bytes, a->family == 4 ? 4 : 16) == 0;
 }
 
-/* Those that share a network are all told of: which of them it was the kernel does not know. */
+/* An event for every sandbox that shares the network: the kernel does not know which one it was. */
 static void on_over(void *data, const struct over *o)
 {
     const struct over_watch *w = data;
@@ -48,8 +48,9 @@ static void on_over(void *data, const struct over *o)
 
     (void)snprintf(detail, sizeof(detail), "{\"limit\":\"%s\"}", bounds[o->bound].key);
     for (struct sandbox *s = w->sup->sandboxes; s != NULL; s = s->all.next) {
-        if (s->gone || s->channel == NULL ||
-            (!same(&s->net.box4, &o->from) && !same(&s->net.box6, &o->from)))
+        if (s->state == SANDBOX_GONE || s->channel == NULL ||
+            (!net_addr_same(&s->net.place.box4, &o->from) &&
+             !net_addr_same(&s->net.place.box6, &o->from)))
             continue;
         log_warn("network", "sandbox=%s name=%s is refused new connections: %s", s->id,
                  sandbox_name(s), bounds[o->bound].text);
@@ -57,7 +58,7 @@ static void on_over(void *data, const struct over *o)
     }
 }
 
-static void on_readable(uv_poll_t *p, int status, int events)
+static void on_over_readable(uv_poll_t *p, int status, int events)
 {
     struct over_watch *w = p->data;
 
@@ -66,7 +67,7 @@ static void on_readable(uv_poll_t *p, int status, int events)
     over_read(w->fd, on_over, w);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_poll_closed(uv_handle_t *h)
 {
     struct over_watch *w = h->data;
 
@@ -74,8 +75,8 @@ static void on_closed(uv_handle_t *h)
     free(w);
 }
 
-static void on_answer(void *data, int r, const struct launch_reply *reply, int fds[2],
-                      const struct err *err)
+static void on_over_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                          const struct err *err)
 {
     struct over_watch *w = data;
 
@@ -97,7 +98,7 @@ static void on_answer(void *data, int r, const struct launch_reply *reply, int f
         return;
     w->fd = take_fd(&fds[0]);
     w->poll.data = w;
-    (void)uv_poll_start(&w->poll, UV_READABLE, on_readable);
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_over_readable);
 }
 
 void over_watch_begin(struct supervisor *sup)
@@ -116,7 +117,7 @@ void over_watch_begin(struct supervisor *sup)
         return;
     launch_begin(&b, LAUNCH_OVER);
     if (launch_end(&b) == 0)
-        w->asking = launcher_client_send_due(sup->launcher, &b, on_answer, w, NULL) == 0;
+        w->asking = launcher_client_send_due(sup->launcher, &b, on_over_reply, w, NULL) == 0;
 }
 
 void over_watch_close(struct over_watch *w)
@@ -125,7 +126,7 @@ void over_watch_close(struct over_watch *w)
         return;
     w->closed = true;
     if (w->fd >= 0)
-        uv_close((uv_handle_t *)&w->poll, on_closed);
+        uv_close((uv_handle_t *)&w->poll, on_poll_closed);
     else if (!w->asking) /* else the answer, which comes when the launcher's socket is closed */
         free(w);
 }

@@ -280,19 +280,19 @@ int port_enter(struct sandbox *s, struct err *err)
 {
     const unsigned most = s->sup->limits.port_connections;
 
-    if (s->port_links < most) {
-        s->port_links++;
+    if (s->parts.ports.links < most) {
+        s->parts.ports.links++;
         return 0;
     }
-    if (!s->port_full)
+    if (!s->parts.ports.full)
         log_warn("sandbox",
                  "id=%s limit maxPortConnections: %u connections to its ports are open; more are "
                  "refused",
-                 s->id, s->port_links);
-    s->port_full = true;
+                 s->id, s->parts.ports.links);
+    s->parts.ports.full = true;
     return err_set(err, -EAGAIN,
                    "limit maxPortConnections: %u connections to ports of sandbox %s are open",
-                   s->port_links, sandbox_name(s));
+                   s->parts.ports.links, sandbox_name(s));
 }
 
 void port_leave(struct supervisor *sup, const char *id)
@@ -301,8 +301,8 @@ void port_leave(struct supervisor *sup, const char *id)
 
     if (s == NULL)
         return;
-    assert(s->port_links > 0);
-    s->port_links--;
-    if (s->port_links <= sup->limits.port_connections / 2)
-        s->port_full = false;
+    assert(s->parts.ports.links > 0);
+    s->parts.ports.links--;
+    if (s->parts.ports.links <= sup->limits.port_connections / 2)
+        s->parts.ports.full = false;
 }

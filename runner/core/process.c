@@ -14,7 +14,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "core/exec.h"
 #include "core/log-watch.h"
+#include "core/logs.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -214,25 +216,25 @@ static void process_drop(struct process *p)
 
 void process_free_all(struct sandbox *s)
 {
-    if (s->main_log != NULL)
-        process_drop(take(s->main_log));
-    while (s->processes != NULL) {
-        struct process *next = s->processes->next;
+    if (s->parts.processes.main_log != NULL)
+        process_drop(take(s->parts.processes.main_log));
+    while (s->parts.processes.first != NULL) {
+        struct process *next = s->parts.processes.first->next;
 
-        process_drop(s->processes);
-        s->processes = next;
+        process_drop(s->parts.processes.first);
+        s->parts.processes.first = next;
     }
 }
 
 static void unlink_process(struct process *p)
 {
-    struct process **at = &p->sandbox->processes;
+    struct process **at = &p->sandbox->parts.processes.first;
 
     while (*at != NULL && *at != p)
         at = &(*at)->next;
     if (*at == p) {
         *at = p->next;
-        p->sandbox->process_count--;
+        p->sandbox->parts.processes.count--;
     }
 }
 
@@ -364,10 +366,10 @@ static int check_start(struct sandbox *s, const char *id, struct err *err)
     if (s->state != SANDBOX_RUNNING && s->state != SANDBOX_CREATED)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(s->state));
-    if (s->process_count >= s->sup->limits.processes)
+    if (s->parts.processes.count >= s->sup->limits.processes)
         return err_set(err, -EAGAIN,
                        "limit maxProcesses: sandbox %s has %u processes, ended ones included",
-                       sandbox_name(s), s->process_count);
+                       sandbox_name(s), s->parts.processes.count);
     r = check_id(id, err);
     if (r == 0 && process_find(s, id) != NULL)
         r = err_set(err, -EEXIST, "id: process '%s' exists", id);
@@ -423,9 +425,9 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     }
     p->cb = cb;
     p->data = data;
-    p->next = s->processes;
-    s->processes = p;
-    s->process_count++;
+    p->next = s->parts.processes.first;
+    s->parts.processes.first = p;
+    s->parts.processes.count++;
     sandbox_touch(s);
     *ret = p;
     return 0;
@@ -445,7 +447,7 @@ int process_give_input(struct process *p, const void *data, size_t len, struct e
 
 struct process *process_find(struct sandbox *s, const char *id)
 {
-    struct process *p = s->processes;
+    struct process *p = s->parts.processes.first;
 
     while (p != NULL && strcmp(p->id, id) != 0)
         p = p->next;
@@ -454,7 +456,7 @@ struct process *process_find(struct sandbox *s, const char *id)
 
 struct process *process_first(struct sandbox *s)
 {
-    return s->processes;
+    return s->parts.processes.first;
 }
 
 struct process *process_next(struct process *p)
@@ -510,22 +512,22 @@ static void refresh_main(struct process *p)
 {
     const struct sandbox *s = p->sandbox;
 
-    p->pid = s->main != NULL ? exec_pid(s->main) : 0;
-    p->exit_code = s->has_exit ? s->exit_code : -1;
-    p->started_ms = s->started_ms;
-    p->finished_ms = s->finished_ms;
-    p->timed_out = s->timed_out;
-    if (s->main != NULL && exec_get_state(s->main) == EXEC_RUNNING)
+    p->pid = s->run.main != NULL ? exec_pid(s->run.main) : 0;
+    p->exit_code = s->exit.has ? s->exit.code : -1;
+    p->started_ms = s->run.started_ms;
+    p->finished_ms = s->exit.finished_ms;
+    p->timed_out = s->exit.timed_out;
+    if (s->run.main != NULL && exec_get_state(s->run.main) == EXEC_RUNNING)
         p->state = PROCESS_RUNNING;
-    else if (s->has_exit)
-        p->state = s->exit_code > 128 && s->exit_code <= 128 + 64 ? PROCESS_KILLED : PROCESS_EXITED;
+    else if (s->exit.has)
+        p->state = s->exit.code > 128 && s->exit.code <= 128 + 64 ? PROCESS_KILLED : PROCESS_EXITED;
     else
         p->state = PROCESS_STARTING;
 }
 
 int process_main(struct sandbox *s, struct process **ret, struct err *err)
 {
-    struct process *p = s->main_log;
+    struct process *p = s->parts.processes.main_log;
     int r;
 
     if (s->spec == NULL || s->spec->argv[0] == NULL)
@@ -551,7 +553,7 @@ int process_main(struct sandbox *s, struct process **ret, struct err *err)
             process_free(p);
             return r;
         }
-        s->main_log = p;
+        s->parts.processes.main_log = p;
     }
     refresh_main(p);
     *ret = p;
@@ -560,10 +562,10 @@ int process_main(struct sandbox *s, struct process **ret, struct err *err)
 
 void process_main_ended(struct sandbox *s)
 {
-    if (s->main_log == NULL)
+    if (s->parts.processes.main_log == NULL)
         return;
-    refresh_main(s->main_log);
-    tell(s->main_log);
+    refresh_main(s->parts.processes.main_log);
+    tell(s->parts.processes.main_log);
 }
 
 /* ---- taken up again ---- */
@@ -591,9 +593,9 @@ static void load_one(void *data, const char *name, json_t *record)
         process_free(p);
         return;
     }
-    p->next = s->processes;
-    s->processes = p;
-    s->process_count++;
+    p->next = s->parts.processes.first;
+    s->parts.processes.first = p;
+    s->parts.processes.count++;
 
     e = exec_find(s, p->exec_id);
     if (e != NULL) {
@@ -615,7 +617,7 @@ static void load_one(void *data, const char *name, json_t *record)
 
 static bool is_known(const struct sandbox *s, const struct exec *e)
 {
-    for (const struct process *p = s->processes; p != NULL; p = p->next)
+    for (const struct process *p = s->parts.processes.first; p != NULL; p = p->next)
         if (p->exec == e)
             return true;
     return false;
@@ -625,7 +627,7 @@ void process_load_all(struct sandbox *s)
 {
     (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
     /* A supervisor that died between starting one and writing so down has told nobody of it. */
-    for (struct exec *e = s->execs, *next; e != NULL; e = next) {
+    for (struct exec *e = s->execs.first, *next; e != NULL; e = next) {
         next = exec_next(e);
         if (exec_is_logged(e) && !is_known(s, e))
             exec_discard(e);
@@ -650,6 +652,6 @@ void process_log_state(const struct process *p, int stream, struct process_log *
 void process_run_offsets(const struct process *p, uint64_t ret[2])
 {
     ret[PROCESS_STDOUT] = ret[PROCESS_STDERR] = 0;
-    if (p == p->sandbox->main_log)
+    if (p == p->sandbox->parts.processes.main_log)
         logs_main_began(p->sandbox, ret);
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "core/exec.h"
+#include "core/logs.h"
 
 struct err;
 struct process;
@@ -72,11 +73,6 @@ const char *process_state_name(enum process_state state);
 ssize_t process_read_log(struct process *p, int stream, uint64_t *offset, void *buf, size_t size,
                          uint64_t *ret_lost, struct err *err);
 
-/* What there is of a stream: logical offsets of the first byte that is kept and behind the last
- * one. dropped: bytes that found no room on the disk; they have no offsets. */
-struct process_log {
-    uint64_t first, end, dropped;
-};
 void process_log_state(const struct process *p, int stream, struct process_log *ret);
 /* Where in each stream its last run begins. A main process's log goes on over runs; any other has
  * had one. */
@@ -94,3 +90,11 @@ struct process_watcher {
 };
 int process_watch(struct process *p, struct process_watcher *w, struct err *err);
 void process_unwatch(struct process *p, struct process_watcher *w);
+
+/* ---- for the table of parts ---- */
+
+/* The main process has ended. */
+void process_main_ended(struct sandbox *s);
+/* Takes up the records on disk after an adoption; those that init does not know are lost. */
+void process_load_all(struct sandbox *s);
+void process_free_all(struct sandbox *s);

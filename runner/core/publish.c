@@ -12,11 +12,11 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/socket.h"
-#include "core/door.h"
 #include "core/gateway.h"
 #include "core/launcher-client.h"
 #include "core/port.h"
 #include "core/publish-udp.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
@@ -27,25 +27,25 @@
 #include "json/parse.h"
 #include "launch/request.h"
 
-/* One entry of spec->ports. */
+/* One of spec->ports. */
 struct published {
     struct published_ports *all;
     const struct publish *spec; /* borrowed */
-    struct address at;          /* port 0: was never open */
-    struct listener *listener;  /* TCP; NULL unless open */
+    struct address at;          /* port 0: never opened */
+    struct listener *listener;  /* TCP, while it is open */
     struct udp_port *udp;       /* UDP */
     bool open;
 };
 
 struct published_ports {
     struct sandbox *s;
-    publish_cb *cb; /* not NULL while the ports are being opened */
-    int64_t until;  /* CLOCK_MONOTONIC ms: -EADDRINUSE is retried until then */
+    publish_cb *cb; /* not NULL: being opened */
+    int64_t until;  /* mono ms: -EADDRINUSE is tried again */
     unsigned asking;
     struct deadline again;
-    struct err err; /* the first error */
+    struct err err; /* of the first that failed */
     bool open, closing;
-    struct joining *joining; /* clients waiting for the connection to their port */
+    struct joining *joining; /* clients whose port is being connected */
     size_t count;
     struct published list[];
 };
@@ -56,13 +56,13 @@ struct joining {
     struct published_ports *all;
     struct joining *next, **link;
     struct port_connect *port;
-    struct door_look *look;
+    struct publish_look *look;
     uint16_t to;  /* the port inside */
-    int fd;       /* owned: the client's socket */
+    int fd;       /* owned: the client */
     bool entered; /* counts against maxPortConnections */
 };
 
-/* Resets the connection, so that the client sees a refused connect. */
+/* As a connect to a closed port would end. */
 static void drop_client(int fd)
 {
     socket_reset_on_close(fd);
@@ -95,14 +95,14 @@ static void on_port_connected(void *data, int r, int fd, const struct err *err)
             (void)close(fd);
         } else {
             j->fd = FD_NONE;
-            j->entered = false; /* the relay counts the connection from now on */
+            j->entered = false; /* the relay's now */
             relay_counted(relay);
         }
     }
     joining_free(j);
 }
 
-static void joining_connect(struct joining *j)
+static void joining_join(struct joining *j)
 {
     struct err err = ERR_NONE;
     int inside = FD_NONE;
@@ -113,7 +113,7 @@ static void joining_connect(struct joining *j)
         on_port_connected(j, 0, inside, NULL);
 }
 
-static void on_door_looked(void *data, int r)
+static void on_client_looked(void *data, int r)
 {
     struct joining *j = data;
 
@@ -121,12 +121,13 @@ static void on_door_looked(void *data, int r)
     if (r < 0)
         joining_free(j);
     else
-        joining_connect(j);
+        joining_join(j);
 }
 
-static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
+static void on_published_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct published *p = data;
+    const struct publish_screen *screen = p->all->s->sup->screen;
     struct joining *j = NULL;
     struct err err = ERR_NONE;
 
@@ -148,16 +149,16 @@ static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
     p->all->joining = j;
     sandbox_touch(p->all->s);
     j->entered = port_enter(p->all->s, &err) == 0;
-    if (!j->entered || (door_looks_at(p->all->s, j->to) &&
-                        door_look(p->all->s, fd, on_door_looked, j, &j->look, &err) < 0))
+    if (!j->entered || (screen != NULL && screen->wants(p->all->s, j->to) &&
+                        screen->look(p->all->s, fd, on_client_looked, j, &j->look, &err) < 0))
         joining_free(j);
     else if (j->look == NULL)
-        joining_connect(j);
+        joining_join(j);
 }
 
 /* ---- closing ---- */
 
-static void published_close(struct published_ports *all)
+static void published_close_all(struct published_ports *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct published *p = &all->list[i];
@@ -168,7 +169,8 @@ static void published_close(struct published_ports *all)
     }
     while (all->joining != NULL) {
         port_connect_cancel(all->joining->port);
-        door_look_cancel(all->joining->look);
+        if (all->joining->look != NULL)
+            all->s->sup->screen->cancel(all->joining->look);
         joining_free(all->joining);
     }
     all->open = false;
@@ -176,10 +178,10 @@ static void published_close(struct published_ports *all)
 
 void publish_free(struct sandbox *s)
 {
-    free(take(s->published));
+    free(take(s->parts.published));
 }
 
-/* ---- ports chosen by the kernel ---- */
+/* ---- the numbers that were given ---- */
 
 static json_t *published_encode(const struct published_ports *all)
 {
@@ -218,11 +220,11 @@ static void published_load(struct published_ports *all)
 
 /* ---- opening ---- */
 
-static void published_request_all(struct published_ports *all);
+static void published_ask_all(struct published_ports *all);
 
-static void on_retry_due(struct deadline *d)
+static void on_published_again(struct deadline *d)
 {
-    published_request_all(
+    published_ask_all(
         (struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
 }
 
@@ -235,7 +237,8 @@ static void published_finish(struct published_ports *all)
 
     if (again) {
         all->err = (struct err)ERR_NONE;
-        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS, on_retry_due);
+        deadline_set(gateway_poller(s->sup->gateway), &all->again, PUBLISH_RETRY_MS,
+                     on_published_again);
         return;
     }
     if (all->closing)
@@ -244,17 +247,15 @@ static void published_finish(struct published_ports *all)
     all->closing = false;
     all->open = err.code == 0;
     if (err.code < 0)
-        published_close(all);
+        published_close_all(all);
     else
         published_save(all);
     cb(s, err.code, &err);
     sandbox_unref(s);
 }
 
-/*
- * Runs from the loop when no request could be sent, as cb must not be called inside publish_open.
- */
-static void on_request_failed(struct deadline *d)
+/* Nothing could even be asked. */
+static void on_published_not_asked(struct deadline *d)
 {
     published_finish(
         (struct published_ports *)(void *)((char *)d - offsetof(struct published_ports, again)));
@@ -275,13 +276,13 @@ static int published_use_socket(struct published *p, int fd, struct err *err)
     if (p->spec->udp)
         r = udp_port_new(p->all->s, fd, p->spec->port, &p->udp, err);
     else
-        r = listener_new(gateway_poller(g), fd, on_listener_client, p, &p->listener, err);
+        r = listener_new(gateway_poller(g), fd, on_published_client, p, &p->listener, err);
     p->open = r == 0;
     return r;
 }
 
-static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                               const struct err *err)
+static void on_listen_reply(void *data, int r, const struct launch_reply *reply, int fds[2],
+                            const struct err *err)
 {
     struct published *p = data;
     struct published_ports *all = p->all;
@@ -301,7 +302,7 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
         published_finish(all);
 }
 
-static int published_request(struct published *p, struct err *err)
+static int published_ask(struct published *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(0);
     int r;
@@ -309,24 +310,22 @@ static int published_request(struct published *p, struct err *err)
     launch_begin(&b, LAUNCH_LISTEN);
     launch_put_bind(&b, &p->at, p->spec->udp);
     r = launch_end(&b);
-    return r < 0 ? r
-                 : launcher_client_send(p->all->s->sup->launcher, &b, on_launcher_socket, p, err);
+    return r < 0 ? r : launcher_client_send(p->all->s->sup->launcher, &b, on_listen_reply, p, err);
 }
 
-static void published_request_all(struct published_ports *all)
+static void published_ask_all(struct published_ports *all)
 {
-    all->asking =
-        1; /* one for this function itself: replies may arrive before the last request is sent */
+    all->asking = 1; /* our own: answers may come before the last has been asked */
     for (size_t i = 0; all->err.code == 0 && i < all->count; i++) {
         if (all->list[i].open)
             continue;
-        if (published_request(&all->list[i], &all->err) == 0)
+        if (published_ask(&all->list[i], &all->err) == 0)
             all->asking++;
         else if (all->err.code == 0)
             (void)err_errno(&all->err, -ENOMEM, "publish");
     }
     if (--all->asking == 0)
-        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_request_failed);
+        deadline_set(gateway_poller(all->s->sup->gateway), &all->again, 1, on_published_not_asked);
 }
 
 static struct published_ports *published_new(struct sandbox *s)
@@ -347,12 +346,12 @@ static struct published_ports *published_new(struct sandbox *s)
 
 int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err *err)
 {
-    struct published_ports *all = s->published;
+    struct published_ports *all = s->parts.published;
 
     if (s->spec->port_count == 0 || (all != NULL && all->open))
         return 1;
     if (all == NULL)
-        all = s->published = published_new(s);
+        all = s->parts.published = published_new(s);
     if (all == NULL)
         return err_errno(err, -ENOMEM, "publish");
     if (all->cb != NULL)
@@ -361,31 +360,63 @@ int publish_open(struct sandbox *s, unsigned wait_ms, publish_cb *cb, struct err
     all->err = (struct err)ERR_NONE;
     all->until = clock_mono_ms() + wait_ms;
     sandbox_ref(s);
-    published_request_all(all);
+    published_ask_all(all);
     return 0;
+}
+
+int publish_start(struct sandbox *s, struct err *err)
+{
+    return publish_open(s, 0, sandbox_part_done, err);
+}
+
+static void log_not_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    if (r >= 0 || r == -ECANCELED)
+        return;
+    log_error("sandbox", "id=%s ports are closed: %s", s->id, err->msg);
+    (void)snprintf(s->error, sizeof(s->error), "%s", err->msg);
+}
+
+/* It goes on without a port that another program has taken meanwhile: its processes are worth more.
+ */
+static void on_published_reopened(struct sandbox *s, int r, const struct err *err)
+{
+    log_not_reopened(s, r, err);
+    sandbox_part_done(s, 0, NULL);
+}
+
+int publish_reopen(struct sandbox *s, struct err *err)
+{
+    int r = 1;
+
+    if (s->state == SANDBOX_CREATED || s->state == SANDBOX_RUNNING || s->state == SANDBOX_PAUSED ||
+        s->state == SANDBOX_STARTING)
+        r = publish_open(s, PUBLISH_WAIT_MS, on_published_reopened, err);
+    log_not_reopened(s, r, err);
+    return r < 0 ? 1 : r;
 }
 
 void publish_close(struct sandbox *s)
 {
-    struct published_ports *all = s->published;
+    struct published_ports *all = s->parts.published;
 
     if (s->sup->gateway != NULL)
         relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     if (all == NULL || (!all->open && all->cb == NULL))
         return;
-    published_close(all);
+    published_close_all(all);
     if (all->cb == NULL)
         return;
     all->closing = true;
     deadline_clear(&all->again);
-    if (all->asking == 0) /* else the last reply does it */
+    if (all->asking == 0) /* else the last answer does it */
         published_finish(all);
 }
 
 bool publish_where(const struct sandbox *s, size_t i, struct address *ret)
 {
-    if (s->published == NULL || !s->published->list[i].open)
+    if (s->parts.published == NULL || !s->parts.published->list[i].open)
         return false;
-    *ret = s->published->list[i].at;
+    *ret = s->parts.published->list[i].at;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Restart policies: when one that has ended, or whose restart has failed, runs again. */
+/* Restart policies: when a sandbox that has ended, or whose restart has failed, runs again. */
 #include "base/err.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -13,15 +13,17 @@ static void on_restart(uv_timer_t *h)
     struct sandbox *s = h->data;
     struct err err = ERR_NONE;
 
-    /* Somebody may have changed their mind meanwhile. */
-    if (s->state != SANDBOX_STOPPED || s->user_stopped || s->spec->restart == RESTART_NO ||
+    /* A client may have stopped, changed or started it meanwhile. */
+    if (s->state != SANDBOX_STOPPED || s->restart.user_stopped || s->spec->restart == RESTART_NO ||
         s->sup->stopping || s->sup->ending) {
-        s->restart_due = false;
+        s->restart.due = false;
         return;
     }
-    s->restarts++;
-    s->want_running = true;
+    s->restart.count++;
+    s->run.wanted = true;
     sandbox_emit(s, "restart", NULL);
+    if (s->channel != NULL && s->start.walk.stage != STAGE_NONE)
+        return; /* it goes on when the parts are ready */
     if (s->channel != NULL)
         sandbox_start_main(s);
     else if (sandbox_launch(s, &err) < 0)
@@ -39,30 +41,30 @@ void sandbox_maybe_restart(struct sandbox *s)
         wanted = true;
         break;
     case RESTART_ON_FAILURE:
-        wanted = s->exit_code != 0 && (s->spec->restart_max == LIMIT_UNSET ||
-                                       (int64_t)s->restarts < s->spec->restart_max);
+        wanted = s->exit.code != 0 && (s->spec->restart_max == LIMIT_UNSET ||
+                                       (int64_t)s->restart.count < s->spec->restart_max);
         break;
     case RESTART_NO:
     case RESTART_MAX:
     default:
         break;
     }
-    if (s->user_stopped || !s->has_exit || !wanted || s->sup->stopping || s->sup->ending) {
-        s->restart_due = false;
-        if (s->spec->auto_remove && s->has_exit && !s->sup->stopping)
+    if (s->restart.user_stopped || !s->exit.has || !wanted || s->sup->stopping || s->sup->ending) {
+        s->restart.due = false;
+        if (s->spec->auto_remove && s->exit.has && !s->sup->stopping)
             (void)sandbox_remove(s, true, NULL, NULL, NULL);
         return;
     }
-    for (unsigned i = 0; i < s->failures_in_row && wait < RESTART_LONGEST_MS; i++)
+    for (unsigned i = 0; i < s->restart.failures && wait < RESTART_LONGEST_MS; i++)
         wait *= 2;
-    s->failures_in_row++;
-    s->restart_due = true;
-    (void)uv_timer_start(&s->again, on_restart,
+    s->restart.failures++;
+    s->restart.due = true;
+    (void)uv_timer_start(&s->restart.timer, on_restart,
                          wait < RESTART_LONGEST_MS ? wait : RESTART_LONGEST_MS, 0);
 }
 
 void sandbox_no_restart(struct sandbox *s)
 {
-    s->restart_due = false;
-    (void)uv_timer_stop(&s->again);
+    s->restart.due = false;
+    (void)uv_timer_stop(&s->restart.timer);
 }

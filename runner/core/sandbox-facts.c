@@ -1,4 +1,4 @@
-/* What others may know of a sandbox. */
+/* Facts of a sandbox for other rooms. */
 #include "core/exec.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
@@ -28,12 +28,12 @@ const struct spec *sandbox_spec(const struct sandbox *s)
 
 int64_t sandbox_made_by(const struct sandbox *s)
 {
-    return s->creator;
+    return s->made.by;
 }
 
 struct exec *sandbox_main(const struct sandbox *s)
 {
-    return s->main;
+    return s->run.main;
 }
 
 bool sandbox_is_attachable(const struct sandbox *s)
@@ -44,15 +44,15 @@ bool sandbox_is_attachable(const struct sandbox *s)
 
 void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols)
 {
-    s->rows = rows;
-    s->cols = cols;
-    if (s->main != NULL)
-        (void)exec_resize(s->main, rows, cols);
+    s->run.rows = rows;
+    s->run.cols = cols;
+    if (s->run.main != NULL)
+        (void)exec_resize(s->run.main, rows, cols);
 }
 
 enum sandbox_state sandbox_get_state(const struct sandbox *s)
 {
-    return s->state;
+    return s->state == SANDBOX_GONE ? SANDBOX_REMOVING : s->state;
 }
 
 struct supervisor *sandbox_supervisor(const struct sandbox *s)
@@ -63,19 +63,19 @@ struct supervisor *sandbox_supervisor(const struct sandbox *s)
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret)
 {
     *ret = (struct sandbox_facts){
-        .created_ms = s->created_ms,
-        .started_ms = s->started_ms,
-        .finished_ms = s->finished_ms,
-        .exit_code = s->has_exit ? s->exit_code : -1,
-        .oom_killed = s->oom_killed,
-        .timed_out = s->timed_out,
+        .created_ms = s->made.ms,
+        .started_ms = s->run.started_ms,
+        .finished_ms = s->exit.finished_ms,
+        .exit_code = s->exit.has ? s->exit.code : -1,
+        .oom_killed = s->exit.oom_killed,
+        .timed_out = s->exit.timed_out,
         .restarting =
-            s->restart_due && (s->state == SANDBOX_STOPPED || s->state == SANDBOX_STARTING),
-        .pid = s->main != NULL ? exec_pid(s->main) : 0,
-        .restarts = s->restarts,
+            s->restart.due && (s->state == SANDBOX_STOPPED || s->state == SANDBOX_STARTING),
+        .pid = s->run.main != NULL ? exec_pid(s->run.main) : 0,
+        .restarts = s->restart.count,
         .error = s->error,
-        .net = s->channel != NULL && s->net.box4.family != 0 ? &s->net : NULL,
-        .net_closed = s->channel != NULL && s->net_closed[0] != '\0' ? s->net_closed : NULL};
+        .net = s->channel != NULL && s->net.place.box4.family != 0 ? &s->net.place : NULL,
+        .net_closed = s->channel != NULL && s->net.closed[0] != '\0' ? s->net.closed : NULL};
 }
 
 struct limits sandbox_limits(const struct sandbox *s)

@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "core/policies.h"
 #include "core/sandbox.h"
-#include "core/trust.h"
 #include "launch/request.h"
 #include "policy/egress.h"
 #include "policy/policy.h"
@@ -97,7 +96,7 @@ static void put_paths(struct buf *b, enum launch_tag tag, char *const *paths)
 
 /* ---- network ---- */
 
-/* What the spec says goes before what the policy says; both lists of what is denied count. */
+/* The spec goes before the policy; of both, the lists of denied addresses count. */
 static int merge_network(const struct spec *spec, const struct policy *policy, enum net_mode *mode,
                          struct net_access *access, struct err *err)
 {
@@ -105,7 +104,7 @@ static int merge_network(const struct spec *spec, const struct policy *policy, e
 
     *mode = spec->network != NET_INVALID ? spec->network : policy->network;
     *access = spec->access;
-    /* Who asks for no network does not get the policy's exceptions, either. */
+    /* A spec without a network does not get the policy's exceptions, either. */
     r = net_access_merge(access, &policy->access,
                          spec->network == NET_INVALID || spec->network == NET_INTERNET);
     return r < 0
@@ -189,7 +188,7 @@ bool sandbox_administers_network(const struct spec *spec, const struct policy *p
     return policy->net_admin && (spec->cap_drop & UINT64_C(1) << CAP_NET_ADMIN) == 0;
 }
 
-/* What stands in its own net namespace it could take away, and another's is not its own. */
+/* A sandbox that administers its network could remove rules in it, and may not join another's. */
 static int check_admin(const struct spec *spec, const struct policy *policy, bool joins,
                        struct err *err)
 {
@@ -245,8 +244,8 @@ static int put_network(struct buf *b, const char *id, const struct spec *spec,
 
 /* ---- volumes ---- */
 
-/* Who the command will be: by numbers where the client has said both, else the launcher looks it up
- * in the image. Init looks the user up again, inside. */
+/* The user of the command: by numbers where the client has given both, else the launcher looks it
+ * up in the image. Init looks the user up again, inside. */
 static int put_user(struct buf *b, const struct spec *spec, uint32_t *ret_uid, uint32_t *ret_gid,
                     struct err *err)
 {
@@ -282,7 +281,7 @@ static int host_path(const char *what, const char *path, bool resolve, char **re
     return 0;
 }
 
-/* Its ids are the inside's own: whose they are is not asked. */
+/* A named volume has the ids of the inside: no owner is needed. */
 static void put_named(struct buf *b, const struct volume *v)
 {
     launch_put_volume(

@@ -9,7 +9,12 @@ struct policy;
 struct ready_policy;
 struct spec;
 
-/* Whose network a sandbox shares, and with it the host name; owner: whom it was made for. */
+/* Where the egress CA is put in a sandbox that asks for it (trust.h), and room for it. */
+#define TRUST_DIR "/etc/rind"
+enum { TRUST_BYTES = 16 << 20 };
+
+/* The sandbox whose network is shared, and its host name; owner: the id that the network was made
+ * for. */
 struct network_join {
     const char *id, *owner, *hostname;
 };
@@ -24,14 +29,14 @@ int sandbox_request(struct buf *b, const char *id, const struct spec *spec,
                     const struct ready_policy *policy, const char *const *layers, int root_fd,
                     const struct network_join *join, unsigned long flags, struct err *err);
 
-/* Whether those inside administer its network: then no rules of ours can stand there. */
+/* Whether processes inside administer its network: rules in its net namespace would not hold. */
 bool sandbox_administers_network(const struct spec *spec, const struct policy *policy);
 
 /* The launcher's request to fill the spec's volume `at`, which is a named one, from the root file
  * system that the sandbox will have. Otherwise as above. */
 int sandbox_fill_request(struct buf *b, const struct spec *spec, const char *const *layers,
                          size_t at, int root_fd, struct err *err);
-/* The same from what the sandbox `id` of this spec has in the directory `dir`. */
+/* As sandbox_fill_request, from the directory `dir` of the sandbox `id` that has this spec. */
 int sandbox_copy_request(struct buf *b, const char *id, const struct spec *spec,
                          const char *const *layers, const char *volume, const char *dir,
                          struct err *err);

@@ -1,7 +1,5 @@
-/*
- * What clients ask of a sandbox. Each call asks the state table first, then begins what sandbox.c
- * carries on.
- */
+/* Requests of clients about one sandbox. Each asks the table of states first, then begins what the
+ * other sandbox-*.c files carry on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "core/exec.h"
 #include "core/launcher-client.h"
 #include "core/sandbox.h"
 #include "core/sandbox_internal.h"
@@ -33,7 +32,7 @@ enum {
 /* A start that waits for the end of a run. */
 struct restart {
     struct sandbox *s;
-    unsigned stops; /* s->stops when it was asked for */
+    unsigned stops; /* s->restart.stops when it was asked for */
     sandbox_cb cb;
     void *data;
 };
@@ -44,7 +43,7 @@ static void on_restart_stopped(void *data, int r, const struct err *err)
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = rs->stops != rs->s->stops
+        r = rs->stops != rs->s->restart.stops
                 ? err_set(&own, -ECANCELED, "sandbox %s was stopped before it was started",
                           sandbox_name(rs->s))
                 : sandbox_start(rs->s, rs->cb, rs->data, &own);
@@ -63,16 +62,16 @@ static struct restart *restart_new(struct sandbox *s, sandbox_cb cb, void *data,
     if (rs == NULL)
         (void)err_errno(err, -ENOMEM, "restart");
     else
-        *rs = (struct restart){.s = s, .stops = s->stops, .cb = cb, .data = data};
+        *rs = (struct restart){.s = s, .stops = s->restart.stops, .cb = cb, .data = data};
     return rs;
 }
 
-/* Its main process has ended, which who waited for that has been told; what is left of the run ends
- * by itself. */
+/* Its main process has ended, and the requests that waited for that are answered; the rest of the
+ * run ends by itself. */
 static int start_after_this_run(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     struct restart *rs = restart_new(s, cb, data, err);
-    int r = rs == NULL ? -ENOMEM : waiters_add(&s->on_stopped, on_restart_stopped, rs, err);
+    int r = rs == NULL ? -ENOMEM : waiters_add(&s->waiters.stopped, on_restart_stopped, rs, err);
 
     if (r < 0)
         free(rs);
@@ -85,7 +84,7 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r;
 
-    if (s->state == SANDBOX_STOPPING && s->main == NULL && s->has_exit && !s->spec->auto_remove)
+    if (s->state == SANDBOX_STOPPING && s->run.main == NULL && s->exit.has && !s->spec->auto_remove)
         return start_after_this_run(s, cb, data, err);
     r = sandbox_check(s, REQ_START, err);
     if (r == 0 && s->spec->argv[0] == NULL && s->state != SANDBOX_STOPPED)
@@ -93,22 +92,23 @@ int sandbox_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r == 0)
         sandbox_answer_failed(s); /* this start is another */
     if (r == 0)
-        r = waiters_add(&s->on_started, cb, data, err);
+        r = waiters_add(&s->waiters.started, cb, data, err);
     if (r < 0)
         return r;
-    s->user_stopped = false;
-    (void)uv_timer_stop(&s->again); /* one that is due is now */
-    s->failures_in_row = 0;
-    s->want_running = true;
+    s->restart.user_stopped = false;
+    (void)uv_timer_stop(&s->restart.timer); /* one that is due is now */
+    s->restart.failures = 0;
+    s->run.wanted = true;
     if (s->channel != NULL) {
-        sandbox_start_main(s);
+        if (s->start.walk.stage == STAGE_NONE) /* else it goes on when the parts are ready */
+            sandbox_start_main(s);
         return 0;
     }
     r = sandbox_launch(s, err);
     if (r < 0) {
-        s->want_running = false;
-        (void)waiters_forget(&s->on_started, data);
-        if (s->restart_due)
+        s->run.wanted = false;
+        (void)waiters_forget(&s->waiters.started, data);
+        if (s->restart.due)
             sandbox_maybe_restart(s);
     }
     return r;
@@ -124,7 +124,7 @@ static void on_stop_deadline(uv_timer_t *h)
 {
     struct sandbox *s = h->data;
 
-    if (s->main != NULL && exec_signal(s->main, SIGKILL, true) == 0)
+    if (s->run.main != NULL && exec_signal(s->run.main, SIGKILL, true) == 0)
         (void)uv_timer_start(&s->timer, on_still_there, KILL_AFTER_MS, 0);
     else
         sandbox_end_init(s);
@@ -136,19 +136,19 @@ static void on_thaw_reply(void *data, int r, const struct launch_reply *reply, i
     (void)r;
     (void)reply;
     (void)fds;
-    (void)err; /* what stays frozen is ended by the deadline */
+    (void)err; /* a sandbox that stays frozen is ended by the deadline */
     sandbox_unref(data);
 }
 
 /* A start that waits for init to run, and will not have a main process. */
-static void answer_overtaken(struct sandbox *s)
+static void sandbox_answer_overtaken(struct sandbox *s)
 {
     struct err err = ERR_NONE;
 
     sandbox_answer_failed(s);
     (void)err_set(&err, -ECANCELED, "sandbox %s was stopped before it was started",
                   sandbox_name(s));
-    waiters_answer(&s->on_started, err.code, &err);
+    waiters_answer(&s->waiters.started, err.code, &err);
 }
 
 int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data, struct err *err)
@@ -156,23 +156,23 @@ int sandbox_stop(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *dat
     return sandbox_stop_by(s, 0, timeout_ms, cb, data, err);
 }
 
-static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
-                struct err *err)
+static int sandbox_begin_stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
+                              void *data, struct err *err)
 {
     int r;
 
     r = sandbox_check(s, REQ_STOP, err);
     if (r < 0)
         return r;
-    s->user_stopped = true;
-    s->want_running = false;
+    s->restart.user_stopped = true;
+    s->run.wanted = false;
     sandbox_no_restart(s);
     if (s->state == SANDBOX_STOPPED) {
         sandbox_save_state(s);
-        answer_overtaken(s);
+        sandbox_answer_overtaken(s);
         return sandbox_answer_soon(s, 0, cb, data, err);
     }
-    r = waiters_add(&s->on_stopped, cb, data, err);
+    r = waiters_add(&s->waiters.stopped, cb, data, err);
     if (r < 0)
         return r;
     if (timeout_ms == LIMIT_UNSET)
@@ -180,11 +180,10 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
     /* Frozen processes take no signal. */
     if (s->state == SANDBOX_PAUSED)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    if (s->state != SANDBOX_STOPPING)
-        sandbox_set_state(s, SANDBOX_STOPPING);
-    sandbox_save_state(s); /* whoever comes after us goes on with it */
+    (void)sandbox_set_state(s, REQ_STOP);
+    sandbox_save_state(s); /* a later supervisor goes on with it */
     (void)uv_timer_stop(&s->idle);
-    if (s->main == NULL) {
+    if (s->run.main == NULL) {
         sandbox_end_init(s);
         return 0;
     }
@@ -192,7 +191,7 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
         on_stop_deadline(&s->timer);
         return 0;
     }
-    (void)exec_signal(s->main, signo != 0 ? signo : s->spec->stop_signal, false);
+    (void)exec_signal(s->run.main, signo != 0 ? signo : s->spec->stop_signal, false);
     (void)uv_timer_start(&s->timer, on_stop_deadline, (uint64_t)timeout_ms, 0);
     return 0;
 }
@@ -200,10 +199,10 @@ static int stop(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb,
 int sandbox_stop_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox_cb cb, void *data,
                     struct err *err)
 {
-    int r = stop(s, signo, timeout_ms, cb, data, err);
+    int r = sandbox_begin_stop(s, signo, timeout_ms, cb, data, err);
 
     if (r == 0)
-        s->stops++; /* no start that waits for the end of this run comes any more */
+        s->restart.stops++; /* no start that waits for the end of this run comes any more */
     return r;
 }
 
@@ -221,7 +220,7 @@ int sandbox_restart_by(struct sandbox *s, int signo, int64_t timeout_ms, sandbox
 
     if (rs == NULL)
         return -ENOMEM;
-    r = stop(s, signo, timeout_ms, on_restart_stopped, rs, err);
+    r = sandbox_begin_stop(s, signo, timeout_ms, on_restart_stopped, rs, err);
     if (r < 0)
         free(rs);
     else
@@ -267,12 +266,9 @@ static void freeze_done(struct freeze *f, int r, const struct err *err)
 {
     struct sandbox *s = f->s;
 
-    if (r == 0 && f->client && s->held) {
-        s->held = false; /* whoever reads its files: it stays as this client wants it */
-        sandbox_save_state(s);
-    }
-    if (r == 0 && s->state == (f->freeze ? SANDBOX_RUNNING : SANDBOX_PAUSED)) {
-        sandbox_set_state(s, f->freeze ? SANDBOX_PAUSED : SANDBOX_RUNNING);
+    if (r == 0 && f->client)
+        sandbox_unheld(s); /* it stays as this client wants it, whatever reads its files */
+    if (r == 0 && sandbox_set_state(s, f->freeze ? EV_FROZEN : EV_THAWED)) {
         sandbox_save_state(s);
         sandbox_emit(s, f->freeze ? "pause" : "resume", NULL);
     }
@@ -317,7 +313,7 @@ static void on_freeze_reply(void *data, int r, const struct launch_reply *reply,
         /* Half frozen is neither paused nor running. */
         if (f->freeze && f->s->state != SANDBOX_PAUSED)
             (void)sandbox_send_verb(f->s, LAUNCH_THAW, on_thaw_reply, NULL);
-        /* Somebody else was faster, and stops it, say: then that is why. */
+        /* Another request was faster, a stop for instance: then its state is the reason. */
         r = f->freeze ? sandbox_check(f->s, REQ_PAUSE, &own) : 0;
         if (r == 0)
             r = err_set(&own, -ETIMEDOUT, "%s: a process has not followed within %d ms",
@@ -338,8 +334,8 @@ static int freeze_ask(struct freeze *f, struct err *err)
     return r < 0 ? r : launcher_client_send(f->s->sup->launcher, &b, on_freeze_reply, f, err);
 }
 
-static int freeze(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
-                  struct err *err)
+static int freeze_begin(struct sandbox *s, bool on, bool client, sandbox_cb cb, void *data,
+                        struct err *err)
 {
     struct freeze *f = calloc(1, sizeof(*f));
     int r;
@@ -370,9 +366,9 @@ int sandbox_pause(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 
     if (r < 0)
         return r;
-    if (s->holders == 0)
-        sandbox_unheld(s); /* of one that failed */
-    return freeze(s, true, true, cb, data, err);
+    if (s->hold.readers == 0)
+        sandbox_unheld(s); /* of a pause that failed */
+    return freeze_begin(s, true, true, cb, data, err);
 }
 
 int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
@@ -382,32 +378,31 @@ int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
     if (r < 0)
         return r;
     /* Before anything is frozen: a daemon that finds it so lets it go on. */
-    s->held = true;
+    s->hold.phase = HOLD_KEPT;
     sandbox_save_state(s);
-    return freeze(s, true, false, cb, data, err);
+    return freeze_begin(s, true, false, cb, data, err);
 }
 
 void sandbox_unheld(struct sandbox *s)
 {
-    if (!s->held)
+    if (s->hold.phase == HOLD_NONE)
         return;
-    s->held = false;
-    if (!s->gone)
-        sandbox_save_state(s);
+    s->hold.phase = HOLD_NONE;
+    sandbox_save_state(s);
 }
 
 int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_RESUME, err);
 
-    return r < 0 ? r : freeze(s, false, false, cb, data, err);
+    return r < 0 ? r : freeze_begin(s, false, false, cb, data, err);
 }
 
 int sandbox_resume(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
     int r = sandbox_check(s, REQ_RESUME, err);
 
-    return r < 0 ? r : freeze(s, false, true, cb, data, err);
+    return r < 0 ? r : freeze_begin(s, false, true, cb, data, err);
 }
 
 int sandbox_signal(struct sandbox *s, int signo, struct err *err)
@@ -417,43 +412,52 @@ int sandbox_signal(struct sandbox *s, int signo, struct err *err)
     r = sandbox_check(s, REQ_SIGNAL, err);
     if (r < 0)
         return r;
-    if (s->main == NULL)
+    if (s->run.main == NULL)
         return err_set(err, -EBUSY, "sandbox %s has no main process", sandbox_name(s));
     if (s->state == SANDBOX_PAUSED && signo == SIGKILL)
         (void)sandbox_send_verb(s, LAUNCH_THAW, on_thaw_reply, NULL);
-    r = exec_signal(s->main, signo, false);
+    r = exec_signal(s->run.main, signo, false);
     return r < 0 ? err_errno(err, r, "signal sandbox %s", sandbox_name(s)) : 0;
+}
+
+static int sandbox_check_there(const struct sandbox *s, struct err *err)
+{
+    return s->state == SANDBOX_GONE
+               ? err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s))
+               : 0;
 }
 
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    if (s->main == NULL && s->has_exit && s->state != SANDBOX_STARTING)
-        return sandbox_answer_soon(s, s->exit_code, cb, data, err);
+    int r = sandbox_check_there(s, err);
+
+    if (r < 0)
+        return r;
+    if (s->run.main == NULL && s->exit.has && s->state != SANDBOX_STARTING)
+        return sandbox_answer_soon(s, s->exit.code, cb, data, err);
     if (s->state == SANDBOX_STOPPED || s->state == SANDBOX_BROKEN)
         return err_set(err, -EBUSY, "sandbox %s is %s and has not run", sandbox_name(s),
                        sandbox_state_name(s->state));
-    return waiters_add(&s->on_run_over, cb, data, err);
+    return waiters_add(&s->waiters.run_over, cb, data, err);
 }
 
 int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    return waiters_add(&s->on_exit, cb, data, err);
+    int r = sandbox_check_there(s, err);
+
+    return r < 0 ? r : waiters_add(&s->waiters.exit, cb, data, err);
 }
 
 int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    if (s->gone)
-        return err_set(err, -ENOENT, "sandbox %s has been removed", sandbox_name(s));
-    return waiters_add(&s->on_removed, cb, data, err);
+    int r = sandbox_check_there(s, err);
+
+    return r < 0 ? r : waiters_add(&s->waiters.removed, cb, data, err);
 }
 
 bool sandbox_wait_cancel(struct sandbox *s, void *data)
 {
-    struct waiter **const lists[] = {&s->on_run_over, &s->on_exit, &s->on_removed};
+    struct waiter **const lists[] = {&s->waiters.run_over, &s->waiters.exit, &s->waiters.removed};
     bool waited = false;
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -461,7 +465,7 @@ bool sandbox_wait_cancel(struct sandbox *s, void *data)
     return waited;
 }
 
-/* Somebody who waits for all of it to be over; goes on from stopped to removed. */
+/* A request that waits for all of it to be over; goes on from stopped to removed. */
 struct over {
     struct sandbox *s;
     sandbox_cb cb;
@@ -494,7 +498,7 @@ static void on_over_stopped(void *data, int r, const struct err *err)
                     o->s->spec->restart == RESTART_NO && !o->s->sup->stopping;
 
     (void)err;
-    if (r < 0 || o->s->gone || !removing ||
+    if (r < 0 || o->s->state == SANDBOX_GONE || !removing ||
         sandbox_remove(o->s, true, on_over_removed, o, NULL) < 0)
         over_done(o);
 }
@@ -507,12 +511,12 @@ int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (o == NULL)
         return err_errno(err, -ENOMEM, "sandbox");
     *o = (struct over){.s = s, .cb = cb, .data = data};
-    if (s->gone || (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING))
+    if (s->state != SANDBOX_STOPPING && s->state != SANDBOX_REMOVING)
         r = sandbox_answer_soon(s, 0, on_over_removed, o, err);
     else if (s->state == SANDBOX_REMOVING)
-        r = waiters_add(&s->on_removed, on_over_removed, o, err);
+        r = waiters_add(&s->waiters.removed, on_over_removed, o, err);
     else
-        r = waiters_add(&s->on_stopped, on_over_stopped, o, err);
+        r = waiters_add(&s->waiters.stopped, on_over_stopped, o, err);
     if (r < 0) {
         free(o);
         return r;
@@ -529,13 +533,13 @@ int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *
     if (r < 0)
         return r;
     sandbox_touch(s);
-    if (s->channel != NULL && !s->ending)
+    if (s->channel != NULL && s->init != INIT_ENDING)
         return sandbox_answer_soon(s, 0, cb, data, err);
-    r = waiters_add(&s->on_init, cb, data, err);
+    r = waiters_add(&s->waiters.init, cb, data, err);
     if (r == 0 && s->state == SANDBOX_STOPPED) {
         r = sandbox_launch(s, err);
         if (r < 0)
-            (void)waiters_forget(&s->on_init, data);
+            (void)waiters_forget(&s->waiters.init, data);
     }
     return r;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/sandbox-states.h"
 #include "spec/spec.h"
 
 struct err;
@@ -16,24 +17,10 @@ struct launch_reply;
 struct sandbox;
 struct supervisor;
 
-enum sandbox_state {
-    SANDBOX_INVALID = 0,
-    SANDBOX_CREATING,
-    SANDBOX_CREATED, /* init runs, no main process yet */
-    SANDBOX_STARTING,
-    SANDBOX_RUNNING,
-    SANDBOX_PAUSED,
-    SANDBOX_STOPPING,
-    SANDBOX_STOPPED, /* nothing runs; files and ids are kept */
-    SANDBOX_REMOVING,
-    SANDBOX_BROKEN, /* its files cannot be read: only removing works */
-    SANDBOX_STATE_MAX
-};
-
 /* Called once; err explains r < 0 and is valid during the call. */
 typedef void (*sandbox_cb)(void *data, int r, const struct err *err);
 
-/* For whom a sandbox is made. */
+/* The client that a sandbox is made for. */
 struct sandbox_creator {
     uid_t uid;
     bool limited; /* maxSandboxesPerUser counts: not the owner of the daemon */
@@ -53,7 +40,7 @@ struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name);
 /* The same, with the reason: -ENOENT, or -ENOTUNIQ for a prefix of several ids. */
 int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
                    struct err *err);
-/* Counted: for who still needs to look at one that may be removed meanwhile. */
+/* Counted, for callers that look at a sandbox after it may have been removed. */
 void sandbox_ref(struct sandbox *s);
 void sandbox_unref(struct sandbox *s);
 struct sandbox *sandbox_first(struct supervisor *sup);
@@ -90,7 +77,7 @@ int sandbox_remove(struct sandbox *s, bool force, sandbox_cb cb, void *data, str
 int sandbox_wait(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* When the main process ends the next time, whether it has run before or not. */
 int sandbox_wait_next(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-/* Once it is gone: cb with 0, whoever removes it. */
+/* Once it is gone: cb with 0, whichever request removes it. */
 int sandbox_wait_removed(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Whether cb will not be called any more; else it is on its way. */
 bool sandbox_wait_cancel(struct sandbox *s, void *data);
@@ -100,13 +87,13 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err);
  * idle). cb may follow at once from the loop. */
 int sandbox_with_init(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Once nothing runs in it any more, or at once when that is so; with auto-remove, and nothing to
- * restart it, once it is removed. For who has seen its main process end. */
+ * restart it, once it is removed. For callers that have seen its main process end. */
 int sandbox_when_over(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* The size of the main process's terminal, now and at its next start; 0 = 24 x 80. */
 void sandbox_set_size(struct sandbox *s, uint16_t rows, uint16_t cols);
 /* The main process, while there is one; borrowed. */
 struct exec *sandbox_main(const struct sandbox *s);
-/* Whether the main process talks to who is attached, rather than to a log. */
+/* Whether the main process talks to an attached client, rather than to a log. */
 bool sandbox_is_attachable(const struct sandbox *s);
 /* The launcher's counters; cb2 gets the reply. */
 int sandbox_stats(struct sandbox *s,
@@ -114,13 +101,13 @@ int sandbox_stats(struct sandbox *s,
                              const struct err *err),
                   void *data, struct err *err);
 /*
- * What runs in it, as the launcher finds it from outside. -EBUSY: it has no init. cb: list is valid
- * during the call; errors of the launcher's.
+ * Lists its processes, as the launcher finds them from outside. -EBUSY: it has no init. cb: list is
+ * valid during the call; errors of the launcher's.
  */
 typedef void (*sandbox_processes_cb)(void *data, int r, const struct launch_process *list,
                                      size_t count, const struct err *err);
 int sandbox_processes(struct sandbox *s, sandbox_processes_cb cb, void *data, struct err *err);
-/* Somebody used it: restarts its inactivity timer. */
+/* A client used it: restarts its inactivity timer. */
 void sandbox_touch(struct sandbox *s);
 
 const char *sandbox_id(const struct sandbox *s);
@@ -129,13 +116,13 @@ uint64_t sandbox_number(const struct sandbox *s);
 enum { SANDBOX_SHORT_ID = 12 /* digits of it that Docker's clients are shown */ };
 const char *sandbox_name(const struct sandbox *s);
 const struct spec *sandbox_spec(const struct sandbox *s);
-/* Whose it is: the uid of who made it, or -1 where an older daemon has not written it down. */
+/* The uid of the client that made it, or -1 where an older daemon has not written it down. */
 int64_t sandbox_made_by(const struct sandbox *s);
+/* What clients see: never SANDBOX_GONE. */
 enum sandbox_state sandbox_get_state(const struct sandbox *s);
-const char *sandbox_state_name(enum sandbox_state state);
 struct supervisor *sandbox_supervisor(const struct sandbox *s);
 
-/* What inspect shows beside the spec. */
+/* Facts that inspect shows beside the spec. */
 struct sandbox_facts {
     int64_t created_ms, started_ms, finished_ms; /* since the epoch; 0 = never */
     int exit_code;                               /* of the last run; -1 = none yet */
@@ -149,5 +136,5 @@ struct sandbox_facts {
     const char *net_closed;      /* why nothing reaches it nor leaves it; NULL: it is open */
 };
 void sandbox_get_facts(const struct sandbox *s, struct sandbox_facts *ret);
-/* What it may use: the policy's limits and those that were asked for. */
+/* Its limits: the policy's, and those of its spec. */
 struct limits sandbox_limits(const struct sandbox *s);

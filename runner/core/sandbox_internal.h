@@ -1,17 +1,13 @@
 #pragma once
 
-/* The parts of a sandbox that its modules share: sandbox.c (states), exec.c, process.c, adopt.c. */
+/* What the modules of a sandbox share, and its parts (sandbox-parts.h) see of it. */
 
 #include <uv.h>
 
-#include "core/channel.h"
-#include "core/console.h"
-#include "core/death.h"
-#include "core/exec.h"
 #include "core/launcher-client.h"
-#include "core/process.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "launch/request.h"
 #include "policy/net-box.h"
 
@@ -19,7 +15,7 @@ enum { SANDBOX_ID_BYTES = 8, SANDBOX_ID_LEN = SANDBOX_ID_BYTES * 2 };
 
 enum { EXEC_TIMEOUT_SPARE_MS = 500 /* init has for an exec's end before we see to it */ };
 
-/* Somebody who waits for something to happen to a sandbox. */
+/* A request that waits for something to happen to a sandbox. */
 struct waiter {
     sandbox_cb cb;
     void *data;
@@ -31,98 +27,159 @@ struct sandbox_link {
     struct sandbox *next, **at; /* at: what points to us */
 };
 
-struct sandbox {
-    struct supervisor *sup; /* borrowed */
-    struct sandbox_link all, by_id, by_name;
-    struct sandbox_link sharing; /* of those whose spec names another, whose network they share */
-    char id[SANDBOX_ID_LEN + 1];
-    uint64_t number;   /* the id, which is hexadecimal */
-    struct spec *spec; /* owned; its name is set */
-    enum sandbox_state state;
-    unsigned refs;     /* the table's, each exec's, each request's under way */
-    bool gone;         /* no longer in the table */
-    unsigned holders;  /* who read its files while it is paused for that (hold.h) */
-    bool held;         /* its pause is theirs, and no client's; stored */
-    bool hold_thawing; /* the last of them has let it go on, and it is not yet running */
+/* A pause that belongs to readers of a sandbox's files and to no client (hold.h). */
+enum hold_phase {
+    HOLD_NONE = 0,
+    HOLD_KEPT,    /* stored: a later supervisor ends a pause that it finds so */
+    HOLD_THAWING, /* the last reader has ended it, and the sandbox does not run yet; stored too */
+};
 
-    struct channel *channel; /* owned; NULL while no init runs */
-    bool launching;          /* LAUNCH_START or LAUNCH_ADOPT is under way */
-    bool ending;             /* LAUNCH_END or LAUNCH_KILL, the death, LAUNCH_STOP are under way */
-    struct death *death;     /* owned; waits for init's, or what follows a stop, with a reference of
-                                the sandbox */
-    /* While it is taken up (adopt.c), from the start of the supervisor to LIST_END: */
-    bool adopting;
+struct sandbox_hold {
+    enum hold_phase phase;
+    unsigned readers; /* of its files, while it is paused for that */
+};
+
+/* What adopt.c finds, from the start of the supervisor to LIST_END. */
+struct sandbox_adoption {
+    unsigned tries;
     bool frozen;     /* the launcher found its processes paused */
     bool wanted;     /* a client wanted it to run */
     bool stop_again; /* its stop was cut off */
-    unsigned adopt_tries;
-    struct exec *execs; /* each holds a reference of the sandbox */
-    struct exec *main;  /* owned reference, or NULL */
-    unsigned exec_count;
-    uint64_t last_exec_id;
-    struct process *processes; /* owned */
-    unsigned process_count;
-    struct process *main_log; /* owned: the main process as one whose log can be read, or NULL */
-    uint16_t rows, cols;      /* of the main process's terminal, at its next start; 0 = default */
+};
 
-    struct health *health;         /* owned; NULL: no check has ever begun (health.c) */
-    struct console *console;       /* owned (console.c); NULL = not needed so far */
-    struct exposure *exposures;    /* owned, by port (exposure.c) */
-    struct sandbox_egress *egress; /* owned; NULL = what it sends is not looked at (egress.c) */
-    struct egress_change *egress_change; /* one that waits for the launcher (egress-change.c) */
-    unsigned opening;                    /* handlers and name servers (egress-socket.c) */
-    struct published_ports *published;   /* owned; NULL = never opened (publish.c) */
-    struct door *door;                   /* owned; NULL: there is none (door.c) */
-    struct net_sockets *net_sockets;     /* owned; NULL = never asked for (net-socket.c) */
-    unsigned port_links;                 /* connections to its ports (port.c) */
-    bool port_full;                      /* more were refused, and that was logged */
+/* The client that a sandbox was made for. */
+struct sandbox_maker {
+    int64_t by;   /* a uid, or STORE_NO_CREATOR */
+    bool limited; /* while it is being made: the client is not the owner of the daemon */
+    int64_t ms;   /* since the epoch */
+};
 
-    unsigned file_ops;          /* that run (files.c) */
-    struct file_op *file_queue; /* that wait for their turn; each holds a reference */
-    unsigned file_waiting;
+/* A start: sandbox-start.c. */
+struct sandbox_start {
+    struct part_walk walk; /* the stage that waits for a part */
+    bool refused;          /* it failed before the main process: not tried again */
+    int failure;           /* its negative errno, until it is stopped; error says why */
+    int fds[2];            /* owned: init's pidfd and control, while the network is set up; -1 */
+    int waiting_fd;        /* owned: client_fd while the parts prepare; -1 */
+    int client_fd; /* borrowed; the client's connection, while the sandbox is being made; -1 */
+};
 
-    struct waiter *on_init;    /* for init to run */
-    struct waiter *on_started; /* for the main process to run */
-    struct waiter *on_stopped;
-    struct waiter *on_exit;     /* for the main process to end */
-    struct waiter *on_run_over; /* the same, or for the start of it to have failed */
-    struct waiter *on_removed;
+/* The main process: sandbox-main.c. */
+struct sandbox_run {
+    struct exec *main;   /* owned reference, or NULL */
+    bool wanted;         /* the main process is started once init runs */
+    bool appends;        /* its init goes on in a log of earlier runs (IMSG_APPEND) */
+    uint16_t rows, cols; /* of its terminal, at its next start; 0 = default */
+    int64_t started_ms;
+    int64_t began; /* by the monotonic clock; 0: before this supervisor */
+};
 
-    unsigned end_tries;     /* that are left */
-    unsigned release_tries; /* of the launcher, by a removal */
-    bool releasing;         /* one is under way */
+/* How the last run ended. */
+struct sandbox_exit {
+    bool has; /* there was one */
+    int code;
+    bool oom_killed, timed_out;
+    int64_t finished_ms;
+};
+
+/* Restart policies: restart.c. */
+struct sandbox_restart {
+    bool due;          /* it waits for `timer`, or is under way */
+    bool user_stopped; /* a client asked for the stop: no policy restarts it */
+    unsigned stops;    /* that clients have asked for; not those of a restart */
+    unsigned count, failures;
+    uv_timer_t timer; /* back-off; an init that helps with files may come and go meanwhile */
+};
+
+/* The end of a run, and a removal: sandbox-end.c, sandbox-removal.c. */
+struct sandbox_end {
+    struct death *death; /* owned; waits for init's, or what follows a stop, with a reference of
+                            the sandbox */
+    unsigned tries;      /* of LAUNCH_STOP that are left */
+    unsigned release_tries;
+    bool releasing; /* LAUNCH_RELEASE is under way */
+};
+
+struct sandbox_net {
+    struct net_place place;        /* while an init runs */
+    char owner[LAUNCH_ID_MAX + 1]; /* the id that the network was made for: its own, or another's */
+    char closed[192];              /* why its link is down; "": it is not (closed.c) */
+};
+
+/* Requests that wait for an event. */
+struct sandbox_waiters {
+    struct waiter *init;    /* init runs */
+    struct waiter *started; /* the main process runs */
+    struct waiter *stopped;
+    struct waiter *exit;     /* the main process has ended */
+    struct waiter *run_over; /* the same, or its start has failed */
+    struct waiter *removed;
+};
+
+struct sandbox_execs {
+    struct exec *first; /* each holds a reference of the sandbox */
+    unsigned count;     /* without helpers */
+    uint64_t last_id;
+};
+
+/* What its parts keep; each is used by its part alone. */
+struct sandbox_part_data {
+    struct health *health;             /* owned; NULL: no check has ever begun */
+    struct console *console;           /* owned; NULL = not needed so far */
+    struct exposure *exposures;        /* owned, by port */
+    struct published_ports *published; /* owned; NULL = never opened (publish.c) */
+    struct door *door;                 /* owned; NULL: there is none */
+    struct net_sockets *net_sockets;   /* owned; NULL = never asked for */
+    struct {
+        struct sandbox_egress *open;  /* owned; NULL = what it sends is not looked at */
+        struct egress_change *change; /* one that waits for the launcher */
+        unsigned opening;             /* handlers and name servers (egress-socket.c) */
+    } egress;
+    struct {
+        unsigned links; /* connections to its ports (port.c) */
+        bool full;      /* more were refused, and that was logged */
+    } ports;
+    struct {
+        unsigned running;
+        struct file_op *queue; /* that wait for their turn; each holds a reference */
+        unsigned waiting;
+    } files;
+    struct {
+        struct process *first; /* owned */
+        unsigned count;
+        struct process *main_log; /* owned: the main process, for its log; or NULL */
+    } processes;
+};
+
+struct sandbox {
+    struct supervisor *sup; /* borrowed */
+    struct sandbox_link all, by_id, by_name;
+    struct sandbox_link sharing; /* of sandboxes in the network of another, by their specs */
+    char id[SANDBOX_ID_LEN + 1];
+    uint64_t number;   /* the id, which is hexadecimal */
+    struct spec *spec; /* owned; its name is set */
+    unsigned refs;     /* the table's, each exec's, each request's under way */
+    struct sandbox_maker made;
+
+    enum sandbox_state state;
+    enum init_phase init;
+    struct channel *channel; /* owned; NULL while no init runs */
+    struct sandbox_adoption adoption;
+    struct sandbox_start start;
+    struct sandbox_run run;
+    struct sandbox_exit exit;
+    struct sandbox_restart restart;
+    struct sandbox_end end;
+    struct sandbox_hold hold;
+    struct sandbox_net net;
+    struct sandbox_execs execs;
+    struct sandbox_waiters waiters;
+    struct sandbox_part_data parts;
+
     uv_timer_t timer; /* another try of an end, stop deadline, hard timeout, idle helper: one at a
                          time, by state */
     uv_timer_t idle;  /* inactivity */
-    uv_timer_t again; /* back-off of a restart; an init that helps with files may come and go
-                         meanwhile */
-    bool timers_open;
-    unsigned handles;
-
-    bool volumes_ready;   /* what it has of named volumes is made and filled */
-    bool limited_creator; /* while it is being made: its creator is not the owner of the daemon */
-    bool want_running;    /* start the main process once init runs */
-    bool user_stopped;    /* a client asked: restart policies leave it alone */
-    unsigned stops;       /* that somebody has asked for; not those of a restart */
-    bool unknown;         /* broken: its init, if there is one, was never taken up */
-    bool restart_due;     /* by a policy: it waits for `again`, or is under way */
-    unsigned restarts, failures_in_row;
-    bool start_refused;   /* the start failed before the main process: not tried again */
-    bool remains;         /* processes of its last run had not gone when that was waited for */
-    bool appends;         /* its init goes on in a log of earlier runs (IMSG_APPEND) */
-    int start_failure;    /* negative errno of a start, until it is stopped; error says why */
-    struct net_place net; /* while an init runs */
-    char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
-    char net_closed[192];              /* why its link is down; "": it is not (closed.c) */
-    bool has_exit;
-    int exit_code;
-    bool oom_killed, timed_out;
-    int64_t created_ms, started_ms, finished_ms;
-    int64_t began;    /* the run, by the monotonic clock; 0: before this supervisor */
-    int64_t creator;  /* a uid, or STORE_NO_CREATOR */
-    int start_fds[2]; /* owned: init's, while egress is being opened; -1 */
-    int waiting_fd;   /* owned: client_fd while ports are being opened or volumes made; -1 */
-    int client_fd;    /* borrowed; its connection, while the sandbox is being made; -1 */
+    unsigned handles; /* timers that are open */
     char error[512];
 };
 
@@ -134,65 +191,76 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty);
 
 /* waiters.c */
 int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err);
-/* The list is emptied first: who is answered may ask again. */
+/* The list is emptied first: a callback may add to it. */
 void waiters_answer(struct waiter **list, int r, const struct err *err);
 /* Takes those with this data off; returns whether there was one. */
 bool waiters_forget(struct waiter **list, const void *data);
 /* Answers from the loop, for what is true already. */
 int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, struct err *err);
 
-/* sandbox.c */
-/* What clients may ask; the table of states is in sandbox.c. */
-enum sandbox_request {
-    REQ_START,
-    REQ_STOP,
-    REQ_PAUSE,
-    REQ_RESUME,
-    REQ_SIGNAL,
-    REQ_INIT,
-    REQ_REMOVE,
-    REQ_REMOVE_FORCE,
-    REQ_UPDATE,
-    REQ_MAX
-};
-int sandbox_check(const struct sandbox *s, enum sandbox_request req, struct err *err);
-void sandbox_set_state(struct sandbox *s, enum sandbox_state state);
+/* sandbox-life.c */
+/* Whether the table of states allows this request: 0, -EBUSY, -ENOENT. */
+int sandbox_check(const struct sandbox *s, enum sandbox_event request, struct err *err);
+/* Moves it to the state that the table gives for this event; true: that is another one. An event
+ * that cannot happen is logged as an error and changes nothing; with a sanitizer it aborts. */
+bool sandbox_set_state(struct sandbox *s, enum sandbox_event event);
+/* The same for init: the phase has to be one that may follow. */
+void sandbox_set_init(struct sandbox *s, enum init_phase phase);
 void sandbox_emit(struct sandbox *s, const char *type, const char *detail);
 void sandbox_save_state(struct sandbox *s);
-/* As sandbox_pause and sandbox_resume, for who reads its files (hold.h) and not for a client. */
-int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
-/* The pause, if there is still one, is nobody's of them any more. */
-void sandbox_unheld(struct sandbox *s);
+/* Saves it with a state that it is about to have, and that counts when it is on disk. */
+int sandbox_save_as(struct sandbox *s, enum sandbox_state as, struct err *err);
 /* A request to the launcher about this sandbox; cb's data is the sandbox, with a reference that it
  * lets go. */
 int sandbox_send_verb(struct sandbox *s, enum launch_verb verb, launch_cb cb, struct err *err);
-/* Ends an init that the launcher knows, without its pidfd here; after_death follows (sandbox.c),
- * also where there was none. s->ending is the caller's to set. */
-int sandbox_send_kill(struct sandbox *s, struct err *err);
+
+/* sandbox-verbs.c */
+/* As sandbox_pause and sandbox_resume, for readers of its files (hold.h) and not for a client. */
+int sandbox_hold(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+int sandbox_let_go(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
+/* A pause, if there is one, does not belong to readers any more. */
+void sandbox_unheld(struct sandbox *s);
+
+/* sandbox-start.c */
 /* Starts init; 0 also when that is under way. */
 int sandbox_launch(struct sandbox *s, struct err *err);
-/* Starts the main process in a sandbox whose init runs. */
-void sandbox_start_main(struct sandbox *s);
-/* Ends init and with it all that runs. */
-void sandbox_end_init(struct sandbox *s);
-/* Answers who waits for a start that has failed, and whose end is not over yet. */
-void sandbox_answer_failed(struct sandbox *s);
-/* Goes on with the removal of one in SANDBOX_REMOVING. */
-void sandbox_begin_removal(struct sandbox *s);
-/* A process has ended: the last one after the main one lets the sandbox stop. */
-void sandbox_exec_ended(struct sandbox *s);
 /* Starts init of a new one. */
 int sandbox_with_init_new(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 /* Takes the launcher's answer: pidfd, control. */
 int sandbox_open_channel(struct sandbox *s, int fds[2]);
 /* There is no main process, and why; what follows a restart of its own is restart.c's. */
 void sandbox_start_failed(struct sandbox *s, int r, const struct err *err);
+/* Begins anew the time after which the init of a stopped sandbox is idle. */
+void sandbox_helper_used(struct sandbox *s);
+
+/* sandbox-main.c */
+/* Starts the main process in a sandbox whose init runs. */
+void sandbox_start_main(struct sandbox *s);
+/* A process has ended: the last one after the main one lets the sandbox stop. */
+void sandbox_exec_ended(struct sandbox *s);
+/* It has been taken up with an init that lives: timers, and what was cut off. */
+void sandbox_goes_on(struct sandbox *s);
+/* The owner of a main process; adopt.c gives it to the one of an earlier supervisor. */
+struct exec_events;
+extern const struct exec_events sandbox_main_events;
+
+/* sandbox-end.c */
+/* Ends init and with it all that runs. */
+void sandbox_end_init(struct sandbox *s);
+/* Ends an init that the launcher knows, without its pidfd here: INIT_ENDING, also where there was
+ * none. */
+int sandbox_send_kill(struct sandbox *s, struct err *err);
+/* Answers requests that wait for a start that has failed, and whose end is not over yet. */
+void sandbox_answer_failed(struct sandbox *s);
+
+/* sandbox-removal.c */
+/* Goes on with the removal of one in SANDBOX_REMOVING. */
+void sandbox_begin_removal(struct sandbox *s);
 
 /* restart.c */
 /* Whether a restart is due now that it has stopped (also after it was taken up stopped). */
 void sandbox_maybe_restart(struct sandbox *s);
-/* It is not due any more: somebody has asked for something else. */
+/* It is not due any more: a client has asked for something else. */
 void sandbox_no_restart(struct sandbox *s);
 
 /* table.c */
@@ -205,63 +273,42 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 /* dependents.c: sandboxes in the network of another. */
 struct network_join;
 const char *sandbox_hostname(const struct sandbox *s);
-/* Whose network it shares, if it does: ret->id stays as it is otherwise. -ENOENT, -EBUSY. */
+/* The sandbox whose network it shares, if it does; ret stays as it is otherwise. -ENOENT, -EBUSY.
+ */
 struct network_join;
 int sandbox_find_join(const struct sandbox *s, struct network_join *ret, struct err *err);
 /* -EBUSY while one runs. */
 int sandbox_check_dependents(struct sandbox *s, struct err *err);
-/* Ends those that run; whether there are any: then the removal of s goes on with their end. */
+/* Ends live sandboxes in its network; true: there are some, and the removal of s goes on with their
+ * end. */
 bool sandbox_end_dependents(struct sandbox *s);
-/* The same where only the id of s is left. */
+/* As sandbox_end_dependents where only the id of the sandbox is left. */
 bool sandbox_end_dependents_of(struct supervisor *sup, const char *id);
-/* Takes up what the launcher says of where its network is. */
+/* Takes the place and the owner of its network from the launcher's answer. */
 void sandbox_take_net(struct sandbox *s, const struct launch_reply *reply);
 /* s runs, has stopped, or is gone: a removal may have waited for that. */
 void sandbox_dependent_settled(struct sandbox *s);
 
 /* adopt.c: SLOT and LIST_END */
+struct imsg;
 void sandbox_on_list(struct sandbox *s, const struct imsg *msg);
-/* Init is gone before LIST_END: what it has said so far, and what is on disk, is all there is. */
+/* Init is gone before LIST_END: its messages so far and the files on disk are all there is. */
 void sandbox_adoption_cut_off(struct sandbox *s);
-/* It has been taken up with an init that lives: timers, and what was cut off. */
-void sandbox_goes_on(struct sandbox *s);
-/* The main process of an earlier supervisor is there again. */
-extern const struct exec_events sandbox_main_events;
-
-/* logs.c: the four segments of a process's log, made empty (or as they are). */
-int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struct err *err);
-void logs_remove(struct sandbox *s, const char *name);
-/* Makes what is missing of the main process's. */
-int logs_make_main(struct sandbox *s, struct err *err);
-/* Opens them for a run that begins, and keeps where that is, over a crash of the supervisor, too.
- * No earlier run may go on writing. *ret_append: IMSG_APPEND. */
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err);
-/* Where in each stream the last run has begun; 0 where that is not known. */
-void logs_main_began(struct sandbox *s, uint64_t ret[2]);
-/* As process_read_log and process_log_state, of the two segments of a stream; a negative errno. */
-ssize_t logs_read(const int fds[2], uint64_t *offset, void *buf, size_t size, uint64_t *ret_lost);
-void logs_state(const int fds[2], struct process_log *ret);
 
 /* exec.c */
 void exec_forget_all(struct sandbox *s);
 bool exec_any_alive(const struct sandbox *s);
-/* Puts the sandbox itself on a main process, beside whoever is attached to it: it is told first. */
+/* Makes the sandbox itself a listener of its main process, beside an attached client: it is told
+ * first. */
 void exec_own(struct exec *e, const struct exec_events *events, void *data);
 /* Tells the sandbox that it has ended, if it has, once. */
 void exec_tell_owner(struct exec *e);
-/* Whether one runs that counts as activity: not the main process, nor what said so itself. */
+/* Whether an exec runs that counts as activity: not the main process, nor one started as idle. */
 bool exec_any_counts(const struct sandbox *s);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
- * one that has ended and that nobody keeps. */
+ * an ended exec that is not kept. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);
 /* A background process's, not the main one's. */
 bool exec_is_logged(const struct exec *e);
-
-/* process.c */
-/* The main process has ended. */
-void process_main_ended(struct sandbox *s);
-/* Takes up the records on disk after an adoption; those that init does not know are lost. */
-void process_load_all(struct sandbox *s);
-void process_free_all(struct sandbox *s);

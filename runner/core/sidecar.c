@@ -26,27 +26,27 @@
 #include "policy/egress.h"
 
 enum {
-    INGRESS_MAX = 1024,         /* clients of one ingress; further ones are closed */
-    INGRESS_MS = 30 * 1000,     /* time for a request to arrive */
-    INGRESS_LINGER_MS = 2000,   /* time for a client to read its answer and close */
+    INGRESS_MAX = 1024,         /* clients of one ingress; more are closed */
+    INGRESS_MS = 30 * 1000,     /* for a request to be there */
+    INGRESS_LINGER_MS = 2000,   /* for a client to take its answer and close */
     INGRESS_BODY_MAX = 1 << 20, /* bytes of PUT /egress */
-    INGRESS_ROUNDS = 16,        /* reads of discarded data before other handles are served */
+    INGRESS_ROUNDS = 16,        /* reads of what is thrown away, before others get their turn */
 };
 
 /*
- * HEAD     reads the request's head
- * BODY     reads the body of PUT /egress
- * DIAL     connects to the port inside
- * TABLE    waits for the nft table to be changed
- * LINGER   has answered; waits for the client to close
+ * HEAD     its head is looked at
+ * BODY     of PUT /egress
+ * DIAL     the port inside is being connected
+ * TABLE    the kernel's table inside is being changed
+ * LINGER   answered; until the client closes
  */
 enum ingress_phase { INGRESS_HEAD, INGRESS_BODY, INGRESS_DIAL, INGRESS_TABLE, INGRESS_LINGER };
 
 struct table_wait;
 
-/* A client of the ingress, until a relay takes its connection. */
+/* A client of the ingress, until it is joined. */
 struct ingress {
-    struct watch watch; /* first member */
+    struct watch watch; /* first */
     struct sidecar *sidecar;
     struct ingress *next, **link;
     enum ingress_phase phase;
@@ -61,7 +61,7 @@ struct ingress {
 struct sidecar {
     struct sandbox_egress *egress;
     struct sidecar_config config;
-    sidecar_cb *cb; /* NULL: has been called */
+    sidecar_cb *cb; /* NULL: answered */
     void *data;
     struct listener *listener;
     uint16_t port;
@@ -75,7 +75,7 @@ static struct poller *poller_of(const struct sidecar *c)
     return gateway_poller(c->egress->s->sup->gateway);
 }
 
-/* ---- freeing a client ---- */
+/* ---- the end of a client ---- */
 
 static void ingress_forget_wait(struct ingress *i);
 
@@ -96,14 +96,13 @@ static void ingress_free(struct ingress *i)
     free(i);
 }
 
-static void on_client_deadline(struct deadline *d)
+static void on_late(struct deadline *d)
 {
     ingress_free((struct ingress *)(void *)((char *)d - offsetof(struct ingress, clock)));
 }
 
-/* The answer fits into the socket's empty send buffer, so one send suffices. */
-static void ingress_answer(struct ingress *i, const char *status, const char *type,
-                           const char *body)
+/* Small enough for any socket's buffer, which is empty. */
+static void answer(struct ingress *i, const char *status, const char *type, const char *body)
 {
     auto_buf struct buf out = BUF_INIT(64 << 10);
 
@@ -114,17 +113,17 @@ static void ingress_answer(struct ingress *i, const char *status, const char *ty
         (void)send(i->fd, out.data, out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(i->fd, SHUT_WR);
     i->phase = INGRESS_LINGER;
-    deadline_set(poller_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_client_deadline);
+    deadline_set(poller_of(i->sidecar), &i->clock, INGRESS_LINGER_MS, on_late);
 }
 
-static void ingress_refuse(struct ingress *i, const char *status, const char *why)
+static void refuse(struct ingress *i, const char *status, const char *why)
 {
-    ingress_answer(i, status, "text/plain", why);
+    answer(i, status, "text/plain", why);
 }
 
 /* ---- CONNECT ---- */
 
-static void on_port_connected(void *data, int r, int fd, const struct err *err)
+static void on_connected(void *data, int r, int fd, const struct err *err)
 {
     static const char ok[] = "HTTP/1.1 200 OK\r\n\r\n";
     struct ingress *i = data;
@@ -133,8 +132,8 @@ static void on_port_connected(void *data, int r, int fd, const struct err *err)
 
     i->port = NULL;
     if (r < 0) {
-        /* workerd takes status 400, and no other, as "connection refused". */
-        ingress_refuse(i, r == -ECONNREFUSED ? "400 Bad Request" : "502 Bad Gateway", err->msg);
+        /* Exactly this one means "nobody listens there" to workerd. */
+        refuse(i, r == -ECONNREFUSED ? "400 Bad Request" : "502 Bad Gateway", err->msg);
         return;
     }
     if (send(i->fd, ok, sizeof(ok) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(ok) - 1) {
@@ -152,7 +151,7 @@ static void on_port_connected(void *data, int r, int fd, const struct err *err)
     ingress_free(i);
 }
 
-static bool is_container_loopback(const struct address *a)
+static bool is_own(const struct address *a)
 {
     static const unsigned char zero[16], one[16] = {[15] = 1};
 
@@ -161,7 +160,7 @@ static bool is_container_loopback(const struct address *a)
     return memcmp(a->bytes, one, 16) == 0 || memcmp(a->bytes, zero, 16) == 0;
 }
 
-static void ingress_connect_port(struct ingress *i, const struct connect_head *head)
+static void connect_port(struct ingress *i, const struct connect_head *head)
 {
     struct sandbox *s = i->sidecar->egress->s;
     struct address to;
@@ -169,26 +168,26 @@ static void ingress_connect_port(struct ingress *i, const struct connect_head *h
     int inside, r;
 
     if (address_parse(head->to[0] != '\0' ? head->to : head->target, &to) < 0 || to.port == 0) {
-        ingress_refuse(i, "422 Unprocessable Entity", "X-Dst-Addr must be an address and a port");
+        refuse(i, "422 Unprocessable Entity", "X-Dst-Addr must be an address and a port");
         return;
     }
-    if (!is_container_loopback(&to)) {
-        ingress_refuse(i, "403 Forbidden", "X-Dst-Addr must be the container's own loopback");
+    if (!is_own(&to)) {
+        refuse(i, "403 Forbidden", "X-Dst-Addr must be the container's own loopback");
         return;
     }
     i->phase = INGRESS_DIAL;
-    deadline_clear(&i->clock); /* port.h has its own timeout */
+    deadline_clear(&i->clock); /* port.h has its own */
     sandbox_touch(s);
-    r = port_connect(s, to.port, on_port_connected, i, &i->port, &inside, &err);
+    r = port_connect(s, to.port, on_connected, i, &i->port, &inside, &err);
     if (r < 0 && r != -ECONNREFUSED)
-        ingress_refuse(i, "503 Service Unavailable", err.msg);
+        refuse(i, "503 Service Unavailable", err.msg);
     else if (r < 0 || inside >= 0)
-        on_port_connected(i, r, inside, &err);
+        on_connected(i, r, inside, &err);
 }
 
 /* ---- PUT /egress ---- */
 
-static int parse_names(json_t *list, struct egress_rules **ret, struct err *err)
+static int names_of(json_t *list, struct egress_rules **ret, struct err *err)
 {
     auto_ptr(egress_free) struct egress_rules *names = egress_new();
     json_t *name;
@@ -211,7 +210,7 @@ static int parse_names(json_t *list, struct egress_rules **ret, struct err *err)
     return r;
 }
 
-/* Absent keys leave a setting unchanged; unknown keys, of later versions, are ignored. */
+/* What is absent stays as it is; keys of later versions are passed over. */
 static int read_egress(const struct sidecar *c, json_t *root, struct egress_sidecar *now,
                        struct egress_rules **names, struct err *err)
 {
@@ -231,15 +230,15 @@ static int read_egress(const struct sidecar *c, json_t *root, struct egress_side
         return err_set(err, -EINVAL, "internet.enabled: must be true or false");
     if (enabled != NULL)
         now->internet = json_is_true(enabled);
-    return allowed != NULL && !json_is_null(allowed) ? parse_names(allowed, names, err) : 0;
+    return allowed != NULL && !json_is_null(allowed) ? names_of(allowed, names, err) : 0;
 }
 
-/* A client that waits for a change of the nft table. */
+/* A client that is answered when the table inside has been changed. */
 struct table_wait {
-    struct ingress *i; /* NULL: the client has gone */
+    struct ingress *i; /* NULL: it has gone meanwhile */
 };
 
-static void on_egress_table(void *data, int r)
+static void on_table(void *data, int r)
 {
     struct table_wait *w = data;
     struct ingress *i = w->i;
@@ -249,9 +248,9 @@ static void on_egress_table(void *data, int r)
         return;
     i->waiting = NULL;
     if (r < 0)
-        ingress_refuse(i, "500 Internal Server Error", "the network could not be changed");
+        refuse(i, "500 Internal Server Error", "the network could not be changed");
     else
-        ingress_answer(i, "204 No Content", "text/plain", "");
+        answer(i, "204 No Content", "text/plain", "");
 }
 
 static void ingress_forget_wait(struct ingress *i)
@@ -260,21 +259,21 @@ static void ingress_forget_wait(struct ingress *i)
     i->waiting = NULL;
 }
 
-static void ingress_change_table(struct ingress *i, bool lets_out)
+static void change_table(struct ingress *i, bool lets_out)
 {
     struct table_wait *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
-        ingress_refuse(i, "500 Internal Server Error", "out of memory");
+        refuse(i, "500 Internal Server Error", "out of memory");
         return;
     }
     w->i = i;
     i->waiting = w;
     i->phase = INGRESS_TABLE;
-    egress_set_table(i->sidecar->egress->s, lets_out, on_egress_table, w);
+    egress_set_table(i->sidecar->egress->s, lets_out, on_table, w);
 }
 
-static void ingress_put_egress(struct ingress *i)
+static void put_egress(struct ingress *i)
 {
     struct sidecar *c = i->sidecar;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -287,20 +286,20 @@ static void ingress_put_egress(struct ingress *i)
     if (r == 0)
         r = read_egress(c, root, &now, &names, &err);
     if (r < 0) {
-        ingress_refuse(i, "400 Bad Request", err.msg);
+        refuse(i, "400 Bad Request", err.msg);
         return;
     }
     c->now = now;
     egress_box_sidecar(c->egress->box, &now, names);
     if (now.internet != c->egress->lets_out)
-        ingress_change_table(i, now.internet);
+        change_table(i, now.internet);
     else
-        ingress_answer(i, "204 No Content", "text/plain", "");
+        answer(i, "204 No Content", "text/plain", "");
 }
 
 /* ---- requests ---- */
 
-static void ingress_read_body(struct ingress *i)
+static void body_more(struct ingress *i)
 {
     static char scratch[16384];
 
@@ -316,40 +315,40 @@ static void ingress_read_body(struct ingress *i)
             return;
         }
     }
-    ingress_put_egress(i);
+    put_egress(i);
 }
 
-static void ingress_serve(struct ingress *i, const struct connect_head *head)
+static void serve(struct ingress *i, const struct connect_head *head)
 {
     bool ca = strcmp(head->target, "/ca") == 0, egress = strcmp(head->target, "/egress") == 0;
     struct err err = ERR_NONE;
     const char *pem;
 
     if (strcmp(head->method, "CONNECT") == 0) {
-        ingress_connect_port(i, head);
+        connect_port(i, head);
     } else if (!ca && !egress) {
-        ingress_refuse(i, "404 Not Found", "there is no such path");
+        refuse(i, "404 Not Found", "there is no such path");
     } else if (ca && strcmp(head->method, "GET") == 0) {
         pem = i->sidecar->config.tls ? egress_ca(i->sidecar->egress->s->sup, &err) : NULL;
         if (pem != NULL)
-            ingress_answer(i, "200 OK", "application/x-pem-file", pem);
+            answer(i, "200 OK", "application/x-pem-file", pem);
         else
-            ingress_refuse(i, "404 Not Found", "TLS is not intercepted");
+            refuse(i, "404 Not Found", "TLS is not intercepted");
     } else if (egress && strcmp(head->method, "PUT") == 0) {
         if (head->length > INGRESS_BODY_MAX) {
-            ingress_refuse(i, "413 Content Too Large", "the body is too long, or has no length");
+            refuse(i, "413 Content Too Large", "the body is too long, or has no length");
             return;
         }
         i->phase = INGRESS_BODY;
         i->length = head->length;
         i->body = (struct buf)BUF_INIT(INGRESS_BODY_MAX);
-        ingress_read_body(i);
+        body_more(i);
     } else {
-        ingress_refuse(i, "405 Method Not Allowed", "there is no such method");
+        refuse(i, "405 Method Not Allowed", "there is no such method");
     }
 }
 
-static void ingress_read_head(struct ingress *i)
+static void head_more(struct ingress *i)
 {
     static char scratch[CONNECT_HEAD_MAX];
     ssize_t n = recv(i->fd, scratch, sizeof(scratch), MSG_DONTWAIT | MSG_PEEK);
@@ -366,14 +365,14 @@ static void ingress_read_head(struct ingress *i)
     if (len == 0 && (size_t)n < sizeof(scratch))
         return;
     if (len <= 0)
-        ingress_refuse(i, "400 Bad Request", "not a request");
+        refuse(i, "400 Bad Request", "not a request");
     else if (recv(i->fd, scratch, (size_t)len, MSG_DONTWAIT) != len)
         ingress_free(i);
     else
-        ingress_serve(i, &head);
+        serve(i, &head);
 }
 
-static void ingress_discard_input(struct ingress *i)
+static void linger_more(struct ingress *i)
 {
     static char scratch[4096];
     ssize_t n = 1;
@@ -386,26 +385,26 @@ static void ingress_discard_input(struct ingress *i)
         ingress_free(i);
 }
 
-static void on_client_readable(struct watch *w, unsigned events)
+static void on_event(struct watch *w, unsigned events)
 {
     struct ingress *i = (struct ingress *)(void *)w;
 
     (void)events;
     if (i->phase == INGRESS_HEAD)
-        ingress_read_head(i);
+        head_more(i);
     else if (i->phase == INGRESS_BODY)
-        ingress_read_body(i);
+        body_more(i);
     else if (i->phase == INGRESS_LINGER)
-        ingress_discard_input(i);
+        linger_more(i);
 }
 
-static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
+static void on_client(void *data, int fd, const struct sockaddr *peer)
 {
     struct sidecar *c = data;
     struct ingress *i = c->count < INGRESS_MAX ? calloc(1, sizeof(*i)) : NULL;
 
     (void)peer;
-    if (i == NULL || watch_add(poller_of(c), &i->watch, fd, on_client_readable) < 0) {
+    if (i == NULL || watch_add(poller_of(c), &i->watch, fd, on_event) < 0) {
         free(i);
         (void)close(fd);
         return;
@@ -419,12 +418,17 @@ static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
         i->next->link = &i->next;
     c->clients = i;
     c->count++;
-    deadline_set(poller_of(c), &i->clock, INGRESS_MS, on_client_deadline);
+    deadline_set(poller_of(c), &i->clock, INGRESS_MS, on_late);
 }
 
 /* ---- starting ---- */
 
-static void sidecar_complete(struct sidecar *c, int r, const struct err *err)
+static void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err);
+static void sidecar_free(struct sandbox_egress *e);
+static const struct egress_sidecar_ops sidecar_ops = {.failed = sidecar_failed,
+                                                      .free = sidecar_free};
+
+static void told(struct sidecar *c, int r, const struct err *err)
 {
     sidecar_cb *cb = c->cb;
 
@@ -433,13 +437,13 @@ static void sidecar_complete(struct sidecar *c, int r, const struct err *err)
         cb(c->data, r, c->port, err);
 }
 
-/* Context of a LAUNCH_LISTEN request; the sidecar may be freed before the reply. */
+/* What one LAUNCH_LISTEN was asked for; the sidecar may be gone when it is answered. */
 struct listening {
     struct sandbox *s; /* a reference */
     struct sidecar *sidecar;
 };
 
-static int sidecar_use_socket(struct sidecar *c, int fd, struct err *err)
+static int use_socket(struct sidecar *c, int fd, struct err *err)
 {
     struct sockaddr_storage name;
     socklen_t len = sizeof(name);
@@ -449,15 +453,17 @@ static int sidecar_use_socket(struct sidecar *c, int fd, struct err *err)
         !address_from_socket((struct sockaddr *)(void *)&name, &at))
         return err_set(err, -EPROTO, "sidecar: no address");
     c->port = at.port;
-    return listener_new(poller_of(c), fd, on_listener_client, c, &c->listener, err);
+    return listener_new(poller_of(c), fd, on_client, c, &c->listener, err);
 }
 
-static void on_launcher_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
-                               const struct err *err)
+static void on_socket(void *data, int r, const struct launch_reply *reply, int fds[2],
+                      const struct err *err)
 {
     struct listening *l = data;
     struct sandbox *s = l->s;
-    struct sidecar *c = s->egress != NULL && s->egress->sidecar == l->sidecar ? l->sidecar : NULL;
+    struct sidecar *c = s->parts.egress.open != NULL && s->parts.egress.open->sidecar == l->sidecar
+                            ? l->sidecar
+                            : NULL;
     struct err own = ERR_NONE;
 
     (void)reply;
@@ -467,12 +473,12 @@ static void on_launcher_socket(void *data, int r, const struct launch_reply *rep
             r = err_set(&own, -EPROTO, "sidecar: no socket came");
             err = &own;
         } else if (r == 0) {
-            r = sidecar_use_socket(c, fds[0], &own);
+            r = use_socket(c, fds[0], &own);
             if (r == 0)
                 fds[0] = FD_NONE;
             err = &own;
         }
-        sidecar_complete(c, r, err);
+        told(c, r, err);
         if (r < 0)
             egress_close(s);
     }
@@ -494,7 +500,7 @@ static int listen_outside(struct sidecar *c, struct err *err)
     launch_put_bind(&b, &at, false);
     r = launch_end(&b);
     if (r == 0)
-        r = launcher_client_send(s->sup->launcher, &b, on_launcher_socket, l, err);
+        r = launcher_client_send(s->sup->launcher, &b, on_socket, l, err);
     if (r < 0)
         free(l);
     else
@@ -502,22 +508,22 @@ static int listen_outside(struct sidecar *c, struct err *err)
     return r;
 }
 
-static void on_egress_opened(struct sandbox *s, int r, const struct err *err)
+static void on_egress(struct sandbox *s, int r, const struct err *err)
 {
-    struct sidecar *c = s->egress != NULL ? s->egress->sidecar : NULL;
+    struct sidecar *c = s->parts.egress.open != NULL ? s->parts.egress.open->sidecar : NULL;
     struct err own = ERR_NONE;
 
     (void)err;
     if (c == NULL)
-        return; /* sidecar_free has called the callback */
+        return; /* it has told of it when it was freed */
     r = listen_outside(c, &own);
     if (r < 0) {
-        sidecar_complete(c, r, &own);
+        told(c, r, &own);
         egress_close(s);
     }
 }
 
-/* Rules in force before the first PUT: every name may be resolved. */
+/* Before the first PUT every name is known. */
 static struct egress_rules *every_name(struct err *err)
 {
     struct egress_rules *names = egress_new();
@@ -529,8 +535,7 @@ static struct egress_rules *every_name(struct err *err)
     return NULL;
 }
 
-static int sidecar_check(const struct sandbox *s, const struct sidecar_config *config,
-                         struct err *err)
+static int check(const struct sandbox *s, const struct sidecar_config *config, struct err *err)
 {
     if (config->egress_port == 0)
         return err_set(err, -EINVAL, "sidecar: no egress port");
@@ -539,9 +544,9 @@ static int sidecar_check(const struct sandbox *s, const struct sidecar_config *c
                        sandbox_name(s));
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sidecar: sandbox %s does not run", sandbox_name(s));
-    if (s->egress != NULL)
+    if (s->parts.egress.open != NULL)
         return err_set(err, -EBUSY, "sidecar: sandbox %s has %s", sandbox_name(s),
-                       s->egress->sidecar != NULL ? "one" : "egress rules of its own");
+                       s->parts.egress.open->sidecar != NULL ? "one" : "egress rules of its own");
     return 0;
 }
 
@@ -550,7 +555,7 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
 {
     struct egress_rules *names;
     struct sidecar *c;
-    int r = sidecar_check(s, config, err);
+    int r = check(s, config, err);
 
     if (r < 0)
         return r;
@@ -561,48 +566,47 @@ int sidecar_start(struct sandbox *s, const struct sidecar_config *config, sideca
         free(c);
         return err_errno(err, -ENOMEM, "sidecar");
     }
-    r = egress_open_with(s, names, true, EGRESS_WAIT_MS, on_egress_opened, err);
+    r = egress_open_with(s, names, true, EGRESS_WAIT_MS, on_egress, err);
     if (r < 0) {
         free(c);
         return r;
     }
-    *c = (struct sidecar){.egress = s->egress,
+    *c = (struct sidecar){.egress = s->parts.egress.open,
                           .config = *config,
                           .cb = cb,
                           .data = data,
                           .now = {.tls = config->tls, .dns = config->dns, .internet = true}};
     (void)snprintf(c->now.handler, sizeof(c->now.handler), "127.0.0.1:%u", config->egress_port);
-    s->egress->sidecar = c;
-    egress_box_sidecar(s->egress->box, &c->now, NULL);
+    s->parts.egress.open->sidecar = c;
+    s->parts.egress.open->sidecar_ops = &sidecar_ops;
+    egress_box_sidecar(s->parts.egress.open->box, &c->now, NULL);
     return 0;
 }
 
-/* ---- stopping ---- */
+/* ---- the end ---- */
 
-void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
+static void sidecar_failed(struct sandbox_egress *e, int r, const struct err *err)
 {
-    sidecar_complete(e->sidecar, r, err);
+    told(e->sidecar, r, err);
 }
 
-void sidecar_free(struct sandbox_egress *e)
+static void sidecar_free(struct sandbox_egress *e)
 {
     struct sidecar *c = take(e->sidecar);
     struct err err = ERR_NONE;
 
-    if (c == NULL)
-        return;
     listener_close(c->listener);
     c->port = 0;
     while (c->clients != NULL)
         ingress_free(c->clients);
     (void)err_set(&err, -ECANCELED, "sidecar: it was stopped, or could not be started");
-    sidecar_complete(c, -ECANCELED, &err);
+    told(c, -ECANCELED, &err);
     free(c);
 }
 
 void sidecar_stop(struct sandbox *s)
 {
-    if (s->egress == NULL || s->egress->sidecar == NULL)
+    if (s->parts.egress.open == NULL || s->parts.egress.open->sidecar == NULL)
         return;
     relay_end_group(gateway_hub(s->sup->gateway), relay_group(s->id));
     egress_close(s);
@@ -610,7 +614,8 @@ void sidecar_stop(struct sandbox *s)
 
 uint16_t sidecar_port(const struct sandbox *s)
 {
-    return s->egress != NULL && s->egress->sidecar != NULL && s->egress->sidecar->listener != NULL
-               ? s->egress->sidecar->port
+    return s->parts.egress.open != NULL && s->parts.egress.open->sidecar != NULL &&
+                   s->parts.egress.open->sidecar->listener != NULL
+               ? s->parts.egress.open->sidecar->port
                : 0;
 }

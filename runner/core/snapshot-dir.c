@@ -97,7 +97,7 @@ static int dir_snapshot_fill(struct dir_snapshot *p, struct err *err)
     size_t n = 0;
     int r;
 
-    if (p->s->gone || spec == NULL)
+    if (p->s->state == SANDBOX_GONE || spec == NULL)
         return err_set(err, -ENOENT, "sandbox %s has been removed", p->s->id);
     if (spec->rootfs == NULL && spec->image_id == NULL)
         layers[n++] = image_builtin_name(BUILTIN_ROOT);

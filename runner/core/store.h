@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "core/sandbox.h"
+#include "core/sandbox-states.h"
 
 struct err;
 struct spec;

@@ -8,7 +8,9 @@
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "core/channel.h"
 #include "core/closed.h"
+#include "core/console.h"
 #include "core/door.h"
 #include "core/egress.h"
 #include "core/events.h"
@@ -17,17 +19,17 @@
 #include "core/launcher-client.h"
 #include "core/leftovers.h"
 #include "core/log-watch.h"
-#include "core/net-socket.h"
 #include "core/networks.h"
 #include "core/over.h"
-#include "core/publish.h"
+#include "core/parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
+#include "core/volumes.h"
 
 /* ---- images ---- */
 
-static void each_used(void *data, struct images *im)
+static void supervisor_each_used(void *data, struct images *im)
 {
     struct supervisor *s = data;
 
@@ -45,13 +47,13 @@ static void on_image_event(void *data, const char *type, const char *id, const c
     events_emit(s->events, type, "", name, -1, id[0] != '\0' ? detail : NULL);
 }
 
-static int open_images(struct supervisor *s, struct err *err)
+static int supervisor_open_images(struct supervisor *s, struct err *err)
 {
     const struct images_config config = {.loop = s->loop,
                                          .launcher = s->launcher,
                                          .dir_fd = s->dir_fd,
                                          .limits = &s->limits,
-                                         .each_used = each_used,
+                                         .each_used = supervisor_each_used,
                                          .on_event = on_image_event,
                                          .data = s};
 
@@ -65,6 +67,13 @@ static void on_launcher_gone(void *data)
     s->on_gone(s->data);
 }
 
+static void on_taken_up(struct supervisor *sup)
+{
+    volumes_remove_orphans(sup);
+    if (sup->on_ready != NULL)
+        sup->on_ready(sup->data);
+}
+
 int supervisor_new(const struct supervisor_config *config, struct supervisor **ret, struct err *err)
 {
     struct supervisor *s = calloc(1, sizeof(*s));
@@ -73,6 +82,9 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     if (s == NULL)
         return err_errno(err, -ENOMEM, "supervisor");
     *s = (struct supervisor){.loop = config->loop,
+                             .parts = sandbox_parts,
+                             .screen = &door_screen,
+                             .on_taken_up = on_taken_up,
                              .policies = config->policies,
                              .limits = config->limits,
                              .front = config->front,
@@ -102,7 +114,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
             (void)err_errno(err, r, "launcher");
     }
     if (r == 0)
-        r = open_images(s, err);
+        r = supervisor_open_images(s, err);
     if (r == 0)
         r = gateway_new(s, config->proxy, &s->gateway, err);
     if (r == 0)
@@ -117,43 +129,34 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
     return r;
 }
 
-void supervisor_taken_up(struct supervisor *sup)
-{
-    if (--sup->adopting > 0)
-        return;
-    volumes_remove_orphans(sup);
-    if (sup->on_ready != NULL)
-        sup->on_ready(sup->data);
-}
-
-static void on_one_ended(void *data, int r, const struct err *err)
+static void on_sandbox_ended(void *data, int r, const struct err *err)
 {
     struct supervisor *s = data;
 
     (void)r;
-    (void)err; /* what cannot be stopped is taken up by the next supervisor */
+    (void)err; /* a sandbox that cannot be stopped is taken up by the next supervisor */
     if (--s->to_end == 0 && !s->stopping)
         s->on_ended(s->ended_data);
 }
 
-/* Whether on_one_ended follows. */
-static bool end_one(struct supervisor *s, struct sandbox *sb)
+/* Whether on_sandbox_ended follows. */
+static bool supervisor_end_sandbox(struct supervisor *s, struct sandbox *sb)
 {
-    bool asked = sb->user_stopped;
+    bool asked = sb->restart.user_stopped;
     int r;
 
     if (sb->state == SANDBOX_CREATING)
-        return sandbox_remove(sb, true, on_one_ended, s, NULL) == 0;
+        return sandbox_remove(sb, true, on_sandbox_ended, s, NULL) == 0;
     if (sb->state == SANDBOX_STOPPED) { /* its init is for files; a restart that is due is not */
         sandbox_no_restart(sb);
-        if (sb->channel == NULL || waiters_add(&sb->on_stopped, on_one_ended, s, NULL) < 0)
+        if (sb->channel == NULL || waiters_add(&sb->waiters.stopped, on_sandbox_ended, s, NULL) < 0)
             return false;
         sandbox_end_init(sb);
         return true;
     }
-    r = sandbox_stop(sb, LIMIT_UNSET, on_one_ended, s, NULL);
+    r = sandbox_stop(sb, LIMIT_UNSET, on_sandbox_ended, s, NULL);
     if (r == 0 && !asked) {
-        sb->user_stopped = false;
+        sb->restart.user_stopped = false;
         sandbox_save_state(sb);
     }
     return r == 0;
@@ -168,7 +171,7 @@ bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data)
     s->ended_data = data;
     for (struct sandbox *sb = s->sandboxes, *next; sb != NULL; sb = next) {
         next = sb->all.next;
-        s->to_end += end_one(s, sb);
+        s->to_end += supervisor_end_sandbox(s, sb);
     }
     return s->to_end > 0;
 }
@@ -184,12 +187,8 @@ void supervisor_close(struct supervisor *s)
     if (s == NULL || s->stopping)
         return;
     s->stopping = true;
-    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb)) {
-        publish_close(sb);
-        door_close(sb);
-        net_sockets_close(sb);
-        egress_close(sb);
-    }
+    for (struct sandbox *sb = s->sandboxes; sb != NULL; sb = sandbox_next(sb))
+        sandbox_parts_tell(sb, PART_LET_GO);
     egress_service_free(s->egress);
     s->egress = NULL;
     gateway_close(s->gateway); /* first: it waits for the launcher's answers */
@@ -231,51 +230,4 @@ void supervisor_free(struct supervisor *s)
         if (s->stage[i] >= 0)
             (void)close(s->stage[i]);
     free(s);
-}
-
-uv_loop_t *supervisor_loop(struct supervisor *s)
-{
-    return s->loop;
-}
-
-struct events *supervisor_events(struct supervisor *s)
-{
-    return s->events;
-}
-
-struct gateway *supervisor_gateway(struct supervisor *s)
-{
-    return s->gateway;
-}
-
-struct images *supervisor_images(struct supervisor *s)
-{
-    return s->images;
-}
-
-const struct supervisor_limits *supervisor_limits(const struct supervisor *s)
-{
-    return &s->limits;
-}
-
-const struct policy *supervisor_policy(const struct supervisor *s, const char *name)
-{
-    const struct ready_policy *p = policies_find(s->policies, name);
-
-    return p != NULL ? p->policy : NULL;
-}
-
-int supervisor_shim(const struct supervisor *s)
-{
-    return s->shim_fd;
-}
-
-int *supervisor_stage(struct supervisor *s)
-{
-    return s->stage;
-}
-
-const char *supervisor_tree(const struct supervisor *s)
-{
-    return s->tree;
 }

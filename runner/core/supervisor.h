@@ -1,6 +1,7 @@
 #pragma once
 
-/* What all sandboxes share. */
+/* The composition root of a daemon: makes what all sandboxes share, gives their code the table of
+ * parts, and takes up what an earlier supervisor has left. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <uv.h>
 
 #include "core/limits.h"
+#include "core/services.h"
 #include "gateway/preview.h"
 
 struct err;
@@ -15,24 +17,6 @@ struct events;
 struct gateway;
 struct images;
 struct supervisor;
-
-uv_loop_t *supervisor_loop(struct supervisor *s);
-struct events *supervisor_events(struct supervisor *s);
-struct gateway *supervisor_gateway(struct supervisor *s);
-struct images *supervisor_images(struct supervisor *s);
-const struct supervisor_limits *supervisor_limits(const struct supervisor *s);
-struct policy;
-/* The policy that is asked for by this name; borrowed. NULL: there is none. */
-const struct policy *supervisor_policy(const struct supervisor *s, const char *name);
-/* Sealed memfd of sandbox-shim, to be executed in a sandbox. Borrowed. */
-int supervisor_shim(const struct supervisor *s);
-/* The two ends of a pipe, or -1, through which what a process says is moved, out of its reach:
- * empty between two calls of the loop, and whoever uses it leaves it so, if need be with another
- * pipe in its place. Borrowed. */
-int *supervisor_stage(struct supervisor *s);
-
-/* The supervisor's own tree by name, as this process sees it: "" once that is its root. */
-const char *supervisor_tree(const struct supervisor *s);
 
 struct proxy_config;
 struct ready_policy;
@@ -58,7 +42,7 @@ int supervisor_new(const struct supervisor_config *config, struct supervisor **r
  * True: on_ended follows from the loop. False: nothing runs, or not everything is taken up yet.
  */
 bool supervisor_end_sandboxes(struct supervisor *s, void (*on_ended)(void *data), void *data);
-/* Whoever waits for a volume, which a disk may never give, is told now that the daemon stops. */
+/* Answers requests that wait for a volume, which a disk may never give: the daemon stops. */
 void supervisor_end_waits(struct supervisor *s);
 /* Lets go of everything; sandboxes go on. The loop has to run until its handles are closed, then
  * supervisor_free. */

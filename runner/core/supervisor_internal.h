@@ -1,17 +1,27 @@
 #pragma once
 
+/* What the sandboxes of a daemon share; supervisor.c makes it. */
+
+#include <uv.h>
+
+#include "core/limits.h"
 #include "core/policies.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "gateway/preview.h"
 
 struct closed_watch;
+struct err;
 struct leftover;
 struct gateway;
 struct images;
 struct log_watch;
 struct networks;
+struct egress_service;
+struct launcher_client;
 struct over_watch;
+struct publish_screen;
 struct sandbox;
+struct sandbox_part;
 struct store;
 struct volumes;
 
@@ -27,10 +37,12 @@ struct supervisor {
     struct closed_watch *closed; /* the same */
     struct gateway *gateway;
     struct images *images;
-    struct volumes *volumes;       /* owned */
-    struct networks *networks;     /* owned */
-    struct egress_service *egress; /* owned; NULL until a sandbox needs it */
-    struct preview_front front;    /* of the URLs of exposed ports */
+    struct volumes *volumes;             /* owned */
+    struct networks *networks;           /* owned */
+    struct egress_service *egress;       /* owned; NULL until a sandbox needs it */
+    struct preview_front front;          /* of the URLs of exposed ports */
+    const struct publish_screen *screen; /* of clients of published ports; borrowed, or NULL */
+    const struct sandbox_part *parts;    /* borrowed; NULL = none */
     struct ready_policy *policies;
     struct supervisor_limits limits;
     struct sandbox *sandboxes, **sandboxes_end; /* in the order of their making */
@@ -51,22 +63,14 @@ struct supervisor {
     unsigned to_end; /* sandboxes that it waits for */
     void (*on_ended)(void *data);
     void *ended_data;
-    void (*on_ready)(void *data); /* when every sandbox has been taken up */
-    void (*on_gone)(void *data);  /* the launcher is gone */
+    /* Every sandbox has been taken up: supervisor.c tells on_ready. */
+    void (*on_taken_up)(struct supervisor *sup);
+    void (*on_ready)(void *data);
+    void (*on_gone)(void *data); /* the launcher is gone */
     void *data;
 };
 
-/* adopt.c: takes up what earlier supervisors have left, then calls on_ready. */
+/* adopt.c: takes up what earlier supervisors have left, then calls on_taken_up. */
 int supervisor_adopt(struct supervisor *sup, struct err *err);
-/* One of the answers that `adopting` counts: the last one calls on_ready. */
+/* One of the answers that `adopting` counts: the last one calls on_taken_up. */
 void supervisor_taken_up(struct supervisor *sup);
-
-/* volumes.c */
-int volumes_new(struct supervisor *sup, struct err *err);
-/* Takes up those that the launcher has; on_ready waits for that. */
-int volumes_load(struct supervisor *sup, struct err *err);
-/* Anonymous ones whose sandbox is gone. */
-void volumes_remove_orphans(struct supervisor *sup);
-void volumes_free(struct volumes *v);
-/* Everybody who waits for one to be made or filled is told that the daemon stops. */
-void volumes_end_waits(struct volumes *v);

@@ -1,5 +1,5 @@
-/* The table of sandboxes: making them, finding them, forgetting them; and what is computed from a
- * spec for each process. */
+/* The table of sandboxes: makes, finds and forgets them, and computes from a spec the environment
+ * of each process. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -10,23 +10,20 @@
 #include "base/auto.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/events.h"
-#include "core/health.h"
-#include "core/images.h"
+#include "core/death.h"
+#include "core/exec.h"
 #include "core/leftovers.h"
-#include "core/networks.h"
+#include "core/policies.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
-#include "core/trust.h"
-#include "core/volume-use.h"
-#include "core/volumes.h"
 
 enum { ID_PREFIX_MIN = 4 };
 
 /* ---- lists and indices ---- */
 
-static uint64_t hash(const char *text, size_t len)
+static uint64_t hash_text(const char *text, size_t len)
 {
     uint64_t h = 0xcbf29ce484222325u;
 
@@ -35,42 +32,42 @@ static uint64_t hash(const char *text, size_t len)
     return h;
 }
 
-static struct sandbox **bucket(struct sandbox **index, const char *key)
+static struct sandbox **index_bucket(struct sandbox **index, const char *key)
 {
-    return &index[hash(key, strlen(key)) & (SANDBOX_BUCKETS - 1)];
+    return &index[hash_text(key, strlen(key)) & (SANDBOX_BUCKETS - 1)];
 }
 
 /* `off`: which link of a sandbox. */
-static struct sandbox_link *link_of(struct sandbox *s, size_t off)
+static struct sandbox_link *sandbox_link_of(struct sandbox *s, size_t off)
 {
     return (struct sandbox_link *)(void *)((char *)s + off);
 }
 
 static void link_in(struct sandbox **at, struct sandbox *s, size_t off)
 {
-    struct sandbox_link *l = link_of(s, off);
+    struct sandbox_link *l = sandbox_link_of(s, off);
 
     *l = (struct sandbox_link){.next = *at, .at = at};
     if (*at != NULL)
-        link_of(*at, off)->at = &l->next;
+        sandbox_link_of(*at, off)->at = &l->next;
     *at = s;
 }
 
 static void link_out(struct sandbox *s, size_t off)
 {
-    const struct sandbox_link *l = link_of(s, off);
+    const struct sandbox_link *l = sandbox_link_of(s, off);
 
     *l->at = l->next;
     if (l->next != NULL)
-        link_of(l->next, off)->at = l->at;
+        sandbox_link_of(l->next, off)->at = l->at;
 }
 
 static void table_add(struct supervisor *sup, struct sandbox *s)
 {
     link_in(sup->sandboxes_end, s, offsetof(struct sandbox, all));
     sup->sandboxes_end = &s->all.next;
-    link_in(bucket(sup->by_id, s->id), s, offsetof(struct sandbox, by_id));
-    link_in(bucket(sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
+    link_in(index_bucket(sup->by_id, s->id), s, offsetof(struct sandbox, by_id));
+    link_in(index_bucket(sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
     if (s->spec != NULL && s->spec->net_container != NULL)
         link_in(&sup->sharing, s, offsetof(struct sandbox, sharing));
     sup->count++;
@@ -86,30 +83,27 @@ static void table_drop(struct sandbox *s)
     if (s->sharing.at != NULL)
         link_out(s, offsetof(struct sandbox, sharing));
     s->sup->count--;
-    s->gone = true;
 }
 
-/* `spec` has its name and whose network it shares, if any: what it is found by. */
+/* `spec` has its name already, and the sandbox whose network it shares: the indices need both. */
 struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spec *spec)
 {
     struct sandbox *s = calloc(1, sizeof(*s));
 
     if (s == NULL)
         return NULL;
-    *s = (struct sandbox){.sup = sup,
-                          .spec = spec,
-                          .refs = 1,
-                          .state = SANDBOX_CREATING,
-                          .client_fd = FD_NONE,
-                          .start_fds = {FD_NONE, FD_NONE},
-                          .waiting_fd = FD_NONE};
+    *s = (struct sandbox){
+        .sup = sup,
+        .spec = spec,
+        .refs = 1,
+        .state = SANDBOX_CREATING,
+        .start = {.client_fd = FD_NONE, .fds = {FD_NONE, FD_NONE}, .waiting_fd = FD_NONE}};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     s->number = strtoull(id, NULL, 16);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
-    (void)uv_timer_init(sup->loop, &s->again);
-    s->timer.data = s->idle.data = s->again.data = s;
-    s->timers_open = true;
+    (void)uv_timer_init(sup->loop, &s->restart.timer);
+    s->timer.data = s->idle.data = s->restart.timer.data = s;
     s->handles = 3;
     table_add(sup, s);
     return s;
@@ -117,23 +111,20 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
 
 void sandbox_forget(struct sandbox *s)
 {
-    if (s->gone)
+    if (s->state == SANDBOX_GONE)
         return;
     table_drop(s);
-    if (s->death != NULL) {
-        death_close(take(s->death));
+    (void)sandbox_set_state(s, EV_FORGOTTEN);
+    if (s->end.death != NULL) {
+        death_close(take(s->end.death));
         sandbox_unref(s);
     }
-    /* These hold execs, and execs hold the sandbox. */
-    health_free(s);
-    process_free_all(s);
-    exec_unref(take(s->main));
-    if (s->spec != NULL && s->spec->image_id != NULL && s->sup->images != NULL)
-        images_sandbox_gone(s->sup->images);
+    sandbox_parts_tell(s, PART_FORGOTTEN); /* they hold execs, and execs hold the sandbox */
+    exec_unref(take(s->run.main));
     sandbox_unref(s);
 }
 
-static int make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
+static int sandbox_make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
 {
     unsigned char bytes[SANDBOX_ID_BYTES];
 
@@ -148,7 +139,7 @@ static int make_id(struct supervisor *sup, char id[SANDBOX_ID_LEN + 1])
 
 /* ---- create ---- */
 
-/* A creation under way: what fails removes what it has made, then answers. */
+/* A creation under way. A failure first removes what was made, then answers. */
 struct creation {
     struct sandbox *s;
     sandbox_cb cb;
@@ -170,8 +161,8 @@ static void on_undone(void *data, int r, const struct err *err)
     struct creation *c = data;
 
     (void)err; /* the first failure is what matters */
-    /* What cannot be undone now is nobody's sandbox all the same. */
-    if (r < 0 && r != -ECANCELED && r != -EPIPE && !c->s->gone) {
+    /* A creation that cannot be undone now leaves no sandbox all the same. */
+    if (r < 0 && r != -ECANCELED && r != -EPIPE && c->s->state != SANDBOX_GONE) {
         leftovers_add(c->s->sup, c->s->id, NULL);
         sandbox_forget(c->s);
     }
@@ -189,26 +180,26 @@ static void on_created(void *data, int r, const struct err *err)
     c->r = r;
     if (err != NULL)
         c->err = *err;
-    if (c->s->gone || sandbox_remove(c->s, true, on_undone, c, NULL) < 0)
+    if (c->s->state == SANDBOX_GONE || sandbox_remove(c->s, true, on_undone, c, NULL) < 0)
         creation_done(c, c->r, &c->err);
 }
 
-static unsigned count_of(const struct supervisor *sup, uid_t uid)
+static unsigned sandbox_count_of(const struct supervisor *sup, uid_t uid)
 {
     unsigned n = 0;
 
     for (const struct sandbox *s = sup->sandboxes; s != NULL; s = s->all.next)
-        n += s->creator == (int64_t)uid;
+        n += s->made.by == (int64_t)uid;
     return n;
 }
 
-static int check_create(struct supervisor *sup, const struct spec *spec,
-                        const struct sandbox_creator *creator, bool start, struct err *err)
+static int creation_check(struct supervisor *sup, const struct spec *spec,
+                          const struct sandbox_creator *creator, bool start, struct err *err)
 {
     if (sup->count >= sup->limits.sandboxes)
         return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
                        sup->count);
-    if (creator->limited && count_of(sup, creator->uid) >= sup->limits.sandboxes_per_user)
+    if (creator->limited && sandbox_count_of(sup, creator->uid) >= sup->limits.sandboxes_per_user)
         return err_set(err, -EUSERS, "limit maxSandboxesPerUser: you have %u sandboxes already",
                        sup->limits.sandboxes_per_user);
     if (spec->name != NULL && sandbox_find(sup, spec->name) != NULL)
@@ -225,9 +216,9 @@ static int check_create(struct supervisor *sup, const struct spec *spec,
     return spec_check_removal(spec, err);
 }
 
-/* Who may not do everything has been allowed the network of this sandbox, not that of whoever has
- * its name by the time of a later start, which may be nobody's request. */
-static int fix_network(struct supervisor *sup, struct spec *spec, struct err *err)
+/* A limited client was allowed the network of this sandbox, by its id. Another sandbox may have the
+ * name by the time of a later start, which may come without a request. */
+static int spec_fix_network(struct supervisor *sup, struct spec *spec, struct err *err)
 {
     char *id;
 
@@ -249,23 +240,15 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
     struct sandbox *s;
     int r;
 
-    r = check_create(sup, spec, creator, start, err);
+    r = creation_check(sup, spec, creator, start, err);
     if (r == 0)
-        r = volumes_check_spec(sup, spec,
-                               &(struct volume_creator){.uid = creator->uid,
-                                                        .limited = creator->limited,
-                                                        .fd = creator->fd},
-                               err);
-    if (r == 0)
-        r = networks_check_spec(
-            sup, spec, &(struct network_maker){.uid = creator->uid, .limited = creator->limited},
-            err);
+        r = sandbox_parts_check_spec(sup, spec, creator, err);
     if (r == 0 && creator->limited)
-        r = fix_network(sup, spec, err);
+        r = spec_fix_network(sup, spec, err);
     if (r == 0)
-        r = volumes_name_anonymous(spec, err);
+        r = sandbox_parts_complete_spec(sup, spec, err);
     if (r == 0)
-        r = make_id(sup, id);
+        r = sandbox_make_id(sup, id);
     if (r < 0)
         return r;
     if (spec->name == NULL && (spec->name = strdup(id)) == NULL)
@@ -280,14 +263,14 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
         (void)store_remove(sup->store, id, NULL);
         return r < 0 ? r : err_errno(err, -ENOMEM, "create");
     }
-    s->created_ms = clock_wall_ms();
-    s->creator = creator->uid;
-    s->limited_creator = creator->limited;
+    s->made.ms = clock_wall_ms();
+    s->made.by = creator->uid;
+    s->made.limited = creator->limited;
     *c = (struct creation){.s = s, .cb = cb, .data = data};
     sandbox_ref(s);
-    s->client_fd = creator->fd; /* the request to the launcher is sent at once */
+    s->start.client_fd = creator->fd; /* the request to the launcher is sent at once */
     r = start ? sandbox_start(s, on_created, c, err) : sandbox_with_init_new(s, on_created, c, err);
-    s->client_fd = FD_NONE;
+    s->start.client_fd = FD_NONE;
     if (r < 0) {
         s->spec = NULL; /* the caller keeps it */
         (void)store_remove(sup->store, id, NULL);
@@ -308,7 +291,7 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
     const struct sandbox *other = sandbox_find(s->sup, name);
     int r;
 
-    if (s->gone || s->spec == NULL)
+    if (s->state == SANDBOX_GONE || s->spec == NULL)
         return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s),
                        sandbox_state_name(s->state));
     if (other != NULL && strcmp(sandbox_name(s), name) != 0)
@@ -323,16 +306,16 @@ int sandbox_rename(struct sandbox *s, const char *name, struct err *err)
         return r;
     }
     link_out(s, offsetof(struct sandbox, by_name));
-    link_in(bucket(s->sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
+    link_in(index_bucket(s->sup->by_name, sandbox_name(s)), s, offsetof(struct sandbox, by_name));
     sandbox_emit(s, "rename", NULL);
     return 0;
 }
 
 /* ---- finding ---- */
 
-/* The first whose id begins so, and how many there are. */
-static struct sandbox *find_prefix(struct supervisor *sup, const char *text, size_t len,
-                                   unsigned *ret_matches)
+/* The first sandbox whose id begins so, and how many there are. */
+static struct sandbox *sandbox_find_prefix(struct supervisor *sup, const char *text, size_t len,
+                                           unsigned *ret_matches)
 {
     struct sandbox *found = NULL;
 
@@ -347,7 +330,7 @@ static struct sandbox *find_prefix(struct supervisor *sup, const char *text, siz
 
 struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id)
 {
-    for (struct sandbox *s = *bucket(sup->by_id, id); s != NULL; s = s->by_id.next)
+    for (struct sandbox *s = *index_bucket(sup->by_id, id); s != NULL; s = s->by_id.next)
         if (strcmp(s->id, id) == 0)
             return s;
     return NULL;
@@ -355,14 +338,15 @@ struct sandbox *sandbox_by_id(struct supervisor *sup, const char *id)
 
 struct sandbox *sandbox_by_name(struct supervisor *sup, const char *name)
 {
-    for (struct sandbox *s = *bucket(sup->by_name, name); s != NULL; s = s->by_name.next)
+    for (struct sandbox *s = *index_bucket(sup->by_name, name); s != NULL; s = s->by_name.next)
         if (strcmp(sandbox_name(s), name) == 0)
             return s;
     return NULL;
 }
 
 /* *ret_matches: how many there are of this prefix, where none is of this id or name. */
-static struct sandbox *find(struct supervisor *sup, const char *id_or_name, unsigned *ret_matches)
+static struct sandbox *sandbox_find_counted(struct supervisor *sup, const char *id_or_name,
+                                            unsigned *ret_matches)
 {
     size_t len = strlen(id_or_name);
     struct sandbox *s = sandbox_by_id(sup, id_or_name);
@@ -375,7 +359,7 @@ static struct sandbox *find(struct supervisor *sup, const char *id_or_name, unsi
         strspn(id_or_name, "0123456789abcdef") != len)
         return NULL;
 
-    struct sandbox *first = find_prefix(sup, id_or_name, len, ret_matches);
+    struct sandbox *first = sandbox_find_prefix(sup, id_or_name, len, ret_matches);
 
     return *ret_matches == 1 ? first : NULL;
 }
@@ -384,14 +368,14 @@ struct sandbox *sandbox_find(struct supervisor *sup, const char *id_or_name)
 {
     unsigned matches = 0;
 
-    return find(sup, id_or_name, &matches);
+    return sandbox_find_counted(sup, id_or_name, &matches);
 }
 
 int sandbox_lookup(struct supervisor *sup, const char *id_or_name, struct sandbox **ret,
                    struct err *err)
 {
     unsigned matches = 0;
-    struct sandbox *s = find(sup, id_or_name, &matches);
+    struct sandbox *s = sandbox_find_counted(sup, id_or_name, &matches);
 
     if (s == NULL && matches > 1)
         return err_set(err, -ENOTUNIQ, "sandbox '%.63s': %u ids begin so; write more of it",
@@ -419,13 +403,13 @@ uint64_t sandbox_next_exec_id(struct sandbox *s)
 {
     uint64_t now = (uint64_t)clock_wall_us();
 
-    /* Time, so that a later supervisor does not use again what an earlier one has; counted on where
-     * two are asked for at once. */
-    s->last_exec_id = now > s->last_exec_id ? now : s->last_exec_id + 1;
-    return s->last_exec_id;
+    /* The time, so that a later supervisor does not use an id again; counted on for two requests in
+     * one microsecond. */
+    s->execs.last_id = now > s->execs.last_id ? now : s->execs.last_id + 1;
+    return s->execs.last_id;
 }
 
-static size_t list_len(char *const *list)
+static size_t env_list_len(char *const *list)
 {
     size_t n = 0;
 
@@ -441,11 +425,11 @@ struct names {
     size_t mask;
 };
 
-static bool names_add(struct names *n, const char *entry)
+static bool env_names_add(struct names *n, const char *entry)
 {
     size_t len = strcspn(entry, "=");
 
-    for (size_t at = hash(entry, len) & n->mask;; at = (at + 1) & n->mask) {
+    for (size_t at = hash_text(entry, len) & n->mask;; at = (at + 1) & n->mask) {
         if (n->slots[at] == NULL) {
             n->slots[at] = entry;
             return true;
@@ -456,7 +440,7 @@ static bool names_add(struct names *n, const char *entry)
 }
 
 /* Copies the last entry of each name, in their order. */
-static char **merge(const char **all, size_t count)
+static char **env_merge(const char **all, size_t count)
 {
     char **list = calloc(count + 1, sizeof(*list));
     struct names names = {.mask = 15};
@@ -466,7 +450,7 @@ static char **merge(const char **all, size_t count)
         names.mask = names.mask * 2 + 1;
     names.slots = calloc(names.mask + 1, sizeof(*names.slots));
     for (size_t i = count; list != NULL && names.slots != NULL && i-- > 0;)
-        if (names_add(&names, all[i]) && (list[--out] = strdup(all[i])) == NULL)
+        if (env_names_add(&names, all[i]) && (list[--out] = strdup(all[i])) == NULL)
             break;
     if (list == NULL || names.slots == NULL || (out < count && list[out] == NULL)) {
         for (size_t i = 0; list != NULL && i < count; i++)
@@ -484,9 +468,9 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
 {
     char hostname[SPEC_HOSTNAME_MAX + 16];
     size_t count = 0;
-    const bool trust = trust_wanted(s);
-    const char **all =
-        calloc(list_len(s->spec->env) + list_len(extra) + 3 + TRUST_ENV_MAX, sizeof(*all));
+    const size_t max =
+        env_list_len(s->spec->env) + env_list_len(extra) + 3 + sandbox_parts_env(s, NULL);
+    const char **all = calloc(max, sizeof(*all));
     char **list;
 
     if (all == NULL)
@@ -496,13 +480,12 @@ char **sandbox_env(const struct sandbox *s, char *const *extra, bool tty)
     all[count++] = hostname;
     if (tty)
         all[count++] = "TERM=xterm";
-    for (size_t i = 0; trust && trust_env[i] != NULL; i++)
-        all[count++] = trust_env[i];
+    count += sandbox_parts_env(s, all + count);
     for (char *const *p = s->spec->env; p != NULL && *p != NULL; p++)
         all[count++] = *p;
     for (; extra != NULL && *extra != NULL; extra++)
         all[count++] = *extra;
-    list = merge(all, count);
+    list = env_merge(all, count);
     free(all);
     return list;
 }

@@ -11,25 +11,27 @@
 #include "base/err.h"
 #include "core/egress.h"
 #include "core/files.h"
+#include "core/sandbox-parts.h"
+#include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "gateway/truststore.h"
 #include "policy/egress.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 
-const char *const trust_env[TRUST_ENV_MAX] = {
+static const char *const variables[] = {
     "SSL_CERT_FILE=" TRUST_DIR "/ca-bundle.pem", /* OpenSSL, Go */
     "CURL_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem",
     "GIT_SSL_CAINFO=" TRUST_DIR "/ca-bundle.pem",
     "REQUESTS_CA_BUNDLE=" TRUST_DIR "/ca-bundle.pem", /* Python's requests and pip */
-    "NODE_EXTRA_CA_CERTS=" TRUST_DIR "/ca.pem",       /* added to its built-in ones */
+    "NODE_EXTRA_CA_CERTS=" TRUST_DIR "/ca.pem",       /* beside its own */
     "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" TRUST_DIR
     "/cacerts.jks -Djavax.net.ssl.trustStoreType=JKS "
     "-Djavax.net.ssl.trustStorePassword=changeit",
     NULL,
 };
 
-/* CA bundles of distributions; the first existing one is used. */
+/* Where distributions keep what they trust; the first one that is there counts. */
 static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
                                       "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                       "/etc/ssl/cert.pem"};
@@ -40,9 +42,9 @@ struct trust {
     struct sandbox *s; /* a reference */
     trust_cb *cb;
     struct file_op *op;
-    unsigned at; /* index into bundles */
+    unsigned at; /* of bundles */
     bool too_long;
-    struct buf bundle; /* the image's CA bundle */
+    struct buf bundle; /* the image's */
     struct buf tar;
     size_t sent;
 };
@@ -50,6 +52,11 @@ struct trust {
 bool trust_wanted(const struct sandbox *s)
 {
     return s->spec->egress != NULL && s->spec->egress->trust;
+}
+
+const char *const *trust_env(const struct sandbox *s)
+{
+    return trust_wanted(s) ? variables : NULL;
 }
 
 static void trust_finish(struct trust *t, int r, const struct err *err)
@@ -66,12 +73,12 @@ static void trust_finish(struct trust *t, int r, const struct err *err)
 
 /* ---- the archive ---- */
 
-static void put_octal(char *field, size_t size, size_t value)
+static void tar_octal(char *field, size_t size, size_t value)
 {
     (void)snprintf(field, size, "%0*zo", (int)size - 1, value);
 }
 
-static int add_file(struct buf *tar, const char *name, const char *data, size_t len)
+static int tar_add_file(struct buf *tar, const char *name, const char *data, size_t len)
 {
     static const char zero[TAR_BLOCK];
     char head[TAR_BLOCK] = "";
@@ -79,15 +86,15 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     int r;
 
     (void)snprintf(head, 100, "%s", name);
-    put_octal(head + 100, 8, 0644);
-    put_octal(head + 108, 8, 0);
-    put_octal(head + 116, 8, 0);
-    put_octal(head + 124, 12, len);
-    put_octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
+    tar_octal(head + 100, 8, 0644);
+    tar_octal(head + 108, 8, 0);
+    tar_octal(head + 116, 8, 0);
+    tar_octal(head + 124, 12, len);
+    tar_octal(head + 136, 12, (size_t)(clock_wall_ms() / 1000));
     (void)memset(head + 148, ' ', 8);
     head[156] = '0';
     (void)snprintf(head + 257, 6, "ustar");
-    head[263] = head[264] = '0'; /* ustar version "00" */
+    head[263] = head[264] = '0'; /* its version */
     for (size_t i = 0; i < sizeof(head); i++)
         sum += (unsigned char)head[i];
     (void)snprintf(head + 148, 8, "%06o", sum);
@@ -97,7 +104,7 @@ static int add_file(struct buf *tar, const char *name, const char *data, size_t 
     return r < 0 ? r : buf_append(tar, zero, (TAR_BLOCK - len % TAR_BLOCK) % TAR_BLOCK);
 }
 
-static int make_archive(struct trust *t, struct err *err)
+static int trust_make_archive(struct trust *t, struct err *err)
 {
     static const char zero[2 * TAR_BLOCK];
     const char *ca = egress_ca(t->s->sup, err);
@@ -113,11 +120,11 @@ static int make_archive(struct trust *t, struct err *err)
     if (r == 0)
         r = truststore_jks(pems, 2, (uint64_t)clock_wall_ms(), &jks, err);
     if (r == 0)
-        r = add_file(&t->tar, "rind/ca.pem", ca, strlen(ca));
+        r = tar_add_file(&t->tar, "rind/ca.pem", ca, strlen(ca));
     if (r == 0)
-        r = add_file(&t->tar, "rind/ca-bundle.pem", both.data, both.len);
+        r = tar_add_file(&t->tar, "rind/ca-bundle.pem", both.data, both.len);
     if (r == 0)
-        r = add_file(&t->tar, "rind/cacerts.jks", jks.data, jks.len);
+        r = tar_add_file(&t->tar, "rind/cacerts.jks", jks.data, jks.len);
     if (r == 0)
         r = buf_append(&t->tar, zero, sizeof(zero));
     return r < 0 && err->code == 0 ? err_errno(err, r, "trust") : r;
@@ -134,18 +141,18 @@ static void trust_feed(struct trust *t)
             n = FILES_INPUT_PAUSE;
         t->sent += n;
         if (file_op_write(t->op, t->tar.data + t->sent - n, n))
-            return; /* on_files_drain continues */
+            return; /* on_drain */
     }
     file_op_write_end(t->op);
 }
 
-static void on_files_drain(void *data)
+static void on_drain(void *data)
 {
     trust_feed(data);
 }
 
-/* The first DATA frame means that the destination directory is open. */
-static void on_files_frame(void *data, const struct frame *f)
+/* The directory is open. */
+static void on_frame(void *data, const struct frame *f)
 {
     struct trust *t = data;
 
@@ -153,7 +160,7 @@ static void on_files_frame(void *data, const struct frame *f)
         trust_feed(t);
 }
 
-static void on_files_written(void *data, int r, const struct err *err)
+static void on_written(void *data, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -162,7 +169,7 @@ static void on_files_written(void *data, int r, const struct err *err)
     trust_finish(data, r, &own);
 }
 
-static int write_files(struct trust *t, struct err *err)
+static int trust_write_files(struct trust *t, struct err *err)
 {
     static const char *const argv[] = {"rind-tar-in", "/etc", "--no-owners", NULL};
     static const struct file_request request = {.argv = argv,
@@ -171,17 +178,17 @@ static int write_files(struct trust *t, struct err *err)
                                                 .input = true,
                                                 .timeout_ms = FILES_PROMPT_MS};
     static const struct file_events events = {
-        .on_frame = on_files_frame, .on_drain = on_files_drain, .on_done = on_files_written};
-    int r = make_archive(t, err);
+        .on_frame = on_frame, .on_drain = on_drain, .on_done = on_written};
+    int r = trust_make_archive(t, err);
 
     return r < 0 ? r : file_op_start(t->s, &request, &events, t, &t->op, err);
 }
 
 /* ---- reading ---- */
 
-static int read_next(struct trust *t, struct err *err);
+static int trust_read_next(struct trust *t, struct err *err);
 
-static bool on_bundle_bytes(void *data, const void *bytes, size_t len)
+static bool on_bytes(void *data, const void *bytes, size_t len)
 {
     struct trust *t = data;
 
@@ -190,13 +197,13 @@ static bool on_bundle_bytes(void *data, const void *bytes, size_t len)
     return false;
 }
 
-static void on_bundle_read(void *data, int r, const struct err *err)
+static void on_read(void *data, int r, const struct err *err)
 {
     struct trust *t = data;
     struct err own = ERR_NONE;
 
     (void)err;
-    /* A missing or unreadable file counts as no bundle. */
+    /* A bundle that is missing or cannot be read counts as none. */
     if (r < 0 || t->too_long) {
         buf_done(&t->bundle);
         t->bundle = (struct buf)BUF_INIT(TRUSTSTORE_MAX / 2);
@@ -205,12 +212,12 @@ static void on_bundle_read(void *data, int r, const struct err *err)
     } else {
         t->at = BUNDLES;
     }
-    r = read_next(t, &own);
+    r = trust_read_next(t, &own);
     if (r < 0)
         trust_finish(t, r, &own);
 }
 
-static int read_next(struct trust *t, struct err *err)
+static int trust_read_next(struct trust *t, struct err *err)
 {
     const char *argv[] = {"rind-read", t->at < BUNDLES ? bundles[t->at] : "", NULL};
     const struct file_request request = {.argv = argv,
@@ -218,11 +225,10 @@ static int read_next(struct trust *t, struct err *err)
                                          .max_frame = FILE_BATCH_MAX,
                                          .raw = true,
                                          .timeout_ms = FILES_PROMPT_MS};
-    static const struct file_events events = {.on_bytes = on_bundle_bytes,
-                                              .on_done = on_bundle_read};
+    static const struct file_events events = {.on_bytes = on_bytes, .on_done = on_read};
 
     if (t->at >= BUNDLES)
-        return write_files(t, err);
+        return trust_write_files(t, err);
     return file_op_start(t->s, &request, &events, t, &t->op, err);
 }
 
@@ -237,10 +243,15 @@ int trust_place(struct sandbox *s, trust_cb *cb, struct err *err)
                         .cb = cb,
                         .bundle = BUF_INIT(TRUSTSTORE_MAX / 2),
                         .tar = BUF_INIT((size_t)4 * TRUSTSTORE_MAX)};
-    r = read_next(t, err);
+    r = trust_read_next(t, err);
     if (r < 0)
         free(t);
     else
         sandbox_ref(s);
     return r;
+}
+
+int trust_start(struct sandbox *s, struct err *err)
+{
+    return trust_wanted(s) ? trust_place(s, sandbox_part_done, err) : 1;
 }

@@ -1,7 +1,7 @@
 /*
- * Prepares the named volumes of a new sandbox, one after the other, before it is started. Creates
- * missing volumes, and fills new ones from the image. Replies of the launcher and the exit of
- * filling processes lead from one step to the next. Runs in the supervisor's event loop.
+ * Named volumes of a new sandbox: each is made if there is none, and filled from the image where it
+ * is new. One after the other, before the sandbox is started: the launcher's replies
+ * and the deaths of the processes that fill lead from one step to the next.
  */
 #include "core/volume-use.h"
 
@@ -12,6 +12,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "core/sandbox-parts.h"
 #include "core/sandbox-request.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
@@ -22,9 +23,8 @@
 
 struct preparation {
     struct sandbox *s; /* a reference */
-    volumes_ready_cb cb;
     struct volume_creator creator;
-    size_t at; /* index into the spec's volumes */
+    size_t at; /* which volume of the spec */
     struct volume_filling *filling;
     uv_timer_t begin;
     struct preparation *next;
@@ -74,7 +74,7 @@ int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
     return 0;
 }
 
-/* ---- ending a preparation ---- */
+/* ---- the end ---- */
 
 static void on_timer_closed(uv_handle_t *h)
 {
@@ -90,7 +90,7 @@ static void preparation_unlink(struct volumes *v, struct preparation *p)
     *at = p->next;
 }
 
-static void preparation_free(struct preparation *p)
+static void preparation_let_go(struct preparation *p)
 {
     volume_fill_drop(take(p->filling));
     uv_close((uv_handle_t *)&p->begin, on_timer_closed);
@@ -99,12 +99,10 @@ static void preparation_free(struct preparation *p)
 static void preparation_finish(struct preparation *p, int r, const struct err *err)
 {
     struct sandbox *s = p->s;
-    volumes_ready_cb cb = p->cb;
 
     preparation_unlink(s->sup->volumes, p);
-    preparation_free(p);
-    s->volumes_ready = r == 0;
-    cb(s, r, err);
+    preparation_let_go(p);
+    sandbox_part_done(s, r, err);
     sandbox_unref(s);
 }
 
@@ -115,19 +113,19 @@ void volumes_prepare_close(struct volumes *v)
 
         v->preparations = p->next;
         sandbox_unref(p->s);
-        preparation_free(p);
+        preparation_let_go(p);
     }
 }
 
 /* ---- one volume ---- */
 
-static void preparation_next_volume(struct preparation *p)
+static void preparation_next(struct preparation *p)
 {
     p->at++;
     preparation_begin_volume(p);
 }
 
-/* Ends the preparation if the sandbox is being removed or the supervisor stops. */
+/* The sandbox is to go meanwhile, and nothing has to be ready for it any more. */
 static bool preparation_is_over(struct preparation *p)
 {
     if (p->s->state == SANDBOX_CREATING && !p->s->sup->stopping)
@@ -150,10 +148,10 @@ static void on_volume_filled(void *data, int r, const struct err *err)
         preparation_finish(p, r, &own);
         return;
     }
-    preparation_next_volume(p);
+    preparation_next(p);
 }
 
-static int preparation_fill_volume(struct preparation *p, struct err *err)
+static int preparation_fill(struct preparation *p, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     struct sandbox *s = p->s;
@@ -180,11 +178,11 @@ static void on_volume_wanted(void *data, int r, struct volume_entry *v, const st
     if (preparation_is_over(p))
         return;
     if (r == 0 && p->s->spec->volumes[p->at].no_copy) {
-        preparation_next_volume(p);
+        preparation_next(p);
         return;
     }
     if (r == 0) {
-        r = preparation_fill_volume(p, &own);
+        r = preparation_fill(p, &own);
         err = &own;
     }
     if (r < 0)
@@ -208,7 +206,7 @@ static void preparation_begin_volume(struct preparation *p)
         preparation_finish(p, err.code, &err);
 }
 
-static bool has_named(const struct spec *spec)
+static bool spec_has_named_volume(const struct spec *spec)
 {
     for (size_t i = 0; i < spec->volume_count; i++)
         if (spec->volumes[i].named)
@@ -223,14 +221,12 @@ static void on_preparation_begin(uv_timer_t *h)
     if (preparation_is_over(p))
         return;
     p->creator = (struct volume_creator){
-        .uid = (uid_t)p->s->creator, .limited = p->s->limited_creator, .fd = p->s->waiting_fd};
+        .uid = (uid_t)p->s->made.by, .limited = p->s->made.limited, .fd = p->s->start.waiting_fd};
     preparation_begin_volume(p);
 }
 
-/*
- * Cancels a wait for the creation of a volume. True: there was one, and its callback is not called.
- */
-static bool preparation_cancel_wait(const struct preparation *p)
+/* Whether it waited for one to be made, and is not called any more. */
+static bool preparation_unwant(const struct preparation *p)
 {
     const struct volume *v = &p->s->spec->volumes[p->at];
 
@@ -242,7 +238,7 @@ void volumes_prepare_end(struct volumes *v, const struct err *why)
 {
     for (struct preparation *p = v->preparations, *next; p != NULL; p = next) {
         next = p->next;
-        if (p->filling != NULL || preparation_cancel_wait(p))
+        if (p->filling != NULL || preparation_unwant(p))
             preparation_finish(p, why->code, why);
     }
 }
@@ -253,26 +249,26 @@ void volumes_prepare_cancel(struct sandbox *s)
 
     while (p != NULL && p->s != s)
         p = p->next;
-    if (p != NULL && preparation_cancel_wait(p))
+    if (p != NULL && preparation_unwant(p))
         preparation_finish(p, -ECANCELED, NULL);
 }
 
-int volumes_prepare(struct sandbox *s, volumes_ready_cb cb, struct err *err)
+int volumes_prepare(struct sandbox *s, struct err *err)
 {
     struct preparation *p;
 
-    if (!has_named(s->spec))
+    if (!spec_has_named_volume(s->spec))
         return 1;
     p = calloc(1, sizeof(*p));
     if (p == NULL)
         return err_errno(err, -ENOMEM, "volumes");
-    *p = (struct preparation){.s = s, .cb = cb};
+    p->s = s;
     (void)uv_timer_init(s->sup->loop, &p->begin);
     p->begin.data = p;
     sandbox_ref(s);
     p->next = s->sup->volumes->preparations;
     s->sup->volumes->preparations = p;
     (void)uv_timer_start(&p->begin, on_preparation_begin, 0,
-                         0); /* cb must not be called inside this call */
+                         0); /* nothing is answered from within this call */
     return 0;
 }

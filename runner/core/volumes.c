@@ -639,12 +639,12 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
     return begin_removal(v, false, cb, data, err);
 }
 
-void volumes_sandbox_gone(struct supervisor *sup, const char *id)
+void volumes_sandbox_gone(struct sandbox *s)
 {
-    for (struct volume_entry *e = sup->volumes->first; e != NULL; e = e->next) {
+    for (struct volume_entry *e = s->sup->volumes->first; e != NULL; e = e->next) {
         struct err err = ERR_NONE;
 
-        if (e->state == VOLUME_READY && strcmp(e->record.owner, id) == 0 &&
+        if (e->state == VOLUME_READY && strcmp(e->record.owner, s->id) == 0 &&
             volume_users(e, NULL) == 0 && begin_removal(e, true, NULL, NULL, &err) < 0)
             log_warn("volumes", "name=%s remove: %s, ignoring", e->name, err.msg);
     }

@@ -26,6 +26,7 @@ struct sandbox;
 struct spec;
 struct supervisor;
 struct volume_entry;
+struct volumes;
 
 enum {
     VOLUME_NAME_MAX = 128,
@@ -102,3 +103,14 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
 int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
                  char *const *labels, volume_prune_cb cb, void *data, struct err *err);
+
+/* ---- for the supervisor ---- */
+
+int volumes_new(struct supervisor *sup, struct err *err);
+/* Takes up those that the launcher has; on_ready waits for that. */
+int volumes_load(struct supervisor *sup, struct err *err);
+/* Anonymous ones whose sandbox is gone. */
+void volumes_remove_orphans(struct supervisor *sup);
+void volumes_free(struct volumes *v);
+/* Requests that wait for one to be made or filled are told that the daemon stops. */
+void volumes_end_waits(struct volumes *v);

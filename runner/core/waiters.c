@@ -1,4 +1,4 @@
-/* Who waits for something to happen to a sandbox, and how they are told. */
+/* Requests that wait for a sandbox to change, and how they are answered. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ int waiters_add(struct waiter **list, sandbox_cb cb, void *data, struct err *err
     return 0;
 }
 
-/* The list is taken first: who is answered may ask again. */
+/* The list is taken first: a callback may add to it. */
 void waiters_answer(struct waiter **list, int r, const struct err *err)
 {
     struct waiter *w = *list;
@@ -70,7 +70,7 @@ static void on_soon_closed(uv_handle_t *h)
     free(h->data);
 }
 
-static void on_soon(uv_idle_t *h)
+static void on_answer_soon(uv_idle_t *h)
 {
     struct soon *soon = h->data;
 
@@ -93,5 +93,5 @@ int sandbox_answer_soon(struct sandbox *s, int r, sandbox_cb cb, void *data, str
     (void)uv_idle_init(s->sup->loop, &soon->idle);
     soon->idle.data = soon;
     sandbox_ref(s);
-    return uv_idle_start(&soon->idle, on_soon);
+    return uv_idle_start(&soon->idle, on_answer_soon);
 }

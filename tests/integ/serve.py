@@ -296,11 +296,18 @@ class Daemon:
         self.t.equal(code, 0, f"status of a clean stop; log: {self.text()[-800:]}")
         _Template.keep(self.t.state)
         self.t.check("handles are left open" not in self.text(), "handles were left open at the end")
+        self._check_states()
         return code
+
+    def _check_states(self):
+        """No event came that the table of states calls impossible."""
+        found = [line for line in self.text().splitlines() if "please report this" in line]
+        self.t.check(found == [], f"impossible events: {found[:3]}")
 
     def kill(self):
         """SIGKILL to launcher and supervisor, if they are there."""
         if self.proc.poll() is None:
+            self._check_states()
             self.proc.kill()
             self.proc.wait()
 

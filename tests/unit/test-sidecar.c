@@ -22,6 +22,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "base/file.h"
+#include "core/channel.h"
 #include "core/network.h"
 #include "core/paths.h"
 #include "core/policies.h"

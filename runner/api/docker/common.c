@@ -201,6 +201,7 @@ const char *docker_status(const struct sandbox *s)
         sandbox_get_facts(s, &f);
         return f.restarting ? "restarting" : f.exit_code >= 0 ? "exited" : "created";
     case SANDBOX_REMOVING:
+    case SANDBOX_GONE:
         return "removing";
     case SANDBOX_BROKEN:
         return "dead";
