@@ -1,4 +1,5 @@
-/* What Docker has and rind has not: a sentence each, and never a wrong success. */
+/* Routes of Docker that rind does not support. Each answers 501 with one sentence, never a false
+ * success. */
 #include <errno.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ ABSENT(no_registry,
        "there are no registries to be asked; what is in the store is at /images/NAME/json")
 ABSENT(no_checkpoints, "there are no checkpoints; a container's files are kept by commit")
 
-/* Nothing is kept of builds: there is nothing to be pruned, which docker system prune asks for. */
+/* No build cache is kept, so nothing is pruned. docker system prune calls this. */
 static void prune_builds(struct http_request *req)
 {
     if (docker_admit(req))

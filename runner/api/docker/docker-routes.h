@@ -1,6 +1,6 @@
 #pragma once
 
-/* The tables of the façade's resources; each ends with {0}. */
+/* Route tables of the façade's resources; each ends with {0}. */
 
 #include "api/route.h"
 

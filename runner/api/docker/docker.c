@@ -30,7 +30,7 @@ const struct route *const docker_tables[] = {
 _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SETS_MAX,
                "each table has a set");
 
-static void on_event(struct events_reader *r, const struct event *e)
+static void on_core_event(struct events_reader *r, const struct event *e)
 {
     if (strcmp(e->type, "destroy") == 0)
         docker_execs_drop(((struct docker *)(void *)r)->execs, e->sandbox);
@@ -48,7 +48,7 @@ int docker_init(struct native *native)
         return -ENOMEM;
     }
     d->native = native;
-    d->reader.on_event = on_event;
+    d->reader.on_event = on_core_event;
     (void)events_subscribe(supervisor_events(native->config.supervisor), &d->reader, 0);
     native->docker = d;
     return 0;
@@ -70,16 +70,16 @@ void docker_done(struct native *native)
     free(d);
 }
 
-/* {"message":"…"}: the shape of all of Docker's errors. */
-static void fail(struct http_request *req, int status, const char *code, const char *message,
-                 const char *allow)
+/* Sends {"message":"…"}, the format of Docker's errors. */
+static void docker_failure(struct http_request *req, int status, const char *code,
+                           const char *message, const char *allow)
 {
     const struct http_header headers[] = {{"Allow", allow}, {NULL, NULL}};
     json_t *root = json_pack("{s:s}", "message", message);
     auto_free char *text = NULL;
 
     (void)code;
-    if (root == NULL) /* what it quotes is not UTF-8 */
+    if (root == NULL) /* message is not UTF-8 */
         root = json_pack("{s:s}", "message", "the request holds text that is not UTF-8");
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -95,7 +95,7 @@ size_t docker_route_sets(struct native *native, struct route_set *sets)
         sets[count] = (struct route_set){.routes = docker_tables[count],
                                          .context = native,
                                          .version_prefix = true,
-                                         .failure = fail};
+                                         .failure = docker_failure};
     sets[count] = (struct route_set){0};
     return count;
 }

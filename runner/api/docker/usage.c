@@ -1,10 +1,8 @@
-/*
- * /system/df: what images, containers and volumes there are, which of them are in use, and what all
- * images together take of the disk: archives as they came, and layers unpacked. Which layers images
- * share is not known without reading each one's manifest again, and what a container or a volume
- * has written not without walking it: the first is -1, as Docker has it for what is not counted,
- * the size of a volume, too, and that of a container is left out.
- */
+/* /system/df: images, containers and volumes, their use, and the disk space of all images
+ * (archives and unpacked layers). It is unknown which layers images share, without reading all
+ * manifests, and how much a container or volume has written, without walking it. So SharedSize
+ * and a volume's size are -1, which is Docker's "not counted", and a container's size is
+ * omitted. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -28,7 +26,7 @@ enum {
     KIND_CONTAINER = 1 << 0,
     KIND_IMAGE = 1 << 1,
     KIND_VOLUME = 1 << 2,
-    KIND_CACHE = 1 << 3, /* there is none */
+    KIND_CACHE = 1 << 3, /* always empty */
     KIND_ALL = (1 << 4) - 1,
 };
 
@@ -56,7 +54,7 @@ static void measuring_free(struct measuring *m)
 
 /* ---- images ---- */
 
-/* How many containers are made from each, whosever they are: it is no less in use for that. */
+/* Counts the containers per image, of all users: an image is in use in any case. */
 static json_t *uses_of(struct http_request *req)
 {
     json_t *uses = json_object();
@@ -88,7 +86,7 @@ static json_t *images_of(const struct measuring *m)
     return list;
 }
 
-/* ---- containers and volumes: the peer's own ---- */
+/* ---- containers and volumes of the peer ---- */
 
 static json_t *containers_of(struct http_request *req)
 {
@@ -125,7 +123,7 @@ static json_t *volumes_of(struct http_request *req)
 
 /* ---- the request ---- */
 
-/* A kind that was not asked for is null, as with Docker. */
+/* Kinds that were not requested are null, like in Docker. */
 static void on_usage(void *data, int r, const struct images_usage *u, const struct err *err)
 {
     struct measuring *m = data;
@@ -177,7 +175,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static int read_types(const struct query_list *types, unsigned *ret, struct err *err)
+static int query_read_types(const struct query_list *types, unsigned *ret, struct err *err)
 {
     *ret = types->count == 0 ? KIND_ALL : 0;
     for (size_t i = 0; i < types->count; i++) {
@@ -205,7 +203,7 @@ static void get_usage(struct http_request *req)
         return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
-        r = read_types(&q.types, &wanted, &err);
+        r = query_read_types(&q.types, &wanted, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
