@@ -1,4 +1,4 @@
-/* What the daemon says of itself: version, health, doctor, and how it is described. */
+/* The daemon's own resources: version, health, doctor, and the API's description. */
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -10,8 +10,8 @@
 #include "api/route.h"
 #include "core/sandbox.h"
 
-/* No query is taken by any of these. */
-static bool plain(struct http_request *req)
+/* Admission; none of these resources takes a query. */
+static bool admit_without_query(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
@@ -27,7 +27,7 @@ static void get_version(struct http_request *req)
 {
     struct utsname host;
 
-    if (!plain(req))
+    if (!admit_without_query(req))
         return;
     if (uname(&host) < 0)
         (void)memset(&host, 0, sizeof(host));
@@ -40,7 +40,7 @@ static void get_health(struct http_request *req)
 {
     json_int_t count = 0, running = 0;
 
-    if (!plain(req))
+    if (!admit_without_query(req))
         return;
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
@@ -54,7 +54,7 @@ static void get_health(struct http_request *req)
 
 static void get_doctor(struct http_request *req)
 {
-    if (plain(req))
+    if (admit_without_query(req))
         doctor_reader_answer(native_of(req)->doctor, req);
 }
 
@@ -63,7 +63,7 @@ static void get_openapi(struct http_request *req)
     const char *text;
     size_t len;
 
-    if (!plain(req))
+    if (!admit_without_query(req))
         return;
     text = native_openapi(&len);
     http_reply(req, 200, NULL, "application/json", text, len);

@@ -1,6 +1,6 @@
 #pragma once
 
-/* Named volumes as JSON, and who may have some. */
+/* Named volumes as JSON, and the right to use them. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,7 +9,7 @@ struct http_request;
 struct volume_entry;
 
 json_t *volume_encode(const struct volume_entry *v);
-/* Whether the client policy lets the peer use volumes at all. */
+/* True if the client policy lets the peer use volumes. */
 bool native_volumes_allowed(struct http_request *req);
-/* native_admit, and the same; else it has been answered. */
+/* Does native_admit, and checks native_volumes_allowed. False: answered. */
 bool native_may_have_volumes(struct http_request *req);
