@@ -103,7 +103,7 @@ static void on_alive_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 }
 
 /* EOF on the pipe: the client has called alone_end or has died. */
-static void on_alive(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
+static void on_alive_eof(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
 {
     struct service *s = h->data;
 
@@ -144,7 +144,7 @@ static int service_open(struct service *s, int launcher, int http, int alive, st
     s->alive.data = s;
     r = uv_pipe_open(&s->alive, alive);
     if (r == 0)
-        r = uv_read_start((uv_stream_t *)&s->alive, on_alive_alloc, on_alive);
+        r = uv_read_start((uv_stream_t *)&s->alive, on_alive_alloc, on_alive_eof);
     return r < 0 ? err_errno(err, r, "images") : 0;
 }
 

@@ -303,14 +303,14 @@ int http_server_adopt(struct http_server *s, int fd, struct err *err)
 
 /* ---- accepting ---- */
 
-static void on_listener(uv_poll_t *h, int status, int events);
+static void on_listener_ready(uv_poll_t *h, int status, int events);
 
 static void on_accept_retry(uv_timer_t *t)
 {
     struct http_server *s = t->data;
 
     for (size_t i = 0; i < s->listener_count; i++)
-        (void)uv_poll_start(&s->listeners[i].poll, UV_READABLE, on_listener);
+        (void)uv_poll_start(&s->listeners[i].poll, UV_READABLE, on_listener_ready);
 }
 
 /* No fd is left, so the next connection stays in the backlog and keeps the listener readable.
@@ -341,7 +341,7 @@ static void listener_out_of_fds(struct http_listener *l, int error)
     (void)uv_timer_start(&s->retry, on_accept_retry, HTTP_ACCEPT_PAUSE_MS, 0);
 }
 
-static void on_listener(uv_poll_t *h, int status, int events)
+static void on_listener_ready(uv_poll_t *h, int status, int events)
 {
     struct http_listener *l = h->data;
     int fd;
@@ -385,7 +385,7 @@ int http_server_listen(struct http_server *s, int fd, struct err *err)
         return err_errno(err, r, "listen");
     l->poll.data = l;
     l->fd = fd;
-    r = uv_poll_start(&l->poll, UV_READABLE, on_listener);
+    r = uv_poll_start(&l->poll, UV_READABLE, on_listener_ready);
     assert(r == 0); /* fails only for a closing handle */
     if (s->spare_fd < 0)
         s->spare_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);

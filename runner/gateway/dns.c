@@ -89,7 +89,7 @@ struct dns {
     uint64_t refilled;
 };
 
-static uint64_t now_of(const struct dns *d)
+static uint64_t dns_now(const struct dns *d)
 {
     return uv_now(poller_loop(d->poller));
 }
@@ -228,7 +228,7 @@ static void query_answered(struct dns_query *q, const uint8_t *data, size_t len,
 
 /* ---- what is kept ---- */
 
-static struct dns_cached **cache_of(struct dns *d, const struct dns_question *q)
+static struct dns_cached **dns_cache_slot(struct dns *d, const struct dns_question *q)
 {
     uint32_t h = hash_bytes(HASH_BEGIN ^ q->type, q->name, strlen(q->name));
 
@@ -245,8 +245,8 @@ static void cached_free(struct dns_cached *c)
 
 static bool query_from_cache(struct dns_query *q)
 {
-    struct dns_cached *c = *cache_of(q->d, &q->q);
-    uint64_t now = now_of(q->d);
+    struct dns_cached *c = *dns_cache_slot(q->d, &q->q);
+    uint64_t now = dns_now(q->d);
 
     if (c == NULL || q->q.name[0] == '\0' || c->until <= now || c->q.type != q->q.type ||
         c->q.dnssec != q->q.dnssec || c->q.no_check != q->q.no_check ||
@@ -259,7 +259,7 @@ static bool query_from_cache(struct dns_query *q)
 static void query_cache(struct dns_query *q, const uint8_t *data, size_t len,
                         const struct dns_answer *a)
 {
-    struct dns_cached **at = cache_of(q->d, &q->q), *c;
+    struct dns_cached **at = dns_cache_slot(q->d, &q->q), *c;
     uint32_t ttl = a->ttl < DNS_TTL_MOST_S ? a->ttl : DNS_TTL_MOST_S;
 
     if (ttl == 0 || len > DNS_CACHED_MAX || q->q.name[0] == '\0' ||
@@ -274,7 +274,7 @@ static void query_cache(struct dns_query *q, const uint8_t *data, size_t len,
     c->len = len;
     c->q = q->q;
     c->answer = *a;
-    c->since = now_of(q->d);
+    c->since = dns_now(q->d);
     c->until = c->since + ttl * UINT64_C(1000);
     cached_free(*at);
     *at = c;
@@ -474,7 +474,7 @@ static void query_begin(struct dns_query *q)
 
 static bool dns_admit(struct dns *d)
 {
-    uint64_t now = now_of(d);
+    uint64_t now = dns_now(d);
 
     if (now - d->refilled >= 1000) {
         d->refilled = now;
@@ -746,7 +746,7 @@ int dns_new(struct poller *poller, const struct dns_ops *ops, void *data, unsign
     d->ops = ops;
     d->data = data;
     d->per_second = d->tokens = per_second;
-    d->refilled = now_of(d);
+    d->refilled = dns_now(d);
     *ret = d;
     return 0;
 }

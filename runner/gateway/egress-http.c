@@ -323,7 +323,7 @@ void egress_https_review(struct egress_box *b)
     proxy_end(b->hub->proxy, http_must_end, b);
 }
 
-static bool http_is_of(const void *context, const void *box)
+static bool http_is_in_box(const void *context, const void *box)
 {
     const struct egress_http *h = context;
 
@@ -332,5 +332,5 @@ static bool http_is_of(const void *context, const void *box)
 
 void egress_https_close(struct egress_box *b)
 {
-    proxy_end(b->hub->proxy, http_is_of, b);
+    proxy_end(b->hub->proxy, http_is_in_box, b);
 }

@@ -52,7 +52,7 @@ void names_free(struct names *n)
     free(n);
 }
 
-static unsigned bucket_of(const struct net_addr *a)
+static unsigned address_bucket(const struct net_addr *a)
 {
     uint32_t h = hash_bytes(HASH_BEGIN, a->bytes, sizeof(a->bytes));
 
@@ -66,7 +66,7 @@ static bool address_equals(const struct net_addr *a, const struct net_addr *b)
 
 static struct pair *pair_find(const struct names *n, const char *name, const struct net_addr *a)
 {
-    struct pair *p = n->buckets[bucket_of(a)];
+    struct pair *p = n->buckets[address_bucket(a)];
 
     while (p != NULL && !(address_equals(&p->address, a) && strcmp(p->name, name) == 0))
         p = p->next;
@@ -80,7 +80,7 @@ static struct pair *pair_surplus(const struct names *n, const struct net_addr *a
     struct pair *last = NULL;
     unsigned count = 0;
 
-    for (struct pair *p = n->buckets[bucket_of(a)]; p != NULL; p = p->next) {
+    for (struct pair *p = n->buckets[address_bucket(a)]; p != NULL; p = p->next) {
         if (!address_equals(&p->address, a))
             continue;
         last = p;
@@ -92,7 +92,7 @@ static struct pair *pair_surplus(const struct names *n, const struct net_addr *a
 void names_add(struct names *n, const char *name, const struct net_addr *a, uint64_t now,
                uint64_t until)
 {
-    struct pair *p = pair_find(n, name, a), **at = &n->buckets[bucket_of(a)];
+    struct pair *p = pair_find(n, name, a), **at = &n->buckets[address_bucket(a)];
     size_t len = strlen(name) + 1;
 
     if (p != NULL) {
@@ -131,7 +131,7 @@ bool names_has(const struct names *n, const char *name, const struct net_addr *a
 void names_each(const struct names *n, const struct net_addr *a, uint64_t now,
                 void (*fn)(void *data, const char *name), void *data)
 {
-    for (const struct pair *p = n->buckets[bucket_of(a)]; p != NULL; p = p->next)
+    for (const struct pair *p = n->buckets[address_bucket(a)]; p != NULL; p = p->next)
         if (address_equals(&p->address, a) && p->until > now)
             fn(data, p->name);
 }

@@ -98,19 +98,19 @@ const char *docker_image_name(const struct sandbox *s, json_t *kept)
     return image != NULL ? image : "";
 }
 
-static json_t *name_of(const struct sandbox *s)
+static json_t *encode_name(const struct sandbox *s)
 {
     return json_sprintf("/%s", sandbox_name(s));
 }
 
 /* ---- the command ---- */
 
-static const char *path_of(const struct spec *spec)
+static const char *command_path(const struct spec *spec)
 {
     return spec->argv[0] != NULL ? spec->argv[0] : "";
 }
 
-static json_t *args_of(const struct spec *spec)
+static json_t *encode_args(const struct spec *spec)
 {
     return docker_strings(spec->argv[0] != NULL ? spec->argv + 1 : spec->argv);
 }
@@ -183,7 +183,7 @@ static bool ports_put_binding(json_t *ports, const char *key, const char *ip, un
 }
 
 /* Encodes NetworkSettings.Ports of a running container. */
-static json_t *ports_of(const struct sandbox *s)
+static json_t *encode_ports(const struct sandbox *s)
 {
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
@@ -292,9 +292,10 @@ static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
     address_text(f.net != NULL ? &f.net->box4 : NULL, ip);
     address_text(f.net != NULL ? &f.net->gateway4 : NULL, gateway);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:o}", "Bridge", "", "SandboxID", "",
-                     "SandboxKey", "", "Ports", docker_is_running(s) ? ports_of(s) : json_object(),
-                     "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "",
-                     "Networks", encode_networks(s, kept));
+                     "SandboxKey", "", "Ports",
+                     docker_is_running(s) ? encode_ports(s) : json_object(), "Gateway", gateway,
+                     "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "", "Networks",
+                     encode_networks(s, kept));
 }
 
 /* ---- mounts ---- */
@@ -431,13 +432,13 @@ json_t *docker_container(const struct sandbox *s)
     root = json_pack("{s:s, s:o, s:o, s:s, s:o, s:i, s:s, s:s, s:o, s:o}", "Id", id, "Created",
                      docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
-                     name_of(s), "RestartCount", (int)f.restarts, "Driver", "overlay2", "Platform",
-                     "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
+                     encode_name(s), "RestartCount", (int)f.restarts, "Driver", "overlay2",
+                     "Platform", "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
                      encode_network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
-    if (!docker_put(root, "Path", json_string(path_of(spec))) ||
-        !docker_put(root, "Args", args_of(spec)) ||
+    if (!docker_put(root, "Path", json_string(command_path(spec))) ||
+        !docker_put(root, "Args", encode_args(spec)) ||
         !docker_put(root, "Config", encode_config(s, kept)) ||
         !docker_put(root, "HostConfig", encode_host_config(spec, kept)) ||
         json_object_update_new(
@@ -455,7 +456,7 @@ json_t *docker_container(const struct sandbox *s)
 
 static json_t *line_ports(const struct sandbox *s)
 {
-    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? ports_of(s) : json_object();
+    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? encode_ports(s) : json_object();
     json_t *list = json_array(), *bindings, *b;
     const char *key;
     size_t i;
@@ -508,11 +509,11 @@ json_t *docker_container_line(const struct sandbox *s)
     status_text(s, status);
     sandbox_get_facts(s, &f);
     return json_pack("{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}",
-                     "Id", id, "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",
-                     spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Command",
-                     command_text(spec), "Created", (json_int_t)(f.created_ms / MS), "Ports",
-                     line_ports(s), "Labels", docker_labels(spec), "State", docker_status(s),
-                     "Status", status, "HostConfig", "NetworkMode", network_mode(spec, kept),
-                     "NetworkSettings", "Networks", encode_networks(s, kept), "Mounts",
-                     encode_mounts(spec));
+                     "Id", id, "Names", encode_name(s), "Image", docker_image_name(s, kept),
+                     "ImageID", spec != NULL && spec->image_id != NULL ? spec->image_id : "",
+                     "Command", command_text(spec), "Created", (json_int_t)(f.created_ms / MS),
+                     "Ports", line_ports(s), "Labels", docker_labels(spec), "State",
+                     docker_status(s), "Status", status, "HostConfig", "NetworkMode",
+                     network_mode(spec, kept), "NetworkSettings", "Networks",
+                     encode_networks(s, kept), "Mounts", encode_mounts(spec));
 }

@@ -280,7 +280,7 @@ static void prune_done(struct prune *p)
     free(p);
 }
 
-static void on_pruned(void *data, int r, const struct err *err)
+static void on_container_pruned(void *data, int r, const struct err *err)
 {
     (void)r;
     (void)err; /* errors are logged; containers that remain are listed */
@@ -307,7 +307,8 @@ static void prune_start(struct prune *p, const struct filters *f)
 
         next = sandbox_next(s);
         docker_id(sandbox_id(s), id);
-        if (!container_is_prunable(p->req, s, f) || sandbox_remove(s, true, on_pruned, p, NULL) < 0)
+        if (!container_is_prunable(p->req, s, f) ||
+            sandbox_remove(s, true, on_container_pruned, p, NULL) < 0)
             continue;
         p->left++;
         (void)json_array_append_new(p->deleted, json_string(id));

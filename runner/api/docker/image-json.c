@@ -24,12 +24,12 @@ static json_t *encode_names(const struct image *image, bool digests)
 }
 
 /* Returns names with a tag, in short form; or with a digest. */
-static json_t *tags_of(const struct image *image)
+static json_t *encode_tags(const struct image *image)
 {
     return encode_names(image, false);
 }
 
-static json_t *digests_of(const struct image *image)
+static json_t *encode_digests(const struct image *image)
 {
     return encode_names(image, true);
 }
@@ -67,7 +67,7 @@ json_t *docker_image(const struct image *image)
     const struct image_config *c = image->config;
     json_t *root = json_pack(
         "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
-        image->id, "RepoTags", tags_of(image), "RepoDigests", digests_of(image), "Parent",
+        image->id, "RepoTags", encode_tags(image), "RepoDigests", encode_digests(image), "Parent",
         image->parent, "Comment", "", "Created", docker_time(image->created_ms), "DockerVersion",
         "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
         text_or_empty(c != NULL ? c->architecture : NULL), "Os",
@@ -98,8 +98,8 @@ static json_t *encode_labels(const struct image *image)
 json_t *docker_image_line(const struct image *image)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i}", "Id", image->id,
-                     "ParentId", image->parent, "RepoTags", tags_of(image), "RepoDigests",
-                     digests_of(image), "Created", (json_int_t)(image->created_ms / MS), "Size",
+                     "ParentId", image->parent, "RepoTags", encode_tags(image), "RepoDigests",
+                     encode_digests(image), "Created", (json_int_t)(image->created_ms / MS), "Size",
                      (json_int_t)image->bytes, "VirtualSize", (json_int_t)image->bytes,
                      "SharedSize", (json_int_t)-1, "Labels", encode_labels(image), "Containers",
                      -1);
@@ -125,7 +125,7 @@ json_t *docker_image_history(const struct image *image)
             list, 0,
             json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id", last ? image->id : "<missing>",
                       "Created", (json_int_t)(ns / 1000000000), "CreatedBy",
-                      text_or_empty(h->created_by), "Tags", last ? tags_of(image) : json_null(),
+                      text_or_empty(h->created_by), "Tags", last ? encode_tags(image) : json_null(),
                       "Size", bytes, "Comment", text_or_empty(h->comment)));
     }
     return list;

@@ -111,7 +111,8 @@ static json_t *encode_stats(struct stats *st, const struct launch_reply *reply)
     return root;
 }
 
-static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
+static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply,
+                             const struct err *err)
 {
     struct stats *st = data;
     bool written;
@@ -132,9 +133,9 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
 static void stats_request(struct stats *st)
 {
     st->asking = true;
-    if (sandbox_stats(st->s, on_stats, st, NULL) == 0)
+    if (sandbox_stats(st->s, on_sandbox_stats, st, NULL) == 0)
         return;
-    on_stats(st, -EBUSY, NULL, NULL); /* a stopped sandbox uses nothing */
+    on_sandbox_stats(st, -EBUSY, NULL, NULL); /* a stopped sandbox uses nothing */
 }
 
 static void on_stats_timer(uv_timer_t *h)

@@ -123,7 +123,8 @@ static json_t *encode_info(struct http_request *req, size_t images)
     return root;
 }
 
-static void on_images(void *data, int r, struct image **list, size_t images, const struct err *err)
+static void on_info_images(void *data, int r, struct image **list, size_t images,
+                           const struct err *err)
 {
     struct http_request *req = data;
 
@@ -139,7 +140,7 @@ static void get_info(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (docker_admit(req) && images_list(native_images(req), on_images, req, &err) < 0)
+    if (docker_admit(req) && images_list(native_images(req), on_info_images, req, &err) < 0)
         reply_error(req, &err);
 }
 

@@ -72,8 +72,8 @@ static json_t *encode_process(const struct launch_process *p, int64_t now)
     return json_pack("[ssssssss]", uid, pid, parent, share, start, terminal, used, name);
 }
 
-static void on_processes(void *data, int r, const struct launch_process *list, size_t count,
-                         const struct err *err)
+static void on_top_processes(void *data, int r, const struct launch_process *list, size_t count,
+                             const struct err *err)
 {
     struct http_request *req = data;
     const int64_t now = clock_wall_ms();
@@ -108,7 +108,7 @@ void docker_get_top(struct http_request *req)
     if (r == 0 && (!docker_is_running(s) || sandbox_main(s) == NULL))
         r = err_set(&err, -EBUSY, "container %s is not running", sandbox_name(s));
     if (r == 0)
-        r = sandbox_processes(s, on_processes, req, &err);
+        r = sandbox_processes(s, on_top_processes, req, &err);
     if (r < 0)
         reply_error(req, &err);
 }

@@ -55,7 +55,7 @@ static void measuring_free(struct measuring *m)
 /* ---- images ---- */
 
 /* Counts the containers per image, of all users: an image is in use in any case. */
-static json_t *uses_of(struct http_request *req)
+static json_t *count_image_uses(struct http_request *req)
 {
     json_t *uses = json_object();
 
@@ -71,9 +71,9 @@ static json_t *uses_of(struct http_request *req)
     return uses;
 }
 
-static json_t *images_of(const struct measuring *m)
+static json_t *encode_images(const struct measuring *m)
 {
-    auto_ptr(json_decref) json_t *uses = uses_of(m->req);
+    auto_ptr(json_decref) json_t *uses = count_image_uses(m->req);
     json_t *list = json_array();
 
     for (size_t i = 0; i < m->count; i++) {
@@ -88,7 +88,7 @@ static json_t *images_of(const struct measuring *m)
 
 /* ---- containers and volumes of the peer ---- */
 
-static json_t *containers_of(struct http_request *req)
+static json_t *encode_containers(struct http_request *req)
 {
     json_t *list = json_array();
 
@@ -98,7 +98,7 @@ static json_t *containers_of(struct http_request *req)
     return list;
 }
 
-static json_t *volumes_of(struct http_request *req)
+static json_t *encode_volumes(struct http_request *req)
 {
     const struct volume_creator who = docker_volume_creator(req);
     json_t *list = json_array();
@@ -124,7 +124,7 @@ static json_t *volumes_of(struct http_request *req)
 /* ---- the request ---- */
 
 /* Kinds that were not requested are null, like in Docker. */
-static void on_usage(void *data, int r, const struct images_usage *u, const struct err *err)
+static void on_images_usage(void *data, int r, const struct images_usage *u, const struct err *err)
 {
     struct measuring *m = data;
     struct http_request *req = m->req;
@@ -137,13 +137,15 @@ static void on_usage(void *data, int r, const struct images_usage *u, const stru
             json_pack(
                 "{s:I, s:o, s:o, s:o, s:[]}", "LayersSize",
                 (m->wanted & KIND_IMAGE) != 0 ? (json_int_t)(u->blob_bytes + u->layer_bytes) : 0,
-                "Images", (m->wanted & KIND_IMAGE) != 0 ? images_of(m) : json_null(), "Containers",
-                (m->wanted & KIND_CONTAINER) != 0 ? containers_of(req) : json_null(), "Volumes",
-                (m->wanted & KIND_VOLUME) != 0 ? volumes_of(req) : json_null(), "BuildCache"));
+                "Images", (m->wanted & KIND_IMAGE) != 0 ? encode_images(m) : json_null(),
+                "Containers",
+                (m->wanted & KIND_CONTAINER) != 0 ? encode_containers(req) : json_null(), "Volumes",
+                (m->wanted & KIND_VOLUME) != 0 ? encode_volumes(req) : json_null(), "BuildCache"));
     measuring_free(m);
 }
 
-static void on_images(void *data, int r, struct image **list, size_t count, const struct err *err)
+static void on_usage_images(void *data, int r, struct image **list, size_t count,
+                            const struct err *err)
 {
     struct measuring *m = data;
     struct err own = ERR_NONE;
@@ -155,7 +157,7 @@ static void on_images(void *data, int r, struct image **list, size_t count, cons
     }
     m->list = list;
     m->count = count;
-    if (images_usage(native_images(m->req), on_usage, m, &own) < 0) {
+    if (images_usage(native_images(m->req), on_images_usage, m, &own) < 0) {
         reply_error(m->req, &own);
         measuring_free(m);
     }
@@ -214,7 +216,7 @@ static void get_usage(struct http_request *req)
         return;
     }
     *m = (struct measuring){.req = req, .wanted = wanted};
-    if (images_list(native_images(req), on_images, m, &err) < 0) {
+    if (images_list(native_images(req), on_usage_images, m, &err) < 0) {
         reply_error(req, &err);
         free(m);
     }

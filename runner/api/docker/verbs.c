@@ -51,7 +51,7 @@ static void start_explain_failure(const struct sandbox *s, const struct err *why
         ret->code = -EINVAL;
 }
 
-static void on_started(void *data, int r, const struct err *err)
+static void on_container_started(void *data, int r, const struct err *err)
 {
     struct native_call *call = data;
     struct sandbox *s = native_call_sandbox(call);
@@ -67,8 +67,8 @@ static void on_started(void *data, int r, const struct err *err)
 
 static int container_begin(struct sandbox *s, struct native_call *call, struct err *err)
 {
-    return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_started, call, err)
-                                    : sandbox_start(s, on_started, call, err);
+    return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_container_started, call, err)
+                                    : sandbox_start(s, on_container_started, call, err);
 }
 
 /* The clean-up of the last run has ended. */
@@ -90,7 +90,7 @@ static void on_last_run_settled(void *data, int r, const struct err *err)
 static int container_start(struct sandbox *s, struct native_call *call, struct err *err)
 {
     if (docker_is_sidecar(s))
-        return docker_sidecar_start(s, on_started, call, err);
+        return docker_sidecar_start(s, on_container_started, call, err);
     if (sandbox_get_state(s) == SANDBOX_STOPPING)
         return sandbox_when_over(s, on_last_run_settled, call, err);
     return container_begin(s, call, err);
@@ -241,8 +241,9 @@ void docker_post_restart(struct http_request *req)
     call = native_call_new(req, s);
     if (call == NULL)
         return;
-    r = docker_is_sidecar(s) ? docker_sidecar_start(s, on_started, call, &err)
-                             : sandbox_restart_by(s, q.signo, stop_ms(&q), on_started, call, &err);
+    r = docker_is_sidecar(s)
+            ? docker_sidecar_start(s, on_container_started, call, &err)
+            : sandbox_restart_by(s, q.signo, stop_ms(&q), on_container_started, call, &err);
     if (r < 0)
         native_call_fail(call, &err);
 }

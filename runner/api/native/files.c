@@ -190,7 +190,7 @@ static const struct query_field copy_fields[] = {
 
 /* ---- stat, exists ---- */
 
-static void on_stat(void *data, const struct frame *f)
+static void on_stat_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
     const uint8_t *at = f->data;
@@ -236,7 +236,7 @@ static const struct file_request stat_request = {
 
 static void get_stat(struct http_request *req)
 {
-    static const struct file_events events = {.on_frame = on_stat, .on_done = on_stat_done};
+    static const struct file_events events = {.on_frame = on_stat_frame, .on_done = on_stat_done};
     struct sandbox *s;
     struct file_call *call = file_call_new(req, stat_fields, "stat", &s);
 
