@@ -418,7 +418,7 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     s->scratch.max = HTTP_REPLY_HEAD_MAX;
     s->held.max = s->config.max_buffered;
     s->held_by_users = (struct budget){.max = s->config.max_buffered / 4 * 3, .up = &s->held};
-    /* These never fail. */
+    /* None of these calls can fail. */
     (void)uv_idle_init(loop, &s->kick);
     (void)uv_timer_init(loop, &s->retry);
     (void)uv_timer_init(loop, &s->grace);

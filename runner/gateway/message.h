@@ -102,7 +102,7 @@ int reader_eof(struct reader *r, struct err *err);
 
 /* ---- writing ---- */
 
-/* What the proxy adds to a request's head. */
+/* Fields that the proxy adds to a request's head. */
 struct forward {
     const char *peer;  /* the client's address, or "" */
     const char *proto; /* "http", "https" */

@@ -59,7 +59,7 @@ static void on_pool_event(struct watch *w, unsigned events)
         idle_drop((struct idle_server *)(void *)w);
 }
 
-/* Its event may be pending in the current batch. */
+/* The server's event may be pending in the current batch. */
 static bool idle_is_readable(const struct idle_server *s)
 {
     char byte;

@@ -9,8 +9,8 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-/* Host directories that are never bound by this API, even for the owner, who could bind them by
- * the native API: a Docker client that asks for them is more often deceived than right. */
+/* Host directories that are never bound by this API, even for the owner, although the native API
+ * would bind them: a Docker client that asks for them is more often deceived than right. */
 static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
                                           "/var/run", "/boot", "/etc", "/root"};
 

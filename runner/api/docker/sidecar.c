@@ -131,8 +131,8 @@ bool docker_is_own_sidecar(const struct sandbox *s)
     return sandbox_keeps(s, OWN);
 }
 
-/* Its bridge handles only IPv4, so IPv6 is denied: traffic that it does not inspect must not
- * leave. */
+/* The sidecar's bridge handles only IPv4, so IPv6 is denied: traffic that it does not inspect
+ * must not leave. */
 static bool spec_deny_ipv6(json_t *spec)
 {
     json_t *network = json_object_get(spec, "network");

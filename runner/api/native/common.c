@@ -159,7 +159,8 @@ int native_check_use(struct http_request *req, const struct sandbox *s, struct e
     r = native_check_spec(req, sandbox_spec(s), err);
     if (r < 0)
         return err_wrap(err, r, "sandbox %s", sandbox_name(s));
-    /* Its host directories were opened with its creator's rights, which the peer may not have. */
+    /* The sandbox's host directories were opened with its creator's rights, which the peer may
+     * not have. */
     if (spec_shows_directories(sandbox_spec(s)) && !client_is_creator(req, s))
         return err_set(
             err, -EPERM,

@@ -140,7 +140,7 @@ static void on_frame_signal(void *data, int signo)
         (void)exec_signal_group(e, signo);
 }
 
-/* Its stdin ends, and it continues without client. */
+/* The process's stdin ends, and it continues without client. */
 static void on_frame_detach(void *data)
 {
     ((struct stream_form *)data)->detached = true;
