@@ -159,7 +159,7 @@ void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
         out_queue_rest(c, iov, count, sent);
 }
 
-/* As write_now, but an error is left for the write that follows. */
+/* As out_write_now, but an error is left for the write that follows. */
 static size_t out_splice_now(const struct http_conn *c, int pipe, size_t len)
 {
     ssize_t n;

@@ -164,7 +164,7 @@ static int decoding_take_pair(struct decoding *d, char *pair, size_t len, struct
         i++;
     if (fields == NULL || fields[i].name == NULL)
         return decoding_take_unknown(d, pair, err);
-    r = d->ignored != NULL ? decoding_count_key(d, err) : 0; /* otherwise decode_all counts */
+    r = d->ignored != NULL ? decoding_count_key(d, err) : 0; /* otherwise decoding_run counts */
     if (r < 0)
         return r;
     if ((d->seen & UINT64_C(1) << i) != 0 && fields[i].type != QUERY_LIST)

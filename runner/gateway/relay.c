@@ -113,7 +113,7 @@ static void pipe_free(struct pipe_pair *p)
     free(p);
 }
 
-/* True if the next pipe_take cannot fail. */
+/* True if the next pipe_get cannot fail. */
 static bool pipe_ready(struct relay_hub *hub)
 {
     if (hub->pipes >= hub->config.pipes)

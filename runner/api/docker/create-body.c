@@ -331,7 +331,7 @@ static int refuse_paths(const json_t *host, const char *key, struct err *err)
     return err_set(err, -EPERM, "HostConfig.%s: what is masked is a policy's", key);
 }
 
-/* finish_hosts decides by the network whether the spec gets them. */
+/* making_finish_hosts decides by the network whether the spec gets them. */
 static int t_extra_hosts(json_t *value, const struct body_field *field, void *dst, const char *path,
                          struct err *err)
 {
