@@ -15,6 +15,7 @@
 
 #include "api/confine.h"
 #include "api/http.h"
+#include "api/native/common.h"
 #include "api/native/native.h"
 #include "api/route.h"
 #include "base/auto.h"
@@ -134,7 +135,8 @@ static int service_open(struct service *s, int launcher, int http, int alive, st
     if (r < 0)
         return r;
     s->native.config = (struct native_config){.images = s->images};
-    s->sets[0] = (struct route_set){.routes = native_image_routes, .context = &s->native};
+    s->sets[0] = (struct route_set){
+        .routes = native_image_routes, .context = &s->native, .admit = native_admit};
     r = http_server_new(&s->loop, NULL, s->sets, &s->server, err);
     if (r == 0)
         r = http_server_adopt(s->server, http, err);

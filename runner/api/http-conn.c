@@ -256,7 +256,8 @@ static void conn_dispatch(struct http_conn *c)
     conn_enter(c, CONN_HANDLE);
     req->dispatched = true;
     req->body_done = c->message_done;
-    req->route->handler(req);
+    if (req->set->admit == NULL || req->set->admit(req))
+        req->route->handler(req);
 }
 
 static void conn_route_request(struct http_conn *c)

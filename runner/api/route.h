@@ -48,8 +48,11 @@ struct route {
 struct route_set {
     const struct route *routes; /* NULL ends the list of sets */
     void *context;              /* becomes req->context */
-    bool version_prefix;        /* a first segment "v<digits>.<digits>" is removed and becomes
-                                 * req->version */
+    /* Called before each handler; false: it has ended the request with a refusal. NULL: all are
+     * admitted. */
+    bool (*admit)(struct http_request *req);
+    bool version_prefix; /* a first segment "v<digits>.<digits>" is removed and becomes
+                          * req->version */
     /* Sends errors that the server itself finds (404, 405, 413, ...) for paths of this set, and
      * ends the request. `code` is an errno's name. NULL: reply_failure. */
     void (*failure)(struct http_request *req, int status, const char *code, const char *message,

@@ -146,8 +146,6 @@ struct sandbox *docker_sandbox(struct http_request *req)
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (!docker_admit(req))
-        return NULL;
     if (docker_lookup(req, http_param(req, "id"), &s, &err) < 0 ||
         native_check_use(req, s, &err) < 0) {
         reply_error(req, &err);

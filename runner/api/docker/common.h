@@ -29,8 +29,8 @@ enum {
     DOCKER_TIME_MAX = 40, /* bytes of a time as text, with its NUL */
 };
 
-/* True if the peer may use the API and requests a supported version; otherwise answers. Each
- * handler that does not call docker_sandbox calls this first. */
+/* route_set.admit of the façade: true if the peer may use the API and requests a supported version;
+ * otherwise answers. */
 bool docker_admit(struct http_request *req);
 
 /* Parses the body of a call that needs none. Clients send blanks, null or {} instead, some with
@@ -45,7 +45,7 @@ void docker_id(const char *sandbox_id, char ret[DOCKER_ID_LEN + 1]);
 /* Finds a container by name, id, or prefix of an id. 0, -ENOENT, -ENOTUNIQ. */
 int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret,
                   struct err *err);
-/* Does docker_admit and returns the container named by {id}, if the peer may use it. NULL:
+/* Returns the container named by {id}, if the peer may use it. NULL:
  * answered. */
 struct sandbox *docker_sandbox(struct http_request *req);
 

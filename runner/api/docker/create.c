@@ -347,9 +347,7 @@ static void creating_name_taken(const struct creating *c, struct err *err)
 
 static void creating_make(struct creating *c)
 {
-    struct sandbox_creator creator = {.uid = http_peer(c->req)->uid,
-                                      .limited = !native_is_owner(c->req),
-                                      .fd = http_peer_fd(c->req)};
+    const struct sandbox_creator creator = native_sandbox_creator(c->req);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
     int r = native_check_spec(c->req, c->spec, &err);
@@ -482,8 +480,6 @@ void docker_post_create(struct http_request *req)
     struct creating *c;
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     c = calloc(1, sizeof(*c));
     if (c == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");

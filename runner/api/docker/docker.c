@@ -5,27 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/exec.h"
 #include "api/docker/sidecar.h"
 #include "api/docker/state.h"
 #include "api/http.h"
+#include "api/native/common.h"
 #include "api/native/native.h"
 #include "base/auto.h"
 #include "core/supervisor.h"
 
 const struct route *const docker_tables[] = {
-    docker_container_routes,
-    docker_exec_routes,
-    docker_event_routes,
-    docker_system_routes,
-    docker_network_routes,
-    docker_image_routes,
-    docker_volume_routes,
-    docker_usage_routes,
-    docker_commit_routes,
-    docker_absent_routes,
-    NULL,
+    docker_container_routes, docker_exec_routes,    docker_event_routes,  docker_ping_routes,
+    docker_system_routes,    docker_network_routes, docker_image_routes,  docker_volume_routes,
+    docker_usage_routes,     docker_commit_routes,  docker_absent_routes, NULL,
 };
 _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SETS_MAX,
                "each table has a set");
@@ -92,10 +86,12 @@ size_t docker_route_sets(struct native *native, struct route_set *sets)
     size_t count = 0;
 
     for (; docker_tables[count] != NULL; count++)
-        sets[count] = (struct route_set){.routes = docker_tables[count],
-                                         .context = native,
-                                         .version_prefix = true,
-                                         .failure = docker_failure};
+        sets[count] = (struct route_set){
+            .routes = docker_tables[count],
+            .context = native,
+            .admit = docker_tables[count] == docker_ping_routes ? native_admit : docker_admit,
+            .version_prefix = true,
+            .failure = docker_failure};
     sets[count] = (struct route_set){0};
     return count;
 }

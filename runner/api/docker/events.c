@@ -260,7 +260,7 @@ static void get_events(struct http_request *req)
     struct err err = ERR_NONE;
     int64_t left;
 
-    if (!docker_admit(req) || !native_watcher_take(req))
+    if (!native_watcher_take(req))
         return;
     st = calloc(1, sizeof(*st));
     if (st == NULL || stream_read_query(req, st, &err) < 0) {

@@ -180,7 +180,7 @@ void docker_post_load(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !native_may_load(req))
+    if (!native_may_load(req))
         return;
     r = http_query_known(req, load_fields, &q, &err);
     if (r == 0)
@@ -310,8 +310,6 @@ void docker_post_image_create(struct http_request *req)
     struct create_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, create_fields, &q, &err) < 0)
         reply_error(req, &err);
     else if (q.source != NULL && q.source[0] != '\0')
@@ -430,8 +428,6 @@ void docker_get_save(struct http_request *req)
     struct save_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, save_fields, &q, &err) < 0 || refuse_platform(q.platform, &err) < 0) {
         reply_error(req, &err);
         return;
@@ -451,8 +447,6 @@ void docker_get_save_one(struct http_request *req)
     struct save_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, save_fields + 1, &q, &err) < 0 ||
         refuse_platform(q.platform, &err) < 0)
         reply_error(req, &err);

@@ -233,8 +233,6 @@ static void get_networks(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
-        return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
@@ -253,8 +251,6 @@ static void get_network(struct http_request *req)
     struct list_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, fields, &q, &err) < 0 ||
         docker_network_find(req, http_param(req, "name"), name, &err) < 0)
         reply_error(req, &err);
@@ -373,8 +369,7 @@ static void post_network_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (docker_admit(req) && native_may_have_networks(req) &&
-        network_create_from_body(req, &err) < 0)
+    if (native_may_have_networks(req) && network_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -404,7 +399,7 @@ static void delete_network(struct http_request *req)
     struct network_entry *n = NULL;
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req) || !native_may_have_networks(req))
+    if (!native_may_have_networks(req))
         return;
     if (network_find_removable(req, &n, &err) < 0 || network_remove(n, &err) < 0)
         reply_error(req, &err);
@@ -422,7 +417,7 @@ static void post_networks_prune(struct http_request *req)
     json_t *gone;
     int r;
 
-    if (!docker_admit(req) || !native_may_have_networks(req))
+    if (!native_may_have_networks(req))
         return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
@@ -451,9 +446,8 @@ static void post_networks_prune(struct http_request *req)
 /* A container stays in one network for its lifetime. */
 static void refuse_move(struct http_request *req)
 {
-    if (docker_admit(req))
-        reply_errorf(req, -EOPNOTSUPP,
-                     "a container stays in the network that it was created in (--network NAME)");
+    reply_errorf(req, -EOPNOTSUPP,
+                 "a container stays in the network that it was created in (--network NAME)");
 }
 
 /* clang-format off */

@@ -61,7 +61,7 @@ static void on_stats_timer_closed(uv_handle_t *h)
 static void stats_close(struct stats *st)
 {
     if (st->closing || st->asking)
-        return; /* on_sandbox_stats frees it */
+        return; /* on_sandbox_stats closes it */
     st->closing = true;
     native_watcher_drop(st->native);
     uv_close((uv_handle_t *)&st->timer, on_stats_timer_closed);

@@ -24,18 +24,6 @@
 #include "policy/policy.h"
 #include "spec/parse.h"
 
-struct volume_creator docker_volume_creator(struct http_request *req)
-{
-    return (struct volume_creator){
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
-}
-
-/* Admission for every handler below. */
-static bool admit_volumes(struct http_request *req)
-{
-    return docker_admit(req) && native_may_have_volumes(req);
-}
-
 /* ---- a volume's description ---- */
 
 /* Mountpoint is empty: the host path is not disclosed. */
@@ -52,7 +40,7 @@ json_t *docker_volume(const struct volume_entry *v)
                      bytes != 0 ? json_pack("{s:s}", "size", size) : json_null(), "Scope", "local");
 }
 
-/* Does admit_volumes and returns the volume named by {name}, if the peer may use it. NULL:
+/* Returns the volume named by {name}, if the peer may use it. NULL:
  * answered. */
 static struct volume_entry *volume_requested(struct http_request *req)
 {
@@ -60,14 +48,14 @@ static struct volume_entry *volume_requested(struct http_request *req)
     struct volume_creator creator;
     struct volume_entry *v;
 
-    if (!admit_volumes(req))
+    if (!native_may_have_volumes(req))
         return NULL;
     v = volume_find(native_supervisor(req), name);
     if (v == NULL || !volume_is_ready(v)) {
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
         return NULL;
     }
-    creator = docker_volume_creator(req);
+    creator = native_volume_creator(req);
     if (!volume_may_use(v, &creator)) {
         reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
         return NULL;
@@ -107,7 +95,7 @@ static void get_volumes(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!admit_volumes(req))
+    if (!native_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -116,7 +104,7 @@ static void get_volumes(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    creator = docker_volume_creator(req);
+    creator = native_volume_creator(req);
     list = json_array();
     for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
          v = volume_next(v))
@@ -227,7 +215,7 @@ static int options_read_size(json_t *options, uint64_t *ret, struct err *err)
 static int volume_create_from_body(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    struct volume_creator creator = docker_volume_creator(req);
+    struct volume_creator creator = native_volume_creator(req);
     struct volume_body b = {0};
     struct volume_wish wish = {0};
     struct volume_entry *v;
@@ -258,7 +246,7 @@ static void post_volume_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (admit_volumes(req) && volume_create_from_body(req, &err) < 0)
+    if (native_may_have_volumes(req) && volume_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -287,7 +275,7 @@ static void post_volumes_prune(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!admit_volumes(req))
+    if (!native_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -295,7 +283,7 @@ static void post_volumes_prune(struct http_request *req)
     if (r == 0) {
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
-        creator = docker_volume_creator(req);
+        creator = native_volume_creator(req);
         r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
                          wanted, on_volumes_pruned, req, &err);
     }

@@ -8,7 +8,5 @@
 
 struct http_request;
 
-/* Returns the user on whose behalf the request acts. */
-struct volume_creator docker_volume_creator(struct http_request *req);
 /* Encodes a volume; NULL on OOM. */
 json_t *docker_volume(const struct volume_entry *v);

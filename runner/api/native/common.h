@@ -29,6 +29,7 @@
 struct egress_rules;
 struct jpair;
 struct sandbox;
+struct sandbox_creator;
 struct spec;
 
 /* ---- the caller, and the sandbox of a request ---- */
@@ -36,11 +37,12 @@ struct spec;
 struct native *native_of(const struct http_request *req);
 struct supervisor *native_supervisor(const struct http_request *req);
 
-/* True if the peer may use the API; otherwise answers 403. Each handler that does not call
- * native_sandbox calls this first. */
+/* route_set.admit: true if the peer may use the API; otherwise answers 403. */
 bool native_admit(struct http_request *req);
 /* True if the peer is the owner or root: then no client policy applies. */
 bool native_is_owner(struct http_request *req);
+/* Returns the caller, as sandbox_create checks it. */
+struct sandbox_creator native_sandbox_creator(struct http_request *req);
 /* Checks the body of a request that makes or changes a sandbox. -EINVAL if its labels include
  * SPEC_LABEL_OWN, which only the Docker façade may set. */
 int native_check_labels(const json_t *body, struct err *err);
@@ -56,7 +58,7 @@ int native_check_handlers(struct http_request *req, const struct sandbox *s,
 /* -EBUSY for a broken sandbox: its spec is unreliable. */
 int native_check_intact(const struct sandbox *s, struct err *err);
 bool native_may_use(struct http_request *req, const struct sandbox *s);
-/* Does native_admit and returns the sandbox named by {id} (id, prefix of an id, or name), if the
+/* Returns the sandbox named by {id} (id, prefix of an id, or name), if the
  * peer may use it. NULL: answered. Restarts the sandbox's inactivity timer. */
 struct sandbox *native_sandbox(struct http_request *req);
 

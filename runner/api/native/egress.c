@@ -104,8 +104,6 @@ static void get_ca(struct http_request *req)
     struct err err = ERR_NONE;
     const char *pem;
 
-    if (!native_admit(req))
-        return;
     pem = egress_ca(n->config.supervisor, &err);
     if (pem == NULL)
         reply_error(req, &err);

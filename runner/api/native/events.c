@@ -219,8 +219,6 @@ static void get_events(struct http_request *req)
     struct err err = ERR_NONE;
     struct stream *st = NULL;
 
-    if (!native_admit(req))
-        return;
     if (query_decode_events(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;

@@ -109,8 +109,6 @@ void image_get_save(struct http_request *req)
     struct saving *s;
     int r;
 
-    if (!native_admit(req))
-        return;
     r = http_query(req, save_fields, &q, &err);
     if (r == 0 && q.names.count == 0)
         r = err_set(&err, -EINVAL, "name: is missing");
@@ -132,8 +130,6 @@ void image_get_export(struct http_request *req)
     struct err err = ERR_NONE;
     struct saving *s;
 
-    if (!native_admit(req))
-        return;
     if (http_query(req, export_fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;

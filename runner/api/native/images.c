@@ -23,10 +23,8 @@ struct images *native_images(const struct http_request *req)
     return native_of(req)->config.images;
 }
 
-static bool admit_images(struct http_request *req, bool allowed, const char *what)
+static bool client_may_change_images(struct http_request *req, bool allowed, const char *what)
 {
-    if (!native_admit(req))
-        return false;
     if (allowed || native_is_owner(req))
         return true;
     reply_errorf(req, -EPERM, "images: the client policy does not allow %s", what);
@@ -37,14 +35,16 @@ bool native_may_load(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
-    return admit_images(req, p != NULL && p->load_images, "loading or naming some (loadImages)");
+    return client_may_change_images(req, p != NULL && p->load_images,
+                                    "loading or naming some (loadImages)");
 }
 
 bool native_may_remove(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
-    return admit_images(req, p != NULL && p->remove_images, "removing some (removeImages)");
+    return client_may_change_images(req, p != NULL && p->remove_images,
+                                    "removing some (removeImages)");
 }
 
 /* ---- queries ---- */
@@ -125,7 +125,7 @@ static void list_images(struct http_request *req)
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_admit(req) || !query_decode_images(req, list_fields, &q))
+    if (!query_decode_images(req, list_fields, &q))
         return;
     req->data = q.usage ? req : NULL;
     if (images_list(native_images(req), on_images_list, req, &err) < 0)
@@ -161,7 +161,7 @@ static void image_find_named(struct http_request *req, image_cb cb)
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_admit(req) || !query_decode_images(req, name_fields, &q))
+    if (!query_decode_images(req, name_fields, &q))
         return;
     if (images_find(native_images(req), q.name, cb, req, &err) < 0)
         reply_error(req, &err);

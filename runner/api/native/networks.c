@@ -31,8 +31,6 @@ bool native_networks_allowed(struct http_request *req)
 
 bool native_may_have_networks(struct http_request *req)
 {
-    if (!native_admit(req))
-        return false;
     if (native_networks_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no shared networks");

@@ -11,5 +11,5 @@ struct http_request;
 struct network_maker native_network_maker(struct http_request *req);
 /* True if the client policy lets the peer share networks. */
 bool native_networks_allowed(struct http_request *req);
-/* Does native_admit, and checks native_networks_allowed. False: answered. */
+/* As native_networks_allowed; false: answered. */
 bool native_may_have_networks(struct http_request *req);

@@ -100,8 +100,7 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
                          const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
-    struct sandbox_creator creator = {
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+    const struct sandbox_creator creator = native_sandbox_creator(req);
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -193,8 +192,6 @@ static void create_sandbox(struct http_request *req)
     struct attach_options attach;
     bool start = false;
 
-    if (!native_admit(req))
-        return;
     if (create_decode(req, &spec, &start, &attach, &err) == 0)
         native_create_sandbox(req, take(spec), start, &attach);
     else
@@ -261,8 +258,6 @@ static void list_sandboxes(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!native_admit(req))
-        return;
     r = http_query(req, list_fields, &q, &err);
     if (r == 0)
         r = query_check_states(&q.states, &err);

@@ -22,7 +22,7 @@
 #include "policy/policy.h"
 #include "spec/spec.h"
 
-static struct volume_creator request_volume_creator(struct http_request *req)
+struct volume_creator native_volume_creator(struct http_request *req)
 {
     return (struct volume_creator){
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
@@ -35,8 +35,6 @@ bool native_volumes_allowed(struct http_request *req)
 
 bool native_may_have_volumes(struct http_request *req)
 {
-    if (!native_admit(req))
-        return false;
     if (native_volumes_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no named volumes");
@@ -46,7 +44,7 @@ bool native_may_have_volumes(struct http_request *req)
 /* Returns the volume named by {name}; NULL: answered. Another user's volume is 403. */
 static struct volume_entry *volume_requested(struct http_request *req)
 {
-    const struct volume_creator who = request_volume_creator(req);
+    const struct volume_creator who = native_volume_creator(req);
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
@@ -116,7 +114,7 @@ static bool volume_matches(const struct volume_entry *v, const struct list_query
 
 static void list_volumes(struct http_request *req)
 {
-    const struct volume_creator who = request_volume_creator(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
@@ -210,7 +208,7 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
 static void create_volume(struct http_request *req)
 {
     struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
-    const struct volume_creator who = request_volume_creator(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct native_call *call;
     struct err err = ERR_NONE;
     struct volume_wish wish = {0};
@@ -296,7 +294,7 @@ static void on_volumes_pruned(void *data, int r, char *const *names, const struc
 
 static void prune_volumes(struct http_request *req)
 {
-    const struct volume_creator who = request_volume_creator(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct prune_body b = {false, NULL};
     struct native_call *call;
     struct err err = ERR_NONE;

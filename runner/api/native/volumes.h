@@ -6,10 +6,13 @@
 #include <stdbool.h>
 
 struct http_request;
+struct volume_creator;
 struct volume_entry;
 
+/* Returns the caller, as core/volumes.h checks it. */
+struct volume_creator native_volume_creator(struct http_request *req);
 json_t *volume_encode(const struct volume_entry *v);
 /* True if the client policy lets the peer use volumes. */
 bool native_volumes_allowed(struct http_request *req);
-/* Does native_admit, and checks native_volumes_allowed. False: answered. */
+/* As native_volumes_allowed; false: answered. */
 bool native_may_have_volumes(struct http_request *req);
