@@ -15,6 +15,7 @@
 
 #include "api/confine.h"
 #include "api/http.h"
+#include "api/native/common.h"
 #include "api/native/native.h"
 #include "api/route.h"
 #include "base/auto.h"
@@ -35,7 +36,7 @@
 
 enum { SPEC_BYTES_MAX = 16 << 20, GRACE_MS = 100, QUEUE = 1024 };
 
-/* ---- the one that parses ---- */
+/* ---- the confined service process ---- */
 
 struct service {
     uv_loop_t loop;
@@ -49,9 +50,9 @@ struct service {
     int tree_fd;
 };
 
-/* Sandboxes of a daemon, by what it has written down. A spec that cannot be read is left out: its
- * sandbox cannot be started either. */
-static void use_one(struct service *s, struct images *im, int dir, const char *id)
+/* Marks the images that a daemon's sandboxes use, as written in their specs. An unreadable spec
+ * is skipped: its sandbox cannot be started either. */
+static void spec_use_images(struct service *s, struct images *im, int dir, const char *id)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
@@ -67,7 +68,7 @@ static void use_one(struct service *s, struct images *im, int dir, const char *i
         images_used(im, spec);
 }
 
-static void each_used(void *data, struct images *im)
+static void on_images_each_used(void *data, struct images *im)
 {
     struct service *s = data;
     auto_ptr(dir_close) DIR *d = dir_open(s->tree_fd, "sandboxes");
@@ -75,7 +76,7 @@ static void each_used(void *data, struct images *im)
 
     while (d != NULL && (e = dir_next(d)) != NULL)
         if (e->d_name[0] != '.')
-            use_one(s, im, dirfd(d), e->d_name);
+            spec_use_images(s, im, dirfd(d), e->d_name);
 }
 
 static void on_server_closed(void *data)
@@ -90,10 +91,10 @@ static void on_server_closed(void *data)
 static void on_launcher_gone(void *data)
 {
     (void)data;
-    _exit(1); /* nothing can be done any more */
+    _exit(1); /* without launcher no request can be served */
 }
 
-static void alloc_byte(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void on_alive_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char byte;
 
@@ -102,8 +103,8 @@ static void alloc_byte(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(&byte, 1);
 }
 
-/* Who called us is gone, or done. */
-static void on_alive(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
+/* EOF on the pipe: the client has called alone_end or has died. */
+static void on_alive_eof(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
 {
     struct service *s = h->data;
 
@@ -117,7 +118,7 @@ static void on_alive(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
 static int service_open(struct service *s, int launcher, int http, int alive, struct err *err)
 {
     struct images_config config = {
-        .loop = &s->loop, .limits = &s->limits, .each_used = each_used, .data = s};
+        .loop = &s->loop, .limits = &s->limits, .each_used = on_images_each_used, .data = s};
     int r = uv_loop_init(&s->loop);
 
     if (r < 0)
@@ -134,7 +135,8 @@ static int service_open(struct service *s, int launcher, int http, int alive, st
     if (r < 0)
         return r;
     s->native.config = (struct native_config){.images = s->images};
-    s->sets[0] = (struct route_set){.routes = native_image_routes, .context = &s->native};
+    s->sets[0] = (struct route_set){
+        .routes = native_image_routes, .context = &s->native, .admit = native_admit};
     r = http_server_new(&s->loop, NULL, s->sets, &s->server, err);
     if (r == 0)
         r = http_server_adopt(s->server, http, err);
@@ -144,11 +146,11 @@ static int service_open(struct service *s, int launcher, int http, int alive, st
     s->alive.data = s;
     r = uv_pipe_open(&s->alive, alive);
     if (r == 0)
-        r = uv_read_start((uv_stream_t *)&s->alive, alloc_byte, on_alive);
+        r = uv_read_start((uv_stream_t *)&s->alive, on_alive_alloc, on_alive_eof);
     return r < 0 ? err_errno(err, r, "images") : 0;
 }
 
-static int fail(const struct err *err)
+static int print_error(const struct err *err)
 {
     (void)fprintf(stderr, "rind: %s\n", err->msg);
     return 1;
@@ -163,12 +165,12 @@ static int service_main(int tree_fd, int launcher, int http, int alive)
     (void)signal(SIGPIPE, SIG_IGN);
     s.tree_fd = tree_fd;
     if (service_open(&s, launcher, http, alive, &err) < 0)
-        return fail(&err);
+        return print_error(&err);
     (void)uv_run(&s.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&s.loop) == 0 ? 0 : 1;
 }
 
-/* ---- the one with privileges ---- */
+/* ---- the privileged launcher process ---- */
 
 static int open_tree(int state_fd, struct err *err)
 {
@@ -198,15 +200,16 @@ static int launcher_main(const char *state_dir, int http, int alive)
     pid_t child;
 
     (void)prctl(PR_SET_NAME, "rind-launcher");
-    (void)signal(SIGINT, SIG_IGN); /* a terminal's; who called us ends, and so do we */
+    (void)signal(SIGINT, SIG_IGN); /* the terminal's; the client ends, and its EOF ends the
+                                    * service and the launcher */
     if (launcher_open(&config, &l, &err) < 0)
-        return fail(&err);
+        return print_error(&err);
     launcher_layers_sweep(l);
     tree = open_tree(launcher_state_fd(l), &err);
     if (tree < 0)
-        return fail(&err);
+        return print_error(&err);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return fail(&(struct err){.code = -errno, .msg = "images: socketpair"});
+        return print_error(&(struct err){.code = -errno, .msg = "images: socketpair"});
     child = fork();
     if (child == 0) {
         (void)close(pair[0]);
@@ -218,7 +221,7 @@ static int launcher_main(const char *state_dir, int http, int alive)
     (void)close(alive);
     (void)close(tree);
     if (child < 0 || launcher_serve(l, pair[0], &err) < 0)
-        (void)fail(&err);
+        (void)print_error(&err);
     (void)close(pair[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;

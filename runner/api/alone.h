@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * The images of a state directory without a daemon: for one client, which is who calls, the same
- * processes with the same rights as a daemon's, and of its API what is below /v1/images. It may
- * work beside a daemon.
- */
+/* Serves a state directory's images without a daemon, for one client in the calling process.
+ * Forks the launcher and the confined service with the same rights as a daemon's; of the API
+ * only /v1/images exists. May work beside a daemon. */
 
 #include <sys/types.h>
 
@@ -12,11 +10,11 @@ struct err;
 
 struct alone {
     int fd;    /* owned; the client's end of an HTTP connection */
-    int alive; /* owned; closed, it ends */
+    int alive; /* owned; closing it ends the service */
     pid_t pid;
 };
 
-/* state_dir: made when missing. */
+/* Forks both processes. state_dir is created if missing. 0 or a negative errno. */
 int alone_start(const char *state_dir, struct alone *ret, struct err *err);
-/* Closes what is open and waits for the end. */
+/* Closes the fds and blocks until the processes have ended. */
 void alone_end(struct alone *a);

@@ -22,8 +22,8 @@ static const bool confine_filter = true;
 
 enum { SOCK_TYPE_MASK = 0xf };
 
-/* What libuv, its thread pool, glibc and we use on what is open. Refused with EPERM is everything
- * else. */
+/* The system calls that libuv, its thread pool, glibc and rind itself need on open fds. All
+ * others fail with EPERM. */
 static const char *const allowed[] = {
     /* descriptors */
     "read",
@@ -65,7 +65,7 @@ static const char *const allowed[] = {
     "inotify_add_watch",
     "inotify_rm_watch",
     "memfd_create",
-    /* sockets that are there, and those that they accept */
+    /* sockets that are open, and those accepted from them */
     "accept",
     "accept4",
     "recvfrom",
@@ -80,7 +80,7 @@ static const char *const allowed[] = {
     "setsockopt",
     "getsockname",
     "getpeername",
-    /* files beneath our root */
+    /* files beneath the root directory */
     "open",
     "openat",
     "openat2",
@@ -119,7 +119,7 @@ static const char *const allowed[] = {
     "getcwd",
     "fadvise64",
     "mknodat",
-    /* memory, threads, time, ourselves */
+    /* memory, threads, time, the process itself */
     "mmap",
     "munmap",
     "mprotect",
@@ -171,7 +171,7 @@ static const char *const allowed[] = {
     "set_tid_address",
 };
 
-static int add_rules(scmp_filter_ctx ctx)
+static int filter_add_rules(scmp_filter_ctx ctx)
 {
     static const scmp_datum_t pairs[] = {SOCK_STREAM, SOCK_SEQPACKET};
     static const scmp_datum_t policies[] = {SCHED_OTHER | SCHED_RESET_ON_FORK,
@@ -184,23 +184,24 @@ static int add_rules(scmp_filter_ctx ctx)
         if (nr != __NR_SCMP_ERROR)
             r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, nr, 0);
     }
-    /* Threads, never processes: glibc falls back to clone when clone3 is not there. */
+    /* Threads but no processes: with ENOSYS for clone3, glibc falls back to clone, whose flags
+     * can be checked. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     if (r == 0)
         r = seccomp_rule_add(
             ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM));
-    /* Connected from birth only: a datagram socket could be pointed at what the host listens on
-     * with abstract names. */
+    /* Only socket types that are connected from birth: a datagram socket could be sent to the
+     * abstract addresses of host services. */
     for (size_t i = 0; r == 0 && i < sizeof(pairs) / sizeof(pairs[0]); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, SOCK_TYPE_MASK, pairs[i]));
-    /* Itself, between an ordinary thread and one that interrupts nobody (gateway/throughput). */
+    /* For this thread only: SCHED_OTHER and SCHED_BATCH (gateway/throughput). */
     for (size_t i = 0; r == 0 && i < sizeof(policies) / sizeof(policies[0]); i++)
         r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
                              SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
-    /* libuv tries io_uring and goes without. */
+    /* libuv tries io_uring and works without it. */
     if (r == 0)
         r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
     return r;
@@ -215,7 +216,7 @@ static int install_filter(struct err *err)
         return err_errno(err, -ENOMEM, "the supervisor's filter");
     r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (r == 0)
-        r = add_rules(ctx);
+        r = filter_add_rules(ctx);
     if (r == 0)
         r = seccomp_load(ctx); /* sets no_new_privs, too */
     seccomp_release(ctx);
@@ -226,7 +227,7 @@ int confine_supervisor(int root_fd, unsigned uid, struct err *err)
 {
     if (fchdir(root_fd) < 0 || chroot(".") < 0)
         return err_errno(err, -errno, "the supervisor's root");
-    /* From root to anybody else: the kernel takes all capabilities. */
+    /* Changing the uid from 0 to another drops all capabilities. */
     if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
         return err_errno(err, -errno, "the supervisor's ids");
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

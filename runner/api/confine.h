@@ -2,9 +2,8 @@
 
 struct err;
 
-/*
- * Makes this process the supervisor: root_fd becomes its root directory, its ids become uid's, its
- * capabilities go, and a filter lets it only do what a server on open descriptors does: no execve,
- * no new sockets, no fork, no mounts. Everything it needs is open before. Irrevocable.
- */
+/* Confines this process as supervisor: root_fd becomes its root directory, all ids become `uid`,
+ * capabilities are dropped, and a seccomp filter allows only what a server on open fds needs: no
+ * execve, new sockets, fork or mounts. All fds are opened before. Irrevocable. 0 or a negative
+ * errno; on failure the process may be half confined and must exit. */
 int confine_supervisor(int root_fd, unsigned uid, struct err *err);

@@ -15,7 +15,7 @@ static const struct {
     {ETIME, 408},
     {EEXIST, 409}, {EBUSY, 409}, {ENOTUNIQ, 409}, {EALREADY, 409}, {ENOTEMPTY, 409}, {EINPROGRESS, 409}, {ETXTBSY, 409}, {ECANCELED, 409},
     {EADDRINUSE, 409},
-    {EUCLEAN, 409}, /* what is on our disk of it is ruined: it can be removed, and made anew */
+    {EUCLEAN, 409}, /* files on disk are damaged: remove and recreate */
     {ENODATA, 410}, {ESTALE, 410},
     {E2BIG, 413}, {EFBIG, 413}, {EMSGSIZE, 413},
     {EMEDIUMTYPE, 415},

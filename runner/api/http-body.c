@@ -6,11 +6,9 @@
 #include "api/route.h"
 #include "base/auto.h"
 
-/*
- * The parser stops after each message (on_message_complete pauses it), so it never sees a byte of
- * the next one; and within a streamed body where the handler pauses, so that nothing is delivered
- * that was not asked for.
- */
+/* Reads request bodies. llhttp stops after each message (on_message_complete pauses it), so it
+ * never sees a byte of the next one. Within a streamed body it stops where the handler pauses,
+ * so that nothing more is delivered. */
 
 static int on_message_complete(llhttp_t *parser)
 {
@@ -18,7 +16,7 @@ static int on_message_complete(llhttp_t *parser)
     return HPE_PAUSED;
 }
 
-static int deliver(struct http_request *req, const char *at, size_t len)
+static int body_deliver(struct http_request *req, const char *at, size_t len)
 {
     if (req->on_body != NULL && !req->ended)
         req->on_body(req, at, len);
@@ -30,7 +28,7 @@ static int on_body_span(llhttp_t *parser, const char *at, size_t len)
     struct http_conn *c = parser->data;
     struct http_request *req = c->req;
 
-    if (len == 0) /* the parser says so when it goes on after a pause */
+    if (len == 0) /* llhttp reports its resumption */
         return 0;
     c->framing += (size_t)(at - c->mark);
     if (c->framing > c->server->config.max_head)
@@ -38,12 +36,12 @@ static int on_body_span(llhttp_t *parser, const char *at, size_t len)
     c->framing = 0;
     c->mark = at + len;
     c->body_seen += len;
-    if (req == NULL || req->ended) { /* nobody wants it */
+    if (req == NULL || req->ended) { /* no handler reads it */
         c->discarded += len;
         return 0;
     }
     if (req->dispatched)
-        return deliver(req, at, len);
+        return body_deliver(req, at, len);
     c->body_error = buf_append(&req->body, at, len);
     return c->body_error < 0 ? HPE_USER : 0;
 }
@@ -66,7 +64,7 @@ int body_refusal(const struct http_request *req, struct err *err)
                    req->body.max);
 }
 
-static int explain(struct http_conn *c, enum llhttp_errno e, struct err *err)
+static int body_explain_error(struct http_conn *c, enum llhttp_errno e, struct err *err)
 {
     const struct http_request *req = c->req;
 
@@ -93,17 +91,17 @@ int body_feed(struct http_conn *c, struct err *err)
 
     if (llhttp_get_errno(&c->parser) == HPE_PAUSED)
         llhttp_resume(&c->parser);
-    /* Also without new bytes: after a pause at the end of the last piece the end itself is still to
-     * be told. */
+    /* Called without new bytes, too: after a pause behind the last piece the end of the body is
+     * still to be reported. */
     c->mark = data;
     e = llhttp_execute(&c->parser, data, len);
     if (e == HPE_PAUSED && len > 0)
         used = (size_t)(llhttp_get_error_pos(&c->parser) - data);
     else if (e != HPE_OK && e != HPE_PAUSED)
-        return explain(c, e, err);
+        return body_explain_error(c, e, err);
     c->framing += (size_t)(data + used - c->mark);
     bytes_use(&c->in, used);
-    return c->framing > c->server->config.max_head ? explain(c, HPE_OK, err) : 0;
+    return c->framing > c->server->config.max_head ? body_explain_error(c, HPE_OK, err) : 0;
 }
 
 /* ---- for handlers ---- */
@@ -130,7 +128,7 @@ void http_body_resume(struct http_request *req)
     conn_kick(req->conn);
 }
 
-static int write_head(const struct http_request *req, const char *target, struct buf *b)
+static int request_write_head(const struct http_request *req, const char *target, struct buf *b)
 {
     int r;
 
@@ -154,7 +152,7 @@ int http_detach(struct http_request *req, const char *target, struct buf *early)
     int r;
 
     assert(c->busy > 0 && !req->started && !req->ended && req->on_body == NULL);
-    r = write_head(req, target, early);
+    r = request_write_head(req, target, early);
     if (r == 0)
         r = buf_append(early, c->in.data + c->in.pos, bytes_left(&c->in));
     return r < 0 ? r : conn_detach(c);

@@ -10,18 +10,20 @@
 #include "api/route.h"
 #include "base/auto.h"
 
-/*
- * conn_run is the one place that moves a connection on and that calls handlers. It is called from
- * the loop only (the socket is ready, a clock has run out, conn_kick), never from an API call, so a
- * handler is never re-entered. API calls change what their request says and what is queued;
- * conn_settle then does what needs no handler.
- */
+/* Owns one connection: its states, time-outs, reading, and calling handlers.
+ *
+ * conn_run is the only function that advances a connection and calls handlers. The loop alone
+ * calls it (socket ready, time-out, conn_kick), never an API call, so a handler is never
+ * re-entered. API calls change the request's flags and the queues; conn_settle then does the
+ * work that needs no handler.
+ *
+ * Runs in the loop thread; called by http-server.c and the other http-*.c. */
 
 /* ---- states ---- */
 
-static void on_timer(uv_timer_t *t);
+static void on_conn_timeout(uv_timer_t *t);
 
-static void enter(struct http_conn *c, enum conn_state to)
+static void conn_enter(struct http_conn *c, enum conn_state to)
 {
     static const unsigned char allowed[CONN_STATES] = {
         [CONN_HEAD] = 1 << CONN_BODY | 1 << CONN_HANDLE | 1 << CONN_FINISH | 1 << CONN_CLOSED,
@@ -45,10 +47,10 @@ static void enter(struct http_conn *c, enum conn_state to)
         return;
     (void)uv_timer_stop(&c->timer);
     if (clocks[to] > 0)
-        (void)uv_timer_start(&c->timer, on_timer, clocks[to], 0);
+        (void)uv_timer_start(&c->timer, on_conn_timeout, clocks[to], 0);
 }
 
-static void free_if_done(struct http_conn *c)
+static void conn_free_if_done(struct http_conn *c)
 {
     if (c->state != CONN_CLOSED || c->handles > 0 || c->req != NULL || c->kicked || c->busy > 0)
         return;
@@ -60,26 +62,26 @@ static void on_handle_closed(uv_handle_t *h)
     struct http_conn *c = h->data;
 
     c->handles--;
-    free_if_done(c);
+    conn_free_if_done(c);
 }
 
-static void drop_request(struct http_conn *c)
+static void conn_drop_request(struct http_conn *c)
 {
     request_free(c->req);
     c->req = NULL;
 }
 
-/* Gives everything up but the request that a handler still holds; tells it, once. */
-static void tear_down(struct http_conn *c)
+/* Releases everything except a request that a handler still holds, and calls its on_gone once. */
+static void conn_tear_down(struct http_conn *c)
 {
     struct http_request *req = c->req;
 
     if (c->state != CONN_CLOSED) {
-        enter(c, CONN_CLOSED);
+        conn_enter(c, CONN_CLOSED);
         out_release(c);
         uv_close((uv_handle_t *)&c->poll, on_handle_closed);
         uv_close((uv_handle_t *)&c->timer, on_handle_closed);
-        if (c->fd >= 0) /* else it was detached */
+        if (c->fd >= 0) /* -1 after conn_detach */
             (void)close(take_fd(&c->fd));
         bytes_done(&c->in);
         bytes_done(&c->out);
@@ -90,12 +92,12 @@ static void tear_down(struct http_conn *c)
             req->on_gone(req);
     }
     if (req != NULL && (req->ended || !req->dispatched))
-        drop_request(c);
+        conn_drop_request(c);
 }
 
 /* ---- watching ---- */
 
-static bool wants_read(const struct http_conn *c)
+static bool conn_wants_read(const struct http_conn *c)
 {
     const struct http_request *req = c->req;
 
@@ -123,33 +125,31 @@ static bool wants_read(const struct http_conn *c)
     return false;
 }
 
-/* The clock of a body that is streamed runs while it is the client's turn. */
-static void body_clock(struct http_conn *c, bool reading)
+/* A streamed body's time-out runs only while the client must send. */
+static void conn_set_body_clock(struct http_conn *c, bool reading)
 {
     assert(c->req != NULL);
     if (!reading || c->req->body_done)
         (void)uv_timer_stop(&c->timer);
     else if (!uv_is_active((uv_handle_t *)&c->timer))
-        (void)uv_timer_start(&c->timer, on_timer, c->server->config.body_ms, 0);
+        (void)uv_timer_start(&c->timer, on_conn_timeout, c->server->config.body_ms, 0);
 }
 
-static void on_poll(uv_poll_t *h, int status, int events);
+static void on_conn_poll(uv_poll_t *h, int status, int events);
 
 void conn_watch(struct http_conn *c)
 {
-    /*
-     * UV_PRIORITIZED is always asked for. It stands for two things: libuv reports a hang-up as
-     * whatever was asked for, and this is how we hear that a client is gone while we do not want to
-     * read; and urgent data, which has no place here. Both end the connection.
-     */
+    /* UV_PRIORITIZED is always requested. libuv reports a hang-up as whatever events were
+     * requested, so this is how a gone client is noticed while nothing is to be read. It also
+     * stands for urgent data, which HTTP does not have. Both end the connection. */
     int events = UV_PRIORITIZED;
     bool reading;
 
     if (c->state == CONN_CLOSED)
         return;
-    reading = wants_read(c);
+    reading = conn_wants_read(c);
     if (c->state == CONN_HANDLE)
-        body_clock(c, reading);
+        conn_set_body_clock(c, reading);
     if (reading)
         events |= UV_READABLE;
     if (bytes_left(&c->out) > 0 && !c->head_unread)
@@ -157,7 +157,7 @@ void conn_watch(struct http_conn *c)
     if (events == c->events)
         return;
     c->events = events;
-    if (uv_poll_start(&c->poll, events, on_poll) < 0)
+    if (uv_poll_start(&c->poll, events, on_conn_poll) < 0)
         conn_break(c);
 }
 
@@ -179,7 +179,7 @@ void conn_break(struct http_conn *c)
 
 /* ---- reading ---- */
 
-static size_t read_size(const struct http_conn *c)
+static size_t conn_read_size(const struct http_conn *c)
 {
     size_t left = bytes_left(&c->in), max = c->server->config.max_pipeline;
 
@@ -190,8 +190,8 @@ static size_t read_size(const struct http_conn *c)
     return HTTP_READ_SIZE;
 }
 
-/* Makes room for *size bytes, or for fewer where the budget has no room for a larger buffer. */
-static int reserve_in(struct http_conn *c, size_t *size)
+/* Reserves *size bytes, or fewer if the budget has no room for a larger buffer. */
+static int conn_reserve_in(struct http_conn *c, size_t *size)
 {
     int r = bytes_reserve(&c->in, *size);
 
@@ -202,14 +202,14 @@ static int reserve_in(struct http_conn *c, size_t *size)
     return r;
 }
 
-static void read_some(struct http_conn *c)
+static void conn_read(struct http_conn *c)
 {
-    size_t size = read_size(c);
+    size_t size = conn_read_size(c);
     ssize_t n;
-    int r = reserve_in(c, &size);
+    int r = conn_reserve_in(c, &size);
 
     if (r == -EAGAIN && c->state == CONN_HEAD) {
-        c->no_room = true; /* step_head answers */
+        c->no_room = true; /* step_head answers with 503 */
         return;
     }
     if (r < 0) {
@@ -226,19 +226,19 @@ static void read_some(struct http_conn *c)
     else if (errno != EAGAIN)
         conn_break(c);
     if (c->state == CONN_HANDLE)
-        (void)uv_timer_stop(&c->timer); /* started anew by conn_watch */
+        (void)uv_timer_stop(&c->timer); /* conn_watch restarts it */
 }
 
-/* ---- from a head to a handler ---- */
+/* ---- from head to handler ---- */
 
-static void fail(struct http_conn *c, int status, int code, const char *message, const char *allow)
+static void conn_fail_request(struct http_conn *c, int status, int code, const char *message,
+                              const char *allow)
 {
     request_fail(c->req, status, code, message, allow);
 }
 
-/* Refuses what could not be read: nothing on this connection can be trusted to be where we think it
- * is. */
-static void refuse(struct http_conn *c, int status, int code, const char *message)
+/* Refuses an unreadable request and closes: where the next request would begin is unknown. */
+static void conn_refuse_request(struct http_conn *c, int status, int code, const char *message)
 {
     if (c->req == NULL && request_blank(c) < 0) {
         conn_break(c);
@@ -246,20 +246,21 @@ static void refuse(struct http_conn *c, int status, int code, const char *messag
     }
     c->req->keep_alive = false;
     c->message_done = false;
-    fail(c, status, code, message, NULL);
+    conn_fail_request(c, status, code, message, NULL);
 }
 
-static void dispatch(struct http_conn *c)
+static void conn_dispatch(struct http_conn *c)
 {
     struct http_request *req = c->req;
 
-    enter(c, CONN_HANDLE);
+    conn_enter(c, CONN_HANDLE);
     req->dispatched = true;
     req->body_done = c->message_done;
-    req->route->handler(req);
+    if (req->set->admit == NULL || req->set->admit(req))
+        req->route->handler(req);
 }
 
-static void route_request(struct http_conn *c)
+static void conn_route_request(struct http_conn *c)
 {
     struct http_request *req = c->req;
     struct err err = ERR_NONE;
@@ -269,8 +270,8 @@ static void route_request(struct http_conn *c)
 
     r = route_match(c->server->sets, req, req->store, allow, sizeof(allow), &err);
     if (r < 0) {
-        fail(c, r == -EOPNOTSUPP ? 405 : error_status(r), r, err.msg,
-             r == -EOPNOTSUPP ? allow : NULL);
+        conn_fail_request(c, r == -EOPNOTSUPP ? 405 : error_status(r), r, err.msg,
+                          r == -EOPNOTSUPP ? allow : NULL);
         return;
     }
     flags = req->route->flags;
@@ -283,17 +284,17 @@ static void route_request(struct http_conn *c)
         req->body.max = c->server->config.max_large_body;
 
     if ((flags & ROUTE_STREAM) != 0 || c->message_done) {
-        dispatch(c);
+        conn_dispatch(c);
     } else if (req->content_length > 0 && (uint64_t)req->content_length > req->body.max) {
         r = body_refusal(req, &err);
-        fail(c, error_status(r), r, err.msg, NULL);
+        conn_fail_request(c, error_status(r), r, err.msg, NULL);
     } else {
         reply_continue(c);
-        enter(c, CONN_BODY);
+        conn_enter(c, CONN_BODY);
     }
 }
 
-static void begin_request(struct http_conn *c, size_t len)
+static void conn_begin_request(struct http_conn *c, size_t len)
 {
     struct err err = ERR_NONE;
     int status, r;
@@ -305,22 +306,22 @@ static void begin_request(struct http_conn *c, size_t len)
     c->scan = (struct head_scan){0};
     c->head_clock = false;
     if (r < 0)
-        refuse(c, status, r, err.msg);
+        conn_refuse_request(c, status, r, err.msg);
     else
-        route_request(c);
+        conn_route_request(c);
 }
 
-/* ---- one step in each state; true when there may be more to do ---- */
+/* ---- one step per state; true if more can be done ---- */
 
-/* Empty lines before a request are what old clients send after a body. */
-static void skip_blank_lines(struct http_conn *c)
+/* Old clients send empty lines after a body. */
+static void conn_skip_blank_lines(struct http_conn *c)
 {
     while (c->scan.pos == 0 && bytes_left(&c->in) >= 2 &&
            memcmp(c->in.data + c->in.pos, "\r\n", 2) == 0)
         bytes_use(&c->in, 2);
 }
 
-static bool wait_for_head(struct http_conn *c)
+static bool conn_wait_for_head(struct http_conn *c)
 {
     size_t left = bytes_left(&c->in);
 
@@ -328,7 +329,7 @@ static bool wait_for_head(struct http_conn *c)
         conn_break(c);
     } else if (left > 0 && !c->head_clock) {
         c->head_clock = true;
-        (void)uv_timer_start(&c->timer, on_timer, c->server->config.head_ms, 0);
+        (void)uv_timer_start(&c->timer, on_conn_timeout, c->server->config.head_ms, 0);
     }
     return false;
 }
@@ -341,18 +342,18 @@ static bool step_head(struct http_conn *c)
     struct err err = ERR_NONE;
     long r;
 
-    skip_blank_lines(c);
+    conn_skip_blank_lines(c);
     if (bytes_left(&c->in) == 0)
-        return wait_for_head(c);
+        return conn_wait_for_head(c);
     r = head_scan(&c->scan, c->in.data + c->in.pos, bytes_left(&c->in), &limits, &err);
     if (r == 0 && !c->no_room)
-        return wait_for_head(c);
+        return conn_wait_for_head(c);
     if (r == 0)
-        refuse(c, 503, -EAGAIN, HTTP_NO_ROOM_FOR_HEAD);
+        conn_refuse_request(c, 503, -EAGAIN, HTTP_NO_ROOM_FOR_HEAD);
     else if (r > 0)
-        begin_request(c, (size_t)r);
+        conn_begin_request(c, (size_t)r);
     else
-        refuse(c, r == -E2BIG ? 431 : r == -ENAMETOOLONG ? 414 : 400, (int)r, err.msg);
+        conn_refuse_request(c, r == -E2BIG ? 431 : r == -ENAMETOOLONG ? 414 : 400, (int)r, err.msg);
     return true;
 }
 
@@ -363,14 +364,14 @@ static bool step_body(struct http_conn *c)
 
     if (bytes_left(&c->in) == 0) {
         if (c->eof)
-            refuse(c, 400, -EBADMSG, "the body ends early");
+            conn_refuse_request(c, 400, -EBADMSG, "the body ends early");
         return c->eof;
     }
     r = body_feed(c, &err);
     if (r < 0)
-        refuse(c, error_status(r), r, err.msg);
+        conn_refuse_request(c, error_status(r), r, err.msg);
     else if (c->message_done)
-        dispatch(c);
+        conn_dispatch(c);
     return true;
 }
 
@@ -381,7 +382,7 @@ static bool step_handle(struct http_conn *c)
 
     if (req->upgraded) {
         c->raw = true;
-        enter(c, CONN_RAW);
+        conn_enter(c, CONN_RAW);
         return true;
     }
     if (req->on_body == NULL || req->body_paused || req->end_told)
@@ -392,7 +393,8 @@ static bool step_handle(struct http_conn *c)
         return true;
     }
     if (bytes_left(&c->in) == 0 && llhttp_get_errno(&c->parser) != HPE_PAUSED) {
-        c->broken = c->broken || c->eof; /* it breaks off: a part must not be taken for the whole */
+        c->broken = c->broken || c->eof; /* EOF within a body: a truncated body must not look
+                                          * complete */
         return false;
     }
     if (body_feed(c, &err) < 0) {
@@ -404,7 +406,7 @@ static bool step_handle(struct http_conn *c)
     return true;
 }
 
-static bool hung_up(int fd)
+static bool socket_hung_up(int fd)
 {
     struct pollfd pfd = {.fd = fd};
 
@@ -429,11 +431,9 @@ static bool step_raw(struct http_conn *c)
     }
     if (!c->eof || req->end_told)
         return false;
-    /*
-     * Who closed all of it at once has only one of the two reported: that is no half-close. Once we
-     * have shut our side, an ordinary half-close of the peer's looks the same, and is one.
-     */
-    if (!c->shut_done && hung_up(c->fd)) {
+    /* EOF and POLLHUP together mean that the client closed both directions, not just one. But
+     * once our side is shut down, an ordinary half-close looks the same and is treated as one. */
+    if (!c->shut_done && socket_hung_up(c->fd)) {
         c->broken = true;
         return false;
     }
@@ -442,9 +442,10 @@ static bool step_raw(struct http_conn *c)
     return true;
 }
 
-static void linger(struct http_conn *c)
+static void conn_linger(struct http_conn *c)
 {
-    /* Closing with something unread can reset the connection before our last bytes are read. */
+    /* close() with unread input sends a RST, which can destroy our last bytes before the client
+     * reads them. */
     bool unread = !c->message_done || bytes_left(&c->in) > 0 || c->raw;
 
     if (c->eof || !unread) {
@@ -453,7 +454,7 @@ static void linger(struct http_conn *c)
     }
     (void)shutdown(c->fd, SHUT_WR);
     c->discarded = 0;
-    enter(c, CONN_LINGER);
+    conn_enter(c, CONN_LINGER);
 }
 
 static bool step_finish(struct http_conn *c)
@@ -463,11 +464,11 @@ static bool step_finish(struct http_conn *c)
     if (bytes_left(&c->out) > 0)
         return false;
     if (!c->keep) {
-        linger(c);
+        conn_linger(c);
         return true;
     }
     if (c->message_done) {
-        enter(c, CONN_HEAD);
+        conn_enter(c, CONN_HEAD);
         return true;
     }
     if (bytes_left(&c->in) == 0 && llhttp_get_errno(&c->parser) != HPE_PAUSED) {
@@ -487,18 +488,18 @@ static bool step_linger(struct http_conn *c)
     return false;
 }
 
-/* The handler has made its end. */
-static void finish_request(struct http_conn *c)
+/* The handler has ended the request. */
+static void conn_finish_request(struct http_conn *c)
 {
     c->keep = c->req->keep_alive && !c->req->upgraded;
     c->raw = c->req->upgraded;
     c->write_ms = c->req->patient ? c->server->config.stream_write_ms : c->server->config.write_ms;
     c->discarded = 0;
-    drop_request(c);
-    enter(c, CONN_FINISH);
+    conn_drop_request(c);
+    conn_enter(c, CONN_FINISH);
 }
 
-static bool tell_drained(struct http_conn *c)
+static bool conn_call_on_drain(struct http_conn *c)
 {
     struct http_request *req = c->req;
 
@@ -510,7 +511,7 @@ static bool tell_drained(struct http_conn *c)
     return true;
 }
 
-static bool step(struct http_conn *c)
+static bool conn_step(struct http_conn *c)
 {
     static bool (*const steps[CONN_STATES])(struct http_conn *) = {
         [CONN_HEAD] = step_head, [CONN_BODY] = step_body,     [CONN_HANDLE] = step_handle,
@@ -518,10 +519,10 @@ static bool step(struct http_conn *c)
     };
 
     if (c->req != NULL && c->req->ended) {
-        finish_request(c);
+        conn_finish_request(c);
         return true;
     }
-    if (c->req != NULL && tell_drained(c))
+    if (c->req != NULL && conn_call_on_drain(c))
         return true;
     return steps[c->state](c);
 }
@@ -529,19 +530,19 @@ static bool step(struct http_conn *c)
 void conn_run(struct http_conn *c)
 {
     c->busy++;
-    while (!c->broken && c->state != CONN_CLOSED && step(c))
+    while (!c->broken && c->state != CONN_CLOSED && conn_step(c))
         ;
     if (c->broken)
-        tear_down(c);
+        conn_tear_down(c);
     if (bytes_left(&c->in) == 0)
-        bytes_done(&c->in); /* a thousand idle streams hold no buffers */
+        bytes_done(&c->in); /* idle streams keep no buffer */
     c->busy--;
     conn_watch(c);
-    free_if_done(c);
+    conn_free_if_done(c);
 }
 
-/* At once, as the number may soon be somebody else's: libuv forgets by number. No handler is
- * called, as the request has its end. */
+/* uv_poll_stop is called at once: libuv tracks fds by number, and the number may soon be reused.
+ * No handler is called, as the request has ended. */
 int conn_detach(struct http_conn *c)
 {
     int fd = take_fd(&c->fd);
@@ -560,13 +561,13 @@ void conn_settle(struct http_conn *c)
     if (c->busy > 0)
         return;
     if (c->state == CONN_CLOSED) {
-        drop_request(c);
-        free_if_done(c);
+        conn_drop_request(c);
+        conn_free_if_done(c);
         return;
     }
-    if (c->broken) /* kicked already */
+    if (c->broken) /* conn_break has kicked it */
         return;
-    finish_request(c);
+    conn_finish_request(c);
     c->busy++;
     while (!c->broken && c->state == CONN_FINISH && step_finish(c))
         ;
@@ -576,9 +577,9 @@ void conn_settle(struct http_conn *c)
     conn_watch(c);
 }
 
-/* ---- the loop calls ---- */
+/* ---- callbacks of the loop ---- */
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void on_conn_poll(uv_poll_t *h, int status, int events)
 {
     struct http_conn *c = h->data;
 
@@ -586,22 +587,22 @@ static void on_poll(uv_poll_t *h, int status, int events)
     if (status < 0 || (events & UV_PRIORITIZED) != 0)
         conn_break(c);
     if (!c->broken && (events & UV_WRITABLE) != 0 && out_flush(c) && c->state == CONN_FINISH)
-        (void)uv_timer_start(&c->timer, on_timer, c->write_ms, 0);
+        (void)uv_timer_start(&c->timer, on_conn_timeout, c->write_ms, 0);
     if (!c->broken && (events & UV_READABLE) != 0)
-        read_some(c);
+        conn_read(c);
     c->busy--;
     conn_run(c);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_conn_timeout(uv_timer_t *t)
 {
     struct http_conn *c = t->data;
 
     c->busy++;
     if (c->state == CONN_HEAD && c->head_clock)
-        refuse(c, 408, ETIME, "the head of the request did not come in time");
+        conn_refuse_request(c, 408, ETIME, "the head of the request did not come in time");
     else if (c->state == CONN_BODY)
-        refuse(c, 408, ETIME, "the body of the request did not come in time");
+        conn_refuse_request(c, 408, ETIME, "the body of the request did not come in time");
     else
         conn_break(c);
     c->busy--;
@@ -611,7 +612,7 @@ static void on_timer(uv_timer_t *t)
 void conn_refuse(struct http_conn *c, int status, int code, const char *message)
 {
     c->busy++;
-    refuse(c, status, code, message);
+    conn_refuse_request(c, status, code, message);
     c->busy--;
     conn_run(c);
 }
@@ -637,7 +638,7 @@ int conn_start(struct http_conn *c)
         return r;
     c->poll.data = c;
     c->handles++;
-    (void)uv_timer_start(&c->timer, on_timer, s->config.idle_ms, 0);
+    (void)uv_timer_start(&c->timer, on_conn_timeout, s->config.idle_ms, 0);
     return 0;
 }
 

@@ -55,8 +55,9 @@ void bytes_done(struct bytes *b)
     *b = (struct bytes){.budget = b->budget};
 }
 
-/* Bytes that went, 0 when the socket takes none now; a lost connection is marked. */
-static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
+/* Returns the bytes written, 0 if the socket is full. On other errors the connection is marked
+ * broken. */
+static size_t out_write_now(struct http_conn *c, struct iovec *iov, size_t count)
 {
     struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
     ssize_t n;
@@ -71,7 +72,7 @@ static size_t write_now(struct http_conn *c, struct iovec *iov, size_t count)
     return 0;
 }
 
-static int try_reserve_out(struct http_conn *c, size_t more)
+static int out_try_reserve(struct http_conn *c, size_t more)
 {
     int r;
 
@@ -83,11 +84,11 @@ static int try_reserve_out(struct http_conn *c, size_t more)
     return r;
 }
 
-/* Room for more in the queue, if need be at the cost of who lets most wait. Else the client is cut
- * off. */
-static bool reserve_out(struct http_conn *c, size_t more)
+/* Reserves room in the queue, if necessary by breaking the connection with the most unread
+ * output. On failure this client's connection is broken. */
+static bool out_reserve(struct http_conn *c, size_t more)
 {
-    int r = try_reserve_out(c, more);
+    int r = out_try_reserve(c, more);
 
     if (r == 0)
         return true;
@@ -98,14 +99,14 @@ static bool reserve_out(struct http_conn *c, size_t more)
     return false;
 }
 
-static void queue_rest(struct http_conn *c, const struct iovec *iov, size_t count, size_t skip)
+static void out_queue_rest(struct http_conn *c, const struct iovec *iov, size_t count, size_t skip)
 {
     size_t total = 0;
 
     for (size_t i = 0; i < count; i++)
         total += iov[i].iov_len;
     total -= skip;
-    if (total == 0 || !reserve_out(c, total))
+    if (total == 0 || !out_reserve(c, total))
         return;
     for (size_t i = 0; i < count; i++) {
         size_t n = iov[i].iov_len;
@@ -135,7 +136,7 @@ bool out_waits(struct http_conn *c)
 
     if (!c->head_unread)
         return false;
-    /* Of a unix socket these are the bytes that its peer has not read. */
+    /* On a unix socket SIOCOUTQ counts the bytes that the peer has not read. */
     if (ioctl(c->fd, SIOCOUTQ, &unread) == 0 && unread > 0 &&
         uv_now(c->server->loop) < c->head_deadline)
         return true;
@@ -152,14 +153,14 @@ void out_send(struct http_conn *c, const struct iovec *iov, size_t count)
         return;
     if (bytes_left(&c->out) == 0 && !out_waits(c)) {
         (void)memcpy(copy, iov, count * sizeof(*iov));
-        sent = write_now(c, copy, count);
+        sent = out_write_now(c, copy, count);
     }
     if (!c->broken)
-        queue_rest(c, iov, count, sent);
+        out_queue_rest(c, iov, count, sent);
 }
 
-/* As write_now; but an error is found by the next write, behind the rest. */
-static size_t splice_now(const struct http_conn *c, int pipe, size_t len)
+/* As out_write_now, but an error is left for the write that follows. */
+static size_t out_splice_now(const struct http_conn *c, int pipe, size_t len)
 {
     ssize_t n;
 
@@ -169,14 +170,14 @@ static size_t splice_now(const struct http_conn *c, int pipe, size_t len)
     return n > 0 ? (size_t)n : 0;
 }
 
-static void queue_pipe(struct http_conn *c, int pipe, size_t len)
+static void out_queue_pipe(struct http_conn *c, int pipe, size_t len)
 {
-    if (len == 0 || !reserve_out(c, len))
+    if (len == 0 || !out_reserve(c, len))
         return;
     if (read_held(pipe, c->out.data + c->out.len, len) == len) {
         c->out.len += len;
         conn_watch(c);
-    } else { /* a hole would be taken for the whole */
+    } else { /* a gap in the stream must not go unnoticed */
         conn_break(c);
     }
 }
@@ -188,8 +189,8 @@ void out_send_pipe(struct http_conn *c, int pipe, size_t len)
     if (c->broken || c->state == CONN_CLOSED)
         return;
     if (bytes_left(&c->out) == 0 && !out_waits(c))
-        sent = splice_now(c, pipe, len);
-    queue_pipe(c, pipe, len - sent);
+        sent = out_splice_now(c, pipe, len);
+    out_queue_pipe(c, pipe, len - sent);
 }
 
 bool out_flush(struct http_conn *c)
@@ -199,9 +200,9 @@ bool out_flush(struct http_conn *c)
 
     if (iov.iov_len == 0)
         return false;
-    n = write_now(c, &iov, 1);
+    n = out_write_now(c, &iov, 1);
     bytes_use(&c->out, n);
     if (bytes_left(&c->out) == 0)
-        bytes_done(&c->out); /* a queue is the exception: an idle connection keeps none */
+        bytes_done(&c->out); /* queues are rare: an idle connection keeps no buffer */
     return n > 0;
 }

@@ -4,10 +4,8 @@
 
 #include "api/http-internal.h"
 
-/*
- * SO_PEERCRED and SO_PEERGROUPS say who the peer was at its connect(2), whoever holds the socket
- * now: like the permission to connect itself.
- */
+/* Reads the credentials of unix socket peers. SO_PEERCRED and SO_PEERGROUPS are those at
+ * connect(2), whichever process holds the socket now; so is the permission to connect. */
 
 void peer_ask(struct http_conn *c)
 {
@@ -29,8 +27,8 @@ void peer_ask(struct http_conn *c)
     c->peer.gid = cred.gid;
 }
 
-/* Groups only ever allow more, so a peer whose groups cannot be read has none. */
-static void ask_groups(struct http_conn *c)
+/* Groups only grant more rights, so a peer whose groups cannot be read has none. */
+static void peer_read_groups(struct http_conn *c)
 {
     gid_t *groups;
     socklen_t len = 0;
@@ -64,6 +62,6 @@ const struct http_peer *http_peer(struct http_request *req)
     struct http_conn *c = req->conn;
 
     peer_ask(c);
-    ask_groups(c);
+    peer_read_groups(c);
     return &c->peer;
 }

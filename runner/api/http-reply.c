@@ -26,13 +26,13 @@ static const char *date_now(struct http_server *s)
     return s->date;
 }
 
-static bool has_no_body(int status)
+static bool status_has_no_body(int status)
 {
     return status < 200 || status == 204 || status == 304;
 }
 
-/* A byte that could end the header would let its value write the rest of the reply. */
-static bool is_clean(const char *s)
+/* Refuses control bytes: a CR or LF in a value could inject headers or a body. */
+static bool header_is_clean(const char *s)
 {
     for (; *s != '\0'; s++)
         if (((unsigned char)*s < 0x20 && *s != '\t') || *s == 0x7f)
@@ -40,11 +40,11 @@ static bool is_clean(const char *s)
     return true;
 }
 
-static int add_header(struct buf *b, const char *name, const char *value)
+static int head_add_header(struct buf *b, const char *name, const char *value)
 {
     int r;
 
-    if (!is_clean(name) || !is_clean(value))
+    if (!header_is_clean(name) || !header_is_clean(value))
         return -EBADMSG;
     r = buf_append_str(b, name);
     if (r == 0)
@@ -54,19 +54,20 @@ static int add_header(struct buf *b, const char *name, const char *value)
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
-static int add_headers(struct http_request *req, struct buf *b, const struct http_header *headers)
+static int head_add_headers(struct http_request *req, struct buf *b,
+                            const struct http_header *headers)
 {
     int r = 0;
 
     for (; headers != NULL && headers->name != NULL && r == 0; headers++) {
         if (strcasecmp(headers->name, "content-length") == 0)
             req->reply_left = strtoll(headers->value, NULL, 10);
-        r = add_header(b, headers->name, headers->value);
+        r = head_add_header(b, headers->name, headers->value);
     }
     return r;
 }
 
-static int add_first_line(struct http_request *req, struct buf *b, int status)
+static int head_add_first_line(struct http_request *req, struct buf *b, int status)
 {
     char line[160];
     int n;
@@ -77,13 +78,13 @@ static int add_first_line(struct http_request *req, struct buf *b, int status)
     return buf_append(b, line, (size_t)n);
 }
 
-/* How the client is to see where the body ends. len: of a whole reply's body, or -1. */
-static int add_framing(struct http_request *req, struct buf *b, int status, int64_t len)
+/* Writes the header that delimits the body. len: of the complete body, or -1. */
+static int head_add_framing(struct http_request *req, struct buf *b, int status, int64_t len)
 {
     char line[64];
     int n;
 
-    if (has_no_body(status))
+    if (status_has_no_body(status))
         return 0;
     if (len >= 0) {
         n = snprintf(line, sizeof(line), "Content-Length: %lld\r\n", (long long)len);
@@ -99,12 +100,12 @@ static int add_framing(struct http_request *req, struct buf *b, int status, int6
     return buf_append_str(b, "Transfer-Encoding: chunked\r\n");
 }
 
-static int add_connection(struct http_request *req, struct buf *b)
+static int head_add_connection(struct http_request *req, struct buf *b)
 {
     const struct http_conn *c = req->conn;
 
-    /* A body that nobody reads is read away for the next request's sake, but not any amount of it,
-     * and not one that the client holds back until it hears "continue". */
+    /* An unread body is read and discarded so that the connection can be reused. That is not
+     * done for a large one, nor for one that the client withholds until "100 Continue". */
     if (!req->body_done && (req->expect_continue || req->content_length > HTTP_DRAIN_MAX))
         req->keep_alive = false;
     if (c->server->closing)
@@ -114,36 +115,35 @@ static int add_connection(struct http_request *req, struct buf *b)
     return req->http10 ? buf_append_str(b, "Connection: keep-alive\r\n") : 0;
 }
 
-static int make_head(struct http_request *req, struct buf *b, int status,
-                     const struct http_header *headers, const char *type, int64_t len)
+static int reply_make_head(struct http_request *req, struct buf *b, int status,
+                           const struct http_header *headers, const char *type, int64_t len)
 {
     int r;
 
     b->len = 0;
-    r = add_first_line(req, b, status);
+    r = head_add_first_line(req, b, status);
     if (r == 0 && type != NULL)
-        r = add_header(b, "Content-Type", type);
+        r = head_add_header(b, "Content-Type", type);
     if (r == 0)
-        r = add_headers(req, b, headers);
+        r = head_add_headers(req, b, headers);
     if (r == 0)
-        r = add_framing(req, b, status, len);
+        r = head_add_framing(req, b, status, len);
     if (r == 0)
-        r = add_connection(req, b);
+        r = head_add_connection(req, b);
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
-/* The head is in the server's scratch buffer afterwards. false: there is none; the connection is
- * given up. */
-static bool start(struct http_request *req, int status, const struct http_header *headers,
-                  const char *type, int64_t len)
+/* Writes the head into the server's scratch buffer. False: failed, and the connection is broken. */
+static bool reply_start(struct http_request *req, int status, const struct http_header *headers,
+                        const char *type, int64_t len)
 {
     struct http_conn *c = req->conn;
     int r;
 
     assert(!req->started && !req->ended);
     req->started = true;
-    req->bodiless = req->head || has_no_body(status);
-    r = make_head(req, &c->server->scratch, status, headers, type, len);
+    req->bodiless = req->head || status_has_no_body(status);
+    r = reply_make_head(req, &c->server->scratch, status, headers, type, len);
     if (r == 0)
         return true;
     log_warn("http", "%s %s: no reply: its head cannot be sent (%s)", req->method, req->path,
@@ -158,7 +158,7 @@ void http_reply(struct http_request *req, int status, const struct http_header *
     struct http_conn *c = req->conn;
     struct iovec iov[2];
 
-    if (start(req, status, headers, type, (int64_t)len)) {
+    if (reply_start(req, status, headers, type, (int64_t)len)) {
         iov[0] =
             (struct iovec){.iov_base = c->server->scratch.data, .iov_len = c->server->scratch.len};
         iov[1] = (struct iovec){.iov_base = (char *)(uintptr_t)body, .iov_len = len};
@@ -176,13 +176,13 @@ void http_start(struct http_request *req, int status, const struct http_header *
     struct iovec iov;
 
     req->patient = true;
-    if (!start(req, status, headers, type, -1))
+    if (!reply_start(req, status, headers, type, -1))
         return;
     iov = (struct iovec){.iov_base = c->server->scratch.data, .iov_len = c->server->scratch.len};
     out_send(c, &iov, 1);
 }
 
-static void send_chunk(struct http_conn *c, const void *data, size_t len)
+static void reply_send_chunk(struct http_conn *c, const void *data, size_t len)
 {
     static char crlf[] = "\r\n";
     char size[24];
@@ -196,8 +196,8 @@ static void send_chunk(struct http_conn *c, const void *data, size_t len)
     out_send(c, iov, 3);
 }
 
-/* Whether the writer is to wait. */
-static bool ask_drain(struct http_request *req)
+/* True if the handler should pause writing; on_drain follows. */
+static bool reply_request_drain(struct http_request *req)
 {
     const struct http_conn *c = req->conn;
 
@@ -217,7 +217,7 @@ bool http_write(struct http_request *req, const void *data, size_t len)
         return false;
     if (req->reply_left >= 0) {
         if ((uint64_t)len > (uint64_t)req->reply_left) {
-            /* More than was promised would be read as the next reply. */
+            /* The excess would be read as the next reply. */
             log_warn("http", "%s %s: a body longer than its Content-Length", req->method,
                      req->path);
             conn_break(c);
@@ -226,10 +226,10 @@ bool http_write(struct http_request *req, const void *data, size_t len)
         req->reply_left -= (int64_t)len;
     }
     if (req->chunked)
-        send_chunk(c, data, len);
+        reply_send_chunk(c, data, len);
     else
         out_send(c, &iov, 1);
-    return ask_drain(req);
+    return reply_request_drain(req);
 }
 
 size_t http_queued(const struct http_request *req)
@@ -247,7 +247,7 @@ void http_end(struct http_request *req)
     if (req->chunked && !req->bodiless)
         out_send(c, &iov, 1);
     if (req->reply_left > 0 && !req->bodiless)
-        conn_break(c); /* shorter than it promised: only a broken connection says so */
+        conn_break(c); /* the body is too short: only a broken connection tells the client */
     req->ended = true;
     conn_settle(c);
 }
@@ -257,7 +257,7 @@ void http_abort(struct http_request *req)
     struct http_conn *c = req->conn;
 
     assert(!req->ended);
-    /* On TCP an orderly end could be taken for that of the reply. */
+    /* On TCP an orderly close could look like the end of the reply. */
     if (c->fd >= 0)
         socket_reset_on_close(c->fd);
     req->ended = true;
@@ -273,26 +273,26 @@ void reply_continue(struct http_conn *c)
     if (!c->req->expect_continue)
         return;
     c->req->expect_continue = false;
-    /* Who sends already has not waited. */
+    /* A client that sends already does not wait for it. */
     if (c->body_seen == 0 && bytes_left(&c->in) == 0)
         out_send(c, &iov, 1);
 }
 
 /* ---- upgrades ---- */
 
-static int make_upgrade_head(struct http_request *req, struct buf *b, const char *protocol,
-                             const struct http_header *headers)
+static int reply_make_upgrade_head(struct http_request *req, struct buf *b, const char *protocol,
+                                   const struct http_header *headers)
 {
     int r;
 
     b->len = 0;
-    r = add_first_line(req, b, protocol == NULL ? 200 : 101);
+    r = head_add_first_line(req, b, protocol == NULL ? 200 : 101);
     if (r == 0 && protocol != NULL)
         r = buf_append_str(b, "Connection: Upgrade\r\n");
     if (r == 0 && protocol != NULL)
-        r = add_header(b, "Upgrade", protocol);
+        r = head_add_header(b, "Upgrade", protocol);
     if (r == 0)
-        r = add_headers(req, b, headers);
+        r = head_add_headers(req, b, headers);
     return r < 0 ? r : buf_append(b, "\r\n", 2);
 }
 
@@ -308,7 +308,7 @@ void http_upgrade(struct http_request *req, const char *protocol, const struct h
     req->started = req->upgraded = req->patient = true;
     req->keep_alive = false;
     req->on_body = on_body;
-    r = make_upgrade_head(req, b, protocol, headers);
+    r = reply_make_upgrade_head(req, b, protocol, headers);
     req->reply_left = -1;
     if (r < 0) {
         conn_break(c);
@@ -324,7 +324,7 @@ void http_wait_for_head(struct http_request *req)
     struct http_conn *c = req->conn;
 
     assert(req->upgraded && !req->ended);
-    /* A head that is still in the queue goes out with what is behind it. */
+    /* If the head is still queued, it is sent together with what follows. */
     if (!c->broken && c->fd >= 0 && bytes_left(&c->out) == 0)
         server_watch_head(c);
 }
@@ -337,7 +337,7 @@ int http_give_away(struct http_request *req, const char *protocol, struct buf *u
     int r;
 
     assert(!req->started && !req->ended && req->upgrade && c->fd >= 0);
-    r = make_upgrade_head(req, head, protocol, NULL);
+    r = reply_make_upgrade_head(req, head, protocol, NULL);
     if (r == 0)
         r = buf_append(unsent, c->out.data + c->out.pos, bytes_left(&c->out));
     if (r == 0)
@@ -353,7 +353,7 @@ bool http_write_pipe(struct http_request *req, int pipe, size_t len)
     if (req->conn->broken || req->gone)
         return true;
     out_send_pipe(req->conn, pipe, len);
-    return ask_drain(req);
+    return reply_request_drain(req);
 }
 
 bool http_all_taken(const struct http_request *req)

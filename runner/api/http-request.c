@@ -9,14 +9,13 @@
 #include "api/reply.h"
 #include "api/route.h"
 
-/*
- * A request is one allocation: the struct, its headers, the head's bytes (whose spans become
- * NUL-terminated strings as the parser leaves them behind), and as much again for the decoded parts
- * of the path. One of more than BUDGET_FREE bytes counts against the connection's budget.
- */
+/* Parses heads into requests. A request is one allocation: the struct, its headers, a copy of
+ * the head (its spans become NUL-terminated strings as the parser passes them), and as much
+ * again for the decoded path. If it has more than BUDGET_FREE bytes it counts against the
+ * connection's budget. */
 
-/* What the parser fills in. A span may come in pieces; they lie side by side because the head is
- * whole. */
+/* State of the parser's callbacks. A span may arrive in pieces; they are adjacent, as the head
+ * is complete. */
 struct head_parse {
     struct http_request *req;
     struct http_header *headers;
@@ -26,7 +25,7 @@ struct head_parse {
     size_t url_len, name_len, value_len;
 };
 
-/* -EAGAIN: the budget has no room; -ENOMEM. */
+/* -EAGAIN: the budget is exhausted; -ENOMEM. */
 static int request_alloc(struct http_conn *c, size_t extra, struct http_request **ret)
 {
     struct http_request *req;
@@ -74,11 +73,11 @@ void request_fail(struct http_request *req, int status, int code, const char *me
         reply_failure(req, status, error_name(code), message, allow);
 }
 
-/* ---- what the parser reports; c->head is set while it is at the head ---- */
+/* ---- callbacks of llhttp; c->head is set while it parses the head ---- */
 
-static char *span_start(const struct head_parse *p, const char *at)
+static char *span_writable(const struct head_parse *p, const char *at)
 {
-    /* The span lies in our own copy: the same place, without const. */
+    /* The span lies in our own copy, so the const can be dropped. */
     return p->text + (at - p->text);
 }
 
@@ -89,13 +88,13 @@ int request_on_url(llhttp_t *parser, const char *at, size_t len)
     if (p == NULL)
         return HPE_USER;
     if (p->url == NULL)
-        p->url = span_start(p, at);
+        p->url = span_writable(p, at);
     p->url_len += len;
     return 0;
 }
 
-/* The parser is past this header: its spans may now be cut into strings. */
-static int finish_header(struct head_parse *p)
+/* The parser has passed this header, so its spans can be NUL-terminated. */
+static int head_finish_header(struct head_parse *p)
 {
     static char none[] = "";
     char *value = p->value == NULL ? none : p->value;
@@ -122,20 +121,20 @@ int request_on_field(llhttp_t *parser, const char *at, size_t len)
     int r;
 
     if (p == NULL)
-        return 0; /* a trailer: read, counted as framing, and not wanted */
+        return 0; /* a trailer: counted as framing and ignored */
     if (p->value != NULL) {
-        r = finish_header(p);
+        r = head_finish_header(p);
         if (r != 0)
             return r;
     }
     if (p->name != NULL && p->name + p->name_len != at) {
-        /* The one before had no value at all. */
-        r = finish_header(p);
+        /* The previous header had no value. */
+        r = head_finish_header(p);
         if (r != 0)
             return r;
     }
     if (p->name == NULL)
-        p->name = span_start(p, at);
+        p->name = span_writable(p, at);
     p->name_len += len;
     return 0;
 }
@@ -147,7 +146,7 @@ int request_on_value(llhttp_t *parser, const char *at, size_t len)
     if (p == NULL)
         return 0;
     if (p->value == NULL)
-        p->value = span_start(p, at);
+        p->value = span_writable(p, at);
     p->value_len += len;
     return 0;
 }
@@ -160,7 +159,7 @@ int request_on_headers(llhttp_t *parser)
 
     if (p == NULL)
         return HPE_USER;
-    r = finish_header(p);
+    r = head_finish_header(p);
     if (r != 0)
         return r;
     req = p->req;
@@ -171,16 +170,16 @@ int request_on_headers(llhttp_t *parser)
             return HPE_INVALID_CONTENT_LENGTH;
         req->content_length = (int64_t)parser->content_length;
     }
-    /* What follows the message stays with us: an upgrade is the handler's to make, never the
-     * parser's. */
+    /* An upgrade is the handler's decision, so the parser must not treat the following bytes as
+     * another protocol. */
     parser->upgrade = 0;
     return 0;
 }
 
-/* ---- checks of our own ---- */
+/* ---- own checks ---- */
 
 /* The request line is exactly "METHOD target HTTP/1.x". */
-static int check_request_line(struct head_parse *p, int *status, struct err *err)
+static int head_check_request_line(struct head_parse *p, int *status, struct err *err)
 {
     char *space = strchr(p->text, ' ');
 
@@ -201,8 +200,8 @@ static int check_request_line(struct head_parse *p, int *status, struct err *err
     return 0;
 }
 
-/* Splits the target; its authority, if any, is not looked at: there is one host here. */
-static int split_target(struct head_parse *p, size_t max, int *status, struct err *err)
+/* Splits the target. Its authority is ignored: there is one host here. */
+static int head_split_target(struct head_parse *p, size_t max, int *status, struct err *err)
 {
     static const char *const schemes[] = {"http://", "https://"};
     char *target = p->url, *query;
@@ -231,8 +230,8 @@ static int split_target(struct head_parse *p, size_t max, int *status, struct er
     return 0;
 }
 
-static int check_header(struct http_request *req, const struct http_header *h, int *status,
-                        struct err *err)
+static int request_check_header(struct http_request *req, const struct http_header *h, int *status,
+                                struct err *err)
 {
     if (strcasecmp(h->name, "transfer-encoding") == 0) {
         if (req->http10)
@@ -252,8 +251,8 @@ static int check_header(struct http_request *req, const struct http_header *h, i
     return 0;
 }
 
-/* Headers that decide about framing or routing have one reading only when they are there once. */
-static int check_headers(struct http_request *req, int *status, struct err *err)
+/* A header that decides about framing or routing must occur once, otherwise it is ambiguous. */
+static int request_check_headers(struct http_request *req, int *status, struct err *err)
 {
     static const char *const once[] = {"content-length", "transfer-encoding", "host", "expect"};
     unsigned seen = 0;
@@ -267,15 +266,15 @@ static int check_headers(struct http_request *req, int *status, struct err *err)
                 return err_set(err, -EBADMSG, "the header '%s' is there twice", once[k]);
             seen |= 1u << k;
         }
-        r = check_header(req, &req->headers[i], status, err);
+        r = request_check_header(req, &req->headers[i], status, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int run_parser(struct http_conn *c, struct head_parse *p, size_t len, int *status,
-                      struct err *err)
+static int head_run_llhttp(struct http_conn *c, struct head_parse *p, size_t len, int *status,
+                           struct err *err)
 {
     enum llhttp_errno e;
 
@@ -285,8 +284,8 @@ static int run_parser(struct http_conn *c, struct head_parse *p, size_t len, int
     c->head = p;
     e = llhttp_execute(&c->parser, p->text, len);
     c->head = NULL;
-    /* Each line of the head is one header, for the parser as for the scan; else they have read two
-     * different heads. */
+    /* Parser and scan must count the same headers; otherwise they have read the head in two
+     * ways. */
     if ((e == HPE_OK || (e == HPE_PAUSED && c->message_done)) && p->count == p->max)
         return 0;
     if (e == HPE_USER || e == HPE_OK || e == HPE_PAUSED)
@@ -310,8 +309,7 @@ int request_parse(struct http_conn *c, const char *head, size_t len, size_t line
     if (r < 0)
         return err_errno(err, r, "a request");
     p.req = req;
-    /* From here on the request is the connection's, also when it is refused: the answer needs it.
-     */
+    /* From here on c owns the request even if it is refused: the error reply needs it. */
     c->req = req;
     *status = 400;
     p.headers = (struct http_header *)(void *)(req + 1);
@@ -319,17 +317,17 @@ int request_parse(struct http_conn *c, const char *head, size_t len, size_t line
     (void)memcpy(p.text, head, len);
     req->store = p.text + len + 1;
 
-    r = run_parser(c, &p, len, status, err);
+    r = head_run_llhttp(c, &p, len, status, err);
     if (r < 0)
         return r;
     req->headers = p.headers;
     req->header_count = p.count;
     req->body_done = c->message_done;
-    r = check_request_line(&p, status, err);
+    r = head_check_request_line(&p, status, err);
     if (r == 0)
-        r = split_target(&p, c->server->config.max_url, status, err);
+        r = head_split_target(&p, c->server->config.max_url, status, err);
     if (r == 0)
-        r = check_headers(req, status, err);
+        r = request_check_headers(req, status, err);
     return r;
 }
 

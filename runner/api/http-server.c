@@ -13,7 +13,7 @@
 #include "base/list.h"
 #include "base/log.h"
 
-enum { HEADS_PER_MS = 64 /* connections whose heads are looked at in a millisecond */ };
+enum { HEADS_PER_MS = 64 /* connections polled per millisecond */ };
 
 void http_config_init(struct http_config *config)
 {
@@ -37,7 +37,7 @@ void http_config_init(struct http_config *config)
     };
 }
 
-/* ---- the server's end ---- */
+/* ---- closing ---- */
 
 static void on_server_handle_closed(uv_handle_t *h)
 {
@@ -61,7 +61,7 @@ static void on_listener_closed(uv_handle_t *h)
     on_server_handle_closed(h);
 }
 
-static void close_if_done(struct http_server *s)
+static void server_close_if_done(struct http_server *s)
 {
     if (!s->closing || s->conns != NULL)
         return;
@@ -71,16 +71,16 @@ static void close_if_done(struct http_server *s)
     uv_close((uv_handle_t *)&s->heads, on_server_handle_closed);
 }
 
-static void shut_down_all(struct http_server *s, bool force)
+static void server_shut_down_conns(struct http_server *s, bool force)
 {
-    /* Nothing is freed here: a connection that breaks is torn down from the loop. */
+    /* Frees nothing: the loop tears down broken connections. */
     for (struct http_conn *c = s->conns; c != NULL; c = c->next)
         conn_shut_down(c, force);
 }
 
-static void on_grace(uv_timer_t *t)
+static void on_server_grace(uv_timer_t *t)
 {
-    shut_down_all(t->data, true);
+    server_shut_down_conns(t->data, true);
 }
 
 void http_server_close(struct http_server *s, unsigned grace_ms, void (*on_closed)(void *data),
@@ -95,10 +95,10 @@ void http_server_close(struct http_server *s, unsigned grace_ms, void (*on_close
         uv_close((uv_handle_t *)&s->listeners[i].poll, on_listener_closed);
         (void)close(take_fd(&s->listeners[i].fd));
     }
-    shut_down_all(s, grace_ms == 0);
+    server_shut_down_conns(s, grace_ms == 0);
     if (grace_ms > 0)
-        (void)uv_timer_start(&s->grace, on_grace, grace_ms, 0);
-    close_if_done(s);
+        (void)uv_timer_start(&s->grace, on_server_grace, grace_ms, 0);
+    server_close_if_done(s);
 }
 
 size_t http_server_connections(const struct http_server *s)
@@ -108,25 +108,25 @@ size_t http_server_connections(const struct http_server *s)
 
 /* ---- heads of upgrades ---- */
 
-static void on_heads(uv_timer_t *t);
+static void on_heads_timer(uv_timer_t *t);
 
-/* A client that waits for its head reads it at once. The more connections are looked at, the more
- * rarely each: together they cost no more than a few of them. */
-static void watch_heads(struct http_server *s)
+/* A waiting client reads its head at once. With more connections each is polled less often, so
+ * that polling costs no more than for a few of them. */
+static void server_watch_heads(struct http_server *s)
 {
-    (void)uv_timer_start(&s->heads, on_heads, 1 + s->heads_unread / HEADS_PER_MS, 0);
+    (void)uv_timer_start(&s->heads, on_heads_timer, 1 + s->heads_unread / HEADS_PER_MS, 0);
 }
 
-static void on_heads(uv_timer_t *t)
+static void on_heads_timer(uv_timer_t *t)
 {
     struct http_server *s = t->data;
 
-    /* conn_watch frees nothing, and has the queue written from the loop. */
+    /* conn_watch frees nothing; the loop writes the queue. */
     for (struct http_conn *c = s->conns; c != NULL; c = c->next)
         if (c->head_unread && !out_waits(c))
             conn_watch(c);
     if (s->heads_unread > 0)
-        watch_heads(s);
+        server_watch_heads(s);
 }
 
 void server_watch_head(struct http_conn *c)
@@ -138,12 +138,12 @@ void server_watch_head(struct http_conn *c)
     c->head_unread = true;
     c->head_deadline = uv_now(s->loop) + HTTP_HEAD_UNREAD_MS;
     if (s->heads_unread++ == 0)
-        watch_heads(s);
+        server_watch_heads(s);
 }
 
 /* ---- kicks ---- */
 
-static void on_kick(uv_idle_t *h)
+static void on_server_kick(uv_idle_t *h)
 {
     struct http_server *s = h->data;
     struct http_conn *list = s->kicked;
@@ -162,7 +162,7 @@ static void on_kick(uv_idle_t *h)
 
 void server_kick(struct http_server *s)
 {
-    (void)uv_idle_start(&s->kick, on_kick);
+    (void)uv_idle_start(&s->kick, on_server_kick);
 }
 
 /* ---- connections ---- */
@@ -179,7 +179,7 @@ void conn_free(struct http_conn *c)
     bytes_done(&c->out);
     free(c->groups);
     free(c);
-    close_if_done(s);
+    server_close_if_done(s);
 }
 
 bool server_make_room(struct http_conn *c)
@@ -200,17 +200,17 @@ bool server_make_room(struct http_conn *c)
     return true;
 }
 
-static void prepare_socket(const struct http_conn *c)
+static void conn_prepare_socket(const struct http_conn *c)
 {
     static const int on = 1;
 
-    if (c->peer.known) /* a unix socket, where there is nothing of the kind */
+    if (c->peer.known) /* a unix socket has no such options */
         return;
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-static void on_stillborn_closed(uv_handle_t *h)
+static void on_failed_conn_closed(uv_handle_t *h)
 {
     struct http_conn *c = h->data;
 
@@ -218,7 +218,7 @@ static void on_stillborn_closed(uv_handle_t *h)
         free(c);
 }
 
-/* The connection owns fd on success only. */
+/* On success the connection owns fd. */
 static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
 {
     struct http_conn *c = calloc(1, sizeof(*c));
@@ -231,13 +231,13 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     r = conn_start(c);
     if (r < 0) {
         if (c->handles > 0)
-            uv_close((uv_handle_t *)&c->timer, on_stillborn_closed);
+            uv_close((uv_handle_t *)&c->timer, on_failed_conn_closed);
         else
             free(c);
         return r;
     }
     peer_ask(c);
-    prepare_socket(c);
+    conn_prepare_socket(c);
     c->out.budget = c->peer.known && c->peer.uid == 0 ? &s->held : &s->held_by_users;
     c->in.budget = c->out.budget;
     list_add(&s->conns, c);
@@ -246,7 +246,7 @@ static int conn_new(struct http_server *s, int fd, struct http_conn **ret)
     return 0;
 }
 
-static bool too_many_of_user(const struct http_server *s, const struct http_conn *c)
+static bool conn_is_over_user_limit(const struct http_server *s, const struct http_conn *c)
 {
     size_t n = 0;
 
@@ -257,8 +257,8 @@ static bool too_many_of_user(const struct http_server *s, const struct http_conn
     return n > s->config.max_connections_uid;
 }
 
-/* Takes fd in any case. Above a limit the client is told so, as far as that costs little. */
-static int admit(struct http_server *s, int fd)
+/* Always takes fd. Above a limit the client gets a 503, unless too many are being refused. */
+static int server_admit(struct http_server *s, int fd)
 {
     bool full = s->conn_count - s->refused_count >= s->config.max_connections, refused;
     struct http_conn *c = NULL;
@@ -269,7 +269,7 @@ static int admit(struct http_server *s, int fd)
         (void)close(fd);
         return r;
     }
-    refused = full || too_many_of_user(s, c);
+    refused = full || conn_is_over_user_limit(s, c);
     if (!refused) {
         conn_watch(c);
         return 0;
@@ -292,28 +292,26 @@ int http_server_adopt(struct http_server *s, int fd, struct err *err)
         return err_set(err, -ESHUTDOWN, "the server is closing");
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return err_errno(err, -errno, "adopt a connection");
-    r = admit(s, fd);
+    r = server_admit(s, fd);
     return r < 0 ? err_errno(err, r, "adopt a connection") : 0;
 }
 
 /* ---- accepting ---- */
 
-static void on_listener(uv_poll_t *h, int status, int events);
+static void on_listener_ready(uv_poll_t *h, int status, int events);
 
-static void on_retry(uv_timer_t *t)
+static void on_accept_retry(uv_timer_t *t)
 {
     struct http_server *s = t->data;
 
     for (size_t i = 0; i < s->listener_count; i++)
-        (void)uv_poll_start(&s->listeners[i].poll, UV_READABLE, on_listener);
+        (void)uv_poll_start(&s->listeners[i].poll, UV_READABLE, on_listener_ready);
 }
 
-/*
- * No descriptor for the next connection, which therefore waits and keeps the listener ready: give
- * up the spare one to take it and turn it away. Where that fails too, stop listening for a moment
- * rather than spin.
- */
-static void out_of_descriptors(struct http_listener *l, int error)
+/* No fd is left, so the next connection stays in the backlog and keeps the listener readable.
+ * Closes the spare fd to accept and refuse that connection. If that fails, too, listening pauses
+ * for a moment rather than spin. */
+static void listener_out_of_fds(struct http_listener *l, int error)
 {
     static const char sorry[] = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
                                 "Content-Length: 0\r\n\r\n";
@@ -335,10 +333,10 @@ static void out_of_descriptors(struct http_listener *l, int error)
     log_warn("http", "no connection can be accepted (%s), waiting", strerror(error));
     for (size_t i = 0; i < s->listener_count; i++)
         (void)uv_poll_stop(&s->listeners[i].poll);
-    (void)uv_timer_start(&s->retry, on_retry, HTTP_ACCEPT_PAUSE_MS, 0);
+    (void)uv_timer_start(&s->retry, on_accept_retry, HTTP_ACCEPT_PAUSE_MS, 0);
 }
 
-static void on_listener(uv_poll_t *h, int status, int events)
+static void on_listener_ready(uv_poll_t *h, int status, int events)
 {
     struct http_listener *l = h->data;
     int fd;
@@ -348,16 +346,16 @@ static void on_listener(uv_poll_t *h, int status, int events)
     for (int i = 0; i < HTTP_ACCEPT_BATCH; i++) {
         fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            (void)admit(l->server, fd);
+            (void)server_admit(l->server, fd);
             continue;
         }
         if (errno == EAGAIN)
             return;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            out_of_descriptors(l, errno);
+            listener_out_of_fds(l, errno);
             return;
         }
-        /* Anything else is the fate of that one connection. */
+        /* Any other error concerns only that connection. */
     }
 }
 
@@ -382,8 +380,8 @@ int http_server_listen(struct http_server *s, int fd, struct err *err)
         return err_errno(err, r, "listen");
     l->poll.data = l;
     l->fd = fd;
-    r = uv_poll_start(&l->poll, UV_READABLE, on_listener);
-    assert(r == 0); /* fails for a handle that is closing only */
+    r = uv_poll_start(&l->poll, UV_READABLE, on_listener_ready);
+    assert(r == 0); /* fails only for a closing handle */
     if (s->spare_fd < 0)
         s->spare_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     s->listener_count++;
@@ -415,7 +413,7 @@ int http_server_new(uv_loop_t *loop, const struct http_config *config, const str
     s->scratch.max = HTTP_REPLY_HEAD_MAX;
     s->held.max = s->config.max_buffered;
     s->held_by_users = (struct budget){.max = s->config.max_buffered / 4 * 3, .up = &s->held};
-    /* These cannot fail. */
+    /* None of these calls can fail. */
     (void)uv_idle_init(loop, &s->kick);
     (void)uv_timer_init(loop, &s->retry);
     (void)uv_timer_init(loop, &s->grace);

@@ -15,7 +15,7 @@
 
 static const char type_json[] = "application/json";
 
-/* Where even an error cannot be put into words for want of memory. */
+/* Sent if even the error's JSON cannot be allocated. */
 static const char out_of_memory[] =
     "{\"error\":{\"code\":\"ENOMEM\",\"message\":\"out of memory\",\"errno\":12}}\n";
 
@@ -51,9 +51,8 @@ void reply_empty(struct http_request *req, int status)
     http_reply(req, status, NULL, NULL, NULL, 0);
 }
 
-/* number 0 and step NULL are left out. Messages may quote what was sent, and that need not be
- * UTF-8. */
-static json_t *encode_error(const char *code, const char *message, const char *step, int number)
+/* number 0 and step NULL are omitted. Messages may quote client input, which need not be UTF-8. */
+static json_t *error_encode(const char *code, const char *message, const char *step, int number)
 {
     char clean[ERR_MSG_MAX];
     json_t *root;
@@ -89,10 +88,9 @@ static void reply_encoded(struct http_request *req, int status, json_t *root, co
 void reply_failure(struct http_request *req, int status, const char *code, const char *message,
                    const char *allow)
 {
-    /* The client's own mistakes, and as many of them as it likes: not for the log of a quiet day.
-     */
+    /* Errors of clients may be many, so they are logged at debug only. */
     log_debug("api", "%s %s: %d %s: %s", req->method, req->path, status, code, message);
-    reply_encoded(req, status, encode_error(code, message, NULL, 0), allow);
+    reply_encoded(req, status, error_encode(code, message, NULL, 0), allow);
 }
 
 void reply_error_step(struct http_request *req, const struct err *err, const char *step)
@@ -106,12 +104,12 @@ void reply_error_step(struct http_request *req, const struct err *err, const cha
         req->set->failure(req, status, code, err->msg, NULL);
         return;
     }
-    reply_encoded(req, status, encode_error(code, err->msg, step, number), NULL);
+    reply_encoded(req, status, error_encode(code, err->msg, step, number), NULL);
 }
 
 json_t *reply_encode_error(const struct err *err)
 {
-    return encode_error(error_name(err->code), err->msg, NULL,
+    return error_encode(error_name(err->code), err->msg, NULL,
                         err->code < 0 ? -err->code : err->code);
 }
 

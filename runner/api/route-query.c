@@ -21,7 +21,7 @@ static int read_bool(const struct query_field *f, const char *value, size_t len,
     return 0;
 }
 
-/* Digits only: no sign but '-', no blanks, no bases. */
+/* Only digits and a leading '-': no blanks, no bases. */
 static int parse_int(const char *s, int64_t *ret)
 {
     bool negative = *s == '-';
@@ -121,23 +121,23 @@ static read_fn *const readers[] = {
     [QUERY_BYTES] = read_bytes, [QUERY_ENUM] = read_enum, [QUERY_LIST] = read_list,
 };
 
-/* One query while it is decoded. */
+/* A query being decoded. */
 struct decoding {
     const struct query_field *fields; /* NULL: none */
     void *dst;
-    uint64_t seen;              /* a bit for each row that had a value */
-    size_t keys;                /* parameters so far; but for those that are ignored */
-    struct query_rest *ignored; /* NULL: an unknown parameter is refused */
+    uint64_t seen;              /* bit i: row i had a value */
+    size_t keys;                /* parameters so far, without ignored ones */
+    struct query_rest *ignored; /* NULL: unknown parameters are refused */
 };
 
-static int count_key(struct decoding *d, struct err *err)
+static int decoding_count_key(struct decoding *d, struct err *err)
 {
     if (++d->keys > QUERY_KEYS_MAX)
         return err_set(err, -E2BIG, "more than %d query parameters", QUERY_KEYS_MAX);
     return 0;
 }
 
-static int take_unknown(struct decoding *d, const char *key, struct err *err)
+static int decoding_take_unknown(struct decoding *d, const char *key, struct err *err)
 {
     if (d->ignored == NULL)
         return err_set(err, -EINVAL, "%s: unknown parameter", key);
@@ -146,8 +146,8 @@ static int take_unknown(struct decoding *d, const char *key, struct err *err)
     return 0;
 }
 
-/* Decodes one "key=value" of len bytes, in place: what is behind it must no longer be needed. */
-static int take_pair(struct decoding *d, char *pair, size_t len, struct err *err)
+/* Decodes one "key=value" of len bytes in place. Overwrites the byte after it. */
+static int decoding_take_pair(struct decoding *d, char *pair, size_t len, struct err *err)
 {
     const struct query_field *fields = d->fields;
     char *equals = memchr(pair, '=', len);
@@ -163,8 +163,8 @@ static int take_pair(struct decoding *d, char *pair, size_t len, struct err *err
     while (fields != NULL && fields[i].name != NULL && strcmp(fields[i].name, pair) != 0)
         i++;
     if (fields == NULL || fields[i].name == NULL)
-        return take_unknown(d, pair, err);
-    r = d->ignored != NULL ? count_key(d, err) : 0; /* else all have been counted */
+        return decoding_take_unknown(d, pair, err);
+    r = d->ignored != NULL ? decoding_count_key(d, err) : 0; /* otherwise decoding_run counts */
     if (r < 0)
         return r;
     if ((d->seen & UINT64_C(1) << i) != 0 && fields[i].type != QUERY_LIST)
@@ -182,7 +182,7 @@ static int check_required(const struct query_field *fields, uint64_t seen, struc
     return 0;
 }
 
-static int decode_all(struct decoding *d, char *query, struct err *err)
+static int decoding_run(struct decoding *d, char *query, struct err *err)
 {
     int r;
 
@@ -190,12 +190,12 @@ static int decode_all(struct decoding *d, char *query, struct err *err)
         char *end = strchr(query, '&');
         size_t len = end == NULL ? strlen(query) : (size_t)(end - query);
 
-        r = d->ignored == NULL ? count_key(d, err) : 0;
+        r = d->ignored == NULL ? decoding_count_key(d, err) : 0;
         if (r < 0)
             return r;
         if (len > 0) {
             query[len] = '\0';
-            r = take_pair(d, query, len, err);
+            r = decoding_take_pair(d, query, len, err);
             if (r < 0)
                 return r;
         }
@@ -208,7 +208,7 @@ int query_decode(char *query, const struct query_field *fields, void *dst, struc
 {
     struct decoding d = {.fields = fields, .dst = dst};
 
-    return decode_all(&d, query, err);
+    return decoding_run(&d, query, err);
 }
 
 int query_decode_known(char *query, const struct query_field *fields, void *dst,
@@ -217,7 +217,7 @@ int query_decode_known(char *query, const struct query_field *fields, void *dst,
     struct decoding d = {.fields = fields, .dst = dst, .ignored = ret_ignored};
 
     *ret_ignored = (struct query_rest){.first = NULL};
-    return decode_all(&d, query, err);
+    return decoding_run(&d, query, err);
 }
 
 int http_query(struct http_request *req, const struct query_field *fields, void *dst,

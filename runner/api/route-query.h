@@ -1,15 +1,13 @@
 #pragma once
 
-/*
- * Query parameters by table into a struct, as JSON is (json/decode.h). Unknown keys, a key twice
- * that is not a list, bad escapes, wrong and out-of-range values, missing required keys are refused
- * with the parameter's name:
+/* Decodes query parameters by table into a struct, as json/decode.h does for JSON. Refused, with
+ * the parameter's name, are unknown keys, repeated keys (unless a list), bad escapes, wrong or
+ * out-of-range values and missing required keys:
  *
  *     ?tail=-3  ->  -ERANGE, "tail: must be between 0 and 100000"
  *
- * Nothing is allocated: strings point into the request and live as long as it. What is absent is
- * left as it was.
- */
+ * Nothing is allocated: strings point into the request and live as long. Members of absent
+ * parameters keep their value. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +25,7 @@ enum {
 enum query_type {
     QUERY_BOOL = 1, /* bool: "true", "1", "" (a bare key); "false", "0" */
     QUERY_INT,      /* int64_t, decimal, min..max */
-    QUERY_STRING,   /* const char *, UTF-8, min..max bytes (max 0: no bound but the URL's) */
+    QUERY_STRING,   /* const char *, UTF-8, min..max bytes (max 0: bounded by the URL only) */
     QUERY_BYTES,    /* const char *, any bytes but NUL: file names; min..max bytes */
     QUERY_ENUM,     /* int, by names */
     QUERY_LIST,     /* struct query_list: the key may be repeated; UTF-8 */
@@ -51,26 +49,22 @@ struct query_field {
  * values). */
 int query_decode(char *query, const struct query_field *fields, void *dst, struct err *err);
 
-/* The parameters that no row names. */
+/* The ignored parameters of a query. */
 struct query_rest {
-    const char *first; /* the first one's decoded name, in the query; NULL where there is none */
+    const char *first; /* decoded name of the first one, within the query; NULL: none */
     size_t count;
 };
 
-/*
- * The same, but a parameter that no row names is skipped, whatever its value, and told in
- * *ret_ignored; QUERY_KEYS_MAX does not count it. Everything else is refused as above: a bad
- * escape anywhere, a bad value or a second value of a known parameter. Names are compared with
- * their case, as Docker does.
- */
+/* Like query_decode, but skips parameters without a row and reports them in *ret_ignored; they
+ * do not count for QUERY_KEYS_MAX. All other errors are refused as above: a bad escape anywhere,
+ * a bad or repeated value of a known parameter. Names are case-sensitive, as in Docker. */
 int query_decode_known(char *query, const struct query_field *fields, void *dst,
                        struct query_rest *ret_ignored, struct err *err);
 
-/* The same for a request's query; once for each request. `fields` may be NULL: no parameter is
- * taken. */
+/* Decodes a request's query; once per request. fields NULL: no parameter is allowed. */
 int http_query(struct http_request *req, const struct query_field *fields, void *dst,
                struct err *err);
-/* By query_decode_known; one line at debug says what was ignored. For APIs whose clients send
- * parameters that only other servers know (Docker's). */
+/* Like http_query, by query_decode_known; ignored parameters are logged at debug. For APIs whose
+ * clients send parameters that only other servers know (Docker's). */
 int http_query_known(struct http_request *req, const struct query_field *fields, void *dst,
                      struct err *err);

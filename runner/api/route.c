@@ -9,7 +9,7 @@
 #include "api/http.h"
 #include "base/err.h"
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -31,8 +31,8 @@ int percent_decode(char *dst, const char *src, size_t len, bool plus)
         }
         if (len - i < 3)
             return -EINVAL;
-        high = hex(src[i + 1]);
-        low = hex(src[i + 2]);
+        high = hex_digit(src[i + 1]);
+        low = hex_digit(src[i + 2]);
         if (high < 0 || low < 0 || high + low == 0)
             return -EINVAL;
         *out++ = (char)(high << 4 | low);
@@ -53,8 +53,8 @@ struct part {
     size_t len;
 };
 
-/* The next segment of what is left of a pattern ("/a/{b}"); false at its end. */
-static bool next_part(const char **pattern, struct part *p)
+/* Returns the next segment of the rest of a pattern ("/a/{b}"); false at its end. */
+static bool pattern_next_part(const char **pattern, struct part *p)
 {
     const char *start = *pattern;
 
@@ -80,26 +80,26 @@ static bool next_part(const char **pattern, struct part *p)
     return true;
 }
 
-static size_t count_parts(const char *pattern, bool *has_rest, bool *has_raw)
+static size_t pattern_count_parts(const char *pattern, bool *has_rest, bool *has_raw)
 {
     struct part p;
     size_t n = 0;
 
     *has_rest = *has_raw = false;
-    for (; next_part(&pattern, &p); n++) {
+    for (; pattern_next_part(&pattern, &p); n++) {
         *has_rest = *has_rest || p.kind == PART_REST;
         *has_raw = *has_raw || p.kind == PART_RAW;
     }
     return n;
 }
 
-static int check_pattern(const struct route *route, struct err *err)
+static int pattern_check(const struct route *route, struct err *err)
 {
     const char *rest = route->pattern;
     size_t names = 0, rests = 0;
     struct part p = {.kind = PART_LITERAL};
 
-    while (next_part(&rest, &p)) {
+    while (pattern_next_part(&rest, &p)) {
         bool braces = memchr(p.text, '{', p.len) != NULL || memchr(p.text, '}', p.len) != NULL;
 
         if ((p.len == 0 && strcmp(route->pattern, "/") != 0) || braces)
@@ -122,7 +122,7 @@ int route_check(const struct route *routes, struct err *err)
 {
     for (const struct route *a = routes; a->method != NULL; a++) {
         unsigned stream = a->flags & ROUTE_STREAM;
-        int r = check_pattern(a, err);
+        int r = pattern_check(a, err);
 
         if (r < 0)
             return r;
@@ -135,18 +135,18 @@ int route_check(const struct route *routes, struct err *err)
     return 0;
 }
 
-/* ---- a path ---- */
+/* ---- paths ---- */
 
-/* The decoded segments, one behind the other in the store, each with its NUL. Only a {name*} may
- * begin at or before what is wrong. */
+/* A path's decoded segments, NUL-terminated, adjacent in the store. Only a {name*} may begin at
+ * or before a bad escape. */
 struct path {
     char *segments[ROUTE_SEGMENTS_MAX];
     size_t count;
-    size_t good;    /* segments before the first with a bad escape */
-    bool unbounded; /* there are more than ROUTE_SEGMENTS_MAX */
+    size_t good;    /* number of segments before the first bad escape */
+    bool unbounded; /* more than ROUTE_SEGMENTS_MAX segments */
 };
 
-static int split_path(const char *path, char *store, struct path *ret, struct err *err)
+static int path_split(const char *path, char *store, struct path *ret, struct err *err)
 {
     *ret = (struct path){.good = SIZE_MAX};
     if (*path != '/')
@@ -171,7 +171,7 @@ static int split_path(const char *path, char *store, struct path *ret, struct er
     return 0;
 }
 
-static bool is_version(const char *s)
+static bool segment_is_version(const char *s)
 {
     size_t major, minor;
 
@@ -184,24 +184,24 @@ static bool is_version(const char *s)
     return minor > 0 && s[2 + major + minor] == '\0';
 }
 
-/* Only which segments fall to which part; values are looked at once a row is chosen. */
-static bool matches(const char *pattern, const struct path *path, size_t first)
+/* Compares structure and literals only; values are checked once a row is chosen. */
+static bool pattern_matches(const char *pattern, const struct path *path, size_t first)
 {
     size_t have = path->count - first, parts;
     const char *rest = pattern;
     struct part p;
     bool has_rest, has_raw;
 
-    parts = count_parts(pattern, &has_rest, &has_raw);
+    parts = pattern_count_parts(pattern, &has_rest, &has_raw);
     if (has_raw && (have < parts - 1 || path->good < first + parts - 1))
         return false;
     if (!has_raw &&
         ((has_rest ? have < parts : have != parts) || path->good < path->count || path->unbounded))
         return false;
-    for (size_t i = first; next_part(&rest, &p) && p.kind != PART_RAW; i++) {
+    for (size_t i = first; pattern_next_part(&rest, &p) && p.kind != PART_RAW; i++) {
         const char *segment = path->segments[i];
 
-        assert(segment != NULL); /* there are as many as parts */
+        assert(segment != NULL); /* there are as many segments as parts */
         if (p.kind == PART_REST)
             i += have - parts;
         else if (p.kind == PART_LITERAL &&
@@ -211,8 +211,8 @@ static bool matches(const char *pattern, const struct path *path, size_t first)
     return true;
 }
 
-/* A value that names something beneath a directory must not be able to leave it. */
-static bool is_safe(const char *segment, bool slashes)
+/* A value that names a file beneath a directory must not lead out of it. */
+static bool segment_is_safe(const char *segment, bool slashes)
 {
     if (*segment == '\0' || (!slashes && strchr(segment, '/') != NULL))
         return false;
@@ -226,38 +226,38 @@ static bool is_safe(const char *segment, bool slashes)
     return true;
 }
 
-/* What is left of a path behind n segments. */
-static const char *raw_rest(const char *path, size_t n)
+/* Returns the rest of a path after n segments, undecoded. */
+static const char *path_raw_rest(const char *path, size_t n)
 {
     for (; n > 0 && *path != '\0'; n--)
         path += 1 + strcspn(path + 1, "/");
     return path;
 }
 
-static int take_params(const struct route *route, const struct path *path, size_t first,
-                       struct http_request *req, struct err *err)
+static int route_take_params(const struct route *route, const struct path *path, size_t first,
+                             struct http_request *req, struct err *err)
 {
     size_t have = path->count - first, parts, n = 0;
     const char *rest = route->pattern;
     struct part p;
     bool has_rest, has_raw;
 
-    parts = count_parts(route->pattern, &has_rest, &has_raw);
-    for (size_t i = first; next_part(&rest, &p); i++) {
+    parts = pattern_count_parts(route->pattern, &has_rest, &has_raw);
+    for (size_t i = first; pattern_next_part(&rest, &p); i++) {
         char *value;
 
         if (p.kind == PART_LITERAL)
             continue;
         if (p.kind == PART_RAW) {
             req->params[n++] = (struct http_param){
-                .name = p.text, .name_len = p.len, .value = raw_rest(req->path, i)};
+                .name = p.text, .name_len = p.len, .value = path_raw_rest(req->path, i)};
             break;
         }
         value = path->segments[i];
-        assert(value != NULL); /* matches() has counted them */
+        assert(value != NULL); /* pattern_matches has counted them */
         for (size_t more = p.kind == PART_REST ? have - parts : 0; more > 0; more--, i++)
             value[strlen(value)] = '/'; /* the NUL between this segment and the next */
-        if (!is_safe(value, p.kind == PART_REST))
+        if (!segment_is_safe(value, p.kind == PART_REST))
             return err_set(err, -EINVAL, "the path's '%.*s' is no name", (int)p.len, p.text);
         req->params[n++] = (struct http_param){.name = p.text, .name_len = p.len, .value = value};
     }
@@ -265,24 +265,24 @@ static int take_params(const struct route *route, const struct path *path, size_
     return 0;
 }
 
-/* Where a set's own part of the path begins. */
-static size_t first_segment(const struct route_set *set, const struct path *path)
+/* Returns the index of the first segment after a set's version prefix. */
+static size_t path_first_segment(const struct route_set *set, const struct path *path)
 {
-    return set->version_prefix && path->count > 1 && is_version(path->segments[0]) ? 1 : 0;
+    return set->version_prefix && path->count > 1 && segment_is_version(path->segments[0]) ? 1 : 0;
 }
 
-static const struct route *find(const struct route_set *set, const struct path *path,
-                                const char *method)
+static const struct route *route_find(const struct route_set *set, const struct path *path,
+                                      const char *method)
 {
-    size_t first = first_segment(set, path);
+    size_t first = path_first_segment(set, path);
 
     for (const struct route *r = set->routes; r->method != NULL; r++)
-        if (strcmp(r->method, method) == 0 && matches(r->pattern, path, first))
+        if (strcmp(r->method, method) == 0 && pattern_matches(r->pattern, path, first))
             return r;
     return NULL;
 }
 
-static void add_method(const char *method, char *allow, size_t size)
+static void allow_add_method(const char *method, char *allow, size_t size)
 {
     size_t len = strlen(allow);
     const char *at = strstr(allow, method);
@@ -294,25 +294,25 @@ static void add_method(const char *method, char *allow, size_t size)
     (void)snprintf(allow + len, size - len, "%s%s", len > 0 ? ", " : "", method);
 }
 
-/* Nothing fits: what would fit this path with another method? */
-static int explain_miss(const struct route_set *sets, const struct path *path,
-                        struct http_request *req, char *allow, size_t size, struct err *err)
+/* No row matches: collects the methods that this path has. */
+static int route_explain_miss(const struct route_set *sets, const struct path *path,
+                              struct http_request *req, char *allow, size_t size, struct err *err)
 {
     for (const struct route_set *set = sets; set->routes != NULL; set++) {
-        size_t first = first_segment(set, path);
+        size_t first = path_first_segment(set, path);
 
         for (const struct route *r = set->routes; r->method != NULL; r++) {
-            if (!matches(r->pattern, path, first))
+            if (!pattern_matches(r->pattern, path, first))
                 continue;
             req->set = set;
-            add_method(r->method, allow, size);
+            allow_add_method(r->method, allow, size);
             if (strcmp(r->method, "GET") == 0)
-                add_method("HEAD", allow, size);
+                allow_add_method("HEAD", allow, size);
         }
         if (*allow != '\0')
             return err_set(err, -EOPNOTSUPP, "this path takes %s", allow);
         if (first > 0)
-            req->set = set; /* only this kind of set has such a prefix */
+            req->set = set; /* only such sets have a version prefix */
     }
     return err_set(err, -ENOENT, "no such path");
 }
@@ -325,13 +325,13 @@ int route_match(const struct route_set *sets, struct http_request *req, char *st
     int r;
 
     req->set = sets;
-    r = split_path(req->path, store, &path, err);
+    r = path_split(req->path, store, &path, err);
     if (r < 0)
         return r;
     for (const struct route_set *set = sets; set->routes != NULL && route == NULL; set++) {
-        route = find(set, &path, req->method);
+        route = route_find(set, &path, req->method);
         if (route == NULL && req->head)
-            route = find(set, &path, "GET");
+            route = route_find(set, &path, "GET");
         if (route != NULL)
             req->set = set;
     }
@@ -340,11 +340,11 @@ int route_match(const struct route_set *sets, struct http_request *req, char *st
     if (route == NULL && path.unbounded)
         return err_set(err, -ENOENT, "no such path");
     if (route == NULL)
-        return explain_miss(sets, &path, req, allow, allow_size, err);
-    r = take_params(route, &path, first_segment(req->set, &path), req, err);
+        return route_explain_miss(sets, &path, req, allow, allow_size, err);
+    r = route_take_params(route, &path, path_first_segment(req->set, &path), req, err);
     if (r < 0)
         return r;
-    if (first_segment(req->set, &path) > 0)
+    if (path_first_segment(req->set, &path) > 0)
         req->version = path.segments[0] + 1;
     req->route = route;
     req->context = req->set->context;

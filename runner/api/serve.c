@@ -50,18 +50,18 @@
 #include "sys/users.h"
 
 enum {
-    BACKLOG = 1024, /* a unix socket's connect() fails at once when it is full */
+    BACKLOG = 1024, /* a unix socket's connect() fails at once when the backlog is full */
     STOP_GRACE_MS = 2000,
-    STOP_WAITS_MS = 1500, /* before that, so that who is told something hears it */
+    STOP_WAITS_MS = 1500, /* before STOP_GRACE_MS, so that waiting clients still get the answer */
     FDS_WANTED = 65536,
-    WAIT_MS = 2000, /* for what is left of a daemon that was killed */
+    WAIT_MS = 2000, /* for the remains of a killed daemon */
     RETRY_MS = 20,
     SOCKET_PATH_MAX = sizeof(((struct sockaddr_un *)0)->sun_path),
 };
 
 static const char socket_group[] = "rind";
 
-/* What is open when the two processes part. */
+/* State that is opened before the fork of the supervisor. */
 struct serve {
     const struct serve_config *config;
     struct settings settings; /* owned */
@@ -73,13 +73,13 @@ struct serve {
     bool has_group;
     gid_t group;
     int tree_fd, shim_fd, listen_fd, lock_fd, notify_fd, doctor_fd, gateway_fd; /* owned */
-    struct address gateway; /* where gateway_fd listens */
+    struct address gateway; /* address of gateway_fd */
     char *chain, *key;      /* owned; PEM; NULL = no TLS */
     size_t chain_len, key_len;
     bool made_socket;
 };
 
-static void wait_a_moment(void)
+static void sleep_retry(void)
 {
     const struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
 
@@ -88,21 +88,19 @@ static void wait_a_moment(void)
 
 /* ---- the socket ---- */
 
-static bool somebody_listens(const struct sockaddr_un *name)
+static bool socket_has_listener(const struct sockaddr_un *name)
 {
     auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    /* EAGAIN: so many wait there already that we cannot even queue */
+    /* EAGAIN: the backlog is full */
     return fd >= 0 &&
            (connect(fd, (const struct sockaddr *)name, sizeof(*name)) == 0 || errno == EAGAIN);
 }
 
-/*
- * What is in the way: a socket that nobody answers at is an earlier daemon's, anything else is not
- * ours to remove. A daemon that was just killed may have let go of its lock already and of its
- * socket not yet: the kernel closes its descriptors one by one.
- */
-static int clear_path(const struct sockaddr_un *name, struct err *err)
+/* A socket without listener is the remains of an earlier daemon and is unlinked; any other file
+ * is an error. A daemon that was just killed may have released its lock but not yet its socket:
+ * the kernel closes fds one by one. */
+static int socket_clear_path(const struct sockaddr_un *name, struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + WAIT_MS;
     struct stat st;
@@ -112,17 +110,17 @@ static int clear_path(const struct sockaddr_un *name, struct err *err)
     if (!S_ISSOCK(st.st_mode))
         return err_set(err, -EEXIST, "socket %s: something that is no socket is there",
                        name->sun_path);
-    while (somebody_listens(name)) {
+    while (socket_has_listener(name)) {
         if (clock_mono_ms() >= deadline)
             return err_set(err, -EADDRINUSE, "socket %s: a rind serve answers there already",
                            name->sun_path);
-        wait_a_moment();
+        sleep_retry();
     }
     return unlink(name->sun_path) < 0 ? err_errno(err, -errno, "socket %s", name->sun_path) : 0;
 }
 
-/* Nobody else's from its first moment: made under a umask, opened to the group afterwards. */
-static int make_socket(const struct serve *s, const char *path, struct err *err)
+/* The umask makes the socket private from its first moment; the group gets access afterwards. */
+static int socket_make(const struct serve *s, const char *path, struct err *err)
 {
     auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -133,7 +131,7 @@ static int make_socket(const struct serve *s, const char *path, struct err *err)
         return err_set(err, -ENAMETOOLONG, "socket %s: longer than %zu bytes", path,
                        sizeof(name.sun_path) - 1);
     (void)memcpy(name.sun_path, path, strlen(path) + 1);
-    r = clear_path(&name, err);
+    r = socket_clear_path(&name, err);
     if (r < 0)
         return r;
     mask = umask(0177);
@@ -160,12 +158,10 @@ static int make_dir(int at, const char *path, mode_t mode, uid_t owner, struct e
     return take_fd(&fd);
 }
 
-/*
- * One daemon a state directory. Both of its processes hold the lock: a supervisor that has not
- * noticed yet that its launcher is dead would write what its successor reads. It ends at once; so
- * who finds the lock taken looks again for a moment.
- */
-static int take_lock(int state_fd, struct err *err)
+/* One daemon per state directory. Launcher and supervisor both hold the lock: a supervisor that
+ * has not yet noticed its launcher's death must not write what its successor reads. It exits
+ * soon, so a taken lock is retried for WAIT_MS. */
+static int state_dir_lock(int state_fd, struct err *err)
 {
     const int64_t deadline = clock_mono_ms() + WAIT_MS;
     auto_close int fd =
@@ -178,13 +174,13 @@ static int take_lock(int state_fd, struct err *err)
             return err_set(err, -EBUSY,
                            "another rind serve works in this state directory; end that one first, "
                            "its sandboxes go on");
-        wait_a_moment();
+        sleep_retry();
     }
     return take_fd(&fd);
 }
 
-/* What others than the owner may ask: the installed file, or the one in the binary. */
-static int load_clients(struct serve *s, struct err *err)
+/* Loads the rights of clients other than the owner: from the installed file, or from the binary. */
+static int serve_load_clients(struct serve *s, struct err *err)
 {
     auto_free char *text = NULL;
     size_t len = 0;
@@ -203,8 +199,8 @@ static int load_clients(struct serve *s, struct err *err)
 
 /* ---- the gateway ---- */
 
-/* Also what a daemon that was killed listened at a moment ago. */
-static int bind_gateway(int fd, const struct sockaddr *name, socklen_t len)
+/* Retries while a daemon that was just killed still listens at the address. */
+static int gateway_bind(int fd, const struct sockaddr *name, socklen_t len)
 {
     const int64_t deadline = clock_mono_ms() + WAIT_MS;
     const int on = 1;
@@ -216,14 +212,14 @@ static int bind_gateway(int fd, const struct sockaddr *name, socklen_t len)
     while (bind(fd, name, len) < 0 || listen(fd, BACKLOG) < 0) {
         if (errno != EADDRINUSE || clock_mono_ms() >= deadline)
             return -errno;
-        wait_a_moment();
+        sleep_retry();
     }
     return 0;
 }
 
-/* Before anybody is confined: an address that cannot be had ends the start, and ports below 1024
- * need a privilege. */
-static int open_gateway(struct serve *s, struct err *err)
+/* Called before any process is confined: an address in use fails the start, and ports below 1024
+ * need CAP_NET_BIND_SERVICE. */
+static int serve_open_gateway(struct serve *s, struct err *err)
 {
     const char *text = s->config->gateway != NULL ? s->config->gateway : s->settings.gateway;
     auto_close int fd = FD_NONE;
@@ -238,7 +234,7 @@ static int open_gateway(struct serve *s, struct err *err)
                        text);
     len = address_socket(&s->gateway, &name);
     fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    r = fd < 0 ? -errno : bind_gateway(fd, (struct sockaddr *)(void *)&name, len);
+    r = fd < 0 ? -errno : gateway_bind(fd, (struct sockaddr *)(void *)&name, len);
     if (r < 0)
         return err_errno(err, r, "gateway %s", text);
     len = sizeof(name);
@@ -259,12 +255,12 @@ static int read_pem(const char *what, const char *path, char **ret, size_t *ret_
     return r < 0 ? err_wrap(err, r, "%s", what) : 0;
 }
 
-static void find_group(struct serve *s)
+static void serve_find_group(struct serve *s)
 {
     s->has_group = geteuid() == 0 && host_group(socket_group, &s->group);
 }
 
-static int open_socket(struct serve *s, struct err *err)
+static int serve_open_socket(struct serve *s, struct err *err)
 {
     s->made_socket = !service_has_socket();
     if (!s->made_socket)
@@ -272,11 +268,11 @@ static int open_socket(struct serve *s, struct err *err)
     else if (mkdir(s->config->runtime_dir, 0755) < 0 && errno != EEXIST)
         return err_errno(err, -errno, "make directory %s", s->config->runtime_dir);
     else
-        s->listen_fd = make_socket(s, s->config->socket, err);
+        s->listen_fd = socket_make(s, s->config->socket, err);
     return s->listen_fd < 0 ? s->listen_fd : 0;
 }
 
-static int open_all(struct serve *s, struct err *err)
+static int serve_open(struct serve *s, struct err *err)
 {
     struct launcher_config config = {.state_dir = s->config->state_dir,
                                      .ids_dir = CORE_IDS_DIR,
@@ -315,7 +311,7 @@ static int open_all(struct serve *s, struct err *err)
     if (r < 0)
         return r;
     state = launcher_state_fd(s->launcher);
-    s->lock_fd = take_lock(state, err);
+    s->lock_fd = state_dir_lock(state, err);
     if (s->lock_fd < 0)
         return s->lock_fd;
     r = launcher_inherit(s->launcher, err);
@@ -340,21 +336,21 @@ static int open_all(struct serve *s, struct err *err)
     s->shim_fd = memfd_program("sandbox-shim", embed_shim().data, embed_shim().len);
     if (s->shim_fd < 0)
         return err_errno(err, s->shim_fd, "load sandbox-shim");
-    r = load_clients(s, err);
+    r = serve_load_clients(s, err);
     if (r == 0)
         r = doctor_fork(s->config->state_dir, &s->doctor_fd, err);
     if (r < 0)
         return r;
-    r = open_gateway(s, err);
+    r = serve_open_gateway(s, err);
     if (r == 0)
         r = read_pem("gateway.certificate", s->settings.certificate, &s->chain, &s->chain_len, err);
     if (r == 0)
         r = read_pem("gateway.key", s->settings.key, &s->key, &s->key_len, err);
     if (r < 0)
         return r;
-    find_group(s);
+    serve_find_group(s);
     s->notify_fd = service_notify_socket();
-    return open_socket(s, err);
+    return serve_open_socket(s, err);
 }
 
 static void serve_done(struct serve *s)
@@ -380,7 +376,7 @@ static void serve_done(struct serve *s)
 struct daemon {
     uv_loop_t loop;
     uv_signal_t term, interrupt, hangup;
-    uv_timer_t grace; /* of a stop: whoever waits for what may never come is told */
+    uv_timer_t grace; /* of a stop: afterwards pending waits are answered */
     struct supervisor *supervisor;
     struct http_server *server;
     struct native native;
@@ -389,17 +385,17 @@ struct daemon {
     char socket[SOCKET_PATH_MAX + 1];
     SSL_CTX *tls; /* owned; NULL = none */
     bool stop_sandboxes, closing, lost;
-    bool served; /* no client is there any more */
+    bool served; /* all client connections are closed */
 };
 
-static void stop(struct daemon *d);
+static void daemon_stop(struct daemon *d);
 
-static void close_supervisor(void *data)
+static void daemon_close_supervisor(void *data)
 {
     struct daemon *d = data;
 
     if (uv_is_closing((uv_handle_t *)&d->term))
-        return; /* told to stop twice */
+        return; /* stopped twice */
     supervisor_close(d->supervisor);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
@@ -414,43 +410,43 @@ static void on_server_closed(void *data)
     docker_done(&d->native);
     native_done(&d->native);
     d->served = true;
-    if (!d->stop_sandboxes || !supervisor_end_sandboxes(d->supervisor, close_supervisor, d))
-        close_supervisor(d);
+    if (!d->stop_sandboxes || !supervisor_end_sandboxes(d->supervisor, daemon_close_supervisor, d))
+        daemon_close_supervisor(d);
 }
 
-static void on_grace(uv_timer_t *h)
+static void on_stop_grace(uv_timer_t *h)
 {
     struct daemon *d = h->data;
 
     supervisor_end_waits(d->supervisor);
 }
 
-static void close_server(struct daemon *d)
+static void daemon_close_server(struct daemon *d)
 {
-    (void)uv_timer_start(&d->grace, on_grace, STOP_WAITS_MS, 0);
+    (void)uv_timer_start(&d->grace, on_stop_grace, STOP_WAITS_MS, 0);
     http_server_close(d->server, STOP_GRACE_MS, on_server_closed, d);
 }
 
-static void stop(struct daemon *d)
+static void daemon_stop(struct daemon *d)
 {
     if (d->closing && d->served)
-        close_supervisor(d); /* once more: without waiting for sandboxes */
+        daemon_close_supervisor(d); /* a second stop does not wait for sandboxes */
     if (d->closing)
         return;
     d->closing = true;
     log_info("serve", "stops");
     service_tell(d->notify_fd, d->stop_sandboxes ? "STOPPING=1\nSTATUS=stopping with all sandboxes"
                                                  : "STOPPING=1\nSTATUS=stopping; sandboxes go on");
-    close_server(d);
+    daemon_close_server(d);
 }
 
-static void on_signal(uv_signal_t *h, int signo)
+static void on_stop_signal(uv_signal_t *h, int signo)
 {
     (void)signo;
-    stop(h->data);
+    daemon_stop(h->data);
 }
 
-static void on_hangup(uv_signal_t *h, int signo)
+static void on_sighup(uv_signal_t *h, int signo)
 {
     struct daemon *d = h->data;
 
@@ -465,12 +461,12 @@ static void on_launcher_gone(void *data)
 
     d->lost = true;
     log_error("serve", "the launcher is gone");
-    /* A successor may take up the sandboxes now: nobody here must see that happen, or say
-     * anything of it. Clients are told by the end of their connections. */
+    /* A successor may reattach the sandboxes now: this process must not observe or report
+     * anything of that. Clients see their connections end. */
     _exit(1);
 }
 
-static int open_front(struct daemon *d, struct err *err)
+static int daemon_open_gateway(struct daemon *d, struct err *err)
 {
     int r;
 
@@ -483,15 +479,16 @@ static int open_front(struct daemon *d, struct err *err)
     return r;
 }
 
-/* For who has started us and waits: a service manager is told by itself, and gets no such line. */
-static void tell_ready(const struct daemon *d)
+/* For the starting shell or user. A service manager gets READY instead, unless stderr is a
+ * terminal. */
+static void daemon_print_ready(const struct daemon *d)
 {
     if (d->notify_fd < 0 || isatty(STDERR_FILENO))
         (void)fprintf(stderr, "rind: serving on %s\n", d->socket);
 }
 
-/* Only now: who connects finds every sandbox that there was. */
-static void on_ready(void *data)
+/* Listens only now, so that clients find every surviving sandbox. */
+static void on_supervisor_ready(void *data)
 {
     struct daemon *d = data;
     struct err err = ERR_NONE;
@@ -499,18 +496,18 @@ static void on_ready(void *data)
     if (d->closing)
         return;
     docker_ready(&d->native);
-    if (http_server_listen(d->server, d->listen_fd, &err) < 0 || open_front(d, &err) < 0) {
+    if (http_server_listen(d->server, d->listen_fd, &err) < 0 || daemon_open_gateway(d, &err) < 0) {
         log_error("serve", "%s", err.msg);
         d->lost = true;
-        stop(d);
+        daemon_stop(d);
         return;
     }
     service_tell(d->notify_fd, "READY=1\nSTATUS=serving");
-    tell_ready(d);
+    daemon_print_ready(d);
     log_info("serve", "ready");
 }
 
-/* Also of one that we were given; asked before we are confined. */
+/* Also of an inherited socket. Called before the process is confined. */
 static void socket_path(int fd, char ret[SOCKET_PATH_MAX + 1])
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -531,7 +528,7 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
                                        .limits = s->settings.limits,
                                        .proxy = &s->settings.proxy,
                                        .front = {.port = s->gateway.port, .tls = s->key != NULL},
-                                       .on_ready = on_ready,
+                                       .on_ready = on_supervisor_ready,
                                        .on_gone = on_launcher_gone,
                                        .data = d};
     struct native_config native = {.owner = geteuid(),
@@ -577,9 +574,9 @@ static int daemon_open(struct daemon *d, struct serve *s, int sock, struct err *
     (void)uv_signal_init(&d->loop, &d->hangup);
     (void)uv_timer_init(&d->loop, &d->grace);
     d->term.data = d->interrupt.data = d->hangup.data = d->grace.data = d;
-    (void)uv_signal_start(&d->hangup, on_hangup, SIGHUP);
-    (void)uv_signal_start(&d->term, on_signal, SIGTERM);
-    (void)uv_signal_start(&d->interrupt, on_signal, SIGINT);
+    (void)uv_signal_start(&d->hangup, on_sighup, SIGHUP);
+    (void)uv_signal_start(&d->term, on_stop_signal, SIGTERM);
+    (void)uv_signal_start(&d->interrupt, on_stop_signal, SIGINT);
     return 0;
 }
 
@@ -595,7 +592,7 @@ static int supervisor_main(struct serve *s, int sock)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    /* What the launcher holds is not the supervisor's. */
+    /* The launcher's resources do not belong to the supervisor. */
     launcher_free(take(s->launcher));
     network_close(&s->network);
     if (daemon_open(&d, s, sock, &err) < 0) {
@@ -615,8 +612,8 @@ static int supervisor_main(struct serve *s, int sock)
 
 static volatile sig_atomic_t supervisor_pid;
 
-/* A stop is the supervisor's business; its end is ours. */
-static void pass_on(int signo)
+/* Stop signals are forwarded to the supervisor; its exit ends the launcher. */
+static void on_signal_forward(int signo)
 {
     if (supervisor_pid > 0)
         (void)kill(supervisor_pid, signo);
@@ -625,7 +622,7 @@ static void pass_on(int signo)
 static int launcher_main(struct serve *s, int sock, pid_t child, struct stall *stall,
                          struct err *err)
 {
-    struct sigaction forward = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    struct sigaction forward = {.sa_handler = on_signal_forward, .sa_flags = SA_RESTART};
     int status = 0, r;
 
     supervisor_pid = child;
@@ -636,7 +633,7 @@ static int launcher_main(struct serve *s, int sock, pid_t child, struct stall *s
     r = stall_watch(s->launcher, stall, child, err);
     if (r == 0)
         r = launcher_serve(s->launcher, sock, err);
-    (void)close(sock); /* should it be the launcher that failed: the supervisor ends now */
+    (void)close(sock); /* if the launcher has failed, EOF ends the supervisor */
     stall_wait_end(s->launcher, child);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
@@ -670,7 +667,7 @@ int serve_run(const struct serve_config *config, struct err *err)
 
     if (config->debug)
         log_set_level(LOG_LEVEL_DEBUG);
-    /* What whoever started us had open is not ours to keep, and must not get into a sandbox. */
+    /* Inherited fds are closed: they must not get into a sandbox. */
     (void)sys_close_range(SERVICE_FDS_START + (service_has_socket() ? 1U : 0U), ~0U, 0);
     r = settings_init(&s.settings);
     if (r < 0)
@@ -678,7 +675,7 @@ int serve_run(const struct serve_config *config, struct err *err)
     if (r == 0 && config->config_file != NULL)
         r = settings_load(&s.settings, config->config_file, err);
     if (r == 0)
-        r = open_all(&s, err);
+        r = serve_open(&s, err);
     if (r == 0)
         r = launcher_serve_clients_of(s.launcher, s.listen_fd, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

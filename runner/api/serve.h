@@ -1,23 +1,22 @@
 #pragma once
 
-/* `rind serve`: the launcher and, as its child, the supervisor with the API. */
+/* `rind serve`: runs as the launcher, and forks the supervisor, which serves the API. Called by
+ * main's `serve`. */
 
 #include <stdbool.h>
 
 struct err;
 
 struct serve_config {
-    const char *state_dir, *runtime_dir; /* absolute; made when missing */
+    const char *state_dir, *runtime_dir; /* absolute; created if missing */
     const char *socket;                  /* absolute path of the API's socket */
-    const char *config_file;             /* JSON, or NULL */
-    const char *gateway; /* address:port of preview URLs; NULL = the configuration's */
+    const char *config_file;             /* JSON file, or NULL */
+    const char *gateway; /* address:port for preview URLs; NULL = from the configuration */
     bool stop_sandboxes; /* on a clean stop sandboxes are stopped, too */
     bool debug;
 };
 
-/*
- * Runs until SIGTERM or SIGINT (0), or until one of the two processes has died (-ECHILD). Errors
- * before that leave nothing. With LISTEN_FDS of a service manager that socket is served instead of
- * one that is made; with NOTIFY_SOCKET readiness is told.
- */
+/* Blocks until SIGTERM or SIGINT (returns 0), or until one of the two processes has died
+ * (-ECHILD). Earlier errors leave nothing behind. With LISTEN_FDS that socket is served and none
+ * is made; with NOTIFY_SOCKET readiness is reported. */
 int serve_run(const struct serve_config *config, struct err *err);

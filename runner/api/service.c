@@ -23,8 +23,8 @@ bool service_has_socket(void)
     return strtol(pid, &end, 10) == (long)getpid() && *end == '\0';
 }
 
-/* The path of a socket in the file system, "" for another. */
-static void path_of(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])
+/* Returns the path of a socket in the file system, "" for others. */
+static void socket_file_path(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1])
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     socklen_t len = sizeof(name);
@@ -35,22 +35,22 @@ static void path_of(int fd, char path[sizeof(((struct sockaddr_un *)0)->sun_path
     path[sizeof(name.sun_path)] = '\0';
 }
 
-static int open_to_group(int fd, gid_t group, struct err *err)
+static int socket_open_to_group(int fd, gid_t group, struct err *err)
 {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
     struct stat st;
 
-    path_of(fd, path);
+    socket_file_path(fd, path);
     if (path[0] == '\0' || lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
         return 0;
     if (st.st_uid != 0 || st.st_gid != 0 || (st.st_mode & 0777) != 0600)
-        return 0; /* somebody has said who may */
+        return 0; /* the administrator has changed owner or mode */
     if (lchown(path, 0, group) < 0 || chmod(path, 0660) < 0)
         return err_errno(err, -errno, "socket %s", path);
     return 0;
 }
 
-static int number_of(int fd, int option, int *ret)
+static int socket_option(int fd, int option, int *ret)
 {
     socklen_t len = sizeof(*ret);
 
@@ -66,11 +66,11 @@ int service_socket(gid_t group, struct err *err)
     if (count == NULL || strcmp(count, "1") != 0)
         return err_set(err, -EINVAL, "LISTEN_FDS=%.16s: rind serves one socket",
                        count != NULL ? count : "");
-    r = number_of(fd, SO_DOMAIN, &domain);
+    r = socket_option(fd, SO_DOMAIN, &domain);
     if (r == 0)
-        r = number_of(fd, SO_TYPE, &type);
+        r = socket_option(fd, SO_TYPE, &type);
     if (r == 0)
-        r = number_of(fd, SO_ACCEPTCONN, &listens);
+        r = socket_option(fd, SO_ACCEPTCONN, &listens);
     if (r < 0)
         return err_errno(err, r, "the socket of LISTEN_FDS");
     if (domain != AF_UNIX || type != SOCK_STREAM || listens == 0)
@@ -78,7 +78,7 @@ int service_socket(gid_t group, struct err *err)
                        "the socket of LISTEN_FDS: must be a unix stream socket that listens");
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
         return err_errno(err, -errno, "the socket of LISTEN_FDS");
-    r = group == (gid_t)-1 ? 0 : open_to_group(fd, group, err);
+    r = group == (gid_t)-1 ? 0 : socket_open_to_group(fd, group, err);
     return r < 0 ? r : fd;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/* What a service manager (systemd) and a daemon say to each other: sd_listen_fds(3), sd_notify(3).
- */
+/* Interface to a service manager (systemd): sd_listen_fds(3), sd_notify(3). Called by serve.c
+ * before it forks, except service_tell. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,18 +10,15 @@ struct err;
 
 enum { SERVICE_FDS_START = 3 };
 
-/* Whether descriptors were handed to this very process; they are then at SERVICE_FDS_START and up.
- */
+/* True if this process inherited fds by LISTEN_FDS; they start at SERVICE_FDS_START. */
 bool service_has_socket(void);
-/*
- * The one socket that was handed over, CLOEXEC; borrowed from the environment once. It must be a
- * listening unix stream socket and the only one: whatever else is refused, because it was meant for
- * something. group: opened to it when the socket is still as the shipped unit makes it, root's
- * alone; -1 for none.
- */
+/* Returns the inherited socket, made CLOEXEC; the caller owns it. Must be a listening unix
+ * stream socket and the only inherited fd; anything else is refused. group: gets access if the
+ * socket still has the shipped unit's owner and mode (root, 0600); -1: none. */
 int service_socket(gid_t group, struct err *err);
 
-/* A socket to the manager, connected while there are paths; -1 when there is none. */
+/* Returns a socket connected to the manager, or -1 without NOTIFY_SOCKET. The caller owns it.
+ * Called before chroot. */
 int service_notify_socket(void);
-/* fd: from service_notify_socket. Nothing when it is -1; what cannot be said is not. */
+/* Sends a state to the manager; best effort. fd of service_notify_socket, may be -1. */
 void service_tell(int fd, const char *state);

@@ -18,7 +18,7 @@
 
 enum { PREFIXES_MAX = 64, PATH_BYTES_MAX = 4095 };
 
-/* What the file's numbers are decoded into, in the order of the table. */
+/* The limits as decoded, in the order of the table. */
 #define LIMIT_INDEX(field, type, key, def, min, max) LIMIT_##field,
 enum { SUPERVISOR_LIMITS(LIMIT_INDEX) };
 
@@ -104,14 +104,14 @@ static const struct jfield fields[] = {
 };
 /* clang-format on */
 
-static void apply_http(struct settings *s);
+static void settings_apply_http(struct settings *s);
 
 int settings_init(struct settings *s)
 {
     *s = (struct settings){.limits = supervisor_limits_default()};
     http_config_init(&s->http);
     proxy_config_init(&s->proxy);
-    apply_http(s);
+    settings_apply_http(s);
     s->policies_dir = strdup("/etc/rind/policies");
     s->client_policy = strdup("/etc/rind/client.json");
     s->host_rootfs = strdup(HOST_ROOTFS_FILE);
@@ -163,7 +163,7 @@ static int check_absolute(const char *key, const char *path, struct err *err)
                : err_set(err, -EINVAL, "%s: '%s' is not an absolute path", key, path);
 }
 
-/* What a client names has none of these: it would never be beneath a prefix that has. */
+/* Client paths are normalised, so a prefix must be, too: otherwise no path would match it. */
 static int check_prefix(const char *path, struct err *err)
 {
     int r = check_absolute("bindPrefixes", path, err);
@@ -209,8 +209,8 @@ static int check_network(const struct network_text *n, struct err *err)
     return r;
 }
 
-/* In place of what was written: the whole name, without tag and digest. */
-static int whole_name(char **image, struct err *err)
+/* Replaces the reference as written by the full name without tag and digest. */
+static int image_full_name(char **image, struct err *err)
 {
     struct reference name;
     char *whole;
@@ -229,7 +229,7 @@ static int whole_name(char **image, struct err *err)
     return 0;
 }
 
-static int check(struct settings_text *t, struct err *err)
+static int settings_check(struct settings_text *t, struct err *err)
 {
     int r;
 
@@ -247,11 +247,11 @@ static int check(struct settings_text *t, struct err *err)
     for (char **p = t->bind_prefixes; r == 0 && p != NULL && *p != NULL; p++)
         r = check_prefix(*p, err);
     if (r == 0)
-        r = whole_name(&t->docker.sidecar_image, err);
+        r = image_full_name(&t->docker.sidecar_image, err);
     return r < 0 ? r : check_network(&t->network, err);
 }
 
-static struct limits_text limits_of(const struct settings *s)
+static struct limits_text settings_limits(const struct settings *s)
 {
     struct limits_text t;
 
@@ -260,15 +260,15 @@ static struct limits_text limits_of(const struct settings *s)
     return t;
 }
 
-/* What is answered in one piece is queued in one piece: two streams, in JSON at most two and a half
- * times as long, and what is around them. */
+/* A buffered reply is queued as a whole: two output streams, which JSON expands at most 2.5
+ * times, plus 64 KiB for the rest. */
 static uint64_t largest_answer(const struct supervisor_limits *l)
 {
     return (64 << 10) + 5 * (l->output_bytes > l->log_bytes ? l->output_bytes : l->log_bytes);
 }
 
-/* What the HTTP front is told of them. */
-static void apply_http(struct settings *s)
+/* Sets the limits of the HTTP server and the gateway's proxy. */
+static void settings_apply_http(struct settings *s)
 {
     const struct supervisor_limits *l = &s->limits;
     struct http_config *h = &s->http;
@@ -292,7 +292,7 @@ static void apply_http(struct settings *s)
     s->proxy.stream_ms = l->gateway_idle_ms;
 }
 
-static void replace(char **to, char **from)
+static void string_replace(char **to, char **from)
 {
     if (*from == NULL)
         return;
@@ -300,7 +300,7 @@ static void replace(char **to, char **from)
     *to = take(*from);
 }
 
-static void replace_list(char ***list, char ***by)
+static void list_replace(char ***list, char ***by)
 {
     if (*by == NULL)
         return;
@@ -308,10 +308,10 @@ static void replace_list(char ***list, char ***by)
     *list = take(*by);
 }
 
-static void apply_network(struct settings *s, struct network_text *t)
+static void settings_apply_network(struct settings *s, struct network_text *t)
 {
-    replace_list(&s->pools4, &t->pools4);
-    replace_list(&s->pools6, &t->pools6);
+    list_replace(&s->pools4, &t->pools4);
+    list_replace(&s->pools6, &t->pools6);
     if (t->flows > 0)
         s->flows = (uint32_t)t->flows;
     if (t->flows_per_second > 0)
@@ -328,41 +328,41 @@ static void apply_network(struct settings *s, struct network_text *t)
             s->dns_count++;
 }
 
-static void apply(struct settings *s, struct settings_text *t)
+static void settings_apply(struct settings *s, struct settings_text *t)
 {
     for (size_t i = 0; i < LIMITS_COUNT; i++)
         limit_set(&s->limits, &limits_table[i], t->limits.values[i]);
-    apply_http(s);
-    replace(&s->policies_dir, &t->policies_dir);
-    replace(&s->client_policy, &t->client_policy);
-    replace(&s->host_rootfs, &t->host_rootfs);
-    replace(&s->gateway, &t->gateway.listen);
-    replace(&s->certificate, &t->gateway.certificate);
-    replace(&s->key, &t->gateway.key);
-    replace(&s->sidecar_image, &t->docker.sidecar_image);
+    settings_apply_http(s);
+    string_replace(&s->policies_dir, &t->policies_dir);
+    string_replace(&s->client_policy, &t->client_policy);
+    string_replace(&s->host_rootfs, &t->host_rootfs);
+    string_replace(&s->gateway, &t->gateway.listen);
+    string_replace(&s->certificate, &t->gateway.certificate);
+    string_replace(&s->key, &t->gateway.key);
+    string_replace(&s->sidecar_image, &t->docker.sidecar_image);
     if (t->has_publish) {
         publish_rules_done(&s->publish);
         s->publish = t->publish;
         t->publish = (struct publish_rules){.list = NULL};
     }
-    replace_list(&s->bind_prefixes, &t->bind_prefixes);
-    apply_network(s, &t->network);
+    list_replace(&s->bind_prefixes, &t->bind_prefixes);
+    settings_apply_network(s, &t->network);
 }
 
 int settings_parse(struct settings *s, const char *text, size_t len, const char *where,
                    struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    struct settings_text t = {.limits = limits_of(s)};
+    struct settings_text t = {.limits = settings_limits(s)};
     int r;
 
     r = json_parse(text, len, SETTINGS_TEXT_MAX, &root, err);
     if (r == 0)
         r = json_decode(root, fields, &t, err);
     if (r == 0)
-        r = check(&t, err);
+        r = settings_check(&t, err);
     if (r == 0)
-        apply(s, &t);
+        settings_apply(s, &t);
     text_done(&t);
     return r < 0 ? err_wrap(err, r, "%s", where) : 0;
 }

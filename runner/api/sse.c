@@ -11,26 +11,26 @@
 #include "base/buf.h"
 
 struct sse {
-    struct http_request *req; /* NULL once it has been ended (cut off) */
+    struct http_request *req; /* NULL after sse_cut_off */
     uv_timer_t heartbeat;
     struct sse_options options;
-    struct buf text;              /* one event while it is made */
-    char last[SSE_FIELD_MAX + 1]; /* the id of the last event that was sent */
+    struct buf text;              /* the event being built */
+    char last[SSE_FIELD_MAX + 1]; /* id of the last event sent */
     bool wrote;                   /* since the last heartbeat */
     bool closed;
 };
 
-static void on_heartbeat(uv_timer_t *t)
+static void on_sse_heartbeat(uv_timer_t *t)
 {
     struct sse *s = t->data;
 
-    /* Where something is on its way already, or waits, it does what a heartbeat is for. */
+    /* Queued bytes, or bytes just written, serve as heartbeat. */
     if (s->req != NULL && !s->wrote && http_queued(s->req) == 0)
         (void)http_write(s->req, ":\n\n", 3);
     s->wrote = false;
 }
 
-static void on_drain(struct http_request *req)
+static void on_sse_drain(struct http_request *req)
 {
     struct sse *s = req->data;
 
@@ -38,7 +38,7 @@ static void on_drain(struct http_request *req)
         s->options.on_drain(s, s->options.data);
 }
 
-static void on_gone(struct http_request *req)
+static void on_sse_gone(struct http_request *req)
 {
     struct sse *s = req->data;
 
@@ -63,13 +63,13 @@ int sse_open(struct http_request *req, const struct sse_options *options, struct
         s->options.max = SSE_MAX;
     s->req = req;
     s->text.max = SIZE_MAX / 4;
-    (void)uv_timer_init(http_loop(req), &s->heartbeat); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &s->heartbeat); /* never fails */
     s->heartbeat.data = s;
     ms = s->options.heartbeat_ms;
-    (void)uv_timer_start(&s->heartbeat, on_heartbeat, ms, ms);
+    (void)uv_timer_start(&s->heartbeat, on_sse_heartbeat, ms, ms);
     req->data = s;
-    req->on_drain = on_drain;
-    req->on_gone = on_gone;
+    req->on_drain = on_sse_drain;
+    req->on_gone = on_sse_gone;
     http_start(req, 200, headers, "text/event-stream");
     *ret = s;
     return 0;
@@ -77,14 +77,14 @@ int sse_open(struct http_request *req, const struct sse_options *options, struct
 
 /* ---- one event as text ---- */
 
-static int check_field(const char *value)
+static int field_check(const char *value)
 {
     if (value == NULL)
         return 0;
     return strlen(value) > SSE_FIELD_MAX || strpbrk(value, "\r\n") != NULL ? -EINVAL : 0;
 }
 
-static int add_field(struct buf *b, const char *name, const void *value, size_t len)
+static int event_add_field(struct buf *b, const char *name, const void *value, size_t len)
 {
     int r;
 
@@ -96,8 +96,8 @@ static int add_field(struct buf *b, const char *name, const void *value, size_t 
     return r < 0 ? r : buf_append(b, "\n", 1);
 }
 
-/* A line end within the data must not end the field: each line is a field of its own. */
-static int add_data(struct buf *b, const char *data, size_t len)
+/* A line end within the data would end the field, so each line becomes its own field. */
+static int event_add_data(struct buf *b, const char *data, size_t len)
 {
     size_t start = 0;
     int r;
@@ -105,34 +105,34 @@ static int add_data(struct buf *b, const char *data, size_t len)
     for (size_t i = 0; i < len; i++) {
         if (data[i] != '\n' && data[i] != '\r')
             continue;
-        r = add_field(b, "data", data + start, i - start);
+        r = event_add_field(b, "data", data + start, i - start);
         if (r < 0)
             return r;
         if (data[i] == '\r' && i + 1 < len && data[i + 1] == '\n')
             i++;
         start = i + 1;
     }
-    return add_field(b, "data", data + start, len - start);
+    return event_add_field(b, "data", data + start, len - start);
 }
 
-static int make_event(struct buf *b, const char *id, const char *event, const void *data,
+static int event_make(struct buf *b, const char *id, const char *event, const void *data,
                       size_t len)
 {
     int r = 0;
 
     b->len = 0;
     if (id != NULL)
-        r = add_field(b, "id", id, strlen(id));
+        r = event_add_field(b, "id", id, strlen(id));
     if (r == 0 && event != NULL)
-        r = add_field(b, "event", event, strlen(event));
+        r = event_add_field(b, "event", event, strlen(event));
     if (r == 0)
-        r = add_data(b, len > 0 ? data : "", len);
+        r = event_add_data(b, len > 0 ? data : "", len);
     return r < 0 ? r : buf_append(b, "\n", 1);
 }
 
 /* ---- sending ---- */
 
-/* An id is the caller's own number or name; what JSON would have to escape is left out. */
+/* Copies an id without the bytes that JSON would have to escape. */
 static void copy_plain(char *dst, const char *id)
 {
     for (; id != NULL && *id != '\0'; id++)
@@ -141,7 +141,7 @@ static void copy_plain(char *dst, const char *id)
     *dst = '\0';
 }
 
-static int cut_off(struct sse *s)
+static int sse_cut_off(struct sse *s)
 {
     char last[SSE_FIELD_MAX + 1], data[SSE_FIELD_MAX + 64];
     struct http_request *req = s->req;
@@ -149,7 +149,7 @@ static int cut_off(struct sse *s)
 
     copy_plain(last, s->last);
     n = snprintf(data, sizeof(data), "{\"reason\":\"reader too slow\",\"last\":\"%s\"}", last);
-    if (make_event(&s->text, NULL, "dropped", data, (size_t)n) == 0)
+    if (event_make(&s->text, NULL, "dropped", data, (size_t)n) == 0)
         (void)http_write(req, s->text.data, s->text.len);
     s->req = NULL;
     (void)uv_timer_stop(&s->heartbeat);
@@ -162,17 +162,17 @@ int sse_send(struct sse *s, const char *id, const char *event, const void *data,
 {
     int r;
 
-    if (check_field(id) < 0 || check_field(event) < 0)
+    if (field_check(id) < 0 || field_check(event) < 0)
         return -EINVAL;
     if (s->req == NULL)
         return -ENOBUFS;
     if (s->req->gone)
         return -EPIPE;
     if (http_queued(s->req) > s->options.max)
-        return cut_off(s);
-    r = make_event(&s->text, id, event, data, len);
+        return sse_cut_off(s);
+    r = event_make(&s->text, id, event, data, len);
     if (r < 0)
-        return cut_off(s);
+        return sse_cut_off(s);
     if (id != NULL)
         (void)snprintf(s->last, sizeof(s->last), "%s", id);
     s->wrote = true;
@@ -183,7 +183,7 @@ int sse_send(struct sse *s, const char *id, const char *event, const void *data,
     return 1;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_heartbeat_closed(uv_handle_t *h)
 {
     struct sse *s = h->data;
 
@@ -197,7 +197,7 @@ void sse_close(struct sse *s)
     if (s->req != NULL)
         http_end(s->req);
     s->req = NULL;
-    uv_close((uv_handle_t *)&s->heartbeat, on_closed);
+    uv_close((uv_handle_t *)&s->heartbeat, on_heartbeat_closed);
 }
 
 const char *sse_last_event_id(const struct http_request *req)

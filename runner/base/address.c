@@ -36,7 +36,7 @@ int address_parse(const char *text, struct address *ret)
     port = number_whole(colon + 1, 5);
     if (port < 0 || port > 65535)
         return -EINVAL;
-    /* A bare IPv6 address would take its last part for the port. */
+    /* Without brackets the last part of an IPv6 address would be read as the port. */
     if (memchr(text, ':', len) != NULL && (text[0] != '[' || text[len - 1] != ']'))
         return -EINVAL;
     if (text[0] == '[') {

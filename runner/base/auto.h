@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * Ownership: six macros and no more. An owning local is auto_* and initialised; take()/take_fd()
- * give it away. x_free(NULL) is a no-op everywhere.
- */
+/* Ownership macros. An owning local variable is auto_* and initialised; take() and take_fd()
+ * transfer ownership. x_free(NULL) is a no-op everywhere. */
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,8 +22,8 @@ static inline void auto_close_(const int *fd)
 #define auto_free  __attribute__((cleanup(auto_free_)))
 #define auto_close __attribute__((cleanup(auto_close_)))
 
-/* For `auto_ptr(x_free) struct x *p = NULL;` once DEFINE_AUTO(struct x, x_free) stands in x's
- * header. */
+/* Declares `auto_ptr(x_free) struct x *p = NULL;`. To be placed as DEFINE_AUTO(struct x, x_free)
+ * in x's header. */
 #define DEFINE_AUTO(type, fn)                                                                      \
     static inline void fn##_auto_(type **p)                                                        \
     {                                                                                              \

@@ -37,7 +37,7 @@ size_t base64_encode(char *dst, const void *src, size_t len)
     return (size_t)(d - dst);
 }
 
-static int digit(char c)
+static int base64_digit(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -48,13 +48,13 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Four characters, of which the last `pad` are padding, to 3 - pad bytes. */
-static int decode_group(unsigned char *d, const char *s, size_t pad)
+/* Decodes four characters, the last `pad` of them padding, to 3 - pad bytes. */
+static int base64_decode_group(unsigned char *d, const char *s, size_t pad)
 {
     uint32_t v = 0;
 
     for (size_t i = 0; i < 4; i++) {
-        int n = i < 4 - pad ? digit(s[i]) : 0;
+        int n = i < 4 - pad ? base64_digit(s[i]) : 0;
 
         if (n < 0)
             return -EILSEQ;
@@ -77,7 +77,7 @@ int base64_decode(void *dst, const char *src, size_t len, size_t *ret_len)
     while (pad < 2 && pad < len && src[len - 1 - pad] == '=')
         pad++;
     for (size_t i = 0; i < len; i += 4) {
-        int r = decode_group(d + i / 4 * 3, src + i, i + 4 == len ? pad : 0);
+        int r = base64_decode_group(d + i / 4 * 3, src + i, i + 4 == len ? pad : 0);
 
         if (r < 0)
             return r;

@@ -4,9 +4,10 @@
 
 #include <stddef.h>
 
-/* Characters that len bytes become, without the NUL. */
+/* Returns the number of characters for len bytes, without the NUL. */
 size_t base64_encoded_size(size_t len);
-/* dst: base64_encoded_size(len) + 1 bytes; NUL-terminated. Returns the characters. */
+/* dst: base64_encoded_size(len) + 1 bytes; NUL-terminated. Returns the number of characters. */
 size_t base64_encode(char *dst, const void *src, size_t len);
-/* dst: at least len / 4 * 3 bytes; may be src. -EILSEQ: no base64, or bits that should be zero. */
+/* dst: at least len / 4 * 3 bytes; may equal src. -EILSEQ: not base64, or unused bits are not
+ * zero. */
 int base64_decode(void *dst, const char *src, size_t len, size_t *ret_len);

@@ -3,14 +3,14 @@
 #include <assert.h>
 #include <errno.h>
 
-static size_t cost(size_t capacity)
+static size_t buffer_cost(size_t capacity)
 {
     return capacity > BUDGET_FREE ? capacity : 0;
 }
 
 int budget_resize(struct budget *b, size_t from, size_t to)
 {
-    size_t old = cost(from), new = cost(to);
+    size_t old = buffer_cost(from), new = buffer_cost(to);
 
     if (new > old)
         for (const struct budget *at = b; at != NULL; at = at->up)

@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * Memory that many buffers may take together. Each tells what its capacity becomes; what is small
- * costs nothing, so that small requests are served whatever large ones hold. A budget can be a part
- * of another one: both are charged. Not for several threads.
- */
+/* A limit on the memory of many buffers. Each buffer reports changes of its capacity. Small
+ * buffers are free, so that small requests are served even when large ones have used the budget.
+ * A budget may be part of another: both are charged. Not thread-safe. */
 
 #include <stddef.h>
 
@@ -13,8 +11,8 @@ struct budget {
     struct budget *up; /* borrowed; NULL: none */
 };
 
-enum { BUDGET_FREE = 64 << 10 /* bytes of one buffer that are not counted */ };
+enum { BUDGET_FREE = 64 << 10 /* buffers of at most this size are not counted */ };
 
-/* A buffer's capacity changes. -EAGAIN, and nothing is changed, when there is no room for it; a
- * smaller one always succeeds. b NULL: not counted. */
+/* Reports that a buffer's capacity changes. -EAGAIN: the budget is exhausted, and nothing was
+ * changed. To shrink always succeeds. b NULL: not counted. */
 int budget_resize(struct budget *b, size_t from, size_t to);

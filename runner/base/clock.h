@@ -1,6 +1,7 @@
 #pragma once
 
-/* The two clocks. Deadlines are of the second: the first is what people set, back and forth. */
+/* Wall clock and monotonic clock. Deadlines use the latter, as the former can be set back and
+ * forth. */
 
 #include <stdint.h>
 #include <time.h>
@@ -14,7 +15,7 @@ static inline int64_t clock_wall_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Milliseconds since the epoch, for stamps that people read. */
+/* Milliseconds since the epoch, for displayed times. */
 static inline int64_t clock_wall_ms(void)
 {
     return clock_wall_us() / 1000;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Messages can quote outside strings; a control byte in them must not reach a terminal or a log. */
-static void scrub(char *s)
+/* Messages may quote foreign strings; their control bytes must not reach a terminal or a log. */
+static void msg_scrub(char *s)
 {
     for (; *s != '\0'; s++)
         if ((unsigned char)*s < 0x20 || *s == 0x7f)
@@ -23,7 +23,7 @@ int err_set(struct err *err, int code, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
     va_end(ap);
-    scrub(err->msg);
+    msg_scrub(err->msg);
     return code;
 }
 

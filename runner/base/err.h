@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * The one error idiom: a function returns 0 (or a value >= 0) or a negative errno, and explains
- * itself in an optional, caller-owned struct err. The struct is plain data: it cannot leak, may be
- * overwritten, and can be copied across a socket.
- */
+/* The error idiom: a function returns 0 (or a value >= 0) or a negative errno, and describes the
+ * cause in an optional struct err of the caller. The struct is plain data: it cannot leak, may
+ * be overwritten, and can be sent over a socket. */
 
 enum { ERR_MSG_MAX = 480 };
 
@@ -25,5 +23,5 @@ int err_set(struct err *err, int code, const char *fmt, ...) __attribute__((form
 int err_errno(struct err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts context in front of what is recorded ("context: cause") and returns code. */
+/* Prepends context to the recorded cause ("context: cause") and returns code. */
 int err_wrap(struct err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

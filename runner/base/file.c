@@ -60,7 +60,7 @@ int file_read_at(int dirfd, const char *path, size_t max, char **ret, size_t *re
     auto_close int fd = FD_NONE;
     struct stat st;
 
-    /* O_NONBLOCK: a FIFO in the file's place must not hold us up before fstat refuses it. */
+    /* O_NONBLOCK: opening a FIFO in the file's place must not block; fstat refuses it below. */
     fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_errno(err, -errno, "%s", path);
@@ -145,7 +145,8 @@ int file_replace_at(int dirfd, const char *name, const void *data, size_t len, m
     if ((size_t)snprintf(tmp, sizeof(tmp), ".%s.%d.tmp", name, (int)getpid()) >= sizeof(tmp))
         return err_set(err, -ENAMETOOLONG, "%s: name too long", name);
 
-    (void)unlinkat(dirfd, tmp, 0); /* left by a crashed namesake; the create below decides */
+    (void)unlinkat(dirfd, tmp, 0); /* left by a crashed process with this pid; O_EXCL below
+                                    * detects others */
     fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_errno(err, -errno, "create %s", tmp);
@@ -164,7 +165,7 @@ int file_replace_at(int dirfd, const char *name, const void *data, size_t len, m
     return 0;
 }
 
-static int sealed(int created, const void *data, size_t len)
+static int memfd_seal(int created, const void *data, size_t len)
 {
     auto_close int fd = created;
     int r;
@@ -181,7 +182,7 @@ static int sealed(int created, const void *data, size_t len)
 
 int memfd_sealed(const char *name, const void *data, size_t len)
 {
-    return sealed(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), data, len);
+    return memfd_seal(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), data, len);
 }
 
 int memfd_program(const char *name, const void *data, size_t len)
@@ -191,5 +192,5 @@ int memfd_program(const char *name, const void *data, size_t len)
     /* Before Linux 6.3 the flag is unknown, and every memfd can be executed. */
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return sealed(fd, data, len);
+    return memfd_seal(fd, data, len);
 }

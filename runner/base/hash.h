@@ -1,7 +1,7 @@
 #pragma once
 
-/* FNV-1a: for tables, and for numbers that are the same in each process. Whoever chooses the bytes
- * can find some that collide. */
+/* FNV-1a, for hash tables, and for numbers that must be equal in every process. Not
+ * collision-resistant: hostile input can collide. */
 
 #include <stddef.h>
 #include <stdint.h>

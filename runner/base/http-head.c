@@ -8,8 +8,8 @@ enum {
     REQUEST_LINE_EXTRA = 64, /* method and version beside the URL */
 };
 
-/* A byte within a line, not at its end. */
-static int check_byte(const struct head_scan *s, unsigned char c, struct err *err)
+/* Checks a byte within a line, not at its end. */
+static int head_check_byte(const struct head_scan *s, unsigned char c, struct err *err)
 {
     if ((c < 0x20 && c != '\t') || c == 0x7f)
         return err_set(err, -EBADMSG, "control byte 0x%02x in the head", c);
@@ -18,7 +18,8 @@ static int check_byte(const struct head_scan *s, unsigned char c, struct err *er
     return 0;
 }
 
-static int check_line(const struct head_scan *s, const struct head_limits *limits, struct err *err)
+static int head_check_line(const struct head_scan *s, const struct head_limits *limits,
+                           struct err *err)
 {
     if (s->lines == 0 && s->pos - s->line_start > limits->url + REQUEST_LINE_EXTRA)
         return err_set(err, -ENAMETOOLONG, "limit maxUrlBytes: the URL is longer than %zu bytes",
@@ -37,13 +38,13 @@ long head_scan(struct head_scan *scan, const char *data, size_t len,
     int r;
 
     for (; scan->pos < len; scan->pos++) {
-        r = check_line(scan, limits, err);
+        r = head_check_line(scan, limits, err);
         if (r < 0)
             return r;
         if (data[scan->pos] == '\n')
             return err_set(err, -EBADMSG, "a line feed alone in the head");
         if (data[scan->pos] != '\r') {
-            r = check_byte(scan, (unsigned char)data[scan->pos], err);
+            r = head_check_byte(scan, (unsigned char)data[scan->pos], err);
             if (r < 0)
                 return r;
             continue;

@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * Signals that ask a command to end are passed on to it. A command that is process 1 of its
- * sandbox and has no handler never sees them (the kernel drops them), and one that has may not
- * mind: so who asks for the third time without a pause means it. Pure.
- */
+/* Escalation of signals that ask a command to end. They are passed on to the command. But the
+ * kernel drops them for a process 1 without handler, and a handler may ignore them: so the third
+ * signal without a pause ends the command by force. Pure. */
 
 #include <signal.h>
 #include <stdint.h>
@@ -12,7 +10,7 @@
 enum {
     IMPATIENCE_TIMES = 3,
     IMPATIENCE_MS =
-        3000, /* a longer pause between two begins anew: a shell gets many in its life */
+        3000, /* a longer pause resets the count: a shell gets many signals in its life */
 };
 
 struct impatience {
@@ -20,8 +18,8 @@ struct impatience {
     int64_t last_ms;
 };
 
-/* Returns how often it has been asked, this one included; 0 for a signal that does not ask that.
- * now_ms: of the monotonic clock. */
+/* Returns the count of signals including this one; 0 for other signals. now_ms: of the monotonic
+ * clock. */
 static inline unsigned impatience_note(struct impatience *i, int signo, int64_t now_ms)
 {
     if (signo != SIGINT && signo != SIGTERM)

@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * One line a message on stderr: `level component id=… msg`. Quote outside strings yourself; control
- * bytes are escaped here. Lower layers never log: they return a struct err, and the layer that
- * decides logs once. Environment values are never logged.
- */
+/* Writes one line per message to stderr: `level component id=… msg`. Callers quote foreign
+ * strings; control bytes are escaped here. Lower layers never log: they return a struct err, and
+ * the layer that decides logs once. Environment values are never logged. */
 
 enum log_level { LOG_LEVEL_ERROR = 0, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 

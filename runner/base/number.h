@@ -1,16 +1,16 @@
 #pragma once
 
-/* Decimal numbers in text that others have written: digits alone, no sign, no white space. */
+/* Parses decimal numbers in foreign text: only digits, no sign, no white space. Pure. */
 
 #include <stdint.h>
 
-enum { NUMBER_DIGITS_MAX = 18 }; /* what fits int64_t whatever the digits are */
+enum { NUMBER_DIGITS_MAX = 18 }; /* so many digits always fit int64_t */
 
-/* The number that the digits at *at make, which is moved behind them. -EINVAL, and nothing moved:
- * there are none, or more than `most` (1 to NUMBER_DIGITS_MAX). */
+/* Parses the digits at *at and moves *at behind them. -EINVAL without moving: no digits, or more
+ * than `most` (1 to NUMBER_DIGITS_MAX). */
 int64_t number_take(const char **at, int most);
-/* As number_take, and the text ends there. -EINVAL */
+/* Like number_take, and the text must end there. -EINVAL. */
 int64_t number_whole(const char *text, int most);
-/* The fraction that may stand at *at (".5"), in billionths; *at moves behind it. 0: there is none.
- * Digits behind the ninth are dropped. -EINVAL, and nothing moved: a point without digits. */
+/* Parses an optional fraction at *at (".5") to billionths and moves *at behind it. 0: none.
+ * Digits after the ninth are dropped. -EINVAL without moving: a point without digits. */
 int64_t number_fraction(const char **at);

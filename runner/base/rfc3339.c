@@ -5,8 +5,8 @@
 
 #include "base/number.h"
 
-/* So many digits, a number from min to max; `before` stands in front of them unless it is 0. */
-static bool field(const char **at, char before, int digits, int min, int max, int *ret)
+/* Parses `digits` digits with a value from min to max, preceded by `before` unless it is 0. */
+static bool time_field(const char **at, char before, int digits, int min, int max, int *ret)
 {
     const char *start = *at;
     int64_t n;
@@ -21,8 +21,8 @@ static bool field(const char **at, char before, int digits, int min, int max, in
     return true;
 }
 
-/* "Z", "+07:00" or nothing: seconds before UTC. */
-static bool zone(const char **at, int *ret)
+/* Parses "Z", "+07:00" or nothing to seconds east of UTC. */
+static bool time_zone(const char **at, int *ret)
 {
     char sign = **at;
     int hours, minutes;
@@ -33,8 +33,8 @@ static bool zone(const char **at, int *ret)
     ++*at;
     if (sign == 'Z' || sign == 'z')
         return true;
-    if ((sign != '+' && sign != '-') || !field(at, '\0', 2, 0, 23, &hours) ||
-        !field(at, ':', 2, 0, 59, &minutes))
+    if ((sign != '+' && sign != '-') || !time_field(at, '\0', 2, 0, 23, &hours) ||
+        !time_field(at, ':', 2, 0, 59, &minutes))
         return false;
     *ret = (hours * 60 + minutes) * (sign == '-' ? -60 : 60);
     return true;
@@ -47,22 +47,22 @@ int rfc3339_parse(const char *text, struct timespec *ret)
     int year, month, day, offset = 0;
     time_t seconds;
 
-    if (!field(&text, '\0', 4, 0, 9999, &year) || !field(&text, '-', 2, 1, 12, &month) ||
-        !field(&text, '-', 2, 1, 31, &day))
+    if (!time_field(&text, '\0', 4, 0, 9999, &year) || !time_field(&text, '-', 2, 1, 12, &month) ||
+        !time_field(&text, '-', 2, 1, 31, &day))
         return -EINVAL;
     tm.tm_year = year - 1900;
     tm.tm_mon = month - 1;
     tm.tm_mday = day;
     if (*text == 'T' || *text == 't' || *text == ' ') {
         text++;
-        if (!field(&text, '\0', 2, 0, 23, &tm.tm_hour) ||
-            !field(&text, ':', 2, 0, 59, &tm.tm_min) || !field(&text, ':', 2, 0, 60, &tm.tm_sec) ||
-            (ns = number_fraction(&text)) < 0)
+        if (!time_field(&text, '\0', 2, 0, 23, &tm.tm_hour) ||
+            !time_field(&text, ':', 2, 0, 59, &tm.tm_min) ||
+            !time_field(&text, ':', 2, 0, 60, &tm.tm_sec) || (ns = number_fraction(&text)) < 0)
             return -EINVAL;
     }
-    if (!zone(&text, &offset) || *text != '\0')
+    if (!time_zone(&text, &offset) || *text != '\0')
         return -EINVAL;
-    if (tm.tm_sec == 60) /* a leap second is the next minute's first */
+    if (tm.tm_sec == 60) /* a leap second becomes the first second of the next minute */
         day = 0;
     seconds = timegm(&tm);
     if (day != 0 && tm.tm_mday != day)

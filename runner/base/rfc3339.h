@@ -1,10 +1,10 @@
 #pragma once
 
-/* Times as text: "2006-01-02T15:04:05.999999999+07:00" (RFC 3339). */
+/* Parses times such as "2006-01-02T15:04:05.999999999+07:00" (RFC 3339). Pure. */
 
 #include <time.h>
 
-/* The time that the text is, of the years 0 to 9999. Its end may be missing: without a zone it is
- * UTC, without a time midnight. Digits behind the ninth of a second are dropped. -EINVAL: it is no
- * time, as the 30th of February is none. */
+/* Parses a time of the years 0 to 9999. Missing parts at the end default: UTC, midnight. Digits
+ * after the ninth of a second are dropped. -EINVAL: not a time, or an impossible date such as
+ * February 30. */
 int rfc3339_parse(const char *text, struct timespec *ret);

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* From now on close() resets the connection, and throws away what waits: the peer is to see that
- * something went wrong. */
+/* Makes close() send a RST and drop unsent bytes, so that the peer sees a failure. */
 static inline void socket_reset_on_close(int fd)
 {
     const struct linger now = {.l_onoff = 1, .l_linger = 0};
@@ -14,14 +13,14 @@ static inline void socket_reset_on_close(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
-/* Room for the descriptors that go with a message over a unix socket. */
+/* Control message buffer for fds sent over a unix socket. */
 enum { SOCKET_FDS_MAX = 16 };
 union socket_fds {
     char bytes[CMSG_SPACE(sizeof(int) * SOCKET_FDS_MAX)];
-    struct cmsghdr first; /* CMSG_FIRSTHDR, of which an analyzer fears NULL */
+    struct cmsghdr first; /* keeps CMSG_FIRSTHDR from looking NULL to an analyzer */
 };
 
-/* These descriptors go with the first byte of the message. 0: none do. */
+/* Attaches fds to the first byte of the message; count 0: none. */
 static inline void socket_attach_fds(struct msghdr *msg, union socket_fds *room, const int *fds,
                                      size_t count)
 {

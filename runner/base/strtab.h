@@ -1,7 +1,7 @@
 #pragma once
 
-/* Name <-> number tables (capabilities, rlimits, states, signals). Tables are static const, and end
- * with {0}. */
+/* Tables between names and numbers (capabilities, rlimits, states, signals): static const, ended
+ * by {0}. */
 
 #include <stddef.h>
 

@@ -23,11 +23,11 @@
 
 enum {
     DAY_S = 86400,
-    RENEW_S = 30 * DAY_S, /* a certificate is made anew when it is this old */
+    RENEW_S = 30 * DAY_S, /* age at which a leaf certificate is replaced */
     SERIAL_BYTES = 16,
 };
 
-/* A certificate, among others in the order of their use. */
+/* A cached leaf certificate, in a list ordered by last use. */
 struct leaf {
     struct leaf *newer, *older;
     X509 *cert; /* owned */
@@ -45,7 +45,7 @@ struct ca {
     unsigned count, made;
 };
 
-static int failed(struct err *err, const char *what)
+static int ca_failed(struct err *err, const char *what)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_error());
 
@@ -83,7 +83,7 @@ static bool set_serial(X509 *cert)
     return ok;
 }
 
-/* From a day ago, for clocks inside that are late. */
+/* notBefore lies one day back: clocks inside sandboxes may run late. */
 static X509 *cert_new(const char *common_name, int days, EVP_PKEY *public_key)
 {
     X509 *cert = X509_new();
@@ -121,7 +121,7 @@ static X509 *make_authority(EVP_PKEY *key)
     return NULL;
 }
 
-static bool is_address(const char *name)
+static bool name_is_address(const char *name)
 {
     unsigned char bytes[16];
 
@@ -131,10 +131,10 @@ static bool is_address(const char *name)
 static X509 *make_leaf(const struct ca *ca, const char *name)
 {
     char alt[EGRESS_NAME_MAX + 8];
-    /* A common name has at most 64 characters; who looks at it at all is long gone. */
+    /* An X.509 common name has at most 64 characters. Clients read the subjectAltName instead. */
     X509 *cert = cert_new(strlen(name) <= 64 ? name : "rind", CA_LEAF_DAYS, ca->leaf_key);
 
-    (void)snprintf(alt, sizeof(alt), "%s:%s", is_address(name) ? "IP" : "DNS", name);
+    (void)snprintf(alt, sizeof(alt), "%s:%s", name_is_address(name) ? "IP" : "DNS", name);
     if (cert != NULL && X509_set_issuer_name(cert, X509_get_subject_name(ca->cert)) == 1 &&
         add_extension(cert, ca->cert, NID_subject_alt_name, alt) &&
         add_extension(cert, ca->cert, NID_basic_constraints, "critical,CA:FALSE") &&
@@ -149,8 +149,9 @@ static X509 *make_leaf(const struct ca *ca, const char *name)
 
 /* ---- contexts ---- */
 
-/* HTTP/1.1 is what is spoken behind it. Who would have something else alone (gRPC) is told so (RFC
- * 7301, 3.2), and does not find out by an answer that is none of its protocol's. */
+/* The gateway speaks only HTTP/1.1 on the decrypted side. A client that offers only other
+ * protocols (gRPC: h2) gets the fatal ALPN alert of RFC 7301, 3.2, instead of an answer in a
+ * protocol that it does not speak. */
 static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                        const unsigned char *in, unsigned in_len, void *arg)
 {
@@ -170,7 +171,7 @@ static int make_context(struct ca *ca, struct err *err)
 {
     ca->ctx = SSL_CTX_new(TLS_server_method());
     if (ca->ctx == NULL)
-        return failed(err, "egress CA");
+        return ca_failed(err, "egress CA");
     tls_set_up(ca->ctx);
     SSL_CTX_set_alpn_select_cb(ca->ctx, choose_alpn, NULL);
     return 0;
@@ -227,7 +228,7 @@ static X509 *cert_for(struct ca *ca, const char *name, struct err *err)
         l = calloc(1, sizeof(*l));
         if (l == NULL || (l->cert = make_leaf(ca, name)) == NULL) {
             free(l);
-            (void)failed(err, "certificate");
+            (void)ca_failed(err, "certificate");
             return NULL;
         }
         (void)snprintf(l->name, sizeof(l->name), "%s", name);
@@ -244,7 +245,7 @@ static X509 *cert_for(struct ca *ca, const char *name, struct err *err)
     return l->cert;
 }
 
-/* One context for all: making one takes ten times as long as signing. */
+/* All connections share one SSL_CTX: making one takes ten times as long as signing. */
 SSL *ca_accept(struct ca *ca, const char *name, struct err *err)
 {
     X509 *cert = cert_for(ca, name, err);
@@ -255,7 +256,7 @@ SSL *ca_accept(struct ca *ca, const char *name, struct err *err)
         return ssl;
     SSL_free(ssl);
     if (cert != NULL)
-        (void)failed(err, "TLS");
+        (void)ca_failed(err, "TLS");
     return NULL;
 }
 
@@ -266,7 +267,7 @@ unsigned ca_made(const struct ca *ca)
 
 /* ---- the file ---- */
 
-static int to_pem(struct ca *ca, struct buf *file, struct err *err)
+static int ca_to_pem(struct ca *ca, struct buf *file, struct err *err)
 {
     BIO *bio = BIO_new(BIO_s_mem());
     char *data;
@@ -285,10 +286,10 @@ static int to_pem(struct ca *ca, struct buf *file, struct err *err)
         }
     }
     BIO_free(bio);
-    return r < 0 ? failed(err, "egress CA") : 0;
+    return r < 0 ? ca_failed(err, "egress CA") : 0;
 }
 
-static int make(struct ca *ca, int dir_fd, const char *file, struct err *err)
+static int ca_make(struct ca *ca, int dir_fd, const char *file, struct err *err)
 {
     auto_buf struct buf text = BUF_INIT(CA_FILE_MAX);
     int r;
@@ -296,8 +297,8 @@ static int make(struct ca *ca, int dir_fd, const char *file, struct err *err)
     ca->key = EVP_EC_gen("P-256");
     ca->cert = ca->key != NULL ? make_authority(ca->key) : NULL;
     if (ca->cert == NULL)
-        return failed(err, "egress CA");
-    r = to_pem(ca, &text, err);
+        return ca_failed(err, "egress CA");
+    r = ca_to_pem(ca, &text, err);
     if (r == 0)
         r = file_replace_at(dir_fd, file, text.data, text.len, 0600, err);
     if (text.data != NULL)
@@ -305,7 +306,7 @@ static int make(struct ca *ca, int dir_fd, const char *file, struct err *err)
     return r;
 }
 
-static int parse(struct ca *ca, const char *text, size_t len, struct err *err)
+static int ca_parse(struct ca *ca, const char *text, size_t len, struct err *err)
 {
     auto_buf struct buf again = BUF_INIT(CA_FILE_MAX);
     BIO *bio = BIO_new_mem_buf(text, (int)len);
@@ -316,13 +317,13 @@ static int parse(struct ca *ca, const char *text, size_t len, struct err *err)
     }
     BIO_free(bio);
     if (ca->cert == NULL || ca->key == NULL || X509_check_private_key(ca->cert, ca->key) != 1)
-        return failed(err, "egress CA: its file");
-    return to_pem(ca, &again, err);
+        return ca_failed(err, "egress CA: its file");
+    return ca_to_pem(ca, &again, err);
 }
 
-/* One that is about to end is made anew, and so is one whose file cannot be read: clients inside
- * get the new one with their next start. */
-static bool usable(const struct ca *ca)
+/* False if the CA certificate expires within CA_LEAF_DAYS. Such a CA is replaced, as is an
+ * unreadable file; sandboxes get the new one at their next start. */
+static bool ca_is_usable(const struct ca *ca)
 {
     time_t soon = time(NULL) + (time_t)CA_LEAF_DAYS * DAY_S;
 
@@ -340,18 +341,18 @@ int ca_open(int dir_fd, const char *file, struct ca **ret, struct err *err)
         return err_errno(err, -ENOMEM, "egress CA");
     r = file_read_at(dir_fd, file, CA_FILE_MAX, &text, &len, err);
     if (r == 0)
-        r = parse(ca, text, len, err);
+        r = ca_parse(ca, text, len, err);
     if (text != NULL)
         explicit_bzero(text, len);
-    if (r == 0 && !usable(ca))
+    if (r == 0 && !ca_is_usable(ca))
         r = -ENOENT;
     if (r == -ENOENT) {
         X509_free(take(ca->cert));
         EVP_PKEY_free(take(ca->key));
-        r = make(ca, dir_fd, file, err);
+        r = ca_make(ca, dir_fd, file, err);
     }
     if (r == 0 && (ca->leaf_key = EVP_EC_gen("P-256")) == NULL)
-        r = failed(err, "egress CA");
+        r = ca_failed(err, "egress CA");
     if (r == 0)
         r = make_context(ca, err);
     if (r < 0) {

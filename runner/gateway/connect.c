@@ -34,7 +34,7 @@ int connect_write(const struct connect_request *c, struct buf *out)
 
 /* ---- heads ---- */
 
-static long scan(const char *data, size_t len, struct err *err)
+static long connect_scan(const char *data, size_t len, struct err *err)
 {
     const struct head_limits limits = {
         .bytes = CONNECT_HEAD_MAX, .lines = CONNECT_LINES_MAX, .url = CONNECT_HEAD_MAX};
@@ -45,7 +45,7 @@ static long scan(const char *data, size_t len, struct err *err)
 
 long connect_reply(const char *data, size_t len, int *ret_status, struct err *err)
 {
-    long n = scan(data, len, err);
+    long n = connect_scan(data, len, err);
     const char *digits = data + sizeof("HTTP/1.x ") - 1;
 
     if (n <= 0)
@@ -58,8 +58,8 @@ long connect_reply(const char *data, size_t len, int *ret_status, struct err *er
     return *ret_status >= 100 ? n : err_set(err, -EBADMSG, "an answer that is no HTTP");
 }
 
-/* HTTP is a first line that says so, whatever its method: other protocols begin with words, too
- * (IRC, SMTP), and lenient servers take odd methods and blank lines before. */
+/* A first line with an HTTP version counts as HTTP, whatever its method. Other protocols begin
+ * with words, too (IRC, SMTP), and lenient servers take odd methods and leading blank lines. */
 enum connect_looks connect_look(const char *data, size_t len)
 {
     static const char connect[] = "CONNECT ", version[] = " HTTP/";
@@ -86,7 +86,7 @@ enum connect_looks connect_look(const char *data, size_t len)
                : LOOKS_HTTP;
 }
 
-static bool take_word(const char *at, size_t len, char *ret, size_t size)
+static bool copy_word(const char *at, size_t len, char *ret, size_t size)
 {
     if (len == 0 || len >= size)
         return false;
@@ -96,33 +96,33 @@ static bool take_word(const char *at, size_t len, char *ret, size_t size)
 }
 
 /* "METHOD TARGET HTTP/1.x" */
-static bool request_line(const char *at, size_t len, struct connect_head *h)
+static bool head_request_line(const char *at, size_t len, struct connect_head *h)
 {
     const char *space = memchr(at, ' ', len), *second;
 
-    if (space == NULL || !take_word(at, (size_t)(space - at), h->method, sizeof(h->method)))
+    if (space == NULL || !copy_word(at, (size_t)(space - at), h->method, sizeof(h->method)))
         return false;
     second = memchr(space + 1, ' ', len - (size_t)(space + 1 - at));
     if (second == NULL)
         return false;
-    /* A long one is none of ours: what is wanted of it is its Host. */
-    (void)take_word(space + 1, (size_t)(second - space - 1), h->target, sizeof(h->target));
+    /* A target that is too long stays empty: such a request is routed by its Host header. */
+    (void)copy_word(space + 1, (size_t)(second - space - 1), h->target, sizeof(h->target));
     return len - (size_t)(second - at) == sizeof(" HTTP/1.1") - 1 &&
            memcmp(second, " HTTP/1.", sizeof(" HTTP/1.") - 1) == 0;
 }
 
-static int host_value(const char *at, size_t len, struct connect_head *h)
+static int head_host(const char *at, size_t len, struct connect_head *h)
 {
     const char *colon = len > 0 && at[0] != '[' ? memchr(at, ':', len) : NULL;
 
     if (h->host[0] != '\0')
-        return -EBADMSG; /* two readings */
+        return -EBADMSG; /* a second Host header would be ambiguous */
     if (egress_name(at, colon != NULL ? (size_t)(colon - at) : len, h->host) < 0)
         h->host[0] = '\0';
     return 0;
 }
 
-static int field(const char *at, size_t len, struct connect_head *h)
+static int head_field(const char *at, size_t len, struct connect_head *h)
 {
     const char *colon = memchr(at, ':', len), *value, *end = at + len;
     size_t name;
@@ -136,31 +136,31 @@ static int field(const char *at, size_t len, struct connect_head *h)
         end--;
     len = (size_t)(end - value);
     if (name == 4 && strncasecmp(at, "host", 4) == 0)
-        return host_value(value, len, h);
+        return head_host(value, len, h);
     if (name == 10 && strncasecmp(at, "x-dst-addr", 10) == 0)
-        return h->to[0] == '\0' && take_word(value, len, h->to, sizeof(h->to)) ? 0 : -EBADMSG;
+        return h->to[0] == '\0' && copy_word(value, len, h->to, sizeof(h->to)) ? 0 : -EBADMSG;
     if (name == 14 && strncasecmp(at, "content-length", 14) == 0) {
         if (len == 0 || len > 9 || strspn(value, "0123456789") < len)
             return -EBADMSG;
         h->length = strtoul(value, NULL, 10);
     }
     if (name == 17 && strncasecmp(at, "transfer-encoding", 17) == 0)
-        h->length = SIZE_MAX; /* chunked: who takes bodies has to say no */
+        h->length = SIZE_MAX; /* chunked: a caller that takes bodies must refuse it */
     return 0;
 }
 
 long connect_head(const char *data, size_t len, struct connect_head *ret, struct err *err)
 {
     struct connect_head h = {.length = 0};
-    long n = scan(data, len, err);
+    long n = connect_scan(data, len, err);
     bool first = true;
 
     if (n <= 0)
         return n;
     for (const char *at = data, *end; at < data + n - 2; at = end + 2, first = false) {
         end = memmem(at, (size_t)(data + n - at), "\r\n", 2);
-        if (first ? !request_line(at, (size_t)(end - at), &h)
-                  : field(at, (size_t)(end - at), &h) < 0)
+        if (first ? !head_request_line(at, (size_t)(end - at), &h)
+                  : head_field(at, (size_t)(end - at), &h) < 0)
             return err_set(err, -EBADMSG, "a request that is no HTTP");
     }
     *ret = h;

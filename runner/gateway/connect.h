@@ -1,10 +1,8 @@
 #pragma once
 
-/*
- * HTTP's CONNECT, as far as egress needs it: what a handler is asked and answers, what a client of
- * the explicit proxy asks, and the Host that a plain request shows. Bytes are only looked at; who
- * calls takes them. Pure.
- */
+/* HTTP's CONNECT as far as egress needs it: the request to a handler and its answer, the request
+ * of an explicit proxy's client, and the Host header of a plain request. The functions only
+ * parse or write; the caller consumes the bytes. Pure: no I/O, no state. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,27 +19,29 @@ enum {
     CONNECT_LINES_MAX = 64,
 };
 
-/* What a handler is told. */
+/* The contents of a CONNECT request to a handler. */
 struct connect_request {
-    const struct address *to; /* where the client connected to; family 0: to `name`, by a proxy */
-    const char *client;       /* the sandbox's own address */
-    const char *name;         /* the Host or resolved name, or NULL */
-    const char *sni;          /* NULL: no TLS, or none was said */
+    const struct address *to; /* destination of the client's connection; family 0: `name`, asked
+                               * of a proxy */
+    const char *client;       /* the sandbox's address */
+    const char *name;         /* the Host or the resolved name, or NULL */
+    const char *sni;          /* NULL: no TLS, or a ClientHello without SNI */
     const char *protocol;     /* "http", "https", "tcp" */
-    const char *sandbox;      /* its id */
+    const char *sandbox;      /* the sandbox's API id */
 };
 int connect_write(const struct connect_request *c, struct buf *out);
 
-/* The head's length, and the status; 0: more must come; -EBADMSG, -E2BIG. */
+/* Parses the head of a handler's answer. Returns its length and the status, 0 if the head is
+ * incomplete, or -EBADMSG or -E2BIG with err set. */
 long connect_reply(const char *data, size_t len, int *ret_status, struct err *err);
 
-/* What the first bytes of a connection look like. */
+/* Classes of a connection's first bytes. */
 enum connect_looks {
-    LOOKS_UNKNOWN, /* too few to tell */
+    LOOKS_UNKNOWN, /* too few bytes to decide */
     LOOKS_OTHER,
     LOOKS_TLS,
     LOOKS_HTTP,
-    LOOKS_CONNECT, /* HTTP, and that method */
+    LOOKS_CONNECT, /* HTTP with the method CONNECT */
 };
 enum connect_looks connect_look(const char *data, size_t len);
 
@@ -50,11 +50,12 @@ struct connect_head {
     char target[512];               /* "/ca", "example.com:443" */
     char host[EGRESS_NAME_MAX + 1]; /* of Host, lower case without port; "" none, or an address */
     char to[ADDRESS_TEXT_MAX];      /* X-Dst-Addr */
-    size_t length;                  /* of a body */
+    size_t length;                  /* Content-Length; SIZE_MAX: chunked */
 };
-/* A request's head; lenient about what only a parser of requests need know. As connect_reply. */
+/* Parses a request's head. Lenient: only what egress needs is checked. Return value as of
+ * connect_reply. */
 long connect_head(const char *data, size_t len, struct connect_head *ret, struct err *err);
 
-/* "example.com:443", "192.0.2.1:80", "[2001:db8::1]:80": name or address (the other is empty), and
- * a port that must be there. -EINVAL. */
+/* Parses "example.com:443", "192.0.2.1:80" or "[2001:db8::1]:80" into a name or an address; the
+ * other is empty. The port is mandatory. -EINVAL if malformed. */
 int connect_target(const char *text, char name[EGRESS_NAME_MAX + 1], struct address *ret);

@@ -12,7 +12,7 @@ DEFINE_AUTO(ldns_pkt, ldns_pkt_free);
 
 enum { TTL_MOST = 7 * 86400 };
 
-static int parse(const uint8_t *data, size_t len, ldns_pkt **ret)
+static int packet_parse(const uint8_t *data, size_t len, ldns_pkt **ret)
 {
     if (len < DNS_HEADER || len > DNS_MESSAGE_MAX)
         return -EBADMSG;
@@ -20,7 +20,7 @@ static int parse(const uint8_t *data, size_t len, ldns_pkt **ret)
     return ldns_wire2pkt(ret, data, len) == LDNS_STATUS_OK && *ret != NULL ? 0 : -EBADMSG;
 }
 
-/* Labels with dots between them; "" where bytes are none of a host name's. */
+/* Joins the labels of a wire-format name by dots. "" if a byte is not allowed in a host name. */
 static void name_text(const uint8_t *wire, size_t len, char ret[EGRESS_NAME_MAX + 1])
 {
     char text[256];
@@ -50,7 +50,7 @@ int dns_question_read(const uint8_t *data, size_t len, struct dns_question *ret)
     const ldns_rdf *owner;
 
     *ret = (struct dns_question){.room = DNS_UDP_PLAIN};
-    if (parse(data, len, &p) < 0 || ldns_pkt_qr(p))
+    if (packet_parse(data, len, &p) < 0 || ldns_pkt_qr(p))
         return -EBADMSG;
     ret->id = ldns_pkt_id(p);
     ret->recurse = ldns_pkt_rd(p);
@@ -150,12 +150,12 @@ static bool same_question(const ldns_pkt *p, const struct dns_question *q)
     if (ldns_pkt_qdcount(p) != 1 || owner == NULL || ldns_rdf_size(owner) != q->wire_len ||
         (uint16_t)ldns_rr_get_type(rr) != q->type || ldns_rr_get_class(rr) != LDNS_RR_CLASS_IN)
         return false;
-    /* Lengths of labels are below 64: no letter is taken for one. */
+    /* Label lengths are below 64, so strncasecmp cannot confuse a length with a letter. */
     return strncasecmp((const char *)ldns_rdf_data(owner), q->wire, q->wire_len) == 0 ||
            memcmp(ldns_rdf_data(owner), q->wire, q->wire_len) == 0;
 }
 
-static void take_address(struct dns_answer *a, const ldns_rr *rr)
+static void answer_add_address(struct dns_answer *a, const ldns_rr *rr)
 {
     const ldns_rdf *rdf = ldns_rr_rd_count(rr) == 1 ? ldns_rr_rdf(rr, 0) : NULL;
     bool v4 = ldns_rr_get_type(rr) == LDNS_RR_TYPE_A;
@@ -169,7 +169,7 @@ static void take_address(struct dns_answer *a, const ldns_rr *rr)
     a->count++;
 }
 
-static void read_section(struct dns_answer *a, const ldns_rr_list *list, bool answers)
+static void answer_read_section(struct dns_answer *a, const ldns_rr_list *list, bool answers)
 {
     for (size_t i = 0; list != NULL && i < ldns_rr_list_rr_count(list); i++) {
         const ldns_rr *rr = ldns_rr_list_rr(list, i);
@@ -177,7 +177,7 @@ static void read_section(struct dns_answer *a, const ldns_rr_list *list, bool an
         if (ldns_rr_ttl(rr) < a->ttl)
             a->ttl = ldns_rr_ttl(rr);
         if (answers)
-            take_address(a, rr);
+            answer_add_address(a, rr);
     }
 }
 
@@ -186,18 +186,19 @@ int dns_answer_read(const uint8_t *data, size_t len, const struct dns_question *
 {
     auto_ptr(ldns_pkt_free) ldns_pkt *p = NULL;
 
-    if (parse(data, len, &p) < 0 || !ldns_pkt_qr(p) || ldns_pkt_id(p) != id || !same_question(p, q))
+    if (packet_parse(data, len, &p) < 0 || !ldns_pkt_qr(p) || ldns_pkt_id(p) != id ||
+        !same_question(p, q))
         return -EBADMSG;
     *ret = (struct dns_answer){
         .rcode = (unsigned)ldns_pkt_get_rcode(p), .truncated = ldns_pkt_tc(p), .ttl = TTL_MOST};
-    read_section(ret, ldns_pkt_answer(p), true);
-    read_section(ret, ldns_pkt_authority(p), false);
+    answer_read_section(ret, ldns_pkt_answer(p), true);
+    answer_read_section(ret, ldns_pkt_authority(p), false);
     if (ldns_pkt_ancount(p) == 0 && ldns_pkt_nscount(p) == 0)
-        ret->ttl = 0; /* nobody says how long that is so */
+        ret->ttl = 0; /* no record states a time to live */
     return 0;
 }
 
-static void grow_older(const ldns_rr_list *list, uint32_t age)
+static void list_age_ttl(const ldns_rr_list *list, uint32_t age)
 {
     for (size_t i = 0; list != NULL && i < ldns_rr_list_rr_count(list); i++) {
         ldns_rr *rr = ldns_rr_list_rr(list, i);
@@ -207,7 +208,7 @@ static void grow_older(const ldns_rr_list *list, uint32_t age)
     }
 }
 
-static void as_reply(ldns_pkt *p, const struct dns_question *q, unsigned rcode)
+static void packet_set_reply(ldns_pkt *p, const struct dns_question *q, unsigned rcode)
 {
     ldns_pkt_set_id(p, q->id);
     ldns_pkt_set_qr(p, true);
@@ -221,19 +222,20 @@ static void as_reply(ldns_pkt *p, const struct dns_question *q, unsigned rcode)
         ldns_pkt_set_edns_do(p, true);
 }
 
-static int write_cut(const struct dns_question *q, unsigned rcode, struct buf *out)
+static int packet_write_truncated(const struct dns_question *q, unsigned rcode, struct buf *out)
 {
     auto_ptr(ldns_pkt_free) ldns_pkt *p = packet_new(q);
 
     if (p == NULL)
         return -ENOMEM;
-    as_reply(p, q, rcode);
+    packet_set_reply(p, q, rcode);
     ldns_pkt_set_tc(p, true);
     return append_packet(p, out);
 }
 
-/* A packet of its own, so that nothing of the server's but records gets through. */
-static int copy_records(const ldns_pkt *from, ldns_pkt *to)
+/* Copies only records into a new packet, so that nothing else of the server's message reaches
+ * the client. */
+static int packet_copy_records(const ldns_pkt *from, ldns_pkt *to)
 {
     static const ldns_pkt_section sections[] = {LDNS_SECTION_ANSWER, LDNS_SECTION_AUTHORITY};
 
@@ -263,21 +265,21 @@ int dns_answer_write(const uint8_t *data, size_t len, const struct dns_question 
 
     if (p == NULL)
         return -ENOMEM;
-    r = parse(data, len, &from);
+    r = packet_parse(data, len, &from);
     if (r < 0)
         return r;
     rcode = (unsigned)ldns_pkt_get_rcode(from);
-    as_reply(p, q, rcode);
+    packet_set_reply(p, q, rcode);
     ldns_pkt_set_ad(p, ldns_pkt_ad(from));
-    grow_older(ldns_pkt_answer(from), age);
-    grow_older(ldns_pkt_authority(from), age);
-    r = copy_records(from, p);
+    list_age_ttl(ldns_pkt_answer(from), age);
+    list_age_ttl(ldns_pkt_authority(from), age);
+    r = packet_copy_records(from, p);
     if (r == 0)
         r = append_packet(p, out);
     if (r < 0 || !udp || out->len - before <= q->room)
         return r;
     out->len = before;
-    return write_cut(q, rcode, out);
+    return packet_write_truncated(q, rcode, out);
 }
 
 int dns_answer_make(const struct dns_question *q, enum dns_rcode rcode,
@@ -287,7 +289,7 @@ int dns_answer_make(const struct dns_question *q, enum dns_rcode rcode,
 
     if (p == NULL)
         return -ENOMEM;
-    as_reply(p, q, rcode);
+    packet_set_reply(p, q, rcode);
     for (size_t i = 0; i < count; i++) {
         bool v4 = addresses[i].family == 4;
         ldns_rdf *rdf;

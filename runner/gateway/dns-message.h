@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * Messages of the domain name system, read and written by ldns: questions from inside a sandbox,
- * answers from name servers. Both are hostile. Pure.
- */
+/* Reads and writes DNS messages by ldns: questions from inside a sandbox and answers of name
+ * servers. Both are hostile. Pure: no I/O, no state. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +13,9 @@
 
 enum {
     DNS_MESSAGE_MAX = 65535,
-    DNS_UDP_PLAIN = 512,    /* bytes that a client takes who does not say more */
-    DNS_UDP_MOST = 1232,    /* and what is sent at most: fits into every path's packets */
-    DNS_ADDRESSES_MAX = 64, /* of one answer, that are remembered */
+    DNS_UDP_PLAIN = 512,    /* bytes of an answer that a client without EDNS takes */
+    DNS_UDP_MOST = 1232,    /* most bytes sent by UDP: fits the packets of every path */
+    DNS_ADDRESSES_MAX = 64, /* addresses kept of one answer */
     DNS_HEADER = 12,
 };
 
@@ -35,39 +33,38 @@ enum { DNS_TYPE_A = 1, DNS_TYPE_AAAA = 28 };
 struct dns_question {
     uint16_t id, type;
     bool recurse, edns, dnssec, no_check;
-    size_t room;                    /* bytes of an answer by UDP that the client takes */
-    char name[EGRESS_NAME_MAX + 1]; /* lower case, no dot at the end; "" = no host name (the root,
-                                       or bytes that no host name has) */
-    char wire[256];                 /* the name as it was sent */
+    size_t room;                    /* most bytes of an answer by UDP that the client takes */
+    char name[EGRESS_NAME_MAX + 1]; /* lower case, no dot at the end; "" if it is no host name
+                                     * (the root, or bytes that are not allowed) */
+    char wire[256];                 /* the name in wire format, as received */
     size_t wire_len;
 };
 
-/* One question of class IN. -EBADMSG: cannot even be answered; else ret->id is set and the rcode to
- * answer with is returned, DNS_NOERROR when there is something to ask. */
+/* Parses one question of class IN. -EBADMSG: too malformed for any answer. Otherwise ret->id is
+ * set and the result is the rcode to answer with, DNS_NOERROR if the question is to be resolved. */
 int dns_question_read(const uint8_t *data, size_t len, struct dns_question *ret);
 
-/* What is asked of a name server, under another id. Negative errno. */
+/* Writes the question for a name server under the id `id`. 0 or a negative errno. */
 int dns_query_write(const struct dns_question *q, uint16_t id, struct buf *out);
 
 struct dns_answer {
     unsigned rcode;
     bool truncated;
-    uint32_t ttl; /* the least of all, seconds; how long it may be kept */
+    uint32_t ttl; /* the smallest of all records, in seconds: how long the answer may be cached */
     struct net_addr addresses[DNS_ADDRESSES_MAX];
     size_t count;
 };
 
-/* Whether these bytes answer that question under that id, and what they say. -EBADMSG: they are no
- * answer to it. */
+/* Parses an answer to this question and id. -EBADMSG: the bytes are no answer to it. */
 int dns_answer_read(const uint8_t *data, size_t len, const struct dns_question *q, uint16_t id,
                     struct dns_answer *ret);
 
-/*
- * The answer as the client gets it: under its own id and question, with times to live that are
- * `age` seconds smaller; by UDP within its room, else without records and marked as cut.
- */
+/* Writes a name server's answer for the client: under the client's id and question, with times
+ * to live reduced by `age` seconds. By UDP an answer larger than the client's room is sent
+ * without records and with TC set. 0 or a negative errno. */
 int dns_answer_write(const uint8_t *data, size_t len, const struct dns_question *q, uint32_t age,
                      bool udp, struct buf *out);
-/* One of our own: an rcode and addresses of the type that was asked for (others are left out). */
+/* Writes an answer of the resolver itself: an rcode, and those of `addresses` that are of the
+ * asked type. */
 int dns_answer_make(const struct dns_question *q, enum dns_rcode rcode,
                     const struct net_addr *addresses, size_t count, uint32_t ttl, struct buf *out);

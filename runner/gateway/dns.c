@@ -19,9 +19,10 @@
 enum {
     SOCKETS_MAX = 2, /* IPv4 and IPv6 */
     UDP_BATCH = 32,
-    TCP_UNDER_WAY = 16, /* of one connection */
-    /* Withheld, which clients take for a name that has none: their hints lead past the rules (ECH,
-     * other names and addresses, QUIC), where clients would be denied what their name allows. */
+    TCP_UNDER_WAY = 16, /* questions in progress per connection */
+    /* Answered as if the name had no such record. HTTPS and SVCB hints (ECH, other names and
+     * addresses, QUIC) lead clients to destinations that the rules deny, although the name
+     * itself is allowed. */
     TYPE_SVCB = 64,
     TYPE_HTTPS = 65,
 };
@@ -30,27 +31,27 @@ struct dns_query {
     struct dns *d;
     struct dns_query *next, **link;
     struct dns_question q;
-    /* Who asked: a datagram, a connection, or ourselves. */
-    int socket; /* of the datagram; -1 */
+    /* The asker: a datagram (socket, peer), a TCP client, or the supervisor (found). */
+    int socket; /* the datagram's socket; -1: none */
     struct sockaddr_storage peer;
     socklen_t peer_len;
-    struct dns_client *client; /* NULL: none, or it is gone */
+    struct dns_client *client; /* NULL: none, or already freed */
     dns_found_fn *found;
     void *who, **handle;
 
     enum egress_answer policy;
     struct watch watch;
-    int fd;        /* owned; to the name server */
-    void *opening; /* of ops->server */
+    int fd;        /* owned; connected to the name server */
+    void *opening; /* handle of a pending ops->server */
     struct deadline clock;
     unsigned tries, index;
     bool udp, sent;
     uint16_t id;
-    struct buf out, in; /* TCP: with the length in front */
+    struct buf out, in; /* TCP messages include the length prefix */
     size_t out_at;
 };
 
-/* A connection from inside. */
+/* A TCP connection from inside the sandbox. */
 struct dns_client {
     struct endpoint e;
     struct dns *d;
@@ -84,12 +85,12 @@ struct dns {
     struct dns_client *clients;
     unsigned client_count;
     struct dns_cached *cache[DNS_CACHE];
-    unsigned servers; /* how many there are, as far as we know; 0 = not known */
+    unsigned servers; /* number of name servers; 0 = not known yet */
     unsigned per_second, tokens;
     uint64_t refilled;
 };
 
-static uint64_t now_of(const struct dns *d)
+static uint64_t dns_now(const struct dns *d)
 {
     return uv_now(poller_loop(d->poller));
 }
@@ -130,7 +131,7 @@ void dns_cancel(struct dns_query *q)
     query_free(q);
 }
 
-static void client_put(struct dns_client *c, const struct buf *answer)
+static void client_queue(struct dns_client *c, const struct buf *answer)
 {
     const uint8_t be[2] = {(uint8_t)(answer->len >> 8), (uint8_t)answer->len};
 
@@ -138,7 +139,7 @@ static void client_put(struct dns_client *c, const struct buf *answer)
         c->e.failed = true;
 }
 
-static void found(struct dns_query *q, int r, const struct net_addr *a, size_t count)
+static void query_found(struct dns_query *q, int r, const struct net_addr *a, size_t count)
 {
     dns_found_fn *cb = q->found;
     void *who = q->who;
@@ -147,8 +148,8 @@ static void found(struct dns_query *q, int r, const struct net_addr *a, size_t c
     cb(who, r, a, count);
 }
 
-/* The answer goes to whoever asked; the question is over. */
-static void deliver(struct dns_query *q, const struct buf *answer)
+/* Sends the answer to the asker and frees the query. */
+static void query_deliver(struct dns_query *q, const struct buf *answer)
 {
     struct dns_client *c = q->client;
 
@@ -157,26 +158,26 @@ static void deliver(struct dns_query *q, const struct buf *answer)
                      (const struct sockaddr *)(const void *)&q->peer, q->peer_len);
     if (c != NULL) {
         c->under_way--;
-        client_put(c, answer);
+        client_queue(c, answer);
     }
     query_free(q);
     if (c != NULL)
         client_step(c);
 }
 
-static void give_up(struct dns_query *q, enum dns_rcode rcode)
+static void query_fail(struct dns_query *q, enum dns_rcode rcode)
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
 
     if (q->found != NULL) {
-        found(q, rcode == DNS_NXDOMAIN ? -ENOENT : -ETIMEDOUT, NULL, 0);
+        query_found(q, rcode == DNS_NXDOMAIN ? -ENOENT : -ETIMEDOUT, NULL, 0);
         return;
     }
     (void)dns_answer_make(&q->q, rcode, NULL, 0, 0, &out);
-    deliver(q, &out);
+    query_deliver(q, &out);
 }
 
-static void stand_in(struct dns_query *q)
+static void query_stand_in(struct dns_query *q)
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
     struct net_addr a;
@@ -186,47 +187,47 @@ static void stand_in(struct dns_query *q)
     if (has)
         q->d->ops->learned(q->d->data, q->q.name, &a, DNS_STAND_TTL_S);
     if (q->found != NULL) {
-        found(q, has ? 0 : -ENOENT, &a, has ? 1 : 0);
+        query_found(q, has ? 0 : -ENOENT, &a, has ? 1 : 0);
         return;
     }
     (void)dns_answer_make(&q->q, DNS_NOERROR, &a, has ? 1 : 0, DNS_STAND_TTL_S, &out);
-    deliver(q, &out);
+    query_deliver(q, &out);
 }
 
-/* Nobody answers. */
-static void unanswered(struct dns_query *q)
+/* No name server has answered. */
+static void query_unanswered(struct dns_query *q)
 {
     if (q->policy == EGRESS_ANSWER_STAND)
-        stand_in(q);
+        query_stand_in(q);
     else
-        give_up(q, DNS_SERVFAIL);
+        query_fail(q, DNS_SERVFAIL);
 }
 
-static void answered(struct dns_query *q, const uint8_t *data, size_t len,
-                     const struct dns_answer *a, uint32_t age)
+static void query_answered(struct dns_query *q, const uint8_t *data, size_t len,
+                           const struct dns_answer *a, uint32_t age)
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
     uint32_t ttl = a->ttl > age ? a->ttl - age : 0;
 
     if (q->policy == EGRESS_ANSWER_STAND && a->rcode == DNS_NXDOMAIN) {
-        stand_in(q);
+        query_stand_in(q);
         return;
     }
     for (size_t i = 0; q->q.name[0] != '\0' && i < a->count; i++)
         q->d->ops->learned(q->d->data, q->q.name, &a->addresses[i], ttl);
     if (q->found != NULL) {
-        found(q, a->count > 0 ? 0 : -ENOENT, a->addresses, a->count);
+        query_found(q, a->count > 0 ? 0 : -ENOENT, a->addresses, a->count);
         return;
     }
     if (dns_answer_write(data, len, &q->q, age, q->socket >= 0, &out) < 0)
-        give_up(q, DNS_SERVFAIL);
+        query_fail(q, DNS_SERVFAIL);
     else
-        deliver(q, &out);
+        query_deliver(q, &out);
 }
 
 /* ---- what is kept ---- */
 
-static struct dns_cached **cache_of(struct dns *d, const struct dns_question *q)
+static struct dns_cached **dns_cache_slot(struct dns *d, const struct dns_question *q)
 {
     uint32_t h = hash_bytes(HASH_BEGIN ^ q->type, q->name, strlen(q->name));
 
@@ -241,22 +242,23 @@ static void cached_free(struct dns_cached *c)
     free(c);
 }
 
-static bool from_cache(struct dns_query *q)
+static bool query_from_cache(struct dns_query *q)
 {
-    struct dns_cached *c = *cache_of(q->d, &q->q);
-    uint64_t now = now_of(q->d);
+    struct dns_cached *c = *dns_cache_slot(q->d, &q->q);
+    uint64_t now = dns_now(q->d);
 
     if (c == NULL || q->q.name[0] == '\0' || c->until <= now || c->q.type != q->q.type ||
         c->q.dnssec != q->q.dnssec || c->q.no_check != q->q.no_check ||
         strcmp(c->q.name, q->q.name) != 0)
         return false;
-    answered(q, c->data, c->len, &c->answer, (uint32_t)((now - c->since) / 1000));
+    query_answered(q, c->data, c->len, &c->answer, (uint32_t)((now - c->since) / 1000));
     return true;
 }
 
-static void keep(struct dns_query *q, const uint8_t *data, size_t len, const struct dns_answer *a)
+static void query_cache(struct dns_query *q, const uint8_t *data, size_t len,
+                        const struct dns_answer *a)
 {
-    struct dns_cached **at = cache_of(q->d, &q->q), *c;
+    struct dns_cached **at = dns_cache_slot(q->d, &q->q), *c;
     uint32_t ttl = a->ttl < DNS_TTL_MOST_S ? a->ttl : DNS_TTL_MOST_S;
 
     if (ttl == 0 || len > DNS_CACHED_MAX || q->q.name[0] == '\0' ||
@@ -271,7 +273,7 @@ static void keep(struct dns_query *q, const uint8_t *data, size_t len, const str
     c->len = len;
     c->q = q->q;
     c->answer = *a;
-    c->since = now_of(q->d);
+    c->since = dns_now(q->d);
     c->until = c->since + ttl * UINT64_C(1000);
     cached_free(*at);
     *at = c;
@@ -279,51 +281,51 @@ static void keep(struct dns_query *q, const uint8_t *data, size_t len, const str
 
 /* ---- asking name servers ---- */
 
-static void ask(struct dns_query *q);
+static void query_ask(struct dns_query *q);
 
-static void try_next(struct dns_query *q)
+static void query_try_next(struct dns_query *q)
 {
     drop_server(q);
     q->tries++;
     q->index++;
     q->udp = true;
     if (q->tries >= DNS_TRIES)
-        unanswered(q);
+        query_unanswered(q);
     else
-        ask(q);
+        query_ask(q);
 }
 
-static void on_late(struct deadline *c)
+static void on_query_timeout(struct deadline *c)
 {
-    try_next((struct dns_query *)(void *)((char *)c - offsetof(struct dns_query, clock)));
+    query_try_next((struct dns_query *)(void *)((char *)c - offsetof(struct dns_query, clock)));
 }
 
-/* Returns whether q is still there and waits. */
-static bool take_answer(struct dns_query *q, const uint8_t *data, size_t len)
+/* Returns false if q was freed or sent to a server again. */
+static bool query_take_answer(struct dns_query *q, const uint8_t *data, size_t len)
 {
     struct dns_answer a;
 
     if (dns_answer_read(data, len, &q->q, q->id, &a) < 0)
-        return true; /* not for us, or forged: the true one may come yet */
+        return true; /* stray or forged: the real answer may still come */
     if (a.truncated && q->udp) {
         drop_server(q);
         q->udp = false;
-        ask(q);
+        query_ask(q);
         return false;
     }
     if (a.rcode == DNS_SERVFAIL || a.rcode == DNS_REFUSED || a.rcode == DNS_NOTIMP ||
         a.rcode == DNS_FORMERR) {
         if (q->tries + 1 < DNS_TRIES) {
-            try_next(q);
+            query_try_next(q);
             return false;
         }
     }
-    keep(q, data, len, &a);
-    answered(q, data, len, &a, 0);
+    query_cache(q, data, len, &a);
+    query_answered(q, data, len, &a, 0);
     return false;
 }
 
-static int send_query(struct dns_query *q)
+static int query_send(struct dns_query *q)
 {
     ssize_t n;
 
@@ -338,19 +340,19 @@ static int send_query(struct dns_query *q)
     return 0;
 }
 
-static void read_udp(struct dns_query *q)
+static void query_read_udp(struct dns_query *q)
 {
     uint8_t data[4096];
     ssize_t n;
 
     while ((n = recv(q->fd, data, sizeof(data), MSG_DONTWAIT)) >= 0)
-        if (!take_answer(q, data, (size_t)n))
+        if (!query_take_answer(q, data, (size_t)n))
             return;
     if (errno != EAGAIN && errno != EINTR)
-        try_next(q); /* nobody is there */
+        query_try_next(q); /* ICMP: no server listens there */
 }
 
-static void read_tcp(struct dns_query *q)
+static void query_read_tcp(struct dns_query *q)
 {
     static char scratch[16384];
     size_t want;
@@ -361,7 +363,7 @@ static void read_tcp(struct dns_query *q)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0 || buf_append(&q->in, scratch, (size_t)n) < 0) {
-            try_next(q);
+            query_try_next(q);
             return;
         }
         if (q->in.len < 2)
@@ -369,34 +371,34 @@ static void read_tcp(struct dns_query *q)
         want = (size_t)(uint8_t)q->in.data[0] << 8 | (uint8_t)q->in.data[1];
         if (q->in.len < want + 2)
             continue;
-        if (take_answer(q, (const uint8_t *)q->in.data + 2, want))
-            try_next(q);
+        if (query_take_answer(q, (const uint8_t *)q->in.data + 2, want))
+            query_try_next(q);
         return;
     }
 }
 
-static void on_server_event(struct watch *w, unsigned events)
+static void on_query_server_event(struct watch *w, unsigned events)
 {
     struct dns_query *q =
         (struct dns_query *)(void *)((char *)w - offsetof(struct dns_query, watch));
 
     if ((events & EPOLLERR) != 0 && !q->udp) {
-        try_next(q);
+        query_try_next(q);
         return;
     }
-    if (!q->sent && send_query(q) < 0) {
-        try_next(q);
+    if (!q->sent && query_send(q) < 0) {
+        query_try_next(q);
         return;
     }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0 || !q->sent)
         return;
     if (q->udp)
-        read_udp(q);
+        query_read_udp(q);
     else
-        read_tcp(q);
+        query_read_tcp(q);
 }
 
-static int prepare(struct dns_query *q)
+static int query_prepare(struct dns_query *q)
 {
     auto_buf struct buf message = BUF_INIT(DNS_MESSAGE_MAX);
     uint8_t be[2];
@@ -414,7 +416,7 @@ static int prepare(struct dns_query *q)
     return r < 0 ? r : buf_append(&q->out, message.data, message.len);
 }
 
-static void on_socket(void *who, int r, int fd, const struct err *err)
+static void on_query_socket(void *who, int r, int fd, const struct err *err)
 {
     struct dns_query *q = who;
 
@@ -423,55 +425,55 @@ static void on_socket(void *who, int r, int fd, const struct err *err)
     if (r == -ENOENT && q->index > 0) {
         q->d->servers = q->index;
         q->index = 0;
-        ask(q);
+        query_ask(q);
         return;
     }
     if (r == 0) {
         q->fd = fd;
-        r = prepare(q);
+        r = query_prepare(q);
     }
     if (r == 0)
-        r = watch_add(q->d->poller, &q->watch, q->fd, on_server_event);
+        r = watch_add(q->d->poller, &q->watch, q->fd, on_query_server_event);
     if (r < 0)
-        try_next(q);
+        query_try_next(q);
 }
 
-static void ask(struct dns_query *q)
+static void query_ask(struct dns_query *q)
 {
     struct err err = ERR_NONE;
     int r;
 
     if (q->d->servers > 0)
         q->index %= q->d->servers;
-    deadline_set(q->d->poller, &q->clock, DNS_TRY_MS, on_late);
-    r = q->d->ops->server(q->d->data, q->index, q->udp, on_socket, q, &q->opening, &err);
+    deadline_set(q->d->poller, &q->clock, DNS_TRY_MS, on_query_timeout);
+    r = q->d->ops->server(q->d->data, q->index, q->udp, on_query_socket, q, &q->opening, &err);
     if (r == -ENOENT && q->index > 0) {
         q->d->servers = q->index;
         q->index = 0;
-        r = q->d->ops->server(q->d->data, 0, q->udp, on_socket, q, &q->opening, &err);
+        r = q->d->ops->server(q->d->data, 0, q->udp, on_query_socket, q, &q->opening, &err);
     }
     if (r < 0)
-        unanswered(q);
+        query_unanswered(q);
 }
 
 /* ---- questions ---- */
 
-static void begin(struct dns_query *q)
+static void query_begin(struct dns_query *q)
 {
     q->policy = q->d->ops->policy(q->d->data, q->q.name);
     if (q->policy == EGRESS_ANSWER_NO)
-        give_up(q, DNS_NXDOMAIN);
+        query_fail(q, DNS_NXDOMAIN);
     else if (q->policy == EGRESS_ANSWER_OWN)
-        stand_in(q);
+        query_stand_in(q);
     else if (q->q.type == TYPE_HTTPS || q->q.type == TYPE_SVCB)
-        give_up(q, DNS_NOERROR);
-    else if (!from_cache(q))
-        ask(q);
+        query_fail(q, DNS_NOERROR);
+    else if (!query_from_cache(q))
+        query_ask(q);
 }
 
-static bool may_ask(struct dns *d)
+static bool dns_admit(struct dns *d)
 {
-    uint64_t now = now_of(d);
+    uint64_t now = dns_now(d);
 
     if (now - d->refilled >= 1000) {
         d->refilled = now;
@@ -491,7 +493,7 @@ static bool may_ask(struct dns *d)
 
 static struct dns_query *query_new(struct dns *d)
 {
-    struct dns_query *q = may_ask(d) ? calloc(1, sizeof(*q)) : NULL;
+    struct dns_query *q = dns_admit(d) ? calloc(1, sizeof(*q)) : NULL;
 
     if (q == NULL)
         return NULL;
@@ -503,8 +505,8 @@ static struct dns_query *query_new(struct dns *d)
     return q;
 }
 
-static void answer_at_once(int fd, const struct sockaddr_storage *peer, socklen_t len,
-                           const struct dns_question *question, enum dns_rcode rcode)
+static void socket_answer(int fd, const struct sockaddr_storage *peer, socklen_t len,
+                          const struct dns_question *question, enum dns_rcode rcode)
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
 
@@ -513,8 +515,8 @@ static void answer_at_once(int fd, const struct sockaddr_storage *peer, socklen_
                      (const struct sockaddr *)(const void *)peer, len);
 }
 
-static void on_datagram(struct dns *d, int fd, const uint8_t *data, size_t len,
-                        const struct sockaddr_storage *peer, socklen_t peer_len)
+static void on_socket_datagram(struct dns *d, int fd, const uint8_t *data, size_t len,
+                               const struct sockaddr_storage *peer, socklen_t peer_len)
 {
     struct dns_question question;
     int rcode = dns_question_read(data, len, &question);
@@ -523,7 +525,7 @@ static void on_datagram(struct dns *d, int fd, const uint8_t *data, size_t len,
     if (rcode < 0)
         return;
     if (rcode != DNS_NOERROR) {
-        answer_at_once(fd, peer, peer_len, &question, (enum dns_rcode)rcode);
+        socket_answer(fd, peer, peer_len, &question, (enum dns_rcode)rcode);
         return;
     }
     q = query_new(d);
@@ -533,10 +535,10 @@ static void on_datagram(struct dns *d, int fd, const uint8_t *data, size_t len,
     q->socket = fd;
     q->peer = *peer;
     q->peer_len = peer_len;
-    begin(q);
+    query_begin(q);
 }
 
-static void on_readable(struct watch *w, unsigned events)
+static void on_socket_readable(struct watch *w, unsigned events)
 {
     struct dns *d = ((struct dns_socket *)(void *)w)->d;
     uint8_t data[4096];
@@ -551,7 +553,7 @@ static void on_readable(struct watch *w, unsigned events)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n >= 0)
-            on_datagram(d, w->fd, data, (size_t)n, &peer, len);
+            on_socket_datagram(d, w->fd, data, (size_t)n, &peer, len);
     }
     watch_again(w);
 }
@@ -570,7 +572,7 @@ void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, v
     q->found = cb;
     q->who = who;
     q->q = (struct dns_question){.type = family == 4 ? DNS_TYPE_A : DNS_TYPE_AAAA, .recurse = true};
-    /* name: as egress_name made it; on the wire a length stands where a dot was. */
+    /* `name` comes from egress_name. On the wire a length byte takes the place of each dot. */
     (void)snprintf(q->q.name, sizeof(q->q.name), "%s", name);
     at = q->q.wire;
     for (const char *label = name; *label != '\0';) {
@@ -585,7 +587,7 @@ void dns_lookup(struct dns *d, const char *name, int family, dns_found_fn *cb, v
     q->q.wire_len = (size_t)(at - q->q.wire);
     q->handle = (void **)(void *)ret;
     *ret = q;
-    begin(q);
+    query_begin(q);
 }
 
 /* ---- connections from inside ---- */
@@ -606,7 +608,7 @@ static void client_free(struct dns_client *c)
     free(c);
 }
 
-/* False: the connection is of no use any more. */
+/* Returns false if the connection must be closed. */
 static bool client_question(struct dns_client *c, const uint8_t *data, size_t len)
 {
     auto_buf struct buf out = BUF_INIT(DNS_MESSAGE_MAX);
@@ -618,7 +620,7 @@ static bool client_question(struct dns_client *c, const uint8_t *data, size_t le
         return false;
     if (rcode != DNS_NOERROR) {
         if (dns_answer_make(&question, (enum dns_rcode)rcode, NULL, 0, 0, &out) == 0)
-            client_put(c, &out);
+            client_queue(c, &out);
         return true;
     }
     q = query_new(c->d);
@@ -627,12 +629,13 @@ static bool client_question(struct dns_client *c, const uint8_t *data, size_t le
     q->q = question;
     q->client = c;
     c->under_way++;
-    begin(q);
+    query_begin(q);
     return true;
 }
 
-/* One message; whether there was a whole one. */
-static bool client_take(struct dns_client *c, bool *bad)
+/* Consumes one message. Returns false if none is complete; sets *bad if the connection must be
+ * closed. */
+static bool client_take_message(struct dns_client *c, bool *bad)
 {
     uint8_t message[DNS_UDP_MOST * 2];
     size_t len;
@@ -641,7 +644,7 @@ static bool client_take(struct dns_client *c, bool *bad)
         return false;
     len = (size_t)(uint8_t)c->e.in.data[0] << 8 | (uint8_t)c->e.in.data[1];
     if (len > sizeof(message)) {
-        *bad = true; /* no question is as long */
+        *bad = true; /* larger than any valid question */
         return false;
     }
     if (c->e.in.len < len + 2)
@@ -654,14 +657,14 @@ static bool client_take(struct dns_client *c, bool *bad)
 
 static void client_step(struct dns_client *c)
 {
-    static struct dns_client *inside; /* deliver comes back here from within begin */
+    static struct dns_client *inside; /* query_deliver calls back here from within query_begin */
     bool bad = false;
 
     if (inside == c)
         return;
     inside = c;
     do {
-        while (client_take(c, &bad))
+        while (client_take_message(c, &bad))
             ;
     } while (!bad && endpoint_read(&c->e, DNS_UDP_MOST * 2 + 2) && !c->e.failed);
     (void)endpoint_write(&c->e);
@@ -680,7 +683,7 @@ static void on_client_event(struct watch *w, unsigned events)
     client_step(c);
 }
 
-static void on_client_late(struct deadline *d)
+static void on_client_timeout(struct deadline *d)
 {
     client_free((struct dns_client *)(void *)((char *)d - offsetof(struct dns_client, clock)));
 }
@@ -701,7 +704,7 @@ void dns_adopt(struct dns *d, int fd)
     c->d = d;
     list_add(&d->clients, c);
     d->client_count++;
-    deadline_set(d->poller, &c->clock, DNS_TCP_MS, on_client_late);
+    deadline_set(d->poller, &c->clock, DNS_TCP_MS, on_client_timeout);
 }
 
 /* ---- life ---- */
@@ -712,7 +715,7 @@ int dns_serve(struct dns *d, int fd, struct err *err)
 
     if (d->socket_count == SOCKETS_MAX)
         return err_set(err, -E2BIG, "dns: a third socket");
-    r = watch_add(d->poller, &d->sockets[d->socket_count].watch, fd, on_readable);
+    r = watch_add(d->poller, &d->sockets[d->socket_count].watch, fd, on_socket_readable);
     if (r < 0)
         return err_errno(err, r, "dns");
     d->sockets[d->socket_count].d = d;
@@ -732,7 +735,7 @@ int dns_new(struct poller *poller, const struct dns_ops *ops, void *data, unsign
     d->ops = ops;
     d->data = data;
     d->per_second = d->tokens = per_second;
-    d->refilled = now_of(d);
+    d->refilled = dns_now(d);
     *ret = d;
     return 0;
 }
@@ -745,7 +748,7 @@ void dns_close(struct dns *d)
         client_free(d->clients);
     while (d->queries != NULL)
         if (d->queries->found != NULL)
-            found(d->queries, -ECANCELED, NULL, 0);
+            query_found(d->queries, -ECANCELED, NULL, 0);
         else
             query_free(d->queries);
     for (unsigned i = 0; i < d->socket_count; i++) {

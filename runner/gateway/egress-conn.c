@@ -1,7 +1,7 @@
-/*
- * One connection from inside, from the moment it was accepted: its first bytes are looked at until
- * they say what it is, then it is decided and dialled, and joined.
- */
+/* Owns one connection from inside from accept to its end: peeks at the first bytes until the
+ * protocol is known, decides by the rules, dials, and joins both sockets by a relay.
+ *
+ * Runs in the supervisor's loop thread; called by egress.c. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -20,19 +20,17 @@
 #include "policy/egress-net.h"
 
 enum {
-    ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST, whose headers do not go with
-                          netinet's */
-    PEEKS_MAX = 64,    /* looks at first bytes that come in drips */
+    ORIGINAL_DST = 80, /* SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST; their headers conflict with
+                        * netinet's */
+    PEEKS_MAX = 64,    /* reads of first bytes that arrive in small pieces */
     DNS_PORT = 53,
     HTTP_PORT = 80,
     HTTPS_PORT = 443,
 };
 
-/*
- * PEEK    first bytes are looked at
- * DIAL    it is known where it goes
- * JOINED  a relay has both sockets
- */
+/* PEEK    the first bytes are examined
+ * DIAL    the destination is known, the server is being connected
+ * JOINED  a relay owns both sockets */
 enum conn_phase { CONN_PEEK, CONN_DIAL, CONN_JOINED };
 
 struct egress_conn {
@@ -42,22 +40,22 @@ struct egress_conn {
     enum conn_phase phase;
     int fd; /* owned */
     struct address to;
-    bool explicit_proxy; /* the client talks to a proxy, */
-    bool tunnel;         /* and its CONNECT was answered: what comes is for who it named */
-    bool heard;          /* a first byte has come, */
-    bool tls;            /* and it could be TLS's */
-    bool end_tls;        /* a 200 of the handler means so */
+    bool explicit_proxy; /* the client uses the gateway as HTTP proxy */
+    bool tunnel;         /* its CONNECT was answered: the bytes are for the named host */
+    bool heard;          /* a first byte has arrived */
+    bool tls;            /* the first byte is that of a TLS record */
+    bool end_tls;        /* after a handler's 200, TLS ends here */
     unsigned peeks;
     struct deadline clock;
     struct egress_dial *dial;
     struct relay *relay;
-    /* What it shows, and what came of it. */
+    /* Learnt from the first bytes, and the decision for it. */
     enum egress_kind kind;
     char name[EGRESS_NAME_MAX + 1];
     bool has_name, from_tls;
     enum egress_action action;
     char *handler; /* owned */
-    char *rule;    /* owned; as it was written */
+    char *rule;    /* owned; the rule's text */
 };
 
 void egress_reset(int fd)
@@ -84,8 +82,8 @@ static void conn_free(struct egress_conn *c, bool reset)
 
 /* ---- telling ---- */
 
-static void tell(struct egress_conn *c, enum egress_action action, const char *reason,
-                 const uint64_t bytes[2])
+static void conn_report(struct egress_conn *c, enum egress_action action, const char *reason,
+                        const uint64_t bytes[2])
 {
     struct egress_event e = {.protocol = c->kind == EGRESS_HTTPS  ? "https"
                                          : c->kind == EGRESS_HTTP ? "http"
@@ -101,9 +99,9 @@ static void tell(struct egress_conn *c, enum egress_action action, const char *r
     egress_tell(c->box, &e);
 }
 
-static void refuse(struct egress_conn *c, const char *reason)
+static void conn_refuse(struct egress_conn *c, const char *reason)
 {
-    tell(c, EGRESS_DENY, reason, NULL);
+    conn_report(c, EGRESS_DENY, reason, NULL);
     conn_free(c, true);
 }
 
@@ -118,11 +116,11 @@ static void on_relay_end(void *data, const struct relay_result *result)
     struct egress_conn *c = data;
 
     c->relay = NULL;
-    tell(c, c->action, reasons[result->end], result->bytes);
+    conn_report(c, c->action, reasons[result->end], result->bytes);
     conn_free(c, true);
 }
 
-static void join(struct egress_conn *c, int server)
+static void conn_join(struct egress_conn *c, int server)
 {
     struct err err = ERR_NONE;
     int client;
@@ -139,12 +137,12 @@ static void join(struct egress_conn *c, int server)
     egress_reset(client);
     (void)close(server);
     egress_trouble(c->box, "connections of the gateway", err.msg);
-    refuse(c, err.msg);
+    conn_refuse(c, err.msg);
 }
 
 /* ---- dialling ---- */
 
-static void end_tls_here(struct egress_conn *c, int server)
+static void conn_end_tls(struct egress_conn *c, int server)
 {
     int client;
 
@@ -163,7 +161,7 @@ void egress_dialled_to(int fd, struct address *to)
         (void)address_from_socket((struct sockaddr *)(void *)&peer, to);
 }
 
-static void on_dialled(void *who, int r, int fd, int status, const struct err *err)
+static void on_conn_dialled(void *who, int r, int fd, int status, const struct err *err)
 {
     struct egress_conn *c = who;
 
@@ -173,19 +171,19 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
     if (r < 0) {
         if (c->action == EGRESS_HANDLE)
             egress_trouble(c->box, "a handler did not take a connection", err->msg);
-        tell(c, egress_failed_as(c->action, r), err->msg, NULL);
+        conn_report(c, egress_failed_as(c->action, r), err->msg, NULL);
         conn_free(c, true);
     } else if (c->end_tls && status == 200) {
-        end_tls_here(c, fd);
+        conn_end_tls(c, fd);
     } else if (c->box->is_sidecar || status == 0 || status == 200) {
-        join(c, fd);
+        conn_join(c, fd);
     } else {
         (void)close(fd);
-        refuse(c, "the handler's answer is none");
+        conn_refuse(c, "the handler's answer is none");
     }
 }
 
-static void dial(struct egress_conn *c, const char *resolve)
+static void conn_dial(struct egress_conn *c, const char *resolve)
 {
     const struct dial_request q = {.handler = c->handler,
                                    .resolve = resolve,
@@ -200,8 +198,8 @@ static void dial(struct egress_conn *c, const char *resolve)
 
     c->phase = CONN_DIAL;
     deadline_clear(&c->clock);
-    if (egress_dial(c->box, &q, on_dialled, c, &c->dial, &err) < 0)
-        refuse(c, err.msg);
+    if (egress_dial(c->box, &q, on_conn_dialled, c, &c->dial, &err) < 0)
+        conn_refuse(c, err.msg);
 }
 
 /* ---- deciding ---- */
@@ -213,34 +211,34 @@ bool egress_copy(char **to, const char *from)
     return from == NULL || *to != NULL;
 }
 
-static bool take_decision(struct egress_conn *c, const struct decision *d)
+static bool conn_take_decision(struct egress_conn *c, const struct decision *d)
 {
     c->action = d->action;
     return egress_copy(&c->handler, d->action == EGRESS_HANDLE ? d->handler : NULL) &&
            egress_copy(&c->rule, d->rule != NULL ? d->rule->to : NULL);
 }
 
-/* Its name is CONNECT's, and nobody inside has resolved it. */
-static bool is_unresolved(const struct egress_conn *c)
+/* The name comes from CONNECT and was not resolved inside. */
+static bool conn_is_unresolved(const struct egress_conn *c)
 {
     return c->explicit_proxy && c->has_name && !c->from_tls;
 }
 
-static void decide(struct egress_conn *c)
+static void conn_decide(struct egress_conn *c)
 {
     struct decision d =
-        egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
+        egress_decide(c->box, c->kind, c->has_name ? c->name : NULL, &c->to, conn_is_unresolved(c));
 
-    if (!take_decision(c, &d))
-        refuse(c, "out of memory");
+    if (!conn_take_decision(c, &d))
+        conn_refuse(c, "out of memory");
     else if (d.action == EGRESS_DENY)
-        refuse(c, d.reason);
+        conn_refuse(c, d.reason);
     else
-        dial(c, d.action == EGRESS_ALLOW && c->has_name ? c->name : NULL);
+        conn_dial(c, d.action == EGRESS_ALLOW && c->has_name ? c->name : NULL);
 }
 
-/* To the proxy, request by request. */
-static void give_to_proxy(struct egress_conn *c, const char *sni)
+/* Hands the connection to the HTTP proxy, which decides per request. */
+static void conn_give_to_proxy(struct egress_conn *c, const char *sni)
 {
     struct err err = ERR_NONE;
     int r;
@@ -249,70 +247,71 @@ static void give_to_proxy(struct egress_conn *c, const char *sni)
     deadline_clear(&c->clock);
     r = egress_http(c->box, c->fd, &c->to, sni, c->explicit_proxy && sni == NULL, &err);
     if (r < 0) {
-        refuse(c, err.msg);
+        conn_refuse(c, err.msg);
         return;
     }
     c->fd = FD_NONE;
     conn_free(c, false);
 }
 
-/* What a rule for TLS wants with a handler means the plain text; one for TCP the bytes. */
-static void decide_tls(struct egress_conn *c)
+/* For a TLS rule with a handler the proxy decrypts; for a TCP rule the handler gets the raw
+ * bytes. */
+static void conn_decide_tls(struct egress_conn *c)
 {
-    struct decision d =
-        egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
+    struct decision d = egress_decide(c->box, EGRESS_HTTPS, c->has_name ? c->name : NULL, &c->to,
+                                      conn_is_unresolved(c));
     char address[ADDRESS_TEXT_MAX];
 
     if (d.action == EGRESS_HANDLE && (d.rule->protocols & EGRESS_HTTPS) != 0) {
         address_format_host(&c->to, address);
-        give_to_proxy(c, c->has_name ? c->name : address);
+        conn_give_to_proxy(c, c->has_name ? c->name : address);
         return;
     }
-    decide(c);
+    conn_decide(c);
 }
 
-static void decide_sidecar(struct egress_conn *c)
+static void conn_decide_sidecar(struct egress_conn *c)
 {
     const struct decision d = {.action = EGRESS_HANDLE, .handler = c->box->sidecar.handler};
 
     c->end_tls = c->from_tls && c->has_name && c->box->sidecar.tls;
-    if (!take_decision(c, &d))
-        refuse(c, "out of memory");
+    if (!conn_take_decision(c, &d))
+        conn_refuse(c, "out of memory");
     else
-        dial(c, NULL);
+        conn_dial(c, NULL);
 }
 
-static void decide_any(struct egress_conn *c)
+static void conn_decide_any(struct egress_conn *c)
 {
     if (c->box->is_sidecar)
-        decide_sidecar(c);
+        conn_decide_sidecar(c);
     else if (c->kind == EGRESS_HTTPS)
-        decide_tls(c);
+        conn_decide_tls(c);
     else
-        decide(c);
+        conn_decide(c);
 }
 
 /* ---- the explicit proxy ---- */
 
-/* Where HTTP and TLS are at home, clients speak first, and what they say is waited for. Elsewhere a
- * client that says nothing, or a word that has no end, is not held up for long. */
-static bool is_strict(const struct egress_conn *c)
+/* On ports of HTTP and TLS the client speaks first, so its bytes are awaited. On other ports a
+ * client that sends nothing, or no complete line, is delayed for EGRESS_PEEK_MS only. */
+static bool conn_is_strict(const struct egress_conn *c)
 {
     return (c->explicit_proxy && !c->tunnel) || c->to.port == HTTP_PORT ||
            c->to.port == HTTPS_PORT ||
            (!c->box->is_sidecar && egress_is_web(c->box->rules, c->to.port));
 }
 
-static void on_silent(struct deadline *d);
+static void on_conn_silent(struct deadline *d);
 
-/* Whether anything that could be said there is let through. */
-static bool any_kind(struct egress_conn *c, const char **ret_reason)
+/* True if the rules allow at least one protocol to this destination. */
+static bool conn_any_kind_allowed(struct egress_conn *c, const char **ret_reason)
 {
     static const enum egress_kind kinds[] = {EGRESS_HTTP, EGRESS_HTTPS, EGRESS_TCP};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct decision d =
-            egress_decide(c->box, kinds[i], c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
+        struct decision d = egress_decide(c->box, kinds[i], c->has_name ? c->name : NULL, &c->to,
+                                          conn_is_unresolved(c));
 
         if (d.action != EGRESS_DENY)
             return true;
@@ -321,10 +320,10 @@ static bool any_kind(struct egress_conn *c, const char **ret_reason)
     return false;
 }
 
-/* "CONNECT host:port": the answer goes first, so that the client shows what it is. That is looked
- * at as if it had connected by itself: CONNECT is no way around the rules for HTTP and HTTPS, nor
- * to another name that lives at the same address. */
-static void explicit_connect(struct egress_conn *c, const char *data, size_t len)
+/* Answers "CONNECT host:port" first, so that the client shows its protocol; then the bytes are
+ * examined like those of a direct connection. So CONNECT bypasses neither the rules for HTTP and
+ * HTTPS nor those for another name at the same address. */
+static void conn_explicit_connect(struct egress_conn *c, const char *data, size_t len)
 {
     static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
     static char scratch[CONNECT_HEAD_MAX];
@@ -338,34 +337,34 @@ static void explicit_connect(struct egress_conn *c, const char *data, size_t len
         return;
     r = n < 0 ? -EBADMSG : connect_target(head.target, c->name, &c->to);
     if (r < 0 || recv(c->fd, scratch, (size_t)n, MSG_DONTWAIT) != n) {
-        refuse(c, "a CONNECT that names nothing");
+        conn_refuse(c, "a CONNECT that names nothing");
         return;
     }
     c->has_name = c->name[0] != '\0';
-    if (!any_kind(c, &reason)) {
+    if (!conn_any_kind_allowed(c, &reason)) {
         static const char no[] = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
 
         (void)send(c->fd, no, sizeof(no) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         c->kind = c->to.port == HTTPS_PORT ? EGRESS_HTTPS : EGRESS_TCP;
-        tell(c, EGRESS_DENY, reason, NULL);
+        conn_report(c, EGRESS_DENY, reason, NULL);
         conn_free(c, false);
         return;
     }
     if (send(c->fd, ok, sizeof(ok) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(ok) - 1) {
-        refuse(c, "the client does not read");
+        conn_refuse(c, "the client does not read");
         return;
     }
     c->tunnel = true;
     c->heard = c->tls = false;
     c->peeks = 0;
-    deadline_set(c->box->hub->poller, &c->clock, is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
-                 on_silent);
-    watch_again(&c->watch); /* it may be there already */
+    deadline_set(c->box->hub->poller, &c->clock,
+                 conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS, on_conn_silent);
+    watch_again(&c->watch); /* its first bytes may have arrived already */
 }
 
 /* ---- first bytes ---- */
 
-static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
+static void conn_look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
 {
     struct hello hello;
     int r = hello_read(c->box->hub->probe, data, len, &hello);
@@ -373,18 +372,18 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
     if (r == 0 && ++c->peeks < PEEKS_MAX)
         return;
     if (r < 0 && data[0] == HELLO_FIRST && len > 1 && data[1] != HELLO_SECOND)
-        r = 2; /* begins with that byte, and is no TLS */
+        r = 2; /* begins with TLS's first byte, but is not TLS */
     if (r <= 0) {
         egress_trouble(c->box, "a TLS hello that is none", NULL);
         c->kind = EGRESS_HTTPS;
-        refuse(c, "a TLS hello that is none");
+        conn_refuse(c, "a TLS hello that is none");
         return;
     }
     if (r == 1)
         c->kind = EGRESS_HTTPS;
-    if (r == 1 && is_unresolved(c)) {
+    if (r == 1 && conn_is_unresolved(c)) {
         if (hello.has_name && strcmp(hello.name, c->name) != 0) {
-            refuse(c, "TLS is for another name than CONNECT");
+            conn_refuse(c, "TLS is for another name than CONNECT");
             return;
         }
     } else if (r == 1) {
@@ -392,11 +391,11 @@ static void look_tls(struct egress_conn *c, const uint8_t *data, size_t len)
         c->has_name = hello.has_name;
         (void)snprintf(c->name, sizeof(c->name), "%s", hello.name);
     }
-    decide_any(c);
+    conn_decide_any(c);
 }
 
-/* A sidecar only wants to know the host of a plain request. */
-static void look_http_sidecar(struct egress_conn *c, const char *data, size_t len)
+/* For a sidecar only the Host of a plain request matters. */
+static void conn_look_http_sidecar(struct egress_conn *c, const char *data, size_t len)
 {
     struct connect_head head;
     long n = connect_head(data, len, &head, NULL);
@@ -408,76 +407,76 @@ static void look_http_sidecar(struct egress_conn *c, const char *data, size_t le
         (void)snprintf(c->name, sizeof(c->name), "%s", head.host);
         c->kind = EGRESS_HTTP;
     }
-    decide_any(c);
+    conn_decide_any(c);
 }
 
-/* A client of the proxy that has not said yet whom it wants. */
-static bool asks_proxy(const struct egress_conn *c)
+/* True for a client of the explicit proxy that has not named its destination yet. */
+static bool conn_asks_proxy(const struct egress_conn *c)
 {
     return c->explicit_proxy && !c->tunnel;
 }
 
-/* bytes: it goes on as bytes like any, where the rules for HTTP let it. Where HTTP is at home it
- * does not: requests that follow a CONNECT which a server did not care for would be looked at by
- * nobody.
- */
-static void look_http(struct egress_conn *c, const char *data, size_t len, bool bytes)
+/* `bytes`: relay the connection as raw bytes if the rules for HTTP allow it. On HTTP's own ports
+ * it is always proxied: requests after a CONNECT that the server ignored would otherwise reach
+ * the server unchecked. */
+static void conn_look_http(struct egress_conn *c, const char *data, size_t len, bool bytes)
 {
     if (c->box->is_sidecar) {
-        look_http_sidecar(c, data, len);
+        conn_look_http_sidecar(c, data, len);
         return;
     }
     c->kind = EGRESS_HTTP;
     if (bytes)
-        decide_any(c);
+        conn_decide_any(c);
     else
-        give_to_proxy(c, NULL);
+        conn_give_to_proxy(c, NULL);
 }
 
-static void look(struct egress_conn *c, const char *data, size_t len)
+static void conn_look(struct egress_conn *c, const char *data, size_t len)
 {
     switch (connect_look(data, len)) {
     case LOOKS_UNKNOWN:
         return;
     case LOOKS_TLS:
-        if (asks_proxy(c))
-            refuse(c, "the proxy speaks plain HTTP");
+        if (conn_asks_proxy(c))
+            conn_refuse(c, "the proxy speaks plain HTTP");
         else
-            look_tls(c, (const uint8_t *)data, len);
+            conn_look_tls(c, (const uint8_t *)data, len);
         return;
     case LOOKS_CONNECT:
-        if (asks_proxy(c))
-            explicit_connect(c, data, len);
+        if (conn_asks_proxy(c))
+            conn_explicit_connect(c, data, len);
         else
-            look_http(c, data, len, !is_strict(c)); /* to somebody else's proxy, perhaps */
+            conn_look_http(c, data, len,
+                           !conn_is_strict(c)); /* possibly meant for a proxy outside */
         return;
     case LOOKS_HTTP:
-        look_http(c, data, len, false);
+        conn_look_http(c, data, len, false);
         return;
     case LOOKS_OTHER:
     default:
-        if (asks_proxy(c))
-            refuse(c, "no HTTP");
+        if (conn_asks_proxy(c))
+            conn_refuse(c, "no HTTP");
         else
-            decide_any(c);
+            conn_decide_any(c);
     }
 }
 
-/* It waits for the server to speak, or says nothing. */
-static void on_silent(struct deadline *d)
+/* The client waits for the server to speak first, or sends nothing. */
+static void on_conn_silent(struct deadline *d)
 {
     struct egress_conn *c =
         (struct egress_conn *)(void *)((char *)d - offsetof(struct egress_conn, clock));
 
-    if ((c->heard && !c->box->is_sidecar && (is_strict(c) || c->tls)) || asks_proxy(c)) {
+    if ((c->heard && !c->box->is_sidecar && (conn_is_strict(c) || c->tls)) || conn_asks_proxy(c)) {
         egress_trouble(c->box, "a connection whose first bytes did not come in time", NULL);
-        refuse(c, "its first bytes did not come in time");
+        conn_refuse(c, "its first bytes did not come in time");
     } else {
-        decide_any(c);
+        conn_decide_any(c);
     }
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_conn_event(struct watch *w, unsigned events)
 {
     static char scratch[HELLO_MAX];
     struct egress_conn *c = (struct egress_conn *)(void *)w;
@@ -494,25 +493,27 @@ static void on_event(struct watch *w, unsigned events)
         return;
     }
     if (n == 0) {
-        decide_any(c); /* nothing will come of it, but perhaps of the server */
+        conn_decide_any(c); /* EOF from the client; the server may still send */
         return;
     }
     if (!c->heard) {
         c->tls = (unsigned char)scratch[0] == HELLO_FIRST;
         deadline_set(c->box->hub->poller, &c->clock,
-                     c->tls || is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS, on_silent);
+                     c->tls || conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+                     on_conn_silent);
     }
     c->heard = true;
     if ((events & EPOLLRDHUP) != 0 && connect_look(scratch, (size_t)n) == LOOKS_UNKNOWN)
-        decide_any(c); /* there will not be more to tell by */
+        conn_decide_any(c); /* EOF: no more bytes to decide by */
     else
-        look(c, scratch, (size_t)n);
+        conn_look(c, scratch, (size_t)n);
 }
 
 /* ---- the beginning ---- */
 
-/* Where it was going before the kernel sent it here; false: here. */
-static bool original(const struct egress_box *b, int fd, struct address *ret)
+/* Reads the destination before the kernel's redirect. False: the client connected to the gateway
+ * itself. */
+static bool conn_original_dst(const struct egress_box *b, int fd, struct address *ret)
 {
     struct sockaddr_storage to, here;
     socklen_t len = sizeof(to), here_len = sizeof(here);
@@ -564,25 +565,25 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
     if (j->name != NULL)
         (void)snprintf(c->name, sizeof(c->name), "%s", j->name);
     if (egress_copy(&c->handler, j->handler) && egress_copy(&c->rule, j->rule)) {
-        join(c, server);
+        conn_join(c, server);
         return;
     }
     (void)close(server);
-    refuse(c, "out of memory");
+    conn_refuse(c, "out of memory");
 }
 
 void egress_accept(struct egress_box *b, int fd)
 {
     struct egress_conn *c;
     struct address to;
-    bool redirected = original(b, fd, &to);
+    bool redirected = conn_original_dst(b, fd, &to);
 
     if (redirected && to.port == DNS_PORT && !b->is_sidecar) {
         dns_adopt(b->dns, fd);
         return;
     }
     if (!redirected && b->is_sidecar) {
-        egress_reset(fd); /* everything goes to workerd, and it has no proxy */
+        egress_reset(fd); /* workerd gets everything, and offers no explicit proxy */
         return;
     }
     if (egress_is_full(b)) {
@@ -596,12 +597,12 @@ void egress_accept(struct egress_box *b, int fd)
     c->explicit_proxy = !redirected;
     if (redirected)
         c->to = to;
-    if (watch_add(b->hub->poller, &c->watch, fd, on_event) < 0) {
+    if (watch_add(b->hub->poller, &c->watch, fd, on_conn_event) < 0) {
         conn_free(c, true);
         return;
     }
-    deadline_set(b->hub->poller, &c->clock, is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
-                 on_silent);
+    deadline_set(b->hub->poller, &c->clock, conn_is_strict(c) ? EGRESS_HELLO_MS : EGRESS_PEEK_MS,
+                 on_conn_silent);
 }
 
 /* ---- all of them ---- */
@@ -610,7 +611,7 @@ void egress_conns_close(struct egress_box *b)
 {
     while (b->conns != NULL)
         if (b->conns->relay != NULL)
-            relay_stop(b->conns->relay); /* and its end frees it */
+            relay_stop(b->conns->relay); /* on_relay_end frees it */
         else
             conn_free(b->conns, true);
 }
@@ -631,13 +632,14 @@ void egress_conns_review(struct egress_box *b)
         next = c->next;
         if (c->phase == CONN_PEEK)
             continue;
-        /* An explicit proxy's client did not resolve the name; its address counts all the same. */
-        d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, is_unresolved(c));
+        /* The client of an explicit proxy did not resolve the name; the dialled address counts
+         * all the same. */
+        d = egress_decide(b, c->kind, c->has_name ? c->name : NULL, &c->to, conn_is_unresolved(c));
         if (egress_stands(&d, c->action, c->handler))
             continue;
         if (c->relay != NULL)
             relay_stop(c->relay);
         else
-            refuse(c, "the rules have changed");
+            conn_refuse(c, "the rules have changed");
     }
 }

@@ -1,4 +1,7 @@
-/* Requests that leave sandboxes, one by one: the proxy reads them, the rules say where they go. */
+/* Owns the HTTP requests that leave sandboxes: the proxy reads them, and each request is decided
+ * by the rules. Provides the proxy_ops of the outbound proxy.
+ *
+ * Runs in the supervisor's loop thread; called by egress-conn.c and proxy.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <openssl/sha.h>
@@ -16,24 +19,24 @@
 #include "gateway/message.h"
 
 enum {
-    KEY_DIGEST = 16,     /* bytes of a digest in a key */
-    KEY_TEXT_MAX = 4096, /* of what it is of: a name, an address, a socket's path */
+    KEY_DIGEST = 16,     /* bytes of the digest in a pool key */
+    KEY_TEXT_MAX = 4096, /* of the hashed text: a name, an address, a socket's path */
 };
 
-/* One client's connection, as the proxy has it. */
+/* One client connection of the outbound proxy. */
 struct egress_http {
-    struct egress_box *box; /* which ends it before it goes: egress_https_close */
+    struct egress_box *box; /* outlives h: egress_https_close ends h first */
     uint64_t serial;
     bool explicit_proxy, tls;
-    struct address to; /* where the client connected to; of an explicit proxy's: port alone */
+    struct address to; /* the client's destination; explicit proxy: only the port is used */
     char sni[EGRESS_NAME_MAX + 1];
-    /* Of the request under way. */
+    /* State of the current request. */
     char name[EGRESS_NAME_MAX + 1];
     bool has_name;
     struct address target;
     enum egress_action action;
     char *handler, *rule; /* owned */
-    /* Of its server's connection. */
+    /* State of the current server connection. */
     struct proxy_conn *conn;
     struct egress_dial *dial;
 };
@@ -47,8 +50,8 @@ static void http_free(struct egress_http *h)
     free(h);
 }
 
-static void tell(struct egress_http *h, enum egress_action action, const char *reason,
-                 const uint64_t bytes[2])
+static void http_report(struct egress_http *h, enum egress_action action, const char *reason,
+                        const uint64_t bytes[2])
 {
     struct egress_event e = {.protocol = h->tls ? "https" : "http",
                              .host = h->has_name ? h->name : NULL,
@@ -62,19 +65,19 @@ static void tell(struct egress_http *h, enum egress_action action, const char *r
     egress_tell(h->box, &e);
 }
 
-/* ---- whom a request is for ---- */
+/* ---- routing of a request ---- */
 
-static int deny(struct egress_http *h, int status, const char *why, struct buf *body)
+static int http_deny(struct egress_http *h, int status, const char *why, struct buf *body)
 {
-    tell(h, EGRESS_DENY, why, NULL);
+    http_report(h, EGRESS_DENY, why, NULL);
     (void)buf_printf(body,
                      "{\"error\":{\"code\":\"EACCES\",\"message\":\"egress of this sandbox: %s\"}}",
                      why != NULL ? why : "a rule denies it");
     return status;
 }
 
-/* The authority of a request: a name, or an address, and a port. */
-static int read_host(struct egress_http *h, const struct message *req)
+/* Parses the authority of a request: a name or an address, and a port. */
+static int http_read_host(struct egress_http *h, const struct message *req)
 {
     const char *host = req->host, *colon = strrchr(host, ':');
     size_t len = strlen(host);
@@ -87,14 +90,15 @@ static int read_host(struct egress_http *h, const struct message *req)
         h->target = (struct address){.port = 80};
     if (colon != NULL && strchr(colon, ']') == NULL) {
         len = (size_t)(colon - host);
-        /* "good.test:80@evil.test" is evil.test to some, and good.test here. */
+        /* Parsers disagree on "good.test:80@evil.test": it is evil.test to some, and would be
+         * good.test here. */
         if (strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
             return -EINVAL;
         port = strtoul(colon + 1, NULL, 10);
     }
     if (egress_name(host, len, h->name) == 0) {
         h->has_name = true;
-    } else if (h->explicit_proxy || len > 0) { /* HTTP/1.0 may say nothing */
+    } else if (h->explicit_proxy || len > 0) { /* HTTP/1.0 may have no Host */
         char text[ADDRESS_TEXT_MAX];
         bool brackets = host[0] == '[';
 
@@ -113,9 +117,9 @@ static int read_host(struct egress_http *h, const struct message *req)
     return 0;
 }
 
-/* One key for each place that one client's requests go to: what one of them left behind is of no
- * use to another client. */
-static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
+/* The pool key of a destination, unique per client: a pooled server connection is never used for
+ * another client's requests. */
+static int http_pool_key(const struct egress_http *h, char key[PROXY_KEY_MAX])
 {
     char target[ADDRESS_TEXT_MAX] = "", hex[2 * KEY_DIGEST + 1];
     unsigned char digest[SHA256_DIGEST_LENGTH];
@@ -123,7 +127,8 @@ static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
 
     if (h->target.family != 0)
         address_format_host(&h->target, target);
-    /* Whoever chooses the names must not find two that share a key. */
+    /* A cryptographic digest: the client chooses the names and must not find two that share a
+     * key. */
     if (buf_printf(&where, "%" PRIu64 " %d %s %s ", h->box->generation, (int)h->action, target,
                    h->has_name ? h->name : "") < 0 ||
         buf_append_str(&where, h->handler != NULL ? h->handler : "") < 0)
@@ -136,44 +141,45 @@ static int key_of(const struct egress_http *h, char key[PROXY_KEY_MAX])
     return 0;
 }
 
-static struct decision decide(const struct egress_http *h)
+static struct decision http_decide(const struct egress_http *h)
 {
     return egress_decide(h->box, h->tls ? EGRESS_HTTPS : EGRESS_HTTP, h->has_name ? h->name : NULL,
                          &h->target, h->explicit_proxy && h->has_name);
 }
 
-static int route(void *data, struct proxy_conn *c, const struct message *req,
-                 char key[PROXY_KEY_MAX], struct buf *body)
+static int http_route(void *data, struct proxy_conn *c, const struct message *req,
+                      char key[PROXY_KEY_MAX], struct buf *body)
 {
     struct egress_http *h = proxy_context(c);
     struct decision d;
 
     (void)data;
     (void)egress_copy(&h->rule, NULL);
-    if (read_host(h, req) < 0)
-        return deny(h, 400, "Host is neither a name nor an address", body);
-    /* Another host's requests belong on a connection of their own. */
+    if (http_read_host(h, req) < 0)
+        return http_deny(h, 400, "Host is neither a name nor an address", body);
+    /* Requests for another host need their own TLS connection (421). */
     if (h->tls && h->has_name && strcmp(h->name, h->sni) != 0)
-        return deny(h, 421, "Host is not the name that TLS was begun for", body);
+        return http_deny(h, 421, "Host is not the name that TLS was begun for", body);
     if (h->tls && !h->has_name && strchr(h->sni, ':') == NULL &&
         strspn(h->sni, "0123456789.") != strlen(h->sni))
-        return deny(h, 421, "Host is not the name that TLS was begun for", body);
-    d = decide(h);
+        return http_deny(h, 421, "Host is not the name that TLS was begun for", body);
+    d = http_decide(h);
     h->action = d.action;
     if (!egress_copy(&h->handler, d.action == EGRESS_HANDLE ? d.handler : NULL) ||
         !egress_copy(&h->rule, d.rule != NULL ? d.rule->to : NULL))
-        return deny(h, 503, "out of memory", body);
+        return http_deny(h, 503, "out of memory", body);
     if (d.action == EGRESS_DENY)
-        return deny(h, 403, d.reason, body);
-    /* TLS that was ended for a handler cannot go on to the server: we are not its client. */
+        return http_deny(h, 403, d.reason, body);
+    /* TLS was terminated for a handler. It cannot be passed through now: the gateway is no TLS
+     * client. */
     if (d.action == EGRESS_ALLOW && h->tls)
-        return deny(h, 421, "the rules have changed: connect again", body);
-    return key_of(h, key) == 0 ? 0 : deny(h, 503, "out of memory", body);
+        return http_deny(h, 421, "the rules have changed: connect again", body);
+    return http_pool_key(h, key) == 0 ? 0 : http_deny(h, 503, "out of memory", body);
 }
 
-/* ---- how its server is reached ---- */
+/* ---- connection to the server ---- */
 
-static void on_dialled(void *who, int r, int fd, int status, const struct err *err)
+static void on_http_dialled(void *who, int r, int fd, int status, const struct err *err)
 {
     struct egress_http *h = who;
     struct err own = ERR_NONE;
@@ -191,16 +197,16 @@ static void on_dialled(void *who, int r, int fd, int status, const struct err *e
         if (h->action == EGRESS_HANDLE)
             egress_trouble(h->box, "a handler did not take a connection", err->msg);
         h->action = egress_failed_as(h->action, r);
-        tell(h, h->action, err->msg, NULL);
-        /* What is wrong with the host's side is nobody's business inside: a reset. */
+        http_report(h, h->action, err->msg, NULL);
+        /* The cause lies on the host and is not shown inside: the client gets a reset. */
         if (h->action == EGRESS_HANDLE)
             r = -ECONNABORTED;
     }
     proxy_connected(h->conn, r, fd, err);
 }
 
-static int start_connect(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
-                         int *ret_fd, struct err *err)
+static int http_connect(void *data, const char *key, struct proxy_conn *c, void **ret_handle,
+                        int *ret_fd, struct err *err)
 {
     struct egress_http *h = proxy_context(c);
     struct dial_request q;
@@ -218,13 +224,13 @@ static int start_connect(void *data, const char *key, struct proxy_conn *c, void
         q.resolve = h->name;
     h->conn = c;
     *ret_fd = FD_NONE;
-    r = egress_dial(h->box, &q, on_dialled, h, &h->dial, err);
+    r = egress_dial(h->box, &q, on_http_dialled, h, &h->dial, err);
     if (r == 0)
         *ret_handle = h;
     return r;
 }
 
-static void cancel(void *handle)
+static void http_cancel(void *handle)
 {
     struct egress_http *h = handle;
 
@@ -232,19 +238,19 @@ static void cancel(void *handle)
     h->dial = NULL;
 }
 
-static void closed(void *data, void *context, const uint64_t bytes[2])
+static void on_http_closed(void *data, void *context, const uint64_t bytes[2])
 {
     struct egress_http *h = context;
 
     (void)data;
-    if (h->action != EGRESS_DENY) /* each denied one has been told of */
-        tell(h, h->action, NULL, bytes);
+    if (h->action != EGRESS_DENY) /* each denied request was reported when denied */
+        http_report(h, h->action, NULL, bytes);
     http_free(h);
 }
 
-/* A WebSocket, as a rule: looked at again when the rules change, as any connection that is joined.
- */
-static void upgraded(void *data, void *context, int client, int server)
+/* Upgraded connections (mostly WebSockets) are joined by egress-conn.c, so that they are
+ * reviewed when the rules change. */
+static void on_http_upgraded(void *data, void *context, int client, int server)
 {
     struct egress_http *h = context;
     const struct joined j = {.kind = EGRESS_HTTP,
@@ -257,16 +263,16 @@ static void upgraded(void *data, void *context, int client, int server)
 
     (void)data;
     egress_join(h->box, client, server, &j);
-    h->action = EGRESS_DENY; /* its end is told of there */
+    h->action = EGRESS_DENY; /* egress-conn.c reports the end */
 }
 
-const struct proxy_ops egress_proxy_ops = {.upgraded = upgraded,
-                                           .route = route,
-                                           .connect = start_connect,
-                                           .cancel = cancel,
-                                           .closed = closed};
+const struct proxy_ops egress_proxy_ops = {.upgraded = on_http_upgraded,
+                                           .route = http_route,
+                                           .connect = http_connect,
+                                           .cancel = http_cancel,
+                                           .closed = on_http_closed};
 
-/* ---- the beginning, the end ---- */
+/* ---- start and end ---- */
 
 int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
                 bool explicit_proxy, struct err *err)
@@ -299,24 +305,25 @@ int egress_http(struct egress_box *b, int fd, const struct address *to, const ch
     return 0;
 }
 
-/* A request that is under way goes on to its end; what was upgraded has no other end. */
-static bool must_end(const void *context, const void *box)
+/* True for a tunnel (101) that the new rules no longer allow. Ordinary requests run to their
+ * end. */
+static bool http_must_end(const void *context, const void *box)
 {
     const struct egress_http *h = context;
     struct decision d;
 
     if (h->box != box || h->conn == NULL || !proxy_is_tunnel(h->conn))
         return false;
-    d = decide(h);
+    d = http_decide(h);
     return !egress_stands(&d, h->action, h->handler);
 }
 
 void egress_https_review(struct egress_box *b)
 {
-    proxy_end(b->hub->proxy, must_end, b);
+    proxy_end(b->hub->proxy, http_must_end, b);
 }
 
-static bool is_of(const void *context, const void *box)
+static bool http_is_in_box(const void *context, const void *box)
 {
     const struct egress_http *h = context;
 
@@ -325,5 +332,5 @@ static bool is_of(const void *context, const void *box)
 
 void egress_https_close(struct egress_box *b)
 {
-    proxy_end(b->hub->proxy, is_of, b);
+    proxy_end(b->hub->proxy, http_is_in_box, b);
 }

@@ -1,8 +1,14 @@
 #pragma once
 
-/* The parts of egress.h: egress.c hub, boxes, decisions; egress-conn.c one connection until it is
- * known where it goes; egress-dial.c the way there; egress-http.c requests, one by one;
- * egress-tunnel.c TLS that is ended here and goes on as plain bytes. */
+/* The parts of egress.h:
+ *
+ *   egress.c         hub, per-sandbox contexts, decisions
+ *   egress-conn.c    a connection until its destination is known
+ *   egress-dial.c    connecting to the destination
+ *   egress-http.c    HTTP, decided per request
+ *   egress-tunnel.c  TLS terminated here and forwarded as plain bytes
+ *
+ * All run in the supervisor's loop thread. */
 
 #include <openssl/types.h>
 
@@ -17,7 +23,7 @@ struct egress_tunnel;
 struct listener;
 struct said;
 
-enum { TROUBLE_MAX = 16 /* different ones that are told apart */ };
+enum { TROUBLE_MAX = 16 /* distinct messages that are rate-limited separately */ };
 
 struct egress_hub {
     struct poller *poller;
@@ -26,15 +32,15 @@ struct egress_hub {
     struct proxy *proxy; /* owned */
     SSL_CTX *probe;      /* owned */
     struct egress_limits limits;
-    unsigned idle_ms; /* of a tunnel: as a relay's */
+    unsigned idle_ms; /* idle time-out of a tunnel, as of a relay */
     const struct egress_ops *ops;
     uint64_t serial;
-    unsigned count; /* connections of all boxes */
+    unsigned count; /* connections of all sandboxes */
 };
 
-/* What was logged, and when. */
+/* A message that was logged, and when. */
 struct said {
-    const char *what; /* of code: compared by its text */
+    const char *what; /* a string literal; compared by strcmp */
     uint64_t at;
 };
 
@@ -42,8 +48,8 @@ struct egress_box {
     struct egress_hub *hub;
     void *data;
     char id[32];
-    struct egress_rules *rules; /* owned; as a sidecar: its names */
-    uint64_t generation;        /* of the rules */
+    struct egress_rules *rules; /* owned; with a sidecar: the names it handles */
+    uint64_t generation;        /* counts changes of the rules */
     bool is_sidecar;
     struct egress_sidecar sidecar;
     struct names *names; /* owned */
@@ -56,36 +62,39 @@ struct egress_box {
     struct egress_tunnel *tunnels;
     unsigned count;
     struct said said[TROUBLE_MAX];
-    unsigned told, left_out; /* events of this second */
+    unsigned told, left_out; /* events reported and dropped in this second */
     uint64_t told_since;
 };
 
 /* egress.c */
 struct decision {
-    const struct egress_rule *rule; /* valid until the rules change; NULL = the default */
+    const struct egress_rule *rule; /* valid until the rules change; NULL = the default applied */
     enum egress_action action;
     const char *handler; /* of the rule */
-    const char *reason;  /* of a denial that no rule asked for */
+    const char *reason;  /* for a denial without a rule */
 };
-/* name: what the connection shows, or NULL; open: an allowed name needs no address that was given
- * out for it (whoever asked did not resolve it). */
+/* Decides about a connection. name: what the connection shows, or NULL. open: the client did not
+ * resolve the name, so an allowed name need not have been resolved to this address. */
 struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const char *name,
                               const struct address *to, bool open);
+/* Adds `more` (1 or -1) to the connection counts of the sandbox and the hub. */
 void egress_count(struct egress_box *b, int more);
-/* Whether it has as many connections as it may. What the gateway holds is everybody's: when all
- * sandboxes together have half of that, those with more than their share get no more. */
+/* True if the sandbox may open no more connections. The hub's limit is shared: above
+ * EGRESS_CONNECTIONS_ALL in total, only sandboxes below EGRESS_CONNECTIONS_SHARE get new ones. */
 bool egress_is_full(const struct egress_box *b);
-/* what: of code; logged once in a while, with `why` (or NULL) of then. */
+/* Reports a problem by ops->trouble, each `what` at most once in EGRESS_SAID_MS. what: a string
+ * literal; why: detail, or NULL. */
 void egress_trouble(struct egress_box *b, const char *what, const char *why);
+/* Reports a finished or refused connection by ops->event, rate-limited; sets e->left_out. */
 void egress_tell(struct egress_box *b, struct egress_event *e);
 const char *egress_verdict(enum egress_action action);
-/* What is told of a connection that could not be dialled: its address may have been denied. */
+/* The action to report for a failed dial: EGRESS_DENY if the rules denied the dialled address. */
 enum egress_action egress_failed_as(enum egress_action action, int r);
 struct net_addr egress_addr(const struct address *a);
 
 /* egress-conn.c */
 void egress_accept(struct egress_box *b, int fd);
-/* One that is connected already, and was decided so: from now on like any. Both are taken. */
+/* Joins two connected sockets whose destination is already decided. Always takes both. */
 struct joined {
     enum egress_kind kind;
     const char *name, *handler, *rule; /* or NULL */
@@ -97,50 +106,51 @@ void egress_join(struct egress_box *b, int client, int server, const struct join
 void egress_conns_close(struct egress_box *b);
 void egress_conns_review(struct egress_box *b);
 void egress_reset(int fd);
-/* The address that it is connected to: of several that the name has. */
+/* Stores the peer address of fd in *to: the one of the name's addresses that was reached. */
 void egress_dialled_to(int fd, struct address *to);
-/* Whether what was decided so, with this handler (or NULL), would be decided so again. */
+/* True if decision d equals an earlier one with this action and handler (or NULL). */
 bool egress_stands(const struct decision *d, enum egress_action action, const char *handler);
-/* Sets an owned text, or NULL; false: out of memory. */
+/* Replaces an owned string, or clears it with NULL. False: out of memory. */
 bool egress_copy(char **to, const char *from);
 
 /* egress-dial.c */
 enum {
-    DIAL_ADDRESSES = 8, /* of one name, that are tried, */
-    DIAL_TRY_MS = 1000, /* and how long, where there are more */
+    DIAL_ADDRESSES = 8, /* addresses of a name that are tried */
+    DIAL_TRY_MS = 1000, /* for each but the last */
 };
 struct egress_dial;
 struct dial_request {
-    const char *handler; /* NULL: to `to` itself */
-    const char *resolve; /* its name, or NULL: whose addresses are tried where `to` has none, and
-                            where that one, given out for the name, cannot be reached */
+    const char *handler; /* NULL: connect to `to` itself */
+    const char *resolve; /* the name to look up, or NULL. Its addresses are tried if `to` has
+                          * none, or if `to` was given out for the name and is unreachable. */
     struct address to;
-    enum egress_kind kind;  /* what each address of a name is decided as */
-    const char *name, *sni; /* told to a handler */
+    enum egress_kind kind;  /* each address is decided as this kind */
+    const char *name, *sni; /* sent to a handler */
     const char *protocol;
 };
-/* r < 0: err says why, for the first address that was tried. status: a handler's answer, 200 to
- * 299; 0 without one. fd: the callee's. */
+/* r < 0: err describes the failure of the first address. status: a handler's answer, 200 to 299;
+ * 0 without handler. The callee owns fd. */
 typedef void dial_fn(void *who, int r, int fd, int status, const struct err *err);
-/* Tries addresses one after the other, those of IPv4 first, each only where the rules let it: with
- * many of them an allowed name is no way to one that is denied. cb follows once, not from within.
- * Strings are copied. */
+/* Tries the addresses in turn, IPv4 first, each only if the rules allow it: so an allowed name
+ * does not open a denied address. cb follows once, never from within. Strings are copied. */
 int egress_dial(struct egress_box *b, const struct dial_request *q, dial_fn *cb, void *who,
                 struct egress_dial **ret, struct err *err);
 void egress_dial_cancel(struct egress_dial *d);
 
 /* egress-http.c */
 extern const struct proxy_ops egress_proxy_ops;
-/* Hands a connection to the proxy; fd is taken on success. sni: TLS is ended here for this name;
- * explicit: the client means to talk to a proxy. */
+/* Hands a connection to the proxy; takes fd on success. sni: TLS is terminated here for this
+ * name; NULL: plain. explicit_proxy: the client addresses the gateway as a proxy. 0 or a
+ * negative errno. */
 int egress_http(struct egress_box *b, int fd, const struct address *to, const char *sni,
                 bool explicit_proxy, struct err *err);
-/* The rules have changed: ends those that were upgraded and may not go on where they went. */
+/* Ends the tunnels (101) that changed rules no longer allow. */
 void egress_https_review(struct egress_box *b);
 void egress_https_close(struct egress_box *b);
 
 /* egress-tunnel.c */
-/* Both are taken in any case. */
+/* Terminates the client's TLS for `sni` and forwards plain bytes to server. Always takes both
+ * sockets. */
 void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
                    int server);
 void egress_tunnels_close(struct egress_box *b);

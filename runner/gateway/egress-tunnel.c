@@ -1,4 +1,6 @@
-/* TLS of a client inside that ends here, and goes on as plain bytes to a handler: a sidecar's. */
+/* Terminates TLS of a client inside and forwards plain bytes to a handler: a sidecar (workerd).
+ *
+ * Runs in the supervisor's loop thread; called by egress-conn.c. */
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
@@ -14,8 +16,8 @@
 #include "gateway/endpoint.h"
 
 enum {
-    QUEUE = 64 << 10, /* bytes that wait for either side before the other is made to */
-    ROUNDS = 64,      /* before others get their turn */
+    QUEUE = 64 << 10, /* bytes queued for one side before reading from the other stops */
+    ROUNDS = 64,      /* per event, before other watches are served */
 };
 
 struct egress_tunnel {
@@ -45,13 +47,13 @@ static void tunnel_free(struct egress_tunnel *t, bool reset)
     free(t);
 }
 
-static void on_idle(struct deadline *d)
+static void on_tunnel_idle(struct deadline *d)
 {
     tunnel_free((struct egress_tunnel *)(void *)((char *)d - offsetof(struct egress_tunnel, idle)),
                 true);
 }
 
-static void step(struct egress_tunnel *t)
+static void tunnel_step(struct egress_tunnel *t)
 {
     bool moved = false, any = true;
     int rounds = 0;
@@ -72,15 +74,15 @@ static void step(struct egress_tunnel *t)
     if (any)
         watch_again(&t->client.watch);
     if (moved)
-        deadline_set(t->box->hub->poller, &t->idle, t->box->hub->idle_ms, on_idle);
+        deadline_set(t->box->hub->poller, &t->idle, t->box->hub->idle_ms, on_tunnel_idle);
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_tunnel_event(struct watch *w, unsigned events)
 {
     struct endpoint *e = (struct endpoint *)(void *)w;
 
     endpoint_event(e, events);
-    step(e->owner);
+    tunnel_step(e->owner);
 }
 
 void egress_tunnel(struct egress_box *b, int client, const char *sni, const struct address *to,
@@ -90,7 +92,8 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
     struct err err = ERR_NONE;
     SSL *ssl = t != NULL ? ca_accept(b->hub->ca, sni, &err) : NULL;
 
-    if (ssl == NULL || endpoint_open(&t->client, b->hub->poller, client, ssl, on_event, t) < 0) {
+    if (ssl == NULL ||
+        endpoint_open(&t->client, b->hub->poller, client, ssl, on_tunnel_event, t) < 0) {
         free(t);
         egress_reset(client);
         (void)close(server);
@@ -102,9 +105,9 @@ void egress_tunnel(struct egress_box *b, int client, const char *sni, const stru
     (void)snprintf(t->name, sizeof(t->name), "%s", sni);
     list_add(&b->tunnels, t);
     egress_count(b, 1);
-    deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_idle);
+    deadline_set(b->hub->poller, &t->idle, EGRESS_HELLO_MS, on_tunnel_idle);
     t->server.fd = FD_NONE;
-    if (endpoint_open(&t->server, b->hub->poller, server, NULL, on_event, t) < 0) {
+    if (endpoint_open(&t->server, b->hub->poller, server, NULL, on_tunnel_event, t) < 0) {
         (void)close(server);
         tunnel_free(t, true);
     }

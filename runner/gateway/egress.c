@@ -13,7 +13,7 @@
 #include "gateway/egress-internal.h"
 #include "gateway/listener.h"
 
-enum { STAND_NET = 19 /* 198.19.0.0/16: of no network (RFC 2544), as the stand-ins' own */ };
+enum { STAND_NET = 19 /* 198.19.0.0/16: reserved for tests (RFC 2544), used by no network */ };
 
 static uint64_t now_of(const struct egress_box *b)
 {
@@ -78,7 +78,7 @@ struct net_addr egress_addr(const struct address *a)
     struct net_addr n = {.family = (uint8_t)a->family};
 
     (void)memcpy(n.bytes, a->bytes, a->family == 4 ? 4 : 16);
-    /* The kernel sends what goes to ::ffff:10.0.0.1 to 10.0.0.1. */
+    /* The kernel connects ::ffff:10.0.0.1 to 10.0.0.1. */
     if (a->family == 6 && memcmp(a->bytes, mapped, sizeof(mapped)) == 0) {
         n = (struct net_addr){.family = 4};
         (void)memcpy(n.bytes, a->bytes + sizeof(mapped), 4);
@@ -86,7 +86,7 @@ struct net_addr egress_addr(const struct address *a)
     return n;
 }
 
-/* ---- how many ---- */
+/* ---- limits ---- */
 
 void egress_count(struct egress_box *b, int more)
 {
@@ -109,22 +109,23 @@ struct by_names {
     uint16_t port;
 };
 
-static void try_name(void *data, const char *name)
+static void match_name(void *data, const char *name)
 {
     struct by_names *n = data;
 
     n->best = egress_first(n->best, egress_match(n->rules, n->kind, name, NULL, n->port));
 }
 
-/* One that shows no name has those that its address was given out for. */
-static const struct egress_rule *match(struct egress_box *b, enum egress_kind kind,
-                                       const char *name, const struct net_addr *a, uint16_t port)
+/* A connection that shows no name is matched by the names that its address was given out for. */
+static const struct egress_rule *match_rule(struct egress_box *b, enum egress_kind kind,
+                                            const char *name, const struct net_addr *a,
+                                            uint16_t port)
 {
     struct by_names by = {.rules = b->rules, .kind = kind, .port = port};
 
     by.best = egress_match(b->rules, kind, name, a, port);
     if (name == NULL && a->family != 0)
-        names_each(b->names, a, now_of(b), try_name, &by);
+        names_each(b->names, a, now_of(b), match_name, &by);
     return by.best;
 }
 
@@ -134,17 +135,17 @@ struct decision egress_decide(struct egress_box *b, enum egress_kind kind, const
     const struct net_addr a = egress_addr(to);
     struct decision d = {.action = b->rules->open ? EGRESS_ALLOW : EGRESS_DENY};
 
-    d.rule = match(b, kind, name, &a, to->port);
+    d.rule = match_rule(b, kind, name, &a, to->port);
     if (d.rule == NULL && kind != EGRESS_TCP)
-        d.rule = match(b, EGRESS_TCP, name, &a, to->port);
+        d.rule = match_rule(b, EGRESS_TCP, name, &a, to->port);
     if (d.rule == NULL) {
         d.reason = d.action == EGRESS_DENY ? "no rule allows it" : NULL;
         return d;
     }
     d.action = d.rule->action;
     d.handler = d.rule->handler;
-    /* A name is only what the client says. Whoever may choose the address as well could say any
-     * allowed name to any server. */
+    /* The client chooses the name that it shows. If it could also choose the address, an allowed
+     * name would open any server. */
     if (d.action == EGRESS_ALLOW && d.rule->by_name && !d.rule->any && name != NULL && !open &&
         !b->rules->open && !names_has(b->names, name, &a, now_of(b))) {
         d.action = EGRESS_DENY;
@@ -168,8 +169,8 @@ static enum egress_answer dns_policy(void *data, const char *name)
     return answer == EGRESS_ANSWER_STAND ? EGRESS_ANSWER_OWN : EGRESS_ANSWER_NO;
 }
 
-/* The same name has the same one each time, whoever asks: nothing has to be kept. Two names can
- * share one; what a connection shows tells them apart. */
+/* The stand-in address is a hash of the name, so nothing has to be stored. Two names may share
+ * one; the name that the connection shows tells them apart. */
 static bool dns_stand_in(void *data, const char *name, int family, struct net_addr *ret)
 {
     static const struct net_addr sidecar4 = {.family = 4, .bytes = {11, 0, 0, 1}};
@@ -182,7 +183,8 @@ static bool dns_stand_in(void *data, const char *name, int family, struct net_ad
         return true;
     }
     if (family != 4)
-        return false; /* the sandbox may have no route for it, and clients would wait */
+        return false; /* the sandbox may have no IPv6 route, and clients would wait for a
+                       * time-out */
     h = hash_bytes(HASH_BEGIN, name, strlen(name));
     h ^= h >> 16;
     *ret = (struct net_addr){
@@ -213,9 +215,9 @@ static void dns_trouble(void *data, const char *what)
     egress_trouble(data, what, NULL);
 }
 
-/* ---- boxes ---- */
+/* ---- per-sandbox contexts ---- */
 
-static void on_client(void *data, int fd, const struct sockaddr *peer)
+static void on_listener_client(void *data, int fd, const struct sockaddr *peer)
 {
     (void)peer;
     egress_accept(data, fd);
@@ -229,7 +231,8 @@ int egress_box_listen(struct egress_box *b, int tcp, int udp, struct err *err)
     if (r < 0)
         (void)close(udp);
     else
-        r = listener_new(b->hub->poller, tcp, on_client, b, &b->listeners[b->listener_count], err);
+        r = listener_new(b->hub->poller, tcp, on_listener_client, b,
+                         &b->listeners[b->listener_count], err);
     if (r < 0)
         (void)close(tcp);
     else
@@ -284,7 +287,7 @@ static struct dns_ops dns_ops_of(const struct egress_hub *h)
 int egress_box_new(struct egress_hub *h, const char *id, struct egress_rules *rules, void *data,
                    struct egress_box **ret, struct err *err)
 {
-    static struct dns_ops dns_ops; /* the same for all */
+    static struct dns_ops dns_ops; /* equal for all sandboxes */
     struct egress_box *b = calloc(1, sizeof(*b));
     int r;
 

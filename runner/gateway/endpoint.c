@@ -30,7 +30,7 @@ int endpoint_open(struct endpoint *e, struct poller *poller, int fd, SSL *ssl, w
     return r;
 }
 
-static void drop(struct endpoint *e)
+static void endpoint_release(struct endpoint *e)
 {
     watch_remove(&e->watch);
     SSL_free(take(e->ssl));
@@ -45,28 +45,30 @@ void endpoint_close(struct endpoint *e, bool reset)
         return;
     if (reset)
         socket_reset_on_close(e->fd);
-    drop(e);
+    endpoint_release(e);
     (void)close(take_fd(&e->fd));
 }
 
 int endpoint_take_fd(struct endpoint *e)
 {
-    drop(e);
+    endpoint_release(e);
     return take_fd(&e->fd);
 }
 
 void endpoint_event(struct endpoint *e, unsigned events)
 {
     e->hung = e->hung || (events & (EPOLLERR | EPOLLHUP)) != 0;
-    /* TLS may have to write in order to read, and the other way round: each is tried again. */
+    /* TLS may have to write in order to read and vice versa, so each event makes both worth a
+     * try. */
     if (e->ssl != NULL || (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
         e->readable = true;
     if (e->ssl != NULL || (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
         e->writable = true;
 }
 
-/* Of SSL_read and SSL_write: bytes, 0 at the end, -EAGAIN, or another negative errno. */
-static ssize_t tls_result(struct endpoint *e, int n)
+/* Converts a result of SSL_read or SSL_write: bytes, 0 at the end, -EAGAIN, or another negative
+ * errno. */
+static ssize_t endpoint_tls_result(struct endpoint *e, int n)
 {
     if (n > 0)
         return n;
@@ -82,13 +84,13 @@ static ssize_t tls_result(struct endpoint *e, int n)
     }
 }
 
-static ssize_t receive(struct endpoint *e, char *data, size_t size)
+static ssize_t endpoint_receive(struct endpoint *e, char *data, size_t size)
 {
     ssize_t n;
 
     if (e->ssl != NULL) {
         ERR_clear_error();
-        return tls_result(e, SSL_read(e->ssl, data, (int)size));
+        return endpoint_tls_result(e, SSL_read(e->ssl, data, (int)size));
     }
     do
         n = recv(e->fd, data, size, MSG_DONTWAIT);
@@ -96,13 +98,13 @@ static ssize_t receive(struct endpoint *e, char *data, size_t size)
     return n < 0 ? -errno : n;
 }
 
-static ssize_t transmit(struct endpoint *e, const char *data, size_t len)
+static ssize_t endpoint_transmit(struct endpoint *e, const char *data, size_t len)
 {
     ssize_t n;
 
     if (e->ssl != NULL) {
         ERR_clear_error();
-        n = tls_result(e, SSL_write(e->ssl, data, (int)len));
+        n = endpoint_tls_result(e, SSL_write(e->ssl, data, (int)len));
         return n == 0 ? -EPIPE : n;
     }
     do
@@ -113,13 +115,13 @@ static ssize_t transmit(struct endpoint *e, const char *data, size_t len)
 
 bool endpoint_read(struct endpoint *e, size_t most)
 {
-    static char scratch[ENDPOINT_READ]; /* one thread; a quiet connection holds no buffer */
+    static char scratch[ENDPOINT_READ]; /* static: one thread; an idle connection holds no buffer */
     size_t room = e->in.len < most ? most - e->in.len : 0;
     ssize_t n;
 
     if (!e->readable || e->eof || e->failed || room == 0)
         return false;
-    n = receive(e, scratch, room < sizeof(scratch) ? room : sizeof(scratch));
+    n = endpoint_receive(e, scratch, room < sizeof(scratch) ? room : sizeof(scratch));
     if (n == -EAGAIN) {
         e->readable = false;
         return false;
@@ -138,7 +140,7 @@ bool endpoint_write(struct endpoint *e)
     bool any = false;
 
     while (endpoint_queued(e) > 0 && e->writable && !e->failed) {
-        ssize_t n = transmit(e, e->out.data + e->out_at, endpoint_queued(e));
+        ssize_t n = endpoint_transmit(e, e->out.data + e->out_at, endpoint_queued(e));
 
         if (n == -EAGAIN) {
             e->writable = false;

@@ -44,7 +44,7 @@ unsigned handover_count(const struct handover_hub *hub)
     return hub->count;
 }
 
-static void finish(struct handover *h)
+static void handover_finish(struct handover *h)
 {
     watch_remove(&h->watch);
     (void)close(h->client);
@@ -59,31 +59,31 @@ void handover_hub_close(struct handover_hub *hub)
     if (hub == NULL)
         return;
     while (hub->first != NULL)
-        finish(hub->first);
+        handover_finish(hub->first);
     free(hub);
 }
 
-/* Of ours, nothing waits in the peer's queue. While the kernel frees the last of it, which is when
- * we are woken, it still counts one byte for that (sock_wfree). */
-static bool all_taken(int fd)
+/* True if the client has read everything. The queue may still count one byte while the kernel
+ * frees the last buffer, which is when it wakes us (sock_wfree). */
+static bool queue_is_empty(int fd)
 {
     int waiting = 0;
 
     return ioctl(fd, SIOCOUTQ, &waiting) < 0 || waiting <= 1;
 }
 
-/* Whatever happens to the socket, a shutdown included: only the queue tells. Room in it, as a read
- * or the peer's end makes, is an event of its own each time. */
-static void on_event(struct watch *w, unsigned events)
+/* Only the queue's length matters, whatever happens to the socket, a shutdown included. Each
+ * read by the peer, and its close, frees queue space and raises an event. */
+static void on_handover_event(struct watch *w, unsigned events)
 {
     struct handover *h = (struct handover *)(void *)w;
 
     (void)events;
-    if (all_taken(h->client))
-        finish(h);
+    if (queue_is_empty(h->client))
+        handover_finish(h);
 }
 
-static int send_all(int client, int fd, const struct buf *text)
+static int send_fd(int client, int fd, const struct buf *text)
 {
     struct iovec iov = {.iov_base = text->data, .iov_len = text->len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -108,9 +108,9 @@ int handover_start(struct handover_hub *hub, int client, int fd, const struct bu
     if (h == NULL)
         return -ENOMEM;
     *h = (struct handover){.hub = hub, .client = client, .on_end = on_end, .data = data};
-    r = watch_add(hub->poller, &h->watch, client, on_event);
+    r = watch_add(hub->poller, &h->watch, client, on_handover_event);
     if (r == 0)
-        r = send_all(client, fd, text);
+        r = send_fd(client, fd, text);
     if (r < 0) {
         watch_remove(&h->watch);
         free(h);

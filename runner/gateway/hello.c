@@ -14,7 +14,7 @@ enum {
     NAME_TYPE_HOST = 0,
 };
 
-static int ex_index(void)
+static int ssl_ex_index(void)
 {
     static int index = -1;
 
@@ -23,13 +23,14 @@ static int ex_index(void)
     return index;
 }
 
-static void take_name(struct hello *h, const unsigned char *data, size_t len)
+static void hello_take_name(struct hello *h, const unsigned char *data, size_t len)
 {
     char text[EGRESS_NAME_MAX + 2];
     struct address a;
     size_t name;
 
-    /* One name: no client sends more, and a server may take another of them than we. */
+    /* Exactly one name: clients send no more, and with several a server might choose another
+     * than the gateway. */
     h->odd = true;
     if (len <= NAME_HEADER || data[2] != NAME_TYPE_HOST ||
         ((size_t)data[0] << 8 | data[1]) != len - 2)
@@ -40,22 +41,22 @@ static void take_name(struct hello *h, const unsigned char *data, size_t len)
     h->has_name = egress_name((const char *)data + NAME_HEADER, name, h->name) == 0;
     (void)memcpy(text, data + NAME_HEADER, name);
     text[name] = '\0';
-    /* Some say an address, which is no name. */
+    /* Some clients send an address, which is not a host name. */
     h->odd = !h->has_name && (strlen(text) != name || address_parse_host(text, &a) < 0);
 }
 
-static int on_hello(SSL *ssl, int *alert, void *arg)
+static int on_client_hello(SSL *ssl, int *alert, void *arg)
 {
-    struct hello *h = SSL_get_ex_data(ssl, ex_index());
+    struct hello *h = SSL_get_ex_data(ssl, ssl_ex_index());
     const unsigned char *data;
     size_t len;
 
     (void)alert;
     (void)arg;
     if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len) == 1)
-        take_name(h, data, len);
+        hello_take_name(h, data, len);
     h->encrypted = SSL_client_hello_get0_ext(ssl, EXTENSION_ECH, &data, &len) == 1;
-    return SSL_CLIENT_HELLO_RETRY; /* that is all we wanted to know */
+    return SSL_CLIENT_HELLO_RETRY; /* aborts the handshake: all needed fields are read */
 }
 
 SSL_CTX *hello_context(void)
@@ -63,13 +64,14 @@ SSL_CTX *hello_context(void)
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
     if (ctx != NULL)
-        SSL_CTX_set_client_hello_cb(ctx, on_hello, NULL);
+        SSL_CTX_set_client_hello_cb(ctx, on_client_hello, NULL);
     ERR_clear_error();
     return ctx;
 }
 
-/* Whether the first record is there, so that a hello that comes byte by byte is parsed once. */
-static int first_record(const uint8_t *data, size_t len)
+/* Tells whether the first record is complete, so that a ClientHello that arrives byte by byte is
+ * parsed once. */
+static int hello_first_record(const uint8_t *data, size_t len)
 {
     if (len > 0 && data[0] != HELLO_FIRST)
         return -EBADMSG;
@@ -84,7 +86,7 @@ int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *
 {
     BIO *in = NULL, *out = NULL;
     SSL *ssl;
-    int r = first_record(data, len);
+    int r = hello_first_record(data, len);
 
     *ret = (struct hello){.has_name = false};
     if (r <= 0)
@@ -93,12 +95,13 @@ int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *
     ssl = SSL_new(context);
     in = BIO_new_mem_buf(data, (int)len);
     out = BIO_new(BIO_s_null());
-    if (ssl == NULL || in == NULL || out == NULL || SSL_set_ex_data(ssl, ex_index(), ret) != 1) {
+    if (ssl == NULL || in == NULL || out == NULL ||
+        SSL_set_ex_data(ssl, ssl_ex_index(), ret) != 1) {
         BIO_free(in);
         BIO_free(out);
         r = -ENOMEM;
     } else {
-        (void)BIO_set_mem_eof_return(in, -1); /* more may come */
+        (void)BIO_set_mem_eof_return(in, -1); /* an empty BIO means "retry", not EOF */
         SSL_set_bio(ssl, in, out);
         SSL_set_accept_state(ssl);
         switch (SSL_get_error(ssl, SSL_do_handshake(ssl))) {

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What a TLS client says first, read by OpenSSL without answering it. Pure. */
+/* Parses a TLS ClientHello by OpenSSL, without answering it. Pure: no I/O; the loop thread only. */
 
 #include <openssl/types.h>
 #include <stdbool.h>
@@ -12,20 +12,20 @@
 struct err;
 
 enum {
-    HELLO_MAX = 16 << 10, /* bytes of a ClientHello with its records; more is none */
-    HELLO_FIRST = 22,     /* the first byte of one, */
-    HELLO_SECOND = 3,     /* and the second */
+    HELLO_MAX = 16 << 10, /* bytes of a ClientHello with its record headers; more is refused */
+    HELLO_FIRST = 22,     /* the first byte of a TLS handshake record */
+    HELLO_SECOND = 3,     /* its second byte */
 };
 
 struct hello {
     bool has_name;
-    bool odd;                       /* a name that is none, or more of them than one */
-    bool encrypted;                 /* the true name is elsewhere (ECH); name is the outer one */
+    bool odd;                       /* a malformed name, or more than one */
+    bool encrypted;                 /* ECH: the real name is encrypted; name is the outer one */
     char name[EGRESS_NAME_MAX + 1]; /* lower case */
 };
 
-/* For hello_read; the caller's (SSL_CTX_free). NULL without memory. */
+/* The context for hello_read; the caller owns it (SSL_CTX_free). NULL: out of memory. */
 SSL_CTX *hello_context(void);
-/* 1: *ret is what it says; 0: there must come more; -EBADMSG: no ClientHello, or odd. data: all
- * there is of the connection. */
+/* Parses all bytes received so far. 1: *ret is set; 0: incomplete; -EBADMSG: no ClientHello, or
+ * odd; -ENOMEM. */
 int hello_read(SSL_CTX *context, const uint8_t *data, size_t len, struct hello *ret);

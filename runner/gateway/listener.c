@@ -19,19 +19,19 @@ struct listener {
     void *data;
 };
 
-static void on_pause_over(struct deadline *d)
+static void on_listener_pause_over(struct deadline *d)
 {
     struct listener *l = (struct listener *)(void *)((char *)d - offsetof(struct listener, pause));
 
     watch_again(&l->watch);
 }
 
-static bool out_of_descriptors(int error)
+static bool errno_is_out_of_fds(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_listener_event(struct watch *w, unsigned events)
 {
     struct listener *l = (struct listener *)(void *)w;
 
@@ -48,11 +48,11 @@ static void on_event(struct watch *w, unsigned events)
         }
         if (errno == EAGAIN)
             return;
-        if (out_of_descriptors(errno)) {
-            deadline_set(l->poller, &l->pause, LISTENER_PAUSE_MS, on_pause_over);
+        if (errno_is_out_of_fds(errno)) {
+            deadline_set(l->poller, &l->pause, LISTENER_PAUSE_MS, on_listener_pause_over);
             return;
         }
-        /* A connection that was reset before it was accepted, and the like: the next one. */
+        /* Errors of a single connection (reset before accept): try the next. */
     }
     watch_again(w);
 }
@@ -70,7 +70,7 @@ int listener_new(struct poller *poller, int fd, listener_fn *on_client, void *da
     l->data = data;
     r = flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
     if (r == 0)
-        r = watch_add(poller, &l->watch, fd, on_event);
+        r = watch_add(poller, &l->watch, fd, on_listener_event);
     if (r < 0) {
         free(l);
         return err_errno(err, r, "listen");

@@ -1,4 +1,5 @@
-/* What a head says: the first line, and those headers that decide about framing and routing. */
+/* Parses the first line of a head, and the headers that decide about framing and routing. Pure;
+ * called by message.c. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ bool list_has(const char *list, const char *token)
 
 /* ---- first lines ---- */
 
-static int read_version(struct message *m, const char *text, struct err *err)
+static int message_read_version(struct message *m, const char *text, struct err *err)
 {
     if (strcmp(text, "HTTP/1.0") != 0 && strcmp(text, "HTTP/1.1") != 0)
         return err_set(err, strncmp(text, "HTTP/", 5) == 0 ? -EPROTONOSUPPORT : -EBADMSG,
@@ -44,9 +45,8 @@ static int read_version(struct message *m, const char *text, struct err *err)
     return 0;
 }
 
-/* "http://host/path" becomes host and "/path". The bytes before the path are what the host lies in.
- */
-static int split_absolute(struct message *m, char *target, struct err *err)
+/* Splits "http://host/path" into host and "/path", in place. */
+static int target_split_absolute(struct message *m, char *target, struct err *err)
 {
     static const char *const schemes[] = {"http://", "https://"};
 
@@ -56,7 +56,7 @@ static int split_absolute(struct message *m, char *target, struct err *err)
         if (strncasecmp(target, schemes[i], n) != 0)
             continue;
         len = strcspn(target + n, "/?");
-        /* Moved to the front, so that there is room for its end. */
+        /* Moved to the front to make room for its NUL. */
         (void)memmove(target, target + n, len);
         m->host = target;
         m->target = target + n + len;
@@ -79,7 +79,7 @@ int read_request_line(struct message *m, char *line, int *status, struct err *er
         return err_set(err, -EBADMSG, "malformed request line");
     *target++ = '\0';
     *version++ = '\0';
-    r = read_version(m, version, err);
+    r = message_read_version(m, version, err);
     if (r < 0)
         return r;
     m->method = line;
@@ -96,7 +96,7 @@ int read_request_line(struct message *m, char *line, int *status, struct err *er
     m->host = NULL;
     if (*target == '/' || (strcmp(target, "*") == 0 && strcmp(line, "OPTIONS") == 0))
         return 0;
-    return split_absolute(m, target, err);
+    return target_split_absolute(m, target, err);
 }
 
 int read_status_line(struct message *m, char *line, struct err *err)
@@ -109,7 +109,7 @@ int read_status_line(struct message *m, char *line, struct err *err)
     if (status == NULL)
         return err_set(err, -EBADMSG, "malformed status line");
     *status++ = '\0';
-    r = read_version(m, line, err);
+    r = message_read_version(m, line, err);
     if (r < 0)
         return r;
     reason = status;
@@ -125,14 +125,14 @@ int read_status_line(struct message *m, char *line, struct err *err)
 
 /* ---- headers ---- */
 
-/* What is gathered on the way through the headers. */
+/* The headers seen so far. */
 struct gathered {
     const char *length, *host, *upgrade;
     bool chunked, close, keep, names_upgrade;
 };
 
-static int take_header(struct message *m, const struct msg_header *h, bool response, int *status,
-                       struct gathered *g, struct err *err)
+static int message_take_header(struct message *m, const struct msg_header *h, bool response,
+                               int *status, struct gathered *g, struct err *err)
 {
     if (strcasecmp(h->name, "content-length") == 0) {
         if (g->length != NULL)
@@ -148,7 +148,7 @@ static int take_header(struct message *m, const struct msg_header *h, bool respo
         g->keep = g->keep || list_has(h->value, "keep-alive");
         g->names_upgrade = g->names_upgrade || list_has(h->value, "upgrade");
     } else if (strcasecmp(h->name, "upgrade") == 0) {
-        g->upgrade = g->upgrade == NULL ? h->value : ""; /* twice: none */
+        g->upgrade = g->upgrade == NULL ? h->value : ""; /* twice: refuse to upgrade */
     } else if (!response && strcasecmp(h->name, "host") == 0) {
         if (g->host != NULL)
             return err_set(err, -EBADMSG, "Host is there twice");
@@ -163,7 +163,7 @@ static int take_header(struct message *m, const struct msg_header *h, bool respo
     return 0;
 }
 
-static int read_length(struct message *m, const char *text, struct err *err)
+static int message_read_length(struct message *m, const char *text, struct err *err)
 {
     uint64_t value = 0;
 
@@ -180,15 +180,15 @@ bool is_bodiless(int status)
     return status < 200 || status == 204 || status == 304;
 }
 
-static int decide_framing(struct message *m, const struct gathered *g, bool response,
-                          bool head_of_get, struct err *err)
+static int message_decide_framing(struct message *m, const struct gathered *g, bool response,
+                                  bool head_of_get, struct err *err)
 {
     int r;
 
     if (g->chunked && g->length != NULL)
         return err_set(err, -EBADMSG, "Content-Length beside Transfer-Encoding");
     if (g->length != NULL) {
-        r = read_length(m, g->length, err);
+        r = message_read_length(m, g->length, err);
         if (r < 0)
             return r;
     }
@@ -203,8 +203,8 @@ static int decide_framing(struct message *m, const struct gathered *g, bool resp
     return 0;
 }
 
-/* The absolute form and Host must not name two hosts: one of them is somebody else's reading. */
-static int decide_host(struct message *m, const struct gathered *g, struct err *err)
+/* Absolute form and Host must agree: another reader might use the one that the gateway did not. */
+static int message_decide_host(struct message *m, const struct gathered *g, struct err *err)
 {
     if (g->host == NULL && !m->http10)
         return err_set(err, -EBADMSG, "Host is missing");
@@ -221,21 +221,21 @@ int read_headers(struct message *m, bool response, bool head_of_get, int *status
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < m->header_count; i++)
-        r = take_header(m, &m->headers[i], response, status, &g, err);
+        r = message_take_header(m, &m->headers[i], response, status, &g, err);
     if (r == 0)
-        r = decide_framing(m, &g, response, head_of_get, err);
+        r = message_decide_framing(m, &g, response, head_of_get, err);
     if (r == 0 && !response)
-        r = decide_host(m, &g, err);
+        r = message_decide_host(m, &g, err);
     if (r < 0)
         return r;
     m->keep_alive = !g.close && m->framing != FRAMING_CLOSE && (!m->http10 || g.keep);
-    /* A body that is spoken of where none can be (HEAD, 204, 304) may come all the same, later, and
-     * would be taken for the reply to somebody else's request. */
+    /* If headers announce a body where none is allowed (HEAD, 204, 304), the server might send
+     * one later, and it would be taken for the reply to the next request. */
     if (response && m->framing == FRAMING_NONE && (g.chunked || m->length > 0))
         m->keep_alive = false;
     m->expect_continue = m->expect_continue && !m->http10;
-    /* With a body it would be open where the new protocol begins; h2c is another proxy's smuggling
-     * way. */
+    /* A request with a body is not upgraded: it would be unclear where the new protocol begins.
+     * h2c is refused, as it is a known way to smuggle requests past a proxy. */
     if (g.names_upgrade && g.upgrade != NULL && *g.upgrade != '\0' && !m->http10 &&
         !list_has(g.upgrade, "h2c") &&
         (response || m->framing == FRAMING_NONE ||

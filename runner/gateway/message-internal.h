@@ -1,7 +1,7 @@
 #pragma once
 
 /* The parts of message.h: message.c the reader, message-head.c what a head says, message-out.c
- * heads as they go on. */
+ * heads as written. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,18 +9,19 @@
 #include "gateway/message.h"
 
 /* message-head.c */
-/* RFC 9110: a method, a header's name. */
+/* True for a token of RFC 9110: a method or a header name. */
 bool is_token(const char *text);
-/* Whether a comma-separated list holds this token, in any case. */
+/* True if a comma-separated list holds this token, in any case. */
 bool list_has(const char *list, const char *token);
-/* Whether replies of this status never have a body. */
+/* True if replies of this status never have a body. */
 bool is_bodiless(int status);
-/* Both cut the line into strings. */
+/* Both split the line in place. 0 or a negative errno; *status is set only where a client gets a
+ * special one. */
 int read_request_line(struct message *m, char *line, int *status, struct err *err);
 int read_status_line(struct message *m, char *line, struct err *err);
-/* Framing, keep-alive, host, upgrade. */
+/* Sets framing, keep-alive, host and upgrade from the headers. 0 or a negative errno. */
 int read_headers(struct message *m, bool response, bool head_of_get, int *status, struct err *err);
 
 /* message-out.c */
-/* Whether a field may stand behind a body: none that says where the body ends or whom it is for. */
+/* True if a field is allowed as a trailer: it neither frames nor routes a message. */
 bool header_may_trail(const char *name);

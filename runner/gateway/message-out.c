@@ -1,4 +1,5 @@
-/* Heads as they go on: without what is between two neighbours only, with framing of our own. */
+/* Writes heads as the proxy forwards them: without hop-by-hop fields, and with its own framing.
+ * Pure; called by proxy-conn.c. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
@@ -7,8 +8,8 @@
 
 enum field_kind {
     FIELD_OTHER,
-    FIELD_HOP,       /* between neighbours, or written anew */
-    FIELD_FORWARDED, /* what a proxy says about who is before it */
+    FIELD_HOP,       /* hop-by-hop, or written by the proxy itself */
+    FIELD_FORWARDED, /* set by proxies about the client */
     FIELD_ROUTING,   /* as FIELD_HOP in heads; never a trailer */
 };
 
@@ -33,8 +34,8 @@ static const struct {
     {"forwarded", FIELD_FORWARDED},
 };
 
-/* Also with '_' for '-': servers that turn headers into variables take the two for one. */
-static bool same_name(const char *name, const char *want)
+/* '_' equals '-': servers that turn headers into variables do not distinguish the two. */
+static bool field_name_equals(const char *name, const char *want)
 {
     for (; *name != '\0' && *want != '\0'; name++, want++) {
         char c = *name == '_' ? '-' : *name;
@@ -47,10 +48,10 @@ static bool same_name(const char *name, const char *want)
     return *name == *want;
 }
 
-static enum field_kind kind_of(const char *name)
+static enum field_kind field_kind_of(const char *name)
 {
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (same_name(name, kinds[i].name))
+        if (field_name_equals(name, kinds[i].name))
             return kinds[i].kind;
     return FIELD_OTHER;
 }
@@ -62,15 +63,15 @@ bool header_may_trail(const char *name)
         "content-encoding", "content-range", "trailer",       "expect",          "location",
         "max-forwards",     "range",         "vary",          "www-authenticate"};
 
-    if (kind_of(name) != FIELD_OTHER)
+    if (field_kind_of(name) != FIELD_OTHER)
         return false;
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-        if (same_name(name, never[i]))
+        if (field_name_equals(name, never[i]))
             return false;
     return true;
 }
 
-/* A field that Connection names is between neighbours, too. */
+/* A field named by Connection is hop-by-hop, too. */
 static bool connection_names(const struct message *m, const char *name)
 {
     for (size_t i = 0; i < m->header_count; i++)
@@ -80,7 +81,7 @@ static bool connection_names(const struct message *m, const char *name)
     return false;
 }
 
-static int put(struct buf *out, const char *name, const char *value)
+static int put_field(struct buf *out, const char *name, const char *value)
 {
     int r = buf_append_str(out, name);
 
@@ -91,17 +92,17 @@ static int put(struct buf *out, const char *name, const char *value)
     return r < 0 ? r : buf_append_str(out, "\r\n");
 }
 
-static int put_others(const struct message *m, bool forwarded, struct buf *out)
+static int put_end_to_end_fields(const struct message *m, bool forwarded, struct buf *out)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < m->header_count; i++) {
         const struct msg_header *h = &m->headers[i];
 
-        if ((kind_of(h->name) == FIELD_OTHER ||
-             (forwarded && kind_of(h->name) == FIELD_FORWARDED)) &&
+        if ((field_kind_of(h->name) == FIELD_OTHER ||
+             (forwarded && field_kind_of(h->name) == FIELD_FORWARDED)) &&
             !connection_names(m, h->name))
-            r = put(out, h->name, h->value);
+            r = put_field(out, h->name, h->value);
     }
     return r;
 }
@@ -111,7 +112,7 @@ static int put_framing(const struct message *m, enum msg_framing framing, struct
     if (framing == FRAMING_LENGTH)
         return buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)m->length);
     if (framing == FRAMING_CHUNKED)
-        return put(out, "Transfer-Encoding", "chunked");
+        return put_field(out, "Transfer-Encoding", "chunked");
     return 0;
 }
 
@@ -144,7 +145,7 @@ static int put_forwarded(const struct message *m, const struct forward *f, const
 {
     const char *said = f->trusted ? message_header(m, name) : NULL;
 
-    return put(out, name, said != NULL ? said : value);
+    return put_field(out, name, said != NULL ? said : value);
 }
 
 int message_forward_request(const struct message *m, const struct forward *f, bool upgrade,
@@ -154,9 +155,9 @@ int message_forward_request(const struct message *m, const struct forward *f, bo
 
     r = buf_printf(out, "%s %s HTTP/1.1\r\n", m->method, m->target);
     if (r == 0)
-        r = put(out, "Host", m->host);
+        r = put_field(out, "Host", m->host);
     if (r == 0)
-        r = put_others(m, f->outbound, out);
+        r = put_end_to_end_fields(m, f->outbound, out);
     if (r == 0)
         r = put_framing(m, m->framing, out);
     if (r == 0 && !f->outbound)
@@ -166,9 +167,9 @@ int message_forward_request(const struct message *m, const struct forward *f, bo
     if (r == 0 && !f->outbound)
         r = put_forwarded(m, f, "X-Forwarded-Host", m->host, out);
     if (r == 0 && upgrade) {
-        r = put(out, "Connection", "Upgrade");
+        r = put_field(out, "Connection", "Upgrade");
         if (r == 0)
-            r = put(out, "Upgrade", m->upgrade);
+            r = put_field(out, "Upgrade", m->upgrade);
     }
     return r < 0 ? r : buf_append_str(out, "\r\n");
 }
@@ -183,18 +184,18 @@ int message_forward_reply(const struct message *m, enum msg_framing framing, boo
 
     r = buf_printf(out, "HTTP/1.1 %d %s\r\n", m->status, m->reason);
     if (r == 0)
-        r = put_others(m, false, out);
+        r = put_end_to_end_fields(m, false, out);
     if (r == 0)
         r = put_framing(m, framing, out);
-    /* What HEAD and 304 say of a body that does not come. */
+    /* HEAD and 304 announce the length of a body that is not sent. */
     if (r == 0 && framing == FRAMING_NONE && length != NULL && m->status != 204 && m->status >= 200)
-        r = put(out, "Content-Length", length);
+        r = put_field(out, "Content-Length", length);
     if (r == 0 && m->status == 101 && m->upgrade != NULL) {
-        r = put(out, "Connection", "Upgrade");
+        r = put_field(out, "Connection", "Upgrade");
         if (r == 0)
-            r = put(out, "Upgrade", m->upgrade);
+            r = put_field(out, "Upgrade", m->upgrade);
     } else if (r == 0 && close) {
-        r = put(out, "Connection", "close");
+        r = put_field(out, "Connection", "close");
     }
     return r < 0 ? r : buf_append_str(out, "\r\n");
 }
@@ -206,7 +207,7 @@ int chunk_write(struct buf *out, const char *data, size_t len)
     int r;
 
     if (len == 0)
-        return 0; /* would be the end */
+        return 0; /* an empty chunk would end the body */
     r = buf_printf(out, "%zx\r\n", len);
     if (r == 0)
         r = buf_append(out, data, len);

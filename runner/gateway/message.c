@@ -10,24 +10,24 @@
 #include "base/err.h"
 #include "gateway/message-internal.h"
 
-/* ---- the parser that reads along ---- */
+/* ---- llhttp as second reader ---- */
 
-static int on_field(llhttp_t *p, const char *at, size_t len)
+static int on_llhttp_field(llhttp_t *p, const char *at, size_t len)
 {
     struct reader *r = p->data;
 
     return r->in_head || buf_append(&r->name, at, len) == 0 ? 0 : HPE_USER;
 }
 
-static int on_value(llhttp_t *p, const char *at, size_t len)
+static int on_llhttp_value(llhttp_t *p, const char *at, size_t len)
 {
     struct reader *r = p->data;
 
     return r->in_head || buf_append(&r->value, at, len) == 0 ? 0 : HPE_USER;
 }
 
-/* A header; behind a body a trailer, which is kept. */
-static int on_value_complete(llhttp_t *p)
+/* Counts a header. After a body it is a trailer, which is kept. */
+static int on_llhttp_value_complete(llhttp_t *p)
 {
     struct reader *r = p->data;
     int n = 0;
@@ -45,18 +45,18 @@ static int on_value_complete(llhttp_t *p)
     return n == 0 ? 0 : HPE_USER;
 }
 
-static int on_headers(llhttp_t *p)
+static int on_llhttp_headers(llhttp_t *p)
 {
     struct reader *r = p->data;
 
-    /* What follows the message is ours to deal with, not the parser's. */
+    /* The proxy handles upgrades itself. */
     p->upgrade = 0;
-    /* 1: no body, whatever the headers say of one. */
+    /* 1 tells llhttp that no body follows, whatever the headers say. */
     return r->response && (r->head_of_get || is_bodiless(p->status_code)) ? 1 : 0;
 }
 
-/* Chunk sizes and trailers: ends of lines have one form only. The parser is not as strict. */
-static int check_framing(struct reader *r, const char *at, size_t len)
+/* Chunk sizes and trailers may end their lines only by CRLF. llhttp is less strict. */
+static int reader_check_framing(struct reader *r, const char *at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (r->cr != (at[i] == '\n') || at[i] == '\0')
@@ -67,11 +67,11 @@ static int check_framing(struct reader *r, const char *at, size_t len)
     return r->framing > MESSAGE_TRAILERS_MAX ? HPE_USER : 0;
 }
 
-static int on_body(llhttp_t *p, const char *at, size_t len)
+static int on_llhttp_body(llhttp_t *p, const char *at, size_t len)
 {
     struct reader *r = p->data;
 
-    if (check_framing(r, r->mark, (size_t)(at - r->mark)) != 0)
+    if (reader_check_framing(r, r->mark, (size_t)(at - r->mark)) != 0)
         return HPE_USER;
     r->framing = 0;
     r->mark = at + len;
@@ -79,19 +79,19 @@ static int on_body(llhttp_t *p, const char *at, size_t len)
     return r->error < 0 ? HPE_USER : 0;
 }
 
-static int on_complete(llhttp_t *p)
+static int on_llhttp_complete(llhttp_t *p)
 {
     ((struct reader *)p->data)->done = true;
     return HPE_PAUSED;
 }
 
 static const llhttp_settings_t settings = {
-    .on_header_field = on_field,
-    .on_header_value = on_value,
-    .on_header_value_complete = on_value_complete,
-    .on_headers_complete = on_headers,
-    .on_body = on_body,
-    .on_message_complete = on_complete,
+    .on_header_field = on_llhttp_field,
+    .on_header_value = on_llhttp_value,
+    .on_header_value_complete = on_llhttp_value_complete,
+    .on_headers_complete = on_llhttp_headers,
+    .on_body = on_llhttp_body,
+    .on_message_complete = on_llhttp_complete,
 };
 
 /* ---- heads ---- */
@@ -111,9 +111,8 @@ const char *message_header(const struct message *m, const char *name)
     return NULL;
 }
 
-/* One line at a time of a copy of the head, whose lines end with CRLF each; NULL at the empty one.
- */
-static char *next_line(char **rest)
+/* Returns the next line of a copied head, whose lines end with CRLF; NULL at the empty line. */
+static char *head_next_line(char **rest)
 {
     char *line = *rest, *end = strstr(line, "\r\n");
 
@@ -145,13 +144,13 @@ static int split_head(struct message *m, char **ret_first, size_t lines, struct 
     char *rest = m->text, *line;
     int r;
 
-    *ret_first = next_line(&rest);
+    *ret_first = head_next_line(&rest);
     if (*ret_first == NULL)
         return err_set(err, -EBADMSG, "an empty head");
-    m->headers = calloc(lines, sizeof(*m->headers)); /* one more than needed: never 0 */
+    m->headers = calloc(lines, sizeof(*m->headers)); /* one more than needed, so never 0 */
     if (m->headers == NULL)
         return err_errno(err, -ENOMEM, "a head");
-    while ((line = next_line(&rest)) != NULL) {
+    while ((line = head_next_line(&rest)) != NULL) {
         assert(m->header_count + 1 < lines);
         r = split_header(line, &m->headers[m->header_count++], err);
         if (r < 0)
@@ -160,15 +159,15 @@ static int split_head(struct message *m, char **ret_first, size_t lines, struct 
     return 0;
 }
 
-/* Both have read the same number of headers, and the same framing. */
-static int compare(const struct reader *r, const struct message *m, struct err *err)
+/* Refuses a head in which llhttp and message-head.c see different headers or framing. */
+static int reader_compare(const struct reader *r, const struct message *m, struct err *err)
 {
     bool chunked = (r->parser.flags & F_CHUNKED) != 0;
     bool length = (r->parser.flags & F_CONTENT_LENGTH) != 0;
 
     if (r->header_count != m->header_count)
         return err_set(err, -EBADMSG, "a header that can be read in two ways");
-    /* The status or HEAD says so, whatever the headers say. */
+    /* The status or HEAD decides, whatever the headers say. */
     if (m->framing == FRAMING_NONE && r->response)
         return r->done ? 0 : err_set(err, -EBADMSG, "a body where none can be");
     if (chunked != (m->framing == FRAMING_CHUNKED) || length != (m->framing == FRAMING_LENGTH) ||
@@ -177,7 +176,7 @@ static int compare(const struct reader *r, const struct message *m, struct err *
     return 0;
 }
 
-static int run_parser(struct reader *r, const char *data, size_t len, struct err *err)
+static int reader_run_llhttp(struct reader *r, const char *data, size_t len, struct err *err)
 {
     enum llhttp_errno e;
 
@@ -195,7 +194,7 @@ static int run_parser(struct reader *r, const char *data, size_t len, struct err
                    llhttp_get_error_reason(&r->parser));
 }
 
-static int status_of(const struct reader *r, int code, int status)
+static int error_status(const struct reader *r, int code, int status)
 {
     if (r->response)
         return 502;
@@ -215,8 +214,8 @@ static int status_of(const struct reader *r, int code, int status)
     }
 }
 
-static int read_head(struct reader *r, const char *data, size_t len, size_t lines,
-                     struct message *m, int *status, struct err *err)
+static int reader_parse_head(struct reader *r, const char *data, size_t len, size_t lines,
+                             struct message *m, int *status, struct err *err)
 {
     char *first = NULL;
     int n;
@@ -233,8 +232,8 @@ static int read_head(struct reader *r, const char *data, size_t len, size_t line
     if (n == 0)
         n = read_headers(m, r->response, r->head_of_get, status, err);
     if (n == 0)
-        n = run_parser(r, data, len, err);
-    return n < 0 ? n : compare(r, m, err);
+        n = reader_run_llhttp(r, data, len, err);
+    return n < 0 ? n : reader_compare(r, m, err);
 }
 
 long reader_head(struct reader *r, const char *data, size_t len, const struct head_limits *limits,
@@ -247,11 +246,12 @@ long reader_head(struct reader *r, const char *data, size_t len, const struct he
     size = head_scan(&r->scan, data, len, limits, err);
     if (size == 0)
         return 0;
-    n = size < 0 ? (int)size : read_head(r, data, (size_t)size, r->scan.lines, &m, &status, err);
+    n = size < 0 ? (int)size
+                 : reader_parse_head(r, data, (size_t)size, r->scan.lines, &m, &status, err);
     r->scan = (struct head_scan){0};
     if (n < 0) {
         message_done(&m);
-        *ret_status = status_of(r, n, status);
+        *ret_status = error_status(r, n, status);
         return n;
     }
     buf_done(&r->trailers);
@@ -282,7 +282,7 @@ long reader_body(struct reader *r, const char *data, size_t len, struct err *err
                        e == HPE_USER ? "more between its parts than there may be, or a line end "
                                        "that is none"
                                      : llhttp_get_error_reason(&r->parser));
-    if (check_framing(r, r->mark, (size_t)(data + used - r->mark)) != 0)
+    if (reader_check_framing(r, r->mark, (size_t)(data + used - r->mark)) != 0)
         return err_set(err, -EBADMSG,
                        "malformed body: more between its parts than there may be, "
                        "or a line end that is none");

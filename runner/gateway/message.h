@@ -1,17 +1,17 @@
 #pragma once
 
-/*
- * HTTP/1.x messages as a proxy must read them: requests and replies, from peers that may both be
- * hostile. What has more than one reading is refused, because the next reader could take the other
- * one. Nothing of a message's framing is passed on as it came: it is read here and written anew.
+/* HTTP/1.x messages as a proxy must read them: requests and replies, both possibly hostile. A
+ * message that can be read in two ways is refused, because the next reader could choose the
+ * other one. Framing is never copied: it is parsed here and written anew.
  *
- * A reader takes one message after another from bytes as they come:
+ * A reader parses consecutive messages of a byte stream:
  *
- *     n = reader_head(&r, data, len, &limits, &msg, &err);   > 0: a head of n bytes; 0: more
- *     n = reader_body(&r, data + n, …, &err);                bytes used; r.done at the end
+ *     n = reader_head(&r, data, len, &limits, &msg, &status, &err);
+ *         > 0: a head of n bytes; 0: incomplete
+ *     n = reader_body(&r, data + n, …, &err);
+ *         bytes used; r.done at the end
  *
- * llhttp (strict) reads along and has to agree about everything.
- */
+ * llhttp (strict) parses the same bytes and must agree. Pure: no I/O. */
 
 #include <llhttp.h>
 #include <stdbool.h>
@@ -24,56 +24,56 @@
 struct err;
 
 enum {
-    MESSAGE_TRAILERS_MAX = 16 << 10, /* bytes of trailers, and of any other framing in a body
-                                        between two of its bytes */
-    MESSAGE_REASON_MAX = 256,        /* bytes of a reply's reason */
+    MESSAGE_TRAILERS_MAX = 16 << 10, /* bytes of trailers, and of chunk framing between two bytes
+                                      * of a body */
+    MESSAGE_REASON_MAX = 256,        /* bytes of a reply's reason phrase */
 };
 
 enum msg_framing {
     FRAMING_NONE,   /* no body */
     FRAMING_LENGTH, /* Content-Length bytes */
     FRAMING_CHUNKED,
-    FRAMING_CLOSE, /* a reply's: until the connection ends */
+    FRAMING_CLOSE, /* reply: the body ends with the connection */
 };
 
 struct msg_header {
-    const char *name, *value; /* NUL-terminated, no control bytes but tabs */
+    const char *name, *value; /* NUL-terminated; tabs are the only control bytes */
 };
 
 struct message {
-    /* A request's. target is in origin form ("/x?y", or "*"); host is the authority it is for, of
-     * the absolute form or of the header Host; "" when HTTP/1.0 has none. */
+    /* Request: target in origin form ("/x?y", or "*"); host from the absolute form or the header
+     * Host, "" if HTTP/1.0 sent none. */
     const char *method, *target, *host;
     bool expect_continue;
-    /* A reply's. */
+    /* Reply. */
     int status;
     const char *reason;
 
     bool http10;
-    bool keep_alive; /* the connection may carry another message after this one, which surely begins
-                      * where this one ends */
+    bool keep_alive; /* another message may follow on the connection, and the end of this one is
+                      * certain */
     enum msg_framing framing;
-    uint64_t length;     /* FRAMING_LENGTH */
-    const char *upgrade; /* the value of Upgrade where Connection names it and no body comes */
+    uint64_t length;     /* of FRAMING_LENGTH */
+    const char *upgrade; /* the value of Upgrade, if Connection names it and no body follows */
     struct msg_header *headers;
     size_t header_count;
-    char *text; /* owned: all of the strings */
+    char *text; /* owned; holds all strings */
 };
 
 void message_done(struct message *m);
-/* The first of this name (any case), or NULL. */
+/* Returns the value of the first header of this name (any case), or NULL. Borrowed from m. */
 const char *message_header(const struct message *m, const char *name);
 
 typedef int reader_data_fn(void *data, const char *at, size_t len);
 
 struct reader {
-    bool response, head_of_get; /* head_of_get: the reply is to a HEAD request */
-    reader_data_fn *on_data;    /* body bytes; negative errno stops reading with it */
+    bool response, head_of_get; /* head_of_get: the reply belongs to a HEAD request */
+    reader_data_fn *on_data;    /* gets body bytes; a negative errno aborts reading */
     void *data;
 
-    bool in_body; /* a head has been read and its message is not done */
+    bool in_body; /* a head was parsed, its body is not complete */
     bool done;
-    struct buf trailers; /* "Name: value\r\n" each, once done */
+    struct buf trailers; /* "Name: value\r\n" lines, valid once done */
 
     /* Private. */
     struct head_scan scan;
@@ -88,36 +88,35 @@ struct reader {
 
 void reader_init(struct reader *r, bool response, reader_data_fn *on_data, void *data);
 void reader_done(struct reader *r);
-/*
- * *ret is to be given to message_done, on success only. -E2BIG a head too long (431),
- * -ENAMETOOLONG (414), -EPROTONOSUPPORT another version (505), -EOPNOTSUPP (CONNECT: 405, Expect:
- * 417 by ret_status), -EBADMSG anything else. ret_status: what a client should be told; for a reply
- * always 502.
- */
+/* Parses a head. Returns its length, 0 if incomplete, or a negative errno: -E2BIG too long
+ * (431), -ENAMETOOLONG URL too long (414), -EPROTONOSUPPORT other version (505), -EOPNOTSUPP
+ * (CONNECT: 405, Expect: 417), -EBADMSG malformed (400), -ENOMEM (503). *ret_status is the
+ * status for the client, always 502 for a reply. On success the caller owns *ret (message_done). */
 long reader_head(struct reader *r, const char *data, size_t len, const struct head_limits *limits,
                  struct message *ret, int *ret_status, struct err *err);
-/* Bytes used; less than len when the message is done. -EBADMSG, -E2BIG, or what on_data said. */
+/* Parses body bytes. Returns the bytes used, fewer than len only when the message is done, or
+ * -EBADMSG, -E2BIG or the error of on_data. */
 long reader_body(struct reader *r, const char *data, size_t len, struct err *err);
-/* The connection has ended: 0 when that was the body's end, else -EBADMSG. */
+/* Called at EOF. 0 if the body ends with the connection, otherwise -EBADMSG: it is truncated. */
 int reader_eof(struct reader *r, struct err *err);
 
 /* ---- writing ---- */
 
-/* What a proxy adds to a request. */
+/* Fields that the proxy adds to a request's head. */
 struct forward {
     const char *peer;  /* the client's address, or "" */
     const char *proto; /* "http", "https" */
-    bool trusted;      /* the client is a proxy of this machine: what it says of its own is kept */
-    bool outbound;     /* nothing is added, and what the client itself says stays as it is */
+    bool trusted;      /* the client is a proxy on this machine: its X-Forwarded fields are kept */
+    bool outbound;     /* egress: nothing is added, the client's own fields stay */
 };
 
-/* The head of a request as it goes on; upgrade: that the server may answer with 101. */
+/* Writes a request's head for the server. upgrade: the server may answer 101. */
 int message_forward_request(const struct message *m, const struct forward *f, bool upgrade,
                             struct buf *out);
-/* The head of a reply as it goes on. framing: how its body will be written; close: the connection
- * ends after it. */
+/* Writes a reply's head for the client. framing: of the body as it will be written. close: the
+ * connection ends after it. */
 int message_forward_reply(const struct message *m, enum msg_framing framing, bool close,
                           struct buf *out);
-/* A piece of a chunked body; the end of one with its trailers ("" or lines). */
+/* Writes one chunk of a body; chunk_end writes the last, with trailers ("" or lines). */
 int chunk_write(struct buf *out, const char *data, size_t len);
 int chunk_end(struct buf *out, const struct buf *trailers);

@@ -10,7 +10,7 @@ enum { BUCKETS = 1024 };
 
 struct pair {
     struct pair *next, **link;  /* of its bucket */
-    struct pair *newer, *older; /* of all */
+    struct pair *newer, *older; /* in order of insertion */
     struct net_addr address;
     uint64_t until;
     char name[];
@@ -27,7 +27,7 @@ struct names *names_new(void)
     return calloc(1, sizeof(struct names));
 }
 
-static void drop(struct names *n, struct pair *p)
+static void pair_free(struct names *n, struct pair *p)
 {
     list_remove(p);
     if (p->newer != NULL)
@@ -47,40 +47,40 @@ void names_free(struct names *n)
     if (n == NULL)
         return;
     while (n->oldest != NULL)
-        drop(n, n->oldest);
+        pair_free(n, n->oldest);
     free(n);
 }
 
-static unsigned bucket_of(const struct net_addr *a)
+static unsigned address_bucket(const struct net_addr *a)
 {
     uint32_t h = hash_bytes(HASH_BEGIN, a->bytes, sizeof(a->bytes));
 
     return (h ^ h >> 16) % BUCKETS;
 }
 
-static bool same(const struct net_addr *a, const struct net_addr *b)
+static bool address_equals(const struct net_addr *a, const struct net_addr *b)
 {
     return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-static struct pair *find(const struct names *n, const char *name, const struct net_addr *a)
+static struct pair *pair_find(const struct names *n, const char *name, const struct net_addr *a)
 {
-    struct pair *p = n->buckets[bucket_of(a)];
+    struct pair *p = n->buckets[address_bucket(a)];
 
-    while (p != NULL && !(same(&p->address, a) && strcmp(p->name, name) == 0))
+    while (p != NULL && !(address_equals(&p->address, a) && strcmp(p->name, name) == 0))
         p = p->next;
     return p;
 }
 
-/* The one of this address that was given out first, if there are as many as there may be. Newer
- * ones stand in front. */
-static struct pair *surplus(const struct names *n, const struct net_addr *a)
+/* If an address has NAMES_EACH names: returns the oldest one of them. New pairs are put in
+ * front. */
+static struct pair *pair_surplus(const struct names *n, const struct net_addr *a)
 {
     struct pair *last = NULL;
     unsigned count = 0;
 
-    for (struct pair *p = n->buckets[bucket_of(a)]; p != NULL; p = p->next) {
-        if (!same(&p->address, a))
+    for (struct pair *p = n->buckets[address_bucket(a)]; p != NULL; p = p->next) {
+        if (!address_equals(&p->address, a))
             continue;
         last = p;
         count++;
@@ -91,19 +91,19 @@ static struct pair *surplus(const struct names *n, const struct net_addr *a)
 void names_add(struct names *n, const char *name, const struct net_addr *a, uint64_t now,
                uint64_t until)
 {
-    struct pair *p = find(n, name, a);
+    struct pair *p = pair_find(n, name, a);
     size_t len = strlen(name) + 1;
 
     if (p != NULL) {
         if (p->until > until)
-            until = p->until; /* an answer that was given stays good */
-        drop(n, p);
+            until = p->until; /* an earlier answer keeps its time to live */
+        pair_free(n, p);
     }
     while (n->oldest != NULL && (n->count >= NAMES_MAX || n->oldest->until <= now))
-        drop(n, n->oldest);
-    p = surplus(n, a);
+        pair_free(n, n->oldest);
+    p = pair_surplus(n, a);
     if (p != NULL)
-        drop(n, p);
+        pair_free(n, p);
     p = malloc(sizeof(*p) + len);
     if (p == NULL)
         return;
@@ -120,7 +120,7 @@ void names_add(struct names *n, const char *name, const struct net_addr *a, uint
 
 bool names_has(const struct names *n, const char *name, const struct net_addr *a, uint64_t now)
 {
-    const struct pair *p = find(n, name, a);
+    const struct pair *p = pair_find(n, name, a);
 
     return p != NULL && p->until > now;
 }
@@ -128,7 +128,7 @@ bool names_has(const struct names *n, const char *name, const struct net_addr *a
 void names_each(const struct names *n, const struct net_addr *a, uint64_t now,
                 void (*fn)(void *data, const char *name), void *data)
 {
-    for (const struct pair *p = n->buckets[bucket_of(a)]; p != NULL; p = p->next)
-        if (same(&p->address, a) && p->until > now)
+    for (const struct pair *p = n->buckets[address_bucket(a)]; p != NULL; p = p->next)
+        if (address_equals(&p->address, a) && p->until > now)
             fn(data, p->name);
 }

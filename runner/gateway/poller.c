@@ -11,8 +11,8 @@
 #include "base/list.h"
 
 enum {
-    BATCH = 128, /* events taken from the kernel at a time */
-    ROUNDS = 8,  /* batches before the loop's other handles get their turn */
+    BATCH = 128, /* events of one epoll_wait */
+    ROUNDS = 8,  /* batches before libuv's other handles are served */
 };
 
 struct deadline_list {
@@ -25,19 +25,19 @@ struct poller {
     int epoll;       /* owned */
     uv_poll_t poll;
     uv_timer_t timer;
-    uv_idle_t idle; /* runs while a watch wants to be called again */
+    uv_idle_t idle; /* active while a watch waits in `again` */
     unsigned handles;
-    struct epoll_event batch[BATCH]; /* of which [at, count) have not been told yet */
+    struct epoll_event batch[BATCH]; /* the events [at, count) are not dispatched yet */
     int at, count;
     QUEUE(struct watch) again;
     unsigned again_count;
     struct deadline_list lists[DEADLINE_KINDS_MAX];
-    uint64_t armed; /* when the timer runs out; 0 = it does not run */
+    uint64_t armed; /* due time of the timer; 0 = stopped */
 };
 
 /* ---- watches ---- */
 
-static void forget_again(struct watch *w)
+static void watch_unqueue(struct watch *w)
 {
     struct poller *p = w->poller;
 
@@ -48,15 +48,16 @@ static void forget_again(struct watch *w)
     queue_remove(&p->again, w);
 }
 
-static void on_idle(uv_idle_t *h)
+static void on_poller_idle(uv_idle_t *h)
 {
     struct poller *p = h->data;
 
-    /* As many as are here now: who asks again comes to the end and waits for the next turn. */
+    /* Only watches that are queued now: one that queues itself again waits for the next
+     * iteration. */
     for (unsigned n = p->again_count; n > 0 && p->again.first != NULL; n--) {
         struct watch *w = p->again.first;
 
-        forget_again(w);
+        watch_unqueue(w);
         w->on_event(w, 0);
     }
     if (p->again.first == NULL)
@@ -73,7 +74,7 @@ void watch_again(struct watch *w)
     p->again_count++;
     queue_add(&p->again, w);
     if (!uv_is_active((uv_handle_t *)&p->idle))
-        (void)uv_idle_start(&p->idle, on_idle);
+        (void)uv_idle_start(&p->idle, on_poller_idle);
 }
 
 bool poller_crowded(const struct poller *p)
@@ -81,19 +82,20 @@ bool poller_crowded(const struct poller *p)
     return p->again.first != NULL || p->at < p->count;
 }
 
-static int control(struct poller *p, int op, struct watch *w, int fd, uint32_t events)
+static int epoll_control(struct poller *p, int op, struct watch *w, int fd, uint32_t events)
 {
     struct epoll_event ev = {.events = events | EPOLLIN | EPOLLRDHUP | EPOLLET, .data.ptr = w};
 
     return epoll_ctl(p->epoll, op, fd, &ev) < 0 ? -errno : 0;
 }
 
-static int add(struct poller *p, struct watch *w, int fd, watch_fn *on_event, uint32_t events)
+static int watch_register(struct poller *p, struct watch *w, int fd, watch_fn *on_event,
+                          uint32_t events)
 {
     int r;
 
     assert(w->poller == NULL);
-    r = control(p, EPOLL_CTL_ADD, w, fd, events);
+    r = epoll_control(p, EPOLL_CTL_ADD, w, fd, events);
     if (r == 0)
         *w = (struct watch){.poller = p, .on_event = on_event, .fd = fd};
     return r;
@@ -101,17 +103,17 @@ static int add(struct poller *p, struct watch *w, int fd, watch_fn *on_event, ui
 
 int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
 {
-    return add(p, w, fd, on_event, EPOLLOUT);
+    return watch_register(p, w, fd, on_event, EPOLLOUT);
 }
 
 int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event)
 {
-    return add(p, w, fd, on_event, 0);
+    return watch_register(p, w, fd, on_event, 0);
 }
 
 int watch_output(struct watch *w)
 {
-    return control(w->poller, EPOLL_CTL_MOD, w, w->fd, EPOLLOUT);
+    return epoll_control(w->poller, EPOLL_CTL_MOD, w, w->fd, EPOLLOUT);
 }
 
 void watch_remove(struct watch *w)
@@ -124,11 +126,11 @@ void watch_remove(struct watch *w)
     for (int i = p->at; i < p->count; i++)
         if (p->batch[i].data.ptr == w)
             p->batch[i].data.ptr = NULL;
-    forget_again(w);
+    watch_unqueue(w);
     w->poller = NULL;
 }
 
-static void on_ready(uv_poll_t *h, int status, int events)
+static void on_epoll_ready(uv_poll_t *h, int status, int events)
 {
     struct poller *p = h->data;
 
@@ -151,15 +153,15 @@ static void on_ready(uv_poll_t *h, int status, int events)
 
 /* ---- deadlines ---- */
 
-static void arm(struct poller *p);
+static void poller_arm(struct poller *p);
 
-static void unlink_deadline(struct deadline *d)
+static void deadline_unlink(struct deadline *d)
 {
     if (d->link != NULL)
         queue_remove(&d->list->waiting, d);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_poller_timer(uv_timer_t *t)
 {
     struct poller *p = t->data;
     uint64_t now = uv_now(p->loop);
@@ -171,15 +173,15 @@ static void on_timer(uv_timer_t *t)
         while (list->waiting.first != NULL && list->waiting.first->due <= now) {
             struct deadline *d = list->waiting.first;
 
-            unlink_deadline(d);
+            deadline_unlink(d);
             d->on_due(d);
         }
     }
-    arm(p);
+    poller_arm(p);
 }
 
-/* For the earliest; a timer that runs out too early does no harm. */
-static void arm(struct poller *p)
+/* Starts the timer for the earliest deadline. Waking too early is harmless. */
+static void poller_arm(struct poller *p)
 {
     uint64_t due = 0, now = uv_now(p->loop);
 
@@ -192,10 +194,10 @@ static void arm(struct poller *p)
     if (due == 0 || (p->armed != 0 && p->armed <= due))
         return;
     p->armed = due;
-    (void)uv_timer_start(&p->timer, on_timer, due > now ? due - now : 0, 0);
+    (void)uv_timer_start(&p->timer, on_poller_timer, due > now ? due - now : 0, 0);
 }
 
-static struct deadline_list *list_of(struct poller *p, unsigned ms)
+static struct deadline_list *poller_list(struct poller *p, unsigned ms)
 {
     for (int i = 0; i < DEADLINE_KINDS_MAX; i++) {
         struct deadline_list *list = &p->lists[i];
@@ -213,7 +215,7 @@ static struct deadline_list *list_of(struct poller *p, unsigned ms)
 
 void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn *on_due)
 {
-    struct deadline_list *list = list_of(p, ms > 0 ? ms : 1);
+    struct deadline_list *list = poller_list(p, ms > 0 ? ms : 1);
 
     deadline_clear(d);
     d->list = list;
@@ -221,17 +223,17 @@ void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn
     d->on_due = on_due;
     queue_add(&list->waiting, d);
     if (list->waiting.first == d)
-        arm(p);
+        poller_arm(p);
 }
 
 void deadline_clear(struct deadline *d)
 {
-    unlink_deadline(d);
+    deadline_unlink(d);
 }
 
 /* ---- life ---- */
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct poller *p = h->data;
 
@@ -247,9 +249,9 @@ void poller_close(struct poller *p)
     if (p == NULL)
         return;
     assert(p->again.first == NULL);
-    uv_close((uv_handle_t *)&p->timer, on_closed);
-    uv_close((uv_handle_t *)&p->idle, on_closed);
-    uv_close((uv_handle_t *)&p->poll, on_closed);
+    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&p->idle, on_handle_closed);
+    uv_close((uv_handle_t *)&p->poll, on_handle_closed);
 }
 
 uv_loop_t *poller_loop(struct poller *p)
@@ -273,11 +275,11 @@ int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err)
         free(p);
         return err_errno(err, r, "sockets of the gateway");
     }
-    (void)uv_timer_init(loop, &p->timer); /* cannot fail */
+    (void)uv_timer_init(loop, &p->timer); /* never fails */
     (void)uv_idle_init(loop, &p->idle);
     p->poll.data = p->timer.data = p->idle.data = p;
     p->handles = 3;
-    r = uv_poll_start(&p->poll, UV_READABLE, on_ready);
+    r = uv_poll_start(&p->poll, UV_READABLE, on_epoll_ready);
     if (r < 0) {
         poller_close(p);
         return err_errno(err, r, "sockets of the gateway");

@@ -1,14 +1,14 @@
 #pragma once
 
-/*
- * Many sockets in a libuv loop, watched edge-triggered by an epoll of our own: a socket is
- * registered once with everything, its owner remembers what it was told, and no change of mind
- * costs a system call. Unlike libuv's handles a watch can be removed and freed at once, also inside
- * of any callback.
+/* Watches many sockets in a libuv loop, edge-triggered, by an epoll of its own. A socket is
+ * registered once for all events and its owner remembers what it was told, so changing interest
+ * costs no system call. Unlike a libuv handle a watch can be removed and freed at once, in any
+ * callback.
  *
- * And deadlines: an object that waits sets one of few durations anew with each sign of life, so
- * setting is moving to the end of a list, and one timer serves them all.
- */
+ * Deadlines: objects use one of few durations and renew it with each activity. Setting one moves
+ * it to the end of its duration's list; a single timer serves all lists.
+ *
+ * Runs in the loop's thread; nothing blocks. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,37 +19,38 @@ struct poller;
 struct watch;
 struct deadline;
 
-enum { DEADLINE_KINDS_MAX = 32 /* different durations in one poller */ };
+enum { DEADLINE_KINDS_MAX = 32 /* distinct durations in one poller */ };
 
-/* events: of epoll(7). 0: nothing new, watch_again asked for it. */
+/* events: as of epoll(7); 0: the call that watch_again asked for. */
 typedef void watch_fn(struct watch *w, unsigned events);
 
-/* All zero is a watch that watches nothing. */
+/* All zero: watches nothing. */
 struct watch {
     struct poller *poller; /* NULL = not added */
     watch_fn *on_event;
     int fd; /* borrowed */
     bool again;
-    struct watch *next, **link; /* among those that want to be called again */
+    struct watch *next, **link; /* in the poller's queue for watch_again */
 };
 
-/* Reports what is ready already, soon and from the loop. Negative errno. */
+/* Watches fd for input and output; readiness that already exists is reported soon, from the
+ * loop. 0 or a negative errno. */
 int watch_add(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
-/* As watch_add, but EPOLLOUT is not told of before watch_output: who writes first and asks after an
- * EAGAIN is not woken each time that a reader makes room. */
+/* Like watch_add, but EPOLLOUT is reported only after watch_output: an owner that writes until
+ * EAGAIN is not woken each time its peer reads. */
 int watch_add_input(struct poller *p, struct watch *w, int fd, watch_fn *on_event);
-/* Of a watch that was added: EPOLLOUT too, from now on, and at once if there is room already. */
+/* Enables EPOLLOUT for an added watch; reported at once if the socket is writable. */
 int watch_output(struct watch *w);
-/* No call comes any more. The fd may be closed after this, not before. Twice is fine. */
+/* Stops all calls; fd may be closed only afterwards. May be called twice. */
 void watch_remove(struct watch *w);
-/* One call from the loop soon, after other watches had their turn. */
+/* Requests one call with events 0, from the loop, after other watches were served. */
 void watch_again(struct watch *w);
-/* From within a watch's call: others are known to wait for theirs. */
+/* For use within a watch's call: true if other watches wait to be served. */
 bool poller_crowded(const struct poller *p);
 
 typedef void deadline_fn(struct deadline *d);
 
-/* All zero is one that is not set. */
+/* All zero: not set. */
 struct deadline {
     struct deadline *next, **link; /* in its list; link NULL = not set */
     struct deadline_list *list;
@@ -57,12 +58,12 @@ struct deadline {
     deadline_fn *on_due;
 };
 
-/* Calls on_due once, ms from now, unless set again or cleared. */
+/* Calls on_due once after ms, unless the deadline is set again or cleared. */
 void deadline_set(struct poller *p, struct deadline *d, unsigned ms, deadline_fn *on_due);
 void deadline_clear(struct deadline *d);
 
 int poller_new(uv_loop_t *loop, struct poller **ret, struct err *err);
-/* Every watch has been removed and every deadline cleared before. Frees when the loop has run the
- * close callbacks. NULL is fine. */
+/* All watches and deadlines are removed before. Memory is freed when the loop has run the close
+ * callbacks. NULL is allowed. */
 void poller_close(struct poller *p);
 uv_loop_t *poller_loop(struct poller *p);

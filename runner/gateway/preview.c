@@ -40,7 +40,7 @@ bool preview_token_same(const char a[PREVIEW_TOKEN_MAX + 1], const char b[PREVIE
 {
     char x[PREVIEW_TOKEN_MAX] = "", y[PREVIEW_TOKEN_MAX] = "";
 
-    /* Padded, so that lengths are not told, either. */
+    /* Padded to equal length, so that the comparison's time does not tell the lengths. */
     (void)memcpy(x, a, strnlen(a, sizeof(x)));
     (void)memcpy(y, b, strnlen(b, sizeof(y)));
     return CRYPTO_memcmp(x, y, sizeof(x)) == 0;
@@ -54,7 +54,7 @@ int preview_token_make(char ret[PREVIEW_TOKEN_MAX + 1])
     while (n < PREVIEW_TOKEN_MAX) {
         if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn))
             return -errno;
-        /* Each letter as likely as any other. */
+        /* Bytes above DRAWN_MAX are skipped, so that all letters are equally likely. */
         for (size_t i = 0; i < sizeof(drawn) && n < PREVIEW_TOKEN_MAX; i++)
             if (drawn[i] < DRAWN_MAX)
                 ret[n++] = token_bytes[drawn[i] % TOKEN_ALPHABET];
@@ -65,8 +65,8 @@ int preview_token_make(char ret[PREVIEW_TOKEN_MAX + 1])
 
 /* ---- parsing ---- */
 
-/* Lower-cased, without port and last dot; [address] is accepted and becomes "". */
-static int normal_host(const char *host, char ret[PREVIEW_HOST_MAX + 1], unsigned *ret_port)
+/* Lower-cases a host and removes port and final dot. [address] is accepted and becomes "". */
+static int host_normalize(const char *host, char ret[PREVIEW_HOST_MAX + 1], unsigned *ret_port)
 {
     size_t len = strcspn(host, ":");
     const char *port = host + len;
@@ -101,8 +101,8 @@ static int normal_host(const char *host, char ret[PREVIEW_HOST_MAX + 1], unsigne
                                                                                         : -EBADMSG;
 }
 
-/* "8080", in one spelling only. */
-static bool parse_port(const char *text, size_t len, unsigned *ret)
+/* Parses a port such as "8080"; only the shortest spelling is allowed. */
+static bool port_parse(const char *text, size_t len, unsigned *ret)
 {
     unsigned value = 0;
 
@@ -120,7 +120,7 @@ int preview_parse(const char *host, struct preview *ret)
     struct preview p = {.port = 0};
     unsigned port;
 
-    if (normal_host(host, text, &port) < 0)
+    if (host_normalize(host, text, &port) < 0)
         return -EBADMSG;
     text[strcspn(text, ".")] = '\0';
     first = strchr(text, '-');
@@ -128,7 +128,7 @@ int preview_parse(const char *host, struct preview *ret)
     if (first == NULL || first == last || strlen(text) > PREVIEW_LABEL_MAX)
         return -ENOENT;
     *last = '\0';
-    if (!parse_port(text, (size_t)(first - text), &p.port) || !preview_name_ok(first + 1) ||
+    if (!port_parse(text, (size_t)(first - text), &p.port) || !preview_name_ok(first + 1) ||
         !preview_token_ok(last + 1))
         return -ENOENT;
     (void)snprintf(p.name, sizeof(p.name), "%s", first + 1);
@@ -139,7 +139,7 @@ int preview_parse(const char *host, struct preview *ret)
 
 /* ---- URLs ---- */
 
-static bool is_local(const char *name)
+static bool host_is_local(const char *name)
 {
     static const char suffix[] = ".localhost";
     size_t len = strlen(name), cut = sizeof(suffix) - 1;
@@ -152,7 +152,7 @@ int preview_host_parse(const char *text, struct preview_host *ret, struct err *e
     struct preview_host h = {.port = 0};
     const char *last;
 
-    if (normal_host(text, h.name, &h.port) < 0 || strchr(h.name, '_') != NULL)
+    if (host_normalize(text, h.name, &h.port) < 0 || strchr(h.name, '_') != NULL)
         return err_set(err, -EINVAL, "hostname: must be a host name, perhaps with :port");
     last = strrchr(h.name, '.');
     last = last == NULL ? h.name : last + 1;
@@ -160,7 +160,7 @@ int preview_host_parse(const char *text, struct preview_host *ret, struct err *e
         return err_set(err, -EINVAL,
                        "hostname: an address has no names below it; use localhost, or a name whose "
                        "subdomains lead here");
-    h.local = is_local(h.name);
+    h.local = host_is_local(h.name);
     *ret = h;
     return 0;
 }
@@ -180,7 +180,7 @@ int preview_url(const struct preview *p, const struct preview_host *host,
                        label, PREVIEW_LABEL_MAX);
     if ((size_t)len + 1 + strlen(host->name) > PREVIEW_HOST_MAX)
         return err_set(err, -ENAMETOOLONG, "hostname: too long for %s in front of it", label);
-    /* https that is not the gateway's own is somebody's in front of it, at the usual port. */
+    /* Without TLS of its own, the gateway is behind an https proxy at the usual port. */
     if (port == 0 && (host->local || front->tls))
         port = front->port;
     if (port != 0 && port != usual)

@@ -1,7 +1,7 @@
-/*
- * One client's connection. conn_step is the one place that moves it on; events only say what may be
- * possible again. Each phase's step does one thing and says whether there may be more to do.
- */
+/* Owns one client connection of the proxy. conn_step alone advances it; events only note what
+ * may be possible now. Each phase's step does one thing and returns whether more can be done.
+ *
+ * Runs in the supervisor's loop thread; called by proxy.c and the poller. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,9 @@ static const struct {
     {505, "HTTP Version Not Supported"},
 };
 
-/* ---- replies of our own ---- */
+/* ---- the proxy's own replies ---- */
 
-static void drop_server(struct proxy_conn *c, bool reset)
+static void conn_drop_server(struct proxy_conn *c, bool reset)
 {
     if (c->connecting != NULL)
         c->proxy->ops->cancel(take(c->connecting));
@@ -42,19 +42,19 @@ static void drop_server(struct proxy_conn *c, bool reset)
     buf_done(&c->head);
 }
 
-/* body: JSON. Nothing of the server's reply has gone out. */
-static void answer(struct proxy_conn *c, int status, const char *body)
+/* Sends a JSON body. Nothing of the server's reply has been sent yet. */
+static void conn_answer(struct proxy_conn *c, int status, const char *body)
 {
     struct buf *out = &c->client.out;
     const char *reason = "Error";
     bool head = c->req.method != NULL && strcmp(c->req.method, "HEAD") == 0;
     int r;
 
-    drop_server(c, true);
+    conn_drop_server(c, true);
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (reasons[i].status == status)
             reason = reasons[i].reason;
-    /* What is left of a request that was not read to its end is in the way of the next. */
+    /* An unread rest of the request would be taken for the next one, so the connection closes. */
     c->keep = c->req.keep_alive && !c->request.in_body && !c->once && !c->req.http10;
     r = buf_printf(out,
                    "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
@@ -74,8 +74,8 @@ static void append_quoted(struct buf *b, const char *text)
     }
 }
 
-/* An error in the API's own shape. */
-static void refuse(struct proxy_conn *c, int status, int code, const char *message)
+/* Sends an error in the API's format. */
+static void conn_refuse(struct proxy_conn *c, int status, int code, const char *message)
 {
     const char *name = strerrorname_np(-code);
     auto_buf struct buf body = BUF_INIT(4096);
@@ -84,39 +84,39 @@ static void refuse(struct proxy_conn *c, int status, int code, const char *messa
                      name != NULL ? name : "EIO");
     append_quoted(&body, message);
     (void)buf_append_str(&body, "\"}}");
-    answer(c, status, body.data != NULL ? body.data : "{}");
+    conn_answer(c, status, body.data != NULL ? body.data : "{}");
 }
 
-static void refuse_logged(struct proxy_conn *c, const char *key, int status, int code,
-                          const char *message)
+static void conn_refuse_logged(struct proxy_conn *c, const char *key, int status, int code,
+                               const char *message)
 {
     if (c->proxy->ops->refused != NULL)
         c->proxy->ops->refused(c->proxy->data, key, c->peer, status, message);
-    refuse(c, status, code, message);
+    conn_refuse(c, status, code, message);
 }
 
-/* The reply cannot be finished. */
-static void abort_reply(struct proxy_conn *c)
+/* The reply cannot be completed: reset the client. */
+static void conn_abort_reply(struct proxy_conn *c)
 {
     c->reset = true;
     c->phase = PHASE_OVER;
 }
 
-static void fail(struct proxy_conn *c, int status, int code, const char *message)
+static void conn_fail(struct proxy_conn *c, int status, int code, const char *message)
 {
     if (c->replying)
-        abort_reply(c);
+        conn_abort_reply(c);
     else
-        refuse(c, status, code, message);
+        conn_refuse(c, status, code, message);
 }
 
 /* ---- HEAD ---- */
 
-static void connect_server(struct proxy_conn *c, bool fresh);
+static void conn_connect_server(struct proxy_conn *c, bool fresh);
 
-/* Only what may be repeated without harm goes over a connection that the server could just be
- * closing. */
-static bool may_reuse(const struct message *m)
+/* A pooled connection may be closed by the server at this moment, so it carries only requests
+ * that are safe to repeat. */
+static bool message_may_reuse(const struct message *m)
 {
     static const char *const safe[] = {"GET", "HEAD", "OPTIONS"};
 
@@ -128,7 +128,7 @@ static bool may_reuse(const struct message *m)
     return false;
 }
 
-static void begin_exchange(struct proxy_conn *c)
+static void conn_begin_exchange(struct proxy_conn *c)
 {
     const struct forward forward = {.peer = c->peer,
                                     .proto = c->client.ssl != NULL ? "https" : "http",
@@ -142,17 +142,17 @@ static void begin_exchange(struct proxy_conn *c)
     if (!c->once)
         status = c->proxy->ops->route(c->proxy->data, c, &c->req, c->key, &body);
     if (status != 0) {
-        answer(c, status, body.data != NULL ? body.data : "{}");
+        conn_answer(c, status, body.data != NULL ? body.data : "{}");
         return;
     }
     if (message_forward_request(&c->req, &forward, c->req.upgrade != NULL, &c->head) < 0) {
-        refuse(c, 503, -ENOMEM, "out of memory");
+        conn_refuse(c, 503, -ENOMEM, "out of memory");
         return;
     }
-    connect_server(c, !may_reuse(&c->req));
+    conn_connect_server(c, !message_may_reuse(&c->req));
 }
 
-static void skip_blank_lines(struct endpoint *e, const struct reader *r)
+static void endpoint_skip_blank_lines(struct endpoint *e, const struct reader *r)
 {
     size_t n = 0;
 
@@ -172,16 +172,16 @@ static bool step_head(struct proxy_conn *c)
     int status = 400;
     long n = 0;
 
-    skip_blank_lines(client, &c->request);
+    endpoint_skip_blank_lines(client, &c->request);
     if (client->in.len > 0)
         n = reader_head(&c->request, client->in.data, client->in.len, &limits, &c->req, &status,
                         &err);
     if (n < 0) {
-        c->request.in_body = true; /* nobody knows where it ends */
-        refuse_logged(c, "", status, (int)n, err.msg);
+        c->request.in_body = true; /* the end of the request is unknown */
+        conn_refuse_logged(c, "", status, (int)n, err.msg);
     } else if (n > 0) {
         endpoint_used(client, (size_t)n);
-        begin_exchange(c);
+        conn_begin_exchange(c);
     } else if (client->eof || client->failed) {
         c->phase = PHASE_OVER;
     } else {
@@ -192,7 +192,7 @@ static bool step_head(struct proxy_conn *c)
 
 /* ---- CONNECT ---- */
 
-/* Everything that can be done now. May free c. */
+/* Advances c as far as possible. May free c. */
 static void conn_step(struct proxy_conn *c);
 
 static void on_server_event(struct watch *w, unsigned events)
@@ -203,7 +203,7 @@ static void on_server_event(struct watch *w, unsigned events)
     conn_step(e->owner);
 }
 
-static int use_server(struct proxy_conn *c, int fd)
+static int conn_use_server(struct proxy_conn *c, int fd)
 {
     int r;
 
@@ -234,7 +234,7 @@ static int connect_status(int code)
     }
 }
 
-static int enter(struct proxy_conn *c, struct err *err)
+static int conn_enter_key(struct proxy_conn *c, struct err *err)
 {
     const struct proxy_ops *ops = c->proxy->ops;
     int r = c->entered || ops->enter == NULL ? 0 : ops->enter(c->proxy->data, c->key, err);
@@ -243,21 +243,21 @@ static int enter(struct proxy_conn *c, struct err *err)
     return r;
 }
 
-static void leave(struct proxy_conn *c)
+static void conn_leave_key(struct proxy_conn *c)
 {
     if (c->entered)
         c->proxy->ops->leave(c->proxy->data, c->key);
     c->entered = false;
 }
 
-static void connect_server(struct proxy_conn *c, bool fresh)
+static void conn_connect_server(struct proxy_conn *c, bool fresh)
 {
     struct err err = ERR_NONE;
-    int fd = FD_NONE, r = enter(c, &err);
+    int fd = FD_NONE, r = conn_enter_key(c, &err);
 
     c->phase = PHASE_CONNECT;
     if (r < 0) {
-        refuse(c, connect_status(r), r, err.msg);
+        conn_refuse(c, connect_status(r), r, err.msg);
         return;
     }
     if (!fresh)
@@ -266,14 +266,14 @@ static void connect_server(struct proxy_conn *c, bool fresh)
     if (!c->reused)
         r = c->proxy->ops->connect(c->proxy->data, c->key, c, &c->connecting, &fd, &err);
     if (r == 0 && fd >= 0) {
-        r = use_server(c, fd);
+        r = conn_use_server(c, fd);
         if (r < 0 && c->server.fd < 0)
             (void)close(fd);
         if (r < 0)
             (void)err_errno(&err, r, "a server's connection");
     }
     if (r < 0)
-        refuse(c, connect_status(r), r, err.msg);
+        conn_refuse(c, connect_status(r), r, err.msg);
 }
 
 void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
@@ -282,7 +282,7 @@ void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
 
     c->connecting = NULL;
     if (r == 0) {
-        r = use_server(c, fd);
+        r = conn_use_server(c, fd);
         if (r < 0 && c->server.fd < 0)
             (void)close(fd);
         if (r < 0)
@@ -290,16 +290,16 @@ void proxy_connected(struct proxy_conn *c, int r, int fd, const struct err *err)
         err = &own;
     }
     if (r == -ECONNABORTED)
-        abort_reply(c);
+        conn_abort_reply(c);
     else if (r < 0)
-        refuse(c, connect_status(r), r, err->msg);
+        conn_refuse(c, connect_status(r), r, err->msg);
     conn_step(c);
 }
 
 static bool step_connect(struct proxy_conn *c)
 {
     (void)c;
-    return false; /* proxy_connected */
+    return false; /* proxy_connected advances it */
 }
 
 /* ---- EXCHANGE: the request's body ---- */
@@ -314,14 +314,14 @@ int on_request_data(void *data, const char *at, size_t len)
                                              : buf_append(&c->server.out, at, len);
 }
 
-static void end_request(struct proxy_conn *c)
+static void conn_end_request(struct proxy_conn *c)
 {
     if (c->req.framing == FRAMING_CHUNKED && !c->deaf &&
         chunk_end(&c->server.out, &c->request.trailers) < 0)
         c->server.failed = true;
 }
 
-static bool move_request(struct proxy_conn *c)
+static bool conn_move_request(struct proxy_conn *c)
 {
     struct endpoint *client = &c->client;
     struct err err = ERR_NONE;
@@ -331,27 +331,27 @@ static bool move_request(struct proxy_conn *c)
         return false;
     if (client->in.len == 0) {
         if (client->eof || client->failed)
-            abort_reply(c); /* a part must not be taken for the whole */
+            conn_abort_reply(c); /* a truncated body must not look complete */
         return c->phase == PHASE_OVER || endpoint_read(client, ENDPOINT_READ);
     }
     n = reader_body(&c->request, client->in.data, client->in.len, &err);
     if (n < 0) {
-        fail(c, n == -ENOMEM ? 503 : 400, (int)n, err.msg);
+        conn_fail(c, n == -ENOMEM ? 503 : 400, (int)n, err.msg);
         return true;
     }
     endpoint_used(client, (size_t)n);
     if (c->request.done)
-        end_request(c);
+        conn_end_request(c);
     return true;
 }
 
-static bool write_server(struct proxy_conn *c)
+static bool conn_write_server(struct proxy_conn *c)
 {
     bool any = endpoint_write(&c->server);
 
     if (!c->server.failed || c->deaf)
         return any;
-    /* It may have answered before it closed: that is to be read. */
+    /* The server may have answered before it closed, so its reply is still read. */
     c->deaf = true;
     c->server.failed = false;
     c->server.readable = true;
@@ -370,24 +370,24 @@ int on_reply_data(void *data, const char *at, size_t len)
                                              : buf_append(&c->client.out, at, len);
 }
 
-static void end_reply(struct proxy_conn *c)
+static void conn_end_reply(struct proxy_conn *c)
 {
     if (c->out_framing == FRAMING_CHUNKED && chunk_end(&c->client.out, &c->reply.trailers) < 0)
         c->client.failed = true;
 }
 
-static void begin_tunnel(struct proxy_conn *c)
+static void conn_begin_tunnel(struct proxy_conn *c)
 {
     c->phase = PHASE_TUNNEL;
     c->replying = true;
 }
 
-static int pass_interim(struct proxy_conn *c, struct message *m)
+static int conn_pass_interim(struct proxy_conn *c, struct message *m)
 {
     if (m->status == 101) {
         if (c->req.upgrade == NULL || m->upgrade == NULL)
             return -EBADMSG;
-        begin_tunnel(c);
+        conn_begin_tunnel(c);
         return message_forward_reply(m, FRAMING_NONE, false, &c->client.out);
     }
     if (++c->interim > PROXY_INTERIM)
@@ -395,7 +395,7 @@ static int pass_interim(struct proxy_conn *c, struct message *m)
     return c->req.http10 ? 0 : message_forward_reply(m, FRAMING_NONE, false, &c->client.out);
 }
 
-static int pass_final(struct proxy_conn *c, struct message *m)
+static int conn_pass_final(struct proxy_conn *c, struct message *m)
 {
     c->out_framing = m->framing;
     if (m->framing == FRAMING_CLOSE || m->framing == FRAMING_CHUNKED)
@@ -407,7 +407,7 @@ static int pass_final(struct proxy_conn *c, struct message *m)
     return message_forward_reply(m, c->out_framing, !c->keep, &c->client.out);
 }
 
-static bool begin_reply(struct proxy_conn *c)
+static bool conn_begin_reply(struct proxy_conn *c)
 {
     const struct head_limits limits = {.bytes = c->proxy->config.head_bytes,
                                        .lines = c->proxy->config.headers,
@@ -422,7 +422,7 @@ static bool begin_reply(struct proxy_conn *c)
         return false;
     if (n > 0) {
         endpoint_used(&c->server, (size_t)n);
-        n = m.status < 200 ? pass_interim(c, &m) : pass_final(c, &m);
+        n = m.status < 200 ? conn_pass_interim(c, &m) : conn_pass_final(c, &m);
         if (n < 0)
             (void)err_errno(&err, (int)n, "the reply");
     }
@@ -431,37 +431,38 @@ static bool begin_reply(struct proxy_conn *c)
         c->replying = c->replying || c->phase == PHASE_TUNNEL;
         c->phase = PHASE_EXCHANGE;
         if (!c->replying)
-            refuse_logged(c, c->key, 502, (int)n, err.msg);
+            conn_refuse_logged(c, c->key, 502, (int)n, err.msg);
         else
-            abort_reply(c);
+            conn_abort_reply(c);
     } else if (c->replying && c->phase == PHASE_EXCHANGE && c->reply.done) {
-        end_reply(c);
+        conn_end_reply(c);
     }
     return true;
 }
 
-/* The server is gone. */
-static bool lost_server(struct proxy_conn *c)
+/* The server's connection has ended. */
+static bool conn_lost_server(struct proxy_conn *c)
 {
     struct err err = ERR_NONE;
 
     if (c->replying) {
         if (c->server.failed || reader_eof(&c->reply, &err) < 0)
-            abort_reply(c);
+            conn_abort_reply(c);
         else
-            end_reply(c);
+            conn_end_reply(c);
         return true;
     }
-    if (c->reused && c->server.in.len == 0) { /* closed by its server just then: once more */
+    if (c->reused && c->server.in.len == 0) { /* closed while idle: retry once with a new
+                                               * connection */
         endpoint_close(&c->server, false);
-        connect_server(c, true);
+        conn_connect_server(c, true);
         return true;
     }
-    refuse(c, 502, -ECONNRESET, "the server closed the connection without an answer");
+    conn_refuse(c, 502, -ECONNRESET, "the server closed the connection without an answer");
     return true;
 }
 
-static bool move_reply(struct proxy_conn *c)
+static bool conn_move_reply(struct proxy_conn *c)
 {
     struct endpoint *server = &c->server;
     struct err err = ERR_NONE;
@@ -471,30 +472,30 @@ static bool move_reply(struct proxy_conn *c)
         return false;
     if (endpoint_queued(&c->client) >= PROXY_QUEUE)
         return false;
-    if (server->in.len > 0 && !c->replying && begin_reply(c))
+    if (server->in.len > 0 && !c->replying && conn_begin_reply(c))
         return true;
     if (server->in.len > 0 && c->replying) {
         n = reader_body(&c->reply, server->in.data, server->in.len, &err);
         if (n < 0) {
-            abort_reply(c);
+            conn_abort_reply(c);
             return true;
         }
         endpoint_used(server, (size_t)n);
         if (c->reply.done)
-            end_reply(c);
+            conn_end_reply(c);
         return true;
     }
     if (server->eof || server->failed)
-        return lost_server(c);
+        return conn_lost_server(c);
     return endpoint_read(server,
                          c->replying ? ENDPOINT_READ : c->proxy->config.head_bytes + ENDPOINT_READ);
 }
 
 /* ---- EXCHANGE: the end ---- */
 
-static void next_request(struct proxy_conn *c)
+static void conn_next_request(struct proxy_conn *c)
 {
-    leave(c);
+    conn_leave_key(c);
     message_done(&c->req);
     reader_done(&c->request);
     reader_init(&c->request, false, on_request_data, c);
@@ -502,7 +503,7 @@ static void next_request(struct proxy_conn *c)
     c->phase = PHASE_HEAD;
 }
 
-static void end_exchange(struct proxy_conn *c)
+static void conn_end_exchange(struct proxy_conn *c)
 {
     bool whole = !c->request.in_body;
     bool clean = whole && c->server_keep && !c->deaf && c->server.in.len == 0 && !c->server.eof &&
@@ -511,28 +512,28 @@ static void end_exchange(struct proxy_conn *c)
     if (clean)
         pool_put(c->proxy, c->key, endpoint_take_fd(&c->server));
     else
-        drop_server(c, !whole);
+        conn_drop_server(c, !whole);
     if (c->keep && whole)
-        next_request(c);
+        conn_next_request(c);
     else
-        c->phase = PHASE_FLUSH; /* and from there to its end */
+        c->phase = PHASE_FLUSH; /* then the connection ends */
     if (c->phase == PHASE_FLUSH)
         c->keep = false;
 }
 
 static bool step_exchange(struct proxy_conn *c)
 {
-    bool any = move_request(c);
+    bool any = conn_move_request(c);
 
     if (c->phase == PHASE_EXCHANGE)
-        any = write_server(c) || any;
+        any = conn_write_server(c) || any;
     if (c->phase == PHASE_EXCHANGE)
-        any = move_reply(c) || any;
+        any = conn_move_reply(c) || any;
     if (c->phase != PHASE_EXCHANGE)
         return true;
     any = endpoint_write(&c->client) || any;
     if (c->replying && c->reply.done && endpoint_queued(&c->client) == 0 && !c->client.failed) {
-        end_exchange(c);
+        conn_end_exchange(c);
         return true;
     }
     return any;
@@ -540,8 +541,8 @@ static bool step_exchange(struct proxy_conn *c)
 
 /* ---- TUNNEL ---- */
 
-/* Nothing is under way here any more: the kernel does the rest. */
-static bool hand_over(struct proxy_conn *c)
+/* With nothing buffered the kernel does the rest: a relay takes both sockets. */
+static bool conn_hand_over(struct proxy_conn *c)
 {
     const struct endpoint *a = &c->client, *b = &c->server;
     struct relay *relay;
@@ -562,7 +563,7 @@ static bool hand_over(struct proxy_conn *c)
         (void)close(fds[0]);
         (void)close(fds[1]);
     } else if (c->entered) {
-        c->entered = false; /* the relay's now */
+        c->entered = false; /* relay_counted: the relay calls `left` */
         relay_counted(relay);
     }
     return true;
@@ -572,12 +573,12 @@ static bool step_tunnel(struct proxy_conn *c)
 {
     bool any;
 
-    if (hand_over(c))
+    if (conn_hand_over(c))
         return true;
     any = endpoint_pump(&c->client, &c->server, PROXY_QUEUE);
     any = endpoint_pump(&c->server, &c->client, PROXY_QUEUE) || any;
     if (c->client.failed || c->server.failed)
-        abort_reply(c);
+        conn_abort_reply(c);
     else if (c->client.shut && c->server.shut)
         c->phase = PHASE_OVER;
     return any || c->phase == PHASE_OVER;
@@ -596,7 +597,7 @@ static bool step_flush(struct proxy_conn *c)
     if (endpoint_queued(&c->client) > 0)
         return any;
     if (c->keep) {
-        next_request(c);
+        conn_next_request(c);
         return true;
     }
     endpoint_shut(&c->client);
@@ -618,7 +619,7 @@ static bool step_linger(struct proxy_conn *c)
 
 /* ---- time ---- */
 
-static void on_due(struct deadline *d)
+static void on_conn_timeout(struct deadline *d)
 {
     struct proxy_conn *c =
         (struct proxy_conn *)(void *)((char *)d - offsetof(struct proxy_conn, clock));
@@ -626,9 +627,9 @@ static void on_due(struct deadline *d)
     c->clock_ms = 0;
     if (c->phase == PHASE_HEAD && c->client.in.len > 0) {
         c->request.in_body = true;
-        refuse(c, 408, -ETIMEDOUT, "the head of the request did not come in time");
+        conn_refuse(c, 408, -ETIMEDOUT, "the head of the request did not come in time");
     } else if (c->phase == PHASE_CONNECT || (c->phase == PHASE_EXCHANGE && !c->replying)) {
-        refuse(c, 504, -ETIMEDOUT, "the server did not answer in time");
+        conn_refuse(c, 504, -ETIMEDOUT, "the server did not answer in time");
     } else {
         c->reset = c->phase == PHASE_EXCHANGE || c->phase == PHASE_TUNNEL;
         c->phase = PHASE_OVER;
@@ -636,8 +637,8 @@ static void on_due(struct deadline *d)
     conn_step(c);
 }
 
-/* A head's clock runs from its first byte, the others from the last thing that moved. */
-static void set_clock(struct proxy_conn *c, bool moved)
+/* HEAD's time-out runs from the first byte, the others from the last byte moved. */
+static void conn_set_clock(struct proxy_conn *c, bool moved)
 {
     const struct proxy_config *config = &c->proxy->config;
     const unsigned phases[PHASES] = {
@@ -654,7 +655,7 @@ static void set_clock(struct proxy_conn *c, bool moved)
     if (ms == c->clock_ms && (once || !moved))
         return;
     c->clock_ms = ms;
-    deadline_set(c->proxy->poller, &c->clock, ms, on_due);
+    deadline_set(c->proxy->poller, &c->clock, ms, on_conn_timeout);
 }
 
 /* ---- running ---- */
@@ -669,7 +670,7 @@ static void conn_step(struct proxy_conn *c)
     bool moved = false;
     int rounds = 0;
 
-    /* Nobody is there to be answered. */
+    /* The client is gone: no answer is possible. */
     if ((c->client.hung && !c->client.shut && c->phase != PHASE_TUNNEL) || c->client.failed)
         c->phase = PHASE_OVER;
     while (c->phase != PHASE_OVER && rounds < PROXY_ROUNDS && steps[c->phase](c)) {
@@ -684,7 +685,7 @@ static void conn_step(struct proxy_conn *c)
     }
     if (rounds == PROXY_ROUNDS)
         watch_again(&c->client.watch);
-    set_clock(c, moved);
+    conn_set_clock(c, moved);
 }
 
 void on_client_event(struct watch *w, unsigned events)
@@ -695,10 +696,10 @@ void on_client_event(struct watch *w, unsigned events)
     conn_step(e->owner);
 }
 
-/* From the loop: whoever adopts it is not called back from within. */
+/* Starts from the loop, so that the caller of proxy_adopt is not called back from within. */
 void conn_begin(struct proxy_conn *c)
 {
-    set_clock(c, true);
+    conn_set_clock(c, true);
     watch_again(&c->client.watch);
 }
 
@@ -707,8 +708,8 @@ void conn_destroy(struct proxy_conn *c)
     struct proxy *p = c->proxy;
     const uint64_t bytes[2] = {c->client.received, c->client.sent};
 
-    drop_server(c, true);
-    leave(c);
+    conn_drop_server(c, true);
+    conn_leave_key(c);
     endpoint_close(&c->client, c->reset);
     if (p->ops->closed != NULL)
         p->ops->closed(p->data, c->context, bytes);

@@ -1,29 +1,28 @@
 #pragma once
 
-/* proxy.c: what all connections share, and servers' connections that wait; proxy-conn.c: one
- * client's connection. */
+/* The parts of proxy.h: proxy.c shared state and the pool of server connections; proxy-conn.c
+ * one client connection. */
 
 #include "gateway/endpoint.h"
 #include "gateway/message.h"
 #include "gateway/proxy.h"
 
 enum {
-    PROXY_FLUSH_MS = 60 * 1000, /* a reply of the proxy's own of which the client takes nothing */
-    PROXY_LINGER_MS = 2000,     /* how long what a client still sends is thrown away after its last
-                                   reply: closing earlier could destroy it on its way */
-    PROXY_LINGER_MAX = 4 << 20, /* and how much */
-    PROXY_ROUNDS = 64,          /* steps of a connection before others get their turn */
+    PROXY_FLUSH_MS = 60 * 1000, /* while the client reads nothing of the proxy's last reply */
+    PROXY_LINGER_MS = 2000,     /* how long a client's further bytes are discarded after its last
+                                 * reply: closing earlier could send a RST that destroys the
+                                 * reply */
+    PROXY_LINGER_MAX = 4 << 20, /* and how many bytes */
+    PROXY_ROUNDS = 64,          /* steps of a connection before other watches are served */
 };
 
-/*
- * HEAD      reads a request's head; idle when no byte of it is there
- * CONNECT   the request has been read and routed; its server is being connected
- * EXCHANGE  bodies and the reply are on their way
- * TUNNEL    after a 101: bytes
- * FLUSH     a reply of our own is written
- * LINGER    our direction is shut; what still comes is thrown away
- * OVER      to be freed
- */
+/* HEAD      reads a request's head; idle while no byte of it has arrived
+ * CONNECT   the request is routed, its server is being connected
+ * EXCHANGE  bodies and the reply are forwarded
+ * TUNNEL    after a 101: raw bytes
+ * FLUSH     the last reply is written out
+ * LINGER    our direction is shut down; input is discarded
+ * OVER      to be freed */
 enum proxy_phase {
     PHASE_HEAD,
     PHASE_CONNECT,
@@ -41,26 +40,26 @@ struct proxy_conn {
     enum proxy_phase phase;
     struct endpoint client, server; /* server.fd -1: none */
     struct reader request, reply;
-    struct message req;           /* between its head and the end of its exchange */
-    struct buf head;              /* of the request as it goes on; kept until the reply begins */
+    struct message req;           /* valid from its head to the end of its exchange */
+    struct buf head;              /* the request's head as forwarded; kept until the reply begins */
     void *connecting;             /* handle of ops->connect */
-    void *context;                /* the adopter's */
-    enum msg_framing out_framing; /* of the reply's body towards the client */
+    void *context;                /* set by proxy_adopt's caller */
+    enum msg_framing out_framing; /* of the reply's body as written to the client */
     char key[PROXY_KEY_MAX], peer[PROXY_PEER_MAX];
 
-    bool once;    /* one request only, for this key */
-    bool entered; /* ops->enter */
+    bool once;    /* serves a single request, for this key */
+    bool entered; /* ops->enter was called without ops->leave */
     bool trusted;
     bool keep;        /* another request may follow */
-    bool reused;      /* the server's connection has served others */
-    bool replying;    /* the head of the final reply has been passed on */
-    bool server_keep; /* the server lets its connection be used again */
-    bool deaf;        /* the server takes no more of the request */
-    bool reset;       /* the client is to see that the reply broke off */
+    bool reused;      /* the server's connection comes from the pool */
+    bool replying;    /* the final reply's head has been forwarded */
+    bool server_keep; /* the server allows another request on its connection */
+    bool deaf;        /* the server reads no more of the request */
+    bool reset;       /* close with RST: the reply is truncated */
     unsigned interim;
     size_t discarded;
     struct deadline clock;
-    unsigned clock_ms; /* that it was set with; 0 = not */
+    unsigned clock_ms; /* the clock's duration; 0 = not set */
 };
 
 struct idle_server {
@@ -84,9 +83,9 @@ struct proxy {
 };
 
 /* proxy.c */
-/* A waiting connection to key, out of the pool; -1: none. */
+/* Takes an idle connection to key from the pool; the caller owns it. -1: none. */
 int pool_get(struct proxy *p, const char *key);
-/* Takes fd; closes it where there is no room. */
+/* Puts fd into the pool, or closes it if the pool is full. */
 void pool_put(struct proxy *p, const char *key, int fd);
 
 /* proxy-conn.c */

@@ -30,7 +30,7 @@ void proxy_config_init(struct proxy_config *config)
                                     .pool_ms = PROXY_POOL_MS};
 }
 
-/* ---- servers' connections that wait ---- */
+/* ---- the pool of idle server connections ---- */
 
 static void idle_unlink(struct idle_server *s)
 {
@@ -46,20 +46,20 @@ static void idle_drop(struct idle_server *s)
     free(s);
 }
 
-static void on_idle_due(struct deadline *d)
+static void on_pool_timeout(struct deadline *d)
 {
     idle_drop((struct idle_server *)(void *)((char *)d - offsetof(struct idle_server, clock)));
 }
 
-/* A server has nothing to say between two exchanges but that it has closed. */
-static void on_idle_event(struct watch *w, unsigned events)
+/* An idle server connection only has an event when its server closes it, or breaks the protocol. */
+static void on_pool_event(struct watch *w, unsigned events)
 {
     if ((events & ~(unsigned)EPOLLOUT) != 0)
         idle_drop((struct idle_server *)(void *)w);
 }
 
-/* Its event may be one of those that are being told just now. */
-static bool has_spoken(const struct idle_server *s)
+/* The server's event may be pending in the current batch. */
+static bool idle_is_readable(const struct idle_server *s)
 {
     char byte;
 
@@ -74,7 +74,7 @@ int pool_get(struct proxy *p, const char *key)
         next = s->next;
         if (strcmp(s->key, key) != 0)
             continue;
-        if (has_spoken(s)) {
+        if (idle_is_readable(s)) {
             idle_drop(s);
             continue;
         }
@@ -86,7 +86,7 @@ int pool_get(struct proxy *p, const char *key)
     return FD_NONE;
 }
 
-static unsigned pool_of(const struct proxy *p, const char *key)
+static unsigned pool_count(const struct proxy *p, const char *key)
 {
     unsigned n = 0;
 
@@ -99,12 +99,12 @@ void pool_put(struct proxy *p, const char *key, int fd)
 {
     struct idle_server *s;
 
-    if (p->idle_count >= p->config.pool || pool_of(p, key) >= p->config.pool_key ||
+    if (p->idle_count >= p->config.pool || pool_count(p, key) >= p->config.pool_key ||
         (s = calloc(1, sizeof(*s))) == NULL) {
         (void)close(fd);
         return;
     }
-    if (endpoint_open(&s->server, p->poller, fd, NULL, on_idle_event, s) < 0) {
+    if (endpoint_open(&s->server, p->poller, fd, NULL, on_pool_event, s) < 0) {
         (void)close(fd);
         free(s);
         return;
@@ -113,12 +113,12 @@ void pool_put(struct proxy *p, const char *key, int fd)
     (void)snprintf(s->key, sizeof(s->key), "%s", key);
     list_add(&p->idle, s);
     p->idle_count++;
-    deadline_set(p->poller, &s->clock, p->config.pool_ms, on_idle_due);
+    deadline_set(p->poller, &s->clock, p->config.pool_ms, on_pool_timeout);
 }
 
 /* ---- clients ---- */
 
-static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *client)
+static int conn_open_client(struct proxy_conn *c, int fd, const struct proxy_client *client)
 {
     int r;
 
@@ -140,7 +140,7 @@ static int open_client(struct proxy_conn *c, int fd, const struct proxy_client *
     return r;
 }
 
-static int room(const struct proxy *p, struct err *err)
+static int proxy_check_room(const struct proxy *p, struct err *err)
 {
     if (p->count < p->config.max)
         return 0;
@@ -152,7 +152,7 @@ int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, stru
     struct proxy_conn *c = NULL;
     int r;
 
-    r = room(p, err);
+    r = proxy_check_room(p, err);
     if (r < 0) {
         SSL_free(client->ssl);
         return r;
@@ -163,7 +163,7 @@ int proxy_adopt(struct proxy *p, int fd, const struct proxy_client *client, stru
         return err_errno(err, -ENOMEM, "a connection of the gateway");
     }
     c->proxy = p;
-    r = open_client(c, fd, client);
+    r = conn_open_client(c, fd, client);
     if (r < 0) {
         free(c);
         return err_errno(err, r, "a connection of the gateway");

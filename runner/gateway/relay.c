@@ -19,23 +19,23 @@
 #include "gateway/throughput.h"
 
 enum {
-    COPY_SIZE = 64 << 10,  /* one read; what a new pipe holds for certain */
-    BULK_FROM = 32 << 10,  /* a read of this size says that there is much: splice from now on */
-    SPLICE_SIZE = 4 << 20, /* asked of one splice; the pipe decides */
-    TURN_BYTES = 4 << 20,  /* moved in a direction before others get their turn */
-    /* A splice of less has left nothing behind, and who waited for the room is only now being
-     * woken: others who wait get their turn at once. A unix socket's queue has no more than 208
-     * KiB, unless its sender has asked for it. */
+    COPY_SIZE = 64 << 10,  /* bytes of one read; the least that a new pipe holds */
+    BULK_FROM = 32 << 10,  /* a read of this size shows a bulk transfer: use splice */
+    SPLICE_SIZE = 4 << 20, /* asked of one splice; the pipe's size decides */
+    TURN_BYTES = 4 << 20,  /* moved in one direction before other watches are served */
+    /* A shorter splice has emptied the queue, and the sender is only now being woken: other
+     * watches are served first. The queue of a unix socket has at most 208 KiB, unless its
+     * sender asked for more. */
     EMPTIED_BELOW = 256 << 10,
-    /* A page of a socket takes a slot of a pipe, and a splice is as long as there are slots; so the
-     * pipes are large while they are few. A user can have 64 MiB of them. */
+    /* Each page from a socket takes a pipe slot, and a splice moves as many pages as there are
+     * slots. So pipes are large while there are few: a user may have 64 MiB of them. */
     BIG_PIPES = 32,
     BIG_PIPE = 1 << 20,
-    /* Asked for when much goes to a unix socket, whose queue does not grow by itself as TCP's does:
-     * with the 208 KiB that it begins with, its sender sleeps more often than it sends. The host's
-     * wmem_max has the last word. */
+    /* Set on a unix socket that receives a bulk transfer: unlike TCP's its queue does not grow
+     * by itself, and with the default 208 KiB its sender mostly sleeps. The host's wmem_max is
+     * the upper bound. */
     UNIX_QUEUE = 512 << 10,
-    PIPES_KEPT = 32, /* empty pipes that are kept for the next */
+    PIPES_KEPT = 32, /* empty pipes kept for reuse */
 };
 
 struct pipe_pair {
@@ -54,20 +54,20 @@ struct relay_hub {
     char scratch[COPY_SIZE];
 };
 
-/* One of the two sockets. */
+/* One of the two sockets of a relay. */
 struct side {
     struct watch watch; /* first */
     struct relay *relay;
     int fd; /* owned */
     bool readable, writable;
-    bool output; /* its watch tells of room */
-    bool eof;    /* all of its input has been read */
-    bool shut;   /* its output has been shut */
-    /* What was read of it and did not fit into the other one. */
-    struct pipe_pair *pipe; /* owned; NULL when nothing is held */
+    bool output; /* watch_output was called */
+    bool eof;    /* all input was read */
+    bool shut;   /* its output was shut down */
+    /* Bytes read from this socket that the other did not take. */
+    struct pipe_pair *pipe; /* owned; NULL when it would be empty */
     size_t held;
     bool bulk, emptied;
-    bool roomy; /* its queue has been made long enough for much */
+    bool roomy; /* SO_SNDBUF was raised (UNIX_QUEUE) */
     uint64_t sent;
 };
 
@@ -97,7 +97,7 @@ static struct pipe_pair *pipe_make(bool big)
     }
     if (big)
         (void)fcntl(p->fds[1], F_SETPIPE_SZ, BIG_PIPE);
-    /* Who has many pipes gets small ones (pipe-user-pages-soft): a whole read must fit. */
+    /* Users with many pipes get small ones (pipe-user-pages-soft), but a whole read must fit. */
     if (fcntl(p->fds[1], F_GETPIPE_SZ) < COPY_SIZE) {
         (void)close(p->fds[0]);
         (void)close(p->fds[1]);
@@ -114,7 +114,7 @@ static void pipe_free(struct pipe_pair *p)
     free(p);
 }
 
-/* Whether the next pipe_take works for certain. */
+/* True if the next pipe_get cannot fail. */
 static bool pipe_ready(struct relay_hub *hub)
 {
     if (hub->pipes >= hub->config.pipes)
@@ -126,7 +126,7 @@ static bool pipe_ready(struct relay_hub *hub)
     return hub->spare != NULL;
 }
 
-static struct pipe_pair *pipe_take(struct relay_hub *hub)
+static struct pipe_pair *pipe_get(struct relay_hub *hub)
 {
     struct pipe_pair *p = hub->spare;
 
@@ -136,8 +136,8 @@ static struct pipe_pair *pipe_take(struct relay_hub *hub)
     return p;
 }
 
-/* An empty one goes to the next who needs one. */
-static void pipe_give(struct relay_hub *hub, struct pipe_pair *p, bool empty)
+/* Returns a pipe; an empty one is kept for reuse. */
+static void pipe_put(struct relay_hub *hub, struct pipe_pair *p, bool empty)
 {
     if (p == NULL)
         return;
@@ -151,9 +151,9 @@ static void pipe_give(struct relay_hub *hub, struct pipe_pair *p, bool empty)
     hub->spare_count++;
 }
 
-/* ---- the end ---- */
+/* ---- end of a relay ---- */
 
-static void end(struct relay *r, enum relay_end how)
+static void relay_end(struct relay *r, enum relay_end how)
 {
     struct relay_result result = {.end = how};
     relay_fn *on_end = r->on_end;
@@ -164,7 +164,7 @@ static void end(struct relay *r, enum relay_end how)
 
         result.bytes[i] = s->sent;
         watch_remove(&s->watch);
-        pipe_give(r->hub, take(s->pipe), s->held == 0);
+        pipe_put(r->hub, take(s->pipe), s->held == 0);
         if (how != RELAY_FINISHED)
             socket_reset_on_close(s->fd);
         (void)close(take_fd(&s->fd));
@@ -181,24 +181,21 @@ static void end(struct relay *r, enum relay_end how)
 
 void relay_stop(struct relay *r)
 {
-    end(r, RELAY_CLOSED);
+    relay_end(r, RELAY_CLOSED);
 }
 
-static void on_idle(struct deadline *d)
+static void on_relay_idle(struct deadline *d)
 {
-    end((struct relay *)(void *)((char *)d - offsetof(struct relay, idle)), RELAY_IDLE);
+    relay_end((struct relay *)(void *)((char *)d - offsetof(struct relay, idle)), RELAY_IDLE);
 }
 
-/* ---- moving ---- */
+/* ---- moving bytes ---- */
 
-/*
- * One step of the direction from s to t. Bytes moved (1 for something else that changed), 0 when
- * there is nothing to do until an event comes, or a negative errno: one of the two has been reset.
- */
+/* One step from s to t. Returns the bytes moved (1 for another change), 0 if an event must come
+ * first, or a negative errno: one of the two sockets was reset. */
 
-/* After a read or write that failed: EAGAIN is not an error; everything else is the end of the
- * connection. */
-static ssize_t blocked(bool *ready)
+/* Called after a failed read or write. EAGAIN is no error; any other errno ends the connection. */
+static ssize_t side_blocked(bool *ready)
 {
     if (errno == EINTR)
         return 1;
@@ -208,10 +205,10 @@ static ssize_t blocked(bool *ready)
     return 0;
 }
 
-/* After a write. Most sockets always have room: only who has had none is told of it. */
-static ssize_t blocked_output(struct side *t)
+/* Called after a failed write. EPOLLOUT is requested only now, as most sockets always have room. */
+static ssize_t side_blocked_output(struct side *t)
 {
-    ssize_t r = blocked(&t->writable);
+    ssize_t r = side_blocked(&t->writable);
 
     if (r != 0 || t->output)
         return r;
@@ -219,13 +216,13 @@ static ssize_t blocked_output(struct side *t)
     return watch_output(&t->watch);
 }
 
-static void has_sent(struct relay_hub *hub, struct side *s, size_t bytes)
+static void side_has_sent(struct relay_hub *hub, struct side *s, size_t bytes)
 {
     s->sent += bytes;
     throughput_moved(&hub->throughput, bytes);
 }
 
-static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
+static ssize_t side_step_held(struct relay_hub *hub, struct side *s, struct side *t)
 {
     ssize_t n;
 
@@ -233,32 +230,33 @@ static ssize_t step_held(struct relay_hub *hub, struct side *s, struct side *t)
         return 0;
     n = splice(s->pipe->fds[0], NULL, t->fd, NULL, s->held, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n <= 0)
-        return n == 0 ? -EPIPE : blocked_output(t);
+        return n == 0 ? -EPIPE : side_blocked_output(t);
     s->held -= (size_t)n;
-    has_sent(hub, s, (size_t)n);
+    side_has_sent(hub, s, (size_t)n);
     if (s->held == 0)
-        pipe_give(hub, take(s->pipe), true);
+        pipe_put(hub, take(s->pipe), true);
     return n;
 }
 
-static ssize_t step_end(const struct side *s, struct side *t)
+static ssize_t side_step_eof(const struct side *s, struct side *t)
 {
     if (t->shut)
         return 0;
     t->shut = true;
-    /* As the last of the two directions it needs no call: both are closed now. */
+    /* When the other direction is already shut down, both sockets are closed next: no call is
+     * needed. */
     if (!s->shut)
-        (void)shutdown(t->fd, SHUT_WR); /* ENOTCONN: it has been reset, and reading will tell */
+        (void)shutdown(t->fd, SHUT_WR); /* ENOTCONN: reset, which the next read reports */
     return 1;
 }
 
-static ssize_t ended(struct side *s)
+static ssize_t side_set_eof(struct side *s)
 {
     s->eof = true;
     return 1;
 }
 
-static void make_roomy(struct side *t)
+static void side_raise_sndbuf(struct side *t)
 {
     int domain = 0, size = UNIX_QUEUE;
     socklen_t len = sizeof(domain);
@@ -268,74 +266,75 @@ static void make_roomy(struct side *t)
         (void)setsockopt(t->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
-static ssize_t step_splice(struct relay_hub *hub, struct side *s, struct side *t)
+static ssize_t side_step_splice(struct relay_hub *hub, struct side *s, struct side *t)
 {
     ssize_t n;
 
     if (!t->roomy)
-        make_roomy(t);
-    s->pipe = pipe_take(hub);
+        side_raise_sndbuf(t);
+    s->pipe = pipe_get(hub);
     n = splice(s->fd, NULL, s->pipe->fds[1], NULL, SPLICE_SIZE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
         s->held = (size_t)n;
-        s->bulk = n >= BULK_FROM; /* else what comes next may be little, too */
+        s->bulk = n >= BULK_FROM; /* otherwise the next piece may be small, too */
         s->emptied = n < EMPTIED_BELOW;
         return n;
     }
-    pipe_give(hub, take(s->pipe), true);
-    return n == 0 ? ended(s) : blocked(&s->readable);
+    pipe_put(hub, take(s->pipe), true);
+    return n == 0 ? side_set_eof(s) : side_blocked(&s->readable);
 }
 
-/* Without a pipe for what may not fit, bytes are only looked at until they have been sent. */
-static ssize_t step_copy(struct relay_hub *hub, struct side *s, struct side *t)
+/* Without a pipe for the bytes that t does not take, they are peeked at and only consumed once
+ * sent. */
+static ssize_t side_step_copy(struct relay_hub *hub, struct side *s, struct side *t)
 {
     bool hold = pipe_ready(hub);
     ssize_t n, m;
 
     n = recv(s->fd, hub->scratch, sizeof(hub->scratch), MSG_DONTWAIT | (hold ? 0 : MSG_PEEK));
     if (n <= 0)
-        return n == 0 ? ended(s) : blocked(&s->readable);
+        return n == 0 ? side_set_eof(s) : side_blocked(&s->readable);
     m = send(t->fd, hub->scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (m < 0) {
-        m = blocked_output(t);
+        m = side_blocked_output(t);
         if (m < 0)
             return m;
         m = 0;
     }
-    has_sent(hub, s, (size_t)m);
+    side_has_sent(hub, s, (size_t)m);
     if (!hold)
         return m == 0 ? 0 : recv(s->fd, hub->scratch, (size_t)m, MSG_DONTWAIT) == m ? m : -EPROTO;
     if (m < n) {
-        s->pipe = pipe_take(hub);
+        s->pipe = pipe_get(hub);
         s->held = (size_t)(n - m);
         if (write(s->pipe->fds[1], hub->scratch + m, s->held) != (ssize_t)s->held)
-            return -EIO; /* cannot be: it holds COPY_SIZE */
+            return -EIO; /* impossible: a pipe holds COPY_SIZE */
     } else if (n >= BULK_FROM) {
         s->bulk = true;
     }
     return n;
 }
 
-static ssize_t step(struct relay_hub *hub, struct side *s, struct side *t)
+static ssize_t side_step(struct relay_hub *hub, struct side *s, struct side *t)
 {
     if (s->held > 0)
-        return step_held(hub, s, t);
+        return side_step_held(hub, s, t);
     if (s->eof)
-        return step_end(s, t);
+        return side_step_eof(s, t);
     if (!s->readable || !t->writable)
         return 0;
     if (s->bulk && pipe_ready(hub))
-        return step_splice(hub, s, t);
-    return step_copy(hub, s, t);
+        return side_step_splice(hub, s, t);
+    return side_step_copy(hub, s, t);
 }
 
-/* Everything that can be done now, within a turn's bounds. */
-static int move(struct relay *r, struct side *s, struct side *t, bool *ret_moved)
+/* Moves bytes until no more can be done or TURN_BYTES are moved. */
+static int side_move(struct relay *r, struct side *s, struct side *t, bool *ret_moved)
 {
     size_t moved = 0;
     ssize_t n;
 
-    while ((n = step(r->hub, s, t)) > 0) {
+    while ((n = side_step(r->hub, s, t)) > 0) {
         *ret_moved = true;
         moved += (size_t)n;
         if (moved >= TURN_BYTES || (s->emptied && s->held == 0 && poller_crowded(r->hub->poller))) {
@@ -347,9 +346,9 @@ static int move(struct relay *r, struct side *s, struct side *t, bool *ret_moved
     return (int)n;
 }
 
-/* One of the two has been reset: what it sent before goes first, as far as the other takes it at
- * once, and its end is no clean one. */
-static void cut(struct relay *r)
+/* One socket was reset. Bytes that it sent before are passed on as far as the other takes them
+ * at once; then both are reset. */
+static void relay_cut(struct relay *r)
 {
     for (int i = 0; i < 2; i++) {
         struct side *s = &r->sides[i];
@@ -358,30 +357,30 @@ static void cut(struct relay *r)
 
         s->readable = true;
         while (n > 0 && moved < TURN_BYTES && (s->held > 0 || !s->eof)) {
-            n = step(r->hub, s, &r->sides[1 - i]);
+            n = side_step(r->hub, s, &r->sides[1 - i]);
             moved += n > 0 ? (size_t)n : 0;
         }
     }
-    end(r, RELAY_RESET);
+    relay_end(r, RELAY_RESET);
 }
 
-static void turn(struct relay *r)
+static void relay_turn(struct relay *r)
 {
     struct side *a = &r->sides[0], *b = &r->sides[1];
     bool moved = false;
 
-    if (move(r, a, b, &moved) < 0 || move(r, b, a, &moved) < 0) {
-        cut(r);
+    if (side_move(r, a, b, &moved) < 0 || side_move(r, b, a, &moved) < 0) {
+        relay_cut(r);
         return;
     }
     if (a->shut && b->shut)
-        end(r, RELAY_FINISHED);
+        relay_end(r, RELAY_FINISHED);
     else if (moved)
-        deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_idle);
+        deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_relay_idle);
 }
 
-/* What is told of a reset, also while we do not read: the other side must not wait for it. */
-static bool is_reset(int fd)
+/* A reset is reported even while we do not read, so that the other side need not wait for it. */
+static bool socket_is_reset(int fd)
 {
     int error = 0;
     socklen_t len = sizeof(error);
@@ -389,28 +388,28 @@ static bool is_reset(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0;
 }
 
-static void on_event(struct watch *w, unsigned events)
+static void on_side_event(struct watch *w, unsigned events)
 {
     struct side *s = (struct side *)(void *)w;
 
-    if ((events & EPOLLERR) != 0 && is_reset(s->fd)) {
-        cut(s->relay);
+    if ((events & EPOLLERR) != 0 && socket_is_reset(s->fd)) {
+        relay_cut(s->relay);
         return;
     }
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) != 0)
         s->readable = true;
     if ((events & (EPOLLOUT | EPOLLHUP)) != 0)
         s->writable = true;
-    turn(s->relay);
+    relay_turn(s->relay);
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 struct tcp_option {
     int level, name, value;
 };
 
-static void set_options(int fd, const struct tcp_option *options, size_t count)
+static void socket_set_options(int fd, const struct tcp_option *options, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value,
@@ -419,18 +418,17 @@ static void set_options(int fd, const struct tcp_option *options, size_t count)
 
 static const struct tcp_option always[] = {{IPPROTO_TCP, TCP_NODELAY, 1}};
 
-/* What stays on this machine shares no line with anybody: bbr, where it is the host's choice, would
- * only pace it, with a timer for each segment. reno is always there and always allowed. */
+/* Local connections share no link with other traffic: a host's default of bbr would only pace
+ * them, with a timer per segment. reno is always built in and always allowed. */
 void relay_tune_local(int fd)
 {
     static const char name[] = "reno";
 
-    set_options(fd, always, sizeof(always) / sizeof(always[0]));
+    socket_set_options(fd, always, sizeof(always) / sizeof(always[0]));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
 }
 
-/* A peer of this machine does not vanish without a word, as one behind a line may, which is what
- * probes are for. */
+/* A remote peer can vanish silently, so it gets keep-alive probes; a local one cannot. */
 void relay_tune(int fd)
 {
     static const struct tcp_option far[] = {
@@ -449,11 +447,11 @@ void relay_tune(int fd)
         relay_tune_local(fd);
         return;
     }
-    set_options(fd, always, sizeof(always) / sizeof(always[0]));
-    set_options(fd, far, sizeof(far) / sizeof(far[0]));
+    socket_set_options(fd, always, sizeof(always) / sizeof(always[0]));
+    socket_set_options(fd, far, sizeof(far) / sizeof(far[0]));
 }
 
-static int set_nonblocking(int fd)
+static int socket_set_nonblocking(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
@@ -464,18 +462,18 @@ static int set_nonblocking(int fd)
     return fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int attach(struct relay *r, int i, int fd)
+static int side_attach(struct relay *r, int i, int fd)
 {
     struct side *s = &r->sides[i];
     int n;
 
-    n = set_nonblocking(fd);
+    n = socket_set_nonblocking(fd);
     if (n < 0)
         return n;
     s->relay = r;
     s->fd = fd;
-    s->writable = true; /* until a write tells otherwise */
-    return watch_add_input(r->hub->poller, &s->watch, fd, on_event);
+    s->writable = true; /* until a write returns EAGAIN */
+    return watch_add_input(r->hub->poller, &s->watch, fd, on_side_event);
 }
 
 int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *on_end, void *data,
@@ -495,9 +493,9 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
     r->idle_ms = hub->config.idle_ms;
     r->on_end = on_end;
     r->data = data;
-    n = attach(r, 0, a);
+    n = side_attach(r, 0, a);
     if (n == 0)
-        n = attach(r, 1, b);
+        n = side_attach(r, 1, b);
     if (n < 0) {
         watch_remove(&r->sides[0].watch);
         free(r);
@@ -505,7 +503,7 @@ int relay_start(struct relay_hub *hub, int a, int b, uint64_t group, relay_fn *o
     }
     list_add(&hub->first, r);
     hub->count++;
-    deadline_set(hub->poller, &r->idle, r->idle_ms, on_idle);
+    deadline_set(hub->poller, &r->idle, r->idle_ms, on_relay_idle);
     if (ret != NULL)
         *ret = r;
     return 0;
@@ -532,7 +530,7 @@ void relay_hub_close(struct relay_hub *hub)
     if (hub == NULL)
         return;
     while (hub->first != NULL)
-        end(hub->first, RELAY_CLOSED);
+        relay_end(hub->first, RELAY_CLOSED);
     while (hub->spare != NULL) {
         struct pipe_pair *p = hub->spare;
 
@@ -551,12 +549,12 @@ int relay_early(struct relay *r, int i, const void *data, size_t len, struct err
     if (len > 0)
         n = send(r->sides[i].fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0)
-        n = 0; /* its end, too, is told of by an event */
+        n = 0; /* an event reports its end */
     if ((size_t)n == len)
         return 0;
     if (!pipe_ready(r->hub))
         return err_set(err, -EAGAIN, "join connections: no pipe is left");
-    from->pipe = pipe_take(r->hub);
+    from->pipe = pipe_get(r->hub);
     held = write(from->pipe->fds[1], (const char *)data + n, len - (size_t)n);
     from->held = held > 0 ? (size_t)held : 0;
     watch_again(&from->watch);
@@ -576,12 +574,12 @@ void relay_outlasts(struct relay *r)
     r->outlasts = true;
 }
 
-static void hurry(struct relay *r)
+static void relay_shorten_idle(struct relay *r)
 {
     if (r->idle_ms <= r->hub->config.rest_ms)
         return;
     r->idle_ms = r->hub->config.rest_ms;
-    deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_idle);
+    deadline_set(r->hub->poller, &r->idle, r->idle_ms, on_relay_idle);
 }
 
 uint64_t relay_group(const char *id)
@@ -596,9 +594,9 @@ void relay_end_group(struct relay_hub *hub, uint64_t group)
         if (r->group != group)
             continue;
         if (r->outlasts)
-            hurry(r);
+            relay_shorten_idle(r);
         else
-            end(r, RELAY_CLOSED);
+            relay_end(r, RELAY_CLOSED);
     }
 }
 

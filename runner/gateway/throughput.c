@@ -2,26 +2,26 @@
 
 #include <sched.h>
 
-/* Threads and processes that begin meanwhile are ordinary ones. The supervisor's filter
- * (api/confine) knows these calls. */
-static void ask_for(int policy)
+/* SCHED_RESET_ON_FORK: new threads and processes get the ordinary policy. The supervisor's
+ * seccomp filter (api/confine) allows these calls. */
+static void thread_set_policy(int policy)
 {
     const struct sched_param none = {.sched_priority = 0};
 
     (void)sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 }
 
-static void on_window(struct deadline *d)
+static void on_throughput_window(struct deadline *d)
 {
     struct throughput *t =
         (struct throughput *)(void *)((char *)d - offsetof(struct throughput, window));
 
     if (t->moved < THROUGHPUT_MUCH) {
-        ask_for(SCHED_OTHER);
+        thread_set_policy(SCHED_OTHER);
         return;
     }
     t->moved = 0;
-    deadline_set(t->poller, d, THROUGHPUT_WINDOW_MS, on_window);
+    deadline_set(t->poller, d, THROUGHPUT_WINDOW_MS, on_throughput_window);
 }
 
 void throughput_moved(struct throughput *t, size_t bytes)
@@ -35,9 +35,9 @@ void throughput_moved(struct throughput *t, size_t bytes)
         t->since = now;
         t->moved = bytes;
     } else if (t->moved >= THROUGHPUT_MUCH) {
-        ask_for(SCHED_BATCH);
+        thread_set_policy(SCHED_BATCH);
         t->moved = 0;
-        deadline_set(t->poller, &t->window, THROUGHPUT_WINDOW_MS, on_window);
+        deadline_set(t->poller, &t->window, THROUGHPUT_WINDOW_MS, on_throughput_window);
     }
 }
 
@@ -54,5 +54,5 @@ void throughput_close(struct throughput *t)
     if (t->window.link == NULL)
         return;
     deadline_clear(&t->window);
-    ask_for(SCHED_OTHER);
+    thread_set_policy(SCHED_OTHER);
 }

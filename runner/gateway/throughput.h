@@ -1,14 +1,13 @@
 #pragma once
 
-/*
- * How much a loop's connections move, and what the scheduler should know of it.
+/* Measures the bytes moved by a loop's relays and sets the thread's scheduling policy
+ * accordingly.
  *
- * While there is much, the thread that moves it asks for SCHED_BATCH: it does not interrupt those
- * who are just filling their sockets, finds more there when its turn comes, and wakes them less
- * often. With 32 connections on two processors this saves a third of its own time where TCP comes
- * in, and a tenth where it goes out to unix sockets; other requests wait no longer than beside so
- * much traffic anyway. With less to move it is an ordinary thread again, which answers at once.
- */
+ * During bulk transfers the thread uses SCHED_BATCH: it does not preempt processes that are
+ * filling their sockets, finds more bytes when it runs, and wakes them less often. With 32
+ * connections on two CPUs this saves a third of its own time for TCP input, and a tenth for
+ * output to unix sockets; other requests wait no longer than beside so much traffic anyway. With
+ * less traffic it returns to SCHED_OTHER, which wakes up sooner. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,19 +17,19 @@
 
 enum {
     THROUGHPUT_WINDOW_MS = 20,
-    THROUGHPUT_MUCH = 4 << 20, /* bytes in a window: some 200 MiB/s */
+    THROUGHPUT_MUCH = 4 << 20, /* bytes per window: about 200 MiB/s */
 };
 
 struct throughput {
     struct poller *poller;  /* borrowed */
-    struct deadline window; /* set while there is much */
-    uint64_t since, moved;  /* ms of uv_now, and the bytes from then on */
-    bool fixed;             /* the thread's policy is somebody else's choice */
+    struct deadline window; /* set during a bulk transfer */
+    uint64_t since, moved;  /* start of the measurement (ms of uv_now), and bytes since */
+    bool fixed;             /* the thread's policy was set by the operator; leave it */
 };
 
-/* A thread that has another policy than SCHED_OTHER keeps it. */
+/* A thread with another policy than SCHED_OTHER keeps it. */
 void throughput_init(struct throughput *t, struct poller *p);
-/* From the loop's thread: so many bytes have just been moved. */
+/* Counts bytes that were just moved; from the loop's thread. */
 void throughput_moved(struct throughput *t, size_t bytes);
-/* Makes it an ordinary thread again; nothing comes any more. */
+/* Restores SCHED_OTHER; no call follows. */
 void throughput_close(struct throughput *t);

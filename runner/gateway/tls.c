@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-static int failed(struct err *err, const char *what)
+static int tls_failed(struct err *err, const char *what)
 {
     unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
@@ -17,8 +17,8 @@ static int failed(struct err *err, const char *what)
     return err_set(err, -EINVAL, "%s: %s", what, reason != NULL ? reason : "cannot be used");
 }
 
-/* Nobody is there to be asked. */
-static int no_password(char *buf, int size, int rw, void *data)
+/* Refuses encrypted keys: there is no terminal to ask for a password. */
+static int on_pem_password(char *buf, int size, int rw, void *data)
 {
     (void)buf;
     (void)size;
@@ -27,34 +27,34 @@ static int no_password(char *buf, int size, int rw, void *data)
     return -1;
 }
 
-static int use_chain(SSL_CTX *ctx, BIO *bio, struct err *err)
+static int ctx_use_chain(SSL_CTX *ctx, BIO *bio, struct err *err)
 {
-    X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
+    X509 *cert = PEM_read_bio_X509(bio, NULL, on_pem_password, NULL);
     int ok = cert != NULL && SSL_CTX_use_certificate(ctx, cert) == 1;
 
     X509_free(cert);
-    while (ok && (cert = PEM_read_bio_X509(bio, NULL, no_password, NULL)) != NULL) {
+    while (ok && (cert = PEM_read_bio_X509(bio, NULL, on_pem_password, NULL)) != NULL) {
         ok = SSL_CTX_add0_chain_cert(ctx, cert) == 1;
         if (!ok)
             X509_free(cert);
     }
     if (!ok)
-        return failed(err, "certificate");
-    /* The end of the file is told as an error, too. */
+        return tls_failed(err, "certificate");
+    /* OpenSSL reports the end of the file as an error, too. */
     if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-        return failed(err, "certificate");
+        return tls_failed(err, "certificate");
     ERR_clear_error();
     return 0;
 }
 
-static int use_key(SSL_CTX *ctx, BIO *bio, struct err *err)
+static int ctx_use_key(SSL_CTX *ctx, BIO *bio, struct err *err)
 {
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, on_pem_password, NULL);
     int ok =
         key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1 && SSL_CTX_check_private_key(ctx) == 1;
 
     EVP_PKEY_free(key);
-    return ok ? 0 : failed(err, "key");
+    return ok ? 0 : tls_failed(err, "key");
 }
 
 void tls_set_up(SSL_CTX *ctx)
@@ -62,8 +62,8 @@ void tls_set_up(SSL_CTX *ctx)
     static const unsigned char session_id[] = "rind";
 
     (void)SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-    /* No renegotiation, which clients could ask for again and again; an end without close_notify is
-     * an end: HTTP's own framing says whether it came too early. */
+    /* No renegotiation, which clients could request again and again. EOF without close_notify is
+     * a plain end: HTTP's own framing detects truncation. */
     (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF |
                                        SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
     (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
@@ -86,9 +86,9 @@ int tls_context(const char *chain, size_t chain_len, const char *key, size_t key
         r = err_errno(err, -ENOMEM, "TLS");
     } else {
         tls_set_up(ctx);
-        r = use_chain(ctx, chain_bio, err);
+        r = ctx_use_chain(ctx, chain_bio, err);
         if (r == 0)
-            r = use_key(ctx, key_bio, err);
+            r = ctx_use_key(ctx, key_bio, err);
     }
     BIO_free(chain_bio);
     BIO_free(key_bio);

@@ -11,16 +11,14 @@
 
 #include "base/err.h"
 
-/*
- * u32 magic, version, count; then for each: u32 2 (a trusted certificate), its alias, u64 date, its
- * type, u32 length and the DER; and a SHA-1 of the password in UTF-16, a phrase, and all before.
- * Big endian; strings have a u16 length in front.
- */
+/* Java key store: u32 magic, version, count; then per certificate: u32 2 (trusted), alias, u64
+ * date, type, u32 length, DER; finally a SHA-1 of the password in UTF-16, a fixed phrase, and
+ * all bytes before. Big endian; strings have a u16 length prefix. */
 #define JKS_MAGIC UINT32_C(0xfeedfeed)
 
 enum { JKS_VERSION = 2, JKS_TRUSTED = 2, SHA1_SIZE = 20 };
 
-static int put(struct buf *b, uint64_t value, unsigned bytes)
+static int put_number(struct buf *b, uint64_t value, unsigned bytes)
 {
     uint8_t be[8];
 
@@ -31,7 +29,7 @@ static int put(struct buf *b, uint64_t value, unsigned bytes)
 
 static int put_text(struct buf *b, const char *text)
 {
-    int r = put(b, strlen(text), 2);
+    int r = put_number(b, strlen(text), 2);
 
     return r < 0 ? r : buf_append_str(b, text);
 }
@@ -45,22 +43,22 @@ static int put_cert(struct buf *b, X509 *cert, unsigned number, uint64_t now_ms)
     if (len < 0)
         return -ENOMEM;
     (void)snprintf(alias, sizeof(alias), "ca%u", number);
-    r = put(b, JKS_TRUSTED, 4);
+    r = put_number(b, JKS_TRUSTED, 4);
     if (r == 0)
         r = put_text(b, alias);
     if (r == 0)
-        r = put(b, now_ms, 8);
+        r = put_number(b, now_ms, 8);
     if (r == 0)
         r = put_text(b, "X.509");
     if (r == 0)
-        r = put(b, (uint64_t)len, 4);
+        r = put_number(b, (uint64_t)len, 4);
     if (r == 0)
         r = buf_append(b, der, (size_t)len);
     OPENSSL_free(der);
     return r;
 }
 
-static int put_all(struct buf *b, const char *pem, uint64_t now_ms, unsigned *count)
+static int put_certs(struct buf *b, const char *pem, uint64_t now_ms, unsigned *count)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     X509 *cert;
@@ -95,14 +93,14 @@ int truststore_jks(const char *const *pems, size_t count, uint64_t now_ms, struc
                    struct err *err)
 {
     unsigned certs = 0;
-    int r = put(out, JKS_MAGIC, 4);
+    int r = put_number(out, JKS_MAGIC, 4);
 
     if (r == 0)
-        r = put(out, JKS_VERSION, 4);
+        r = put_number(out, JKS_VERSION, 4);
     if (r == 0)
-        r = put(out, 0, 4); /* the count, which is known at the end */
+        r = put_number(out, 0, 4); /* the count, patched at the end */
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = put_all(out, pems[i], now_ms, &certs);
+        r = put_certs(out, pems[i], now_ms, &certs);
     for (unsigned i = 0; r == 0 && i < 4; i++)
         out->data[8 + i] = (char)(uint8_t)(certs >> (8 * (3 - i)));
     if (r == 0)

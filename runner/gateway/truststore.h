@@ -1,6 +1,6 @@
 #pragma once
 
-/* Certificates to be trusted, in the forms that programs read. Pure. */
+/* Writes trusted certificates in formats that programs read. Pure. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,11 +9,12 @@
 
 struct err;
 
-enum { TRUSTSTORE_CERTS_MAX = 1024, TRUSTSTORE_MAX = 4 << 20 /* bytes of any of these */ };
+enum {
+    TRUSTSTORE_CERTS_MAX = 1024,
+    TRUSTSTORE_MAX = 4 << 20 /* TRUSTSTORE_MAX: bytes of one file */
+};
 
-/*
- * A Java key store (JKS, password "changeit") of every certificate in the PEM texts; what is none
- * is passed over. now_ms: for the entries' dates.
- */
+/* Writes a Java key store (JKS, password "changeit") of all certificates in the PEM texts; other
+ * text is skipped. now_ms: the entries' date. 0 or a negative errno. */
 int truststore_jks(const char *const *pems, size_t count, uint64_t now_ms, struct buf *out,
                    struct err *err);

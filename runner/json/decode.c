@@ -13,8 +13,8 @@
 #include "base/strtab.h"
 
 enum {
-    PATH_TEXT_MAX = 240, /* what of a path fits a message */
-    PATH_KEY_MAX = 64,   /* bytes of one (hostile) key that are quoted */
+    PATH_TEXT_MAX = 240, /* bytes of a path that fit a message */
+    PATH_KEY_MAX = 64,   /* quoted bytes of one (hostile) key */
 };
 
 /* ---- paths ---- */
@@ -152,7 +152,7 @@ int json_decode(json_t *object, const struct jfield *fields, void *dst, struct e
 
 /* ---- one value ---- */
 
-static void *member(void *dst, const struct jfield *field)
+static void *field_member(void *dst, const struct jfield *field)
 {
     return (char *)dst + field->off;
 }
@@ -162,7 +162,7 @@ int j_bool(json_t *value, const struct jfield *field, void *dst, const struct jp
 {
     if (!json_is_boolean(value))
         return wrong_type(err, path, "true or false", value);
-    *(bool *)member(dst, field) = json_is_true(value);
+    *(bool *)field_member(dst, field) = json_is_true(value);
     return 0;
 }
 
@@ -177,7 +177,7 @@ int j_int64(json_t *value, const struct jfield *field, void *dst, const struct j
     if (n < field->min || n > field->max)
         return json_fail(err, -ERANGE, path, "must be between %" PRId64 " and %" PRId64, field->min,
                          field->max);
-    *(int64_t *)member(dst, field) = n;
+    *(int64_t *)field_member(dst, field) = n;
     return 0;
 }
 
@@ -211,7 +211,7 @@ int j_string(json_t *value, const struct jfield *field, void *dst, const struct 
     copy = strdup(json_string_value(value));
     if (copy == NULL)
         return json_fail(err, -ENOMEM, path, "out of memory");
-    *(char **)member(dst, field) = copy;
+    *(char **)field_member(dst, field) = copy;
     return 0;
 }
 
@@ -234,7 +234,7 @@ int j_enum(json_t *value, const struct jfield *field, void *dst, const struct jp
         return wrong_type(err, path, "a string", value);
     n = strtab_value(field->names, json_string_value(value));
     if (n >= 0) {
-        *(int *)member(dst, field) = n;
+        *(int *)field_member(dst, field) = n;
         return 0;
     }
 
@@ -249,7 +249,7 @@ int j_enum(json_t *value, const struct jfield *field, void *dst, const struct jp
 int j_object(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
              struct err *err)
 {
-    return json_decode_at(value, field->fields, member(dst, field), path, err);
+    return json_decode_at(value, field->fields, field_member(dst, field), path, err);
 }
 
 /* ---- many values ---- */
@@ -282,8 +282,8 @@ int j_objects(json_t *value, const struct jfield *field, void *dst, const struct
     first = calloc(count > 0 ? count : 1, array->size);
     if (first == NULL)
         return json_fail(err, -ENOMEM, path, "out of memory");
-    /* Given to the struct before it is filled: its _free then finds every element. */
-    *(void **)member(dst, field) = first;
+    /* Stored in the struct before it is filled, so that its _free finds every element. */
+    *(void **)field_member(dst, field) = first;
     *(size_t *)(void *)((char *)dst + array->count_off) = count;
 
     json_array_foreach(value, i, element) {
@@ -313,7 +313,7 @@ int j_strings(json_t *value, const struct jfield *field, void *dst, const struct
     strings = calloc(count + 1, sizeof(*strings));
     if (strings == NULL)
         return json_fail(err, -ENOMEM, path, "out of memory");
-    *(char ***)member(dst, field) = strings;
+    *(char ***)field_member(dst, field) = strings;
 
     json_array_foreach(value, i, element) {
         struct jpath here = {.up = path, .index = i};
@@ -346,7 +346,7 @@ int j_string_map(json_t *value, const struct jfield *field, void *dst, const str
     pairs = calloc(count + 1, sizeof(*pairs));
     if (pairs == NULL)
         return json_fail(err, -ENOMEM, path, "out of memory");
-    *(struct jpair **)member(dst, field) = pairs;
+    *(struct jpair **)field_member(dst, field) = pairs;
 
     json_object_foreach(value, key, element) {
         struct jpath here = {.up = path, .key = key};

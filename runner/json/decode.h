@@ -1,15 +1,13 @@
 #pragma once
 
-/*
- * Table-driven decoding of JSON into structs. One row per accepted key; the table is the schema.
- * Unknown keys, keys that differ from another only in case, wrong types, numbers out of range and
+/* Decodes JSON into structs by table. One row per accepted key; the table is the schema. Unknown
+ * keys, keys that differ from another only in case, wrong types, numbers out of range and
  * missing keys are refused with the JSON path:
  *
  *     {"limits":{"pids":0}}  ->  -ERANGE, "limits.pids: must be between 1 and 4194304"
  *
- * A decoder writes at dst + off. What it allocates belongs to the struct from then on, also when a
- * later row fails: the caller frees the partly filled struct with its normal _free.
- */
+ * A decoder writes at dst + off. What it allocates belongs to the struct at once, even if a
+ * later row fails: the caller frees the partly filled struct by its normal _free. Pure. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -20,7 +18,7 @@ struct err;
 struct jfield;
 struct strtab;
 
-/* Where we are, as a chain through the callers' frames. The root has no path (NULL). */
+/* The path of a value, as a chain through the callers' frames. The root's path is NULL. */
 struct jpath {
     const struct jpath *up;
     const char *key; /* NULL: an array element */
@@ -30,7 +28,7 @@ struct jpath {
 typedef int jdecode_fn(json_t *value, const struct jfield *field, void *dst,
                        const struct jpath *path, struct err *err);
 
-/* What j_objects needs to know of the elements. The member at `off` is a pointer to the first. */
+/* Describes the elements for j_objects. The member at `off` is a pointer to the first. */
 struct jarray {
     const struct jfield *fields;
     size_t size;      /* of one element; zeroed before decoding */
@@ -43,7 +41,7 @@ struct jfield {
     size_t off;
     int64_t min, max; /* value of a number, bytes of a string, entries of an array or map */
     bool required;
-    bool nullable;               /* null is as good as absent */
+    bool nullable;               /* null counts as absent */
     const struct strtab *names;  /* j_enum */
     const struct jfield *fields; /* j_object */
     const struct jarray *array;  /* j_objects */
@@ -66,23 +64,21 @@ jdecode_fn j_strings;    /* char **, owned, NULL-terminated; min..max entries, n
 jdecode_fn j_string_map; /* struct jpair *, owned, ended by a NULL key; at most max entries */
 jdecode_fn j_ignore;     /* accepted, checked to be a string, not stored (comments) */
 
-/* Decodes a whole object. -EINVAL, -ERANGE, -ENOMEM. */
+/* Decodes an object with the root's path. -EINVAL, -ERANGE, -ENOMEM. */
 int json_decode(json_t *object, const struct jfield *fields, void *dst, struct err *err);
-/* The same somewhere below the root. */
+/* Like json_decode, for an object below the root. */
 int json_decode_at(json_t *object, const struct jfield *fields, void *dst, const struct jpath *path,
                    struct err *err);
 
-/*
- * Refuses an object with two keys that are the same but for ASCII case ("Privileged",
- * "privileged"): readers that fold case would see another object than we do. json_decode does this
- * for every object; string maps may hold such keys.
- */
+/* Refuses an object with two keys that differ only in ASCII case ("Privileged", "privileged"):
+ * readers that fold case would see another object. json_decode does this for every object;
+ * string maps may have such keys. -EINVAL, -ENOMEM. */
 int json_check_folded(json_t *object, const struct jpath *path, struct err *err);
 
-/* Records "path: message" and returns code. */
+/* Sets err to "path: message" and returns code. */
 int json_fail(struct err *err, int code, const struct jpath *path, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Frees what j_strings and j_string_map made. NULL is fine. */
+/* Free the results of j_strings and j_string_map. NULL is allowed. */
 void json_strings_free(char **strings);
 void json_pairs_free(struct jpair *pairs);

@@ -6,10 +6,8 @@
 
 #include "base/err.h"
 
-/*
- * Refuses what nests too deeply before the recursive parser sees it. Only brackets outside strings
- * count; a text that is not JSON may be miscounted, but then the parser refuses it.
- */
+/* Refuses deep nesting before the recursive parser runs. Only brackets outside strings count.
+ * Invalid JSON may be miscounted, but then the parser refuses it. */
 static int check_depth(const char *text, size_t len, struct err *err)
 {
     bool in_string = false;

@@ -479,4 +479,45 @@ TEST(forced_close)
     (void)close(fd);
 }
 
+static unsigned admitted;
+
+static bool admit_unless_refused(struct http_request *req)
+{
+    CHECK(req->route != NULL && req->context == &admitted);
+    if (http_header(req, "x-refuse") == NULL) {
+        admitted++;
+        return true;
+    }
+    http_reply(req, 403, NULL, "text/plain", "no", 2);
+    return false;
+}
+
+/* A set's admit is asked before each of its handlers, and a refused request reaches none. */
+TEST(admission_before_handlers)
+{
+    static const struct route own[] = {
+        {"GET", "/own", get_hello, 0, 0}, {"POST", "/own", post_echo, ROUTE_BODY, 0}, {0}};
+    const struct route_set both[] = {
+        {.routes = own, .context = &admitted, .admit = admit_unless_refused},
+        {.routes = routes},
+        {0}};
+    struct rig rig;
+    char *answer;
+
+    rig_open(&rig, NULL, both);
+    answer = rig_talk(&rig, "GET /own HTTP/1.1\r\n\r\n"
+                            "GET /own HTTP/1.1\r\nX-Refuse: 1\r\n\r\n"
+                            "POST /own HTTP/1.1\r\nX-Refuse: 1\r\nContent-Length: 5\r\n\r\nhello"
+                            "POST /own HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
+                            "GET /hello HTTP/1.1\r\nX-Refuse: 1\r\n\r\n");
+    CHECK_INT(rig_status(answer, 0), 200);
+    CHECK_INT(rig_status(answer, 1), 403);
+    CHECK_INT(rig_status(answer, 2), 403);
+    CHECK_INT(rig_status(answer, 3), 200);
+    CHECK_INT(rig_status(answer, 4), 200);
+    CHECK_INT(admitted, 2);
+    free(answer);
+    rig_close(&rig);
+}
+
 TAP_MAIN

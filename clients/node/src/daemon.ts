@@ -1,4 +1,4 @@
-// Starting `rind serve` where none runs.
+// Starts `rind serve` where no daemon runs.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { get } from 'node:http';
@@ -8,32 +8,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RindConnectionError } from './errors';
 
 export interface StartOptions {
-  /** The program; `rind` of PATH when absent. */
+  /** The program; default `rind` of PATH. */
   rind?: string;
-  /** Its state and runtime directories; its own defaults when absent. */
+  /** Its state and runtime directories; default: those of `rind serve`. */
   stateDir?: string;
   runtimeDir?: string;
   /** Its configuration file. */
   config?: string;
   /** More arguments of `rind serve`. */
   args?: readonly string[];
-  /** How long it may take; the first start unpacks its root file system. 30 s when absent. */
+  /** Time-out of the start; default 30 s. The first start unpacks the root file system. */
   timeoutMs?: number;
-  /** Its log, appended to; a file in a temporary directory when absent. */
+  /** Log file, opened for appending; default: a file in a temporary directory. */
   log?: string;
 }
 
-/** A daemon that this program has started. It outlives the program unless `stop()` is called. */
+/** A daemon started by this program. It outlives the program unless `stop()` is called. */
 export interface StartedDaemon {
   readonly pid: number;
   readonly log: string;
-  /** SIGTERM, and waits for its end. Sandboxes go on running. */
+  /** Sends SIGTERM and waits for its exit. Sandboxes continue to run. */
   stop(): Promise<number | null>;
 }
 
 const POLL_MS = 20;
 
-/** Whether somebody answers: then the daemon is whole. */
+/** True if the socket accepts a connection: then the daemon is ready. */
 function answers(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const req = get({ socketPath: socket, path: '/v1/version', agent: false }, (res) => {
@@ -44,7 +44,8 @@ function answers(socket: string): Promise<boolean> {
   });
 }
 
-/** Whether a process of ours has become the daemon: it has a supervisor, which one that waits for the other's end has not. */
+/** True if our process has become the daemon: it has a supervisor. A process that waits for another daemon's lock has
+ * none. */
 function isDaemon(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim() !== '';
@@ -66,10 +67,8 @@ function ended(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => child.once('exit', resolve));
 }
 
-/**
- * Starts it and waits until it listens. Where another program starts one at the same time, this one's refuses to run; then the
- * other's is waited for, and the answer is null.
- */
+/** Starts a daemon and waits until it listens. If another program starts one at the same time, ours refuses to run; then
+ * the other one is awaited, and the result is null. */
 export async function startDaemon(socket: string, options: StartOptions): Promise<StartedDaemon | null> {
   const program = options.rind ?? 'rind';
   const scratch = options.log === undefined ? mkdtempSync(join(tmpdir(), 'rind-serve-')) : undefined;
@@ -111,7 +110,7 @@ export async function startDaemon(socket: string, options: StartOptions): Promis
     await sleep(POLL_MS);
   }
   if (child.exitCode !== null || !isDaemon(child.pid!)) {
-    child.kill('SIGTERM'); // it waits for the other's end, and would take its place
+    child.kill('SIGTERM'); // it waits for the other daemon's end, and would replace it
     if (scratch) rmSync(scratch, { recursive: true, force: true });
     return null;
   }

@@ -1,6 +1,6 @@
-// What can go wrong between a program and the daemon, each with what to do about it.
+// Errors between a program and the daemon, each with advice.
 
-/** What the daemon said: `{"error":{"code","message","step"?,"errno"?}}`. */
+/** The body of an error reply: `{"error":{"code","message","step"?,"errno"?}}`. */
 export interface ErrorBody {
   code: string;
   message: string;
@@ -8,7 +8,7 @@ export interface ErrorBody {
   errno?: number;
 }
 
-/** The daemon refused or failed: `code` is the errno's name (`ENOENT`), `status` the HTTP status. */
+/** The daemon refused or failed. `code` is the errno's name (`ENOENT`), `status` the HTTP status. */
 export class RindError extends Error {
   override readonly name: string = 'RindError';
   readonly code: string;
@@ -36,7 +36,7 @@ export class RindConnectionError extends RindError {
   }
 }
 
-/** What listens speaks another version of the API, or is no rind at all. */
+/** The socket's server speaks another version of the API, or is not rind. */
 export class RindVersionError extends RindError {
   override readonly name = 'RindVersionError';
   readonly daemonVersion: string | undefined;
@@ -54,7 +54,7 @@ interface ErrnoLike {
   message?: string;
 }
 
-/** What to do, by the errno of connect(2). */
+/** Advice for an errno of connect(2). */
 function advice(code: string, socket: string): string {
   switch (code) {
     case 'ENOENT':
@@ -78,7 +78,7 @@ function advice(code: string, socket: string): string {
   }
 }
 
-/** An error of the connection as one of ours; those of an abort stay what they are. */
+/** Wraps an error of the connection; an abort error is returned unchanged. */
 export function connectionError(error: unknown, socket: string, connected: boolean): RindConnectionError {
   const e = error as ErrnoLike;
   const code = e?.code ?? 'EIO';
@@ -88,14 +88,14 @@ export function connectionError(error: unknown, socket: string, connected: boole
   return new RindConnectionError(code, message, socket, { cause: error });
 }
 
-/** The error in a reply's body, whatever that is. */
+/** The error in a reply's body, of any format. */
 export function replyError(status: number, text: string): RindError {
   try {
     const body = (JSON.parse(text) as { error?: Partial<ErrorBody> }).error;
     if (body && typeof body.code === 'string' && typeof body.message === 'string')
       return new RindError(body as ErrorBody, status);
   } catch {
-    // Not JSON: said below.
+    // Not JSON: handled below.
   }
   return new RindError({ code: 'EPROTO', message: `status ${status} without a reason: ${text.slice(0, 200)}` }, status);
 }

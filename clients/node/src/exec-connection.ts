@@ -20,22 +20,21 @@ export interface ExecExit {
   timedOut: boolean;
   reason: 'timeout' | 'sandboxEnded' | null;
   durationMs: number;
-  /** Of a sandbox's main process. */
+  /** Only for a sandbox's main process. */
   oomKilled?: boolean;
 }
 
 type Output = 'stdout' | 'stderr';
 
-/**
- * A running exec. Both outputs come over one connection: one that is not read for long holds up the other, so read both, or
- * `cancel()` what is not wanted. `close()` before the end lets go of the exec, which ends it unless it was started with `keep`.
- */
+/** A running exec. Both outputs share one connection: if one is not read, the other stops, too. So read both, or
+ * `cancel()` the unwanted one. `close()` before the end closes the connection, which kills the exec unless it was
+ * started with `keep`. */
 export class ExecConnection implements FrameSink {
   readonly id: string;
   readonly stdin: WritableStream<Uint8Array | string>;
   readonly stdout: ReadableStream<Uint8Array>;
   readonly stderr: ReadableStream<Uint8Array>;
-  /** Rejects where the connection is lost or the exec fails. */
+  /** Rejects if the connection is lost or the exec fails. */
   readonly exit: Promise<ExecExit>;
 
   private readonly socket: Socket;
@@ -52,7 +51,7 @@ export class ExecConnection implements FrameSink {
     this.id = String(upgraded.headers['rind-exec-id'] ?? upgraded.headers['rind-sandbox-id'] ?? '');
     this.socket = upgraded.socket;
     this.exit = new Promise((resolve, reject) => (this.settle = { resolve, reject }));
-    this.exit.catch(() => undefined); // whoever wants to know looks at it; others need not
+    this.exit.catch(() => undefined); // a caller that does not await `exit` must not get an unhandled rejection
     this.stdout = this.readable('stdout');
     this.stderr = this.readable('stderr');
     this.stdin = this.writable();
@@ -128,7 +127,7 @@ export class ExecConnection implements FrameSink {
     if (!this.socket.write(frame(type, payload))) await drained(this.socket);
   }
 
-  /** Sets the size of its terminal. */
+  /** Sets the size of the terminal. */
   resize(rows: number, cols: number): Promise<void> {
     const payload = Buffer.alloc(4);
     payload.writeUInt16BE(rows, 0);
@@ -136,12 +135,12 @@ export class ExecConnection implements FrameSink {
     return this.send(Frame.size, payload);
   }
 
-  /** Signals its process group: `SIGTERM`, `TERM` or `15`. */
+  /** Signals the process group: `SIGTERM`, `TERM` or `15`. */
   signal(name: string | number): Promise<void> {
     return this.send(Frame.signal, Buffer.from(String(name)));
   }
 
-  /** Leaves it, as `close()`, but what this client owns (`own`) goes on. */
+  /** Closes the connection like `close()`, but what this client owns (`own`) continues. */
   async leave(): Promise<void> {
     await this.send(Frame.leave);
     this.socket.end();

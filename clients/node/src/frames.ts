@@ -25,13 +25,13 @@ export function frame(type: Frame, payload: Uint8Array = new Uint8Array(0)): Buf
 }
 
 export interface FrameSink {
-  /** A part of stdout or stderr: frames are not put together, so that a big one is not held. */
+  /** A part of stdout or stderr. Frames are passed on in parts, so that large ones are not buffered. */
   output(type: Frame.stdout | Frame.stderr, part: Uint8Array): void;
   /** The whole payload of an exit or error frame. */
   control(type: Frame.exit | Frame.error, text: string): void;
 }
 
-/** Takes a connection's bytes apart. Throws on what is no frame; then the connection is of no more use. */
+/** Parses frames from a connection's bytes. Throws on an invalid frame; then the connection must be closed. */
 export class FrameReader {
   private header = Buffer.alloc(HEADER);
   private have = 0;

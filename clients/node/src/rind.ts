@@ -13,9 +13,9 @@ import { Transport, encode, type Call, type Reply, type Upgraded } from './trans
 export const API_VERSION = 'v1';
 
 export interface RindOptions {
-  /** The daemon's socket; RIND_SOCKET, the user's or the system's when absent. */
+  /** The daemon's socket; default: RIND_SOCKET, the user's or the system's. */
   socket?: string;
-  /** Starts `rind serve` when nobody listens. */
+  /** Starts `rind serve` if no daemon listens. */
   start?: boolean | StartOptions;
 }
 
@@ -23,17 +23,17 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
-/** A path in a sandbox: text, or bytes where it is no UTF-8. */
+/** A path in a sandbox: text, or bytes if it is not UTF-8. */
 export type Path = string | Uint8Array;
 
 export interface FileOptions extends CallOptions {
-  /** Who does it, as in exec; root when absent. */
+  /** The user, as in exec; default root. */
   user?: string;
 }
 
 export interface FileBody {
   body: ReadableStream<Uint8Array>;
-  /** Undefined of a file of the kernel's, which has no length. */
+  /** Undefined for files of the kernel without length (/proc). */
   size: number | undefined;
   /** Octal. */
   mode: string | undefined;
@@ -44,7 +44,7 @@ export interface FileBody {
 
 export type ExecRequest = Omit<api.ExecCreate, 'mode' | 'detach'>;
 
-/** What an exec says, as events. */
+/** The events of an exec. */
 export type ExecEvents =
   | { type: 'start'; exec: api.Exec }
   | { type: 'stdout' | 'stderr'; data: Uint8Array }
@@ -69,7 +69,7 @@ export interface Exposure {
   url: string;
   token: string;
   name: string | null;
-  /** Whether the daemon has a gateway; without one the URL leads nowhere. */
+  /** False: the daemon has no gateway, and the URL leads nowhere. */
   served: boolean;
 }
 
@@ -82,7 +82,7 @@ export interface ExposeRequest {
 
 export interface PortRequest {
   method: string;
-  /** With the query, as it is sent. */
+  /** With the query, sent unchanged. */
   path: string;
   headers?: Record<string, string>;
   body?: Uint8Array | ReadableStream<Uint8Array>;
@@ -95,14 +95,14 @@ export interface PortReply {
   body: ReadableStream<Uint8Array>;
 }
 
-const FILE_MAX = 512 << 20; // bytes that `bytes()` and `text()` of a file take unless told otherwise
+const FILE_MAX = 512 << 20; // default limit of a file's `bytes()` and `text()`, in bytes
 
 interface Chunk {
   data: string;
   encoding?: 'utf8' | 'base64';
 }
 
-/** The bytes of output that the API sent as text or base64. */
+/** Decodes output that the API sent as text or base64. */
 export function outputBytes(chunk: { data: string; encoding?: 'utf8' | 'base64' | undefined }): Uint8Array {
   return new Uint8Array(Buffer.from(chunk.data, chunk.encoding === 'base64' ? 'base64' : 'utf8'));
 }
@@ -176,15 +176,15 @@ export interface SnapshotOptions {
   name?: string;
   message?: string;
   author?: string;
-  /** As a Dockerfile has them: `CMD ["sh"]`. */
+  /** In Dockerfile syntax: `CMD ["sh"]`. */
   changes?: string[];
   pause?: boolean;
 }
 
-/** A client of one daemon. Cheap to make: it connects with its first call. */
+/** A client of one daemon. Creating one is cheap: it connects with its first call. */
 export class Rind {
   readonly socket: string;
-  /** The daemon that this client has started, if it has. */
+  /** The daemon that this client has started, if any. */
   daemon: StartedDaemon | undefined;
 
   private readonly transport: Transport;
@@ -197,12 +197,12 @@ export class Rind {
     this.startOptions = options.start === true ? {} : options.start || undefined;
   }
 
-  /** Closes idle connections. What is under way goes on; the daemon, too. */
+  /** Closes idle connections. Pending requests and the daemon continue. */
   close(): void {
     this.transport.close();
   }
 
-  /** That a daemon of this client's API version answers, which every call sees to by itself. */
+  /** Checks that a daemon of this client's API version answers. Every call does so by itself. */
   ready(options: CallOptions = {}): Promise<void> {
     this.checked ??= this.check(options).catch((error: unknown) => {
       this.checked = undefined;
@@ -295,12 +295,13 @@ export class Rind {
     ).sandboxes;
   }
 
-  /** Undefined of a sandbox with `autoRemove` whose command had ended by the time of the answer. */
+  /** Undefined for a sandbox with `autoRemove` whose command ended before the reply. */
   async createSandbox(spec: api.SandboxCreate, options: CallOptions = {}): Promise<api.Sandbox> {
     return this.call({ method: 'POST', path: '/v1/sandboxes', json: spec, ...options });
   }
 
-  /** Creates and starts one, attached to its main process from its first byte on; the connection's `id` is the sandbox's. */
+  /** Creates and starts a sandbox, attached to its main process from the first byte. The connection's `id` is the
+   * sandbox's. */
   async createSandboxAttached(spec: api.SandboxCreate, options: CallOptions = {}): Promise<ExecConnection> {
     return this.upgraded({ method: 'POST', path: '/v1/sandboxes', json: spec, ...options });
   }
@@ -309,18 +310,18 @@ export class Rind {
     return this.call({ method: 'GET', path: this.box(id), ...options });
   }
 
-  /** Changes labels, time-outs and what happens at its end; what is absent stays, null is the default. */
+  /** Changes labels, time-outs and the behaviour at the end. Absent keys keep their value, null sets the default. */
   async updateSandbox(id: string, changes: api.SandboxUpdate, options: CallOptions = {}): Promise<api.Sandbox> {
     return this.call({ method: 'PATCH', path: this.box(id), json: changes, ...options });
   }
 
-  /** An image of all that it has changed. It is paused meanwhile, unless told otherwise. */
+  /** Makes an image of all its changes. The sandbox is paused meanwhile, by default. */
   async snapshotSandbox(id: string, options: SnapshotOptions & CallOptions = {}): Promise<api.ImageSummary> {
     const { signal, ...json } = options;
     return this.call({ method: 'POST', path: `${this.box(id)}/snapshot`, json, signal });
   }
 
-  /** A volume of one of its directories. */
+  /** Makes a volume of one of its directories. */
   async snapshotDirectory(
     id: string,
     dir: string,
@@ -330,7 +331,7 @@ export class Rind {
     return this.call({ method: 'POST', path: `${this.box(id)}/snapshot`, json: { dir, ...json }, signal });
   }
 
-  /** Another sandbox with the same files and specification. */
+  /** Makes another sandbox with the same files and specification. */
   async cloneSandbox(id: string, options: { name?: string; start?: boolean } & CallOptions = {}): Promise<api.Sandbox> {
     const { signal, ...json } = options;
     return this.call({ method: 'POST', path: `${this.box(id)}/clone`, json, signal });
@@ -372,13 +373,13 @@ export class Rind {
     return this.call({ method: 'GET', path: `${this.box(id)}/wait`, stream: true, ...options });
   }
 
-  /** Attaches to the main process, of a sandbox with `attach`, `tty` or `stdin` in its spec. */
+  /** Attaches to the main process of a sandbox with `attach`, `tty` or `stdin` in its spec. */
   async attachSandbox(id: string, options: api.AttachMain & CallOptions = {}): Promise<ExecConnection> {
     const { signal, ...json } = options;
     return this.upgraded({ method: 'POST', path: `${this.box(id)}/attach`, json, signal });
   }
 
-  /** Starts the main process, attached from its first byte on. */
+  /** Starts the main process, attached from its first byte. */
   async startSandboxAttached(id: string, options: api.AttachMain & CallOptions = {}): Promise<ExecConnection> {
     const { signal, ...json } = options;
     return this.upgraded({ method: 'POST', path: `${this.box(id)}/start`, json, signal });
@@ -400,7 +401,7 @@ export class Rind {
 
   // ---- exec --------------------------------------------------------------------------------------------------------
 
-  /** Runs a command and returns what it has said, up to `maxOutputBytes` of each stream. Aborting kills it. */
+  /** Runs a command and returns its output, up to `maxOutputBytes` per stream. Aborting kills it. */
   async exec(id: string, request: ExecRequest, options: CallOptions = {}): Promise<api.ExecResult> {
     return this.call({
       method: 'POST',
@@ -411,7 +412,7 @@ export class Rind {
     });
   }
 
-  /** Runs a command; what it says comes as it says it. Cancelling kills it, unless `keep`. */
+  /** Runs a command and streams its output as events. Cancelling kills it, unless `keep`. */
   async execEvents(id: string, request: ExecRequest, options: CallOptions = {}): Promise<ReadableStream<ExecEvents>> {
     const call: Call = {
       method: 'POST',
@@ -424,7 +425,7 @@ export class Rind {
     return streamOf(execEvents(reply.body), reply.close);
   }
 
-  /** Runs a command with all three streams open, on a terminal where `tty`. */
+  /** Runs a command with all three streams open, on a terminal if `tty`. */
   async execStream(id: string, request: ExecRequest, options: CallOptions = {}): Promise<ExecConnection> {
     return this.upgraded({
       method: 'POST',
@@ -434,7 +435,7 @@ export class Rind {
     });
   }
 
-  /** Starts a command that goes on by itself and can be attached to. */
+  /** Starts a command that runs detached and can be attached to. */
   async execDetached(id: string, request: ExecRequest, options: CallOptions = {}): Promise<api.Exec> {
     return this.call({ method: 'POST', path: `${this.box(id)}/exec`, json: { ...request, detach: true }, ...options });
   }
@@ -511,7 +512,7 @@ export class Rind {
     });
   }
 
-  /** Forgets all that have ended, and says how many. */
+  /** Drops all ended processes and returns their number. */
   async deleteProcesses(id: string, options: CallOptions = {}): Promise<number> {
     return (await this.call<{ deleted: number }>({ method: 'DELETE', path: `${this.box(id)}/processes`, ...options }))
       .deleted;
@@ -547,7 +548,7 @@ export class Rind {
     return this.call({ method: 'GET', path: `${this.processPath(id, process)}/logs`, query, signal });
   }
 
-  /** What it has said and says, until it ends or is deleted. */
+  /** Streams its stored and new output, until it ends or is deleted. */
   async followProcessLogs(
     id: string,
     process: string,
@@ -660,7 +661,7 @@ export class Rind {
     return this.file(id, 'GET', 'stat', { path }, options);
   }
 
-  /** What it has changed of the files that it was started on, in the order of names. */
+  /** The files that differ from those it was started on, ordered by name. */
   async listChanges(id: string, options: CallOptions = {}): Promise<api.FileChange[]> {
     return (
       await this.call<{ changes: api.FileChange[] }>({ method: 'GET', path: `${this.box(id)}/changes`, ...options })
@@ -671,7 +672,7 @@ export class Rind {
     return (await this.file<{ exists: boolean }>(id, 'GET', 'exists', { path }, options)).exists;
   }
 
-  /** A listing that breaks off in the middle is an error, as one that does not begin is. */
+  /** A listing that breaks off is an error, too. */
   async listFiles(
     id: string,
     path: Path,
@@ -682,7 +683,7 @@ export class Rind {
     return list;
   }
 
-  /** Changes as they happen; the first event, `ready`, says that nothing is missed from there on. */
+  /** Streams changes. After the first event, `ready`, no change is missed. */
   async watchFiles(
     id: string,
     path: Path,
@@ -715,7 +716,7 @@ export class Rind {
     return this.file(id, 'POST', 'copy', { from, to }, options);
   }
 
-  /** A file or a tree as a tar archive. */
+  /** Streams a file or a tree as a tar archive. */
   async getArchive(
     id: string,
     path: Path,
@@ -772,7 +773,7 @@ export class Rind {
     ).exposures;
   }
 
-  /** Makes a preview URL. Again: what is not said stays as it was. */
+  /** Makes a preview URL. For an exposed port, absent settings keep their value. */
   async exposePort(id: string, request: ExposeRequest, options: CallOptions = {}): Promise<Exposure> {
     return this.call({ method: 'POST', path: `${this.box(id)}/exposures`, json: request, ...options });
   }
@@ -785,18 +786,18 @@ export class Rind {
     await this.call({ method: 'DELETE', path: `${this.box(id)}/exposures/${port}`, ...options });
   }
 
-  // ---- what leaves -------------------------------------------------------------------------------------------------
+  // ---- egress ------------------------------------------------------------------------------------------------------
 
   async getEgress(id: string, options: CallOptions = {}): Promise<api.Egress> {
     return this.call({ method: 'GET', path: `${this.box(id)}/egress`, ...options });
   }
 
-  /** Other rules from now on, for new connections and the next request of open ones; or the first ones. */
+  /** Sets or replaces the rules, for new connections and for further requests on open ones. */
   async putEgress(id: string, rules: api.Egress, options: CallOptions = {}): Promise<api.Egress> {
     return this.call({ method: 'PUT', path: `${this.box(id)}/egress`, json: rules, ...options });
   }
 
-  /** No rules any more. */
+  /** Removes the rules. */
   async deleteEgress(id: string, options: CallOptions = {}): Promise<void> {
     await this.call({ method: 'DELETE', path: `${this.box(id)}/egress`, ...options });
   }
@@ -805,7 +806,7 @@ export class Rind {
     return this.call({ method: 'GET', path: '/v1/egress/ca', ...options });
   }
 
-  /** HTTP to a server in the sandbox: whatever it answers, or what rind says where it cannot be reached (502, 503, 504). */
+  /** Sends HTTP to a server in the sandbox. Returns its reply, or that of rind if it cannot be reached (502, 503, 504). */
   async fetchPort(id: string, port: number, request: PortRequest): Promise<PortReply> {
     await this.ready({ signal: request.signal });
     const { path, ...rest } = request;
@@ -818,7 +819,7 @@ export class Rind {
     return { status: reply.status, headers: reply.lines, body: reply.body };
   }
 
-  /** The raw connection that an upgrade of a server in the sandbox leaves. */
+  /** Upgrades a connection to a server in the sandbox; returns the raw connection. */
   async upgradePort(
     id: string,
     port: number,
@@ -831,7 +832,7 @@ export class Rind {
     );
   }
 
-  /** A raw TCP connection to a port of the sandbox's own loopback. */
+  /** Opens a raw TCP connection to a port of the sandbox's loopback. */
   async connectPort(id: string, port: number, options: CallOptions = {}): Promise<Duplex> {
     await this.ready(options);
     const { socket, head } = await this.transport.upgrade(

@@ -8,9 +8,9 @@ export interface ServerEvent {
   id: string | undefined;
 }
 
-const LINE_MAX = 64 << 20; // characters of one line: a frame of output is at most 16 MiB, and base64 makes it longer
+const LINE_MAX = 64 << 20; // characters of one line: a frame of output is at most 16 MiB, more in base64
 
-/** Collects lines into events. `feed` returns those that have become whole. */
+/** Collects lines into events. `feed` returns the completed ones. */
 export class EventParser {
   private rest = '';
   private event = '';
@@ -47,7 +47,7 @@ export class EventParser {
   }
 }
 
-/** The events of a body, until it ends. Leaving the loop cancels the body. */
+/** The events of a body, until its end. Leaving the loop cancels the body. */
 export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const parser = new EventParser();
   const decoder = new TextDecoder();

@@ -1,19 +1,18 @@
-// Node's streams as web streams and back, with back-pressure: nobody buffers more than HIGH_WATER bytes ahead of who reads.
+// Converts between Node's streams and web streams with back-pressure: at most HIGH_WATER bytes are buffered ahead of the
+// reader.
 import type { IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
 import { ByteLengthQueuingStrategy, ReadableStream } from 'node:stream/web';
 
 export const HIGH_WATER = 1 << 18;
 
-/** A view of plain bytes: Buffer's own methods would differ from what a Uint8Array does. */
+/** A plain Uint8Array over the same bytes: some of Buffer's methods behave differently. */
 export function bytes(chunk: Uint8Array): Uint8Array {
   return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }
 
-/**
- * A reply's body. `fail` makes an error of what broke the connection. `cancel` closes the connection, which is how the daemon
- * learns that nobody wants the rest.
- */
+/** A reply's body. `fail` wraps the error that broke the connection. `cancel` closes the connection, so that the daemon
+ * stops sending. */
 export function bodyStream(res: IncomingMessage, fail: (error: unknown) => Error): ReadableStream<Uint8Array> {
   let over = false;
   return new ReadableStream<Uint8Array>(
@@ -54,7 +53,7 @@ export function bodyStream(res: IncomingMessage, fail: (error: unknown) => Error
   );
 }
 
-/** All of a reply's body, at most `limit` bytes. */
+/** Reads a reply's body, at most `limit` bytes. */
 export async function bodyBytes(stream: ReadableStream<Uint8Array>, limit: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -66,7 +65,7 @@ export async function bodyBytes(stream: ReadableStream<Uint8Array>, limit: numbe
   return bytes(Buffer.concat(parts, size));
 }
 
-/** Until the stream takes more, has ended, or is broken. */
+/** Resolves when the stream takes more, has ended, or is broken. */
 export function drained(out: Writable): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -77,7 +76,7 @@ export function drained(out: Writable): Promise<void> {
   });
 }
 
-/** Writes all of a web stream and ends the writable; where that breaks, the stream is cancelled with the reason. */
+/** Writes a web stream to the end and ends the writable. If that fails, the stream is cancelled with the reason. */
 export async function pump(source: ReadableStream<Uint8Array | string>, out: Writable): Promise<void> {
   const reader = source.getReader();
   const encoder = new TextEncoder();
@@ -95,7 +94,8 @@ export async function pump(source: ReadableStream<Uint8Array | string>, out: Wri
   }
 }
 
-/** A stream of what an async generator yields. `close` ends the generator's source: it may be waiting for more when this is cancelled. */
+/** A stream of an async generator's values. `close` ends the generator's source, which may be waiting when the stream is
+ * cancelled. */
 export function streamOf<T>(source: AsyncGenerator<T>, close: () => void): ReadableStream<T> {
   return new ReadableStream<T>(
     {

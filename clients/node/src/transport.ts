@@ -1,4 +1,4 @@
-// HTTP/1.1 over the daemon's unix socket. Short requests share a few connections; streams have one each, which ends with them.
+// HTTP/1.1 over the daemon's unix socket. Short requests share a few connections; a stream has its own, which ends with it.
 import {
   Agent,
   request as httpRequest,
@@ -21,22 +21,22 @@ export interface Call {
   headers?: Record<string, string> | undefined;
   /** Sent as JSON. */
   json?: unknown;
-  /** Sent as it is; a stream is asked for by the daemon (100 Continue) before it is read. */
+  /** Sent unchanged; a stream is read only after the daemon asks for it (100 Continue). */
   body?: Uint8Array | ReadableStream<Uint8Array | string> | undefined;
   signal?: AbortSignal | undefined;
-  /** A connection of its own: for replies without an end. */
+  /** Uses a separate connection: for replies without end. */
   stream?: boolean | undefined;
-  /** False: a stream is sent without being asked for. */
+  /** False: a stream is sent without waiting for 100 Continue. */
   expect?: boolean | undefined;
 }
 
 export interface Reply {
   status: number;
   headers: IncomingMessage['headers'];
-  /** Each header line as it came. */
+  /** Each header line, as received. */
   lines: Array<[string, string]>;
   body: ReadableStream<Uint8Array>;
-  /** Closes the connection, whoever reads the body. */
+  /** Closes the connection, even while the body is read. */
   close: () => void;
 }
 
@@ -47,9 +47,9 @@ export interface Upgraded {
 }
 
 const MAX_SOCKETS = 64; // connections that short requests share; the daemon serves 1024, 768 to one user
-const FREE_MS = 20_000; // after which an idle one is closed: well below the daemon's own limit, so that the two never cross
+const FREE_MS = 20_000; // after which an idle connection is closed: well before the daemon would close it
 const REPLY_MAX = 256 << 20; // bytes of a JSON reply
-const CONNECT_TRIES = 40; // while the daemon's queue of connections is full (EAGAIN), each up to 50 ms apart
+const CONNECT_TRIES = 40; // while the daemon's backlog is full (EAGAIN), each up to 50 ms apart
 
 /** Percent-encodes text as UTF-8, or bytes as they are. */
 export function encode(value: string | Uint8Array): string {
@@ -57,7 +57,7 @@ export function encode(value: string | Uint8Array): string {
   return Array.from(value, (b) => `%${b.toString(16).padStart(2, '0')}`).join('');
 }
 
-/** By its shape: a stream of another realm is one, too. */
+/** Checks the shape only: a stream may come from another realm. */
 export function isStream(value: unknown): value is ReadableStream<Uint8Array | string> {
   return typeof (value as { getReader?: unknown } | null | undefined)?.getReader === 'function';
 }
@@ -77,7 +77,7 @@ export class Transport {
 
   constructor(readonly socketPath: string) {}
 
-  /** Closes idle connections; requests that are under way go on. */
+  /** Closes idle connections; pending requests continue. */
   close(): void {
     this.agent.destroy();
   }
@@ -113,7 +113,7 @@ export class Transport {
     return req;
   }
 
-  /** Sends a stream once it is asked for; an answer that comes before cancels it. */
+  /** Sends a stream after 100 Continue; an earlier reply cancels it. */
   private send(req: ClientRequest, source: ReadableStream<Uint8Array | string>, asked: boolean): void {
     let begun = !asked;
     const refuse = () => {
@@ -154,7 +154,7 @@ export class Transport {
     });
   }
 
-  /** The reply's head. A connection that the daemon's restart had closed is not held against a request without effects. */
+  /** Returns the reply's head. A request without effects is retried if a restart of the daemon had closed its connection. */
   private async head(call: Call, extra: Record<string, string> = {}): ReturnType<Transport['once']> {
     for (let tries = 0; ; tries++) {
       try {
@@ -176,13 +176,13 @@ export class Transport {
     return { status: res.statusCode ?? 0, headers: res.headers, lines, body, close: () => res.destroy() };
   }
 
-  /** Whatever is answered. */
+  /** Returns any reply. */
   async raw(call: Call): Promise<Reply> {
     const { res } = await this.head(call);
     return this.reply(res, call);
   }
 
-  /** Any reply below 400; others are thrown as RindError. */
+  /** Returns a reply below 400; others are thrown as RindError. */
   async request(call: Call): Promise<Reply> {
     const { res } = await this.head(call);
     const reply = this.reply(res, call);
@@ -194,14 +194,14 @@ export class Transport {
     return Buffer.from(await bodyBytes(reply.body, REPLY_MAX)).toString('utf8');
   }
 
-  /** The JSON of a reply; undefined of one without a body. */
+  /** Returns the JSON of a reply; undefined for one without body. */
   async json<T>(call: Call): Promise<T> {
     const reply = await this.request(call);
     const text = await this.text(reply);
     return (text === '' ? undefined : JSON.parse(text)) as T;
   }
 
-  /** The connection that an upgrade leaves. */
+  /** Upgrades a connection and returns it. */
   async upgrade(call: Call, protocol: string): Promise<Upgraded> {
     const { res, socket, head } = await this.head(
       { ...call, stream: true },

@@ -1,8 +1,6 @@
-/*
- * Files in and out of containers as tar archives: GET, HEAD and PUT /containers/{id}/archive. Each
- * is a process of sandbox-shim inside (core/files.h); before an archive goes out the path is looked
- * at, because Docker says what it is in a header in front.
- */
+/* Files in and out of containers as tar archives: GET, HEAD and PUT /containers/{id}/archive.
+ * Each is a process of sandbox-shim inside (core/files.h). A stat precedes an outgoing archive,
+ * because Docker describes the path in a header. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -28,7 +26,7 @@
 
 enum { ARGS_MAX = 6, NAME_MAX_BYTES = 255, STAT_MAX = 24 << 10 };
 
-/* Bits of Go's FileMode, which the header has. */
+/* Bits of Go's FileMode, as used in that header. */
 #define GO_DIR        (1U << 31)
 #define GO_LINK       (1U << 27)
 #define GO_DEVICE     (1U << 26)
@@ -48,8 +46,8 @@ struct archive {
     char name_arg[sizeof("--name=") + NAME_MAX_BYTES];
     char *header; /* owned: X-Docker-Container-Path-Stat */
     bool directory, started, wanted, head_only;
-    bool in, settling; /* it goes in; it waits for the last run to be cleared away */
-    bool own_owners;   /* what is unpacked is root's, whatever the archive says */
+    bool in, settling; /* in: an upload; settling: waits for the clean-up of the last run */
+    bool own_owners;   /* unpacked files belong to root, whatever the archive says */
 };
 
 static void archive_free(struct archive *a)
@@ -60,7 +58,7 @@ static void archive_free(struct archive *a)
     free(a);
 }
 
-static void fail(struct archive *a, const struct err *err)
+static void archive_fail(struct archive *a, const struct err *err)
 {
     struct err own = *err;
 
@@ -74,20 +72,20 @@ static void fail(struct archive *a, const struct err *err)
     archive_free(a);
 }
 
-static void on_gone(struct http_request *req)
+static void on_archive_gone(struct http_request *req)
 {
     struct archive *a = req->data;
 
     if (a->settling)
-        return; /* on_settled ends it */
+        return; /* on_archive_settled frees it */
     if (a->op != NULL)
         file_op_cancel(a->op);
     http_abort(req);
     archive_free(a);
 }
 
-static void start_op(struct archive *a, const char *const *argv, struct file_request request,
-                     const struct file_events *events)
+static void archive_start_op(struct archive *a, const char *const *argv,
+                             struct file_request request, const struct file_events *events)
 {
     struct err err = ERR_NONE;
 
@@ -95,7 +93,7 @@ static void start_op(struct archive *a, const char *const *argv, struct file_req
     if (request.timeout_ms == 0)
         request.timeout_ms = LIMIT_UNSET;
     if (file_op_start(a->s, &request, events, a, &a->op, &err) < 0)
-        fail(a, &err);
+        archive_fail(a, &err);
 }
 
 /* ---- what a path is ---- */
@@ -125,8 +123,8 @@ static uint32_t go_mode(const struct file_record *r)
     return mode;
 }
 
-/* The last component, as the path has it: "." of "/a/.". */
-static const char *last_name(const char *path, size_t *ret_len)
+/* Returns the last component as written: "." of "/a/.". */
+static const char *path_last_name(const char *path, size_t *ret_len)
 {
     size_t len = strlen(path), start;
 
@@ -139,13 +137,13 @@ static const char *last_name(const char *path, size_t *ret_len)
     return path + start;
 }
 
-static int make_header(struct archive *a, const struct file_record *r)
+static int archive_make_header(struct archive *a, const struct file_record *r)
 {
     char time[DOCKER_TIME_MAX];
     auto_free char *text = NULL;
     json_t *root;
     size_t len;
-    const char *name = last_name(a->path, &len);
+    const char *name = path_last_name(a->path, &len);
 
     docker_time_text(r->mtime * INT64_C(1000000000) + r->mtime_ns, time);
     root = json_pack("{s:s%, s:I, s:I, s:s, s:s%}", "name", len > 0 ? name : "/", len > 0 ? len : 1,
@@ -162,7 +160,7 @@ static int make_header(struct archive *a, const struct file_record *r)
     return 0;
 }
 
-static void on_stat(void *data, const struct frame *f)
+static void on_stat_frame(void *data, const struct frame *f)
 {
     struct archive *a = data;
     const uint8_t *at = f->data;
@@ -172,7 +170,7 @@ static void on_stat(void *data, const struct frame *f)
         file_next_record(&at, f->data + f->len, &r) != 1)
         return;
     a->directory = S_ISDIR(r.mode);
-    (void)make_header(a, &r);
+    (void)archive_make_header(a, &r);
 }
 
 static void send_archive(struct archive *a);
@@ -188,7 +186,7 @@ static void on_stat_done(void *data, int r, const struct err *err)
     if (r == 0 && a->header == NULL)
         r = err_set(&own, -EPROTO, "stat: the answer cannot be used");
     if (r < 0) {
-        fail(a, own.code < 0 ? &own : err);
+        archive_fail(a, own.code < 0 ? &own : err);
     } else if (a->head_only) {
         http_reply(a->req, 200, headers, NULL, NULL, 0);
         archive_free(a);
@@ -197,27 +195,28 @@ static void on_stat_done(void *data, int r, const struct err *err)
     }
 }
 
-/* Whether the path itself asks for what a link leads to. */
-static bool follows(const char *path)
+/* True if the path itself asks for a symlink's target. */
+static bool path_follows_link(const char *path)
 {
     size_t len = strlen(path);
 
     return path[len - 1] == '/' || (len >= 2 && strcmp(path + len - 2, "/.") == 0);
 }
 
-static void look(struct archive *a)
+static void archive_stat(struct archive *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .timeout_ms = FILES_PROMPT_MS};
-    static const struct file_events events = {.on_frame = on_stat, .on_done = on_stat_done};
-    const char *argv[] = {"rind-stat", a->path, follows(a->path) ? NULL : "--no-follow", NULL};
+    static const struct file_events events = {.on_frame = on_stat_frame, .on_done = on_stat_done};
+    const char *argv[] = {"rind-stat", a->path, path_follows_link(a->path) ? NULL : "--no-follow",
+                          NULL};
 
-    start_op(a, argv, request, &events);
+    archive_start_op(a, argv, request, &events);
 }
 
 /* ---- out ---- */
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_archive_bytes(void *data, const void *bytes, size_t len)
 {
     struct archive *a = data;
     const struct http_header headers[] = {{"X-Docker-Container-Path-Stat", a->header},
@@ -230,7 +229,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return http_write(a->req, bytes, len);
 }
 
-static void on_drain(struct http_request *req)
+static void on_archive_drain(struct http_request *req)
 {
     struct archive *a = req->data;
 
@@ -238,30 +237,31 @@ static void on_drain(struct http_request *req)
         file_op_resume(a->op);
 }
 
-static void on_sent(void *data, int r, const struct err *err)
+static void on_archive_sent(void *data, int r, const struct err *err)
 {
     struct archive *a = data;
 
     a->op = NULL;
     if (r < 0) {
-        fail(a, err);
+        archive_fail(a, err);
         return;
     }
     if (!a->started)
-        (void)on_bytes(a, "", 0);
+        (void)on_archive_bytes(a, "", 0);
     http_end(a->req);
     archive_free(a);
 }
 
-/* Entries are named from the path's last component on, and from "./" where it is none. */
+/* Names entries from the path's last component on, or from "./" if it has none. */
 static void send_archive(struct archive *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .raw = true};
-    static const struct file_events events = {.on_bytes = on_bytes, .on_done = on_sent};
+    static const struct file_events events = {.on_bytes = on_archive_bytes,
+                                              .on_done = on_archive_sent};
     const char *argv[ARGS_MAX] = {"rind-tar-out", a->path};
     size_t argc = 2, len;
-    const char *name = last_name(a->path, &len);
+    const char *name = path_last_name(a->path, &len);
     bool up = len == 2 && strncmp(name, "..", 2) == 0;
 
     if (a->directory && len <= NAME_MAX_BYTES) {
@@ -269,16 +269,16 @@ static void send_archive(struct archive *a)
                        len > 0 && !up ? (int)len : 1, len > 0 && !up ? name : ".");
         argv[argc++] = a->name_arg;
     }
-    if (follows(a->path))
+    if (path_follows_link(a->path))
         argv[argc++] = "--follow";
     argv[argc] = NULL;
-    a->req->on_drain = on_drain;
-    start_op(a, argv, request, &events);
+    a->req->on_drain = on_archive_drain;
+    archive_start_op(a, argv, request, &events);
 }
 
 /* ---- in ---- */
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_archive_body(struct http_request *req, const char *data, size_t len)
 {
     struct archive *a = req->data;
 
@@ -290,44 +290,45 @@ static void on_body(struct http_request *req, const char *data, size_t len)
         http_body_pause(req);
 }
 
-static void on_writable(void *data)
+static void on_archive_writable(void *data)
 {
     http_body_resume(((struct archive *)data)->req);
 }
 
-/* The directory is open: only now the client's bytes are asked for. */
-static void on_ready(void *data, const struct frame *f)
+/* The directory is open: only now the client's bytes are requested. */
+static void on_archive_ready(void *data, const struct frame *f)
 {
     struct archive *a = data;
 
     if (f->kind != FRAME_DATA || a->wanted)
         return;
     a->wanted = true;
-    http_body_start(a->req, on_body);
+    http_body_start(a->req, on_archive_body);
 }
 
-static void on_unpacked(void *data, int r, const struct err *err)
+static void on_archive_unpacked(void *data, int r, const struct err *err)
 {
     struct archive *a = data;
 
     a->op = NULL;
     if (r < 0) {
-        fail(a, err);
+        archive_fail(a, err);
         return;
     }
     http_reply(a->req, 200, NULL, NULL, NULL, 0);
     archive_free(a);
 }
 
-static void unpack(struct archive *a)
+static void archive_unpack(struct archive *a)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .input = true};
-    static const struct file_events events = {
-        .on_frame = on_ready, .on_drain = on_writable, .on_done = on_unpacked};
+    static const struct file_events events = {.on_frame = on_archive_ready,
+                                              .on_drain = on_archive_writable,
+                                              .on_done = on_archive_unpacked};
     const char *argv[] = {"rind-tar-in", a->path, a->own_owners ? "--no-owners" : NULL, NULL};
 
-    start_op(a, argv, request, &events);
+    archive_start_op(a, argv, request, &events);
 }
 
 /* ---- requests ---- */
@@ -354,8 +355,8 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* Docker takes a path without '/' in front as if it had one. */
-static int whole_path(struct archive *a, const char *path, struct err *err)
+/* Docker prefixes a path that does not begin with '/'. */
+static int archive_set_path(struct archive *a, const char *path, struct err *err)
 {
     a->path = path;
     if (path[0] == '/')
@@ -383,7 +384,7 @@ static struct archive *archive_new(struct http_request *req, struct archive_quer
     }
     r = http_query_known(req, fields, q, &err);
     if (r == 0)
-        r = whole_path(a, q->path, &err);
+        r = archive_set_path(a, q->path, &err);
     if (r < 0) {
         reply_error(req, &err);
         free(a->own_path);
@@ -394,12 +395,12 @@ static struct archive *archive_new(struct http_request *req, struct archive_quer
     a->s = s;
     sandbox_ref(s);
     req->data = a;
-    req->on_gone = on_gone;
+    req->on_gone = on_archive_gone;
     return a;
 }
 
-/* Begins once the last run is cleared away. */
-static void on_settled(void *data, int r, const struct err *err)
+/* Starts the transfer when the last run's clean-up has ended. */
+static void on_archive_settled(void *data, int r, const struct err *err)
 {
     struct archive *a = data;
 
@@ -410,19 +411,19 @@ static void on_settled(void *data, int r, const struct err *err)
         http_abort(a->req);
         archive_free(a);
     } else if (a->in) {
-        unpack(a);
+        archive_unpack(a);
     } else {
-        look(a);
+        archive_stat(a);
     }
 }
 
-static void settle(struct archive *a)
+static void archive_settle(struct archive *a)
 {
     struct err err = ERR_NONE;
 
     a->settling = true;
-    if (docker_when_settled(a->s, on_settled, a, &err) < 0)
-        fail(a, &err);
+    if (docker_when_settled(a->s, on_archive_settled, a, &err) < 0)
+        archive_fail(a, &err);
 }
 
 void docker_get_archive(struct http_request *req)
@@ -431,7 +432,7 @@ void docker_get_archive(struct http_request *req)
     struct archive *a = archive_new(req, &q);
 
     if (a != NULL)
-        settle(a);
+        archive_settle(a);
 }
 
 void docker_head_archive(struct http_request *req)
@@ -442,7 +443,7 @@ void docker_head_archive(struct http_request *req)
     if (a == NULL)
         return;
     a->head_only = true;
-    settle(a);
+    archive_settle(a);
 }
 
 void docker_put_archive(struct http_request *req)
@@ -458,9 +459,9 @@ void docker_put_archive(struct http_request *req)
     a->own_owners = docker_bool(q.owners);
     if (a->own_owners && spec != NULL && spec->user != NULL) {
         (void)err_set(&err, -EOPNOTSUPP, "copyUIDGID: only for containers that run as root");
-        fail(a, &err);
+        archive_fail(a, &err);
         return;
     }
     a->in = true;
-    settle(a);
+    archive_settle(a);
 }

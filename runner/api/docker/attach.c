@@ -1,5 +1,5 @@
-/* POST /containers/{id}/attach: a client at a container's console, before, while and after it runs.
- */
+/* POST /containers/{id}/attach: connects a client to a container's console, before, while and
+ * after it runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #include "core/sandbox.h"
 #include "spec/spec.h"
 
-enum { EARLY_MAX = 64 << 10 /* bytes of stdin kept for a process that does not run yet */ };
+enum { EARLY_MAX = 64 << 10 /* bytes of stdin buffered for a process that does not run yet */ };
 
 struct attached {
     struct console_client client; /* first */
     struct http_request *req;
     struct sandbox *s; /* a reference */
     bool raw, in, out, errors, once, input_ended;
-    struct buf early; /* input that came before the process */
+    struct buf early; /* input received before the process runs */
 };
 
 static void attached_free(struct attached *a)
@@ -36,7 +36,7 @@ static void attached_free(struct attached *a)
 
 /* ---- from the process ---- */
 
-static bool on_output(struct console_client *c, int stream, const char *bytes, size_t len)
+static bool on_console_output(struct console_client *c, int stream, const char *bytes, size_t len)
 {
     struct attached *a = (struct attached *)(void *)c;
 
@@ -45,14 +45,14 @@ static bool on_output(struct console_client *c, int stream, const char *bytes, s
     return docker_send(a->req, a->raw, stream, bytes, len);
 }
 
-static void give_end(struct attached *a)
+static void attached_end_input(struct attached *a)
 {
-    /* A terminal has no end of input that a client's leaving could mean. */
+    /* A terminal's input does not end when the client closes its side. */
     if (a->input_ended && a->once && !a->raw)
         console_end_input(a->s);
 }
 
-static void on_writable(struct console_client *c)
+static void on_console_writable(struct console_client *c)
 {
     struct attached *a = (struct attached *)(void *)c;
 
@@ -67,12 +67,12 @@ static void on_writable(struct console_client *c)
             return;
     }
     if (a->input_ended)
-        give_end(a);
+        attached_end_input(a);
     else
         http_body_resume(a->req);
 }
 
-static void on_ended(struct console_client *c)
+static void on_console_ended(struct console_client *c)
 {
     struct attached *a = (struct attached *)(void *)c;
     struct http_request *req = a->req;
@@ -83,7 +83,7 @@ static void on_ended(struct console_client *c)
 
 /* ---- from the client ---- */
 
-static void on_gone(struct http_request *req)
+static void on_client_gone(struct http_request *req)
 {
     struct attached *a = req->data;
 
@@ -91,19 +91,19 @@ static void on_gone(struct http_request *req)
     attached_free(a);
 }
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_client_body(struct http_request *req, const char *data, size_t len)
 {
     struct attached *a = req->data;
 
     if (data == NULL) {
         a->input_ended = true;
         if (a->early.len == 0 && a->in)
-            give_end(a);
+            attached_end_input(a);
     } else if (!a->in) {
         return;
     } else if (!console_takes_input(a->s)) {
         if (buf_append(&a->early, data, len) < 0) {
-            on_gone(req); /* a hole in its input would be a lie */
+            on_client_gone(req); /* dropping bytes would leave a gap in its input */
             return;
         }
         http_body_pause(req);
@@ -112,7 +112,7 @@ static void on_body(struct http_request *req, const char *data, size_t len)
     }
 }
 
-static void on_drain(struct http_request *req)
+static void on_client_drain(struct http_request *req)
 {
     console_resume(&((struct attached *)req->data)->client);
 }
@@ -137,13 +137,13 @@ static const struct query_field fields[] = {FLAG("logs", logs),
                                             FLAG("detachKeys", detach_keys),
                                             {0}};
 
-static void send_log(struct attached *a)
+static void attached_send_log(struct attached *a)
 {
     struct console_record record;
     uint64_t offset = 0;
 
     while (console_read(a->s, &offset, &record) == 1)
-        (void)on_output(&a->client, record.stream, record.bytes, record.len);
+        (void)on_console_output(&a->client, record.stream, record.bytes, record.len);
 }
 
 static struct attached *attached_new(struct http_request *req, struct sandbox *s,
@@ -154,16 +154,17 @@ static struct attached *attached_new(struct http_request *req, struct sandbox *s
 
     if (a == NULL)
         return NULL;
-    *a = (struct attached){
-        .client = {.output = on_output, .writable = on_writable, .ended = on_ended},
-        .req = req,
-        .s = s,
-        .raw = sandbox_spec(s)->tty,
-        .in = docker_bool(q->in) && sandbox_spec(s)->interactive,
-        .out = docker_bool(q->out),
-        .errors = docker_bool(q->errors),
-        .once = json_is_true(json_object_get(kept, "stdinOnce")),
-        .early = BUF_INIT(EARLY_MAX)};
+    *a = (struct attached){.client = {.output = on_console_output,
+                                      .writable = on_console_writable,
+                                      .ended = on_console_ended},
+                           .req = req,
+                           .s = s,
+                           .raw = sandbox_spec(s)->tty,
+                           .in = docker_bool(q->in) && sandbox_spec(s)->interactive,
+                           .out = docker_bool(q->out),
+                           .errors = docker_bool(q->errors),
+                           .once = json_is_true(json_object_get(kept, "stdinOnce")),
+                           .early = BUF_INIT(EARLY_MAX)};
     sandbox_ref(s);
     return a;
 }
@@ -194,11 +195,11 @@ void docker_post_attach(struct http_request *req)
         return;
     }
     req->data = a;
-    req->on_gone = on_gone;
-    req->on_drain = on_drain;
-    docker_upgrade(req, a->raw, on_body);
+    req->on_gone = on_client_gone;
+    req->on_drain = on_client_drain;
+    docker_upgrade(req, a->raw, on_client_body);
     if (docker_bool(q.logs))
-        send_log(a);
+        attached_send_log(a);
     if (docker_bool(q.stream) && !(docker_is_running(s) && console_is_over(s)) &&
         console_attach(s, &a->client, NULL) == 0)
         return;

@@ -53,12 +53,10 @@ static unsigned char ascii_lower(unsigned char c)
     return c >= 'A' && c <= 'Z' ? (unsigned char)(c - 'A' + 'a') : c;
 }
 
-/*
- * Takes one letter off *at, as Go's encoding/json folds it: ASCII in lower case, and the two other
- * letters of Unicode whose fold is ASCII: U+017F (long s) and U+212A (Kelvin sign). So
- * "Ho\u017ftConfig" is HostConfig to Docker.
- */
-static unsigned char take_folded(const char **at)
+/* Consumes one letter of *at, folded as by Go's encoding/json: ASCII letters to lower case, and
+ * the two other Unicode letters that fold to ASCII: U+017F (long s) and U+212A (Kelvin sign). So
+ * "Ho\u017ftConfig" is HostConfig to Docker. */
+static unsigned char key_take_folded(const char **at)
 {
     if (strncmp(*at, "\xc5\xbf", 2) == 0) {
         *at += 2;
@@ -71,35 +69,35 @@ static unsigned char take_folded(const char **at)
     return ascii_lower((unsigned char)*(*at)++);
 }
 
-/* Whether Docker's reader would take key for name, which is ASCII. */
-static bool folds_to(const char *key, const char *name)
+/* True if Docker's reader would accept key as name, which is ASCII. */
+static bool key_folds_to(const char *key, const char *name)
 {
     for (; *name != '\0'; name++)
-        if (*key == '\0' || take_folded(&key) != ascii_lower((unsigned char)*name))
+        if (*key == '\0' || key_take_folded(&key) != ascii_lower((unsigned char)*name))
             return false;
     return *key == '\0';
 }
 
-/* The row that Docker's reader would take the key for. No table has two names that differ in case
- * alone. */
-static const struct body_field *find(const struct body_field *fields, const char *key)
+/* Returns the row that Docker's reader would choose. No table has two names that differ only in
+ * case. */
+static const struct body_field *field_find(const struct body_field *fields, const char *key)
 {
     for (; fields->name != NULL; fields++)
-        if (folds_to(key, fields->name))
+        if (key_folds_to(key, fields->name))
             return fields;
     return NULL;
 }
 
-/* The same object with each key as its row writes it, in the order of the text. *ret_changed: one
- * was written in another case. */
-static int fold_into(json_t *folded, json_t *object, const struct body_field *fields,
-                     bool *ret_changed, const char *path, struct err *err)
+/* Copies object with each key spelt as in its row, in the order of the text. *ret_changed: a key
+ * was respelt. */
+static int object_fold_into(json_t *folded, json_t *object, const struct body_field *fields,
+                            bool *ret_changed, const char *path, struct err *err)
 {
     const char *key;
     json_t *value;
 
     json_object_foreach(object, key, value) {
-        const struct body_field *f = find(fields, key);
+        const struct body_field *f = field_find(fields, key);
         const char *name = f != NULL ? f->name : key;
 
         if (json_object_get(folded, name) != NULL)
@@ -113,12 +111,10 @@ static int fold_into(json_t *folded, json_t *object, const struct body_field *fi
     return 0;
 }
 
-/*
- * Writes the keys in place, so that each later reader of the tree finds them by their names. Of two
- * spellings of one key Docker takes the last; here that is -EINVAL, as a key twice is.
- */
-static int fold_keys(json_t *object, const struct body_field *fields, const char *path,
-                     struct err *err)
+/* Respells the keys in place, so that later readers of the tree find them. Of two spellings of
+ * one key Docker takes the last; here that is -EINVAL, like a repeated key. */
+static int object_fold_keys(json_t *object, const struct body_field *fields, const char *path,
+                            struct err *err)
 {
     json_t *folded = json_object();
     bool changed = false;
@@ -126,7 +122,7 @@ static int fold_keys(json_t *object, const struct body_field *fields, const char
 
     if (folded == NULL)
         return err_errno(err, -ENOMEM, "a body");
-    r = fold_into(folded, object, fields, &changed, path, err);
+    r = object_fold_into(folded, object, fields, &changed, path, err);
     if (r == 0 && changed) {
         (void)json_object_clear(object);
         r = json_object_update(object, folded) < 0 ? err_errno(err, -ENOMEM, "a body") : 0;
@@ -135,7 +131,7 @@ static int fold_keys(json_t *object, const struct body_field *fields, const char
     return r;
 }
 
-static int take_field(json_t *value, const struct body_field *f, void *dst, const char *path,
+static int field_take(json_t *value, const struct body_field *f, void *dst, const char *path,
                       struct err *err)
 {
     if (f->take != NULL && f->fields != NULL)
@@ -147,23 +143,23 @@ static int take_field(json_t *value, const struct body_field *f, void *dst, cons
     return f->take(value, f, dst, path, err);
 }
 
-/* The keys of a whole body that nothing is known of. */
+/* The unknown keys of a whole body. */
 struct ignored {
     const char *first;
     size_t count;
 };
 
-/* A key that no row has. ignored: NULL below the top level of a body. */
-static int take_unknown(const char *key, const json_t *value,
-                        const struct body_elsewhere *elsewhere, struct ignored *ignored,
-                        const char *path, struct err *err)
+/* Handles a key without row. ignored: NULL below the top level of a body. */
+static int field_take_unknown(const char *key, const json_t *value,
+                              const struct body_elsewhere *elsewhere, struct ignored *ignored,
+                              const char *path, struct err *err)
 {
     if (body_is_empty(value))
         return 0;
     if (ignored == NULL)
         return body_fail(err, -EINVAL, path, "is not known here");
     for (; elsewhere->fields != NULL; elsewhere++) {
-        const struct body_field *f = find(elsewhere->fields, key);
+        const struct body_field *f = field_find(elsewhere->fields, key);
 
         if (f != NULL && !f->loose)
             return body_fail(err, elsewhere->code, path, "%s", elsewhere->why);
@@ -173,9 +169,9 @@ static int take_unknown(const char *key, const json_t *value,
     return 0;
 }
 
-static int decode_all(json_t *object, const struct body_field *fields,
-                      const struct body_elsewhere *elsewhere, struct ignored *ignored, void *dst,
-                      const char *path, struct err *err)
+static int object_decode(json_t *object, const struct body_field *fields,
+                         const struct body_elsewhere *elsewhere, struct ignored *ignored, void *dst,
+                         const char *path, struct err *err)
 {
     const char *key;
     json_t *value;
@@ -183,16 +179,16 @@ static int decode_all(json_t *object, const struct body_field *fields,
 
     if (!json_is_object(object))
         return body_fail(err, -EINVAL, *path != '\0' ? path : "the body", "must be an object");
-    r = fold_keys(object, fields, path, err);
+    r = object_fold_keys(object, fields, path, err);
     if (r < 0)
         return r;
     json_object_foreach(object, key, value) {
-        const struct body_field *f = find(fields, key);
+        const struct body_field *f = field_find(fields, key);
         char here[BODY_PATH_MAX];
 
         (void)snprintf(here, sizeof(here), "%s%s%.64s", path, *path != '\0' ? "." : "", key);
-        r = f != NULL ? take_field(value, f, dst, here, err)
-                      : take_unknown(key, value, elsewhere, ignored, here, err);
+        r = f != NULL ? field_take(value, f, dst, here, err)
+                      : field_take_unknown(key, value, elsewhere, ignored, here, err);
         if (r < 0)
             return r;
     }
@@ -202,14 +198,14 @@ static int decode_all(json_t *object, const struct body_field *fields,
 int body_decode(json_t *object, const struct body_field *fields, void *dst, const char *path,
                 struct err *err)
 {
-    return decode_all(object, fields, NULL, NULL, dst, path, err);
+    return object_decode(object, fields, NULL, NULL, dst, path, err);
 }
 
 int body_decode_whole(json_t *object, const struct body_field *fields,
                       const struct body_elsewhere *elsewhere, void *dst, struct err *err)
 {
     struct ignored ignored = {.first = NULL};
-    int r = decode_all(object, fields, elsewhere, &ignored, dst, "", err);
+    int r = object_decode(object, fields, elsewhere, &ignored, dst, "", err);
 
     if (r == 0 && ignored.count > 0)
         log_debug("docker", "unknown keys of a body are ignored: %zu, the first is %.64s",
@@ -228,7 +224,7 @@ int b_ignore(json_t *value, const struct body_field *field, void *dst, const cha
     return 0;
 }
 
-static void *member(void *dst, const struct body_field *field)
+static void *field_member(void *dst, const struct body_field *field)
 {
     return (char *)dst + field->off;
 }
@@ -238,7 +234,7 @@ int b_string(json_t *value, const struct body_field *field, void *dst, const cha
 {
     if (!json_is_string(value))
         return body_fail(err, -EINVAL, path, "must be a string");
-    *(const char **)member(dst, field) = json_string_value(value);
+    *(const char **)field_member(dst, field) = json_string_value(value);
     return 0;
 }
 
@@ -247,7 +243,7 @@ int b_bool(json_t *value, const struct body_field *field, void *dst, const char 
 {
     if (!json_is_boolean(value))
         return body_fail(err, -EINVAL, path, "must be true or false");
-    *(bool *)member(dst, field) = json_is_true(value);
+    *(bool *)field_member(dst, field) = json_is_true(value);
     return 0;
 }
 
@@ -256,7 +252,7 @@ int b_number(json_t *value, const struct body_field *field, void *dst, const cha
 {
     if (!json_is_integer(value))
         return body_fail(err, -EINVAL, path, "must be a whole number");
-    *(int64_t *)member(dst, field) = json_integer_value(value);
+    *(int64_t *)field_member(dst, field) = json_integer_value(value);
     return 0;
 }
 
@@ -265,7 +261,7 @@ int b_value(json_t *value, const struct body_field *field, void *dst, const char
 {
     (void)path;
     (void)err;
-    *(json_t **)member(dst, field) = value;
+    *(json_t **)field_member(dst, field) = value;
     return 0;
 }
 

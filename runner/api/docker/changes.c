@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "core/sandbox.h"
 
-/* Docker's numbers; of a path that is not UTF-8 what can be said. */
-static json_t *encode(enum change_kind kind, const char *path)
+/* Encodes a change with Docker's numbers; bytes that are not UTF-8 are replaced in the path. */
+static json_t *change_encode(enum change_kind kind, const char *path)
 {
     static const int numbers[CHANGE_MAX] = {
         [CHANGE_CHANGED] = 0, [CHANGE_ADDED] = 1, [CHANGE_DELETED] = 2};
@@ -24,10 +24,10 @@ static json_t *encode(enum change_kind kind, const char *path)
     return root;
 }
 
-/* Nothing of its last run is being cleared away any more. */
-static void on_settled(void *data, int r, const struct err *err)
+/* The clean-up of the last run has ended. */
+static void on_changes_settled(void *data, int r, const struct err *err)
 {
-    static const struct changes_form form = {"[", "]", encode};
+    static const struct changes_form form = {"[", "]", change_encode};
     struct native_call *call = data;
     struct http_request *req = call->req;
     struct sandbox *s = native_call_sandbox(call);
@@ -54,6 +54,6 @@ void docker_get_changes(struct http_request *req)
     struct native_call *call = s != NULL ? native_call_new(req, s) : NULL;
     struct err err = ERR_NONE;
 
-    if (call != NULL && docker_when_settled(s, on_settled, call, &err) < 0)
+    if (call != NULL && docker_when_settled(s, on_changes_settled, call, &err) < 0)
         native_call_fail(call, &err);
 }

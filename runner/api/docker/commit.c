@@ -1,4 +1,4 @@
-/* POST /commit: an image of a container, as core/snapshots.h makes them. */
+/* POST /commit: makes an image of a container (core/snapshots.h). */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -45,9 +45,9 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* What the image is to say of itself goes by `changes`; a configuration is not taken. dockerode
- * sends the query's parameters here, too. */
-static int read_body(struct http_request *req, struct err *err)
+/* The image's configuration is set by `changes`; a body with one is refused. dockerode repeats
+ * the query's parameters in the body. */
+static int commit_read_body(struct http_request *req, struct err *err)
 {
     static const struct body_field none[] = {{0}};
     auto_ptr(json_decref) json_t *root = NULL;
@@ -58,7 +58,7 @@ static int read_body(struct http_request *req, struct err *err)
                                  : body_decode_whole(root, none, create_body_of_commit, NULL, err);
 }
 
-static void on_image(void *data, int r, struct image *image, const struct err *err)
+static void on_commit_image(void *data, int r, struct image *image, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -70,14 +70,14 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     image_free(image);
 }
 
-/* One commit that waits for the container's last run to be cleared away. */
+/* A commit that waits for the clean-up of the container's last run. */
 struct commit {
     struct http_request *req;
     struct sandbox *s;     /* a reference */
-    struct commit_query q; /* its texts live as long as the request */
+    struct commit_query q; /* its strings live as long as the request */
 };
 
-static int begin(const struct commit *c, struct err *err)
+static int commit_begin(const struct commit *c, struct err *err)
 {
     const struct commit_query *q = &c->q;
     const char *changes[QUERY_LIST_MAX + 1] = {NULL};
@@ -91,23 +91,23 @@ static int begin(const struct commit *c, struct err *err)
         o.name = name;
     }
     o.no_pause = q->pause != NULL && !docker_bool(q->pause);
-    return sandbox_snapshot(c->s, &o, on_image, c->req, err);
+    return sandbox_snapshot(c->s, &o, on_commit_image, c->req, err);
 }
 
-static void on_settled(void *data, int r, const struct err *err)
+static void on_commit_settled(void *data, int r, const struct err *err)
 {
     struct commit *c = data;
     struct err own = ERR_NONE;
 
     (void)r;
     (void)err;
-    if (begin(c, &own) < 0)
+    if (commit_begin(c, &own) < 0)
         reply_error(c->req, &own);
     sandbox_unref(c->s);
     free(c);
 }
 
-static int commit(struct http_request *req, const struct commit_query *q, struct err *err)
+static int commit_start(struct http_request *req, const struct commit_query *q, struct err *err)
 {
     struct sandbox *s = NULL;
     struct commit *c;
@@ -117,7 +117,7 @@ static int commit(struct http_request *req, const struct commit_query *q, struct
     if (r == 0)
         r = native_check_use(req, s, err);
     if (r == 0)
-        r = read_body(req, err);
+        r = commit_read_body(req, err);
     if (r < 0)
         return r;
     c = calloc(1, sizeof(*c));
@@ -125,7 +125,7 @@ static int commit(struct http_request *req, const struct commit_query *q, struct
         return err_errno(err, -ENOMEM, "commit");
     *c = (struct commit){.req = req, .s = s, .q = *q};
     sandbox_ref(s);
-    r = docker_when_settled(s, on_settled, c, err);
+    r = docker_when_settled(s, on_commit_settled, c, err);
     if (r < 0) {
         sandbox_unref(s);
         free(c);
@@ -138,9 +138,9 @@ static void post_commit(struct http_request *req)
     struct commit_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req) || !native_may_load(req))
+    if (!native_may_load(req))
         return;
-    if (http_query_known(req, fields, &q, &err) < 0 || commit(req, &q, &err) < 0)
+    if (http_query_known(req, fields, &q, &err) < 0 || commit_start(req, &q, &err) < 0)
         reply_error(req, &err);
 }
 

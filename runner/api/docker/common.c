@@ -29,9 +29,9 @@ enum {
     VERSION_DIGITS = 3
 };
 
-/* ---- whose request ---- */
+/* ---- admission ---- */
 
-/* "1.41" -> 1041. More digits than a version has are too many for any. */
+/* Parses "1.41" to 1041. Too many digits give INT_MAX. */
 static int version_number(const char *text)
 {
     int64_t major = number_take(&text, VERSION_DIGITS);
@@ -62,8 +62,8 @@ bool docker_admit(struct http_request *req)
     return true;
 }
 
-/* null, {}, or nothing, and blanks. The text ends with a NUL. */
-static bool is_nothing(const char *text, size_t len)
+/* True for null, {}, or blanks only. The text is NUL-terminated. */
+static bool text_is_nothing(const char *text, size_t len)
 {
     static const char word[] = "null", blanks[] = " \t\r\n";
     const char *at = text + strspn(text, blanks);
@@ -82,7 +82,7 @@ static bool is_nothing(const char *text, size_t len)
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err)
 {
     *ret = NULL;
-    if (req->body.len == 0 || is_nothing(req->body.data, req->body.len))
+    if (req->body.len == 0 || text_is_nothing(req->body.data, req->body.len))
         return 0;
     return json_body_tree(req, ret, err);
 }
@@ -105,8 +105,9 @@ static bool is_hex(const char *text, size_t len)
     return strspn(text, "0123456789abcdef") == len && text[len] == '\0';
 }
 
-/* More of an id than a sandbox has: the rest must be what follows from its beginning. */
-static struct sandbox *find_long(struct supervisor *sup, const char *text, size_t len)
+/* Finds a sandbox by more digits than its own id has: the others must be those that docker_id
+ * derives. */
+static struct sandbox *sandbox_find_long_id(struct supervisor *sup, const char *text, size_t len)
 {
     char begin[CORE_ID_LEN + 1], whole[DOCKER_ID_LEN + 1];
     struct sandbox *s;
@@ -128,13 +129,13 @@ int docker_lookup(struct http_request *req, const char *text, struct sandbox **r
     int r;
 
     if (text[0] == '/')
-        text++; /* as names are shown */
+        text++; /* names are displayed with a leading '/' */
     r = sandbox_lookup(sup, text, ret, &why);
     if (r == 0)
         return 0;
     if (r == -ENOTUNIQ)
         return err_set(err, r, "multiple IDs found with provided prefix: %.128s", text);
-    *ret = find_long(sup, text, strlen(text));
+    *ret = sandbox_find_long_id(sup, text, strlen(text));
     if (*ret != NULL)
         return 0;
     return err_set(err, -ENOENT, "No such container: %.255s", text);
@@ -145,8 +146,6 @@ struct sandbox *docker_sandbox(struct http_request *req)
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (!docker_admit(req))
-        return NULL;
     if (docker_lookup(req, http_param(req, "id"), &s, &err) < 0 ||
         native_check_use(req, s, &err) < 0) {
         reply_error(req, &err);
@@ -177,8 +176,8 @@ int docker_when_settled(struct sandbox *s, sandbox_cb cb, void *data, struct err
 
 /* ---- states ---- */
 
-/* Its main process has ended, and what is left of it is being cleared away. */
-static bool is_over(const struct sandbox *s)
+/* True if the main process has ended and the clean-up is in progress. */
+static bool sandbox_is_over(const struct sandbox *s)
 {
     struct sandbox_facts f;
 
@@ -194,7 +193,7 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_RUNNING:
         return "running";
     case SANDBOX_STOPPING:
-        return is_over(s) ? "exited" : "running";
+        return sandbox_is_over(s) ? "exited" : "running";
     case SANDBOX_PAUSED:
         return "paused";
     case SANDBOX_STOPPED:
@@ -206,7 +205,7 @@ const char *docker_status(const struct sandbox *s)
     case SANDBOX_BROKEN:
         return "dead";
     case SANDBOX_CREATED:
-        return sidecar_port(s) != 0 ? "running" : "created"; /* it has no process */
+        return sidecar_port(s) != 0 ? "running" : "created"; /* a sidecar has no process */
     case SANDBOX_STARTING:
         sandbox_get_facts(s, &f);
         return f.restarting ? "restarting" : "created";

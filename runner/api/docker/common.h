@@ -1,7 +1,7 @@
 #pragma once
 
-/* What the resources of the façade share. Errors go by api/reply.h, in Docker's shape: the route
- * set's. */
+/* Shared by the façade's resources. Errors are sent by api/reply.h in Docker's format
+ * (route_set.failure). */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct spec;
 
 #define DOCKER_API_VERSION     "1.51"
 #define DOCKER_API_VERSION_MIN "1.24"
-/* spec/spec.h; label under which the façade keeps what it alone knows of a container, as JSON. */
+/* spec/spec.h; the label in which the façade stores, as JSON, what only it knows of a container. */
 #define DOCKER_LABEL SPEC_LABEL_OWN
 
 enum {
@@ -29,69 +29,68 @@ enum {
     DOCKER_TIME_MAX = 40, /* bytes of a time as text, with its NUL */
 };
 
-/* Whether the peer may use the API, and speaks a version of it that we know; else answered. Every
- * handler that does not call docker_sandbox calls this first. */
+/* route_set.admit of the façade: true if the peer may use the API and requests a supported version;
+ * otherwise answers. */
 bool docker_admit(struct http_request *req);
 
-/* The body of a call that needs none. Clients send blanks, null or {} for that, some of them with
- * the content type of a form: *ret is NULL then, whatever the type. */
+/* Parses the body of a call that needs none. Clients send blanks, null or {} instead, some with
+ * a form's content type: then *ret is NULL, whatever the type. 0 or a negative errno. */
 int docker_optional_body(struct http_request *req, json_t **ret, struct err *err);
 
 /* ---- ids ---- */
 
-/*
- * A sandbox's id is the first 16 of 64 digits; the others follow from them, so that nothing has to
- * be written down, and what is no id of ours is not taken for one.
- */
+/* A sandbox's id is the first 16 of 64 digits; the others are derived from them. So nothing is
+ * stored, and foreign ids do not match. */
 void docker_id(const char *sandbox_id, char ret[DOCKER_ID_LEN + 1]);
-/* By name, id, or the beginning of one: 0, -ENOENT, -ENOTUNIQ. */
+/* Finds a container by name, id, or prefix of an id. 0, -ENOENT, -ENOTUNIQ. */
 int docker_lookup(struct http_request *req, const char *text, struct sandbox **ret,
                   struct err *err);
-/* docker_admit, and the container that {id} names, if the peer may use it; NULL: answered. */
+/* Returns the container named by {id}, if the peer may use it. NULL:
+ * answered. */
 struct sandbox *docker_sandbox(struct http_request *req);
 
-/*
- * Calls fn once nothing of the container's last run is being cleared away any more: at once, or
- * from the loop. Its end has been told by then, and clients take what comes next for possible. cb:
- * as of sandbox_cb, and called in both cases. -ENOMEM.
- */
+/* Calls cb when the clean-up of the container's last run has ended: at once or from the loop.
+ * Clients learn of the end before the clean-up, and expect that the next request works. cb is
+ * called exactly once on success. -ENOMEM. */
 int docker_when_settled(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 
-/* ---- what a container looks like ---- */
+/* ---- a container's description ---- */
 
-/* Docker's word for its state. */
+/* Returns Docker's word for its state. */
 const char *docker_status(const struct sandbox *s);
-bool docker_is_running(const struct sandbox *s); /* in Docker's sense: paused ones do */
-/* What create has kept in DOCKER_LABEL; a new reference, an empty object where there is none. */
+bool docker_is_running(const struct sandbox *s); /* in Docker's sense: true while paused */
+/* Returns the JSON that create stored in DOCKER_LABEL; a new reference, an empty object if there
+ * is none. */
 json_t *docker_kept(const struct spec *spec);
 
-/* The network that it is in, in Docker's words: a name, "bridge", "none"; "": another container's.
- */
+/* Returns its network in Docker's words: a name, "bridge" or "none"; "" for another container's
+ * network. */
 const char *docker_network(const struct spec *spec);
 
 /* ---- JSON and text ---- */
 
-/* "2006-01-02T15:04:05.000000000Z"; "0001-01-01T00:00:00Z" for 0, which is Docker's never. */
+/* Formats "2006-01-02T15:04:05.000000000Z"; 0 gives "0001-01-01T00:00:00Z", which is Docker's
+ * never. */
 void docker_time_text(int64_t ns, char ret[DOCKER_TIME_MAX]);
 json_t *docker_time(int64_t ms);
-/* "1136073845.000000000", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05", "2006-01-02" as
- * nanoseconds. -EINVAL. */
+/* Parses "1136073845.000000000", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05" or "2006-01-02"
+ * to nanoseconds. -EINVAL. */
 int docker_time_parse(const char *text, int64_t *ret_ns);
-/* The same of a query, where none (NULL, "") leaves *ret_ns. */
+/* Like docker_time_parse, for a query parameter; NULL or "" leaves *ret_ns. */
 int docker_time_query(const char *key, const char *text, int64_t *ret_ns, struct err *err);
-/* As Docker reads a query's bool: "", "0", "no", "false", "none" are false in any case. NULL too.
- */
+/* Parses a query's bool like Docker: "", "0", "no", "false", "none" in any letter case, and NULL,
+ * are false. */
 bool docker_bool(const char *text);
-/* The labels as an object, but for the façade's own. NULL on OOM. */
+/* Returns the labels as an object, without the façade's own. NULL on OOM. */
 json_t *docker_labels(const struct spec *spec);
-/* "K=V"s as an object; NULL: none. */
+/* Returns "K=V" strings as an object; NULL list: an empty one. */
 json_t *docker_label_object(char *const *labels);
-/* The other way round, to be freed with json_strings_free; *ret NULL where there are none. -EINVAL:
- * not an object of strings. value: borrowed, or NULL. */
+/* Converts an object to "K=V" strings; the caller frees them with json_strings_free; *ret is
+ * NULL if there are none. -EINVAL: not an object of strings. value: borrowed, or NULL. */
 int docker_label_strings(json_t *value, char ***ret, struct err *err);
-/* NULL-terminated strings as an array; NULL list: null. */
+/* Returns NULL-terminated strings as an array; NULL list: null. */
 json_t *docker_strings(char *const *list);
-/* Takes value. False on OOM, also for a NULL value. */
+/* Sets a key; takes value. False on OOM, also for a NULL value. */
 bool docker_put(json_t *object, const char *key, json_t *value);
-/* A random id of DOCKER_ID_LEN digits. */
+/* Makes a random id of DOCKER_ID_LEN digits. */
 int docker_random_id(char ret[DOCKER_ID_LEN + 1]);

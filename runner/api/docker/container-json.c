@@ -1,5 +1,5 @@
-/* A container as Docker's clients expect to see it: from the spec, the facts, and what create has
- * kept beside them. */
+/* Encodes a container for Docker's clients: from the spec, the facts, and the JSON that create
+ * stored in its label. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ enum { STATUS_MAX = 80, PORT_KEY_MAX = 16, MS = 1000, MINUTE = 60, HOUR = 3600, 
 
 /* ---- words ---- */
 
-/* As Docker's clients write a time span. */
-static void span(int64_t ms, char *ret, size_t size)
+/* Formats a time span like Docker's clients. */
+static void format_span(int64_t ms, char *ret, size_t size)
 {
     static const struct {
         int64_t below, unit;
@@ -60,7 +60,7 @@ static const char *health_text(const struct sandbox *s)
     return words[f != NULL ? f->status : HEALTH_NONE];
 }
 
-/* "Up 3 minutes", "Exited (0) 2 hours ago". */
+/* Formats "Up 3 minutes", "Exited (0) 2 hours ago". */
 static void status_text(const struct sandbox *s, char ret[STATUS_MAX])
 {
     const char *status = docker_status(s);
@@ -69,7 +69,7 @@ static void status_text(const struct sandbox *s, char ret[STATUS_MAX])
     char text[40];
 
     sandbox_get_facts(s, &f);
-    span(now - f.started_ms, text, sizeof(text));
+    format_span(now - f.started_ms, text, sizeof(text));
     if (strcmp(status, "running") == 0)
         (void)snprintf(ret, STATUS_MAX, "Up %s%s", text, health_text(s));
     else if (strcmp(status, "paused") == 0)
@@ -81,7 +81,7 @@ static void status_text(const struct sandbox *s, char ret[STATUS_MAX])
     else if (strcmp(status, "removing") == 0)
         (void)snprintf(ret, STATUS_MAX, "Removal In Progress");
     else {
-        span(now - f.finished_ms, text, sizeof(text));
+        format_span(now - f.finished_ms, text, sizeof(text));
         (void)snprintf(ret, STATUS_MAX, "%s (%d) %s ago",
                        strcmp(status, "restarting") == 0 ? "Restarting" : "Exited", f.exit_code,
                        text);
@@ -98,32 +98,32 @@ const char *docker_image_name(const struct sandbox *s, json_t *kept)
     return image != NULL ? image : "";
 }
 
-static json_t *name_of(const struct sandbox *s)
+static json_t *encode_name(const struct sandbox *s)
 {
     return json_sprintf("/%s", sandbox_name(s));
 }
 
 /* ---- the command ---- */
 
-static const char *path_of(const struct spec *spec)
+static const char *command_path(const struct spec *spec)
 {
     return spec->argv[0] != NULL ? spec->argv[0] : "";
 }
 
-static json_t *args_of(const struct spec *spec)
+static json_t *encode_args(const struct spec *spec)
 {
     return docker_strings(spec->argv[0] != NULL ? spec->argv + 1 : spec->argv);
 }
 
 /* ---- state ---- */
 
-static bool sidecar_runs(const struct sandbox *s)
+static bool is_running_sidecar(const struct sandbox *s)
 {
     return sidecar_port(s) != 0;
 }
 
-/* NULL: it has no check, or none has been made yet; Docker leaves the key out then, too. */
-static json_t *health(const struct sandbox *s)
+/* NULL: no check, or none was made yet; Docker omits the key then, too. */
+static json_t *encode_health(const struct sandbox *s)
 {
     const struct health_facts *f = sandbox_health(s);
     json_t *log;
@@ -133,7 +133,7 @@ static json_t *health(const struct sandbox *s)
     log = json_array();
     for (unsigned i = 0; i < f->count; i++) {
         const struct health_check_result *c = &f->log[i];
-        /* What is no UTF-8 cannot be said in JSON. */
+        /* JSON cannot hold bytes that are not UTF-8. */
         json_t *output = json_string(c->output != NULL ? c->output : "");
 
         (void)json_array_append_new(
@@ -145,7 +145,7 @@ static json_t *health(const struct sandbox *s)
                      (json_int_t)f->failing_streak, "Log", log);
 }
 
-static json_t *state(const struct sandbox *s)
+static json_t *encode_state(const struct sandbox *s)
 {
     const char *status = docker_status(s);
     struct sandbox_facts f;
@@ -159,7 +159,7 @@ static json_t *state(const struct sandbox *s)
         strcmp(status, "dead") == 0, "Pid", (int)f.pid, "ExitCode",
         f.exit_code >= 0 && !(docker_is_running(s) && !f.restarting) ? f.exit_code : 0, "Error",
         f.error, "StartedAt", docker_time(f.started_ms), "FinishedAt", docker_time(f.finished_ms));
-    check = health(s);
+    check = encode_health(s);
     if (check != NULL)
         (void)docker_put(root, "Health", check);
     return root;
@@ -167,7 +167,7 @@ static json_t *state(const struct sandbox *s)
 
 /* ---- ports and network ---- */
 
-static bool put_binding(json_t *ports, const char *key, const char *ip, unsigned port)
+static bool ports_put_binding(json_t *ports, const char *key, const char *ip, unsigned port)
 {
     char number[8];
     json_t *list = json_object_get(ports, key);
@@ -182,8 +182,8 @@ static bool put_binding(json_t *ports, const char *key, const char *ip, unsigned
            0;
 }
 
-/* NetworkSettings.Ports of a container that runs. */
-static json_t *ports_of(const struct sandbox *s)
+/* Encodes NetworkSettings.Ports of a running container. */
+static json_t *encode_ports(const struct sandbox *s)
 {
     const struct spec *spec = sandbox_spec(s);
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
@@ -192,9 +192,9 @@ static json_t *ports_of(const struct sandbox *s)
     const char *exposed;
     bool ok = ports != NULL;
 
-    if (ok && sidecar_runs(s)) {
+    if (ok && is_running_sidecar(s)) {
         (void)snprintf(key, sizeof(key), "%d/tcp", SIDECAR_INGRESS_PORT);
-        ok = put_binding(ports, key, "127.0.0.1", sidecar_port(s));
+        ok = ports_put_binding(ports, key, "127.0.0.1", sidecar_port(s));
     }
     json_object_foreach(json_object_get(kept, "exposed"), exposed, value)
         if (ok && json_object_get(ports, exposed) == NULL)
@@ -207,7 +207,7 @@ static json_t *ports_of(const struct sandbox *s)
         if (!publish_where(s, i, &at))
             continue;
         address_format_host(&p->host, host);
-        ok = put_binding(ports, key, host, at.port);
+        ok = ports_put_binding(ports, key, host, at.port);
     }
     if (!ok) {
         json_decref(ports);
@@ -234,9 +234,9 @@ static const char *network_mode(const struct spec *spec, json_t *kept)
     return spec != NULL && spec->network == NET_NONE ? "none" : "default";
 }
 
-/* Also its short id, by which members find it: docker compose 1 takes a container that shows none
- * out of its network, to come back with one. */
-static json_t *aliases(const struct sandbox *s, const struct spec *spec)
+/* Includes the short id, by which members resolve the container. docker compose 1 disconnects
+ * and reconnects a container without it. */
+static json_t *encode_aliases(const struct sandbox *s, const struct spec *spec)
 {
     const char *words = spec != NULL ? spec->net_aliases : NULL;
     const bool found = spec != NULL && spec->net_name != NULL && spec->console;
@@ -253,7 +253,8 @@ static json_t *aliases(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
-static json_t *endpoint(const char *network, const struct sandbox *s, const struct net_place *net)
+static json_t *encode_endpoint(const char *network, const struct sandbox *s,
+                               const struct net_place *net)
 {
     char id[DOCKER_ID_LEN + 1];
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
@@ -262,13 +263,13 @@ static json_t *endpoint(const char *network, const struct sandbox *s, const stru
     address_text(net != NULL ? &net->gateway4 : NULL, gateway);
     docker_network_id(network, id);
     return json_pack("{s:n, s:n, s:o, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:n, s:n}",
-                     "IPAMConfig", "Links", "Aliases", aliases(s, sandbox_spec(s)), "NetworkID", id,
-                     "EndpointID", "", "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0,
-                     "IPv6Gateway", "", "GlobalIPv6Address", "", "GlobalIPv6PrefixLen", 0,
-                     "DriverOpts", "DNSNames");
+                     "IPAMConfig", "Links", "Aliases", encode_aliases(s, sandbox_spec(s)),
+                     "NetworkID", id, "EndpointID", "", "Gateway", gateway, "IPAddress", ip,
+                     "IPPrefixLen", 0, "IPv6Gateway", "", "GlobalIPv6Address", "",
+                     "GlobalIPv6PrefixLen", 0, "DriverOpts", "DNSNames");
 }
 
-static json_t *networks(const struct sandbox *s, json_t *kept)
+static json_t *encode_networks(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
     const char *mode = network_mode(spec, kept);
@@ -277,12 +278,12 @@ static json_t *networks(const struct sandbox *s, json_t *kept)
     sandbox_get_facts(s, &f);
     if (strncmp(mode, "container:", 10) == 0)
         return json_object();
-    /* By name, also where it was asked for by its id. */
+    /* the name, even if create used its id */
     mode = docker_network(spec);
-    return json_pack("{s:o}", mode, endpoint(mode, s, f.net));
+    return json_pack("{s:o}", mode, encode_endpoint(mode, s, f.net));
 }
 
-static json_t *network_settings(const struct sandbox *s, json_t *kept)
+static json_t *encode_network_settings(const struct sandbox *s, json_t *kept)
 {
     char ip[NET_ADDR_TEXT_MAX], gateway[NET_ADDR_TEXT_MAX];
     struct sandbox_facts f;
@@ -291,14 +292,15 @@ static json_t *network_settings(const struct sandbox *s, json_t *kept)
     address_text(f.net != NULL ? &f.net->box4 : NULL, ip);
     address_text(f.net != NULL ? &f.net->gateway4 : NULL, gateway);
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:o}", "Bridge", "", "SandboxID", "",
-                     "SandboxKey", "", "Ports", docker_is_running(s) ? ports_of(s) : json_object(),
-                     "Gateway", gateway, "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "",
-                     "Networks", networks(s, kept));
+                     "SandboxKey", "", "Ports",
+                     docker_is_running(s) ? encode_ports(s) : json_object(), "Gateway", gateway,
+                     "IPAddress", ip, "IPPrefixLen", 0, "MacAddress", "", "Networks",
+                     encode_networks(s, kept));
 }
 
 /* ---- mounts ---- */
 
-static json_t *mounts(const struct spec *spec)
+static json_t *encode_mounts(const struct spec *spec)
 {
     json_t *list = json_array();
 
@@ -318,42 +320,42 @@ static json_t *mounts(const struct spec *spec)
     return list;
 }
 
-/* ---- what it was made with ---- */
+/* ---- its configuration ---- */
 
-static json_t *or_null(json_t *kept, const char *key)
+static json_t *kept_or_null(json_t *kept, const char *key)
 {
     json_t *value = json_object_get(kept, key);
 
     return value != NULL ? json_incref(value) : json_null();
 }
 
-static json_t *or_empty(json_t *kept, const char *key)
+static json_t *kept_or_empty(json_t *kept, const char *key)
 {
     json_t *value = json_object_get(kept, key);
 
     return value != NULL ? json_incref(value) : json_object();
 }
 
-static int64_t set_or(int64_t value, int64_t otherwise)
+static int64_t limit_or(int64_t value, int64_t otherwise)
 {
     return value == LIMIT_UNSET ? otherwise : value;
 }
 
-static json_t *host_config(const struct spec *spec, json_t *kept)
+static json_t *encode_host_config(const struct spec *spec, json_t *kept)
 {
     json_t *root = json_pack(
         "{s:o, s:o, s:s, s:o, s:{s:s, s:I}, s:b, s:b, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
-        "Binds", or_null(kept, "binds"), "PortBindings", or_empty(kept, "ports"), "NetworkMode",
-        network_mode(spec, kept), "Mounts", or_null(kept, "mounts"), "RestartPolicy", "Name",
-        spec_restart_name(spec->restart), "MaximumRetryCount",
-        (json_int_t)set_or(spec->restart_max, 0), "AutoRemove", (int)spec->auto_remove,
+        "Binds", kept_or_null(kept, "binds"), "PortBindings", kept_or_empty(kept, "ports"),
+        "NetworkMode", network_mode(spec, kept), "Mounts", kept_or_null(kept, "mounts"),
+        "RestartPolicy", "Name", spec_restart_name(spec->restart), "MaximumRetryCount",
+        (json_int_t)limit_or(spec->restart_max, 0), "AutoRemove", (int)spec->auto_remove,
         "ReadonlyRootfs", (int)spec->read_only, "PublishAllPorts",
         json_is_true(json_object_get(kept, "publishAll")), "Memory",
-        (json_int_t)set_or(spec->limits.memory_bytes, 0), "NanoCpus",
-        (json_int_t)set_or(spec->limits.cpu_millis, 0) * 1000000, "PidsLimit",
-        (json_int_t)set_or(spec->limits.pids, 0), "ShmSize",
-        (json_int_t)set_or(spec->limits.shm_bytes, 64 << 20), "Dns", or_null(kept, "dns"),
-        "ExtraHosts", or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
+        (json_int_t)limit_or(spec->limits.memory_bytes, 0), "NanoCpus",
+        (json_int_t)limit_or(spec->limits.cpu_millis, 0) * 1000000, "PidsLimit",
+        (json_int_t)limit_or(spec->limits.pids, 0), "ShmSize",
+        (json_int_t)limit_or(spec->limits.shm_bytes, 64 << 20), "Dns", kept_or_null(kept, "dns"),
+        "ExtraHosts", kept_or_null(kept, "extraHosts"), "GroupAdd", docker_strings(spec->groups),
         "SecurityOpt", json_pack("[o]", json_sprintf("rind-policy=%s", spec->policy)));
 
     if (root == NULL)
@@ -362,20 +364,20 @@ static json_t *host_config(const struct spec *spec, json_t *kept)
         root,
         json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:n, s:{s:s, s:{}}, s:b, s:[ii]}",
                   "Privileged", 0, "PidMode", "", "IpcMode", "private", "UTSMode", "", "UsernsMode",
-                  "", "CgroupnsMode", "private", "CapAdd", or_null(kept, "capAdd"), "CapDrop",
-                  or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file", "Config",
-                  "Init", (int)spec->init, "ConsoleSize", 0, 0));
+                  "", "CgroupnsMode", "private", "CapAdd", kept_or_null(kept, "capAdd"), "CapDrop",
+                  kept_or_null(kept, "capDrop"), "Devices", "LogConfig", "Type", "json-file",
+                  "Config", "Init", (int)spec->init, "ConsoleSize", 0, 0));
     return root;
 }
 
-/* In nanoseconds; 0 is the default. */
+/* Converts to nanoseconds; 0 is the default. */
 static json_int_t check_ns(int64_t ms)
 {
-    return set_or(ms, 0) * 1000000;
+    return limit_or(ms, 0) * 1000000;
 }
 
-/* NULL: none was said, neither by who made it nor by the image. */
-static json_t *health_config(const struct health_check *h)
+/* NULL: neither the request nor the image has one. */
+static json_t *encode_health_config(const struct health_check *h)
 {
     json_t *test;
 
@@ -388,10 +390,10 @@ static json_t *health_config(const struct health_check *h)
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "Test", test, "Interval",
                      check_ns(h->interval_ms), "Timeout", check_ns(h->timeout_ms), "StartPeriod",
                      check_ns(h->start_period_ms), "StartInterval", check_ns(h->start_interval_ms),
-                     "Retries", (json_int_t)set_or(h->retries, 0));
+                     "Retries", (json_int_t)limit_or(h->retries, 0));
 }
 
-static json_t *config(const struct sandbox *s, json_t *kept)
+static json_t *encode_config(const struct sandbox *s, json_t *kept)
 {
     const struct spec *spec = sandbox_spec(s);
     char signal[SIGNAL_TEXT_MAX];
@@ -408,10 +410,10 @@ static json_t *config(const struct sandbox *s, json_t *kept)
         json_is_true(json_object_get(kept, "attachStderr")), "Tty", (int)spec->tty, "OpenStdin",
         (int)spec->interactive, "StdinOnce", json_is_true(json_object_get(kept, "stdinOnce")),
         "Env", docker_strings(spec->env), "Cmd", docker_strings(spec->argv), "Image",
-        docker_image_name(s, kept), "ExposedPorts", or_empty(kept, "exposed"), "Labels",
+        docker_image_name(s, kept), "ExposedPorts", kept_or_empty(kept, "exposed"), "Labels",
         docker_labels(spec), "WorkingDir", spec->cwd != NULL ? spec->cwd : "", "Entrypoint",
         "StopSignal", signal, "StopTimeout", (json_int_t)(spec->stop_timeout_ms / MS));
-    check = health_config(&spec->health);
+    check = encode_health_config(&spec->health);
     if (check != NULL)
         (void)docker_put(root, "Healthcheck", check);
     return root;
@@ -428,15 +430,17 @@ json_t *docker_container(const struct sandbox *s)
     docker_id(sandbox_id(s), id);
     sandbox_get_facts(s, &f);
     root = json_pack("{s:s, s:o, s:o, s:s, s:o, s:i, s:s, s:s, s:o, s:o}", "Id", id, "Created",
-                     docker_time(f.created_ms), "State", state(s), "Image",
+                     docker_time(f.created_ms), "State", encode_state(s), "Image",
                      spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Name",
-                     name_of(s), "RestartCount", (int)f.restarts, "Driver", "overlay2", "Platform",
-                     "linux", "Mounts", mounts(spec), "NetworkSettings", network_settings(s, kept));
+                     encode_name(s), "RestartCount", (int)f.restarts, "Driver", "overlay2",
+                     "Platform", "linux", "Mounts", encode_mounts(spec), "NetworkSettings",
+                     encode_network_settings(s, kept));
     if (root == NULL || spec == NULL)
         return root;
-    if (!docker_put(root, "Path", json_string(path_of(spec))) ||
-        !docker_put(root, "Args", args_of(spec)) || !docker_put(root, "Config", config(s, kept)) ||
-        !docker_put(root, "HostConfig", host_config(spec, kept)) ||
+    if (!docker_put(root, "Path", json_string(command_path(spec))) ||
+        !docker_put(root, "Args", encode_args(spec)) ||
+        !docker_put(root, "Config", encode_config(s, kept)) ||
+        !docker_put(root, "HostConfig", encode_host_config(spec, kept)) ||
         json_object_update_new(
             root, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:n, s:{s:s, s:n}}",
                             "ResolvConfPath", "", "HostnamePath", "", "HostsPath", "", "LogPath",
@@ -452,7 +456,7 @@ json_t *docker_container(const struct sandbox *s)
 
 static json_t *line_ports(const struct sandbox *s)
 {
-    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? ports_of(s) : json_object();
+    auto_ptr(json_decref) json_t *ports = docker_is_running(s) ? encode_ports(s) : json_object();
     json_t *list = json_array(), *bindings, *b;
     const char *key;
     size_t i;
@@ -489,7 +493,7 @@ static json_t *command_text(const struct spec *spec)
         len += (size_t)n;
     }
     while (len > 0 && ((unsigned char)text[len - 1] & 0xc0) == 0x80)
-        len--; /* a character that was cut, but for its first byte */
+        len--; /* a truncated UTF-8 character, except its first byte */
     json_t *whole = json_string(text);
     return whole != NULL ? whole : json_string("");
 }
@@ -505,10 +509,11 @@ json_t *docker_container_line(const struct sandbox *s)
     status_text(s, status);
     sandbox_get_facts(s, &f);
     return json_pack("{s:s, s:[o], s:s, s:s, s:o, s:I, s:o, s:o, s:s, s:s, s:{s:s}, s:{s:o}, s:o}",
-                     "Id", id, "Names", name_of(s), "Image", docker_image_name(s, kept), "ImageID",
-                     spec != NULL && spec->image_id != NULL ? spec->image_id : "", "Command",
-                     command_text(spec), "Created", (json_int_t)(f.created_ms / MS), "Ports",
-                     line_ports(s), "Labels", docker_labels(spec), "State", docker_status(s),
-                     "Status", status, "HostConfig", "NetworkMode", network_mode(spec, kept),
-                     "NetworkSettings", "Networks", networks(s, kept), "Mounts", mounts(spec));
+                     "Id", id, "Names", encode_name(s), "Image", docker_image_name(s, kept),
+                     "ImageID", spec != NULL && spec->image_id != NULL ? spec->image_id : "",
+                     "Command", command_text(spec), "Created", (json_int_t)(f.created_ms / MS),
+                     "Ports", line_ports(s), "Labels", docker_labels(spec), "State",
+                     docker_status(s), "Status", status, "HostConfig", "NetworkMode",
+                     network_mode(spec, kept), "NetworkSettings", "Networks",
+                     encode_networks(s, kept), "Mounts", encode_mounts(spec));
 }

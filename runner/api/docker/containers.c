@@ -1,4 +1,4 @@
-/* /containers: listing, showing, removing, and the table of what is below. */
+/* /containers: list, inspect, remove, prune, and the table of routes below it. */
 #include "api/docker/containers.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 struct list_query {
     const char *all, *size, *filters;
-    const char *trunc_cmd; /* docker-py says it always; the engine has no such parameter */
+    const char *trunc_cmd; /* always sent by docker-py; not a parameter of Docker */
     int64_t limit;
 };
 
@@ -57,7 +57,7 @@ static bool matches_exited(const struct sandbox *s, const struct filters *f)
     return strcmp(docker_status(s), "exited") == 0 && filters_match(f, "exited", code);
 }
 
-/* An image by a name of its, or by its id. */
+/* An image by one of its names, or by its id. */
 static bool matches_ancestor(const struct sandbox *s, const struct filters *f)
 {
     const struct spec *spec = sandbox_spec(s);
@@ -96,7 +96,7 @@ static bool matches_volume(const struct spec *spec, const struct filters *f)
     return false;
 }
 
-/* Relative to a container that filters name: made before, or since. */
+/* True if made before, or since, the container that the filters name. */
 static int matches_order(struct http_request *req, const struct sandbox *s, const struct filters *f,
                          struct err *err)
 {
@@ -125,7 +125,7 @@ static int matches_order(struct http_request *req, const struct sandbox *s, cons
     return 1;
 }
 
-static bool matches(const struct sandbox *s, const struct filters *f)
+static bool container_matches(const struct sandbox *s, const struct filters *f)
 {
     const struct spec *spec = sandbox_spec(s);
     char id[DOCKER_ID_LEN + 1];
@@ -138,9 +138,9 @@ static bool matches(const struct sandbox *s, const struct filters *f)
            filters_match(f, "network", docker_network(spec));
 }
 
-/* Newest first, as Docker has them. */
-static int collect(struct http_request *req, const struct list_query *q, const struct filters *f,
-                   json_t *list, struct err *err)
+/* Collects containers, newest first, like Docker. */
+static int containers_collect(struct http_request *req, const struct list_query *q,
+                              const struct filters *f, json_t *list, struct err *err)
 {
     bool all = docker_bool(q->all) || q->limit > 0 || filters_get(f, "status", 0) != NULL ||
                filters_get(f, "exited", 0) != NULL;
@@ -148,7 +148,7 @@ static int collect(struct http_request *req, const struct list_query *q, const s
 
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
-        if ((!all && !docker_is_running(s)) || !matches(s, f) || !native_may_use(req, s))
+        if ((!all && !docker_is_running(s)) || !container_matches(s, f) || !native_may_use(req, s))
             continue;
         r = matches_order(req, s, f, err);
         if (r < 0)
@@ -161,7 +161,7 @@ static int collect(struct http_request *req, const struct list_query *q, const s
     return 0;
 }
 
-static void get_list(struct http_request *req)
+static void get_containers(struct http_request *req)
 {
     auto_ptr(filters_free) struct filters *f = NULL;
     auto_ptr(json_decref) json_t *list = json_array();
@@ -169,13 +169,11 @@ static void get_list(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
-        return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known_filters, &f, &err);
     if (r == 0)
-        r = collect(req, &q, f, list, &err);
+        r = containers_collect(req, &q, f, list, &err);
     if (r < 0)
         reply_error(req, &err);
     else
@@ -193,7 +191,7 @@ static const struct query_field inspect_fields[] = {
     {0},
 };
 
-static void get_inspect(struct http_request *req)
+static void get_container(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
     struct inspect_query q = {0};
@@ -268,7 +266,7 @@ static void delete_container(struct http_request *req)
 struct prune {
     struct http_request *req;
     json_t *deleted; /* owned */
-    unsigned left;   /* removals under way, and one of the loop itself */
+    unsigned left;   /* pending removals, plus one for the loop over containers */
 };
 
 static void prune_done(struct prune *p)
@@ -280,14 +278,15 @@ static void prune_done(struct prune *p)
     free(p);
 }
 
-static void on_pruned(void *data, int r, const struct err *err)
+static void on_container_pruned(void *data, int r, const struct err *err)
 {
     (void)r;
-    (void)err; /* it is in the log; what stays is listed */
+    (void)err; /* errors are logged; containers that remain are listed */
     prune_done(data);
 }
 
-static bool prunable(struct http_request *req, const struct sandbox *s, const struct filters *f)
+static bool container_is_prunable(struct http_request *req, const struct sandbox *s,
+                                  const struct filters *f)
 {
     const char *status = docker_status(s);
     const struct spec *spec = sandbox_spec(s);
@@ -297,7 +296,7 @@ static bool prunable(struct http_request *req, const struct sandbox *s, const st
            filters_match_labels(f, spec != NULL ? spec->labels : NULL) && native_may_use(req, s);
 }
 
-static void prune_all(struct prune *p, const struct filters *f)
+static void prune_start(struct prune *p, const struct filters *f)
 {
     struct supervisor *sup = native_supervisor(p->req);
 
@@ -306,7 +305,8 @@ static void prune_all(struct prune *p, const struct filters *f)
 
         next = sandbox_next(s);
         docker_id(sandbox_id(s), id);
-        if (!prunable(p->req, s, f) || sandbox_remove(s, true, on_pruned, p, NULL) < 0)
+        if (!container_is_prunable(p->req, s, f) ||
+            sandbox_remove(s, true, on_container_pruned, p, NULL) < 0)
             continue;
         p->left++;
         (void)json_array_append_new(p->deleted, json_string(id));
@@ -314,7 +314,7 @@ static void prune_all(struct prune *p, const struct filters *f)
     prune_done(p);
 }
 
-static void post_prune(struct http_request *req)
+static void post_containers_prune(struct http_request *req)
 {
     static const char *const known[] = {"label", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
@@ -323,8 +323,6 @@ static void post_prune(struct http_request *req)
     struct prune *p;
     int r;
 
-    if (!docker_admit(req))
-        return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
@@ -336,17 +334,17 @@ static void post_prune(struct http_request *req)
         return;
     }
     *p = (struct prune){.req = req, .deleted = json_array(), .left = 1};
-    prune_all(p, f);
+    prune_start(p, f);
 }
 
 /* ---- the table ---- */
 
 /* clang-format off */
 const struct route docker_container_routes[] = {
-    {"GET",    "/containers/json",           get_list,          0, 0},
+    {"GET",    "/containers/json",           get_containers,          0, 0},
     {"POST",   "/containers/create",         docker_post_create, ROUTE_BODY | ROUTE_LARGE, 0},
-    {"POST",   "/containers/prune",          post_prune,        ROUTE_BODY, 0},
-    {"GET",    "/containers/{id}/json",      get_inspect,       0, 0},
+    {"POST",   "/containers/prune",          post_containers_prune,        ROUTE_BODY, 0},
+    {"GET",    "/containers/{id}/json",      get_container,       0, 0},
     {"DELETE", "/containers/{id}",           delete_container,  0, 0},
     {"POST",   "/containers/{id}/start",     docker_post_start,   ROUTE_BODY, 0},
     {"POST",   "/containers/{id}/stop",      docker_post_stop,    ROUTE_BODY, 0},

@@ -1,7 +1,7 @@
 #pragma once
 
-/* Handlers of the routes below /containers (containers.c has the table), and what a container looks
- * like. */
+/* Handlers of the routes below /containers (the table is in containers.c), and a container's
+ * encoders. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,8 +18,8 @@ http_handler_fn docker_get_logs, docker_post_attach;
 http_handler_fn docker_get_archive, docker_head_archive, docker_put_archive, docker_get_export,
     docker_get_changes;
 
-/* As inspect shows it, and as a line of a list; NULL on OOM. */
+/* Encode a container for inspect, and as an entry of a list; NULL on OOM. */
 json_t *docker_container(const struct sandbox *s);
 json_t *docker_container_line(const struct sandbox *s);
-/* The image as it was named when the container was made. */
+/* Returns the image's name as given at creation. */
 const char *docker_image_name(const struct sandbox *s, json_t *kept);

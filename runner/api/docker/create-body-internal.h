@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the create-*.c files of the façade share. */
+/* Shared by the façade's create-*.c. */
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,7 +12,7 @@
 
 struct err;
 
-/* What the rows fill, and what is made of it at the end. */
+/* Filled by the rows' functions, and completed by create_finish_*. */
 struct making {
     struct create_body *out;
     const char *hostname, *user, *working_dir, *stop_signal, *network, *pid_mode;
@@ -31,16 +31,17 @@ struct making {
 int create_no_memory(struct err *err);
 /* Sets a key of the native spec. Takes value; -ENOMEM. */
 int create_put(struct making *m, const char *key, json_t *value, struct err *err);
-/* The same at the end of an array of it. */
+/* Appends to an array of the native spec. Takes value; -ENOMEM. */
 int create_push(struct making *m, const char *key, json_t *value, struct err *err);
-/* -EINVAL: no array of strings. */
+/* -EINVAL if value is not an array of strings. */
 int create_check_strings(json_t *value, const char *path, struct err *err);
 
-/* create-caps.c, create-mounts.c: when all has been read. */
+/* create-caps.c, create-mounts.c: called after the whole body was read. */
 int create_finish_caps(struct making *m, struct err *err);
 int create_finish_volumes(struct making *m, struct err *err);
 
-/* Rows of the tables: create-mounts.c, create-ports.c, create-health.c, create-caps.c */
+/* Functions of table rows, in create-mounts.c, create-ports.c, create-health.c and
+ * create-caps.c. */
 body_fn t_cap_add, t_cap_drop;
 body_fn t_binds, t_volumes, t_mounts, t_tmpfs;
 body_fn t_bindings, t_exposed;

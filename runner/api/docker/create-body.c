@@ -17,7 +17,7 @@
 #define BODY(member) .off = offsetof(struct making, member)
 
 enum {
-    CPU_PERIOD = 100000, /* microseconds; the kernel takes no others than these: */
+    CPU_PERIOD = 100000, /* microseconds; the kernel's bounds follow */
     CPU_PERIOD_MIN = 1000,
     CPU_PERIOD_MAX = 1000000,
     MILLION = 1000000,
@@ -33,7 +33,7 @@ int create_put(struct making *m, const char *key, json_t *value, struct err *err
     return docker_put(m->out->spec, key, value) ? 0 : create_no_memory(err);
 }
 
-static json_t *array_of(struct making *m, const char *key)
+static json_t *spec_array(struct making *m, const char *key)
 {
     json_t *list = json_object_get(m->out->spec, key);
 
@@ -44,7 +44,7 @@ static json_t *array_of(struct making *m, const char *key)
 
 int create_push(struct making *m, const char *key, json_t *value, struct err *err)
 {
-    json_t *list = array_of(m, key);
+    json_t *list = spec_array(m, key);
 
     if (list == NULL) {
         json_decref(value);
@@ -68,8 +68,8 @@ int create_check_strings(json_t *value, const char *path, struct err *err)
     return 0;
 }
 
-/* Docker takes a command as a list or as one word. */
-static int take_words(json_t *value, json_t **ret, const char *path, struct err *err)
+/* Docker accepts a command as a list or as one string. */
+static int words_take(json_t *value, json_t **ret, const char *path, struct err *err)
 {
     if (json_is_string(value)) {
         *ret = json_pack("[O]", value);
@@ -87,15 +87,15 @@ static int t_cmd(json_t *value, const struct body_field *field, void *dst, const
                  struct err *err)
 {
     (void)field;
-    return take_words(value, &((struct making *)dst)->out->cmd, path, err);
+    return words_take(value, &((struct making *)dst)->out->cmd, path, err);
 }
 
-/* [""] is how clients ask for none. */
+/* [""] removes the image's entrypoint. */
 static int t_entrypoint(json_t *value, const struct body_field *field, void *dst, const char *path,
                         struct err *err)
 {
     struct create_body *out = ((struct making *)dst)->out;
-    int r = take_words(value, &out->entrypoint, path, err);
+    int r = words_take(value, &out->entrypoint, path, err);
 
     (void)field;
     if (r == 0 && json_array_size(out->entrypoint) == 1 &&
@@ -106,8 +106,8 @@ static int t_entrypoint(json_t *value, const struct body_field *field, void *dst
     return r;
 }
 
-/* A name alone takes the variable away, as in Docker. Of those that the image has create.c knows.
- */
+/* A name without value removes the variable, like in Docker. create.c handles the image's
+ * variables. */
 static int t_env(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
@@ -210,11 +210,11 @@ static int t_ulimits(json_t *value, const struct body_field *field, void *dst, c
     return 0;
 }
 
-/* ---- words with few meanings ---- */
+/* ---- keys with few allowed values ---- */
 
-/* One of a list of words, which all mean what is done anyway. */
-static int only(json_t *value, const char *const *words, const char *path, int code,
-                const char *why, struct err *err)
+/* Accepts one of a list of words, all of which mean what rind does anyway. */
+static int word_only(json_t *value, const char *const *words, const char *path, int code,
+                     const char *why, struct err *err)
 {
     if (!json_is_string(value))
         return body_fail(err, -EINVAL, path, "must be a string");
@@ -232,7 +232,7 @@ static int only(json_t *value, const char *const *words, const char *path, int c
                                                                                                    \
         (void)field;                                                                               \
         (void)dst;                                                                                 \
-        return only(value, words, path, code, why, err);                                           \
+        return word_only(value, words, path, code, why, err);                                      \
     }
 
 WORDS(t_ipc, -EPERM, "a container has an ipc namespace of its own", "private", "shareable")
@@ -252,12 +252,13 @@ static int t_log_type(json_t *value, const struct body_field *field, void *dst, 
 
     (void)field;
     (void)dst;
-    return only(value, words, path, -EOPNOTSUPP, "logs are kept by rind itself", err);
+    return word_only(value, words, path, -EOPNOTSUPP, "logs are kept by rind itself", err);
 }
 
 static const struct body_field log_fields[] = {
     {.name = "Type", .take = t_log_type},
-    {.name = "Config", .take = b_ignore}, /* max-size, max-file: limits.logBytes bounds a log */
+    {.name = "Config", .take = b_ignore}, /* max-size, max-file: a log is bounded by
+                                           * limits.logBytes */
     {0},
 };
 
@@ -267,9 +268,9 @@ static const struct body_field restart_fields[] = {
     {0},
 };
 
-/* The container's own namespace is all that there is. Of workerd's containers, which have the
- * network of a sidecar that rind plays, it means the same as "host" for what workerd wants of it;
- * who joins what is known later (create.c). */
+/* A container always has its own pid namespace. Only containers of workerd that use a sidecar's
+ * network may ask for "host", which for them means the same. create.c decides when the network
+ * is known. */
 static int t_pid(json_t *value, const struct body_field *field, void *dst, const char *path,
                  struct err *err)
 {
@@ -320,8 +321,8 @@ static int t_security(json_t *value, const struct body_field *field, void *dst, 
     return 0;
 }
 
-/* An empty list takes the masks away; null, which is not even empty, leaves them. */
-static int no_paths(const json_t *host, const char *key, struct err *err)
+/* An empty list removes the masks; null keeps them. */
+static int refuse_paths(const json_t *host, const char *key, struct err *err)
 {
     const json_t *value = json_object_get(host, key);
 
@@ -330,7 +331,7 @@ static int no_paths(const json_t *host, const char *key, struct err *err)
     return err_set(err, -EPERM, "HostConfig.%s: what is masked is a policy's", key);
 }
 
-/* Which of them the spec gets is the network's matter: finish_hosts. */
+/* making_finish_hosts decides by the network whether the spec gets them. */
 static int t_extra_hosts(json_t *value, const struct body_field *field, void *dst, const char *path,
                          struct err *err)
 {
@@ -365,7 +366,7 @@ static int t_dns(json_t *value, const struct body_field *field, void *dst, const
     return r;
 }
 
-/* Endpoints of networks: one, with names; what else they ask for cannot be had. */
+/* Network endpoints: at most one, with aliases; other settings are not supported. */
 static int t_endpoints(json_t *value, const struct body_field *field, void *dst, const char *path,
                        struct err *err)
 {
@@ -381,7 +382,7 @@ static int t_endpoints(json_t *value, const struct body_field *field, void *dst,
         out->endpoint = name;
         json_object_foreach(endpoint, key, element) {
             if (body_is_empty(element) || strcmp(key, "GwPriority") == 0)
-                continue; /* which of several networks is the gateway's */
+                continue; /* only chooses among several networks */
             if (strcmp(key, "Aliases") != 0)
                 return body_fail(err, -EOPNOTSUPP, path, "%.64s.%.32s is not supported", name, key);
             if (create_check_strings(element, path, err) < 0)
@@ -397,7 +398,7 @@ static const struct body_field networking_fields[] = {
     {0},
 };
 
-/* ---- the tables ---- */
+/* ---- tables ---- */
 
 #define REFUSED(key, text)                                                                         \
     {                                                                                              \
@@ -439,10 +440,11 @@ static const struct body_field host_fields[] = {
     {.name = "Isolation",      .take = t_isolation},
     {.name = "Runtime",        .take = t_runtime},
     {.name = "VolumeDriver",   .take = t_driver},
-    {.name = "ConsoleSize",    .take = b_ignore, .loose = true}, /* the client sends it again, to resize */
-    {.name = "ContainerIDFile", .take = b_ignore, .loose = true}, /* the client's own file */
-    {.name = "MemorySwappiness", .take = b_ignore}, /* how eagerly, not how much */
-    {.name = "MaskedPaths",    .take = b_ignore}, /* see no_paths */
+    {.name = "ConsoleSize",    .take = b_ignore, .loose = true}, /* the client resizes the
+                                                                  * console later */
+    {.name = "ContainerIDFile", .take = b_ignore, .loose = true}, /* a file of the client */
+    {.name = "MemorySwappiness", .take = b_ignore}, /* tunes swapping, limits nothing */
+    {.name = "MaskedPaths",    .take = b_ignore}, /* see refuse_paths */
     {.name = "ReadonlyPaths",  .take = b_ignore},
     REFUSED("Privileged",        "there are no privileged containers"),
     REFUSED("UsernsMode",        OWN_NAMESPACE),
@@ -507,18 +509,19 @@ const struct body_field create_body_fields[] = {
     {.name = "Healthcheck",  .take = t_health},
     {.name = "HostConfig",   .take = b_object, .fields = host_fields},
     {.name = "NetworkingConfig", .take = b_object, .fields = networking_fields},
-    {.name = "ArgsEscaped",  .take = b_ignore}, /* of Windows alone */
-    {.name = "Shell",        .take = b_ignore}, /* of builds alone */
+    {.name = "ArgsEscaped",  .take = b_ignore}, /* Windows only */
+    {.name = "Shell",        .take = b_ignore}, /* for builds only */
     NOT_HERE("Domainname"),
     NOT_HERE("MacAddress"),
     NOT_HERE("OnBuild"),
-    {.name = "Runtime",      .take = t_runtime}, /* docker-py says it here, and in HostConfig, too */
+    {.name = "Runtime",      .take = t_runtime}, /* docker-py sends it here and in HostConfig */
     {0},
 };
 
-/* Old versions of Docker took all of HostConfig at the top level, and this name of a field of it. */
+/* Old versions of Docker accepted HostConfig's fields at the top level, and this earlier name of
+ * one. */
 static const struct body_field old_fields[] = {
-    {.name = "Cpuset"}, /* later CpusetCpus */
+    {.name = "Cpuset"}, /* renamed to CpusetCpus */
     {0},
 };
 
@@ -535,7 +538,8 @@ static const struct body_elsewhere misplaced[] = {
     {0},
 };
 
-/* Of a container's own configuration, what would be as bad to lose: root's rights, a network. */
+/* Fields of a container's configuration that must not be dropped silently, either: they reduce
+ * rights or cut the network. */
 static const struct body_field process_fields[] = {
     {.name = "User"},
     {0},
@@ -566,9 +570,9 @@ const struct body_elsewhere create_body_elsewhere[] = {
 };
 /* clang-format on */
 
-/* ---- what it comes to ---- */
+/* ---- completion ---- */
 
-static int check_limits(const struct making *m, struct err *err)
+static int making_check_limits(const struct making *m, struct err *err)
 {
     if (m->nano_cpus > 0 && m->cpu_quota > 0)
         return err_set(err, -EINVAL, "HostConfig.NanoCpus: not together with CpuQuota");
@@ -583,11 +587,11 @@ static int check_limits(const struct making *m, struct err *err)
     return 0;
 }
 
-static int finish_limits(struct making *m, struct err *err)
+static int making_finish_limits(struct making *m, struct err *err)
 {
     json_t *limits;
     int64_t period = m->cpu_period > 0 ? m->cpu_period : CPU_PERIOD, millis = -1;
-    int r = check_limits(m, err);
+    int r = making_check_limits(m, err);
     bool ok;
 
     if (r < 0)
@@ -613,7 +617,7 @@ static int finish_limits(struct making *m, struct err *err)
     return create_put(m, "limits", limits, err);
 }
 
-static int finish_network(struct making *m, struct err *err)
+static int making_finish_network(struct making *m, struct err *err)
 {
     static const char container[] = "container:";
     const char *mode = m->network_disabled ? "none" : m->network;
@@ -628,11 +632,11 @@ static int finish_network(struct making *m, struct err *err)
         return err_set(err, -EPERM, "HostConfig.NetworkMode: no container has the host's network");
     } else if (strncmp(mode, container, sizeof(container) - 1) == 0) {
         m->out->joins = mode + sizeof(container) - 1;
-        return 0; /* by its id, which create.c finds */
+        return 0; /* an id; create.c looks it up */
     } else {
         m->out->network = mode;
         m->out->has_network = true;
-        return 0; /* which one that is, create.c finds */
+        return 0; /* create.c looks it up */
     }
     if (network != NULL && dns != NULL && strcmp(mode != NULL ? mode : "", "none") != 0 &&
         json_object_set(network, "dns", dns) < 0) {
@@ -642,9 +646,9 @@ static int finish_network(struct making *m, struct err *err)
     return network != NULL ? create_put(m, "network", network, err) : create_no_memory(err);
 }
 
-/* Names in /etc/hosts. In the network of another it is the other's, which Docker refuses as well.
- */
-static int finish_hosts(struct making *m, struct err *err)
+/* Entries of /etc/hosts. A container in another's network shares the other's file; Docker
+ * refuses this, too. */
+static int making_finish_hosts(struct making *m, struct err *err)
 {
     json_t *hosts = json_object_get(m->out->kept, "extraHosts");
 
@@ -657,7 +661,7 @@ static int finish_hosts(struct making *m, struct err *err)
     return create_put(m, "extraHosts", json_incref(hosts), err);
 }
 
-static int finish_restart(struct making *m, struct err *err)
+static int making_finish_restart(struct making *m, struct err *err)
 {
     json_t *restart;
 
@@ -676,7 +680,7 @@ static int finish_restart(struct making *m, struct err *err)
     return restart != NULL ? create_put(m, "restart", restart, err) : create_no_memory(err);
 }
 
-static int finish_words(struct making *m, struct err *err)
+static int making_finish_words(struct making *m, struct err *err)
 {
     const struct {
         const char *key, *value;
@@ -694,7 +698,7 @@ static int finish_words(struct making *m, struct err *err)
     return r;
 }
 
-static int finish_flags(struct making *m, struct err *err)
+static int making_finish_flags(struct making *m, struct err *err)
 {
     json_t *kept = m->out->kept;
 
@@ -725,23 +729,23 @@ int create_body_decode(json_t *root, struct create_body *ret, struct err *err)
     if (ret->spec == NULL || ret->kept == NULL)
         return create_no_memory(err);
     r = body_decode_whole(root, create_body_fields, misplaced, &m, err);
-    host = json_object_get(root, "HostConfig"); /* found in any case from here on */
+    host = json_object_get(root, "HostConfig"); /* respelt by body_decode_whole */
     if (r == 0)
-        r = no_paths(host, "MaskedPaths", err);
+        r = refuse_paths(host, "MaskedPaths", err);
     if (r == 0)
-        r = no_paths(host, "ReadonlyPaths", err);
+        r = refuse_paths(host, "ReadonlyPaths", err);
     if (r == 0)
-        r = finish_limits(&m, err);
+        r = making_finish_limits(&m, err);
     if (r == 0)
-        r = finish_network(&m, err);
+        r = making_finish_network(&m, err);
     if (r == 0)
-        r = finish_hosts(&m, err);
+        r = making_finish_hosts(&m, err);
     if (r == 0)
-        r = finish_restart(&m, err);
+        r = making_finish_restart(&m, err);
     if (r == 0)
-        r = finish_words(&m, err);
+        r = making_finish_words(&m, err);
     if (r == 0)
-        r = finish_flags(&m, err);
+        r = making_finish_flags(&m, err);
     if (r == 0)
         r = create_finish_caps(&m, err);
     if (r == 0)

@@ -1,6 +1,6 @@
 #pragma once
 
-/* POST /containers/create: its body, as what the native API is asked for. Pure. */
+/* Translates the body of POST /containers/create into a native spec. Pure. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -13,39 +13,42 @@ struct err;
 enum { CREATE_WARNINGS_MAX = 4 };
 
 struct create_body {
-    json_t *spec;         /* owned: as POST /v1/sandboxes takes it, but for the image's part */
-    json_t *kept;         /* owned: what inspect shows of it, and no spec holds */
+    json_t *spec;         /* owned: like POST /v1/sandboxes takes it, without the image's part */
+    json_t *kept;         /* owned: shown by inspect, but not part of the spec */
     const char *image;    /* borrowed from the tree; NULL = none */
     json_t *exposed;      /* borrowed: ExposedPorts, or NULL */
-    bool publish_all;     /* all exposed ports, those of the image included */
-    json_t *unset;        /* owned array: variables that are to be there in no case; or NULL */
-    json_t *entrypoint;   /* owned array, or NULL: not said */
+    bool publish_all;     /* publish all exposed ports, including the image's */
+    json_t *unset;        /* owned array: variables that must not be set; or NULL */
+    json_t *entrypoint;   /* owned array, or NULL: not given */
     json_t *cmd;          /* owned array, or NULL */
     bool host_pid;        /* PidMode "host" */
-    bool has_network;     /* NetworkMode says something but the default */
-    const char *joins;    /* borrowed: of NetworkMode "container:…", whose; NULL */
-    const char *network;  /* borrowed: of NetworkMode, what names a network; NULL */
-    const char *endpoint; /* borrowed: the network that NetworkingConfig names; NULL */
-    json_t *aliases;      /* borrowed: names that it is to have there; or NULL */
+    bool has_network;     /* NetworkMode is not the default */
+    const char *joins;    /* borrowed: the container of NetworkMode "container:…"; NULL */
+    const char *network;  /* borrowed: the network name of NetworkMode; NULL */
+    const char *endpoint; /* borrowed: the network of NetworkingConfig; NULL */
+    json_t *aliases;      /* borrowed: its aliases in that network; or NULL */
     const char *policy;   /* borrowed: SecurityOpt "rind-policy=…"; NULL */
-    bool adds_net_admin;  /* CapAdd NET_ADMIN: another policy, but for a sidecar that rind plays */
+    bool adds_net_admin;  /* CapAdd NET_ADMIN: selects another policy, except for a built-in
+                           * sidecar */
     const char *warnings[CREATE_WARNINGS_MAX];
     unsigned warning_count;
 };
 
-/* root: borrowed, outlives *ret. -EPERM for what would weaken the isolation, whoever asks;
- * -EOPNOTSUPP for what cannot be had; -EINVAL. *ret is to be freed also on failure. */
+/* Decodes root (borrowed, outlives *ret). -EPERM: would weaken the isolation, even for the
+ * owner; -EOPNOTSUPP: not supported; -EINVAL. The caller frees *ret by create_body_done, also on
+ * failure. */
 int create_body_decode(json_t *root, struct create_body *ret, struct err *err);
-/* All names of a create body: Docker's container.Config, HostConfig, NetworkingConfig. */
+/* All keys of a create body: Docker's container.Config, HostConfig, NetworkingConfig. */
 extern const struct body_field create_body_fields[];
-/* For the bodies of all other calls: what only a creation may ask for is refused there by name. */
+/* For the bodies of other calls: keys that only creation supports are refused by name. */
 extern const struct body_elsewhere create_body_elsewhere[];
-/* The same for a commit's, which is a container.Config in Docker: 501 for all of it. */
+/* For a commit's body, which is a container.Config in Docker: 501 for all of its keys. */
 extern const struct body_elsewhere create_body_of_commit[];
 void create_body_done(struct create_body *b);
-/* CapAdd, once it is known what the policy of this name has: -EPERM for what it has not. A
- * NET_ADMIN is looked at elsewhere. */
+/* Checks CapAdd when the policy's capabilities are known. -EPERM for one that the policy lacks,
+ * except NET_ADMIN, which create.c checks. */
 int create_check_caps(const struct create_body *b, const char *policy, uint64_t had,
                       struct err *err);
-/* A spec's words in Docker's: "volumes[0]…" becomes "HostConfig.Binds: volumes[0]…". */
+/* Rewrites a spec's error in Docker's terms: "volumes[0]…" becomes "HostConfig.Binds:
+ * volumes[0]…". */
 void create_body_explain(struct err *err);

@@ -1,5 +1,5 @@
-/* HostConfig.CapAdd and CapDrop: what the policy has can be taken away, and nothing be added but
- * NET_ADMIN, which chooses a policy. */
+/* HostConfig.CapAdd and CapDrop: capabilities of the policy can be dropped. None can be added,
+ * except NET_ADMIN, which selects another policy. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 
 enum { NAME_MAX_BYTES = 32 };
 
-/* Docker takes "NET_RAW", "net_raw" and "CAP_NET_RAW". */
-static const char *bare(const char *name)
+/* Docker accepts "NET_RAW", "net_raw" and "CAP_NET_RAW". */
+static const char *cap_bare_name(const char *name)
 {
     return strncasecmp(name, "CAP_", 4) == 0 ? name + 4 : name;
 }
@@ -23,7 +23,7 @@ static const char *bare(const char *name)
 int t_cap_add(json_t *value, const struct body_field *field, void *dst, const char *path,
               struct err *err)
 {
-    /* What the policy "container" gives anyway: Docker's own. */
+    /* The capabilities of the policy "container", which are Docker's defaults. */
     static const char *const given[] = {
         "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",   "MKNOD",
         "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",      "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"};
@@ -36,7 +36,7 @@ int t_cap_add(json_t *value, const struct body_field *field, void *dst, const ch
     if (r < 0)
         return r;
     json_array_foreach(value, i, element) {
-        const char *name = bare(json_string_value(element));
+        const char *name = cap_bare_name(json_string_value(element));
         size_t k = 0, count = sizeof(given) / sizeof(given[0]);
 
         while (k < count && strcasecmp(name, given[k]) != 0)
@@ -62,7 +62,7 @@ int t_cap_drop(json_t *value, const struct body_field *field, void *dst, const c
     if (r < 0)
         return r;
     json_array_foreach(value, i, element) {
-        const char *name = bare(json_string_value(element));
+        const char *name = cap_bare_name(json_string_value(element));
         const struct strtab *c = capability_names;
 
         while (c->name != NULL && strcasecmp(c->name + 4, name) != 0)
@@ -74,15 +74,15 @@ int t_cap_drop(json_t *value, const struct body_field *field, void *dst, const c
     return docker_put(m->out->kept, "capDrop", json_incref(value)) ? 0 : create_no_memory(err);
 }
 
-static bool lists(const json_t *list, const char *bare_name)
+static bool caps_list_has(const json_t *list, const char *bare_name)
 {
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcasecmp(bare(json_string_value(json_array_get(list, i))), bare_name) == 0)
+        if (strcasecmp(cap_bare_name(json_string_value(json_array_get(list, i))), bare_name) == 0)
             return true;
     return false;
 }
 
-/* As Docker: what is added and dropped is had. */
+/* Like in Docker, a capability that is both added and dropped is kept. */
 int create_finish_caps(struct making *m, struct err *err)
 {
     const json_t *add = json_object_get(m->out->kept, "capAdd");
@@ -92,7 +92,7 @@ int create_finish_caps(struct making *m, struct err *err)
     for (const struct strtab *c = capability_names; r == 0 && c->name != NULL; c++) {
         const char *name = c->name + 4;
 
-        if ((lists(drop, "ALL") || lists(drop, name)) && !lists(add, name))
+        if ((caps_list_has(drop, "ALL") || caps_list_has(drop, name)) && !caps_list_has(add, name))
             r = create_push(m, "capDrop", json_string(c->name), err);
     }
     return r;
@@ -106,7 +106,7 @@ int create_check_caps(const struct create_body *b, const char *policy, uint64_t 
     for (const struct strtab *c = capability_names; c->name != NULL; c++) {
         const char *name = c->name + 4;
 
-        if (lists(add, name) && (had & UINT64_C(1) << c->value) == 0 &&
+        if (caps_list_has(add, name) && (had & UINT64_C(1) << c->value) == 0 &&
             strcmp(name, "NET_ADMIN") != 0)
             return err_set(err, -EPERM,
                            "HostConfig.CapAdd: \"%s\": the policy %.64s has not got it", name,

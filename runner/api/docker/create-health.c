@@ -1,4 +1,4 @@
-/* Healthcheck of POST /containers/create, as the spec's "healthcheck". */
+/* Translates Healthcheck of POST /containers/create into the spec's "healthcheck". */
 #include <errno.h>
 #include <stddef.h>
 
@@ -28,8 +28,9 @@ static const struct body_field fields[] = {
     {0},
 };
 
-/* As in Docker 0 is the default, and what is shorter than a millisecond is a mistake. */
-static int put_time(json_t *health, const char *key, int64_t ns, const char *path, struct err *err)
+/* Like in Docker, 0 is the default and less than a millisecond is an error. */
+static int health_put_time(json_t *health, const char *key, int64_t ns, const char *path,
+                           struct err *err)
 {
     if (ns == 0)
         return 0;
@@ -39,7 +40,8 @@ static int put_time(json_t *health, const char *key, int64_t ns, const char *pat
     return docker_put(health, key, json_integer(ns / NS_PER_MS)) ? 0 : create_no_memory(err);
 }
 
-static int put_all(json_t *health, const struct health_body *b, const char *path, struct err *err)
+static int health_put_times(json_t *health, const struct health_body *b, const char *path,
+                            struct err *err)
 {
     const struct {
         const char *key;
@@ -53,7 +55,7 @@ static int put_all(json_t *health, const struct health_body *b, const char *path
     if (!docker_put(health, "test", json_incref(b->test)))
         return create_no_memory(err);
     for (size_t i = 0; r == 0 && i < sizeof(times) / sizeof(times[0]); i++)
-        r = put_time(health, times[i].key, times[i].ns, path, err);
+        r = health_put_time(health, times[i].key, times[i].ns, path, err);
     if (r == 0 && b->retries != 0 && !docker_put(health, "retries", json_integer(b->retries)))
         r = create_no_memory(err);
     return r;
@@ -76,7 +78,7 @@ int t_health(json_t *value, const struct body_field *field, void *dst, const cha
     if (r < 0)
         return r;
     health = json_object();
-    r = health != NULL ? put_all(health, &b, path, err) : create_no_memory(err);
+    r = health != NULL ? health_put_times(health, &b, path, err) : create_no_memory(err);
     if (r < 0) {
         json_decref(health);
         return r;

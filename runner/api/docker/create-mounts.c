@@ -1,4 +1,4 @@
-/* What a new container sees of directories that are not its own. */
+/* Translates Binds, Volumes, Mounts and Tmpfs of POST /containers/create. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-/* What leads to the host's own affairs, also for who could have it by the native API: a client of
- * Docker's that asks for it is more often deceived than right. */
+/* Host directories that are never bound by this API, even for the owner, although the native API
+ * would bind them: a Docker client that asks for them is more often deceived than right. */
 static const char *const never_bound[] = {"/proc",    "/sys",  "/dev", "/run",
                                           "/var/run", "/boot", "/etc", "/root"};
 
-/* What follows slashes, and names that are ".": "//etc" and "/./etc" are "/etc" to the kernel. */
-static const char *next_name(const char *at)
+/* Skips slashes and "." components: "//etc" and "/./etc" are "/etc" to the kernel. */
+static const char *path_next_name(const char *at)
 {
     for (;;) {
         at += strspn(at, "/");
@@ -25,10 +25,10 @@ static const char *next_name(const char *at)
     }
 }
 
-static bool is_below(const char *path, const char *top)
+static bool path_is_below(const char *path, const char *top)
 {
-    for (path = next_name(path), top = next_name(top); *top != '\0';
-         path = next_name(path), top = next_name(top)) {
+    for (path = path_next_name(path), top = path_next_name(top); *top != '\0';
+         path = path_next_name(path), top = path_next_name(top)) {
         size_t len = strcspn(top, "/");
 
         if (strcspn(path, "/") != len || memcmp(path, top, len) != 0)
@@ -39,26 +39,26 @@ static bool is_below(const char *path, const char *top)
     return true;
 }
 
-static int check_source(const char *source, const char *path, struct err *err)
+static int bind_check_source(const char *source, const char *path, struct err *err)
 {
-    if (*next_name(source) == '\0')
+    if (*path_next_name(source) == '\0')
         return body_fail(err, -EPERM, path, "the host's root is not bound into containers");
     for (size_t i = 0; i < sizeof(never_bound) / sizeof(never_bound[0]); i++)
-        if (is_below(source, never_bound[i]))
+        if (path_is_below(source, never_bound[i]))
             return body_fail(err, -EPERM, path,
                              "\"%.128s\": nothing of the host's %s is bound into containers",
                              source, never_bound[i]);
     return 0;
 }
 
-/* source NULL: a volume of the container's own. */
+/* source NULL: an anonymous volume. */
 static int add_volume(struct making *m, const char *source, const char *target, bool read_only,
                       bool no_copy, const char *path, struct err *err)
 {
     json_t *v;
 
     if (source != NULL && source[0] == '/') {
-        int r = check_source(source, path, err);
+        int r = bind_check_source(source, path, err);
 
         if (r < 0)
             return r;
@@ -73,11 +73,11 @@ static int add_volume(struct making *m, const char *source, const char *target, 
 }
 
 struct bind {
-    char *source, *target, *options; /* in one text of the caller's */
+    char *source, *target, *options; /* within the caller's text */
 };
 
-/* SOURCE:TARGET[:OPTIONS] or TARGET. */
-static int split_bind(char *text, struct bind *ret, const char *path, struct err *err)
+/* Splits SOURCE:TARGET[:OPTIONS] or TARGET. */
+static int bind_split(char *text, struct bind *ret, const char *path, struct err *err)
 {
     char *colon = strchr(text, ':');
 
@@ -97,8 +97,8 @@ static int split_bind(char *text, struct bind *ret, const char *path, struct err
     return 0;
 }
 
-static int bind_options(char *options, bool *ret_read_only, bool *ret_no_copy, const char *path,
-                        struct err *err)
+static int bind_parse_options(char *options, bool *ret_read_only, bool *ret_no_copy,
+                              const char *path, struct err *err)
 {
     char *save = NULL;
 
@@ -133,9 +133,9 @@ int t_binds(json_t *value, const struct body_field *field, void *dst, const char
         if (text == NULL)
             return create_no_memory(err);
         (void)snprintf(here, sizeof(here), "%s[%zu]", path, i);
-        r = split_bind(text, &b, here, err);
+        r = bind_split(text, &b, here, err);
         if (r == 0)
-            r = bind_options(b.options, &read_only, &no_copy, here, err);
+            r = bind_parse_options(b.options, &read_only, &no_copy, here, err);
         if (r == 0)
             r = add_volume(dst, b.source, b.target, read_only, no_copy, here, err);
         if (r < 0)
@@ -156,8 +156,8 @@ int t_volumes(json_t *value, const struct body_field *field, void *dst, const ch
     return 0;
 }
 
-/* Whether something is to be mounted there already. list: of the spec, or NULL. */
-static bool is_target(const json_t *list, const char *target)
+/* True if a mount in list (of the spec, or NULL) has this target. */
+static bool mounts_have_target(const json_t *list, const char *target)
 {
     json_t *element;
     size_t i;
@@ -165,14 +165,14 @@ static bool is_target(const json_t *list, const char *target)
     json_array_foreach(list, i, element) {
         const char *other = json_string_value(json_object_get(element, "target"));
 
-        if (other != NULL && is_below(other, target) && is_below(target, other))
+        if (other != NULL && path_is_below(other, target) && path_is_below(target, other))
             return true;
     }
     return false;
 }
 
-/* As with Docker they are only what nothing else is mounted at: docker-py and what is made with it
- * name each target of Binds there once more. */
+/* Like in Docker, Volumes only add mounts at targets that have none: docker-py repeats each
+ * target of Binds there. */
 int create_finish_volumes(struct making *m, struct err *err)
 {
     const char *target;
@@ -180,14 +180,14 @@ int create_finish_volumes(struct making *m, struct err *err)
     int r = 0;
 
     json_object_foreach(m->volumes, target, element) {
-        if (r == 0 && !is_target(json_object_get(m->out->spec, "volumes"), target) &&
-            !is_target(json_object_get(m->out->spec, "tmpfs"), target))
+        if (r == 0 && !mounts_have_target(json_object_get(m->out->spec, "volumes"), target) &&
+            !mounts_have_target(json_object_get(m->out->spec, "tmpfs"), target))
             r = add_volume(m, NULL, target, false, false, "Volumes", err);
     }
     return r;
 }
 
-enum { TMPFS_MODE = 01777 /* what each of them has */ };
+enum { TMPFS_MODE = 01777 /* always set */ };
 
 struct mount {
     const char *type, *source, *target, *propagation;
@@ -291,8 +291,8 @@ int t_mounts(json_t *value, const struct body_field *field, void *dst, const cha
                : create_no_memory(err);
 }
 
-/* {"/run": "size=64m,mode=1777"}: of the options the size counts; the others say what is so anyway.
- */
+/* Parses {"/run": "size=64m,mode=1777"}: only the size matters, the other options are always in
+ * effect. */
 int t_tmpfs(json_t *value, const struct body_field *field, void *dst, const char *path,
             struct err *err)
 {

@@ -1,4 +1,4 @@
-/* Ports of the host that lead to a new container. */
+/* Translates PortBindings and ExposedPorts of POST /containers/create. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "api/docker/create-body-internal.h"
 #include "base/err.h"
 
-static int parse_port(const char *text, int64_t least, int64_t *ret)
+static int port_parse(const char *text, int64_t least, int64_t *ret)
 {
     char *end = NULL;
     long n = strtol(text, &end, 10);
@@ -19,8 +19,8 @@ static int parse_port(const char *text, int64_t least, int64_t *ret)
     return 0;
 }
 
-/* "80", "80/tcp", "53/udp". */
-static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
+/* Parses "80", "80/tcp", "53/udp". */
+static int port_split(const char *key, int64_t *ret, const char **ret_protocol)
 {
     const char *slash = strchr(key, '/');
     char number[8];
@@ -30,7 +30,7 @@ static int split_port(const char *key, int64_t *ret, const char **ret_protocol)
                    (int)(slash != NULL ? slash - key : (ptrdiff_t)strlen(key)), key);
     if (strcmp(*ret_protocol, "tcp") != 0 && strcmp(*ret_protocol, "udp") != 0)
         return -EINVAL;
-    return parse_port(number, 1, ret);
+    return port_parse(number, 1, ret);
 }
 
 int t_exposed(json_t *value, const struct body_field *field, void *dst, const char *path,
@@ -44,7 +44,7 @@ int t_exposed(json_t *value, const struct body_field *field, void *dst, const ch
     if (!json_is_object(value))
         return body_fail(err, -EINVAL, path, "must be an object");
     json_object_foreach(value, key, element)
-        if (split_port(key, &port, &protocol) < 0)
+        if (port_split(key, &port, &protocol) < 0)
             return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
     ((struct making *)dst)->out->exposed = value;
     return 0;
@@ -60,8 +60,8 @@ static const struct body_field binding_fields[] = {
     {0},
 };
 
-/* Where no address is said Docker binds all of the host's; here it is 127.0.0.1, which is Docker's
- * own advice. All are to be had by saying so. */
+/* Without an address Docker binds all addresses of the host. Here the default is 127.0.0.1, as
+ * Docker recommends; all addresses must be requested. */
 static int add_port(struct making *m, const char *key, const struct binding *b, const char *path,
                     struct err *err)
 {
@@ -69,9 +69,9 @@ static int add_port(struct making *m, const char *key, const struct binding *b, 
     int64_t port, host = 0;
     json_t *p;
 
-    if (split_port(key, &port, &protocol) < 0)
+    if (port_split(key, &port, &protocol) < 0)
         return body_fail(err, -EINVAL, path, "\"%.32s\" is no port of TCP or UDP", key);
-    if (b->port != NULL && parse_port(b->port, 0, &host) < 0)
+    if (b->port != NULL && port_parse(b->port, 0, &host) < 0)
         return body_fail(err, -EINVAL, path, "HostPort \"%.32s\": must be one port", b->port);
     p = json_pack("{s:I, s:I, s:s, s:s*}", "port", (json_int_t)port, "hostPort", (json_int_t)host,
                   "protocol", protocol, "hostAddress", b->ip);

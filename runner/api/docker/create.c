@@ -1,7 +1,5 @@
-/*
- * POST /containers/create. The body becomes the same object that POST /v1/sandboxes takes, and goes
- * the same way from there: one parser, one client policy, one core.
- */
+/* POST /containers/create. Translates the body into the object of POST /v1/sandboxes, and
+ * creates the sandbox from it like the native API: same parser, client policy and core. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +29,7 @@
 
 #define POLICY_DEFAULT  "container" /* what a Docker user expects */
 #define POLICY_STRICTER "untrusted"
-#define POLICY_NET      "net-admin" /* the same, with CAP_NET_ADMIN */
+#define POLICY_NET      "net-admin" /* "container" with CAP_NET_ADMIN */
 
 struct create_query {
     const char *name, *platform;
@@ -46,17 +44,17 @@ static const struct query_field query[] = {
     {0},
 };
 
-/* One creation; req->data. */
+/* A creation in progress; req->data. */
 struct creating {
     struct http_request *req;
     json_t *root; /* owned: the body */
     struct create_body body;
     struct spec *spec;    /* owned */
     const char *platform; /* of the request; NULL: any */
-    bool translated;      /* errors speak of the spec that the body has become */
-    bool loopback;        /* its ports are published there, where nothing else is said */
+    bool translated;      /* errors refer to the translated spec */
+    bool loopback;        /* ports without host address are published on loopback */
     char name[DOCKER_NAME_MAX + 1];
-    char id[NATIVE_ID_MAX + 1]; /* once it is made */
+    char id[NATIVE_ID_MAX + 1]; /* set once the sandbox is made */
 };
 
 static void creating_free(struct creating *c)
@@ -67,7 +65,7 @@ static void creating_free(struct creating *c)
     free(c);
 }
 
-static void fail(struct creating *c, const struct err *err)
+static void creating_fail(struct creating *c, const struct err *err)
 {
     struct err own = *err;
 
@@ -77,17 +75,18 @@ static void fail(struct creating *c, const struct err *err)
     creating_free(c);
 }
 
-/* What is missing besides is no image, which is what 404 says: docker run would pull it. */
-static void fail_making(struct creating *c, const struct err *err)
+/* 404 means a missing image, and docker run would pull it. Other things that are missing are
+ * 400. */
+static void creating_fail_making(struct creating *c, const struct err *err)
 {
     struct err own = *err;
 
     if (own.code == -ENOENT)
         own.code = -EINVAL;
-    fail(c, &own);
+    creating_fail(c, &own);
 }
 
-/* ---- what comes to the body ---- */
+/* ---- translation ---- */
 
 static bool client_may_have(struct http_request *req, const char *policy)
 {
@@ -101,8 +100,8 @@ static bool client_may_have(struct http_request *req, const char *policy)
     return false;
 }
 
-/* Whose network is shared is found now, so that a later rename does not matter. */
-static int join_network(struct creating *c, struct err *err)
+/* Resolves the container whose network is shared now, so that a later rename does not matter. */
+static int creating_join_network(struct creating *c, struct err *err)
 {
     struct sandbox *other = NULL;
     json_t *network;
@@ -124,9 +123,9 @@ static int join_network(struct creating *c, struct err *err)
     return 0;
 }
 
-/* The network that NetworkMode or NetworkingConfig names, "" for what is none of those that have
- * members: 0, or -EOPNOTSUPP when they name two. */
-static int find_network(struct creating *c, char ret[DOCKER_NAME_MAX + 1], struct err *err)
+/* Finds the network that NetworkMode or NetworkingConfig names; "" if it is none with members.
+ * -EOPNOTSUPP if they name two. */
+static int creating_find_network(struct creating *c, char ret[DOCKER_NAME_MAX + 1], struct err *err)
 {
     char other[DOCKER_NAME_MAX + 1] = "";
     const char *endpoint = c->body.endpoint;
@@ -150,8 +149,8 @@ static int find_network(struct creating *c, char ret[DOCKER_NAME_MAX + 1], struc
     return 0;
 }
 
-/* Those of the request, and the container's own name. */
-static json_t *aliases(const struct creating *c)
+/* Returns the request's aliases and the container's name. */
+static json_t *creating_aliases(const struct creating *c)
 {
     json_t *list = json_array(), *alias;
     size_t i;
@@ -164,7 +163,7 @@ static json_t *aliases(const struct creating *c)
     return list;
 }
 
-static int name_network(struct creating *c, struct err *err)
+static int creating_name_network(struct creating *c, struct err *err)
 {
     char name[DOCKER_NAME_MAX + 1];
     const struct network_entry *entry;
@@ -174,7 +173,7 @@ static int name_network(struct creating *c, struct err *err)
     if (c->body.network != NULL && !native_networks_allowed(c->req))
         return err_set(err, -EPERM,
                        "HostConfig.NetworkMode: the client policy allows no shared networks");
-    r = find_network(c, name, err);
+    r = creating_find_network(c, name, err);
     if (r == 0 && name[0] == '\0' && json_array_size(c->body.aliases) > 0)
         r = err_set(err, -EINVAL,
                     "NetworkingConfig.EndpointsConfig: aliases are of networks that somebody has "
@@ -182,10 +181,10 @@ static int name_network(struct creating *c, struct err *err)
     if (r < 0 || name[0] == '\0')
         return r;
     entry = network_find(native_supervisor(c->req), name);
-    /* As in Docker, the internet is there, too. */
+    /* Like in Docker, a named network also has internet access. */
     network = json_pack("{s:s, s:s, s:o}", "name", name, "mode",
                         entry != NULL && network_is_internal(entry) ? "none" : "internet",
-                        "aliases", aliases(c));
+                        "aliases", creating_aliases(c));
     if (network != NULL && dns != NULL && json_object_set(network, "dns", dns) < 0) {
         json_decref(network);
         network = NULL;
@@ -195,7 +194,7 @@ static int name_network(struct creating *c, struct err *err)
                : err_errno(err, -ENOMEM, "a request");
 }
 
-static int check_refused(const struct creating *c, struct err *err)
+static int creating_check_refused(const struct creating *c, struct err *err)
 {
     if (c->body.host_pid)
         return err_set(err, -EPERM,
@@ -203,8 +202,8 @@ static int check_refused(const struct creating *c, struct err *err)
     return 0;
 }
 
-/* CapAdd NET_ADMIN is the policy that has it. */
-static int take_net_admin(struct creating *c, struct err *err)
+/* CapAdd NET_ADMIN selects the policy that has it. */
+static int creating_take_net_admin(struct creating *c, struct err *err)
 {
     static const char add[] = "HostConfig.CapAdd: \"NET_ADMIN\"";
     int r;
@@ -227,9 +226,9 @@ static int take_net_admin(struct creating *c, struct err *err)
     return r < 0 ? r : 0;
 }
 
-/* The built-in image: no process for the sidecar itself, the default root file system for its
- * helpers, which copy files and need no network. */
-static int take_sidecar(struct creating *c, bool *ret_sidecar, struct err *err)
+/* The built-in sidecar image. The sidecar gets no process; its helpers, which only copy files,
+ * get the default root file system and no network. */
+static int creating_take_sidecar(struct creating *c, bool *ret_sidecar, struct err *err)
 {
     int r = docker_sidecar_take(&c->body, err);
 
@@ -248,7 +247,7 @@ static int take_sidecar(struct creating *c, bool *ret_sidecar, struct err *err)
                : err_errno(err, -ENOMEM, "a request");
 }
 
-static int put_label(struct creating *c)
+static int creating_put_label(struct creating *c)
 {
     auto_free char *text = json_dumps(c->body.kept, JSON_COMPACT);
     json_t *labels = json_object_get(c->body.spec, "labels");
@@ -260,7 +259,7 @@ static int put_label(struct creating *c)
                : -ENOMEM;
 }
 
-static int put_rest(struct creating *c, bool builtin, struct err *err)
+static int creating_put_rest(struct creating *c, bool builtin, struct err *err)
 {
     json_t *spec = c->body.spec;
     const char *policy = c->body.policy;
@@ -283,10 +282,10 @@ static int put_rest(struct creating *c, bool builtin, struct err *err)
         ok = ok && json_object_set(spec, "entrypoint", c->body.entrypoint) == 0;
     if (c->body.cmd != NULL)
         ok = ok && json_object_set(spec, "command", c->body.cmd) == 0;
-    return ok && put_label(c) == 0 ? 0 : err_errno(err, -ENOMEM, "a request");
+    return ok && creating_put_label(c) == 0 ? 0 : err_errno(err, -ENOMEM, "a request");
 }
 
-static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
+static int creating_make_spec(struct creating *c, bool *ret_builtin, struct err *err)
 {
     bool sidecar = false;
     int r;
@@ -299,30 +298,30 @@ static int make_spec(struct creating *c, bool *ret_builtin, struct err *err)
     c->translated = true;
     *ret_builtin = docker_sidecar_image(native_of(c->req)->config.sidecar_image, c->body.image);
     if (*ret_builtin)
-        r = take_sidecar(c, &sidecar, err);
+        r = creating_take_sidecar(c, &sidecar, err);
     if (r == 0)
-        r = join_network(c, err);
+        r = creating_join_network(c, err);
     if (r == 0)
-        r = name_network(c, err);
+        r = creating_name_network(c, err);
     if (r == 0)
-        r = check_refused(c, err);
+        r = creating_check_refused(c, err);
     if (r == 0 && c->body.adds_net_admin && !sidecar)
-        r = take_net_admin(c, err);
+        r = creating_take_net_admin(c, err);
     if (r == 0)
-        r = put_rest(c, *ret_builtin, err);
+        r = creating_put_rest(c, *ret_builtin, err);
     return r < 0 ? r : spec_from_json(c->body.spec, &c->spec, err);
 }
 
-/* ---- making it ---- */
+/* ---- creation ---- */
 
-static void on_created(void *data, int r, const struct err *err)
+static void on_sandbox_created(void *data, int r, const struct err *err)
 {
     struct creating *c = data;
     char id[DOCKER_ID_LEN + 1];
     json_t *warnings;
 
     if (r < 0) {
-        fail_making(c, err);
+        creating_fail_making(c, err);
         return;
     }
     docker_id(c->id, id);
@@ -333,7 +332,7 @@ static void on_created(void *data, int r, const struct err *err)
     creating_free(c);
 }
 
-static void name_taken(const struct creating *c, struct err *err)
+static void creating_name_taken(const struct creating *c, struct err *err)
 {
     struct sandbox *other = sandbox_find(native_supervisor(c->req), c->name);
     char id[DOCKER_ID_LEN + 1] = "";
@@ -346,22 +345,20 @@ static void name_taken(const struct creating *c, struct err *err)
                   c->name, id);
 }
 
-static void make(struct creating *c)
+static void creating_make(struct creating *c)
 {
-    struct sandbox_creator creator = {.uid = http_peer(c->req)->uid,
-                                      .limited = !native_is_owner(c->req),
-                                      .fd = http_peer_fd(c->req)};
+    const struct sandbox_creator creator = native_sandbox_creator(c->req);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
     int r = native_check_spec(c->req, c->spec, &err);
 
     if (r == 0)
-        r = sandbox_create(native_supervisor(c->req), c->spec, &creator, false, on_created, c, &s,
-                           &err);
+        r = sandbox_create(native_supervisor(c->req), c->spec, &creator, false, on_sandbox_created,
+                           c, &s, &err);
     if (r == -EEXIST)
-        name_taken(c, &err);
+        creating_name_taken(c, &err);
     if (r < 0) {
-        fail_making(c, &err);
+        creating_fail_making(c, &err);
         return;
     }
     c->spec = NULL;
@@ -370,7 +367,7 @@ static void make(struct creating *c)
 
 /* ---- the image's part ---- */
 
-static int publish_all(struct creating *c, char *const *exposed, struct err *err)
+static int creating_publish_all(struct creating *c, char *const *exposed, struct err *err)
 {
     int r = 0;
 
@@ -385,7 +382,7 @@ static int publish_all(struct creating *c, char *const *exposed, struct err *err
     return r;
 }
 
-static int publish_exposed(struct creating *c, const struct image *image, struct err *err)
+static int creating_publish_exposed(struct creating *c, const struct image *image, struct err *err)
 {
     const char *key;
     json_t *value;
@@ -396,15 +393,16 @@ static int publish_exposed(struct creating *c, const struct image *image, struct
     json_object_foreach(c->body.exposed, key, value) {
         const char *const one[] = {key, NULL};
 
-        r = publish_all(c, (char *const *)(const void *)one, err);
+        r = creating_publish_all(c, (char *const *)(const void *)one, err);
         if (r < 0)
             return r;
     }
-    return image != NULL ? publish_all(c, image->config->exposed, err) : 0;
+    return image != NULL ? creating_publish_all(c, image->config->exposed, err) : 0;
 }
 
-/* What a spec adds to an image's variables it cannot take away. */
-static int check_unset(const struct creating *c, const struct image *image, struct err *err)
+/* A spec can only add to an image's variables. */
+static int creating_check_unset(const struct creating *c, const struct image *image,
+                                struct err *err)
 {
     json_t *name;
     size_t i;
@@ -422,7 +420,7 @@ static int check_unset(const struct creating *c, const struct image *image, stru
     return 0;
 }
 
-static void on_image(void *data, int r, struct image *found, const struct err *err)
+static void on_create_image(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
     struct creating *c = data;
@@ -438,22 +436,22 @@ static void on_image(void *data, int r, struct image *found, const struct err *e
                         "platform: image %.128s is not of the platform %.64s that was asked for",
                         c->body.image, c->platform);
         if (r == 0)
-            r = check_unset(c, image, &own);
+            r = creating_check_unset(c, image, &own);
         if (r == 0)
             r = image_merge(image, c->spec, &own);
         if (r == 0)
-            r = publish_exposed(c, image, &own);
+            r = creating_publish_exposed(c, image, &own);
         err = &own;
     }
     if (r < 0)
-        fail(c, err);
+        creating_fail(c, err);
     else
-        make(c);
+        creating_make(c);
 }
 
 /* ---- the request ---- */
 
-static int begin(struct creating *c, struct err *err)
+static int creating_begin(struct creating *c, struct err *err)
 {
     struct create_query q = {0};
     bool builtin = false;
@@ -466,15 +464,15 @@ static int begin(struct creating *c, struct err *err)
     if (r == 0)
         r = json_body_tree(c->req, &c->root, err);
     if (r == 0)
-        r = make_spec(c, &builtin, err);
+        r = creating_make_spec(c, &builtin, err);
     if (r < 0)
         return r;
     if (builtin) {
-        /* Its ingress is published by the sidecar itself. */
-        make(c);
+        /* the sidecar publishes its own ingress */
+        creating_make(c);
         return 0;
     }
-    return images_ready(native_images(c->req), c->body.image, on_image, c, err);
+    return images_ready(native_images(c->req), c->body.image, on_create_image, c, err);
 }
 
 void docker_post_create(struct http_request *req)
@@ -482,8 +480,6 @@ void docker_post_create(struct http_request *req)
     struct creating *c;
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     c = calloc(1, sizeof(*c));
     if (c == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
@@ -491,6 +487,6 @@ void docker_post_create(struct http_request *req)
     }
     c->req = req;
     req->data = c;
-    if (begin(c, &err) < 0)
-        fail(c, &err);
+    if (creating_begin(c, &err) < 0)
+        creating_fail(c, &err);
 }

@@ -5,32 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/docker/common.h"
 #include "api/docker/docker-routes.h"
 #include "api/docker/exec.h"
 #include "api/docker/sidecar.h"
 #include "api/docker/state.h"
 #include "api/http.h"
+#include "api/native/common.h"
 #include "api/native/native.h"
 #include "base/auto.h"
 #include "core/supervisor.h"
 
 const struct route *const docker_tables[] = {
-    docker_container_routes,
-    docker_exec_routes,
-    docker_event_routes,
-    docker_system_routes,
-    docker_network_routes,
-    docker_image_routes,
-    docker_volume_routes,
-    docker_usage_routes,
-    docker_commit_routes,
-    docker_absent_routes,
-    NULL,
+    docker_container_routes, docker_exec_routes,    docker_event_routes,  docker_ping_routes,
+    docker_system_routes,    docker_network_routes, docker_image_routes,  docker_volume_routes,
+    docker_usage_routes,     docker_commit_routes,  docker_absent_routes, NULL,
 };
 _Static_assert(sizeof(docker_tables) / sizeof(docker_tables[0]) - 1 <= DOCKER_SETS_MAX,
                "each table has a set");
 
-static void on_event(struct events_reader *r, const struct event *e)
+static void on_core_event(struct events_reader *r, const struct event *e)
 {
     if (strcmp(e->type, "destroy") == 0)
         docker_execs_drop(((struct docker *)(void *)r)->execs, e->sandbox);
@@ -48,7 +42,7 @@ int docker_init(struct native *native)
         return -ENOMEM;
     }
     d->native = native;
-    d->reader.on_event = on_event;
+    d->reader.on_event = on_core_event;
     (void)events_subscribe(supervisor_events(native->config.supervisor), &d->reader, 0);
     native->docker = d;
     return 0;
@@ -70,16 +64,16 @@ void docker_done(struct native *native)
     free(d);
 }
 
-/* {"message":"…"}: the shape of all of Docker's errors. */
-static void fail(struct http_request *req, int status, const char *code, const char *message,
-                 const char *allow)
+/* Sends {"message":"…"}, the format of Docker's errors. */
+static void docker_failure(struct http_request *req, int status, const char *code,
+                           const char *message, const char *allow)
 {
     const struct http_header headers[] = {{"Allow", allow}, {NULL, NULL}};
     json_t *root = json_pack("{s:s}", "message", message);
     auto_free char *text = NULL;
 
     (void)code;
-    if (root == NULL) /* what it quotes is not UTF-8 */
+    if (root == NULL) /* message is not UTF-8 */
         root = json_pack("{s:s}", "message", "the request holds text that is not UTF-8");
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -92,10 +86,12 @@ size_t docker_route_sets(struct native *native, struct route_set *sets)
     size_t count = 0;
 
     for (; docker_tables[count] != NULL; count++)
-        sets[count] = (struct route_set){.routes = docker_tables[count],
-                                         .context = native,
-                                         .version_prefix = true,
-                                         .failure = fail};
+        sets[count] = (struct route_set){
+            .routes = docker_tables[count],
+            .context = native,
+            .admit = docker_tables[count] == docker_ping_routes ? native_admit : docker_admit,
+            .version_prefix = true,
+            .failure = docker_failure};
     sets[count] = (struct route_set){0};
     return count;
 }

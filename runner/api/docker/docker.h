@@ -1,13 +1,13 @@
 #pragma once
 
-/*
- * The façade: the part of Docker's Engine API that its clients use, as a translation onto core/.
- * docs/docker-api.md says what is answered and how it is meant; there is no second engine here.
+/* The façade: the part of Docker's Engine API that its clients use, translated to core/.
+ * docs/docker-api.md describes the supported calls.
  *
- * Its routes stand behind the native ones on the same socket, with Docker's version prefix
- * (/v1.41/…) and without. Who may do what is decided by the same client policy, on what a request
- * comes to: a spec.
- */
+ * Its routes follow the native ones on the same socket, with Docker's version prefix (/v1.41/…)
+ * or without. The client policy decides about the translated request, a spec, as for the native
+ * API.
+ *
+ * Runs in the supervisor's loop thread. */
 
 #include <stddef.h>
 
@@ -18,14 +18,14 @@ struct route_set;
 
 enum { DOCKER_SETS_MAX = 12 };
 
-/* native: borrowed; becomes the handlers' context, and knows the façade from then on. -ENOMEM. */
+/* Makes the façade's state in native (borrowed), which becomes the handlers' context. -ENOMEM. */
 int docker_init(struct native *native);
-/* Every sandbox of earlier supervisors has been taken up: takes up the sidecars. */
+/* Resumes the sidecars. Called when all sandboxes of earlier supervisors are reattached. */
 void docker_ready(struct native *native);
-/* Before native_done. */
+/* Frees the state; called before native_done. */
 void docker_done(struct native *native);
 
-/* One set for each table, and {0} behind them. Returns how many. */
+/* Writes one set per table, and {0} behind them. Returns their number. */
 size_t docker_route_sets(struct native *native, struct route_set *sets);
 
 /* All tables, ended by NULL. */

@@ -1,4 +1,4 @@
-/* GET /events: core's events in Docker's words, one JSON object a line. */
+/* GET /events: core's events in Docker's words, one JSON object per line. */
 #include "core/events.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum {
     MS_NS = 1000000,
-    /* A reader that falls so far behind is cut off; all that is kept can be sent at once. */
+    /* A reader with more unread bytes is cut off. All stored events fit. */
     EVENTS_QUEUE_MAX = EVENTS_MAX * 1024,
 };
 
@@ -50,7 +50,7 @@ static const struct action {
     {"image_remove", "delete", "image"},
 };
 
-static const struct action *find_action(const char *core)
+static const struct action *action_find(const char *core)
 {
     for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
         if (strcmp(actions[i].core, core) == 0)
@@ -60,7 +60,7 @@ static const struct action *find_action(const char *core)
 
 enum { ACTION_MAX = 40 };
 
-/* As Docker writes it: "die"; "health_status: healthy". */
+/* Formats an action like Docker: "die"; "health_status: healthy". */
 static void action_text(const struct event *e, const struct action *a, char ret[ACTION_MAX])
 {
     auto_ptr(json_decref) json_t *detail = NULL;
@@ -73,9 +73,9 @@ static void action_text(const struct event *e, const struct action *a, char ret[
                    status != NULL ? status : "");
 }
 
-/* One reader; frees itself when its client is gone, too slow, or its time over. */
+/* A reader. Frees itself when its client is gone or too slow, or at `until`. */
 struct stream {
-    struct events_reader reader; /* first: found by its address */
+    struct events_reader reader; /* first: cast from its address */
     struct http_request *req;
     struct native *native;
     struct filters *filters;    /* owned */
@@ -92,7 +92,7 @@ static void on_timer_closed(uv_handle_t *h)
     free(st);
 }
 
-/* The request is the caller's to end. */
+/* The caller ends the request. */
 static void stream_end(struct stream *st)
 {
     if (st->dead)
@@ -108,11 +108,11 @@ static struct sandbox *sandbox_of(const struct stream *st, const struct event *e
 {
     struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
 
-    /* Another one may have its id for a name. */
+    /* another sandbox may have this id as its name */
     return s != NULL && strcmp(sandbox_id(s), e->sandbox) == 0 ? s : NULL;
 }
 
-static bool may_see(const struct stream *st, const struct event *e, const struct sandbox *s)
+static bool stream_may_see(const struct stream *st, const struct event *e, const struct sandbox *s)
 {
     if (s != NULL)
         return native_may_use(st->req, s);
@@ -120,15 +120,15 @@ static bool may_see(const struct stream *st, const struct event *e, const struct
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
-/* Of volumes, networks and the daemon itself nothing is told. */
-static bool asks_for_others(const struct filters *f)
+/* Events of volumes, networks and the daemon are not reported. */
+static bool filters_ask_for_others(const struct filters *f)
 {
     return filters_get(f, "volume", 0) != NULL || filters_get(f, "network", 0) != NULL ||
            filters_get(f, "daemon", 0) != NULL;
 }
 
-static bool wanted(const struct stream *st, const struct event *e, const struct action *a,
-                   const struct sandbox *s)
+static bool stream_wants(const struct stream *st, const struct event *e, const struct action *a,
+                         const struct sandbox *s)
 {
     const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
     auto_ptr(json_decref) json_t *kept = docker_kept(spec);
@@ -138,9 +138,9 @@ static bool wanted(const struct stream *st, const struct event *e, const struct 
     docker_id(e->sandbox, id);
     action_text(e, a, action);
     return (st->since_ms == 0 || e->time_ms >= st->since_ms) &&
-           (st->until_ms == 0 || e->time_ms <= st->until_ms) && may_see(st, e, s) &&
+           (st->until_ms == 0 || e->time_ms <= st->until_ms) && stream_may_see(st, e, s) &&
            filters_match(st->filters, "type", a->type) &&
-           filters_match(st->filters, "scope", "local") && !asks_for_others(st->filters) &&
+           filters_match(st->filters, "scope", "local") && !filters_ask_for_others(st->filters) &&
            filters_match_prefix(st->filters, "event", action) &&
            (filters_match_prefix(st->filters, "container", id) ||
             filters_match(st->filters, "container", e->name)) &&
@@ -148,7 +148,7 @@ static bool wanted(const struct stream *st, const struct event *e, const struct 
            filters_match_labels(st->filters, spec != NULL ? spec->labels : NULL);
 }
 
-static json_t *attributes(const struct event *e, const struct sandbox *s)
+static json_t *encode_attributes(const struct event *e, const struct sandbox *s)
 {
     const struct spec *spec = s != NULL ? sandbox_spec(s) : NULL;
     auto_ptr(json_decref) json_t *kept = docker_kept(spec), *detail = NULL;
@@ -168,7 +168,7 @@ static json_t *attributes(const struct event *e, const struct sandbox *s)
     return object;
 }
 
-static json_t *encode(const struct event *e, const struct action *a, const struct sandbox *s)
+static json_t *encode_event(const struct event *e, const struct action *a, const struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(s != NULL ? sandbox_spec(s) : NULL);
     bool container = strcmp(a->type, "container") == 0;
@@ -178,9 +178,9 @@ static json_t *encode(const struct event *e, const struct action *a, const struc
     docker_id(e->sandbox, id);
     action_text(e, a, action);
     root = json_pack("{s:s, s:s, s:{s:s, s:o}, s:s, s:I, s:I}", "Type", a->type, "Action", action,
-                     "Actor", "ID", container ? id : e->sandbox, "Attributes", attributes(e, s),
-                     "scope", "local", "time", (json_int_t)e->time_ms / 1000, "timeNano",
-                     (json_int_t)e->time_ms * MS_NS);
+                     "Actor", "ID", container ? id : e->sandbox, "Attributes",
+                     encode_attributes(e, s), "scope", "local", "time",
+                     (json_int_t)e->time_ms / 1000, "timeNano", (json_int_t)e->time_ms * MS_NS);
     if (root != NULL && container) {
         (void)docker_put(root, "status", json_string(action));
         (void)docker_put(root, "id", json_string(id));
@@ -189,21 +189,22 @@ static json_t *encode(const struct event *e, const struct action *a, const struc
     return root;
 }
 
-static void on_event(struct events_reader *r, const struct event *e)
+static void on_stream_event(struct events_reader *r, const struct event *e)
 {
     struct stream *st = (struct stream *)(void *)r;
-    const struct action *a = find_action(e->type);
+    const struct action *a = action_find(e->type);
     const struct sandbox *s = a != NULL ? sandbox_of(st, e) : NULL;
 
-    if (st->dead || st->req->gone || a == NULL || !wanted(st, e, a, s))
+    if (st->dead || st->req->gone || a == NULL || !stream_wants(st, e, a, s))
         return;
-    if (http_queued(st->req) <= EVENTS_QUEUE_MAX && reply_json_line(st->req, encode(e, a, s), "\n"))
+    if (http_queued(st->req) <= EVENTS_QUEUE_MAX &&
+        reply_json_line(st->req, encode_event(e, a, s), "\n"))
         return;
     http_abort(st->req);
     stream_end(st);
 }
 
-static void on_gone(struct http_request *req)
+static void on_stream_gone(struct http_request *req)
 {
     struct stream *st = req->data;
 
@@ -211,7 +212,7 @@ static void on_gone(struct http_request *req)
     stream_end(st);
 }
 
-static void on_until(uv_timer_t *h)
+static void on_stream_until(uv_timer_t *h)
 {
     struct stream *st = h->data;
     struct http_request *req = st->req;
@@ -233,7 +234,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static int read_query(struct http_request *req, struct stream *st, struct err *err)
+static int stream_read_query(struct http_request *req, struct stream *st, struct err *err)
 {
     static const char *const known[] = {"container", "event",   "image", "label",  "type",
                                         "volume",    "network", "scope", "daemon", NULL};
@@ -259,10 +260,10 @@ static void get_events(struct http_request *req)
     struct err err = ERR_NONE;
     int64_t left;
 
-    if (!docker_admit(req) || !native_watcher_take(req))
+    if (!native_watcher_take(req))
         return;
     st = calloc(1, sizeof(*st));
-    if (st == NULL || read_query(req, st, &err) < 0) {
+    if (st == NULL || stream_read_query(req, st, &err) < 0) {
         native_watcher_drop(native_of(req));
         if (st == NULL)
             (void)err_errno(&err, -ENOMEM, "events");
@@ -270,13 +271,13 @@ static void get_events(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    st->reader.on_event = on_event;
+    st->reader.on_event = on_stream_event;
     st->req = req;
     st->native = native_of(req);
     (void)uv_timer_init(http_loop(req), &st->timer); /* cannot fail */
     st->timer.data = st;
     req->data = st;
-    req->on_gone = on_gone;
+    req->on_gone = on_stream_gone;
     http_start(req, 200, NULL, "application/json");
     st->subscribed = true;
     (void)events_subscribe(supervisor_events(st->native->config.supervisor), &st->reader,
@@ -284,7 +285,7 @@ static void get_events(struct http_request *req)
     if (st->dead || st->until_ms == 0)
         return;
     left = st->until_ms - clock_wall_ms();
-    (void)uv_timer_start(&st->timer, on_until, left > 0 ? (uint64_t)left : 0, 0);
+    (void)uv_timer_start(&st->timer, on_stream_until, left > 0 ? (uint64_t)left : 0, 0);
 }
 
 const struct route docker_event_routes[] = {

@@ -1,10 +1,8 @@
-/*
- * An exec's record is ours from its making on; the process is core's. A record that has ended stays
- * for who asks how, and makes room, the oldest first, when there are too many (maxDockerExecs).
+/* Owns the records of Docker's execs; core owns the processes. The record of an ended exec is
+ * kept for inspect. When there are too many (maxDockerExecs) the oldest is dropped.
  *
- * As with Docker a process goes on when the client that started it leaves: what it says then is
- * read and dropped. A terminal's is hung up.
- */
+ * Like in Docker a process continues when its client leaves, and its output is read and
+ * discarded. A process on a terminal is hung up. */
 #include "api/docker/exec.h"
 
 #include <errno.h>
@@ -40,7 +38,7 @@ struct record {
     struct docker_execs *all;
     char id[DOCKER_ID_LEN + 1];
     char sandbox[NATIVE_ID_MAX + 1];
-    int64_t uid;       /* who made it */
+    int64_t uid;       /* of the creator */
     struct spec *spec; /* owned: argv, env, cwd, user */
     bool tty, in, out, errors;
     uint16_t rows, cols;
@@ -48,7 +46,8 @@ struct record {
     int exit_code;
     pid_t pid;
     struct exec_io *io;       /* owned while it runs */
-    struct http_request *req; /* of who is attached, or waits for its start; NULL */
+    struct http_request *req; /* of the attached client, or of the one that waits for the start;
+                               * NULL */
     bool detach, raw;
 };
 
@@ -67,13 +66,13 @@ static void record_free(struct record *x)
     free(x);
 }
 
-static void take_out(struct docker_execs *all, struct record *x)
+static void execs_remove(struct docker_execs *all, struct record *x)
 {
     queue_remove(&all->records, x);
     all->count--;
 }
 
-static void put_in(struct docker_execs *all, struct record *x)
+static void execs_append(struct docker_execs *all, struct record *x)
 {
     queue_add(&all->records, x);
     all->count++;
@@ -93,25 +92,25 @@ void docker_execs_free(struct docker_execs *all)
     while (all != NULL && all->records.first != NULL) {
         struct record *x = all->records.first;
 
-        take_out(all, x);
+        execs_remove(all, x);
         record_free(x);
     }
     free(all);
 }
 
-/* Of those that run the end is on its way, and forgets them. */
+/* Records of running execs remain until on_exec_ended. */
 void docker_execs_drop(struct docker_execs *all, const char *sandbox_id)
 {
     for (struct record *x = all->records.first, *next; x != NULL; x = next) {
         next = x->next;
         if (strcmp(x->sandbox, sandbox_id) != 0 || x->state == RECORD_RUNNING || x->req != NULL)
             continue;
-        take_out(all, x);
+        execs_remove(all, x);
         record_free(x);
     }
 }
 
-static struct record *find(struct docker_execs *all, const char *id)
+static struct record *execs_find(struct docker_execs *all, const char *id)
 {
     struct record *x = all->records.first;
 
@@ -122,9 +121,9 @@ static struct record *find(struct docker_execs *all, const char *id)
 
 enum { ANYBODY = -1 };
 
-/* The oldest of this user's, or of anybody's, that does not run; an ended one where there is one.
- */
-static bool make_room(struct docker_execs *all, int64_t uid)
+/* Drops the oldest idle record of this user (or of any), preferably one that has ended. False:
+ * none. */
+static bool execs_make_room(struct docker_execs *all, int64_t uid)
 {
     struct record *oldest = NULL;
 
@@ -140,7 +139,7 @@ static bool make_room(struct docker_execs *all, int64_t uid)
     }
     if (oldest == NULL)
         return false;
-    take_out(all, oldest);
+    execs_remove(all, oldest);
     record_free(oldest);
     return true;
 }
@@ -163,7 +162,7 @@ void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *contain
         json_decref(list);
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 struct make_body {
     json_t *cmd, *env;
@@ -180,15 +179,15 @@ static const struct body_field make_fields[] = {
     {.name = "AttachStdin", .take = b_bool, .off = offsetof(struct make_body, in)},
     {.name = "AttachStdout", .take = b_bool, .off = offsetof(struct make_body, out)},
     {.name = "AttachStderr", .take = b_bool, .off = offsetof(struct make_body, errors)},
-    {.name = "Detach", .take = b_ignore},      /* is said again at the start */
-    {.name = "ConsoleSize", .take = b_ignore}, /* the same */
-    {.name = "DetachKeys", .take = b_ignore},  /* the client's own affair */
+    {.name = "Detach", .take = b_ignore},      /* repeated at the start */
+    {.name = "ConsoleSize", .take = b_ignore}, /* repeated at the start */
+    {.name = "DetachKeys", .take = b_ignore},  /* handled by the client */
     {.name = "Privileged", .code = -EPERM, .why = "an exec may do no more than its container"},
     {0},
 };
 
-/* By the parser of every other process: a spec that only has these. */
-static int make_spec(const struct make_body *b, struct spec **ret, struct err *err)
+/* Makes a spec with only these keys, by the same parser as for sandboxes. */
+static int exec_make_spec(const struct make_body *b, struct spec **ret, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = json_object();
     bool ok = root != NULL;
@@ -205,7 +204,7 @@ static int make_spec(const struct make_body *b, struct spec **ret, struct err *e
     return ok ? spec_from_json(root, ret, err) : err_errno(err, -ENOMEM, "exec");
 }
 
-static int check_runs(const struct sandbox *s, struct err *err)
+static int sandbox_check_runs(const struct sandbox *s, struct err *err)
 {
     if (!docker_is_running(s) || sandbox_main(s) == NULL)
         return err_set(err, -EBUSY, "container %s is not running", sandbox_name(s));
@@ -215,24 +214,26 @@ static int check_runs(const struct sandbox *s, struct err *err)
     return 0;
 }
 
-static int check_room(struct http_request *req, struct err *err)
+static int execs_check_room(struct http_request *req, struct err *err)
 {
     struct docker_execs *all = execs_of(req);
     const unsigned max = supervisor_limits(native_supervisor(req))->docker_execs;
     const int64_t uid = http_peer(req)->uid;
     unsigned own = 0;
 
-    /* A member of the group has a quarter, so that what others have made stays there. */
-    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req);
-         x = x->next)
+    /* Other users than the owner get a quarter each, so that they cannot displace other users'
+     * execs. */
+    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req); x = x->next)
         own += x->uid == uid;
-    if (own > max / 4 ? make_room(all, uid) : all->count < max || make_room(all, ANYBODY))
+    if (own > max / 4 ? execs_make_room(all, uid)
+                      : all->count < max || execs_make_room(all, ANYBODY))
         return 0;
     return err_set(err, -EUSERS, "limit maxDockerExecs: %u execs are there already",
                    own > max / 4 ? own : all->count);
 }
 
-static int make(struct http_request *req, struct sandbox *s, struct record **ret, struct err *err)
+static int record_make(struct http_request *req, struct sandbox *s, struct record **ret,
+                       struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_ptr(spec_free) struct spec *spec = NULL;
@@ -240,15 +241,15 @@ static int make(struct http_request *req, struct sandbox *s, struct record **ret
     struct record *x;
     int r;
 
-    r = check_runs(s, err);
+    r = sandbox_check_runs(s, err);
     if (r == 0)
         r = json_body_tree(req, &root, err);
     if (r == 0)
         r = body_decode_whole(root, make_fields, create_body_elsewhere, &b, err);
     if (r == 0)
-        r = make_spec(&b, &spec, err);
+        r = exec_make_spec(&b, &spec, err);
     if (r == 0)
-        r = check_room(req, err);
+        r = execs_check_room(req, err);
     if (r < 0)
         return r;
     x = calloc(1, sizeof(*x));
@@ -264,7 +265,7 @@ static int make(struct http_request *req, struct sandbox *s, struct record **ret
     x->in = b.in;
     x->out = b.out;
     x->errors = b.errors;
-    put_in(x->all, x);
+    execs_append(x->all, x);
     *ret = x;
     return 0;
 }
@@ -277,24 +278,23 @@ void docker_post_exec(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (make(req, s, &x, &err) < 0)
+    if (record_make(req, s, &x, &err) < 0)
         reply_error(req, &err);
     else
         reply_json(req, 201, json_pack("{s:s}", "Id", x->id));
 }
 
-/* ---- one ---- */
+/* ---- inspect, resize ---- */
 
-/* docker_admit, and the exec that {exec} names, if the peer may use its container. */
-static struct record *requested(struct http_request *req, struct sandbox **ret)
+/* Returns the exec named by {exec}, if the peer may use its container.
+ * NULL: answered. */
+static struct record *exec_requested(struct http_request *req, struct sandbox **ret)
 {
     const char *id = http_param(req, "exec");
     struct err err = ERR_NONE;
     struct record *x;
 
-    if (!docker_admit(req))
-        return NULL;
-    x = find(execs_of(req), id);
+    x = execs_find(execs_of(req), id);
     *ret = x != NULL ? sandbox_find(native_supervisor(req), x->sandbox) : NULL;
     if (*ret == NULL || strcmp(sandbox_id(*ret), x->sandbox) != 0)
         (void)err_set(&err, -ENOENT, "No such exec instance: %.128s", id);
@@ -307,7 +307,7 @@ static struct record *requested(struct http_request *req, struct sandbox **ret)
 static void get_exec(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = requested(req, &s);
+    struct record *x = exec_requested(req, &s);
     char container[DOCKER_ID_LEN + 1];
     json_t *root;
 
@@ -346,11 +346,11 @@ static const struct query_field resize_fields[] = {
     {0},
 };
 
-/* Also before it is started: then that is its first size. */
-static void post_resize(struct http_request *req)
+/* Before the start it sets the initial size. */
+static void post_exec_resize(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = requested(req, &s);
+    struct record *x = exec_requested(req, &s);
     struct resize_query q = {0};
     struct err err = ERR_NONE;
     int r;
@@ -374,13 +374,13 @@ static void post_resize(struct http_request *req)
 
 /* ---- the process ---- */
 
-static void on_drain(struct http_request *req)
+static void on_exec_drain(struct http_request *req)
 {
     exec_io_resume(((struct record *)req->data)->io);
 }
 
-/* Nobody reads any more: it goes on, a terminal's hangs up. */
-static void on_gone(struct http_request *req)
+/* The client is gone: the process continues, but one on a terminal is hung up. */
+static void on_exec_gone(struct http_request *req)
 {
     struct record *x = req->data;
 
@@ -396,7 +396,7 @@ static void on_gone(struct http_request *req)
     exec_io_resume(x->io);
 }
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_exec_body(struct http_request *req, const char *data, size_t len)
 {
     struct record *x = req->data;
 
@@ -406,12 +406,12 @@ static void on_body(struct http_request *req, const char *data, size_t len)
         if (!exec_io_write(x->io, data, len))
             http_body_pause(req);
     } else if (!x->tty) {
-        /* A terminal has no end of input: who only wants to read half-closes at once. */
+        /* A terminal's input does not end; clients that only read half-close at once. */
         exec_io_end_input(x->io);
     }
 }
 
-static void on_started(void *data)
+static void on_exec_started(void *data)
 {
     struct record *x = data;
 
@@ -423,26 +423,26 @@ static void on_started(void *data)
         http_reply(take(x->req), 200, NULL, NULL, NULL, 0);
         return;
     }
-    x->req->on_drain = on_drain;
-    docker_upgrade(x->req, x->raw, on_body);
+    x->req->on_drain = on_exec_drain;
+    docker_upgrade(x->req, x->raw, on_exec_body);
 }
 
-static void end(struct record *x, int exit_code)
+static void record_end(struct record *x, int exit_code)
 {
     exec_io_close(take(x->io));
     x->state = RECORD_ENDED;
     x->exit_code = exit_code;
 }
 
-/* As Docker: the stream begins all the same, and says what was wrong. */
-static void on_failed(void *data, const struct err *err, int exit_code)
+/* Like in Docker the stream begins in any case, and contains the error. */
+static void on_exec_failed(void *data, const struct err *err, int exit_code)
 {
     struct record *x = data;
     struct http_request *req = take(x->req);
     char text[ERR_MSG_MAX + 64];
     int n;
 
-    end(x, exit_code > STATUS_CANNOT_EXECUTE ? exit_code : STATUS_CANNOT_EXECUTE);
+    record_end(x, exit_code > STATUS_CANNOT_EXECUTE ? exit_code : STATUS_CANNOT_EXECUTE);
     if (req == NULL)
         return;
     if (x->detach) {
@@ -454,38 +454,38 @@ static void on_failed(void *data, const struct err *err, int exit_code)
     }
     n = snprintf(text, sizeof(text), "exec failed: %s\r\n", err->msg);
     if (!req->upgraded)
-        docker_upgrade(req, x->raw, on_body);
+        docker_upgrade(req, x->raw, on_exec_body);
     (void)docker_send(req, x->raw, 1, text, (size_t)n);
     http_end(req);
 }
 
-static bool is_wanted(const struct record *x, int stream)
+static bool record_wants_stream(const struct record *x, int stream)
 {
     return x->req != NULL && !x->detach && (stream == 2 ? x->errors : x->out);
 }
 
-static bool on_output(void *data, int stream, const char *bytes, size_t len)
+static bool on_exec_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct record *x = data;
 
-    return !is_wanted(x, stream) || docker_send(x->req, x->raw, stream, bytes, len);
+    return !record_wants_stream(x, stream) || docker_send(x->req, x->raw, stream, bytes, len);
 }
 
-static bool takes_pipe(void *data)
+static bool exec_takes_pipe(void *data)
 {
     const struct record *x = data;
 
     return x->req != NULL && !x->detach && http_all_taken(x->req);
 }
 
-static bool on_piped(void *data, int stream, int pipe, size_t len)
+static bool on_exec_piped(void *data, int stream, int pipe, size_t len)
 {
     struct record *x = data;
 
-    return !is_wanted(x, stream) || docker_send_pipe(x->req, x->raw, stream, pipe, len);
+    return !record_wants_stream(x, stream) || docker_send_pipe(x->req, x->raw, stream, pipe, len);
 }
 
-static void on_writable(void *data)
+static void on_exec_writable(void *data)
 {
     struct record *x = data;
 
@@ -493,28 +493,28 @@ static void on_writable(void *data)
         http_body_resume(x->req);
 }
 
-/* Running is false before the client sees its stream end. */
-static void on_ended(void *data)
+/* The state changes before the client sees its stream end. */
+static void on_exec_ended(void *data)
 {
     struct record *x = data;
     struct http_request *req = take(x->req);
 
-    end(x, exec_exit_code(exec_io_exec(x->io)));
+    record_end(x, exec_exit_code(exec_io_exec(x->io)));
     if (req != NULL)
         http_end(req);
     if (sandbox_find(x->all->native->config.supervisor, x->sandbox) == NULL) {
-        take_out(x->all, x);
+        execs_remove(x->all, x);
         record_free(x);
     }
 }
 
-static const struct exec_io_ops ops = {.started = on_started,
-                                       .failed = on_failed,
-                                       .output = on_output,
-                                       .takes_pipe = takes_pipe,
-                                       .piped = on_piped,
-                                       .writable = on_writable,
-                                       .ended = on_ended};
+static const struct exec_io_ops ops = {.started = on_exec_started,
+                                       .failed = on_exec_failed,
+                                       .output = on_exec_output,
+                                       .takes_pipe = exec_takes_pipe,
+                                       .piped = on_exec_piped,
+                                       .writable = on_exec_writable,
+                                       .ended = on_exec_ended};
 
 /* ---- starting ---- */
 
@@ -530,8 +530,8 @@ static const struct body_field start_fields[] = {
     {0},
 };
 
-/* [rows, columns]; 0 = the default. */
-static int take_size(struct record *x, json_t *size, struct err *err)
+/* Parses [rows, columns]; 0 = the default. */
+static int record_take_size(struct record *x, json_t *size, struct err *err)
 {
     json_int_t side[2];
 
@@ -549,7 +549,7 @@ static int take_size(struct record *x, json_t *size, struct err *err)
     return 0;
 }
 
-static int read_start(struct http_request *req, struct record *x, struct err *err)
+static int record_read_start(struct http_request *req, struct record *x, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     struct start_body b = {0};
@@ -559,7 +559,7 @@ static int read_start(struct http_request *req, struct record *x, struct err *er
     if (r == 0)
         r = body_decode_whole(root, start_fields, create_body_elsewhere, &b, err);
     if (r == 0)
-        r = take_size(x, b.size, err);
+        r = record_take_size(x, b.size, err);
     if (r == 0 && x->state != RECORD_MADE)
         r = err_set(err, -EBUSY, "Error: Exec command %s has already run", x->id);
     if (r == 0 && x->req != NULL)
@@ -571,19 +571,19 @@ static int read_start(struct http_request *req, struct record *x, struct err *er
     return 0;
 }
 
-static void post_start(struct http_request *req)
+static void post_exec_start(struct http_request *req)
 {
     struct sandbox *s;
-    struct record *x = requested(req, &s);
+    struct record *x = exec_requested(req, &s);
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
     int r;
 
     if (x == NULL)
         return;
-    r = read_start(req, x, &err);
+    r = record_read_start(req, x, &err);
     if (r == 0)
-        r = check_runs(s, &err);
+        r = sandbox_check_runs(s, &err);
     if (r == 0) {
         o.argv = x->spec->argv;
         o.envp = x->spec->env;
@@ -601,13 +601,13 @@ static void post_start(struct http_request *req)
     }
     x->req = req;
     req->data = x;
-    req->on_gone = on_gone;
+    req->on_gone = on_exec_gone;
 }
 
 /* clang-format off */
 const struct route docker_exec_routes[] = {
-    {"POST", "/exec/{exec}/start",  post_start,  ROUTE_BODY | ROUTE_UPGRADE, 0},
-    {"POST", "/exec/{exec}/resize", post_resize, ROUTE_BODY, 0},
+    {"POST", "/exec/{exec}/start",  post_exec_start,  ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST", "/exec/{exec}/resize", post_exec_resize, ROUTE_BODY, 0},
     {"GET",  "/exec/{exec}/json",   get_exec,    0, 0},
     {0},
 };

@@ -1,6 +1,7 @@
 #pragma once
 
-/* Execs as Docker has them: made first, started later, and to be looked at after their end. */
+/* Docker's execs: created first, started later, and inspectable after their end. Runs in the
+ * supervisor's loop thread. */
 
 #include <jansson.h>
 
@@ -12,13 +13,13 @@ struct sandbox;
 
 struct docker_execs;
 
-/* NULL on OOM. native: borrowed. */
+/* native is borrowed. NULL on OOM. */
 struct docker_execs *docker_execs_new(struct native *native);
-/* Ends those that still run. NULL is fine. */
+/* Ends running execs and frees all. NULL is allowed. */
 void docker_execs_free(struct docker_execs *x);
-/* A container is gone, and its execs with it. */
+/* Drops the idle records of a removed container. */
 void docker_execs_drop(struct docker_execs *x, const char *sandbox_id);
-/* ExecIDs of a container that is shown. */
+/* Adds ExecIDs to the description of a container. */
 void docker_exec_list(struct docker *d, const struct sandbox *s, json_t *container);
 
 http_handler_fn docker_post_exec;

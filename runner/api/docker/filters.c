@@ -37,7 +37,7 @@ static bool is_known(const char *name, const char *const *known)
     return false;
 }
 
-static int add(struct filters *f, const char *name, const char *value, struct err *err)
+static int filters_add(struct filters *f, const char *name, const char *value, struct err *err)
 {
     static const char *const flags[] = {"all", "dangling", "is-task", NULL};
     static const char *const either[] = {"1", "true", "0", "false", NULL};
@@ -54,7 +54,7 @@ static int add(struct filters *f, const char *name, const char *value, struct er
     return one->name != NULL && one->value != NULL ? 0 : err_errno(err, -ENOMEM, "filters");
 }
 
-static int add_all(struct filters *f, const char *name, json_t *values, struct err *err)
+static int filters_add_all(struct filters *f, const char *name, json_t *values, struct err *err)
 {
     json_t *element;
     const char *key;
@@ -64,7 +64,7 @@ static int add_all(struct filters *f, const char *name, json_t *values, struct e
     if (!json_is_array(values) && !json_is_object(values))
         return err_set(err, -EINVAL, "filters: %.64s: must be a list or a map", name);
     json_array_foreach(values, i, element) {
-        r = add(f, name, json_string_value(element), err);
+        r = filters_add(f, name, json_string_value(element), err);
         if (r < 0)
             return r;
     }
@@ -72,15 +72,15 @@ static int add_all(struct filters *f, const char *name, json_t *values, struct e
         if (!json_is_boolean(element))
             return err_set(err, -EINVAL, "filters: %.64s: must be true or false", name);
         if (json_is_true(element))
-            r = add(f, name, key, err);
+            r = filters_add(f, name, key, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-/* What Docker has somewhere, and rind not everywhere. */
-static int unknown(const char *name, struct err *err)
+/* Filters that Docker has for some object are 501, others 400. */
+static int filter_unknown(const char *name, struct err *err)
 {
     static const char *const dockers[] = {
         "before",  "config", "container", "daemon",  "dangling", "driver",    "event",
@@ -93,7 +93,8 @@ static int unknown(const char *name, struct err *err)
     return err_set(err, -EINVAL, "invalid filter '%.64s'", name);
 }
 
-static int parse(struct filters *f, const char *text, const char *const *known, struct err *err)
+static int filters_parse_tree(struct filters *f, const char *text, const char *const *known,
+                              struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     const char *name;
@@ -109,8 +110,8 @@ static int parse(struct filters *f, const char *text, const char *const *known, 
         return err_set(err, -EINVAL, "filters: must be an object");
     json_object_foreach(root, name, values) {
         if (!is_known(name, known))
-            return unknown(name, err);
-        r = add_all(f, name, values, err);
+            return filter_unknown(name, err);
+        r = filters_add_all(f, name, values, err);
         if (r < 0)
             return r;
     }
@@ -124,7 +125,7 @@ int filters_parse(const char *text, const char *const *known, struct filters **r
     *ret = calloc(1, sizeof(**ret));
     if (*ret == NULL)
         return err_errno(err, -ENOMEM, "filters");
-    r = parse(*ret, text, known, err);
+    r = filters_parse_tree(*ret, text, known, err);
     if (r < 0) {
         filters_free(*ret);
         *ret = NULL;
@@ -142,7 +143,7 @@ const char *filters_get(const struct filters *f, const char *name, size_t i)
 
 typedef bool compare(const char *value, const char *wanted);
 
-static bool any(const struct filters *f, const char *name, const char *value, compare *is)
+static bool filters_any(const struct filters *f, const char *name, const char *value, compare *is)
 {
     bool asked = false;
 
@@ -156,37 +157,37 @@ static bool any(const struct filters *f, const char *name, const char *value, co
     return !asked;
 }
 
-static bool is_same(const char *value, const char *wanted)
+static bool value_is_same(const char *value, const char *wanted)
 {
     return strcmp(value, wanted) == 0;
 }
 
-static bool begins(const char *value, const char *wanted)
+static bool value_has_prefix(const char *value, const char *wanted)
 {
     return strncmp(value, wanted, strlen(wanted)) == 0;
 }
 
-static bool holds(const char *value, const char *wanted)
+static bool value_has_part(const char *value, const char *wanted)
 {
     return strstr(value, wanted) != NULL;
 }
 
 bool filters_match(const struct filters *f, const char *name, const char *value)
 {
-    return any(f, name, value, is_same);
+    return filters_any(f, name, value, value_is_same);
 }
 
 bool filters_match_prefix(const struct filters *f, const char *name, const char *value)
 {
-    return any(f, name, value, begins);
+    return filters_any(f, name, value, value_has_prefix);
 }
 
 bool filters_match_part(const struct filters *f, const char *name, const char *value)
 {
-    return any(f, name, value, holds);
+    return filters_any(f, name, value, value_has_part);
 }
 
-/* "K=V", or "K" with any value. */
+/* Matches "K=V", or "K" with any value. */
 static bool has_label(char *const *labels, const char *wanted)
 {
     size_t key = strcspn(wanted, "=");

@@ -1,9 +1,8 @@
 #pragma once
 
-/*
- * Docker's filters: {"label":["a=b"],"status":["running"]}, or as older clients write them
- * {"label":{"a=b":true}}. What is asked twice of one name is "or", but of labels "and".
- */
+/* Docker's filters: {"label":["a=b"],"status":["running"]}, or in older clients
+ * {"label":{"a=b":true}}. Several values of one name are alternatives; several labels must all
+ * match. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,20 +12,20 @@
 struct err;
 struct filters;
 
-enum { FILTERS_MAX = 64 /* values altogether */ };
+enum { FILTERS_MAX = 64 /* values in total */ };
 
-/* text: NULL = none. known: NULL-terminated; another name is -EINVAL, or -EOPNOTSUPP where Docker
- * has it. *ret is to be freed. */
+/* text NULL: no filters. known: NULL-terminated names; another name is -EINVAL, or -EOPNOTSUPP
+ * if Docker has it. The caller frees *ret. */
 int filters_parse(const char *text, const char *const *known, struct filters **ret,
                   struct err *err);
 void filters_free(struct filters *f);
 DEFINE_AUTO(struct filters, filters_free);
-/* The values of a name, in turn: from 0 on, NULL behind the last. */
+/* Returns the i'th value of a name, NULL after the last. */
 const char *filters_get(const struct filters *f, const char *name, size_t i);
-/* No value was asked for, or this one. */
+/* True if the name has no filter, or one equal to value. */
 bool filters_match(const struct filters *f, const char *name, const char *value);
-/* The same, and the beginning of one will do, or any part of one. */
+/* As filters_match, but a filter may be a prefix of value, or any part of it. */
 bool filters_match_prefix(const struct filters *f, const char *name, const char *value);
 bool filters_match_part(const struct filters *f, const char *name, const char *value);
-/* Every label that was asked for is among these "K=V"s. */
+/* True if these "K=V" strings contain every label of the filters. */
 bool filters_match_labels(const struct filters *f, char *const *labels);

@@ -7,7 +7,7 @@
 
 enum { MULTIPLEXED_SINCE = 42 /* of API version 1 */ };
 
-static void make_head(unsigned char head[DOCKER_FRAME_HEAD], int stream, size_t len)
+static void frame_make_head(unsigned char head[DOCKER_FRAME_HEAD], int stream, size_t len)
 {
     (void)memset(head, 0, DOCKER_FRAME_HEAD);
     head[0] = (unsigned char)stream;
@@ -17,12 +17,12 @@ static void make_head(unsigned char head[DOCKER_FRAME_HEAD], int stream, size_t 
 
 bool docker_send(struct http_request *req, bool raw, int stream, const void *bytes, size_t len)
 {
-    /* Head and payload in one write; one at a time, the loop has one thread. */
+    /* Head and payload in one write. static: the loop has one thread. */
     static unsigned char frame[DOCKER_FRAME_HEAD + DOCKER_FRAME_MAX];
 
     if (raw)
         return !http_write(req, bytes, len);
-    make_head(frame, stream, len);
+    frame_make_head(frame, stream, len);
     if (len > 0)
         (void)memcpy(frame + DOCKER_FRAME_HEAD, bytes, len);
     return !http_write(req, frame, DOCKER_FRAME_HEAD + len);
@@ -32,7 +32,7 @@ bool docker_send_pipe(struct http_request *req, bool raw, int stream, int pipe, 
 {
     unsigned char head[DOCKER_FRAME_HEAD];
 
-    make_head(head, stream, len);
+    frame_make_head(head, stream, len);
     if (!raw)
         (void)http_write(req, head, sizeof(head));
     return !http_write_pipe(req, pipe, len);
@@ -42,7 +42,7 @@ const char *docker_stream_type(const struct http_request *req, bool raw)
 {
     const char *minor = req->version != NULL ? strchr(req->version, '.') : NULL;
 
-    /* docker_admit has looked at it. */
+    /* docker_admit has validated it. */
     if (raw || (minor != NULL && number_whole(minor + 1, NUMBER_DIGITS_MAX) < MULTIPLEXED_SINCE))
         return "application/vnd.docker.raw-stream";
     return "application/vnd.docker.multiplexed-stream";

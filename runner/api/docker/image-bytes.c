@@ -1,4 +1,4 @@
-/* Archives of images in and out: load, import, save, and the pull of what is there already. */
+/* Image archives in and out: load, import, save, and pull of images that are already present. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stddef.h>
@@ -43,11 +43,11 @@ struct loading {
     struct http_request *req;
     struct image_load *load;
     bool started, import;
-    char id[DIGEST_LEN + 1]; /* of the last image that came */
+    char id[DIGEST_LEN + 1]; /* of the last image received */
 };
 
-/* false: there is no memory, nothing was said. */
-static bool send_line(struct loading *l, json_t *root)
+/* False: out of memory, nothing was sent. */
+static bool loading_send_line(struct loading *l, json_t *root)
 {
     if (!l->started) {
         l->started = true;
@@ -56,7 +56,7 @@ static bool send_line(struct loading *l, json_t *root)
     return reply_json_line(l->req, root, "\r\n");
 }
 
-static void on_progress(void *data, const struct image_progress *p)
+static void on_load_progress(void *data, const struct image_progress *p)
 {
     struct loading *l = data;
     char name[REFERENCE_MAX + 1];
@@ -68,18 +68,19 @@ static void on_progress(void *data, const struct image_progress *p)
         return;
     reference_shorten(p->name, name);
     if (p->name[0] != '\0')
-        (void)send_line(l, json_pack("{s:o}", "stream", json_sprintf("Loaded image: %s\n", name)));
+        (void)loading_send_line(
+            l, json_pack("{s:o}", "stream", json_sprintf("Loaded image: %s\n", name)));
     else
-        (void)send_line(l,
-                        json_pack("{s:o}", "stream", json_sprintf("Loaded image ID: %s\n", p->id)));
+        (void)loading_send_line(
+            l, json_pack("{s:o}", "stream", json_sprintf("Loaded image ID: %s\n", p->id)));
 }
 
-static void on_drain(void *data)
+static void on_load_drain(void *data)
 {
     http_body_resume(((struct loading *)data)->req);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_load_done(void *data, int r, const struct err *err)
 {
     struct loading *l = data;
     bool said = true;
@@ -91,13 +92,13 @@ static void on_done(void *data, int r, const struct err *err)
         return;
     }
     if (r < 0)
-        said = send_line(
+        said = loading_send_line(
             l, json_pack("{s:{s:s}, s:s}", "errorDetail", "message", err->msg, "error", err->msg));
     else if (l->import)
-        said = send_line(l, json_pack("{s:s}", "status", l->id));
+        said = loading_send_line(l, json_pack("{s:s}", "status", l->id));
     else if (!l->started)
         http_start(l->req, 200, NULL, "application/json");
-    /* A failure that cannot be told must not end like a success. */
+    /* A failure that could not be reported must not look like success. */
     if (said)
         http_end(l->req);
     else
@@ -106,9 +107,9 @@ static void on_done(void *data, int r, const struct err *err)
 }
 
 static const struct image_load_events load_events = {
-    .on_progress = on_progress, .on_drain = on_drain, .on_done = on_done};
+    .on_progress = on_load_progress, .on_drain = on_load_drain, .on_done = on_load_done};
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_load_body(struct http_request *req, const char *data, size_t len)
 {
     struct loading *l = req->data;
 
@@ -120,7 +121,7 @@ static void on_body(struct http_request *req, const char *data, size_t len)
         http_body_pause(req);
 }
 
-static void on_gone(struct http_request *req)
+static void on_load_gone(struct http_request *req)
 {
     struct loading *l = req->data;
 
@@ -142,7 +143,7 @@ static struct loading *loading_new(struct http_request *req, bool import)
     return l;
 }
 
-static void begun(struct loading *l, int r, const struct err *err)
+static void loading_begun(struct loading *l, int r, const struct err *err)
 {
     if (r < 0) {
         reply_error(l->req, err);
@@ -150,8 +151,8 @@ static void begun(struct loading *l, int r, const struct err *err)
         return;
     }
     l->req->data = l;
-    l->req->on_gone = on_gone;
-    http_body_start(l->req, on_body);
+    l->req->on_gone = on_load_gone;
+    http_body_start(l->req, on_load_body);
 }
 
 struct load_query {
@@ -164,8 +165,8 @@ static const struct query_field load_fields[] = {
     {0},
 };
 
-/* Archives are taken and given as they are: what of them is for one platform is nobody's to ask. */
-static int no_platform(const char *platform, struct err *err)
+/* Archives are loaded and saved whole; selecting a platform of one is not supported. */
+static int refuse_platform(const char *platform, struct err *err)
 {
     if (platform == NULL || platform[0] == '\0')
         return 0;
@@ -179,18 +180,19 @@ void docker_post_load(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !native_may_load(req))
+    if (!native_may_load(req))
         return;
     r = http_query_known(req, load_fields, &q, &err);
     if (r == 0)
-        r = no_platform(q.platform, &err);
+        r = refuse_platform(q.platform, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
     }
     l = loading_new(req, false);
     if (l != NULL)
-        begun(l, images_load(native_images(req), NULL, &load_events, l, &l->load, &err), &err);
+        loading_begun(l, images_load(native_images(req), NULL, &load_events, l, &l->load, &err),
+                      &err);
 }
 
 /* ---- create: import, and what Docker pulls ---- */
@@ -211,7 +213,7 @@ static const struct query_field create_fields[] = {
     {0},
 };
 
-static void import(struct http_request *req, const struct create_query *q)
+static void import_image(struct http_request *req, const struct create_query *q)
 {
     const char *changes[QUERY_LIST_MAX + 1] = {NULL};
     char name[REFERENCE_MAX + 1];
@@ -237,7 +239,8 @@ static void import(struct http_request *req, const struct create_query *q)
     }
     l = loading_new(req, true);
     if (l != NULL)
-        begun(l, images_import(native_images(req), &i, &load_events, l, &l->load, &err), &err);
+        loading_begun(l, images_import(native_images(req), &i, &load_events, l, &l->load, &err),
+                      &err);
 }
 
 struct pulling {
@@ -246,7 +249,7 @@ struct pulling {
     char name[REFERENCE_MAX + 1];
 };
 
-static void is_there(struct pulling *p)
+static void pulling_reply_present(struct pulling *p)
 {
     json_t *root =
         json_pack("{s:o}", "status", json_sprintf("Status: Image is up to date for %s", p->name));
@@ -259,14 +262,14 @@ static void is_there(struct pulling *p)
     free(p);
 }
 
-static void on_pulled(void *data, int r, struct image *found, const struct err *err)
+static void on_pull_found(void *data, int r, struct image *found, const struct err *err)
 {
     struct pulling *p = data;
     bool other = found != NULL && !docker_is_image_platform(p->platform, found);
 
     image_free(found);
     if (r == 0 && !other) {
-        is_there(p);
+        pulling_reply_present(p);
         return;
     }
     if (other)
@@ -284,7 +287,7 @@ static void on_pulled(void *data, int r, struct image *found, const struct err *
     free(p);
 }
 
-static void pull(struct http_request *req, const struct create_query *q)
+static void pull_image(struct http_request *req, const struct create_query *q)
 {
     struct pulling *p = calloc(1, sizeof(*p));
     struct err err = ERR_NONE;
@@ -297,9 +300,9 @@ static void pull(struct http_request *req, const struct create_query *q)
     p->platform = q->platform;
     docker_join_name(q->from, q->tag, p->name);
     if (docker_sidecar_image(native_of(req)->config.sidecar_image, p->name))
-        is_there(p);
-    else if (images_find(native_images(req), p->name, on_pulled, p, &err) < 0)
-        on_pulled(p, err.code, NULL, &err);
+        pulling_reply_present(p);
+    else if (images_find(native_images(req), p->name, on_pull_found, p, &err) < 0)
+        on_pull_found(p, err.code, NULL, &err);
 }
 
 void docker_post_image_create(struct http_request *req)
@@ -307,14 +310,12 @@ void docker_post_image_create(struct http_request *req)
     struct create_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, create_fields, &q, &err) < 0)
         reply_error(req, &err);
     else if (q.source != NULL && q.source[0] != '\0')
-        import(req, &q);
+        import_image(req, &q);
     else if (q.from != NULL && q.from[0] != '\0')
-        pull(req, &q);
+        pull_image(req, &q);
     else
         reply_errorf(req, -EINVAL, "fromImage or fromSrc is missing");
 }
@@ -327,7 +328,7 @@ struct saving {
     bool started;
 };
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_save_bytes(void *data, const void *bytes, size_t len)
 {
     struct saving *s = data;
 
@@ -338,7 +339,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return http_write(s->req, bytes, len);
 }
 
-static void on_saved(void *data, int r, const struct err *err)
+static void on_save_done(void *data, int r, const struct err *err)
 {
     struct saving *s = data;
 
@@ -355,7 +356,8 @@ static void on_saved(void *data, int r, const struct err *err)
     free(s);
 }
 
-static const struct image_save_events save_events = {.on_bytes = on_bytes, .on_done = on_saved};
+static const struct image_save_events save_events = {.on_bytes = on_save_bytes,
+                                                     .on_done = on_save_done};
 
 static void on_save_drain(struct http_request *req)
 {
@@ -387,7 +389,7 @@ static struct saving *saving_new(struct http_request *req)
     return s;
 }
 
-static void save_begun(struct saving *s, int r, const struct err *err)
+static void saving_begun(struct saving *s, int r, const struct err *err)
 {
     if (r < 0) {
         reply_error(s->req, err);
@@ -399,14 +401,14 @@ static void save_begun(struct saving *s, int r, const struct err *err)
     s->req->on_drain = on_save_drain;
 }
 
-static void save(struct http_request *req, const char *const *names)
+static void save_images(struct http_request *req, const char *const *names)
 {
     struct saving *s = saving_new(req);
     struct err err = ERR_NONE;
 
     if (s != NULL)
-        save_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err),
-                   &err);
+        saving_begun(s, images_save(native_images(req), names, &save_events, s, &s->save, &err),
+                     &err);
 }
 
 struct save_query {
@@ -426,9 +428,7 @@ void docker_get_save(struct http_request *req)
     struct save_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
-    if (http_query_known(req, save_fields, &q, &err) < 0 || no_platform(q.platform, &err) < 0) {
+    if (http_query_known(req, save_fields, &q, &err) < 0 || refuse_platform(q.platform, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -438,7 +438,7 @@ void docker_get_save(struct http_request *req)
     }
     for (size_t i = 0; i < q.names.count; i++)
         names[i] = q.names.values[i];
-    save(req, names);
+    save_images(req, names);
 }
 
 void docker_get_save_one(struct http_request *req)
@@ -447,12 +447,11 @@ void docker_get_save_one(struct http_request *req)
     struct save_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
-    if (http_query_known(req, save_fields + 1, &q, &err) < 0 || no_platform(q.platform, &err) < 0)
+    if (http_query_known(req, save_fields + 1, &q, &err) < 0 ||
+        refuse_platform(q.platform, &err) < 0)
         reply_error(req, &err);
     else
-        save(req, names);
+        save_images(req, names);
 }
 
 /* GET /containers/{id}/export */
@@ -470,8 +469,8 @@ void docker_get_export(struct http_request *req)
     }
     s = saving_new(req);
     if (s != NULL)
-        save_begun(s,
-                   images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
-                                         &save_events, s, &s->save, &err),
-                   &err);
+        saving_begun(s,
+                     images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
+                                           &save_events, s, &s->save, &err),
+                     &err);
 }

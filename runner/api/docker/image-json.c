@@ -8,7 +8,7 @@
 
 enum { MS = 1000 };
 
-static json_t *names(const struct image *image, bool digests)
+static json_t *encode_names(const struct image *image, bool digests)
 {
     json_t *list = json_array();
 
@@ -23,15 +23,15 @@ static json_t *names(const struct image *image, bool digests)
     return list;
 }
 
-/* Names with a tag, as people write them; or with a digest. */
-static json_t *tags_of(const struct image *image)
+/* Returns names with a tag, in short form; or with a digest. */
+static json_t *encode_tags(const struct image *image)
 {
-    return names(image, false);
+    return encode_names(image, false);
 }
 
-static json_t *digests_of(const struct image *image)
+static json_t *encode_digests(const struct image *image)
 {
-    return names(image, true);
+    return encode_names(image, true);
 }
 
 static json_t *text_or_empty(const char *text)
@@ -41,7 +41,7 @@ static json_t *text_or_empty(const char *text)
     return value != NULL ? value : json_string("");
 }
 
-static json_t *layers(const struct image *image)
+static json_t *encode_layers(const struct image *image)
 {
     json_t *list = json_array();
 
@@ -50,8 +50,9 @@ static json_t *layers(const struct image *image)
     return list;
 }
 
-/* As it is in the image, whose own keys are Docker's; what clients count is never null. */
-static json_t *config(const struct image *image)
+/* Copies the image's configuration, whose keys are Docker's. Clients expect Labels not to be
+ * null. */
+static json_t *encode_config(const struct image *image)
 {
     json_t *inner = json_object_get(image->config_tree, "config");
     json_t *copy = json_is_object(inner) ? json_copy(inner) : json_object();
@@ -66,14 +67,14 @@ json_t *docker_image(const struct image *image)
     const struct image_config *c = image->config;
     json_t *root = json_pack(
         "{s:s, s:o, s:o, s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:{s:s, s:n}, s:{s:s, s:o}}", "Id",
-        image->id, "RepoTags", tags_of(image), "RepoDigests", digests_of(image), "Parent",
+        image->id, "RepoTags", encode_tags(image), "RepoDigests", encode_digests(image), "Parent",
         image->parent, "Comment", "", "Created", docker_time(image->created_ms), "DockerVersion",
         "", "Author", text_or_empty(c != NULL ? c->author : NULL), "Architecture",
         text_or_empty(c != NULL ? c->architecture : NULL), "Os",
         text_or_empty(c != NULL ? c->os : NULL), "Size", (json_int_t)image->bytes, "GraphDriver",
-        "Name", "overlay2", "Data", "RootFS", "Type", "layers", "Layers", layers(image));
+        "Name", "overlay2", "Data", "RootFS", "Type", "layers", "Layers", encode_layers(image));
 
-    if (root == NULL || !docker_put(root, "Config", config(image)) ||
+    if (root == NULL || !docker_put(root, "Config", encode_config(image)) ||
         !docker_put(root, "VirtualSize", json_integer(image->bytes))) {
         json_decref(root);
         return NULL;
@@ -81,7 +82,7 @@ json_t *docker_image(const struct image *image)
     return root;
 }
 
-static json_t *labels(const struct image *image)
+static json_t *encode_labels(const struct image *image)
 {
     json_t *object = json_object();
 
@@ -97,13 +98,14 @@ static json_t *labels(const struct image *image)
 json_t *docker_image_line(const struct image *image)
 {
     return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:i}", "Id", image->id,
-                     "ParentId", image->parent, "RepoTags", tags_of(image), "RepoDigests",
-                     digests_of(image), "Created", (json_int_t)(image->created_ms / MS), "Size",
+                     "ParentId", image->parent, "RepoTags", encode_tags(image), "RepoDigests",
+                     encode_digests(image), "Created", (json_int_t)(image->created_ms / MS), "Size",
                      (json_int_t)image->bytes, "VirtualSize", (json_int_t)image->bytes,
-                     "SharedSize", (json_int_t)-1, "Labels", labels(image), "Containers", -1);
+                     "SharedSize", (json_int_t)-1, "Labels", encode_labels(image), "Containers",
+                     -1);
 }
 
-/* The newest first, as Docker has it; the layers' sizes are those of their archives. */
+/* Newest first, like Docker; sizes are those of the layers' archives. */
 json_t *docker_image_history(const struct image *image)
 {
     const struct image_config *c = image->config;
@@ -123,7 +125,7 @@ json_t *docker_image_history(const struct image *image)
             list, 0,
             json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "Id", last ? image->id : "<missing>",
                       "Created", (json_int_t)(ns / 1000000000), "CreatedBy",
-                      text_or_empty(h->created_by), "Tags", last ? tags_of(image) : json_null(),
+                      text_or_empty(h->created_by), "Tags", last ? encode_tags(image) : json_null(),
                       "Size", bytes, "Comment", text_or_empty(h->comment)));
     }
     return list;

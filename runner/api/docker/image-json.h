@@ -1,6 +1,6 @@
 #pragma once
 
-/* An image as Docker's clients expect to see it. NULL on OOM. */
+/* Encode an image for Docker's clients. NULL on OOM. */
 
 #include <jansson.h>
 

@@ -1,4 +1,4 @@
-/* /images: a translation onto core/images.h. */
+/* /images: a translation to core/images.h. */
 #include "core/images.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 
-/* A callback's error; 404 in the words that clients look for. */
+/* Sends the error of a callback; 404 in the words that clients search for. */
 void docker_image_fail(struct http_request *req, const char *name, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
@@ -34,7 +34,7 @@ void docker_image_fail(struct http_request *req, const char *name, int r, const 
 
 struct list_query {
     const char *all, *digests, *filters, *shared, *manifests, *filter;
-    const char *only_ids; /* docker-py's, which the engine has no longer */
+    const char *only_ids; /* sent by docker-py; no longer a parameter of Docker */
 };
 
 #define FLAG(key, member)                                                                          \
@@ -56,7 +56,7 @@ struct listing {
     struct filters *filters; /* owned */
 };
 
-/* "name*" and the like. */
+/* Matches patterns such as "name*". */
 static bool name_matches(const char *name, const struct filters *f)
 {
     const char *wanted;
@@ -79,8 +79,8 @@ static bool matches_reference(const struct image *image, const struct filters *f
     return filters_get(f, "reference", 0) == NULL;
 }
 
-/* Of the names those alone that were asked for. Takes line. */
-static json_t *keep_names(json_t *line, const struct filters *f)
+/* Keeps only the names that match the filters. Takes line. */
+static json_t *line_keep_names(json_t *line, const struct filters *f)
 {
     json_t *names = json_object_get(line, "RepoTags");
 
@@ -90,7 +90,7 @@ static json_t *keep_names(json_t *line, const struct filters *f)
     return line;
 }
 
-static bool matches(const struct image *image, const struct filters *f)
+static bool image_matches(const struct image *image, const struct filters *f)
 {
     bool dangling = image->names == NULL || image->names[0] == NULL;
     const char *asked = filters_get(f, "dangling", 0);
@@ -99,7 +99,8 @@ static bool matches(const struct image *image, const struct filters *f)
            filters_match_labels(f, image->config != NULL ? image->config->labels : NULL);
 }
 
-static void on_list(void *data, int r, struct image **list, size_t count, const struct err *err)
+static void on_images_list(void *data, int r, struct image **list, size_t count,
+                           const struct err *err)
 {
     struct listing *l = data;
     json_t *array;
@@ -109,9 +110,9 @@ static void on_list(void *data, int r, struct image **list, size_t count, const 
     } else {
         array = json_array();
         for (size_t i = 0; i < count; i++)
-            if (matches(list[i], l->filters))
-                (void)json_array_append_new(array,
-                                            keep_names(docker_image_line(list[i]), l->filters));
+            if (image_matches(list[i], l->filters))
+                (void)json_array_append_new(
+                    array, line_keep_names(docker_image_line(list[i]), l->filters));
         reply_json(l->req, 200, array);
         image_list_free(list, count);
     }
@@ -119,7 +120,7 @@ static void on_list(void *data, int r, struct image **list, size_t count, const 
     free(l);
 }
 
-static void get_list(struct http_request *req)
+static void get_images(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "label", "reference", NULL};
     struct list_query q = {0};
@@ -127,8 +128,6 @@ static void get_list(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
-        return;
     l = calloc(1, sizeof(*l));
     if (l == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
@@ -139,7 +138,7 @@ static void get_list(struct http_request *req)
         r = filters_parse(q.filters, known, &l->filters, &err);
     if (r == 0) {
         l->req = req;
-        r = images_list(native_images(req), on_list, l, &err);
+        r = images_list(native_images(req), on_images_list, l, &err);
         if (r < 0)
             filters_free(l->filters);
     }
@@ -159,7 +158,7 @@ struct finding {
     const char *platform; /* of the request; NULL: any */
 };
 
-static void on_found(void *data, int r, struct image *found, const struct err *err)
+static void on_image_found(void *data, int r, struct image *found, const struct err *err)
 {
     auto_ptr(image_free) struct image *image = found;
     struct finding *f = data;
@@ -185,15 +184,13 @@ static const struct query_field one_fields[] = {
     {0},
 };
 
-static void show(struct http_request *req, encode_fn *encode)
+static void show_image(struct http_request *req, encode_fn *encode)
 {
     struct one_query q = {0};
     struct finding *f;
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
-        return;
     f = calloc(1, sizeof(*f));
     if (f == NULL) {
         reply_errorf(req, -ENOMEM, "out of memory");
@@ -202,7 +199,7 @@ static void show(struct http_request *req, encode_fn *encode)
     r = http_query_known(req, one_fields, &q, &err);
     if (r == 0) {
         *f = (struct finding){.req = req, .encode = encode, .platform = q.platform};
-        r = images_find(native_images(req), http_param(req, "name"), on_found, f, &err);
+        r = images_find(native_images(req), http_param(req, "name"), on_image_found, f, &err);
     }
     if (r < 0) {
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -210,19 +207,19 @@ static void show(struct http_request *req, encode_fn *encode)
     }
 }
 
-static void get_inspect(struct http_request *req)
+static void get_image(struct http_request *req)
 {
-    show(req, docker_image);
+    show_image(req, docker_image);
 }
 
-static void get_history(struct http_request *req)
+static void get_image_history(struct http_request *req)
 {
-    show(req, docker_image_history);
+    show_image(req, docker_image_history);
 }
 
 /* ---- tag, remove, prune ---- */
 
-static void on_tagged(void *data, int r, const struct err *err)
+static void on_image_tagged(void *data, int r, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -247,19 +244,20 @@ static const struct query_field tag_fields[] = {
     {0},
 };
 
-static void post_tag(struct http_request *req)
+static void post_image_tag(struct http_request *req)
 {
     char name[REFERENCE_MAX + 1];
     struct tag_query q = {0};
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !native_may_load(req))
+    if (!native_may_load(req))
         return;
     r = http_query_known(req, tag_fields, &q, &err);
     if (r == 0) {
         docker_join_name(q.repo, q.tag, name);
-        r = images_tag(native_images(req), http_param(req, "name"), name, on_tagged, req, &err);
+        r = images_tag(native_images(req), http_param(req, "name"), name, on_image_tagged, req,
+                       &err);
     }
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
@@ -277,8 +275,8 @@ static bool append_names(json_t *list, const char *key, const char *const *names
     return true;
 }
 
-static void on_removed(void *data, int r, const struct images_removed *removed,
-                       const struct err *err)
+static void on_image_removed(void *data, int r, const struct images_removed *removed,
+                             const struct err *err)
 {
     struct http_request *req = data;
     json_t *list;
@@ -313,20 +311,20 @@ static void delete_image(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req) || !native_may_remove(req))
+    if (!native_may_remove(req))
         return;
     r = http_query_known(req, remove_fields, &q, &err);
     if (r == 0 && q.platforms != NULL)
         r = err_set(&err, -EOPNOTSUPP, "platforms: an image has one; remove it by its name");
     if (r == 0)
         r = images_remove(native_images(req), http_param(req, "name"), docker_bool(q.force),
-                          on_removed, req, &err);
+                          on_image_removed, req, &err);
     if (r < 0)
         docker_image_fail(req, http_param(req, "name"), r, &err);
 }
 
-static void on_pruned(void *data, int r, const struct images_removed *removed,
-                      const struct err *err)
+static void on_images_pruned(void *data, int r, const struct images_removed *removed,
+                             const struct err *err)
 {
     struct http_request *req = data;
     json_t *list;
@@ -343,8 +341,8 @@ static void on_pruned(void *data, int r, const struct images_removed *removed,
                          (json_int_t)removed->bytes));
 }
 
-/* Docker takes those without a name, and with dangling=false all that nobody uses. */
-static void post_prune(struct http_request *req)
+/* Like Docker removes images without name, or with dangling=false all unused images. */
+static void post_images_prune(struct http_request *req)
 {
     static const char *const known[] = {"dangling", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
@@ -353,15 +351,15 @@ static void post_prune(struct http_request *req)
     const char *dangling;
     int r;
 
-    if (!docker_admit(req) || !native_may_remove(req))
+    if (!native_may_remove(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
     if (r == 0) {
         dangling = filters_get(f, "dangling", 0);
-        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling), on_pruned,
-                         req, &err);
+        r = images_prune(native_images(req), dangling != NULL && !docker_bool(dangling),
+                         on_images_pruned, req, &err);
     }
     if (r < 0)
         reply_error(req, &err);
@@ -369,23 +367,22 @@ static void post_prune(struct http_request *req)
 
 static void no_push(struct http_request *req)
 {
-    if (docker_admit(req))
-        reply_errorf(req, -EOPNOTSUPP, "images are not pushed to registries yet; docker save them");
+    reply_errorf(req, -EOPNOTSUPP, "images are not pushed to registries yet; docker save them");
 }
 
 /* ---- the table ---- */
 
 /* clang-format off */
 const struct route docker_image_routes[] = {
-    {"GET",    "/images/json",              get_list,          0, 0},
+    {"GET",    "/images/json",              get_images,          0, 0},
     {"POST",   "/images/load",              docker_post_load,  ROUTE_STREAM, 0},
     {"POST",   "/images/create",            docker_post_image_create, ROUTE_STREAM, 0},
-    {"POST",   "/images/prune",             post_prune,        ROUTE_BODY, 0},
+    {"POST",   "/images/prune",             post_images_prune,        ROUTE_BODY, 0},
     {"GET",    "/images/get",               docker_get_save,   0, 0},
-    {"GET",    "/images/{name...}/json",    get_inspect,       0, 0},
-    {"GET",    "/images/{name...}/history", get_history,       0, 0},
+    {"GET",    "/images/{name...}/json",    get_image,       0, 0},
+    {"GET",    "/images/{name...}/history", get_image_history,       0, 0},
     {"GET",    "/images/{name...}/get",     docker_get_save_one, 0, 0},
-    {"POST",   "/images/{name...}/tag",     post_tag,          ROUTE_BODY, 0},
+    {"POST",   "/images/{name...}/tag",     post_image_tag,          ROUTE_BODY, 0},
     {"POST",   "/images/{name...}/push",    no_push,           ROUTE_BODY, 0},
     {"DELETE", "/images/{name...}",         delete_image,      0, 0},
     {0},

@@ -1,4 +1,4 @@
-/* GET /containers/{id}/logs: what a container's console has kept, and what comes after it. */
+/* GET /containers/{id}/logs: the stored console output of a container, and its further output. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const struct query_field fields[] = {
     FLAG("since", since),   FLAG("until", until),     FLAG("timestamps", timestamps),
     FLAG("tail", tail),     FLAG("details", details), {0}};
 
-/* What of the log is wanted. */
+/* The requested part of the log. */
 struct wanted {
     bool streams[STREAMS_MAX];
     int64_t since_ns, until_ns; /* 0 = no bound */
@@ -45,20 +45,20 @@ struct follower {
     struct sandbox *s; /* a reference */
     struct wanted w;
     uint64_t offset;
-    bool begun[STREAMS_MAX]; /* the record before of this stream did not end its line */
+    bool begun[STREAMS_MAX]; /* the stream's last record did not end its line */
     bool blocked;
 };
 
-static bool is_wanted(const struct wanted *w, const struct console_record *r)
+static bool record_is_wanted(const struct wanted *w, const struct console_record *r)
 {
     return r->stream > 0 && r->stream < STREAMS_MAX && w->streams[r->stream] &&
            (w->since_ns == 0 || r->time_ns >= w->since_ns) &&
            (w->until_ns == 0 || r->time_ns <= w->until_ns);
 }
 
-/* Where the last `tail` lines begin. A line's pieces count once, with its last one; one that has
- * not ended yet is a line, too. */
-static uint64_t find_tail(struct sandbox *s, const struct wanted *w)
+/* Returns the offset of the last `tail` lines. A line of several pieces counts once, with its
+ * last one; an unfinished line counts, too. */
+static uint64_t log_find_tail(struct sandbox *s, const struct wanted *w)
 {
     struct console_record r;
     uint64_t offset = 0, before = 0;
@@ -68,7 +68,7 @@ static uint64_t find_tail(struct sandbox *s, const struct wanted *w)
     if (w->tail == TAIL_ALL)
         return 0;
     while (console_read(s, &offset, &r) == 1)
-        if (is_wanted(w, &r)) {
+        if (record_is_wanted(w, &r)) {
             lines += r.whole;
             open = !r.whole;
         }
@@ -77,14 +77,15 @@ static uint64_t find_tail(struct sandbox *s, const struct wanted *w)
     if (w->tail == 0)
         return offset;
     for (offset = 0; skip > 0 && console_read(s, &offset, &r) == 1; before = offset)
-        skip -= is_wanted(w, &r) && r.whole;
+        skip -= record_is_wanted(w, &r) && r.whole;
     return before;
 }
 
-/* Whether the client has room for more. */
-static bool send_record(struct follower *f, const struct console_record *r)
+/* False: the client's queue is full. */
+static bool follower_send_record(struct follower *f, const struct console_record *r)
 {
-    static char line[DOCKER_TIME_MAX + 1 + CONSOLE_RECORD_MAX]; /* the loop has one thread */
+    static char line[DOCKER_TIME_MAX + 1 + CONSOLE_RECORD_MAX]; /* static: the loop has one
+                                                                 * thread */
     size_t n = 0;
 
     if (f->w.timestamps && !f->begun[r->stream]) {
@@ -114,45 +115,45 @@ static void follower_end(struct follower *f)
     http_end(req);
 }
 
-static bool past(const struct follower *f, const struct console_record *r)
+static bool record_is_past(const struct follower *f, const struct console_record *r)
 {
     return f->w.until_ns != 0 && r->time_ns > f->w.until_ns;
 }
 
-/* All there is, as far as the client takes it. */
-static void go_on(struct follower *f)
+/* Sends records until the client's queue is full or none is left. */
+static void follower_send(struct follower *f)
 {
     struct console_record r;
 
     while (!f->blocked && console_read(f->s, &f->offset, &r) == 1) {
-        if (past(f, &r)) {
+        if (record_is_past(f, &r)) {
             follower_end(f);
             return;
         }
-        if (is_wanted(&f->w, &r) && !send_record(f, &r))
+        if (record_is_wanted(&f->w, &r) && !follower_send_record(f, &r))
             f->blocked = true;
     }
     if (!f->blocked && (!f->w.follow || console_is_over(f->s)))
         follower_end(f);
 }
 
-static void on_change(struct console_watcher *w)
+static void on_console_change(struct console_watcher *w)
 {
     struct follower *f = (struct follower *)(void *)w;
 
     if (!f->req->gone)
-        go_on(f);
+        follower_send(f);
 }
 
-static void on_drain(struct http_request *req)
+static void on_client_drain(struct http_request *req)
 {
     struct follower *f = req->data;
 
     f->blocked = false;
-    go_on(f);
+    follower_send(f);
 }
 
-static void on_gone(struct http_request *req)
+static void on_client_gone(struct http_request *req)
 {
     follower_free(req->data);
     http_abort(req);
@@ -160,7 +161,7 @@ static void on_gone(struct http_request *req)
 
 /* ---- the request ---- */
 
-static int read_tail(const char *text, int64_t *ret, struct err *err)
+static int query_read_tail(const char *text, int64_t *ret, struct err *err)
 {
     char *end = NULL;
 
@@ -175,7 +176,7 @@ static int read_tail(const char *text, int64_t *ret, struct err *err)
     return 0;
 }
 
-static int read_query(struct http_request *req, struct wanted *w, struct err *err)
+static int logs_read_query(struct http_request *req, struct wanted *w, struct err *err)
 {
     struct logs_query q = {0};
     int r;
@@ -186,7 +187,7 @@ static int read_query(struct http_request *req, struct wanted *w, struct err *er
     if (r == 0)
         r = docker_time_query("until", q.until, &w->until_ns, err);
     if (r == 0)
-        r = read_tail(q.tail, &w->tail, err);
+        r = query_read_tail(q.tail, &w->tail, err);
     if (r < 0)
         return r;
     w->streams[1] = docker_bool(q.out);
@@ -212,8 +213,11 @@ static struct follower *follower_new(struct http_request *req, struct sandbox *s
         reply_errorf(req, -ENOMEM, "out of memory");
         return NULL;
     }
-    *f = (struct follower){
-        .watcher = {.on_change = on_change}, .req = req, .native = native_of(req), .s = s, .w = *w};
+    *f = (struct follower){.watcher = {.on_change = on_console_change},
+                           .req = req,
+                           .native = native_of(req),
+                           .s = s,
+                           .w = *w};
     sandbox_ref(s);
     return f;
 }
@@ -228,7 +232,7 @@ void docker_get_logs(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = read_query(req, &w, &err);
+    r = logs_read_query(req, &w, &err);
     if (r == 0 && (sandbox_spec(s) == NULL || !sandbox_spec(s)->console))
         r = err_set(&err, -EOPNOTSUPP,
                     "container %s was not made over this API: its log is at /v1/sandboxes",
@@ -241,12 +245,12 @@ void docker_get_logs(struct http_request *req)
     f = follower_new(req, s, &w);
     if (f == NULL)
         return;
-    f->offset = find_tail(s, &w);
+    f->offset = log_find_tail(s, &w);
     req->data = f;
-    req->on_gone = on_gone;
-    req->on_drain = on_drain;
+    req->on_gone = on_client_gone;
+    req->on_drain = on_client_drain;
     if (w.follow)
         (void)console_watch(s, &f->watcher, NULL);
     http_start(req, 200, NULL, docker_stream_type(req, w.raw));
-    go_on(f);
+    follower_send(f);
 }

@@ -1,10 +1,8 @@
-/*
- * /networks: two of the three that Docker has everywhere, as no container is in "host"; those that
- * somebody has made; and those that sandboxes name all the same, which are there as long as that.
+/* /networks: Docker's predefined "bridge" and "none" (no container is in "host"); networks that
+ * were created; and networks that only sandboxes name, which exist as long as those.
  *
- * "bridge" says 127.0.0.1 for its gateway: workerd listens there for what its sidecar sends, and
- * the sidecar that rind plays dials the host's loopback.
- */
+ * The gateway of "bridge" is 127.0.0.1: workerd listens there for its sidecar's connections, and
+ * the built-in sidecar dials the host's loopback. */
 #include "api/docker/networks.h"
 
 #include <errno.h>
@@ -34,7 +32,7 @@
 #define BRIDGE_SUBNET  "127.0.0.0/8"
 #define BRIDGE_GATEWAY "127.0.0.1"
 
-static json_t *members(struct http_request *req, const char *name)
+static json_t *encode_members(struct http_request *req, const char *name)
 {
     json_t *object = json_object();
 
@@ -69,8 +67,8 @@ void docker_network_id(const char *name, char ret[DOCKER_ID_LEN + 1])
         (void)snprintf(ret + 2 * i, 3, "%02x", digest[i]);
 }
 
-/* entry: NULL: built in, or nobody has made it. */
-static json_t *encode(struct http_request *req, const char *name, bool whole)
+/* entry NULL: predefined, or not created explicitly. */
+static json_t *encode_network(struct http_request *req, const char *name, bool whole)
 {
     const struct network_entry *entry = network_find(native_supervisor(req), name);
     bool bridge = strcmp(name, "bridge") == 0;
@@ -88,22 +86,23 @@ static json_t *encode(struct http_request *req, const char *name, bool whole)
                      "IPAM", "Driver", "default", "Options", "Config", config, "Internal",
                      entry != NULL && network_is_internal(entry), "Attachable", 0, "Ingress", 0,
                      "ConfigOnly", 0, "ConfigFrom", "Network", "", "Containers",
-                     whole ? members(req, name) : json_object(), "Options", "Labels",
+                     whole ? encode_members(req, name) : json_object(), "Options", "Labels",
                      docker_label_object(entry != NULL ? network_labels(entry) : NULL));
     return root;
 }
 
-static bool is_builtin(const char *name)
+static bool name_is_builtin(const char *name)
 {
     return strcmp(name, "bridge") == 0 || strcmp(name, "none") == 0;
 }
 
-/* ---- all that there are ---- */
+/* ---- enumeration ---- */
 
-/* Calls fn once for each that the peer may see, until it returns true. */
+/* Called for each network that the peer may see, until it returns true. */
 typedef bool network_fn(struct http_request *req, const char *name, void *data);
 
-static bool is_first_with(struct http_request *req, const struct sandbox *s, const char *name)
+static bool sandbox_is_first_with(struct http_request *req, const struct sandbox *s,
+                                  const char *name)
 {
     for (struct sandbox *p = sandbox_first(native_supervisor(req)); p != s; p = sandbox_next(p))
         if (strcmp(docker_network(sandbox_spec(p)), name) == 0 && native_may_use(req, p))
@@ -111,7 +110,7 @@ static bool is_first_with(struct http_request *req, const struct sandbox *s, con
     return true;
 }
 
-static bool each(struct http_request *req, network_fn *fn, void *data)
+static bool networks_each(struct http_request *req, network_fn *fn, void *data)
 {
     const struct network_maker who = native_network_maker(req);
     struct supervisor *sup = native_supervisor(req);
@@ -126,8 +125,8 @@ static bool each(struct http_request *req, network_fn *fn, void *data)
     for (struct sandbox *s = sandbox_first(sup); s != NULL; s = sandbox_next(s)) {
         const char *name = docker_network(sandbox_spec(s));
 
-        if (name[0] != '\0' && !is_builtin(name) && network_find(sup, name) == NULL &&
-            native_may_use(req, s) && is_first_with(req, s, name) && fn(req, name, data))
+        if (name[0] != '\0' && !name_is_builtin(name) && network_find(sup, name) == NULL &&
+            native_may_use(req, s) && sandbox_is_first_with(req, s, name) && fn(req, name, data))
             return true;
     }
     return false;
@@ -136,11 +135,11 @@ static bool each(struct http_request *req, network_fn *fn, void *data)
 struct search {
     const char *text;
     size_t len;
-    unsigned found; /* by the beginning of their ids */
+    unsigned found; /* matches by a prefix of the id */
     char name[DOCKER_NAME_MAX + 1];
 };
 
-static bool is_called(struct http_request *req, const char *name, void *data)
+static bool search_by_name(struct http_request *req, const char *name, void *data)
 {
     struct search *f = data;
 
@@ -151,7 +150,7 @@ static bool is_called(struct http_request *req, const char *name, void *data)
     return true;
 }
 
-static bool has_id(struct http_request *req, const char *name, void *data)
+static bool search_by_id(struct http_request *req, const char *name, void *data)
 {
     struct search *f = data;
     char id[DOCKER_ID_LEN + 1];
@@ -171,8 +170,8 @@ int docker_network_find(struct http_request *req, const char *text, char ret[DOC
     struct search f = {.text = strcmp(text, "default") == 0 ? "bridge" : text};
 
     f.len = strlen(f.text);
-    if (!each(req, is_called, &f) && f.len > 0 && f.len <= DOCKER_ID_LEN)
-        (void)each(req, has_id, &f);
+    if (!networks_each(req, search_by_name, &f) && f.len > 0 && f.len <= DOCKER_ID_LEN)
+        (void)networks_each(req, search_by_id, &f);
     if (f.found > 1)
         return err_set(err, -ENOTUNIQ, "network %.128s is ambiguous (%u matches found on ID)", text,
                        f.found);
@@ -198,12 +197,12 @@ struct listing {
     json_t *list;
 };
 
-static bool matches(struct http_request *req, const struct filters *f, const char *name)
+static bool network_matches(struct http_request *req, const struct filters *f, const char *name)
 {
     const struct network_entry *entry = network_find(native_supervisor(req), name);
     const char *dangling = filters_get(f, "dangling", 0);
     char id[DOCKER_ID_LEN + 1];
-    bool unused = !is_builtin(name) && network_users(native_supervisor(req), name, NULL) == 0;
+    bool unused = !name_is_builtin(name) && network_users(native_supervisor(req), name, NULL) == 0;
 
     docker_network_id(name, id);
     return filters_match_part(f, "name", name) &&
@@ -212,19 +211,19 @@ static bool matches(struct http_request *req, const struct filters *f, const cha
            filters_match_labels(f, entry != NULL ? network_labels(entry) : NULL) &&
            filters_match_prefix(f, "id", id) &&
            (dangling == NULL || docker_bool(dangling) == unused) &&
-           filters_match(f, "type", is_builtin(name) ? "builtin" : "custom");
+           filters_match(f, "type", name_is_builtin(name) ? "builtin" : "custom");
 }
 
-static bool list_one(struct http_request *req, const char *name, void *data)
+static bool listing_add(struct http_request *req, const char *name, void *data)
 {
     struct listing *l = data;
 
-    if (matches(req, l->filters, name))
-        (void)json_array_append_new(l->list, encode(req, name, false));
+    if (network_matches(req, l->filters, name))
+        (void)json_array_append_new(l->list, encode_network(req, name, false));
     return false;
 }
 
-static void get_list(struct http_request *req)
+static void get_networks(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "driver", "id",   "label",
                                         "name",     "scope",  "type", NULL};
@@ -234,8 +233,6 @@ static void get_list(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!docker_admit(req))
-        return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
         r = filters_parse(q.filters, known, &f, &err);
@@ -244,26 +241,24 @@ static void get_list(struct http_request *req)
         return;
     }
     l = (struct listing){.filters = f, .list = json_array()};
-    (void)each(req, list_one, &l);
+    (void)networks_each(req, listing_add, &l);
     reply_json(req, 200, l.list);
 }
 
-static void get_one(struct http_request *req)
+static void get_network(struct http_request *req)
 {
     char name[DOCKER_NAME_MAX + 1];
     struct list_query q = {0};
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req))
-        return;
     if (http_query_known(req, fields, &q, &err) < 0 ||
         docker_network_find(req, http_param(req, "name"), name, &err) < 0)
         reply_error(req, &err);
     else
-        reply_json(req, 200, encode(req, name, true));
+        reply_json(req, 200, encode_network(req, name, true));
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 struct network_body {
     const char *name, *driver, *scope;
@@ -312,8 +307,8 @@ static const struct body_field create_fields[] = {
      .always = true,
      .off = offsetof(struct network_body, labels)},
     {.name = "Internal", .take = b_bool, .off = offsetof(struct network_body, internal)},
-    {.name = "CheckDuplicate", .take = b_ignore}, /* a name is there once in any case */
-    {.name = "Attachable", .take = b_ignore},     /* of swarms alone */
+    {.name = "CheckDuplicate", .take = b_ignore}, /* names are always unique */
+    {.name = "Attachable", .take = b_ignore},     /* for swarms only */
     {.name = "EnableIPv4", .take = t_ipv4, .always = true},
     {.name = "IPAM", .take = b_object, .fields = ipam_fields},
     ABSENT_HERE("EnableIPv6",
@@ -325,12 +320,12 @@ static const struct body_field create_fields[] = {
     {0},
 };
 
-/* Docker's built-in drivers, of which one is played. */
-static int check_words(const struct network_body *b, struct err *err)
+/* Accepts Docker's words for the only driver and scope. */
+static int body_check_words(const struct network_body *b, struct err *err)
 {
     if (b->name == NULL)
         return err_set(err, -EINVAL, "Name: the network has none");
-    if (is_builtin(b->name) || strcmp(b->name, "default") == 0 || strcmp(b->name, "host") == 0)
+    if (name_is_builtin(b->name) || strcmp(b->name, "default") == 0 || strcmp(b->name, "host") == 0)
         return err_set(err, -EPERM, "operation is not permitted on predefined %s network", b->name);
     if (b->driver != NULL && b->driver[0] != '\0' && strcmp(b->driver, "bridge") != 0 &&
         strcmp(b->driver, "default") != 0)
@@ -340,7 +335,7 @@ static int check_words(const struct network_body *b, struct err *err)
     return 0;
 }
 
-static int create(struct http_request *req, struct err *err)
+static int network_create_from_body(struct http_request *req, struct err *err)
 {
     const struct network_maker who = native_network_maker(req);
     auto_ptr(json_decref) json_t *root = NULL;
@@ -355,7 +350,7 @@ static int create(struct http_request *req, struct err *err)
     if (r == 0)
         r = body_decode_whole(root, create_fields, create_body_elsewhere, &b, err);
     if (r == 0)
-        r = check_words(&b, err);
+        r = body_check_words(&b, err);
     if (r == 0)
         r = docker_label_strings(b.labels, &labels, err);
     if (r == 0) {
@@ -370,24 +365,25 @@ static int create(struct http_request *req, struct err *err)
     return 0;
 }
 
-static void post_create(struct http_request *req)
+static void post_network_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (docker_admit(req) && native_may_have_networks(req) && create(req, &err) < 0)
+    if (native_may_have_networks(req) && network_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
 /* ---- removing ---- */
 
-static int find_made(struct http_request *req, struct network_entry **ret, struct err *err)
+static int network_find_removable(struct http_request *req, struct network_entry **ret,
+                                  struct err *err)
 {
     char name[DOCKER_NAME_MAX + 1];
     int r = docker_network_find(req, http_param(req, "name"), name, err);
 
     if (r < 0)
         return r;
-    if (is_builtin(name))
+    if (name_is_builtin(name))
         return err_set(err, -EPERM, "%s is a pre-defined network and cannot be removed", name);
     *ret = network_find(native_supervisor(req), name);
     if (*ret == NULL)
@@ -398,20 +394,20 @@ static int find_made(struct http_request *req, struct network_entry **ret, struc
     return 0;
 }
 
-static void delete_one(struct http_request *req)
+static void delete_network(struct http_request *req)
 {
     struct network_entry *n = NULL;
     struct err err = ERR_NONE;
 
-    if (!docker_admit(req) || !native_may_have_networks(req))
+    if (!native_may_have_networks(req))
         return;
-    if (find_made(req, &n, &err) < 0 || network_remove(n, &err) < 0)
+    if (network_find_removable(req, &n, &err) < 0 || network_remove(n, &err) < 0)
         reply_error(req, &err);
     else
         reply_empty(req, 204);
 }
 
-static void post_prune(struct http_request *req)
+static void post_networks_prune(struct http_request *req)
 {
     static const char *const known[] = {"label", NULL};
     const struct network_maker who = native_network_maker(req);
@@ -421,7 +417,7 @@ static void post_prune(struct http_request *req)
     json_t *gone;
     int r;
 
-    if (!docker_admit(req) || !native_may_have_networks(req))
+    if (!native_may_have_networks(req))
         return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
@@ -447,23 +443,22 @@ static void post_prune(struct http_request *req)
 
 /* ---- members ---- */
 
-/* A container is in one network from its beginning to its end. */
-static void not_moved(struct http_request *req)
+/* A container stays in one network for its lifetime. */
+static void refuse_move(struct http_request *req)
 {
-    if (docker_admit(req))
-        reply_errorf(req, -EOPNOTSUPP,
-                     "a container stays in the network that it was created in (--network NAME)");
+    reply_errorf(req, -EOPNOTSUPP,
+                 "a container stays in the network that it was created in (--network NAME)");
 }
 
 /* clang-format off */
 const struct route docker_network_routes[] = {
-    {"GET",    "/networks",                   get_list,    0, 0},
-    {"POST",   "/networks/create",            post_create, ROUTE_BODY, 0},
-    {"POST",   "/networks/prune",             post_prune,  ROUTE_BODY, 0},
-    {"GET",    "/networks/{name}",            get_one,     0, 0},
-    {"DELETE", "/networks/{name}",            delete_one,  0, 0},
-    {"POST",   "/networks/{name}/connect",    not_moved,   ROUTE_BODY, 0},
-    {"POST",   "/networks/{name}/disconnect", not_moved,   ROUTE_BODY, 0},
+    {"GET",    "/networks",                   get_networks,    0, 0},
+    {"POST",   "/networks/create",            post_network_create, ROUTE_BODY, 0},
+    {"POST",   "/networks/prune",             post_networks_prune,  ROUTE_BODY, 0},
+    {"GET",    "/networks/{name}",            get_network,     0, 0},
+    {"DELETE", "/networks/{name}",            delete_network,  0, 0},
+    {"POST",   "/networks/{name}/connect",    refuse_move,   ROUTE_BODY, 0},
+    {"POST",   "/networks/{name}/disconnect", refuse_move,   ROUTE_BODY, 0},
     {0},
 };
 /* clang-format on */

@@ -2,9 +2,9 @@
 
 #include "api/docker/common.h"
 
-/* The network that a client calls so, by name, id, or the beginning of one: "bridge", "none", one
- * that somebody has made, or that a container names. -ENOENT, -ENOTUNIQ. */
+/* Resolves a client's name for a network (name, id, or prefix of an id) to its name: "bridge",
+ * "none", a created one, or one that a container names. -ENOENT, -ENOTUNIQ. */
 int docker_network_find(struct http_request *req, const char *text, char ret[DOCKER_NAME_MAX + 1],
                         struct err *err);
-/* What follows from its name: nothing has to be written down. */
+/* Derives a network's id from its name, so that nothing is stored. */
 void docker_network_id(const char *name, char ret[DOCKER_ID_LEN + 1]);

@@ -1,5 +1,4 @@
-/* "linux/amd64", "linux/arm64/v8", "arm64": whether an image is of the platform that was asked for.
- */
+/* Compares platforms such as "linux/amd64", "linux/arm64/v8", "arm64" with an image's. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 
 enum { PART_MAX = 32, JSON_MAX = 1024 };
 
-/* As image configurations spell it. */
-static const char *usual(const char *architecture)
+/* Returns the spelling of image configurations. */
+static const char *arch_usual_name(const char *architecture)
 {
     static const struct {
         const char *other, *usual;
@@ -25,8 +24,8 @@ static const char *usual(const char *architecture)
     return architecture;
 }
 
-/* What stands in front of the next '/'; false: nothing is left, or it is too long. */
-static bool take_part(const char **at, char ret[PART_MAX])
+/* Consumes the text before the next '/'. False: nothing is left, or it is too long. */
+static bool platform_take_part(const char **at, char ret[PART_MAX])
 {
     size_t n = strcspn(*at, "/");
 
@@ -44,23 +43,23 @@ bool docker_is_platform(const char *platform, const char *architecture, const ch
 
     if (platform == NULL || platform[0] == '\0')
         return true;
-    if (!take_part(&platform, first))
+    if (!platform_take_part(&platform, first))
         return false;
-    if (!take_part(&platform, second)) /* one word: either of the two */
-        return *platform == '\0' &&
-               (strcasecmp(first, "linux") == 0 || strcasecmp(usual(first), architecture) == 0);
-    if (strcasecmp(first, "linux") != 0 || strcasecmp(usual(arch), architecture) != 0)
+    if (!platform_take_part(&platform, second)) /* one word: an OS or an architecture */
+        return *platform == '\0' && (strcasecmp(first, "linux") == 0 ||
+                                     strcasecmp(arch_usual_name(first), architecture) == 0);
+    if (strcasecmp(first, "linux") != 0 || strcasecmp(arch_usual_name(arch), architecture) != 0)
         return false;
-    if (!take_part(&platform, third))
+    if (!platform_take_part(&platform, third))
         return *platform == '\0';
-    if (variant == NULL) /* arm64's is v8 where none is said */
+    if (variant == NULL) /* arm64 without variant is v8 */
         return strcmp(architecture, "arm64") == 0 && strcmp(third, "v8") == 0;
     return strcasecmp(third, variant) == 0;
 }
 
-/* {"os":"linux","architecture":"arm64","variant":"v8"}, as newer clients write it, to the form
- * above. What is no such object comes to a platform that nothing is of. */
-static const char *from_json(const char *text, char *ret, size_t size)
+/* Converts {"os":"linux","architecture":"arm64","variant":"v8"}, as newer clients send it, to
+ * the form above. Other text is returned unchanged, and matches no image. */
+static const char *platform_from_json(const char *text, char *ret, size_t size)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     const char *os = NULL, *arch = NULL, *variant = NULL;
@@ -80,6 +79,6 @@ bool docker_is_image_platform(const char *platform, const struct image *image)
     char text[3 * PART_MAX];
 
     if (platform != NULL && platform[0] == '{')
-        platform = from_json(platform, text, sizeof(text));
+        platform = platform_from_json(platform, text, sizeof(text));
     return c->architecture == NULL || docker_is_platform(platform, c->architecture, c->variant);
 }

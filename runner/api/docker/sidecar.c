@@ -27,11 +27,11 @@ bool docker_sidecar_image(const char *configured, const char *image)
            strcmp(r.name, configured != NULL ? configured : SIDECAR_NAME) == 0;
 }
 
-/* ---- its command line ---- */
+/* ---- command line ---- */
 
 enum flag_kind { FLAG_IGNORED = 0, FLAG_PORT, FLAG_BOOL };
 
-/* Flags of the real one. The addresses are its own affair: nothing listens inside here. */
+/* Flags of the original. Its addresses have no meaning here: nothing listens inside. */
 static const struct flag {
     const char *name, *key;
     enum flag_kind kind;
@@ -50,7 +50,7 @@ static const struct flag {
     {"--tls-intercept", "tls", FLAG_BOOL, false},
 };
 
-static const struct flag *find_flag(const char *text)
+static const struct flag *flag_find(const char *text)
 {
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if (strcmp(flags[i].name, text) == 0)
@@ -58,7 +58,7 @@ static const struct flag *find_flag(const char *text)
     return NULL;
 }
 
-static int take_value(json_t *kept, const struct flag *f, const char *value, struct err *err)
+static int flag_take_value(json_t *kept, const struct flag *f, const char *value, struct err *err)
 {
     char *end = NULL;
     long port;
@@ -73,19 +73,19 @@ static int take_value(json_t *kept, const struct flag *f, const char *value, str
     return docker_put(kept, f->key, json_integer(port)) ? 0 : err_errno(err, -ENOMEM, "sidecar");
 }
 
-static int take_flags(json_t *cmd, json_t *kept, struct err *err)
+static int flags_take(json_t *cmd, json_t *kept, struct err *err)
 {
     size_t count = json_array_size(cmd);
 
     for (size_t i = 0; i < count; i++) {
         const char *text = json_string_value(json_array_get(cmd, i));
-        const struct flag *f = find_flag(text);
+        const struct flag *f = flag_find(text);
         int r = 0;
 
         if (f == NULL)
             return err_set(err, -EINVAL, "Cmd: the built-in sidecar has no \"%.64s\"", text);
         if (f->value)
-            r = take_value(kept, f, json_string_value(json_array_get(cmd, ++i)), err);
+            r = flag_take_value(kept, f, json_string_value(json_array_get(cmd, ++i)), err);
         else if (f->kind == FLAG_BOOL && !docker_put(kept, f->key, json_true()))
             r = err_errno(err, -ENOMEM, "sidecar");
         if (r < 0)
@@ -104,13 +104,13 @@ int docker_sidecar_take(struct create_body *b, struct err *err)
     kept = json_object();
     if (kept == NULL || !docker_put(b->kept, "sidecar", kept))
         return err_errno(err, -ENOMEM, "sidecar");
-    r = take_flags(b->cmd, kept, err);
+    r = flags_take(b->cmd, kept, err);
     if (r == 0 && json_object_get(kept, "egressPort") == NULL)
         r = err_set(err, -EINVAL, "Cmd: --http-egress-port is missing");
     return r < 0 ? r : 1;
 }
 
-static bool keeps(const struct sandbox *s, const char *key)
+static bool sandbox_keeps(const struct sandbox *s, const char *key)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
 
@@ -119,28 +119,29 @@ static bool keeps(const struct sandbox *s, const char *key)
 
 bool docker_is_sidecar(const struct sandbox *s)
 {
-    return keeps(s, "sidecar");
+    return sandbox_keeps(s, "sidecar");
 }
 
-/* ---- one of another image ---- */
+/* ---- a sidecar of another image ---- */
 
 #define OWN "ownSidecar"
 
 bool docker_is_own_sidecar(const struct sandbox *s)
 {
-    return keeps(s, OWN);
+    return sandbox_keeps(s, OWN);
 }
 
-/* Its bridge has IPv4 alone, and what it does not look at does not leave. */
-static bool leave_out_ipv6(json_t *spec)
+/* The sidecar's bridge handles only IPv4, so IPv6 is denied: traffic that it does not inspect
+ * must not leave. */
+static bool spec_deny_ipv6(json_t *spec)
 {
     json_t *network = json_object_get(spec, "network");
 
     return network != NULL && docker_put(network, "deny", json_pack("[s]", "[::]/0"));
 }
 
-/* The host is where the door is. */
-static bool name_the_door(json_t *spec)
+/* Maps host-gateway to the host loopback forward. */
+static bool spec_map_host_gateway(json_t *spec)
 {
     static const char host[] = ":host-gateway";
     json_t *list = json_object_get(spec, "extraHosts"), *own = json_array(), *element;
@@ -171,12 +172,12 @@ int docker_own_sidecar_take(struct create_body *b, struct err *err)
     if (json_array_size(b->entrypoint) > 0)
         return 0;
     kept = json_object();
-    /* Its own flags are its own affair; these two are rind's as well. */
+    /* All flags are passed to the process; rind uses these two as well. */
     for (size_t i = 0; kept != NULL && r == 0 && i < json_array_size(b->cmd); i++) {
-        const struct flag *f = find_flag(json_string_value(json_array_get(b->cmd, i)));
+        const struct flag *f = flag_find(json_string_value(json_array_get(b->cmd, i)));
 
         if (f != NULL && f->kind == FLAG_PORT)
-            r = take_value(kept, f, json_string_value(json_array_get(b->cmd, i + 1)), err);
+            r = flag_take_value(kept, f, json_string_value(json_array_get(b->cmd, i + 1)), err);
         v4 |= f != NULL && strcmp(f->name, "--disable-ipv6") == 0;
     }
     if (r == 0 && kept != NULL && json_object_size(kept) == 0) {
@@ -187,8 +188,8 @@ int docker_own_sidecar_take(struct create_body *b, struct err *err)
         json_decref(kept);
         return r;
     }
-    if (kept == NULL || !docker_put(b->kept, OWN, kept) || !name_the_door(b->spec) ||
-        (v4 && !leave_out_ipv6(b->spec)))
+    if (kept == NULL || !docker_put(b->kept, OWN, kept) || !spec_map_host_gateway(b->spec) ||
+        (v4 && !spec_deny_ipv6(b->spec)))
         return err_errno(err, -ENOMEM, "sidecar");
     return 1;
 }
@@ -201,7 +202,7 @@ struct starting {
     void *data;
 };
 
-static void done(struct starting *st, int r, const struct err *err)
+static void starting_done(struct starting *st, int r, const struct err *err)
 {
     if (st->cb != NULL)
         st->cb(st->data, r, err);
@@ -209,9 +210,9 @@ static void done(struct starting *st, int r, const struct err *err)
     free(st);
 }
 
-/* Where it is found again after a restart of ours. */
-static int keep_port(struct sandbox *s, const char *part, const char *key, uint16_t port,
-                     struct err *err)
+/* Stores a port in the label, where a later supervisor finds it. */
+static int sidecar_keep_port(struct sandbox *s, const char *part, const char *key, uint16_t port,
+                             struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     auto_ptr(json_decref) json_t *patch = NULL;
@@ -231,21 +232,21 @@ static int keep_port(struct sandbox *s, const char *part, const char *key, uint1
     return r < 0 ? r : sandbox_update(s, changed, err);
 }
 
-static void on_listening(void *data, int r, uint16_t port, const struct err *err)
+static void on_sidecar_listening(void *data, int r, uint16_t port, const struct err *err)
 {
     struct starting *st = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = keep_port(st->s, "sidecar", "port", port, &own);
+        r = sidecar_keep_port(st->s, "sidecar", "port", port, &own);
         err = &own;
         if (r < 0)
             sidecar_stop(st->s);
     }
-    done(st, r, err);
+    starting_done(st, r, err);
 }
 
-static void on_init(void *data, int r, const struct err *err)
+static void on_sidecar_init(void *data, int r, const struct err *err)
 {
     struct starting *st = data;
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(st->s));
@@ -260,15 +261,16 @@ static void on_init(void *data, int r, const struct err *err)
             .dns = json_is_true(json_object_get(sidecar, "dns")),
         };
 
-        r = sidecar_start(st->s, &config, on_listening, st, &own);
+        r = sidecar_start(st->s, &config, on_sidecar_listening, st, &own);
         if (r == 0)
             return;
         err = &own;
     }
-    done(st, r, err);
+    starting_done(st, r, err);
 }
 
-static int start_with(struct sandbox *s, sandbox_cb on, sandbox_cb cb, void *data, struct err *err)
+static int sidecar_start_with(struct sandbox *s, sandbox_cb on, sandbox_cb cb, void *data,
+                              struct err *err)
 {
     struct starting *st = calloc(1, sizeof(*st));
     int r;
@@ -287,10 +289,10 @@ static int start_with(struct sandbox *s, sandbox_cb on, sandbox_cb cb, void *dat
 
 int docker_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    return start_with(s, on_init, cb, data, err);
+    return sidecar_start_with(s, on_sidecar_init, cb, data, err);
 }
 
-static void on_door(void *data, int r, const struct err *err)
+static void on_door_open(void *data, int r, const struct err *err)
 {
     struct starting *st = data;
     struct err own = ERR_NONE;
@@ -299,21 +301,21 @@ static void on_door(void *data, int r, const struct err *err)
         r = sandbox_start(st->s, st->cb, st->data, &own);
         err = &own;
         if (r == 0)
-            st->cb = NULL; /* which follows from there */
+            st->cb = NULL; /* sandbox_start calls it */
     }
-    done(st, r, err);
+    starting_done(st, r, err);
 }
 
 static void on_door_moved(struct sandbox *s, uint16_t port)
 {
     struct err err = ERR_NONE;
 
-    if (keep_port(s, OWN, "egressPort", port, &err) < 0)
+    if (sidecar_keep_port(s, OWN, "egressPort", port, &err) < 0)
         log_warn("docker", "sidecar %s: port %u is not written down: %s", sandbox_name(s), port,
                  err.msg);
 }
 
-static int open_door(struct sandbox *s, door_cb *cb, void *data, struct err *err)
+static int sidecar_open_door(struct sandbox *s, door_cb *cb, void *data, struct err *err)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
     const json_t *port = json_object_get(json_object_get(kept, OWN), "egressPort");
@@ -324,26 +326,26 @@ static int open_door(struct sandbox *s, door_cb *cb, void *data, struct err *err
     return door_open(s, &config, cb, data, err);
 }
 
-static void on_own_init(void *data, int r, const struct err *err)
+static void on_own_sidecar_init(void *data, int r, const struct err *err)
 {
     struct starting *st = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = open_door(st->s, on_door, st, &own);
+        r = sidecar_open_door(st->s, on_door_open, st, &own);
         if (r == 0)
             return;
         err = &own;
     }
-    done(st, r, err);
+    starting_done(st, r, err);
 }
 
 int docker_own_sidecar_start(struct sandbox *s, sandbox_cb cb, void *data, struct err *err)
 {
-    return start_with(s, on_own_init, cb, data, err);
+    return sidecar_start_with(s, on_own_sidecar_init, cb, data, err);
 }
 
-static void on_resumed(void *data, int r, const struct err *err)
+static void on_sidecar_resumed(void *data, int r, const struct err *err)
 {
     struct sandbox *s = data;
 
@@ -353,7 +355,7 @@ static void on_resumed(void *data, int r, const struct err *err)
     sandbox_unref(s);
 }
 
-static bool was_started(const struct sandbox *s)
+static bool sidecar_was_started(const struct sandbox *s)
 {
     auto_ptr(json_decref) json_t *kept = docker_kept(sandbox_spec(s));
 
@@ -361,19 +363,19 @@ static bool was_started(const struct sandbox *s)
            sandbox_get_state(s) == SANDBOX_CREATED;
 }
 
-/* What runs goes on; its door is opened again. */
-static void resume_own(void *data, int r, const struct err *err)
+/* A running sidecar continues; its host loopback forward is opened again. */
+static void on_sidecar_resume(void *data, int r, const struct err *err)
 {
     struct sandbox *s = data;
     struct err own = ERR_NONE;
 
     if (r == 0) {
-        r = open_door(s, on_resumed, s, &own);
+        r = sidecar_open_door(s, on_sidecar_resumed, s, &own);
         if (r == 0)
             return;
         err = &own;
     }
-    on_resumed(s, r, err);
+    on_sidecar_resumed(s, r, err);
 }
 
 void docker_sidecar_resume(struct native *n)
@@ -384,12 +386,12 @@ void docker_sidecar_resume(struct native *n)
         const bool own = docker_is_own_sidecar(s) && docker_is_running(s);
         int r;
 
-        if (!own && !was_started(s))
+        if (!own && !sidecar_was_started(s))
             continue;
         sandbox_ref(s);
-        r = own ? sandbox_with_init(s, resume_own, s, &err)
-                : docker_sidecar_start(s, on_resumed, s, &err);
+        r = own ? sandbox_with_init(s, on_sidecar_resume, s, &err)
+                : docker_sidecar_start(s, on_sidecar_resumed, s, &err);
         if (r < 0)
-            on_resumed(s, err.code, &err);
+            on_sidecar_resumed(s, err.code, &err);
     }
 }

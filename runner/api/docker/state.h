@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the façade itself remembers. */
+/* The façade's own state. */
 
 #include "core/events.h"
 
@@ -8,7 +8,7 @@ struct docker_execs;
 struct native;
 
 struct docker {
-    struct events_reader reader; /* first: found by its address */
+    struct events_reader reader; /* first: cast from its address */
     struct native *native;       /* borrowed */
     struct docker_execs *execs;  /* owned */
 };

@@ -1,4 +1,4 @@
-/* GET /containers/{id}/stats: what a container uses. */
+/* GET /containers/{id}/stats: a container's resource usage. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ struct counters {
 };
 
 struct stats {
-    struct http_request *req; /* NULL: its client has gone */
+    struct http_request *req; /* NULL: the client is gone */
     struct native *native;
     struct sandbox *s; /* a reference */
     uv_timer_t timer;
@@ -50,7 +50,7 @@ struct stats {
     bool stream, asking, closing;
 };
 
-static void on_closed(uv_handle_t *h)
+static void on_stats_timer_closed(uv_handle_t *h)
 {
     struct stats *st = h->data;
 
@@ -61,13 +61,13 @@ static void on_closed(uv_handle_t *h)
 static void stats_close(struct stats *st)
 {
     if (st->closing || st->asking)
-        return; /* the answer that is on its way does it */
+        return; /* on_sandbox_stats closes it */
     st->closing = true;
     native_watcher_drop(st->native);
-    uv_close((uv_handle_t *)&st->timer, on_closed);
+    uv_close((uv_handle_t *)&st->timer, on_stats_timer_closed);
 }
 
-static json_t *cpu(const struct counters *c)
+static json_t *encode_cpu(const struct counters *c)
 {
     return json_pack("{s:{s:I, s:I, s:I}, s:I, s:i, s:{s:i, s:i, s:i}}", "cpu_usage", "total_usage",
                      (json_int_t)c->cpu_usec * 1000, "usage_in_kernelmode", (json_int_t)0,
@@ -77,7 +77,7 @@ static json_t *cpu(const struct counters *c)
                      "throttled_periods", 0, "throttled_time", 0);
 }
 
-/* Docker shows all of the host's memory where there is no limit. */
+/* Docker reports the host's memory if there is no limit. */
 static json_int_t memory_limit(const struct limits *limits)
 {
     struct sysinfo host;
@@ -87,7 +87,7 @@ static json_int_t memory_limit(const struct limits *limits)
     return sysinfo(&host) < 0 ? 0 : (json_int_t)host.totalram * host.mem_unit;
 }
 
-static json_t *encode(struct stats *st, const struct launch_reply *reply)
+static json_t *encode_stats(struct stats *st, const struct launch_reply *reply)
 {
     struct counters now = {.time_us = clock_wall_us(),
                            .cpu_usec = reply != NULL ? (int64_t)reply->cpu_usec : 0};
@@ -102,8 +102,8 @@ static json_t *encode(struct stats *st, const struct launch_reply *reply)
         time, "preread", "0001-01-01T00:00:00Z", "id", id, "name",
         json_sprintf("/%s", sandbox_name(st->s)), "pids_stats", "current",
         (json_int_t)(reply != NULL ? reply->pids : 0), "limit",
-        (json_int_t)(limits.pids != LIMIT_UNSET ? limits.pids : 0), "cpu_stats", cpu(&now),
-        "precpu_stats", cpu(&st->before), "memory_stats", "usage",
+        (json_int_t)(limits.pids != LIMIT_UNSET ? limits.pids : 0), "cpu_stats", encode_cpu(&now),
+        "precpu_stats", encode_cpu(&st->before), "memory_stats", "usage",
         (json_int_t)(reply != NULL ? reply->memory_bytes : 0), "max_usage",
         (json_int_t)(reply != NULL ? reply->memory_peak_bytes : 0), "limit", memory_limit(&limits),
         "stats", "networks", "blkio_stats");
@@ -111,7 +111,8 @@ static json_t *encode(struct stats *st, const struct launch_reply *reply)
     return root;
 }
 
-static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
+static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply,
+                             const struct err *err)
 {
     struct stats *st = data;
     bool written;
@@ -122,30 +123,30 @@ static void on_stats(void *data, int r, const struct launch_reply *reply, const 
         stats_close(st);
         return;
     }
-    written = reply_json_line(st->req, encode(st, r == 0 ? reply : NULL), "\n");
+    written = reply_json_line(st->req, encode_stats(st, r == 0 ? reply : NULL), "\n");
     if (st->stream && r == 0 && written)
         return;
     http_end(take(st->req));
     stats_close(st);
 }
 
-static void ask(struct stats *st)
+static void stats_request(struct stats *st)
 {
     st->asking = true;
-    if (sandbox_stats(st->s, on_stats, st, NULL) == 0)
+    if (sandbox_stats(st->s, on_sandbox_stats, st, NULL) == 0)
         return;
-    on_stats(st, -EBUSY, NULL, NULL); /* one that does not run uses nothing */
+    on_sandbox_stats(st, -EBUSY, NULL, NULL); /* a stopped sandbox uses nothing */
 }
 
-static void on_timer(uv_timer_t *h)
+static void on_stats_timer(uv_timer_t *h)
 {
     struct stats *st = h->data;
 
     if (!st->asking && st->req != NULL && http_queued(st->req) == 0)
-        ask(st);
+        stats_request(st);
 }
 
-static void on_gone(struct http_request *req)
+static void on_stats_gone(struct http_request *req)
 {
     struct stats *st = req->data;
 
@@ -180,12 +181,12 @@ void docker_get_stats(struct http_request *req)
                          .s = s,
                          .stream = q.stream == NULL || docker_bool(q.stream)};
     sandbox_ref(s);
-    (void)uv_timer_init(http_loop(req), &st->timer); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &st->timer); /* never fails */
     st->timer.data = st;
     req->data = st;
-    req->on_gone = on_gone;
+    req->on_gone = on_stats_gone;
     http_start(req, 200, NULL, "application/json");
     if (st->stream)
-        (void)uv_timer_start(&st->timer, on_timer, STATS_MS, STATS_MS);
-    ask(st);
+        (void)uv_timer_start(&st->timer, on_stats_timer, STATS_MS, STATS_MS);
+    stats_request(st);
 }

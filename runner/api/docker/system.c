@@ -1,4 +1,4 @@
-/* What the engine says of itself: /_ping, /version, /info, /auth. */
+/* The engine's description: /_ping, /version, /info, /auth. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +25,12 @@ static const struct http_header ping_headers[] = {
     {"Pragma", "no-cache"},
     {NULL, NULL}};
 
-/* Any version may ask: the answer is how it learns which to speak. */
 static void get_ping(struct http_request *req)
 {
-    if (native_admit(req))
-        http_reply(req, 200, ping_headers, "text/plain; charset=utf-8", "OK", 2);
+    http_reply(req, 200, ping_headers, "text/plain; charset=utf-8", "OK", 2);
 }
 
-static const char *machine(const struct utsname *host)
+static const char *host_machine(const struct utsname *host)
 {
     if (strcmp(host->machine, "x86_64") == 0)
         return "amd64";
@@ -50,26 +48,24 @@ static void get_version(struct http_request *req)
     struct utsname host;
     json_t *details;
 
-    if (!docker_admit(req))
-        return;
     host_facts(&host);
     details = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "ApiVersion", DOCKER_API_VERSION, "Arch",
-                        machine(&host), "KernelVersion", host.release, "MinAPIVersion",
+                        host_machine(&host), "KernelVersion", host.release, "MinAPIVersion",
                         DOCKER_API_VERSION_MIN, "Os", "linux", "Experimental", "false");
     reply_json(req, 200,
                json_pack("{s:{s:s}, s:[{s:s, s:s, s:o}], s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
                          "Platform", "Name", "rind", "Components", "Name", "Engine", "Version",
                          RIND_VERSION, "Details", details, "Version", RIND_VERSION, "ApiVersion",
                          DOCKER_API_VERSION, "MinAPIVersion", DOCKER_API_VERSION_MIN, "Os", "linux",
-                         "Arch", machine(&host), "KernelVersion", host.release, "GitCommit", "",
-                         "BuildTime", ""));
+                         "Arch", host_machine(&host), "KernelVersion", host.release, "GitCommit",
+                         "", "BuildTime", ""));
 }
 
 struct counts {
     json_int_t all, running, paused;
 };
 
-static struct counts count(struct http_request *req)
+static struct counts count_containers(struct http_request *req)
 {
     struct counts c = {0};
 
@@ -84,13 +80,13 @@ static struct counts count(struct http_request *req)
     return c;
 }
 
-/* What clients decide by, or show; of what the host has besides they are not told. */
+/* Encodes what clients use or display; other facts of the host are not disclosed. */
 static json_t *encode_info(struct http_request *req, size_t images)
 {
     struct utsname host;
     struct sysinfo memory;
     char now[DOCKER_TIME_MAX];
-    struct counts c = count(req);
+    struct counts c = count_containers(req);
     json_t *root;
 
     host_facts(&host);
@@ -123,7 +119,8 @@ static json_t *encode_info(struct http_request *req, size_t images)
     return root;
 }
 
-static void on_images(void *data, int r, struct image **list, size_t images, const struct err *err)
+static void on_info_images(void *data, int r, struct image **list, size_t images,
+                           const struct err *err)
 {
     struct http_request *req = data;
 
@@ -139,21 +136,21 @@ static void get_info(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (docker_admit(req) && images_list(native_images(req), on_images, req, &err) < 0)
+    if (images_list(native_images(req), on_info_images, req, &err) < 0)
         reply_error(req, &err);
 }
 
-/* Nothing is pulled, so nothing is logged in to; names and passwords are not kept. */
+/* No registry is used, so there is no login; credentials are not stored. */
 static void post_auth(struct http_request *req)
 {
-    if (docker_admit(req))
-        reply_errorf(req, -EOPNOTSUPP,
-                     "there are no registries yet: images are loaded (docker load)");
+    reply_errorf(req, -EOPNOTSUPP, "there are no registries yet: images are loaded (docker load)");
 }
+
+/* Not part of docker_system_routes: clients of any version learn here which one to use. */
+const struct route docker_ping_routes[] = {{"GET", "/_ping", get_ping, 0, 0}, {0}};
 
 /* clang-format off */
 const struct route docker_system_routes[] = {
-    {"GET",  "/_ping",   get_ping,    0, 0},
     {"GET",  "/version", get_version, 0, 0},
     {"GET",  "/info",    get_info,    0, 0},
     {"POST", "/auth",    post_auth,   ROUTE_BODY, 0},

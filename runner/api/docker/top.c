@@ -1,6 +1,5 @@
-/* GET /containers/{id}/top: what runs in a container, as `ps -ef` of the host would show it; but
- * users have their numbers inside, and commands are names without arguments (launch/processes.c).
- */
+/* GET /containers/{id}/top: the processes of a container, like `ps -ef` on the host; but uids
+ * are those inside, and commands are names without arguments (launch/processes.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +26,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* "15:04" of the last day, else "Jan02"; UTC. */
+/* Formats "15:04" within the last day, else "Jan02"; UTC. */
 static void start_text(int64_t ms, int64_t now, char ret[CELL_MAX])
 {
     time_t seconds = (time_t)(ms / 1000);
@@ -55,7 +54,7 @@ static void name_text(const struct launch_process *p, char ret[sizeof(p->name)])
     ret[i] = '\0';
 }
 
-static json_t *encode(const struct launch_process *p, int64_t now)
+static json_t *encode_process(const struct launch_process *p, int64_t now)
 {
     char uid[CELL_MAX], pid[CELL_MAX], parent[CELL_MAX], share[CELL_MAX], start[CELL_MAX],
         terminal[CELL_MAX] = "?", used[CELL_MAX], name[sizeof(p->name)];
@@ -73,8 +72,8 @@ static json_t *encode(const struct launch_process *p, int64_t now)
     return json_pack("[ssssssss]", uid, pid, parent, share, start, terminal, used, name);
 }
 
-static void on_processes(void *data, int r, const struct launch_process *list, size_t count,
-                         const struct err *err)
+static void on_top_processes(void *data, int r, const struct launch_process *list, size_t count,
+                             const struct err *err)
 {
     struct http_request *req = data;
     const int64_t now = clock_wall_ms();
@@ -86,7 +85,7 @@ static void on_processes(void *data, int r, const struct launch_process *list, s
     }
     rows = json_array();
     for (size_t i = 0; i < count; i++)
-        (void)json_array_append_new(rows, encode(&list[i], now));
+        (void)json_array_append_new(rows, encode_process(&list[i], now));
     reply_json(req, 200,
                json_pack("{s:[ssssssss], s:o}", "Titles", "UID", "PID", "PPID", "C", "STIME", "TTY",
                          "TIME", "CMD", "Processes", rows));
@@ -109,7 +108,7 @@ void docker_get_top(struct http_request *req)
     if (r == 0 && (!docker_is_running(s) || sandbox_main(s) == NULL))
         r = err_set(&err, -EBUSY, "container %s is not running", sandbox_name(s));
     if (r == 0)
-        r = sandbox_processes(s, on_processes, req, &err);
+        r = sandbox_processes(s, on_top_processes, req, &err);
     if (r < 0)
         reply_error(req, &err);
 }

@@ -1,10 +1,8 @@
-/*
- * /system/df: what images, containers and volumes there are, which of them are in use, and what all
- * images together take of the disk: archives as they came, and layers unpacked. Which layers images
- * share is not known without reading each one's manifest again, and what a container or a volume
- * has written not without walking it: the first is -1, as Docker has it for what is not counted,
- * the size of a volume, too, and that of a container is left out.
- */
+/* /system/df: images, containers and volumes, their use, and the disk space of all images
+ * (archives and unpacked layers). It is unknown which layers images share, without reading all
+ * manifests, and how much a container or volume has written, without walking it. So SharedSize
+ * and a volume's size are -1, which is Docker's "not counted", and a container's size is
+ * omitted. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -28,7 +26,7 @@ enum {
     KIND_CONTAINER = 1 << 0,
     KIND_IMAGE = 1 << 1,
     KIND_VOLUME = 1 << 2,
-    KIND_CACHE = 1 << 3, /* there is none */
+    KIND_CACHE = 1 << 3, /* always empty */
     KIND_ALL = (1 << 4) - 1,
 };
 
@@ -56,8 +54,8 @@ static void measuring_free(struct measuring *m)
 
 /* ---- images ---- */
 
-/* How many containers are made from each, whosever they are: it is no less in use for that. */
-static json_t *uses_of(struct http_request *req)
+/* Counts the containers per image, of all users: an image is in use in any case. */
+static json_t *count_image_uses(struct http_request *req)
 {
     json_t *uses = json_object();
 
@@ -73,9 +71,9 @@ static json_t *uses_of(struct http_request *req)
     return uses;
 }
 
-static json_t *images_of(const struct measuring *m)
+static json_t *encode_images(const struct measuring *m)
 {
-    auto_ptr(json_decref) json_t *uses = uses_of(m->req);
+    auto_ptr(json_decref) json_t *uses = count_image_uses(m->req);
     json_t *list = json_array();
 
     for (size_t i = 0; i < m->count; i++) {
@@ -88,9 +86,9 @@ static json_t *images_of(const struct measuring *m)
     return list;
 }
 
-/* ---- containers and volumes: the peer's own ---- */
+/* ---- containers and volumes of the peer ---- */
 
-static json_t *containers_of(struct http_request *req)
+static json_t *encode_containers(struct http_request *req)
 {
     json_t *list = json_array();
 
@@ -100,9 +98,9 @@ static json_t *containers_of(struct http_request *req)
     return list;
 }
 
-static json_t *volumes_of(struct http_request *req)
+static json_t *encode_volumes(struct http_request *req)
 {
-    const struct volume_creator who = docker_volume_creator(req);
+    const struct volume_creator who = native_volume_creator(req);
     json_t *list = json_array();
     struct sandbox *first;
 
@@ -125,8 +123,8 @@ static json_t *volumes_of(struct http_request *req)
 
 /* ---- the request ---- */
 
-/* A kind that was not asked for is null, as with Docker. */
-static void on_usage(void *data, int r, const struct images_usage *u, const struct err *err)
+/* Kinds that were not requested are null, like in Docker. */
+static void on_images_usage(void *data, int r, const struct images_usage *u, const struct err *err)
 {
     struct measuring *m = data;
     struct http_request *req = m->req;
@@ -139,13 +137,15 @@ static void on_usage(void *data, int r, const struct images_usage *u, const stru
             json_pack(
                 "{s:I, s:o, s:o, s:o, s:[]}", "LayersSize",
                 (m->wanted & KIND_IMAGE) != 0 ? (json_int_t)(u->blob_bytes + u->layer_bytes) : 0,
-                "Images", (m->wanted & KIND_IMAGE) != 0 ? images_of(m) : json_null(), "Containers",
-                (m->wanted & KIND_CONTAINER) != 0 ? containers_of(req) : json_null(), "Volumes",
-                (m->wanted & KIND_VOLUME) != 0 ? volumes_of(req) : json_null(), "BuildCache"));
+                "Images", (m->wanted & KIND_IMAGE) != 0 ? encode_images(m) : json_null(),
+                "Containers",
+                (m->wanted & KIND_CONTAINER) != 0 ? encode_containers(req) : json_null(), "Volumes",
+                (m->wanted & KIND_VOLUME) != 0 ? encode_volumes(req) : json_null(), "BuildCache"));
     measuring_free(m);
 }
 
-static void on_images(void *data, int r, struct image **list, size_t count, const struct err *err)
+static void on_usage_images(void *data, int r, struct image **list, size_t count,
+                            const struct err *err)
 {
     struct measuring *m = data;
     struct err own = ERR_NONE;
@@ -157,7 +157,7 @@ static void on_images(void *data, int r, struct image **list, size_t count, cons
     }
     m->list = list;
     m->count = count;
-    if (images_usage(native_images(m->req), on_usage, m, &own) < 0) {
+    if (images_usage(native_images(m->req), on_images_usage, m, &own) < 0) {
         reply_error(m->req, &own);
         measuring_free(m);
     }
@@ -177,7 +177,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static int read_types(const struct query_list *types, unsigned *ret, struct err *err)
+static int query_read_types(const struct query_list *types, unsigned *ret, struct err *err)
 {
     *ret = types->count == 0 ? KIND_ALL : 0;
     for (size_t i = 0; i < types->count; i++) {
@@ -201,11 +201,9 @@ static void get_usage(struct http_request *req)
     unsigned wanted = 0;
     int r;
 
-    if (!docker_admit(req))
-        return;
     r = http_query_known(req, fields, &q, &err);
     if (r == 0)
-        r = read_types(&q.types, &wanted, &err);
+        r = query_read_types(&q.types, &wanted, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
@@ -216,7 +214,7 @@ static void get_usage(struct http_request *req)
         return;
     }
     *m = (struct measuring){.req = req, .wanted = wanted};
-    if (images_list(native_images(req), on_images, m, &err) < 0) {
+    if (images_list(native_images(req), on_usage_images, m, &err) < 0) {
         reply_error(req, &err);
         free(m);
     }

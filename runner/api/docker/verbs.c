@@ -1,4 +1,4 @@
-/* What changes a container's state: POST /containers/{id}/start, stop, kill and the like. */
+/* Changes of a container's state: POST /containers/{id}/start, stop, kill and the like. */
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
@@ -31,8 +31,8 @@ enum {
 
 /* ---- start ---- */
 
-/* Docker's clients find in these words what a shell would end with. */
-static void explain_failure(const struct sandbox *s, const struct err *why, struct err *ret)
+/* Docker's clients derive the exit status from these words. */
+static void start_explain_failure(const struct sandbox *s, const struct err *why, struct err *ret)
 {
     struct sandbox_facts f;
     const struct spec *spec = sandbox_spec(s);
@@ -46,33 +46,33 @@ static void explain_failure(const struct sandbox *s, const struct err *why, stru
         (void)err_set(ret, -EINVAL, "exec: \"%.128s\": permission denied: %s", command, why->msg);
     else
         *ret = *why;
-    /* 404 is of a container that is not there, and not of a user or a group of one that is. */
+    /* 404 means a missing container, so a missing user or group is reported as 400. */
     if (ret->code == -ENOENT)
         ret->code = -EINVAL;
 }
 
-static void on_started(void *data, int r, const struct err *err)
+static void on_container_started(void *data, int r, const struct err *err)
 {
     struct native_call *call = data;
     struct sandbox *s = native_call_sandbox(call);
     struct err own = ERR_NONE;
 
     if (r < 0 && s != NULL && err != NULL && err->code < 0) {
-        explain_failure(s, err, &own);
+        start_explain_failure(s, err, &own);
         native_call_fail(call, &own);
         return;
     }
     native_done_empty(call, r, err);
 }
 
-static int begin(struct sandbox *s, struct native_call *call, struct err *err)
+static int container_begin(struct sandbox *s, struct native_call *call, struct err *err)
 {
-    return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_started, call, err)
-                                    : sandbox_start(s, on_started, call, err);
+    return docker_is_own_sidecar(s) ? docker_own_sidecar_start(s, on_container_started, call, err)
+                                    : sandbox_start(s, on_container_started, call, err);
 }
 
-/* What is left of the last run is gone now. */
-static void on_over(void *data, int r, const struct err *err)
+/* The clean-up of the last run has ended. */
+static void on_last_run_settled(void *data, int r, const struct err *err)
 {
     struct native_call *call = data;
     struct sandbox *s = native_call_sandbox(call);
@@ -82,18 +82,18 @@ static void on_over(void *data, int r, const struct err *err)
     (void)err;
     if (s == NULL)
         (void)err_set(&own, -ENOENT, "No such container: %s", call->id);
-    else if (begin(s, call, &own) == 0)
+    else if (container_begin(s, call, &own) == 0)
         return;
     native_call_fail(call, &own);
 }
 
-static int start(struct sandbox *s, struct native_call *call, struct err *err)
+static int container_start(struct sandbox *s, struct native_call *call, struct err *err)
 {
     if (docker_is_sidecar(s))
-        return docker_sidecar_start(s, on_started, call, err);
+        return docker_sidecar_start(s, on_container_started, call, err);
     if (sandbox_get_state(s) == SANDBOX_STOPPING)
-        return sandbox_when_over(s, on_over, call, err);
-    return begin(s, call, err);
+        return sandbox_when_over(s, on_last_run_settled, call, err);
+    return container_begin(s, call, err);
 }
 
 struct start_query {
@@ -116,8 +116,8 @@ static const struct query_field start_fields[] = {
     {0},
 };
 
-/* Up to version 1.23 of the API a HostConfig was sent here. Its names are refused: a success would
- * say that the container has the limits that they ask for. */
+/* Up to version 1.23 of the API, start took a HostConfig. Its keys are refused, because success
+ * would claim limits that are not set. */
 static int check_start_body(struct http_request *req, struct err *err)
 {
     static const struct body_field none[] = {{0}};
@@ -152,7 +152,7 @@ void docker_post_start(struct http_request *req)
         return;
     }
     call = native_call_new(req, s);
-    if (call != NULL && start(s, call, &err) < 0)
+    if (call != NULL && container_start(s, call, &err) < 0)
         native_call_fail(call, &err);
 }
 
@@ -186,7 +186,7 @@ static int64_t stop_ms(const struct stop_query *q)
     return q->seconds == -1 ? SPEC_TIME_MAX_MS : q->seconds * 1000;
 }
 
-static int read_stop(struct http_request *req, struct stop_query *q, struct err *err)
+static int stop_read_query(struct http_request *req, struct stop_query *q, struct err *err)
 {
     int r;
 
@@ -206,7 +206,7 @@ void docker_post_stop(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (read_stop(req, &q, &err) < 0) {
+    if (stop_read_query(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
@@ -234,15 +234,16 @@ void docker_post_restart(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (read_stop(req, &q, &err) < 0) {
+    if (stop_read_query(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     call = native_call_new(req, s);
     if (call == NULL)
         return;
-    r = docker_is_sidecar(s) ? docker_sidecar_start(s, on_started, call, &err)
-                             : sandbox_restart_by(s, q.signo, stop_ms(&q), on_started, call, &err);
+    r = docker_is_sidecar(s)
+            ? docker_sidecar_start(s, on_container_started, call, &err)
+            : sandbox_restart_by(s, q.signo, stop_ms(&q), on_container_started, call, &err);
     if (r < 0)
         native_call_fail(call, &err);
 }
@@ -261,7 +262,7 @@ static const struct query_field kill_fields[] = {
     {0},
 };
 
-static int check_running(const struct sandbox *s, const char *what, struct err *err)
+static int container_check_running(const struct sandbox *s, const char *what, struct err *err)
 {
     if (docker_is_running(s) && (sandbox_main(s) != NULL || docker_is_sidecar(s)))
         return 0;
@@ -269,8 +270,8 @@ static int check_running(const struct sandbox *s, const char *what, struct err *
                    sandbox_name(s), sandbox_name(s));
 }
 
-/* As Docker, a container that was killed is not restarted, and the answer comes with its end. */
-static void kill_whole(struct http_request *req, struct sandbox *s)
+/* Like in Docker a killed container is not restarted, and the reply follows its end. */
+static void container_kill(struct http_request *req, struct sandbox *s)
 {
     struct native_call *call = native_call_new(req, s);
     struct err err = ERR_NONE;
@@ -292,11 +293,11 @@ void docker_post_kill(struct http_request *req)
     if (r == 0 && q.signal != NULL && q.signal[0] != '\0')
         r = signal_parse("signal", q.signal, &signo, &err);
     if (r == 0)
-        r = check_running(s, "kill", &err);
+        r = container_check_running(s, "kill", &err);
     if (r == 0 && docker_is_sidecar(s)) {
         sidecar_stop(s);
     } else if (r == 0 && signo == SIGKILL) {
-        kill_whole(req, s);
+        container_kill(req, s);
         return;
     } else if (r == 0) {
         r = sandbox_signal(s, signo, &err);
@@ -311,7 +312,7 @@ void docker_post_kill(struct http_request *req)
 
 typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 
-static void plain(struct http_request *req, plain_verb *verb)
+static void run_plain_verb(struct http_request *req, plain_verb *verb)
 {
     struct sandbox *s = docker_sandbox(req);
     struct native_call *call;
@@ -330,12 +331,12 @@ static void plain(struct http_request *req, plain_verb *verb)
 
 void docker_post_pause(struct http_request *req)
 {
-    plain(req, sandbox_pause);
+    run_plain_verb(req, sandbox_pause);
 }
 
 void docker_post_unpause(struct http_request *req)
 {
-    plain(req, sandbox_resume);
+    run_plain_verb(req, sandbox_resume);
 }
 
 /* ---- rename, resize ---- */
@@ -392,7 +393,7 @@ static const struct query_field resize_fields[] = {
     {0},
 };
 
-/* Also before it is started: clients say so then, and it must not be lost. */
+/* Also allowed before the start, because clients resize then. */
 void docker_post_resize(struct http_request *req)
 {
     struct sandbox *s = docker_sandbox(req);
@@ -442,8 +443,8 @@ static const struct body_field update_fields[] = {
     {0},
 };
 
-/* The same as PATCH of a sandbox takes it. */
-static int make_patch(const struct update_body *b, json_t **ret, struct err *err)
+/* Makes a patch as PATCH of a sandbox takes it. */
+static int update_make_patch(const struct update_body *b, json_t **ret, struct err *err)
 {
     *ret = json_pack("{s:{s:s}}", "restart", "policy", b->restart);
     if (*ret != NULL && b->retries > 0)
@@ -451,7 +452,7 @@ static int make_patch(const struct update_body *b, json_t **ret, struct err *err
     return *ret != NULL ? 0 : err_errno(err, -ENOMEM, "update");
 }
 
-static int update(struct http_request *req, struct sandbox *s, struct err *err)
+static int container_update(struct http_request *req, struct sandbox *s, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL, *patch = NULL;
     auto_ptr(spec_free) struct spec *changed = NULL;
@@ -469,7 +470,7 @@ static int update(struct http_request *req, struct sandbox *s, struct err *err)
         return err_set(err, -EBUSY,
                        "Restart policy cannot be updated because AutoRemove is enabled for the "
                        "container");
-    r = make_patch(&b, &patch, err);
+    r = update_make_patch(&b, &patch, err);
     if (r == 0)
         r = spec_patch(sandbox_spec(s), patch, &changed, err);
     if (r == 0)
@@ -484,7 +485,7 @@ void docker_post_update(struct http_request *req)
 
     if (s == NULL)
         return;
-    if (update(req, s, &err) < 0)
+    if (container_update(req, s, &err) < 0)
         reply_error(req, &err);
     else
         reply_json(req, 200, json_pack("{s:[]}", "Warnings"));

@@ -1,4 +1,4 @@
-/* /volumes: a translation onto core/volumes.h. */
+/* /volumes: a translation to core/volumes.h. */
 #include "api/docker/volumes.h"
 
 #include <errno.h>
@@ -24,21 +24,9 @@
 #include "policy/policy.h"
 #include "spec/parse.h"
 
-struct volume_creator docker_volume_creator(struct http_request *req)
-{
-    return (struct volume_creator){
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
-}
+/* ---- a volume's description ---- */
 
-/* What every handler here asks first. */
-static bool may_use(struct http_request *req)
-{
-    return docker_admit(req) && native_may_have_volumes(req);
-}
-
-/* ---- what one looks like ---- */
-
-/* Where it lies is no client's affair: inside, it is where it was asked for. */
+/* Mountpoint is empty: the host path is not disclosed. */
 json_t *docker_volume(const struct volume_entry *v)
 {
     const uint64_t bytes = volume_bytes(v);
@@ -52,21 +40,22 @@ json_t *docker_volume(const struct volume_entry *v)
                      bytes != 0 ? json_pack("{s:s}", "size", size) : json_null(), "Scope", "local");
 }
 
-/* may_use, and the volume that {name} names, if the peer may use it; NULL: answered. */
-static struct volume_entry *requested(struct http_request *req)
+/* Returns the volume named by {name}, if the peer may use it. NULL:
+ * answered. */
+static struct volume_entry *volume_requested(struct http_request *req)
 {
     const char *name = http_param(req, "name");
     struct volume_creator creator;
     struct volume_entry *v;
 
-    if (!may_use(req))
+    if (!native_may_have_volumes(req))
         return NULL;
     v = volume_find(native_supervisor(req), name);
     if (v == NULL || !volume_is_ready(v)) {
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
         return NULL;
     }
-    creator = docker_volume_creator(req);
+    creator = native_volume_creator(req);
     if (!volume_may_use(v, &creator)) {
         reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
         return NULL;
@@ -85,7 +74,7 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-static bool matches(const struct volume_entry *v, const struct filters *f)
+static bool volume_matches(const struct volume_entry *v, const struct filters *f)
 {
     const char *dangling = filters_get(f, "dangling", 0);
     struct sandbox *first;
@@ -96,7 +85,7 @@ static bool matches(const struct volume_entry *v, const struct filters *f)
            (dangling == NULL || docker_bool(dangling) == !used);
 }
 
-static void get_list(struct http_request *req)
+static void get_volumes(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "driver", "label", "name", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
@@ -106,7 +95,7 @@ static void get_list(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!may_use(req))
+    if (!native_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -115,26 +104,26 @@ static void get_list(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    creator = docker_volume_creator(req);
+    creator = native_volume_creator(req);
     list = json_array();
     for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
          v = volume_next(v))
-        if (matches(v, f) && volume_may_use(v, &creator))
+        if (volume_matches(v, f) && volume_may_use(v, &creator))
             (void)json_array_append_new(list, docker_volume(v));
     reply_json(req, 200, json_pack("{s:o, s:n}", "Volumes", list, "Warnings"));
 }
 
 /* ---- one ---- */
 
-static void get_one(struct http_request *req)
+static void get_volume(struct http_request *req)
 {
-    struct volume_entry *v = requested(req);
+    struct volume_entry *v = volume_requested(req);
 
     if (v != NULL)
         reply_json(req, 200, docker_volume(v));
 }
 
-static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -154,16 +143,16 @@ static const struct query_field remove_fields[] = {
     {0},
 };
 
-static void delete_one(struct http_request *req)
+static void delete_volume(struct http_request *req)
 {
-    struct volume_entry *v = requested(req);
+    struct volume_entry *v = volume_requested(req);
     struct remove_query q = {0};
     struct err err = ERR_NONE;
 
     if (v == NULL)
         return;
     if (http_query_known(req, remove_fields, &q, &err) < 0 ||
-        volume_remove(v, on_removed, req, &err) < 0)
+        volume_remove(v, on_volume_removed, req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -190,7 +179,7 @@ static const struct body_field create_fields[] = {
     {0},
 };
 
-static void on_created(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_created(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -200,8 +189,8 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
         reply_json(req, 201, docker_volume(v));
 }
 
-/* "size" of the local driver's options, as bytes or with k, m, g, t. */
-static int read_size(json_t *options, uint64_t *ret, struct err *err)
+/* Parses "size" of the local driver's options: bytes, or with k, m, g, t. */
+static int options_read_size(json_t *options, uint64_t *ret, struct err *err)
 {
     const char *key, *text;
     json_t *value;
@@ -222,11 +211,11 @@ static int read_size(json_t *options, uint64_t *ret, struct err *err)
     return 0;
 }
 
-/* Making one that is there already is fine, as in Docker. */
-static int create(struct http_request *req, struct err *err)
+/* Like in Docker, creating an existing volume succeeds. */
+static int volume_create_from_body(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    struct volume_creator creator = docker_volume_creator(req);
+    struct volume_creator creator = native_volume_creator(req);
     struct volume_body b = {0};
     struct volume_wish wish = {0};
     struct volume_entry *v;
@@ -239,7 +228,7 @@ static int create(struct http_request *req, struct err *err)
     if (r == 0 && b.driver != NULL && strcmp(b.driver, "local") != 0)
         r = err_set(err, -EOPNOTSUPP, "Driver: there is only \"local\"");
     if (r == 0)
-        r = read_size(b.options, &wish.bytes, err);
+        r = options_read_size(b.options, &wish.bytes, err);
     if (r == 0)
         r = docker_label_strings(b.labels, &list, err);
     wish.name = b.name;
@@ -248,22 +237,22 @@ static int create(struct http_request *req, struct err *err)
     if (v != NULL && volume_is_ready(v) && volume_may_use(v, &creator))
         reply_json(req, 201, docker_volume(v));
     else if (r == 0)
-        r = volume_create(native_supervisor(req), &wish, &creator, on_created, req, err);
+        r = volume_create(native_supervisor(req), &wish, &creator, on_volume_created, req, err);
     json_strings_free(list);
     return r;
 }
 
-static void post_create(struct http_request *req)
+static void post_volume_create(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (may_use(req) && create(req, &err) < 0)
+    if (native_may_have_volumes(req) && volume_create_from_body(req, &err) < 0)
         reply_error(req, &err);
 }
 
 /* ---- prune ---- */
 
-static void on_pruned(void *data, int r, char *const *names, const struct err *err)
+static void on_volumes_pruned(void *data, int r, char *const *names, const struct err *err)
 {
     struct http_request *req = data;
     json_t *list;
@@ -276,7 +265,7 @@ static void on_pruned(void *data, int r, char *const *names, const struct err *e
     reply_json(req, 200, json_pack("{s:o, s:i}", "VolumesDeleted", list, "SpaceReclaimed", 0));
 }
 
-static void post_prune(struct http_request *req)
+static void post_volumes_prune(struct http_request *req)
 {
     static const char *const known[] = {"all", "label", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
@@ -286,7 +275,7 @@ static void post_prune(struct http_request *req)
     struct err err = ERR_NONE;
     int r;
 
-    if (!may_use(req))
+    if (!native_may_have_volumes(req))
         return;
     r = http_query_known(req, list_fields, &q, &err);
     if (r == 0)
@@ -294,23 +283,23 @@ static void post_prune(struct http_request *req)
     if (r == 0) {
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
-        creator = docker_volume_creator(req);
+        creator = native_volume_creator(req);
         r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
-                         wanted, on_pruned, req, &err);
+                         wanted, on_volumes_pruned, req, &err);
     }
     if (r < 0)
         reply_error(req, &err);
     else if (r == 1)
-        on_pruned(req, 0, (char *const[]){NULL}, NULL);
+        on_volumes_pruned(req, 0, (char *const[]){NULL}, NULL);
 }
 
 /* clang-format off */
 const struct route docker_volume_routes[] = {
-    {"GET",    "/volumes",        get_list,    0, 0},
-    {"POST",   "/volumes/create", post_create, ROUTE_BODY, 0},
-    {"POST",   "/volumes/prune",  post_prune,  ROUTE_BODY, 0},
-    {"GET",    "/volumes/{name}", get_one,     0, 0},
-    {"DELETE", "/volumes/{name}", delete_one,  0, 0},
+    {"GET",    "/volumes",        get_volumes,    0, 0},
+    {"POST",   "/volumes/create", post_volume_create, ROUTE_BODY, 0},
+    {"POST",   "/volumes/prune",  post_volumes_prune,  ROUTE_BODY, 0},
+    {"GET",    "/volumes/{name}", get_volume,     0, 0},
+    {"DELETE", "/volumes/{name}", delete_volume,  0, 0},
     {0},
 };
 /* clang-format on */

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the files of the façade share of named volumes. */
+/* Named volumes, as shared by the façade's files. */
 
 #include <jansson.h>
 
@@ -8,7 +8,5 @@
 
 struct http_request;
 
-/* For whom the request asks. */
-struct volume_creator docker_volume_creator(struct http_request *req);
-/* As it is shown; NULL on OOM. */
+/* Encodes a volume; NULL on OOM. */
 json_t *docker_volume(const struct volume_entry *v);

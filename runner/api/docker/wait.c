@@ -1,7 +1,6 @@
-/*
- * POST /containers/{id}/wait: the head at once, as Docker, and the end when it comes. A client that
- * waits before it starts the container (condition next-exit) so knows that nothing is missed.
- */
+/* POST /containers/{id}/wait: the head at once, like Docker, and the exit code at the end. So a
+ * client that waits before it starts the container (condition next-exit) knows that the wait is
+ * registered. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +36,12 @@ static const struct query_field fields[] = {
 };
 
 struct waiting {
-    struct http_request *req; /* NULL once its client is gone */
+    struct http_request *req; /* NULL: the client is gone */
     struct sandbox *s;        /* a reference */
     int condition;
 };
 
-static void end(struct waiting *w)
+static void waiting_free(struct waiting *w)
 {
     sandbox_unref(w->s);
     free(w);
@@ -56,7 +55,7 @@ static int last_code(const struct sandbox *s)
     return f.exit_code >= 0 ? f.exit_code : 0;
 }
 
-static void tell(struct http_request *req, int code)
+static void wait_reply(struct http_request *req, int code)
 {
     char text[64];
     int n = snprintf(text, sizeof(text), "{\"Error\":null,\"StatusCode\":%d}\n", code);
@@ -65,32 +64,32 @@ static void tell(struct http_request *req, int code)
     http_end(req);
 }
 
-/* r: the exit code. One that was removed meanwhile has ended, however. */
-static void on_over(void *data, int r, const struct err *err)
+/* r: the exit code; negative if the container was removed meanwhile, which also ended it. */
+static void on_wait_over(void *data, int r, const struct err *err)
 {
     struct waiting *w = data;
 
     (void)err;
     if (w->req != NULL)
-        tell(w->req, r > 0 ? r : w->condition == WAIT_REMOVED || r < 0 ? last_code(w->s) : 0);
-    end(w);
+        wait_reply(w->req, r > 0 ? r : w->condition == WAIT_REMOVED || r < 0 ? last_code(w->s) : 0);
+    waiting_free(w);
 }
 
-static void on_gone(struct http_request *req)
+static void on_wait_gone(struct http_request *req)
 {
     struct waiting *w = req->data;
 
     http_abort(req);
     w->req = NULL;
     if (sandbox_wait_cancel(w->s, w))
-        end(w);
+        waiting_free(w);
 }
 
-static int begin(struct waiting *w, struct err *err)
+static int wait_begin(struct waiting *w, struct err *err)
 {
     if (w->condition == WAIT_REMOVED)
-        return sandbox_wait_removed(w->s, on_over, w, err);
-    return sandbox_wait_next(w->s, on_over, w, err);
+        return sandbox_wait_removed(w->s, on_wait_over, w, err);
+    return sandbox_wait_next(w->s, on_wait_over, w, err);
 }
 
 void docker_post_wait(struct http_request *req)
@@ -108,7 +107,7 @@ void docker_post_wait(struct http_request *req)
     }
     if (q.condition == WAIT_NOT_RUNNING && (!docker_is_running(s) || sandbox_main(s) == NULL)) {
         http_start(req, 200, NULL, "application/json");
-        tell(req, last_code(s));
+        wait_reply(req, last_code(s));
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -118,12 +117,12 @@ void docker_post_wait(struct http_request *req)
     }
     *w = (struct waiting){.req = req, .s = s, .condition = q.condition};
     sandbox_ref(s);
-    if (begin(w, &err) < 0) {
+    if (wait_begin(w, &err) < 0) {
         reply_error(req, &err);
-        end(w);
+        waiting_free(w);
         return;
     }
     req->data = w;
-    req->on_gone = on_gone;
+    req->on_gone = on_wait_gone;
     http_start(req, 200, NULL, "application/json");
 }

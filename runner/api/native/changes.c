@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "json/parse.h"
 
-/* One a request. */
+/* A request for the changes of a sandbox. */
 struct listing {
     struct http_request *req;
     const struct changes_form *form;
@@ -20,13 +20,13 @@ struct listing {
     bool started;
 };
 
-static void begin(struct listing *l)
+static void listing_begin(struct listing *l)
 {
     http_start(l->req, 200, NULL, "application/json");
     (void)http_write(l->req, l->form->head, strlen(l->form->head));
 }
 
-static bool on_change(void *data, enum change_kind kind, const char *path)
+static bool on_changes_entry(void *data, enum change_kind kind, const char *path)
 {
     struct listing *l = data;
     auto_ptr(json_decref) json_t *one = l->form->encode(kind, path);
@@ -34,41 +34,42 @@ static bool on_change(void *data, enum change_kind kind, const char *path)
     bool full;
 
     if (!l->started)
-        begin(l);
+        listing_begin(l);
     else
         (void)http_write(l->req, ",", 1);
     l->started = true;
-    /* For want of memory a line is no JSON, which the client sees, and not missing. */
+    /* Out of memory: an empty entry makes the JSON invalid, which the client notices; a missing
+     * one would go unnoticed. */
     full = http_write(l->req, text != NULL ? text : "", text != NULL ? strlen(text) : 0);
     return full;
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_changes_done(void *data, int r, const struct err *err)
 {
     struct listing *l = data;
     struct http_request *req = l->req;
 
     if (r < 0 && l->started) {
-        http_abort(req); /* what is there is cut: the client sees that it is not whole */
+        http_abort(req); /* the list is incomplete: break the connection */
     } else if (r < 0) {
         reply_error(req, err);
     } else {
         if (!l->started)
-            begin(l);
+            listing_begin(l);
         (void)http_write(req, l->form->tail, strlen(l->form->tail));
         http_end(req);
     }
     free(l);
 }
 
-static void on_drain(struct http_request *req)
+static void on_changes_drain(struct http_request *req)
 {
     struct listing *l = req->data;
 
     changes_resume(l->changes);
 }
 
-static void on_gone(struct http_request *req)
+static void on_changes_gone(struct http_request *req)
 {
     struct listing *l = req->data;
 
@@ -79,7 +80,8 @@ static void on_gone(struct http_request *req)
 
 void native_changes(struct http_request *req, struct sandbox *s, const struct changes_form *form)
 {
-    static const struct changes_events events = {.on_change = on_change, .on_done = on_done};
+    static const struct changes_events events = {.on_change = on_changes_entry,
+                                                 .on_done = on_changes_done};
     struct listing *l = calloc(1, sizeof(*l));
     struct err err = ERR_NONE;
 
@@ -94,13 +96,13 @@ void native_changes(struct http_request *req, struct sandbox *s, const struct ch
         return;
     }
     req->data = l;
-    req->on_drain = on_drain;
-    req->on_gone = on_gone;
+    req->on_drain = on_changes_drain;
+    req->on_gone = on_changes_gone;
 }
 
-/* ---- in rind's words ---- */
+/* ---- native format ---- */
 
-static json_t *encode(enum change_kind kind, const char *path)
+static json_t *encode_change(enum change_kind kind, const char *path)
 {
     static const char *const words[CHANGE_MAX] = {
         [CHANGE_CHANGED] = "changed", [CHANGE_ADDED] = "added", [CHANGE_DELETED] = "deleted"};
@@ -115,7 +117,7 @@ static json_t *encode(enum change_kind kind, const char *path)
 
 void sandbox_get_changes(struct http_request *req)
 {
-    static const struct changes_form form = {"{\"changes\":[", "]}", encode};
+    static const struct changes_form form = {"{\"changes\":[", "]}", encode_change};
     struct sandbox *s = native_sandbox(req);
 
     if (s != NULL)

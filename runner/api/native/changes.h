@@ -1,6 +1,6 @@
 #pragma once
 
-/* What a sandbox has changed of its files, as a JSON array that is sent while it is found out. */
+/* Sends a sandbox's changed files as a JSON array, while they are being found. */
 
 #include <jansson.h>
 
@@ -11,11 +11,11 @@ struct sandbox;
 
 struct changes_form {
     const char *head, *tail; /* around the list */
-    /* A new reference; NULL on OOM. */
+    /* Returns a new reference; NULL on OOM. */
     json_t *(*encode)(enum change_kind kind, const char *path);
 };
 
-/* Answers; form is static. */
+/* Answers the request; form is static. Does not block. */
 void native_changes(struct http_request *req, struct sandbox *s, const struct changes_form *form);
 
 /* GET /v1/sandboxes/{id}/changes */

@@ -20,7 +20,7 @@
 #include "spec/client-check.h"
 #include "spec/spec.h"
 
-/* ---- whose request ---- */
+/* ---- the caller and its rights ---- */
 
 struct native *native_of(const struct http_request *req)
 {
@@ -39,7 +39,13 @@ bool native_is_owner(struct http_request *req)
     return peer->known && (peer->uid == 0 || peer->uid == native_of(req)->config.owner);
 }
 
-static bool is_member(struct http_request *req)
+struct sandbox_creator native_sandbox_creator(struct http_request *req)
+{
+    return (struct sandbox_creator){
+        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+}
+
+static bool client_is_member(struct http_request *req)
 {
     const struct native_config *config = &native_of(req)->config;
     const struct http_peer *peer = http_peer(req);
@@ -56,7 +62,7 @@ static bool is_member(struct http_request *req)
 
 bool native_admit(struct http_request *req)
 {
-    if (native_is_owner(req) || is_member(req))
+    if (native_is_owner(req) || client_is_member(req))
         return true;
     reply_errorf(req, -EPERM,
                  "only the owner of this daemon, root and members of the group rind "
@@ -71,7 +77,7 @@ int native_check_labels(const json_t *body, struct err *err)
     return err_set(err, -EINVAL, "labels[\"%s\"]: is rind's own", SPEC_LABEL_OWN);
 }
 
-static bool made_it(struct http_request *req, const struct sandbox *s)
+static bool client_is_creator(struct http_request *req, const struct sandbox *s)
 {
     return sandbox_made_by(s) == (int64_t)http_peer(req)->uid;
 }
@@ -81,18 +87,18 @@ int native_check_handlers(struct http_request *req, const struct sandbox *s,
 {
     bool any = false;
 
-    /* Ports of loopback are everybody's on the host. */
+    /* Loopback ports of the host are open to every local user. */
     for (size_t i = 0; rules != NULL && i < rules->count; i++)
         any |= rules->list[i].handler != NULL && rules->list[i].handler[0] == '/';
-    if (!any || native_is_owner(req) || made_it(req, s))
+    if (!any || native_is_owner(req) || client_is_creator(req, s))
         return 0;
     return err_set(err, -EPERM,
                    "sandbox %s: handlers of egress are reached with the rights of who made it",
                    sandbox_name(s));
 }
 
-/* This spec alone, whatever the network is that it shares. */
-static int check_one(struct http_request *req, const struct spec *spec, struct err *err)
+/* Checks this spec alone, not the sandboxes whose network it shares. */
+static int client_check_one_spec(struct http_request *req, const struct spec *spec, struct err *err)
 {
     const struct network_maker who = native_network_maker(req);
     const struct network_entry *n;
@@ -107,23 +113,23 @@ static int check_one(struct http_request *req, const struct spec *spec, struct e
 
 int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
 {
-    enum { DEPTH_MAX = 8 }; /* two could name each other */
+    enum { DEPTH_MAX = 8 }; /* guards against sandboxes that share each other's network */
     const struct sandbox *other;
     int r;
 
     if (native_is_owner(req))
         return 0;
-    r = check_one(req, spec, err);
-    /* Whose network is shared could have been made by somebody who may more, and so could the one
-     * that it shares itself. */
+    r = client_check_one_spec(req, spec, err);
+    /* The sandbox whose network is shared may have been made by a user with more rights, and so
+     * on along the chain. */
     for (int i = 0; r == 0 && spec->net_container != NULL; i++) {
         other = sandbox_find(native_supervisor(req), spec->net_container);
         if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
-            return 0; /* there is no network to be shared */
+            return 0; /* no network to share */
         if (i == DEPTH_MAX)
             return err_set(err, -EPERM, "network: it is shared by way of too many sandboxes");
         spec = sandbox_spec(other);
-        r = check_one(req, spec, err);
+        r = client_check_one_spec(req, spec, err);
         if (r < 0)
             return err_wrap(err, r, "network: sandbox %s", sandbox_name(other));
         r = native_check_handlers(req, other, spec->egress, err);
@@ -131,8 +137,8 @@ int native_check_spec(struct http_request *req, const struct spec *spec, struct 
     return r;
 }
 
-/* The root file system `host` is not among them: what it shows any user of the host may read. */
-static bool shows_directories(const struct spec *s)
+/* The root file system `host` does not count: any user of the host may read what it shows. */
+static bool spec_shows_directories(const struct spec *s)
 {
     return s->volume_count > 0 || (s->rootfs != NULL && !spec_shows_host(s));
 }
@@ -144,23 +150,24 @@ int native_check_intact(const struct sandbox *s, struct err *err)
     return err_set(err, -EBUSY, "sandbox %s: its files cannot be read", sandbox_name(s));
 }
 
-/* What a broken one was its files do not tell any more. Who made it is known where they were whole
- * when it broke; else only the owner can tell. */
+/* The spec of a broken sandbox may be lost. Its creator is known if the spec was readable when
+ * it broke; otherwise only the owner may use it. */
 int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
     int r;
 
     if (native_is_owner(req))
         return 0;
-    if (!made_it(req, s) && native_check_intact(s, err) < 0)
+    if (!client_is_creator(req, s) && native_check_intact(s, err) < 0)
         return err_set(err, -EPERM,
                        "sandbox %s: its files cannot be read: only the owner may use it",
                        sandbox_name(s));
     r = native_check_spec(req, sandbox_spec(s), err);
     if (r < 0)
         return err_wrap(err, r, "sandbox %s", sandbox_name(s));
-    /* What is in it was opened with its maker's rights, which are not everybody's. */
-    if (shows_directories(sandbox_spec(s)) && !made_it(req, s))
+    /* The sandbox's host directories were opened with its creator's rights, which the peer may
+     * not have. */
+    if (spec_shows_directories(sandbox_spec(s)) && !client_is_creator(req, s))
         return err_set(
             err, -EPERM,
             "sandbox %s: it shows directories of the host with the rights of who made it",
@@ -179,14 +186,12 @@ struct sandbox *native_sandbox(struct http_request *req)
     struct err err = ERR_NONE;
     struct sandbox *s;
 
-    if (!native_admit(req))
-        return NULL;
     if (sandbox_lookup(native_supervisor(req), id, &s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
-    /* Whoever may not make such a sandbox may not work in one that somebody else made: what it may
-     * do would be theirs. */
+    /* A client that may not create such a sandbox may not use one either: otherwise it would
+     * gain the sandbox's rights. */
     if (native_check_use(req, s, &err) < 0) {
         reply_error(req, &err);
         return NULL;
@@ -229,7 +234,7 @@ struct sandbox *native_call_sandbox(const struct native_call *call)
 {
     struct sandbox *s = sandbox_find(call->sup, call->id);
 
-    /* A name may look like the id that is gone. */
+    /* another sandbox's name may equal the id of a removed one */
     return s != NULL && strcmp(sandbox_id(s), call->id) == 0 ? s : NULL;
 }
 
@@ -239,8 +244,8 @@ void native_call_fail(struct native_call *call, const struct err *err)
     native_call_free(call);
 }
 
-/* Some callbacks come without a reason. */
-static void fail(struct native_call *call, int r, const struct err *err)
+/* Some callbacks are called without err. */
+static void call_fail(struct native_call *call, int r, const struct err *err)
 {
     struct err own = ERR_NONE;
 
@@ -256,7 +261,7 @@ void native_done_empty(void *data, int r, const struct err *err)
     struct native_call *call = data;
 
     if (r < 0) {
-        fail(call, r, err);
+        call_fail(call, r, err);
         return;
     }
     reply_empty(call->req, 204);
@@ -269,7 +274,7 @@ void native_done_sandbox(void *data, int r, const struct err *err)
     struct sandbox *s;
 
     if (r < 0) {
-        fail(call, r, err);
+        call_fail(call, r, err);
         return;
     }
     s = native_call_sandbox(call);
@@ -287,7 +292,7 @@ bool native_watcher_take(struct http_request *req)
     struct native *n = native_of(req);
     unsigned max = supervisor_limits(n->config.supervisor)->watchers;
 
-    /* The last quarter is the owner's, whatever others have open. */
+    /* A quarter of the limit is reserved for the owner. */
     if (!native_is_owner(req))
         max -= max / 4;
     if (n->watchers >= max) {

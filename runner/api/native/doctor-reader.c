@@ -18,7 +18,7 @@
 
 enum { READ_SIZE = 16 << 10 };
 
-/* A request that waits; req->data. */
+/* A request that waits for the report; req->data. */
 struct waiter {
     struct http_request *req;
     struct waiter *next, **link; /* in reader->waiters */
@@ -26,14 +26,15 @@ struct waiter {
 
 struct doctor_reader {
     uv_pipe_t pipe;
-    bool open; /* the handle is */
+    bool open; /* the handle is initialised */
     struct buf text;
-    json_t *report; /* owned; NULL: not there, or none */
+    json_t *report; /* owned; NULL: not yet read, or none */
     struct waiter *waiters;
     char chunk[READ_SIZE];
 };
 
-/* Of those that the client may use: they can only be removed, and nobody looks for them. */
+/* Encodes the broken sandboxes that the client may use: they can only be removed, and are easily
+ * overlooked. */
 static json_t *encode_broken(struct http_request *req)
 {
     json_t *list = json_array();
@@ -51,7 +52,7 @@ static json_t *encode_broken(struct http_request *req)
     return list;
 }
 
-static void answer(struct doctor_reader *d, struct http_request *req)
+static void doctor_answer(struct doctor_reader *d, struct http_request *req)
 {
     json_t *report = d->report != NULL ? json_copy(d->report) : NULL;
 
@@ -63,30 +64,30 @@ static void answer(struct doctor_reader *d, struct http_request *req)
         reply_errorf(req, -EAGAIN, "doctor: there is no report; run `rind doctor` on the host");
 }
 
-static void answer_all(struct doctor_reader *d)
+static void doctor_answer_all(struct doctor_reader *d)
 {
     while (d->waiters != NULL) {
         struct waiter *w = d->waiters;
 
         list_remove(w);
         w->req->on_gone = NULL;
-        answer(d, w->req);
+        doctor_answer(d, w->req);
         free(w);
     }
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_pipe_closed(uv_handle_t *h)
 {
     struct doctor_reader *d = h->data;
 
     d->open = false;
-    if (d->text.max == 0) { /* doctor_reader_close has been called */
+    if (d->text.max == 0) { /* doctor_reader_close was called */
         json_decref(d->report);
         free(d);
     }
 }
 
-static void finish(struct doctor_reader *d, bool whole)
+static void doctor_finish(struct doctor_reader *d, bool whole)
 {
     struct err err = ERR_NONE;
 
@@ -95,11 +96,11 @@ static void finish(struct doctor_reader *d, bool whole)
         log_warn("doctor", "no report: %s", err.msg);
     buf_done(&d->text);
     d->text = (struct buf)BUF_INIT(NATIVE_DOCTOR_MAX);
-    answer_all(d);
-    uv_close((uv_handle_t *)&d->pipe, on_closed);
+    doctor_answer_all(d);
+    uv_close((uv_handle_t *)&d->pipe, on_pipe_closed);
 }
 
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+static void on_pipe_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     struct doctor_reader *d = h->data;
 
@@ -107,14 +108,14 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(d->chunk, sizeof(d->chunk));
 }
 
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+static void on_pipe_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct doctor_reader *d = stream->data;
 
     if (n > 0 && buf_append(&d->text, buf->base, (size_t)n) < 0)
         n = UV_ENOBUFS;
     if (n < 0)
-        finish(d, n == UV_EOF);
+        doctor_finish(d, n == UV_EOF);
 }
 
 int doctor_reader_new(uv_loop_t *loop, int fd, struct doctor_reader **ret)
@@ -138,9 +139,9 @@ int doctor_reader_new(uv_loop_t *loop, int fd, struct doctor_reader **ret)
     if (r < 0)
         (void)close(fd);
     else
-        r = uv_read_start((uv_stream_t *)&d->pipe, on_alloc, on_read);
+        r = uv_read_start((uv_stream_t *)&d->pipe, on_pipe_alloc, on_pipe_read);
     if (r < 0)
-        finish(d, false); /* then there is no report */
+        doctor_finish(d, false); /* continue without a report */
     return 0;
 }
 
@@ -148,18 +149,18 @@ void doctor_reader_close(struct doctor_reader *d)
 {
     if (d == NULL)
         return;
-    answer_all(d);
+    doctor_answer_all(d);
     buf_done(&d->text);
     d->text.max = 0;
     if (!d->open) {
         json_decref(d->report);
         free(d);
     } else if (!uv_is_closing((uv_handle_t *)&d->pipe)) {
-        uv_close((uv_handle_t *)&d->pipe, on_closed);
+        uv_close((uv_handle_t *)&d->pipe, on_pipe_closed);
     }
 }
 
-static void on_gone(struct http_request *req)
+static void on_waiter_gone(struct http_request *req)
 {
     struct waiter *w = req->data;
 
@@ -173,7 +174,7 @@ void doctor_reader_answer(struct doctor_reader *d, struct http_request *req)
     struct waiter *w;
 
     if (!d->open) {
-        answer(d, req);
+        doctor_answer(d, req);
         return;
     }
     w = calloc(1, sizeof(*w));
@@ -184,5 +185,5 @@ void doctor_reader_answer(struct doctor_reader *d, struct http_request *req)
     w->req = req;
     list_add(&d->waiters, w);
     req->data = w;
-    req->on_gone = on_gone;
+    req->on_gone = on_waiter_gone;
 }

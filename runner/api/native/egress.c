@@ -1,4 +1,4 @@
-/* What sandboxes may send where. */
+/* Egress rules of sandboxes, and the egress CA's certificate. */
 #include "core/egress.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include "policy/egress.h"
 #include "spec/spec.h"
 
-/* native_sandbox, of one that is not broken; NULL: answered. */
-static struct sandbox *intact(struct http_request *req)
+/* Does native_sandbox, and refuses a broken sandbox; NULL: answered. */
+static struct sandbox *egress_sandbox(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
     struct err err = ERR_NONE;
@@ -32,7 +32,7 @@ static struct sandbox *intact(struct http_request *req)
 
 static void get_egress(struct http_request *req)
 {
-    const struct sandbox *s = intact(req);
+    const struct sandbox *s = egress_sandbox(req);
 
     if (s == NULL)
         return;
@@ -42,7 +42,7 @@ static void get_egress(struct http_request *req)
         reply_json(req, 200, egress_to_json(sandbox_spec(s)->egress));
 }
 
-static void on_put(void *data, int r, const struct err *err)
+static void on_egress_put(void *data, int r, const struct err *err)
 {
     struct http_request *req = data;
     struct sandbox *s = req->data;
@@ -58,7 +58,7 @@ static void on_put(void *data, int r, const struct err *err)
 
 static void put_egress(struct http_request *req)
 {
-    struct sandbox *s = intact(req);
+    struct sandbox *s = egress_sandbox(req);
     auto_ptr(json_decref) json_t *root = NULL;
     struct egress_rules *rules = NULL;
     struct err err = ERR_NONE;
@@ -78,14 +78,14 @@ static void put_egress(struct http_request *req)
     }
     req->data = s;
     sandbox_ref(s);
-    r = egress_put(s, rules, on_put, req, &err);
+    r = egress_put(s, rules, on_egress_put, req, &err);
     if (r != 0)
-        on_put(req, r, &err);
+        on_egress_put(req, r, &err);
 }
 
 static void delete_egress(struct http_request *req)
 {
-    struct sandbox *s = intact(req);
+    struct sandbox *s = egress_sandbox(req);
     struct err err = ERR_NONE;
     int r;
 
@@ -93,9 +93,9 @@ static void delete_egress(struct http_request *req)
         return;
     req->data = s;
     sandbox_ref(s);
-    r = egress_put(s, NULL, on_put, req, &err);
+    r = egress_put(s, NULL, on_egress_put, req, &err);
     if (r != 0)
-        on_put(req, r, &err);
+        on_egress_put(req, r, &err);
 }
 
 static void get_ca(struct http_request *req)
@@ -104,8 +104,6 @@ static void get_ca(struct http_request *req)
     struct err err = ERR_NONE;
     const char *pem;
 
-    if (!native_admit(req))
-        return;
     pem = egress_ca(n->config.supervisor, &err);
     if (pem == NULL)
         reply_error(req, &err);

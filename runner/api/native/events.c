@@ -1,4 +1,4 @@
-/* GET /v1/events: what happens, as server-sent events, from an id on. */
+/* GET /v1/events: events as server-sent events, optionally after a given id. */
 
 #include "core/events.h"
 
@@ -21,7 +21,7 @@
 #include "json/parse.h"
 
 enum {
-    /* All that is kept can be sent at once: EVENTS_MAX of at most 768 bytes. */
+    /* All stored events can be queued: EVENTS_MAX of at most 768 bytes. */
     EVENTS_QUEUE_MAX = EVENTS_MAX * 768,
 };
 
@@ -45,13 +45,13 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* One reader; frees itself when its client is gone or too slow. */
+/* A reader. Frees itself when its client is gone or too slow. */
 struct stream {
-    struct events_reader reader; /* first: found by its address */
+    struct events_reader reader; /* first: cast from its address */
     struct native *native;
-    struct http_request *req; /* for whose peer it is; lives until sse_close */
+    struct http_request *req; /* gives the peer; valid until sse_close */
     struct sse *sse;
-    uint64_t last;                   /* id of the last one seen; 0: none to compare with */
+    uint64_t last;                   /* id of the last event seen; 0: none */
     char sandbox[NATIVE_ID_MAX + 1]; /* "" = all */
     char types[QUERY_LIST_MAX][24];
     size_t type_count;
@@ -67,15 +67,15 @@ static void stream_end(struct stream *st)
     free(st);
 }
 
-static void on_gone(struct sse *s, void *data)
+static void on_sse_gone(struct sse *s, void *data)
 {
     (void)s;
     stream_end(data);
 }
 
-/* Of a sandbox that is gone nobody can tell any more who could have used it, but who made it; and
- * another one may have its id for a name. */
-static bool may_see(const struct stream *st, const struct event *e)
+/* Events of a removed sandbox are visible only to its creator and the owner: its spec is gone,
+ * so no other right can be checked. Another sandbox may have the id as its name. */
+static bool stream_may_see(const struct stream *st, const struct event *e)
 {
     struct sandbox *s = sandbox_find(st->native->config.supervisor, e->sandbox);
 
@@ -85,9 +85,9 @@ static bool may_see(const struct stream *st, const struct event *e)
            (e->maker >= 0 && e->maker == (int64_t)http_peer(st->req)->uid);
 }
 
-static bool wanted(const struct stream *st, const struct event *e)
+static bool stream_wants(const struct stream *st, const struct event *e)
 {
-    if (!may_see(st, e))
+    if (!stream_may_see(st, e))
         return false;
     if (st->sandbox[0] != '\0' && strcmp(st->sandbox, e->sandbox) != 0 &&
         strcmp(st->sandbox, e->name) != 0)
@@ -98,7 +98,7 @@ static bool wanted(const struct stream *st, const struct event *e)
     return st->type_count == 0;
 }
 
-static json_t *encode(const struct event *e)
+static json_t *encode_event(const struct event *e)
 {
     json_t *detail = NULL;
 
@@ -110,10 +110,10 @@ static json_t *encode(const struct event *e)
                      e->name, "detail", detail != NULL ? detail : json_object());
 }
 
-/* Negative when the stream is of no use any more. */
-static int send_event(struct stream *st, const struct event *e)
+/* Negative: the stream must be ended. */
+static int stream_send_event(struct stream *st, const struct event *e)
 {
-    auto_ptr(json_decref) json_t *root = encode(e);
+    auto_ptr(json_decref) json_t *root = encode_event(e);
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     char id[24];
 
@@ -123,7 +123,7 @@ static int send_event(struct stream *st, const struct event *e)
     return sse_send(st->sse, id, e->type, text, strlen(text));
 }
 
-static int send_gap(struct stream *st, uint64_t next)
+static int stream_send_gap(struct stream *st, uint64_t next)
 {
     char text[96];
     int n = snprintf(text, sizeof(text), "{\"after\":%" PRIu64 ",\"next\":%" PRIu64 "}", st->last,
@@ -132,29 +132,29 @@ static int send_gap(struct stream *st, uint64_t next)
     return sse_send(st->sse, NULL, "gap", text, (size_t)n);
 }
 
-static void on_event(struct events_reader *r, const struct event *e)
+static void on_stream_event(struct events_reader *r, const struct event *e)
 {
     struct stream *st = (struct stream *)(void *)r;
     int ok = 0;
 
     if (st->dead)
         return;
-    /* Ids follow each other: what is between is gone for good. */
+    /* Ids are consecutive: events between them were dropped for good. */
     if (st->last != 0 && e->id > st->last + 1)
-        ok = send_gap(st, e->id);
+        ok = stream_send_gap(st, e->id);
     st->last = e->id;
-    if (ok >= 0 && wanted(st, e))
-        ok = send_event(st, e);
+    if (ok >= 0 && stream_wants(st, e))
+        ok = stream_send_event(st, e);
     if (ok >= 0)
         return;
     if (st->subscribed)
         stream_end(st);
     else
-        st->dead = true; /* still within events_subscribe */
+        st->dead = true; /* within events_subscribe */
 }
 
-/* Who waits for what never comes is told now. */
-static int check_types(const struct query_list *types, struct err *err)
+/* Refuses unknown types: the client would wait for ever. */
+static int query_check_types(const struct query_list *types, struct err *err)
 {
     auto_buf struct buf known = BUF_INIT(512);
 
@@ -169,8 +169,8 @@ static int check_types(const struct query_list *types, struct err *err)
     return 0;
 }
 
-/* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
-static int decode(struct http_request *req, struct events_query *q, struct err *err)
+/* A reconnecting client sends Last-Event-ID by itself, so it overrides `since`. */
+static int query_decode_events(struct http_request *req, struct events_query *q, struct err *err)
 {
     const char *last = sse_last_event_id(req);
     char *end = NULL;
@@ -178,7 +178,7 @@ static int decode(struct http_request *req, struct events_query *q, struct err *
 
     r = http_query(req, fields, q, err);
     if (r == 0)
-        r = check_types(&q->types, err);
+        r = query_check_types(&q->types, err);
     if (r < 0 || last == NULL || last[0] == '\0')
         return r;
     errno = 0;
@@ -190,13 +190,13 @@ static int decode(struct http_request *req, struct events_query *q, struct err *
 
 static int stream_new(struct http_request *req, const struct events_query *q, struct stream **ret)
 {
-    struct sse_options options = {.max = EVENTS_QUEUE_MAX, .on_gone = on_gone};
+    struct sse_options options = {.max = EVENTS_QUEUE_MAX, .on_gone = on_sse_gone};
     struct stream *st = calloc(1, sizeof(*st));
     int r;
 
     if (st == NULL)
         return -ENOMEM;
-    st->reader.on_event = on_event;
+    st->reader.on_event = on_stream_event;
     st->native = native_of(req);
     st->req = req;
     st->last = (uint64_t)q->since;
@@ -219,9 +219,7 @@ static void get_events(struct http_request *req)
     struct err err = ERR_NONE;
     struct stream *st = NULL;
 
-    if (!native_admit(req))
-        return;
-    if (decode(req, &q, &err) < 0) {
+    if (query_decode_events(req, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }

@@ -29,15 +29,16 @@ static const struct strtab modes[] = {{"buffered", EXEC_MODE_BUFFERED},
 static const struct strtab encodings[] = {
     {"utf8", INPUT_UTF8}, {"base64", INPUT_BASE64}, {NULL, 0}};
 
-/* ---- one value ---- */
+/* ---- values ---- */
 
-static int refused(struct err *err, int code, const struct jpath *path, const struct err *why)
+static int body_refuse_value(struct err *err, int code, const struct jpath *path,
+                             const struct err *why)
 {
     return json_fail(err, code, path, "%s", why->msg);
 }
 
-static int set_command(struct exec_body *b, const char *const *argv, const struct jpath *path,
-                       struct err *err)
+static int body_set_command(struct exec_body *b, const char *const *argv, const struct jpath *path,
+                            struct err *err)
 {
     struct err why = ERR_NONE;
     int r;
@@ -45,9 +46,9 @@ static int set_command(struct exec_body *b, const char *const *argv, const struc
     if (b->has_command)
         return json_fail(err, -EINVAL, path, "there is a command already: cmd or argv, not both");
     b->has_command = true;
-    /* Copied and not changed: the cast only takes const away. */
+    /* spec_set_command copies the strings: the cast only removes const. */
     r = spec_set_command(b->spec, (char *const *)(uintptr_t)argv, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? body_refuse_value(err, r, path, &why) : 0;
 }
 
 static int d_cmd(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -58,7 +59,7 @@ static int d_cmd(json_t *value, const struct jfield *field, void *dst, const str
     (void)field;
     if (!json_is_string(value) || json_string_length(value) == 0)
         return json_fail(err, -EINVAL, path, "must be a string that is not empty");
-    return set_command(dst, argv, path, err);
+    return body_set_command(dst, argv, path, err);
 }
 
 static int d_argv(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -83,7 +84,7 @@ static int d_argv(json_t *value, const struct jfield *field, void *dst, const st
             return json_fail(err, -EINVAL, &here, "must be a string");
         list[i] = json_string_value(element);
     }
-    return set_command(dst, list, path, err);
+    return body_set_command(dst, list, path, err);
 }
 
 static int d_env(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -108,12 +109,12 @@ static int d_env(json_t *value, const struct jfield *field, void *dst, const str
             return json_fail(err, -EINVAL, &here, "must be a string");
         r = env_put(b->spec, key, strlen(key), json_string_value(element), &why);
         if (r < 0)
-            return refused(err, r, &here, &why);
+            return body_refuse_value(err, r, &here, &why);
     }
     return 0;
 }
 
-/* cwd, user: what the command line's parser says. */
+/* cwd, user: by the command line's parsers. */
 static int d_text(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                   struct err *err)
 {
@@ -125,7 +126,7 @@ static int d_text(json_t *value, const struct jfield *field, void *dst, const st
         return json_fail(err, -EINVAL, path, "must be a string");
     r = strcmp(field->name, "cwd") == 0 ? spec_set_workdir(b->spec, json_string_value(value), &why)
                                         : spec_set_user(b->spec, json_string_value(value), &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? body_refuse_value(err, r, path, &why) : 0;
 }
 
 static int d_stdin(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -143,7 +144,7 @@ static int d_stdin(json_t *value, const struct jfield *field, void *dst, const s
     return b->input == NULL ? json_fail(err, -ENOMEM, path, "out of memory") : 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the body ---- */
 
 /* clang-format off */
 #define OFF(member) .off = offsetof(struct exec_body, member)
@@ -180,7 +181,7 @@ static const struct jfield process_fields[] = {
 };
 /* clang-format on */
 
-static int decode_input(struct exec_body *b, struct err *err)
+static int body_decode_input(struct exec_body *b, struct err *err)
 {
     int r;
 
@@ -194,7 +195,7 @@ static int decode_input(struct exec_body *b, struct err *err)
     return 0;
 }
 
-static int check(const struct exec_body *b, struct err *err)
+static int body_check(const struct exec_body *b, struct err *err)
 {
     if (!b->has_command)
         return err_set(err, -EINVAL, "cmd: missing (or argv)");
@@ -223,8 +224,8 @@ int exec_body_read(const struct http_request *req, enum exec_body_kind kind, str
         return err_errno(err, -ENOMEM, "a request");
     r = json_body(req, kind == EXEC_BODY_EXEC ? exec_fields : process_fields, ret, err);
     if (r == 0)
-        r = decode_input(ret, err);
-    return r < 0 ? r : check(ret, err);
+        r = body_decode_input(ret, err);
+    return r < 0 ? r : body_check(ret, err);
 }
 
 void exec_body_done(struct exec_body *b)
@@ -270,7 +271,7 @@ static int d_signal(json_t *value, const struct jfield *field, void *dst, const 
     else
         return json_fail(err, -EINVAL, path, "must be a name or a number");
     r = signal_parse("signal", text, &((struct exec_kill *)dst)->signo, &why);
-    return r < 0 ? refused(err, r, path, &why) : 0;
+    return r < 0 ? body_refuse_value(err, r, path, &why) : 0;
 }
 
 static const struct jfield kill_fields[] = {

@@ -1,5 +1,5 @@
-/* An exec whose output comes back whole, as one JSON object, up to a size; and one that is only
- * started. */
+/* Two forms of exec: one whose output is returned as one JSON object, up to a size; and one that
+ * is only started (detached). Called by exec.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 
-/* One side of the output. */
+/* One output stream. */
 struct output {
     struct buf kept;
-    uint64_t total; /* bytes that the process wrote */
+    uint64_t total; /* bytes written by the process */
 };
 
 struct buffered {
@@ -39,19 +39,19 @@ static void buffered_end(struct buffered *b)
     free(b);
 }
 
-static void on_gone(struct http_request *req)
+static void on_buffered_gone(struct http_request *req)
 {
     buffered_end(req->data);
     http_abort(req);
 }
 
-static void on_started(void *data)
+static void on_buffered_started(void *data)
 {
     (void)data;
 }
 
-/* What there is no room for is read all the same: the process must not wait for ever. */
-static bool on_output(void *data, int stream, const char *bytes, size_t len)
+/* Bytes above the limit are read and dropped: otherwise the process would block for ever. */
+static bool on_buffered_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct output *out = &((struct buffered *)data)->out[stream - 1];
     size_t room = out->kept.max - out->kept.len;
@@ -62,14 +62,14 @@ static bool on_output(void *data, int stream, const char *bytes, size_t len)
     return true;
 }
 
-static void put_output(json_t *root, const char *name, struct output *out)
+static void output_encode(json_t *root, const char *name, struct output *out)
 {
     bool truncated = out->total > out->kept.len, base64 = false;
     size_t len = out->kept.len;
     char key[32];
     json_t *text;
 
-    /* Text stays text when it is cut within a character. */
+    /* A cut within a UTF-8 character must not make the text binary. */
     if (truncated && len > 0)
         len -= exec_text_tail(out->kept.data, len);
     text = exec_bytes(out->kept.data, len, &base64);
@@ -81,17 +81,17 @@ static void put_output(json_t *root, const char *name, struct output *out)
     (void)snprintf(key, sizeof(key), "%sBytes", name);
     (void)json_object_set_new(root, key, json_integer((json_int_t)out->total));
     if (text == NULL)
-        (void)json_object_clear(root); /* OOM must not look like no output */
+        (void)json_object_clear(root); /* OOM must not look like empty output */
 }
 
-static void reply(struct buffered *b, json_t *root)
+static void buffered_reply(struct buffered *b, json_t *root)
 {
     struct http_request *req = b->req;
 
     if (root != NULL) {
         (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(b->began)));
-        put_output(root, "stdout", &b->out[0]);
-        put_output(root, "stderr", &b->out[1]);
+        output_encode(root, "stdout", &b->out[0]);
+        output_encode(root, "stderr", &b->out[1]);
         if (json_object_get(root, "durationMs") == NULL ||
             json_object_get(root, "stdout") == NULL) {
             json_decref(root);
@@ -102,7 +102,7 @@ static void reply(struct buffered *b, json_t *root)
     reply_json(req, 200, root);
 }
 
-static void on_ended(void *data)
+static void on_buffered_ended(void *data)
 {
     struct buffered *b = data;
     const struct exec *e = exec_io_exec(b->io);
@@ -112,30 +112,33 @@ static void on_ended(void *data)
     (void)snprintf(id, sizeof(id), "%" PRIu64, exec_id(e));
     if (root != NULL)
         (void)json_object_set_new(root, "execId", json_string(id));
-    reply(b, root);
+    buffered_reply(b, root);
 }
 
-/* What a shell would answer with a status is answered so: the program is not there, or is none. */
-static void on_failed(void *data, const struct err *err, int exit_code)
+/* A program that is missing or not executable is reported by the exit code that a shell would
+ * use. */
+static void on_buffered_failed(void *data, const struct err *err, int exit_code)
 {
     struct buffered *b = data;
     struct http_request *req = b->req;
 
     if (exit_code == STATUS_CANNOT_EXECUTE || exit_code == STATUS_NOT_FOUND) {
-        reply(b,
-              json_pack("{s:n, s:i, s:n, s:b, s:n, s:o}", "execId", "exitCode", exit_code, "signal",
-                        "timedOut", 0, "reason", "error", exec_encode_error(err, exit_code)));
+        buffered_reply(b, json_pack("{s:n, s:i, s:n, s:b, s:n, s:o}", "execId", "exitCode",
+                                    exit_code, "signal", "timedOut", 0, "reason", "error",
+                                    exec_encode_error(err, exit_code)));
         return;
     }
     buffered_end(b);
     exec_reply_failed(req, err, exit_code);
 }
 
-static const struct exec_io_ops buffered_ops = {
-    .started = on_started, .failed = on_failed, .output = on_output, .ended = on_ended};
+static const struct exec_io_ops buffered_ops = {.started = on_buffered_started,
+                                                .failed = on_buffered_failed,
+                                                .output = on_buffered_output,
+                                                .ended = on_buffered_ended};
 
-static int output_max(const struct sandbox *s, const struct exec_body *body, size_t *ret,
-                      struct err *err)
+static int buffered_output_max(const struct sandbox *s, const struct exec_body *body, size_t *ret,
+                               struct err *err)
 {
     uint64_t max = supervisor_limits(sandbox_supervisor(s))->output_bytes;
 
@@ -157,7 +160,7 @@ int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec
     size_t max = 0;
     int r;
 
-    r = output_max(s, body, &max, err);
+    r = buffered_output_max(s, body, &max, err);
     if (r < 0)
         return r;
     b = calloc(1, sizeof(*b));
@@ -180,7 +183,7 @@ int exec_buffered(struct http_request *req, struct sandbox *s, const struct exec
     if (body->input != NULL)
         exec_io_give(b->io, &input);
     req->data = b;
-    req->on_gone = on_gone;
+    req->on_gone = on_buffered_gone;
     return 0;
 }
 
@@ -210,7 +213,8 @@ static void on_detached_started(void *data)
     json_t *root = exec_encode(exec_io_exec(d->io));
 
     if (root != NULL)
-        (void)json_object_set_new(root, "attached", json_false()); /* by us, until here */
+        (void)json_object_set_new(root, "attached", json_false()); /* it was attached only by
+                                                                    * this request */
     detached_end(d);
     reply_json(req, 201, root);
 }
@@ -230,7 +234,7 @@ static bool on_detached_output(void *data, int stream, const char *bytes, size_t
     (void)stream;
     (void)bytes;
     (void)len;
-    return false; /* never called: closed before anything is read */
+    return false; /* never called: exec_io is closed before any output is read */
 }
 
 static void on_detached_ended(void *data)

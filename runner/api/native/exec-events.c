@@ -1,5 +1,5 @@
-/* An exec whose output comes as server-sent events: start, stdout and stderr, then complete (or
- * error). Who reads slowly makes the process wait. */
+/* An exec whose output is sent as server-sent events: start, stdout and stderr, then complete
+ * (or error). A slow reader blocks the process. Called by exec.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #include "proto/utf8.h"
 
 enum {
-    CARRY_MAX = 3,              /* bytes of a character that has not come whole */
-    EVENTS_QUEUE_MAX = 4 << 20, /* two chunks in their longest form wait above SSE_PAUSE */
+    CARRY_MAX = 3,              /* bytes of an incomplete character */
+    EVENTS_QUEUE_MAX = 4 << 20, /* two chunks in their longest form, above SSE_PAUSE */
 };
 
 struct carry {
@@ -37,8 +37,8 @@ struct events_form {
 
 static const char *const stream_names[] = {"stdout", "stderr"};
 
-/* Everything but the reply itself. */
-static void release(struct events_form *f)
+/* Frees all but the request. */
+static void form_release(struct events_form *f)
 {
     exec_io_close(f->io);
     if (f->sse != NULL)
@@ -48,24 +48,24 @@ static void release(struct events_form *f)
 
 static void on_request_gone(struct http_request *req)
 {
-    release(req->data);
+    form_release(req->data);
     http_abort(req);
 }
 
-static void on_gone(struct sse *s, void *data)
+static void on_sse_gone(struct sse *s, void *data)
 {
     (void)s;
-    release(data);
+    form_release(data);
 }
 
-static void on_drain(struct sse *s, void *data)
+static void on_sse_drain(struct sse *s, void *data)
 {
     (void)s;
     exec_io_resume(((struct events_form *)data)->io);
 }
 
-/* Takes root. Returns what sse_send does. */
-static int send_json(struct events_form *f, const char *event, json_t *root)
+/* Takes root. Returns the result of sse_send. */
+static int form_send_json(struct events_form *f, const char *event, json_t *root)
 {
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     int r = text == NULL ? -ENOMEM : sse_send(f->sse, NULL, event, text, strlen(text));
@@ -74,10 +74,11 @@ static int send_json(struct events_form *f, const char *event, json_t *root)
     return r;
 }
 
-/* Bytes as one event; characters that are cut at the end wait for the rest. */
-static int send_bytes(struct events_form *f, int stream, const char *bytes, size_t len, bool last)
+/* Sends bytes as one event; an incomplete character at the end is kept for the next one. */
+static int form_send_bytes(struct events_form *f, int stream, const char *bytes, size_t len,
+                           bool last)
 {
-    /* One at a time, as the bytes themselves: the loop has one thread. */
+    /* static: the loop has one thread */
     static char joined[EXEC_IO_CHUNK + CARRY_MAX];
     struct carry *c = &f->carry[stream - 1];
     size_t tail;
@@ -88,74 +89,76 @@ static int send_bytes(struct events_form *f, int stream, const char *bytes, size
     len += c->len;
     tail = last ? 0 : exec_text_tail(joined, len);
     if (tail > 0 && !utf8_valid(joined, len - tail))
-        tail = 0; /* no text anyway */
+        tail = 0; /* binary anyway */
     c->len = tail;
     (void)memcpy(c->bytes, joined + len - tail, tail);
     if (len == tail)
         return 0;
-    return send_json(f, stream_names[stream - 1], exec_chunk(joined, len - tail));
+    return form_send_json(f, stream_names[stream - 1], exec_chunk(joined, len - tail));
 }
 
-static bool on_output(void *data, int stream, const char *bytes, size_t len)
+static bool on_events_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct events_form *f = data;
-    int r = send_bytes(f, stream, bytes, len, false);
+    int r = form_send_bytes(f, stream, bytes, len, false);
 
-    /* Gone: on_gone is on its way. Anything else would be a hole in the output. */
+    /* -EPIPE: on_gone follows. Any other error would be a gap in the output. */
     if (r < 0 && r != -EPIPE)
-        release(f);
+        form_release(f);
     return r == 0;
 }
 
-static void on_started(void *data)
+static void on_events_started(void *data)
 {
     struct events_form *f = data;
     const struct sse_options options = {
-        .max = EVENTS_QUEUE_MAX, .on_drain = on_drain, .on_gone = on_gone, .data = f};
+        .max = EVENTS_QUEUE_MAX, .on_drain = on_sse_drain, .on_gone = on_sse_gone, .data = f};
     int r;
 
     r = sse_open(f->req, &options, &f->sse);
     if (r < 0) {
         struct http_request *req = f->req;
 
-        release(f);
+        form_release(f);
         reply_errorf(req, r, "out of memory");
         return;
     }
-    r = send_json(f, "start", exec_encode(exec_io_exec(f->io)));
+    r = form_send_json(f, "start", exec_encode(exec_io_exec(f->io)));
     if (r < 0 && r != -EPIPE)
-        release(f);
+        form_release(f);
 }
 
-static void on_failed(void *data, const struct err *err, int exit_code)
+static void on_events_failed(void *data, const struct err *err, int exit_code)
 {
     struct events_form *f = data;
     struct http_request *req = f->req;
 
     if (f->sse != NULL) {
-        (void)send_json(f, "error", exec_encode_error(err, exit_code));
-        release(f);
+        (void)form_send_json(f, "error", exec_encode_error(err, exit_code));
+        form_release(f);
         return;
     }
-    release(f);
+    form_release(f);
     exec_reply_failed(req, err, exit_code);
 }
 
-static void on_ended(void *data)
+static void on_events_ended(void *data)
 {
     struct events_form *f = data;
     json_t *root = exec_encode_end(exec_io_exec(f->io));
 
     for (int stream = 1; stream <= 2; stream++)
-        (void)send_bytes(f, stream, NULL, 0, true);
+        (void)form_send_bytes(f, stream, NULL, 0, true);
     if (root != NULL)
         (void)json_object_set_new(root, "durationMs", json_integer(exec_duration(f->began)));
-    (void)send_json(f, "complete", root);
-    release(f);
+    (void)form_send_json(f, "complete", root);
+    form_release(f);
 }
 
-static const struct exec_io_ops events_ops = {
-    .started = on_started, .failed = on_failed, .output = on_output, .ended = on_ended};
+static const struct exec_io_ops events_ops = {.started = on_events_started,
+                                              .failed = on_events_failed,
+                                              .output = on_events_output,
+                                              .ended = on_events_ended};
 
 static struct events_form *form_new(struct http_request *req)
 {
@@ -166,7 +169,7 @@ static struct events_form *form_new(struct http_request *req)
     return f;
 }
 
-static void take_over(struct events_form *f)
+static void form_take_over(struct events_form *f)
 {
     f->req->data = f;
     f->req->on_gone = on_request_gone;
@@ -184,18 +187,18 @@ int exec_events(struct http_request *req, struct sandbox *s, const struct exec_b
         return err_errno(err, -ENOMEM, "exec");
     r = exec_body_input(body, req, &input, err);
     if (r < 0) {
-        release(f);
+        form_release(f);
         return r;
     }
     exec_body_options(body, &o);
     r = exec_io_start(s, &o, &events_ops, f, &f->io, err);
     if (r < 0) {
-        release(f);
+        form_release(f);
         return r;
     }
     if (body->input != NULL)
         exec_io_give(f->io, &input);
-    take_over(f);
+    form_take_over(f);
     return 0;
 }
 
@@ -208,8 +211,8 @@ int exec_attach_events(struct http_request *req, struct exec *e, struct err *err
         return err_errno(err, -ENOMEM, "exec");
     r = exec_io_attach(e, &events_ops, f, &f->io, err);
     if (r < 0)
-        release(f);
+        form_release(f);
     else
-        take_over(f);
+        form_take_over(f);
     return r;
 }

@@ -1,4 +1,4 @@
-/* The frames of an exec's stream form, as bytes. */
+/* Parses and writes the frames of an exec's stream form. Pure. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ void exec_frame_head(unsigned char head[EXEC_FRAME_HEAD], enum exec_frame type, 
         head[4 + i] = (unsigned char)(len >> (24 - 8 * i));
 }
 
-static int check_head(struct exec_frames *f, struct err *err)
+static int frame_check_head(struct exec_frames *f, struct err *err)
 {
     static const struct {
         uint32_t min, max;
@@ -39,9 +39,9 @@ static int check_head(struct exec_frames *f, struct err *err)
     return 0;
 }
 
-/* The payload is whole. */
-static int end_frame(struct exec_frames *f, const struct exec_frame_ops *ops, void *data,
-                     struct err *err)
+/* Handles a frame whose payload is complete. */
+static int frame_complete(struct exec_frames *f, const struct exec_frame_ops *ops, void *data,
+                          struct err *err)
 {
     const unsigned char *p = f->small;
     int signo, r;
@@ -72,13 +72,13 @@ static int end_frame(struct exec_frames *f, const struct exec_frame_ops *ops, vo
         ops->output_close(data, p[0]);
         break;
     default:
-        break; /* stdin has gone piece by piece */
+        break; /* stdin was passed on piece by piece */
     }
     return 0;
 }
 
-static size_t payload(struct exec_frames *f, const char *bytes, size_t len,
-                      const struct exec_frame_ops *ops, void *data)
+static size_t frame_take_payload(struct exec_frames *f, const char *bytes, size_t len,
+                                 const struct exec_frame_ops *ops, void *data)
 {
     size_t n = f->left < len ? f->left : len;
 
@@ -105,12 +105,12 @@ int exec_frames_feed(struct exec_frames *f, const char *bytes, size_t len,
             (void)memcpy(f->head + f->head_len, bytes, n);
             f->head_len += n;
             if (f->head_len == EXEC_FRAME_HEAD)
-                r = check_head(f, err);
+                r = frame_check_head(f, err);
         } else {
-            n = payload(f, bytes, len, ops, data);
+            n = frame_take_payload(f, bytes, len, ops, data);
         }
         if (r == 0 && f->head_len == EXEC_FRAME_HEAD && f->left == 0)
-            r = end_frame(f, ops, data, err);
+            r = frame_complete(f, ops, data, err);
         if (r < 0)
             return r;
         bytes += n;

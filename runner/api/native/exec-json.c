@@ -14,15 +14,13 @@
 #include "spec/signals.h"
 
 enum {
-    CONTROL_FREE = 1024, /* control bytes that a text may have in any case, */
-    CONTROL_SHARE = 8,   /* and one in so many */
+    CONTROL_FREE = 1024, /* control bytes that a text may always have */
+    CONTROL_SHARE = 8,   /* otherwise at most one byte in eight */
 };
 
-/*
- * Whether it is mostly what JSON would write in six bytes each: no text, by any reader's measure,
- * and an answer of six times the size that took a tenth of a second to write.
- */
-static bool mostly_control(const unsigned char *data, size_t len)
+/* True if most bytes would take six bytes in JSON: such data is no text, and encoding it would
+ * take long (a tenth of a second for an output of the largest size). */
+static bool bytes_are_mostly_control(const unsigned char *data, size_t len)
 {
     size_t n = 0;
 
@@ -35,7 +33,7 @@ json_t *exec_bytes(const void *data, size_t len, bool *ret_base64)
 {
     auto_free char *text = NULL;
 
-    *ret_base64 = !utf8_valid(data, len) || mostly_control(data, len);
+    *ret_base64 = !utf8_valid(data, len) || bytes_are_mostly_control(data, len);
     if (!*ret_base64)
         return json_stringn_nocheck(len > 0 ? data : "", len);
     text = malloc(base64_encoded_size(len) + 1);
@@ -53,8 +51,8 @@ json_t *exec_chunk(const void *data, size_t len)
     return chunk;
 }
 
-/* What a lead byte promises, itself included; 0 for one that is none. */
-static size_t promised(unsigned char c)
+/* Returns the length announced by a UTF-8 lead byte, 0 if it is none. */
+static size_t utf8_length(unsigned char c)
 {
     return c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 0;
 }
@@ -65,7 +63,7 @@ size_t exec_text_tail(const char *data, size_t len)
         unsigned char c = (unsigned char)data[len - n];
 
         if ((c & 0xc0) != 0x80)
-            return promised(c) > n ? n : 0;
+            return utf8_length(c) > n ? n : 0;
     }
     return 0;
 }
@@ -80,7 +78,7 @@ static json_t *signal_name(int signo)
     return json_string(text);
 }
 
-static json_t *reason(const struct exec *e)
+static json_t *exec_end_reason(const struct exec *e)
 {
     if (exec_timed_out(e))
         return json_string("timeout");
@@ -91,7 +89,7 @@ json_t *exec_encode_end(const struct exec *e)
 {
     return json_pack("{s:i, s:o, s:b, s:o}", "exitCode", exec_exit_code(e), "signal",
                      signal_name(exec_term_signal(e)), "timedOut", exec_timed_out(e), "reason",
-                     reason(e));
+                     exec_end_reason(e));
 }
 
 static const char *state_name(enum exec_state state)
@@ -133,8 +131,7 @@ json_t *exec_encode(const struct exec *e)
 json_t *exec_encode_error(const struct err *err, int exit_code)
 {
     int number = err->code < 0 ? -err->code : err->code;
-    bool base64 =
-        false; /* a message may quote bytes of a client's; then it is not readable anyway */
+    bool base64 = false; /* a message may quote a client's bytes; then base64 is as good */
     json_t *root = json_pack("{s:s, s:o, s:i}", "code", error_name(err->code), "message",
                              exec_bytes(err->msg, strlen(err->msg), &base64), "errno", number);
 

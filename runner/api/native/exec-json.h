@@ -1,6 +1,6 @@
 #pragma once
 
-/* How output, ends and errors of processes look in JSON, the same in every form. */
+/* JSON encoders for output, end and errors of processes, common to all forms. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,25 +9,23 @@
 struct err;
 struct exec;
 
-/* What a shell ends with for a program that is none, or is not there. */
+/* A shell's exit codes for a program that is not executable, or missing. */
 enum { STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
 
-/*
- * Bytes as text when they are UTF-8, else as base64. Returns the string; *ret_base64 says which.
- * NULL on OOM.
- */
+/* Encodes bytes as text if they are UTF-8, else as base64. Returns the string; *ret_base64 tells
+ * which. NULL on OOM. */
 json_t *exec_bytes(const void *data, size_t len, bool *ret_base64);
-/* {"data":"…"}, with "encoding":"base64" where it is that. NULL on OOM. */
+/* Encodes {"data":"…"}, with "encoding":"base64" if so. NULL on OOM. */
 json_t *exec_chunk(const void *data, size_t len);
 
-/* Bytes at the end of data that may be the beginning of a character: 0 to 3. */
+/* Returns the number of bytes (0 to 3) at the end of data that may be an incomplete character. */
 size_t exec_text_tail(const char *data, size_t len);
 
-/* How an exec that has ended did: exitCode, signal ("SIGKILL" or null), timedOut, reason (null,
+/* Encodes how an exec ended: exitCode, signal ("SIGKILL" or null), timedOut, reason (null,
  * "timeout", "sandboxEnded"). NULL on OOM. */
 json_t *exec_encode_end(const struct exec *e);
-/* The whole exec, as lists and inspection show it. */
+/* Encodes an exec for lists and inspection. NULL on OOM. */
 json_t *exec_encode(const struct exec *e);
-/* {"code":"ENOENT","message":"…","errno":2}, and exitCode (126, 127) where a shell would have one.
- */
+/* Encodes {"code":"ENOENT","message":"…","errno":2}, and exitCode (126, 127) if a shell would
+ * have one. NULL on OOM. */
 json_t *exec_encode_error(const struct err *err, int exit_code);

@@ -1,8 +1,6 @@
-/*
- * An exec as an upgraded connection: frames in both directions (exec-forms.h). Each direction waits
- * for its slower side: the process for a client that does not read, the client for a process that
- * does not.
- */
+/* An exec as an upgraded connection: frames in both directions (exec-forms.h). Back-pressure
+ * works both ways: a client that does not read blocks the process, and a process that does not
+ * read pauses the client. Called by exec.c and sandbox-*.c. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,66 +21,67 @@
 static const char protocol[] = "rind-exec";
 
 struct stream_form {
-    struct http_request *req; /* NULL: the client has gone while the sandbox was being stopped */
+    struct http_request *req; /* NULL: the client left while the sandbox was stopping */
     struct exec_io *io;
     struct exec_frames frames;
     uint64_t began;
-    bool main;     /* of a sandbox, rather than an exec */
-    bool own;      /* what runs is its client's: ended when that leaves */
-    bool detached; /* by a frame: then it is not */
-    bool over;     /* on_over is on its way */
+    bool main;     /* a sandbox's main process rather than an exec */
+    bool own;      /* the process is ended when the client leaves */
+    bool detached; /* by a DETACH frame: overrides own */
+    bool over;     /* on_sandbox_over is pending */
 };
 
-static void release(struct stream_form *f)
+static void form_release(struct stream_form *f)
 {
     exec_io_close(f->io);
     free(f);
 }
 
-/* What is to go with the client: a reference, or NULL. */
-static struct exec *take_owned(const struct stream_form *f)
+/* Returns a reference to the process that must end with the client, or NULL. */
+static struct exec *form_take_owned(const struct stream_form *f)
 {
-    /* A rind that ends takes nobody's work with it: the client comes back to the next. */
+    /* When the daemon stops, processes survive: the client can reconnect to the next daemon. */
     if (!f->own || f->detached || http_closing(f->req))
         return NULL;
     return exec_ref(exec_io_exec(f->io));
 }
 
-/* Once the form is released: what ends here has nobody to tell. */
-static void end_owned(struct exec *e, bool main)
+/* Ends an owned process after the form was released: no client is left to report to. */
+static void exec_end_owned(struct exec *e, bool main)
 {
     if (e == NULL)
         return;
     if (!main)
         exec_discard(e);
-    else /* one that is being removed already is removed */
+    else /* fails harmlessly if it is being removed already */
         (void)sandbox_remove(exec_sandbox(e), true, NULL, NULL, NULL);
     exec_unref(e);
 }
 
-static void on_gone(struct http_request *req)
+static void on_client_gone(struct http_request *req)
 {
     struct stream_form *f = req->data;
-    struct exec *owned = take_owned(f);
+    struct exec *owned = form_take_owned(f);
     bool main = f->main;
 
     http_abort(req);
     if (f->over)
         f->req = NULL;
     else
-        release(f);
-    end_owned(owned, main);
+        form_release(f);
+    exec_end_owned(owned, main);
 }
 
-static void on_drain(struct http_request *req)
+static void on_client_drain(struct http_request *req)
 {
     exec_io_resume(((struct stream_form *)req->data)->io);
 }
 
-/* Whether the client has room for more. */
-static bool send_frame(struct stream_form *f, enum exec_frame type, const void *data, size_t len)
+/* False: the client's queue is full. */
+static bool form_send_frame(struct stream_form *f, enum exec_frame type, const void *data,
+                            size_t len)
 {
-    /* Head and payload in one write; one at a time, the loop has one thread. */
+    /* static: head and payload in one write; the loop has one thread */
     static unsigned char frame[EXEC_FRAME_HEAD + EXEC_IO_CHUNK];
 
     exec_frame_head(frame, type, len);
@@ -91,25 +90,25 @@ static bool send_frame(struct stream_form *f, enum exec_frame type, const void *
     return !http_write(f->req, frame, EXEC_FRAME_HEAD + len);
 }
 
-/* The last frame. Takes root. */
-static void end_with(struct stream_form *f, enum exec_frame type, json_t *root)
+/* Sends the last frame and ends the request. Takes root. */
+static void form_end_with(struct stream_form *f, enum exec_frame type, json_t *root)
 {
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     struct http_request *req = f->req;
 
     json_decref(root);
     if (text != NULL)
-        (void)send_frame(f, type, text, strlen(text));
-    release(f);
+        (void)form_send_frame(f, type, text, strlen(text));
+    form_release(f);
     if (text != NULL)
         http_end(req);
     else
-        http_abort(req); /* an end without its frame is no end */
+        http_abort(req); /* without the last frame the end would look regular */
 }
 
 /* ---- from the client ---- */
 
-static void on_input(void *data, const char *bytes, size_t len)
+static void on_frame_input(void *data, const char *bytes, size_t len)
 {
     struct stream_form *f = data;
 
@@ -117,20 +116,20 @@ static void on_input(void *data, const char *bytes, size_t len)
         http_body_pause(f->req);
 }
 
-static void on_input_end(void *data)
+static void on_frame_input_end(void *data)
 {
     exec_io_end_input(((struct stream_form *)data)->io);
 }
 
-/* What has ended meanwhile, or is no terminal, has no size and takes no signal: as with kill(2) on
- * a zombie, nothing happens. */
-static void on_resize(void *data, uint16_t rows, uint16_t cols)
+/* A process that has ended or has no terminal ignores size and signal, like kill(2) on a zombie. */
+static void on_frame_resize(void *data, uint16_t rows, uint16_t cols)
 {
     (void)exec_resize(exec_io_exec(((struct stream_form *)data)->io), rows, cols);
 }
 
-/* A main process alone, as `rind run` without a daemon: what it has started is its own affair. */
-static void on_signal(void *data, int signo)
+/* Only to the main process itself, as `rind run` without a daemon does: its children are its own
+ * concern. */
+static void on_frame_signal(void *data, int signo)
 {
     struct stream_form *f = data;
     struct exec *e = exec_io_exec(f->io);
@@ -141,25 +140,25 @@ static void on_signal(void *data, int signo)
         (void)exec_signal_group(e, signo);
 }
 
-/* Its input ends here; what it does is its own affair now. */
-static void on_detach(void *data)
+/* The process's stdin ends, and it continues without client. */
+static void on_frame_detach(void *data)
 {
     ((struct stream_form *)data)->detached = true;
 }
 
-static void on_output_close(void *data, int stream)
+static void on_frame_output_close(void *data, int stream)
 {
     exec_io_close_output(((struct stream_form *)data)->io, stream);
 }
 
-static const struct exec_frame_ops frame_ops = {.input = on_input,
-                                                .input_end = on_input_end,
-                                                .resize = on_resize,
-                                                .signal = on_signal,
-                                                .detach = on_detach,
-                                                .output_close = on_output_close};
+static const struct exec_frame_ops frame_ops = {.input = on_frame_input,
+                                                .input_end = on_frame_input_end,
+                                                .resize = on_frame_resize,
+                                                .signal = on_frame_signal,
+                                                .detach = on_frame_detach,
+                                                .output_close = on_frame_output_close};
 
-static void on_body(struct http_request *req, const char *bytes, size_t len)
+static void on_client_body(struct http_request *req, const char *bytes, size_t len)
 {
     struct stream_form *f = req->data;
     struct err err = ERR_NONE;
@@ -169,20 +168,20 @@ static void on_body(struct http_request *req, const char *bytes, size_t len)
         return;
     }
     if (exec_frames_feed(&f->frames, bytes, len, &frame_ops, f, &err) < 0) {
-        struct exec *owned = take_owned(f);
+        struct exec *owned = form_take_owned(f);
         bool main = f->main;
 
-        end_with(f, EXEC_FRAME_ERROR, exec_encode_error(&err, 0));
-        end_owned(owned, main);
+        form_end_with(f, EXEC_FRAME_ERROR, exec_encode_error(&err, 0));
+        exec_end_owned(owned, main);
     } else if (f->detached) {
-        release(f);
+        form_release(f);
         http_end(req);
     }
 }
 
 /* ---- from the process ---- */
 
-static void on_started(void *data)
+static void on_process_started(void *data)
 {
     struct stream_form *f = data;
     struct exec *e = exec_io_exec(f->io);
@@ -195,34 +194,34 @@ static void on_started(void *data)
         (void)snprintf(id, sizeof(id), "%s", sandbox_id(exec_sandbox(e)));
     else
         (void)snprintf(id, sizeof(id), "%" PRIu64, exec_id(e));
-    f->req->on_drain = on_drain;
-    http_upgrade(f->req, f->req->upgrade ? protocol : NULL, headers, on_body);
+    f->req->on_drain = on_client_drain;
+    http_upgrade(f->req, f->req->upgrade ? protocol : NULL, headers, on_client_body);
 }
 
-static void on_failed(void *data, const struct err *err, int exit_code)
+static void on_process_failed(void *data, const struct err *err, int exit_code)
 {
     struct stream_form *f = data;
     struct http_request *req = f->req;
 
     if (req->upgraded) {
-        end_with(f, EXEC_FRAME_ERROR, exec_encode_error(err, exit_code));
+        form_end_with(f, EXEC_FRAME_ERROR, exec_encode_error(err, exit_code));
         return;
     }
-    release(f);
+    form_release(f);
     exec_reply_failed(req, err, exit_code);
 }
 
-static bool on_output(void *data, int stream, const char *bytes, size_t len)
+static bool on_process_output(void *data, int stream, const char *bytes, size_t len)
 {
-    return send_frame(data, stream == 2 ? EXEC_FRAME_STDERR : EXEC_FRAME_STDOUT, bytes, len);
+    return form_send_frame(data, stream == 2 ? EXEC_FRAME_STDERR : EXEC_FRAME_STDOUT, bytes, len);
 }
 
-static bool takes_pipe(void *data)
+static bool form_takes_pipe(void *data)
 {
     return http_all_taken(((struct stream_form *)data)->req);
 }
 
-static bool on_piped(void *data, int stream, int pipe, size_t len)
+static bool on_process_piped(void *data, int stream, int pipe, size_t len)
 {
     struct stream_form *f = data;
     unsigned char head[EXEC_FRAME_HEAD];
@@ -232,12 +231,12 @@ static bool on_piped(void *data, int stream, int pipe, size_t len)
     return !http_write_pipe(f->req, pipe, len);
 }
 
-static void on_writable(void *data)
+static void on_process_writable(void *data)
 {
     http_body_resume(((struct stream_form *)data)->req);
 }
 
-static json_t *encode_end(const struct stream_form *f)
+static json_t *form_encode_end(const struct stream_form *f)
 {
     struct exec *e = exec_io_exec(f->io);
     json_t *root = exec_encode_end(e);
@@ -257,8 +256,8 @@ static json_t *encode_end(const struct stream_form *f)
     return root;
 }
 
-/* Nothing of the sandbox runs any more, or is there, as the case may be. */
-static void on_over(void *data, int r, const struct err *err)
+/* The sandbox has stopped or is removed. */
+static void on_sandbox_over(void *data, int r, const struct err *err)
 {
     struct stream_form *f = data;
 
@@ -266,32 +265,33 @@ static void on_over(void *data, int r, const struct err *err)
     (void)err;
     f->over = false;
     if (f->req == NULL)
-        release(f);
+        form_release(f);
     else
-        end_with(f, EXEC_FRAME_EXIT, encode_end(f));
+        form_end_with(f, EXEC_FRAME_EXIT, form_encode_end(f));
 }
 
-static void on_ended(void *data)
+static void on_process_ended(void *data)
 {
     struct stream_form *f = data;
 
-    if (f->main && sandbox_when_over(exec_sandbox(exec_io_exec(f->io)), on_over, f, NULL) == 0)
+    if (f->main &&
+        sandbox_when_over(exec_sandbox(exec_io_exec(f->io)), on_sandbox_over, f, NULL) == 0)
         f->over = true;
     else
-        end_with(f, EXEC_FRAME_EXIT, encode_end(f));
+        form_end_with(f, EXEC_FRAME_EXIT, form_encode_end(f));
 }
 
-static const struct exec_io_ops stream_ops = {.started = on_started,
-                                              .failed = on_failed,
-                                              .output = on_output,
-                                              .takes_pipe = takes_pipe,
-                                              .piped = on_piped,
-                                              .writable = on_writable,
-                                              .ended = on_ended};
+static const struct exec_io_ops stream_ops = {.started = on_process_started,
+                                              .failed = on_process_failed,
+                                              .output = on_process_output,
+                                              .takes_pipe = form_takes_pipe,
+                                              .piped = on_process_piped,
+                                              .writable = on_process_writable,
+                                              .ended = on_process_ended};
 
 /* ---- beginning ---- */
 
-/* NULL: err says why. */
+/* NULL: failed, err is set. */
 static struct stream_form *form_new(struct http_request *req, bool own, struct err *err)
 {
     const char *asked = http_header(req, "upgrade");
@@ -312,7 +312,7 @@ static struct stream_form *form_new(struct http_request *req, bool own, struct e
     return f;
 }
 
-/* Takes the request over with the form, or frees that. */
+/* On success the form takes over the request, otherwise it is freed. */
 static int form_begun(struct stream_form *f, int r)
 {
     if (r < 0) {
@@ -320,7 +320,7 @@ static int form_begun(struct stream_form *f, int r)
         return r;
     }
     f->req->data = f;
-    f->req->on_gone = on_gone;
+    f->req->on_gone = on_client_gone;
     return 0;
 }
 
@@ -351,8 +351,8 @@ int exec_attach_stream(struct http_request *req, struct exec *e, bool own, struc
 
 /* ---- main processes ---- */
 
-/* Whether somebody can attach now. */
-static int main_check(struct sandbox *s, struct err *err)
+/* Checks that a client can attach now. */
+static int main_check_attach(struct sandbox *s, struct err *err)
 {
     if (!sandbox_is_attachable(s))
         return err_set(err, -EINVAL, "sandbox %s: " NATIVE_LOGGED, sandbox_name(s));
@@ -364,13 +364,13 @@ static int main_check(struct sandbox *s, struct err *err)
     return 0;
 }
 
-/* NULL: err says why. */
+/* NULL: failed, err is set. */
 static struct stream_form *main_form(struct http_request *req, struct sandbox *s, bool own,
                                      struct err *err)
 {
     struct stream_form *f;
 
-    if (main_check(s, err) < 0)
+    if (main_check_attach(s, err) < 0)
         return NULL;
     f = form_new(req, own, err);
     if (f != NULL)
@@ -397,8 +397,8 @@ int exec_main_take(struct http_request *req, struct sandbox *s, bool own, struct
     if (r < 0)
         return r;
     if (req->gone)
-        on_gone(req);
+        on_client_gone(req);
     else
-        on_started(f);
+        on_process_started(f);
     return 0;
 }

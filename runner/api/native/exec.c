@@ -1,5 +1,4 @@
-/* /v1/sandboxes/{id}/exec: running commands in a sandbox, and taking up again those that were kept.
- */
+/* /v1/sandboxes/{id}/exec: runs commands in a sandbox, and reattaches to kept execs. */
 #include "core/exec.h"
 
 #include <errno.h>
@@ -24,7 +23,7 @@
 
 enum { EXEC_ID_DIGITS = 20 };
 
-/* ---- what the forms share ---- */
+/* ---- shared by the forms ---- */
 
 int64_t exec_duration(uint64_t began)
 {
@@ -35,8 +34,8 @@ void exec_reply_failed(struct http_request *req, const struct err *err, int exit
 {
     int status = error_status(err->code);
 
-    /* 404 would be read as "no such sandbox", 403 as "you may not", and a file that is no program
-     * is no fault of ours. */
+    /* 404 would look like a missing sandbox and 403 like a missing right, and a file that is not
+     * a program is not a server error. */
     if ((status >= 401 && status <= 404) || exit_code == STATUS_CANNOT_EXECUTE ||
         exit_code == STATUS_NOT_FOUND || err->code == -ENOEXEC || err->code == -ELIBBAD)
         reply_json(req, 400, json_pack("{s:o}", "error", exec_encode_error(err, exit_code)));
@@ -44,8 +43,9 @@ void exec_reply_failed(struct http_request *req, const struct err *err, int exit
         reply_error(req, err);
 }
 
-/* Only where its own processes run: a stopped one's helper is for files. */
-static int check_state(const struct sandbox *s, struct err *err)
+/* Only in a sandbox that runs or can start: a stopped sandbox's helper process serves file
+ * operations only. */
+static int sandbox_check_state(const struct sandbox *s, struct err *err)
 {
     enum sandbox_state state = sandbox_get_state(s);
 
@@ -54,7 +54,7 @@ static int check_state(const struct sandbox *s, struct err *err)
     return err_set(err, -EBUSY, "sandbox %s is %s", sandbox_name(s), sandbox_state_name(state));
 }
 
-/* ---- starting ---- */
+/* ---- start ---- */
 
 static bool accepts_events(const struct http_request *req)
 {
@@ -63,7 +63,7 @@ static bool accepts_events(const struct http_request *req)
     return accept != NULL && strstr(accept, "text/event-stream") != NULL;
 }
 
-static enum exec_mode mode_of(const struct http_request *req, int asked)
+static enum exec_mode request_exec_mode(const struct http_request *req, int asked)
 {
     if (asked != EXEC_MODE_AUTO)
         return (enum exec_mode)asked;
@@ -72,11 +72,11 @@ static enum exec_mode mode_of(const struct http_request *req, int asked)
     return accepts_events(req) ? EXEC_MODE_EVENTS : EXEC_MODE_BUFFERED;
 }
 
-static int start(struct http_request *req, struct sandbox *s, const struct exec_body *body,
-                 struct err *err)
+static int exec_start_by_mode(struct http_request *req, struct sandbox *s,
+                              const struct exec_body *body, struct err *err)
 {
-    enum exec_mode mode = mode_of(req, body->mode);
-    int r = check_state(s, err);
+    enum exec_mode mode = request_exec_mode(req, body->mode);
+    int r = sandbox_check_state(s, err);
 
     if (r < 0)
         return r;
@@ -94,12 +94,12 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
 
 static void post_exec(struct http_request *req)
 {
-    exec_body_post(req, EXEC_BODY_EXEC, start);
+    exec_body_post(req, EXEC_BODY_EXEC, exec_start_by_mode);
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-static struct exec *find(struct http_request *req, struct sandbox *s)
+static struct exec *exec_find_named(struct http_request *req, struct sandbox *s)
 {
     const char *text = http_param(req, "exec");
     size_t len = strlen(text);
@@ -114,11 +114,11 @@ static struct exec *find(struct http_request *req, struct sandbox *s)
     return NULL;
 }
 
-static struct exec *requested(struct http_request *req)
+static struct exec *exec_requested(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
 
-    return s == NULL ? NULL : find(req, s);
+    return s == NULL ? NULL : exec_find_named(req, s);
 }
 
 static void list_execs(struct http_request *req)
@@ -139,13 +139,13 @@ static void list_execs(struct http_request *req)
 
 static void get_exec(struct http_request *req)
 {
-    struct exec *e = requested(req);
+    struct exec *e = exec_requested(req);
 
     if (e != NULL)
         reply_json(req, 200, exec_encode(e));
 }
 
-/* ---- those that run or were kept ---- */
+/* ---- running and kept execs ---- */
 
 struct attach_json {
     int mode;
@@ -164,9 +164,9 @@ static const struct jfield attach_fields[] = {
     {0},
 };
 
-static void attach(struct http_request *req)
+static void post_attach(struct http_request *req)
 {
-    struct exec *e = requested(req);
+    struct exec *e = exec_requested(req);
     struct attach_json body = {.mode = EXEC_MODE_AUTO};
     struct err err = ERR_NONE;
     int r;
@@ -174,10 +174,10 @@ static void attach(struct http_request *req)
     if (e == NULL)
         return;
     r = json_body(req, attach_fields, &body, &err);
-    if (r == 0 && body.own && mode_of(req, body.mode) == EXEC_MODE_EVENTS)
+    if (r == 0 && body.own && request_exec_mode(req, body.mode) == EXEC_MODE_EVENTS)
         r = err_set(&err, -EINVAL, "own: only of the stream form");
     if (r == 0)
-        r = mode_of(req, body.mode) == EXEC_MODE_EVENTS
+        r = request_exec_mode(req, body.mode) == EXEC_MODE_EVENTS
                 ? exec_attach_events(req, e, &err)
                 : exec_attach_stream(req, e, body.own, &err);
     if (r < 0)
@@ -186,7 +186,7 @@ static void attach(struct http_request *req)
 
 static void post_signal(struct http_request *req)
 {
-    struct exec *e = requested(req);
+    struct exec *e = exec_requested(req);
     struct exec_kill kill;
     struct err err = ERR_NONE;
     int r;
@@ -229,7 +229,7 @@ static const struct jfield size_fields[] = {
 
 static void post_resize(struct http_request *req)
 {
-    struct exec *e = requested(req);
+    struct exec *e = exec_requested(req);
     struct size_json size = {0};
     struct err err = ERR_NONE;
     int r;
@@ -252,11 +252,11 @@ static void post_resize(struct http_request *req)
         reply_empty(req, 204);
 }
 
-/* Forgets an exec that has ended. With force an exec that runs is killed, and forgotten when it is
- * gone; what an ended one has left running is killed as well. */
+/* Drops an ended exec and kills processes that it left running. With force a running exec is
+ * killed, and dropped when it has ended. */
 static void delete_exec(struct http_request *req)
 {
-    struct exec *e = requested(req);
+    struct exec *e = exec_requested(req);
     struct err err = ERR_NONE;
     bool force = false;
 
@@ -281,7 +281,7 @@ const struct route native_exec_routes[] = {
     {"GET", "/v1/sandboxes/{id}/exec", list_execs, 0, 0},
     {"GET", "/v1/sandboxes/{id}/exec/{exec}", get_exec, 0, 0},
     {"DELETE", "/v1/sandboxes/{id}/exec/{exec}", delete_exec, 0, 0},
-    {"POST", "/v1/sandboxes/{id}/exec/{exec}/attach", attach, ROUTE_BODY | ROUTE_UPGRADE, 0},
+    {"POST", "/v1/sandboxes/{id}/exec/{exec}/attach", post_attach, ROUTE_BODY | ROUTE_UPGRADE, 0},
     {"POST", "/v1/sandboxes/{id}/exec/{exec}/signal", post_signal, ROUTE_BODY, 0},
     {"POST", "/v1/sandboxes/{id}/exec/{exec}/resize", post_resize, ROUTE_BODY, 0},
     {0},

@@ -1,4 +1,4 @@
-/* Ports that preview URLs lead to. */
+/* Ports exposed by preview URLs. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ int port_number(const char *text, unsigned min, uint16_t *ret, struct err *err)
 
 /* ---- encoding ---- */
 
-static json_t *encode(const struct sandbox *s, const struct exposure *e,
-                      const struct preview_host *host, struct err *err)
+static json_t *encode_exposure(const struct sandbox *s, const struct exposure *e,
+                               const struct preview_host *host, struct err *err)
 {
     char url[PREVIEW_URL_MAX];
     json_t *root;
@@ -42,11 +42,11 @@ static json_t *encode(const struct sandbox *s, const struct exposure *e,
     return root;
 }
 
-static void reply_one(struct http_request *req, int status, const struct sandbox *s,
-                      const struct exposure *e)
+static void reply_exposure(struct http_request *req, int status, const struct sandbox *s,
+                           const struct exposure *e)
 {
     struct err err = ERR_NONE;
-    json_t *root = encode(s, e, NULL, &err);
+    json_t *root = encode_exposure(s, e, NULL, &err);
 
     if (root == NULL)
         reply_error(req, &err);
@@ -72,7 +72,7 @@ static const struct jfield expose_fields[] = {
 };
 /* clang-format on */
 
-static void expose(struct http_request *req)
+static void post_exposure(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
     const struct exposure *e = NULL;
@@ -90,17 +90,17 @@ static void expose(struct http_request *req)
                                         .token = body.token,
                                         .name = body.name};
     if (r == 0)
-        (void)exposure_put(s, &request, &e, &made, &err); /* e says it */
+        (void)exposure_put(s, &request, &e, &made, &err); /* e tells whether it succeeded */
     free(body.hostname);
     free(body.token);
     free(body.name);
     if (e == NULL)
         reply_error(req, &err);
     else
-        reply_one(req, made ? 201 : 200, s, e);
+        reply_exposure(req, made ? 201 : 200, s, e);
 }
 
-/* ---- what is exposed ---- */
+/* ---- list, show, remove ---- */
 
 struct list_query {
     const char *hostname;
@@ -121,7 +121,7 @@ static json_t *encode_list(const struct sandbox *s, const struct preview_host *h
     json_t *list = json_array();
 
     for (const struct exposure *e = exposure_first(s); list != NULL && e != NULL; e = e->next) {
-        json_t *one = encode(s, e, host, err);
+        json_t *one = encode_exposure(s, e, host, err);
 
         if (one == NULL || json_array_append_new(list, one) < 0) {
             json_decref(list);
@@ -152,8 +152,8 @@ static void list_exposures(struct http_request *req)
         reply_error(req, &err);
 }
 
-/* The sandbox and the port that the path names; NULL: answered. */
-static struct sandbox *named(struct http_request *req, uint16_t *ret_port)
+/* Returns the sandbox and the port named by the path; NULL: answered. */
+static struct sandbox *exposure_requested(struct http_request *req, uint16_t *ret_port)
 {
     struct sandbox *s = native_sandbox(req);
     struct err err = ERR_NONE;
@@ -167,7 +167,7 @@ static struct sandbox *named(struct http_request *req, uint16_t *ret_port)
 static void get_exposure(struct http_request *req)
 {
     uint16_t port;
-    struct sandbox *s = named(req, &port);
+    struct sandbox *s = exposure_requested(req, &port);
     const struct exposure *e;
 
     if (s == NULL)
@@ -176,13 +176,13 @@ static void get_exposure(struct http_request *req)
     if (e == NULL)
         reply_errorf(req, -ENOENT, "port %u of sandbox %s is not exposed", port, sandbox_name(s));
     else
-        reply_one(req, 200, s, e);
+        reply_exposure(req, 200, s, e);
 }
 
-static void unexpose(struct http_request *req)
+static void delete_exposure(struct http_request *req)
 {
     uint16_t port;
-    struct sandbox *s = named(req, &port);
+    struct sandbox *s = exposure_requested(req, &port);
     struct err err = ERR_NONE;
 
     if (s == NULL)
@@ -196,9 +196,9 @@ static void unexpose(struct http_request *req)
 /* clang-format off */
 const struct route native_exposure_routes[] = {
     {"GET",    "/v1/sandboxes/{id}/exposures",        list_exposures, 0, 0},
-    {"POST",   "/v1/sandboxes/{id}/exposures",        expose, ROUTE_BODY, 0},
+    {"POST",   "/v1/sandboxes/{id}/exposures",        post_exposure, ROUTE_BODY, 0},
     {"GET",    "/v1/sandboxes/{id}/exposures/{port}", get_exposure, 0, 0},
-    {"DELETE", "/v1/sandboxes/{id}/exposures/{port}", unexpose, 0, 0},
+    {"DELETE", "/v1/sandboxes/{id}/exposures/{port}", delete_exposure, 0, 0},
     {0},
 };
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* GET …/archive: a file or a tree as a tar archive. */
+/* GET …/archive: sends a file or a tree as a tar archive. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const struct query_field fields[] = {
     {0},
 };
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_archive_bytes(void *data, const void *bytes, size_t len)
 {
     struct file_call *call = data;
 
@@ -36,7 +36,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return http_write(call->req, bytes, len);
 }
 
-static void on_drain(struct http_request *req)
+static void on_archive_drain(struct http_request *req)
 {
     struct file_call *call = req->data;
 
@@ -44,7 +44,7 @@ static void on_drain(struct http_request *req)
         file_op_resume(call->op);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_archive_done(void *data, int r, const struct err *err)
 {
     struct file_call *call = data;
 
@@ -63,7 +63,8 @@ void file_get_archive(struct http_request *req)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .raw = true};
-    static const struct file_events events = {.on_bytes = on_bytes, .on_done = on_done};
+    static const struct file_events events = {.on_bytes = on_archive_bytes,
+                                              .on_done = on_archive_done};
     struct sandbox *s;
     struct file_call *call = file_call_new(req, fields, "archive", &s);
     struct err err = ERR_NONE;
@@ -84,6 +85,6 @@ void file_get_archive(struct http_request *req)
         file_arg(call, name);
     }
     file_arg_if(call, call->q.follow, "--follow");
-    req->on_drain = on_drain;
+    req->on_drain = on_archive_drain;
     file_call_start(call, s, &request, &events);
 }

@@ -11,7 +11,7 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-static bool unreserved(unsigned char c)
+static bool char_is_unreserved(unsigned char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
            (c != '\0' && strchr("-._~/", c) != NULL);
@@ -27,7 +27,7 @@ char *file_percent_encode(const char *name, size_t len)
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)name[i];
 
-        if (unreserved(c)) {
+        if (char_is_unreserved(c)) {
             *p++ = (char)c;
             continue;
         }
@@ -39,8 +39,8 @@ char *file_percent_encode(const char *name, size_t len)
     return text;
 }
 
-/* Bytes of the character at the front; 0 for what is none. */
-static size_t character(const char *name, size_t len)
+/* Returns the length of the first UTF-8 character; 0 if invalid. */
+static size_t utf8_character(const char *name, size_t len)
 {
     for (size_t n = 1; n <= 4 && n <= len; n++)
         if (utf8_valid(name, n))
@@ -48,14 +48,14 @@ static size_t character(const char *name, size_t len)
     return 0;
 }
 
-static char *readable(const char *name, size_t len)
+static char *name_to_utf8(const char *name, size_t len)
 {
     char *text = malloc(3 * len + 1), *p = text;
 
     if (text == NULL)
         return NULL;
     for (size_t i = 0; i < len;) {
-        size_t n = character(name + i, len - i);
+        size_t n = utf8_character(name + i, len - i);
 
         if (n > 0) {
             (void)memcpy(p, name + i, n);
@@ -78,7 +78,7 @@ int file_set_name(json_t *root, const char *key, const char *name, size_t len)
 
     if (utf8_valid(name, len))
         return json_object_set_new(root, key, json_stringn(name, len)) < 0 ? -ENOMEM : 0;
-    lossy = readable(name, len);
+    lossy = name_to_utf8(name, len);
     encoded = file_percent_encode(name, len);
     (void)snprintf(encoded_key, sizeof(encoded_key), "%sEncoded", key);
     if (lossy == NULL || encoded == NULL ||
@@ -88,8 +88,8 @@ int file_set_name(json_t *root, const char *key, const char *name, size_t len)
     return 0;
 }
 
-/* Floored milliseconds; what a hostile file system makes up is kept within the type. */
-static json_int_t milliseconds(int64_t seconds, uint32_t ns)
+/* Rounds down to milliseconds; clamps absurd times of a hostile file system. */
+static json_int_t time_to_ms(int64_t seconds, uint32_t ns)
 {
     const int64_t most = INT64_MAX / 1000 - 1;
 
@@ -100,7 +100,7 @@ static json_int_t milliseconds(int64_t seconds, uint32_t ns)
     return (json_int_t)seconds * 1000 + ns / 1000000;
 }
 
-static const char *type_name(enum frame_type type)
+static const char *frame_type_name(enum frame_type type)
 {
     static const char *const names[] = {
         [FRAME_TYPE_FILE] = "file",       [FRAME_TYPE_DIR] = "directory",
@@ -112,7 +112,7 @@ static const char *type_name(enum frame_type type)
     return names[type];
 }
 
-static int set_device(json_t *root, const struct file_record *r)
+static int json_set_device(json_t *root, const struct file_record *r)
 {
     if (r->type != FRAME_TYPE_CHAR && r->type != FRAME_TYPE_BLOCK)
         return 0;
@@ -120,7 +120,7 @@ static int set_device(json_t *root, const struct file_record *r)
         root, "device", json_pack("[I, I]", (json_int_t)r->rdev_major, (json_int_t)r->rdev_minor));
 }
 
-static int set_facts(json_t *root, const struct file_record *r)
+static int json_set_facts(json_t *root, const struct file_record *r)
 {
     char mode[8];
     json_t *facts;
@@ -128,17 +128,17 @@ static int set_facts(json_t *root, const struct file_record *r)
 
     (void)snprintf(mode, sizeof(mode), "%04o", r->mode & 07777);
     facts = json_pack(
-        "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "type", type_name(r->type), "size",
-        (json_int_t)(r->size <= INT64_MAX ? r->size : INT64_MAX), "mode", mode, "uid",
+        "{s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "type", frame_type_name(r->type),
+        "size", (json_int_t)(r->size <= INT64_MAX ? r->size : INT64_MAX), "mode", mode, "uid",
         (json_int_t)r->uid, "gid", (json_int_t)r->gid, "links", (json_int_t)r->nlink, "inode",
         (json_int_t)(r->ino <= INT64_MAX ? r->ino : INT64_MAX), "atimeMs",
-        milliseconds(r->atime, r->atime_ns), "mtimeMs", milliseconds(r->mtime, r->mtime_ns),
-        "ctimeMs", milliseconds(r->ctime, r->ctime_ns));
+        time_to_ms(r->atime, r->atime_ns), "mtimeMs", time_to_ms(r->mtime, r->mtime_ns), "ctimeMs",
+        time_to_ms(r->ctime, r->ctime_ns));
     bad = json_object_update(root, facts);
     json_decref(facts);
     if (r->type == FRAME_TYPE_SYMLINK)
         bad |= file_set_name(root, "target", r->target, r->target_len);
-    return bad | set_device(root, r);
+    return bad | json_set_device(root, r);
 }
 
 json_t *file_encode(const struct file_record *r)
@@ -148,8 +148,8 @@ json_t *file_encode(const struct file_record *r)
 
     if (r->name_len > 0)
         bad |= file_set_name(root, "name", r->name, r->name_len);
-    if (r->mode != 0) /* else there was nothing to be known */
-        bad |= set_facts(root, r);
+    if (r->mode != 0) /* otherwise stat failed and only the name is known */
+        bad |= json_set_facts(root, r);
     if (r->flags & FILE_NOT_ENTERED)
         bad |= json_object_set_new(root, "entered", json_false());
     if (r->flags & FILE_FAILED)

@@ -1,4 +1,4 @@
-/* GET …/list: entries as they come, so that a million of them need no memory here. */
+/* GET …/list: entries are sent as they arrive, so memory use does not depend on their number. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "proto/file-msg.h"
 
 enum {
-    OUT_MAX = 4 << 20,    /* JSON of one frame of records, with every name encoded */
-    DEFAULT_MAX = 100000, /* maxEntries where nothing is said */
+    OUT_MAX = 4 << 20,    /* JSON of one frame of records, with all names encoded */
+    DEFAULT_MAX = 100000, /* default of maxEntries */
 };
 
 #define FIELD(key, kind, member, ...)                                                              \
@@ -35,9 +35,9 @@ static const struct query_field fields[] = {
     {0},
 };
 
-/* The reply begins with the first entry, so that what is wrong with the directory itself is an
- * answer of its own. */
-static void begin(struct file_call *call)
+/* The reply starts with the first entry, so that an error of the directory itself gets its own
+ * status. */
+static void listing_begin(struct file_call *call)
 {
     static const char open[] = "{\"entries\":[";
 
@@ -48,7 +48,7 @@ static void begin(struct file_call *call)
     (void)http_write(call->req, open, sizeof(open) - 1);
 }
 
-static int add_entry(struct file_call *call, const struct file_record *r)
+static int listing_add(struct file_call *call, const struct file_record *r)
 {
     auto_ptr(json_decref) json_t *root = file_encode(r);
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -62,9 +62,9 @@ static int add_entry(struct file_call *call, const struct file_record *r)
     return ok;
 }
 
-/* Nothing more comes. Where some has been sent already, its end says why: as truncated, for who
- * does not look at the error. */
-static void fail(struct file_call *call, const struct err *err)
+/* Ends with an error. If entries were sent already, the JSON ends with the error and
+ * truncated:true. */
+static void listing_fail(struct file_call *call, const struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
     auto_free char *text = NULL;
@@ -78,21 +78,21 @@ static void fail(struct file_call *call, const struct err *err)
         return;
     }
     (void)http_write(call->req, "],\"truncated\":true,", 19);
-    (void)http_write(call->req, text + 1, strlen(text) - 1); /* behind its brace */
+    (void)http_write(call->req, text + 1, strlen(text) - 1); /* without its opening brace */
     http_end(call->req);
     file_call_free(call);
 }
 
-static void give_up(struct file_call *call, int r)
+static void listing_abort(struct file_call *call, int r)
 {
     struct err err = ERR_NONE;
 
     (void)err_set(&err, r, "list: the answer cannot be used");
     file_op_cancel(take(call->op));
-    fail(call, &err);
+    listing_fail(call, &err);
 }
 
-static void on_frame(void *data, const struct frame *f)
+static void on_list_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
     const uint8_t *at = f->data, *end = f->data + f->len;
@@ -105,21 +105,21 @@ static void on_frame(void *data, const struct frame *f)
         if (record.flags & FILE_TRUNCATED)
             call->truncated = true;
         else if (call->count < (uint64_t)call->q.max_entries)
-            r = add_entry(call, &record);
+            r = listing_add(call, &record);
         if (r < 0)
             break;
     }
     if (r < 0) {
-        give_up(call, r);
+        listing_abort(call, r);
         return;
     }
-    begin(call);
+    listing_begin(call);
     if (call->out.len > 0 && http_write(call->req, call->out.data, call->out.len))
         file_op_pause(call->op);
     buf_consume(&call->out, call->out.len);
 }
 
-static void on_drain(struct http_request *req)
+static void on_list_drain(struct http_request *req)
 {
     struct file_call *call = req->data;
 
@@ -127,7 +127,7 @@ static void on_drain(struct http_request *req)
         file_op_resume(call->op);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_list_done(void *data, int r, const struct err *err)
 {
     struct file_call *call = data;
     char tail[64];
@@ -135,10 +135,10 @@ static void on_done(void *data, int r, const struct err *err)
 
     call->op = NULL;
     if (r < 0) {
-        fail(call, err);
+        listing_fail(call, err);
         return;
     }
-    begin(call);
+    listing_begin(call);
     n = snprintf(tail, sizeof(tail), "],\"truncated\":%s}", call->truncated ? "true" : "false");
     (void)http_write(call->req, tail, (size_t)n);
     http_end(call->req);
@@ -149,7 +149,7 @@ void file_list(struct http_request *req)
 {
     static const struct file_request request = {.stream = FRAME_STREAM_RECORDS,
                                                 .max_frame = FILE_BATCH_MAX};
-    static const struct file_events events = {.on_frame = on_frame, .on_done = on_done};
+    static const struct file_events events = {.on_frame = on_list_frame, .on_done = on_list_done};
     int64_t limit = supervisor_limits(native_supervisor(req))->list_entries;
     struct sandbox *s;
     struct file_call *call = file_call_new(req, fields, "list", &s);
@@ -175,6 +175,6 @@ void file_list(struct http_request *req)
     file_arg_number(call, "--depth", (uint64_t)call->q.depth);
     file_arg_number(call, "--max", (uint64_t)call->q.max_entries);
     file_arg_if(call, call->q.hidden, "--all");
-    req->on_drain = on_drain;
+    req->on_drain = on_list_drain;
     file_call_start(call, s, &request, &events);
 }

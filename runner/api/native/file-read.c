@@ -1,4 +1,4 @@
-/* GET of a file: whole, a Range, or offset and length; and HEAD. */
+/* GET of a file: whole, by Range, or by offset and length; and HEAD. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static const struct query_field fields[] = {
 
 /* ---- Range ---- */
 
-static bool position(const char **at, int64_t *ret)
+static bool range_position(const char **at, int64_t *ret)
 {
     char *end;
 
@@ -54,8 +54,8 @@ static bool position(const char **at, int64_t *ret)
     return errno == 0;
 }
 
-/* One range; what is no range, or several, is as if there were none (RFC 9110, 14.2). */
-static void take_range(struct file_call *call)
+/* Parses one range. A malformed one, or several, are ignored (RFC 9110, 14.2). */
+static void call_take_range(struct file_call *call)
 {
     const char *text = http_header(call->req, "Range");
     int64_t from = -1, to = -1;
@@ -63,11 +63,11 @@ static void take_range(struct file_call *call)
     if (text == NULL || strncasecmp(text, "bytes=", 6) != 0)
         return;
     text += 6;
-    if (*text != '-' && !position(&text, &from))
+    if (*text != '-' && !range_position(&text, &from))
         return;
     if (*text++ != '-')
         return;
-    if (*text != '\0' && !position(&text, &to))
+    if (*text != '\0' && !range_position(&text, &to))
         return;
     if (*text != '\0' || (from < 0 && to < 0) || (from >= 0 && to >= 0 && to < from))
         return;
@@ -87,7 +87,7 @@ static void http_date(int64_t seconds, char ret[DATE_MAX])
         ret[0] = '\0';
 }
 
-static void refuse_range(struct file_call *call, uint64_t size)
+static void call_refuse_range(struct file_call *call, uint64_t size)
 {
     char text[RANGE_MAX];
     const struct http_header headers[] = {{"Content-Range", text}, {NULL, NULL}};
@@ -98,8 +98,9 @@ static void refuse_range(struct file_call *call, uint64_t size)
     file_call_free(call);
 }
 
-/* Which bytes come, of a file whose size counts: as sandbox-shim has it. */
-static void measure(struct file_call *call, uint64_t size, uint64_t *ret_from, uint64_t *ret_len)
+/* Computes the bytes to send of a file with a known size, like sandbox-shim does. */
+static void call_measure(struct file_call *call, uint64_t size, uint64_t *ret_from,
+                         uint64_t *ret_len)
 {
     uint64_t from = (uint64_t)call->q.offset, len = UINT64_MAX;
 
@@ -116,8 +117,8 @@ static void measure(struct file_call *call, uint64_t size, uint64_t *ret_from, u
     *ret_len = from >= size ? 0 : len < size - from ? len : size - from;
 }
 
-/* Header by header; the last stays {NULL, NULL}. */
-static void start_reply(struct file_call *call, const struct file_record *r)
+/* The array stays terminated by {NULL, NULL}. */
+static void call_start_reply(struct file_call *call, const struct file_record *r)
 {
     char length[24], range[RANGE_MAX], date[DATE_MAX], mode[8];
     struct http_header headers[7] = {{NULL, NULL}};
@@ -131,9 +132,9 @@ static void start_reply(struct file_call *call, const struct file_record *r)
     if (date[0] != '\0')
         headers[n++] = (struct http_header){"Last-Modified", date};
     if (exact) {
-        measure(call, r->size, &from, &len);
+        call_measure(call, r->size, &from, &len);
         if (call->has_range && len == 0) {
-            refuse_range(call, r->size);
+            call_refuse_range(call, r->size);
             return;
         }
         (void)snprintf(length, sizeof(length), "%" PRIu64, len);
@@ -158,10 +159,10 @@ static void start_reply(struct file_call *call, const struct file_record *r)
 
 /* ---- the body ---- */
 
-static void start(struct file_call *call, struct sandbox *s);
+static void read_start(struct file_call *call, struct sandbox *s);
 
-/* A size that is none (/proc) has no ranges: from the beginning, then. */
-static void restart(struct file_call *call)
+/* A file without a real size (/proc) has no ranges: restart without. */
+static void read_restart(struct file_call *call)
 {
     struct sandbox *s = sandbox_find(native_supervisor(call->req), http_param(call->req, "id"));
 
@@ -176,31 +177,31 @@ static void restart(struct file_call *call)
         file_call_fail(call, &err);
         return;
     }
-    start(call, s);
+    read_start(call, s);
 }
 
-static void on_frame(void *data, const struct frame *f)
+static void on_read_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
     const uint8_t *at = f->data;
     struct file_record r;
 
-    /* More than one is nonsense that changes nothing. */
+    /* Further records are ignored. */
     if (call->started || f->kind != FRAME_DATA || file_next_record(&at, f->data + f->len, &r) != 1)
         return;
     if (call->has_range && (r.flags & FILE_SIZE_EXACT) == 0)
-        restart(call);
+        read_restart(call);
     else
-        start_reply(call, &r);
+        call_start_reply(call, &r);
 }
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_read_bytes(void *data, const void *bytes, size_t len)
 {
     struct file_call *call = data;
 
     if (!call->started)
         return false;
-    /* Never more than was announced, whatever the sandbox makes of it. */
+    /* A hostile sandbox must not exceed the announced length. */
     if (call->length >= 0) {
         if ((uint64_t)len > (uint64_t)call->length)
             len = (size_t)call->length;
@@ -209,7 +210,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return http_write(call->req, bytes, len);
 }
 
-static void on_drain(struct http_request *req)
+static void on_read_drain(struct http_request *req)
 {
     struct file_call *call = req->data;
 
@@ -217,7 +218,7 @@ static void on_drain(struct http_request *req)
         file_op_resume(call->op);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_read_done(void *data, int r, const struct err *err)
 {
     struct file_call *call = data;
     struct err own = ERR_NONE;
@@ -231,16 +232,17 @@ static void on_done(void *data, int r, const struct err *err)
         file_call_fail(call, err);
         return;
     }
-    http_end(call->req); /* a file that was cut meanwhile breaks the connection: it is too short */
+    http_end(call->req); /* a file that shrank meanwhile is too short, which breaks the
+                          * connection */
     file_call_free(call);
 }
 
-static void start(struct file_call *call, struct sandbox *s)
+static void read_start(struct file_call *call, struct sandbox *s)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .raw = true};
     static const struct file_events events = {
-        .on_frame = on_frame, .on_bytes = on_bytes, .on_done = on_done};
+        .on_frame = on_read_frame, .on_bytes = on_read_bytes, .on_done = on_read_done};
     bool range = call->has_range && call->range_from >= 0;
 
     file_arg(call, "rind-read");
@@ -255,7 +257,7 @@ static void start(struct file_call *call, struct sandbox *s)
         file_arg_number(call, "--length", (uint64_t)(call->range_to - call->range_from) + 1);
     else if (!call->has_range && call->q.length >= 0)
         file_arg_number(call, "--length", (uint64_t)call->q.length);
-    call->req->on_drain = on_drain;
+    call->req->on_drain = on_read_drain;
     file_call_start(call, s, &request, &events);
 }
 
@@ -268,6 +270,6 @@ void file_get(struct http_request *req)
         return;
     call->named = true;
     if (call->q.offset == 0 && call->q.length < 0)
-        take_range(call);
-    start(call, s);
+        call_take_range(call);
+    read_start(call, s);
 }

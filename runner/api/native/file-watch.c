@@ -1,4 +1,4 @@
-/* GET …/watch: what happens to a file, a directory or a tree, as server-sent events. */
+/* GET …/watch: changes of a file, a directory or a tree, as server-sent events. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ static void on_sse_gone(struct sse *s, void *data)
     watch_end(data);
 }
 
-/* What the sandbox does meanwhile waits in the kernel's queue; when that is full, "overflow" says
- * so. */
+/* Meanwhile events wait in the kernel's inotify queue; if that overflows, an "overflow" event
+ * follows. */
 static void on_sse_drain(struct sse *s, void *data)
 {
     struct file_call *call = data;
@@ -51,7 +51,7 @@ static void on_sse_drain(struct sse *s, void *data)
         file_op_resume(call->op);
 }
 
-static int open_stream(struct file_call *call)
+static int watch_open_stream(struct file_call *call)
 {
     const struct sse_options options = {
         .on_drain = on_sse_drain, .on_gone = on_sse_gone, .data = call};
@@ -60,8 +60,8 @@ static int open_stream(struct file_call *call)
     return sse_open(call->req, &options, &call->sse);
 }
 
-/* Negative when the stream is of no use any more; 1: it is full. */
-static int send_event(struct file_call *call, const struct file_event *e)
+/* Negative: the stream must be ended; 1: the queue is full. */
+static int watch_send_event(struct file_call *call, const struct file_event *e)
 {
     auto_ptr(json_decref) json_t *root = file_encode_event(e);
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -70,7 +70,7 @@ static int send_event(struct file_call *call, const struct file_event *e)
                         : sse_send(call->sse, NULL, file_event_name(e), text, strlen(text));
 }
 
-static void on_frame(void *data, const struct frame *f)
+static void on_watch_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
     const uint8_t *at = f->data, *end = f->data + f->len;
@@ -78,7 +78,7 @@ static void on_frame(void *data, const struct frame *f)
     int r = 0, sent;
 
     if (call->sse == NULL) {
-        r = open_stream(call);
+        r = watch_open_stream(call);
         if (r < 0) {
             file_op_cancel(take(call->op));
             reply_errorf(call->req, r, "out of memory");
@@ -87,7 +87,7 @@ static void on_frame(void *data, const struct frame *f)
         }
     }
     while ((r = file_next_event(&at, end, &e)) > 0) {
-        sent = send_event(call, &e);
+        sent = watch_send_event(call, &e);
         if (sent < 0) {
             watch_end(call);
             return;
@@ -99,17 +99,17 @@ static void on_frame(void *data, const struct frame *f)
         watch_end(call);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_watch_done(void *data, int r, const struct err *err)
 {
     struct file_call *call = data;
 
     call->op = NULL;
     if (call->sse != NULL)
-        watch_end(call); /* "gone" was the last event, or the sandbox has ended */
+        watch_end(call); /* the last event was "gone", or the sandbox has ended */
     else if (r < 0)
         file_call_fail(call, err);
     else {
-        reply_empty(call->req, 204); /* it had gone before the watch stood */
+        reply_empty(call->req, 204); /* it disappeared before the watch was set up */
         file_call_free(call);
     }
 }
@@ -118,7 +118,7 @@ void file_watch(struct http_request *req)
 {
     static const struct file_request request = {
         .stream = FRAME_STREAM_RECORDS, .max_frame = FILE_BATCH_MAX, .watch = true};
-    static const struct file_events events = {.on_frame = on_frame, .on_done = on_done};
+    static const struct file_events events = {.on_frame = on_watch_frame, .on_done = on_watch_done};
     struct sandbox *s;
     struct file_call *call = file_call_new(req, fields, "watch", &s);
 

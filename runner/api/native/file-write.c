@@ -1,5 +1,4 @@
-/* PUT of a file, and of an archive that is unpacked: the body goes to the process piece by piece.
- */
+/* PUT of a file, and of an archive to unpack: the body is passed to the process piece by piece. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ static const struct query_field archive_fields[] = {
     {0},
 };
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_write_body(struct http_request *req, const char *data, size_t len)
 {
     struct file_call *call = req->data;
 
@@ -47,29 +46,29 @@ static void on_body(struct http_request *req, const char *data, size_t len)
         http_body_pause(req);
 }
 
-static void on_drain(void *data)
+static void on_write_drain(void *data)
 {
     struct file_call *call = data;
 
     http_body_resume(call->req);
 }
 
-/* The file is open: only now the client's bytes are asked for. */
-static void on_frame(void *data, const struct frame *f)
+/* The file is open: only now the client's bytes are requested. */
+static void on_write_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
 
     if (f->kind != FRAME_DATA || call->found)
         return;
     call->found = true;
-    http_body_start(call->req, on_body);
+    http_body_start(call->req, on_write_body);
 }
 
 static const struct file_events events = {
-    .on_frame = on_frame, .on_drain = on_drain, .on_done = file_done_empty};
+    .on_frame = on_write_frame, .on_drain = on_write_drain, .on_done = file_done_empty};
 
-/* "0644": octal digits only. */
-static int check_mode(const char *mode, struct err *err)
+/* "0644": only octal digits. */
+static int query_check_mode(const char *mode, struct err *err)
 {
     size_t len = mode == NULL ? 0 : strspn(mode, "01234567");
 
@@ -89,7 +88,7 @@ void file_put(struct http_request *req)
     if (call == NULL)
         return;
     call->named = true;
-    if (check_mode(call->q.mode, &err) == 0 && call->q.atomic && call->q.append)
+    if (query_check_mode(call->q.mode, &err) == 0 && call->q.atomic && call->q.append)
         (void)err_set(&err, -EINVAL, "append: cannot be had together with atomic");
     if (err.code < 0) {
         file_call_fail(call, &err);

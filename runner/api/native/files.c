@@ -1,4 +1,4 @@
-/* /v1/sandboxes/{id}/files: what all operations share, and those that answer at once. */
+/* /v1/sandboxes/{id}/files: shared functions, and operations with a short answer. */
 
 #include "api/native/files.h"
 
@@ -22,15 +22,15 @@
 
 /* ---- one call ---- */
 
-static int check_path(const char *key, const char *path, struct err *err)
+static int query_check_path(const char *key, const char *path, struct err *err)
 {
     if (path == NULL || path[0] == '/')
         return 0;
     return err_set(err, -EINVAL, "%s: must be an absolute path", key);
 }
 
-static int decode(struct http_request *req, const struct query_field *fields, struct file_query *q,
-                  struct err *err)
+static int query_decode_files(struct http_request *req, const struct query_field *fields,
+                              struct file_query *q, struct err *err)
 {
     int r;
 
@@ -43,11 +43,11 @@ static int decode(struct http_request *req, const struct query_field *fields, st
                              .length = -1};
     r = http_query(req, fields, q, err);
     if (r == 0)
-        r = check_path("path", q->path, err);
+        r = query_check_path("path", q->path, err);
     if (r == 0)
-        r = check_path("from", q->from, err);
+        r = query_check_path("from", q->from, err);
     if (r == 0)
-        r = check_path("to", q->to, err);
+        r = query_check_path("to", q->to, err);
     return r;
 }
 
@@ -61,7 +61,7 @@ struct file_call *file_call_new(struct http_request *req, const struct query_fie
 
     if (s == NULL)
         return NULL;
-    if (decode(req, fields, &q, &err) < 0) {
+    if (query_decode_files(req, fields, &q, &err) < 0) {
         reply_error(req, &err);
         return NULL;
     }
@@ -190,7 +190,7 @@ static const struct query_field copy_fields[] = {
 
 /* ---- stat, exists ---- */
 
-static void on_stat(void *data, const struct frame *f)
+static void on_stat_frame(void *data, const struct frame *f)
 {
     struct file_call *call = data;
     const uint8_t *at = f->data;
@@ -202,7 +202,7 @@ static void on_stat(void *data, const struct frame *f)
     root = file_encode(&r);
     if (root != NULL)
         (void)file_set_name(root, "path", call->q.path, strlen(call->q.path));
-    /* Kept as text until the process has said that this was all. */
+    /* Kept until the process has ended without error. */
     if (root != NULL) {
         char *text = json_dumps(root, JSON_COMPACT);
 
@@ -236,7 +236,7 @@ static const struct file_request stat_request = {
 
 static void get_stat(struct http_request *req)
 {
-    static const struct file_events events = {.on_frame = on_stat, .on_done = on_stat_done};
+    static const struct file_events events = {.on_frame = on_stat_frame, .on_done = on_stat_done};
     struct sandbox *s;
     struct file_call *call = file_call_new(req, stat_fields, "stat", &s);
 
@@ -279,7 +279,7 @@ static void get_exists(struct http_request *req)
     file_call_start(call, s, &stat_request, &events);
 }
 
-/* ---- what answers with success alone ---- */
+/* ---- operations without result ---- */
 
 static const struct file_events empty_events = {.on_done = file_done_empty};
 

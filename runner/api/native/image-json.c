@@ -1,4 +1,4 @@
-/* Images as JSON. */
+/* JSON encoders of images. */
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "api/native/images.h"
 #include "core/images.h"
 
-static json_t *strings(char *const *list)
+static json_t *encode_strings(char *const *list)
 {
     json_t *array = json_array();
 
@@ -16,7 +16,7 @@ static json_t *strings(char *const *list)
     return array;
 }
 
-static json_t *names(char *const *list)
+static json_t *encode_names(char *const *list)
 {
     json_t *array = json_array();
     char name[REFERENCE_MAX + 1];
@@ -28,12 +28,12 @@ static json_t *names(char *const *list)
     return array;
 }
 
-static json_t *text(const char *s)
+static json_t *encode_text(const char *s)
 {
     return s != NULL && s[0] != '\0' ? json_string(s) : json_null();
 }
 
-static json_t *labels(char *const *list)
+static json_t *encode_labels(char *const *list)
 {
     json_t *object = json_object();
 
@@ -46,7 +46,7 @@ static json_t *labels(char *const *list)
     return object;
 }
 
-static json_t *layers(const struct image *i)
+static json_t *encode_layers(const struct image *i)
 {
     json_t *array = json_array();
 
@@ -61,25 +61,26 @@ static json_t *layers(const struct image *i)
 json_t *image_encode(const struct image *i, bool whole)
 {
     const struct image_config *c = i->config;
-    json_t *root = json_pack(
-        "{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:b}", "id", i->id, "names", names(i->names),
-        "digest", i->manifest, "size", (json_int_t)i->bytes, "createdAt",
-        native_time(i->created_ms), "loadedAt", native_time(i->loaded_ms), "labels",
-        labels(c != NULL ? c->labels : NULL), "parent", text(i->parent), "damaged", c == NULL);
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:b}", "id", i->id, "names",
+                  encode_names(i->names), "digest", i->manifest, "size", (json_int_t)i->bytes,
+                  "createdAt", native_time(i->created_ms), "loadedAt", native_time(i->loaded_ms),
+                  "labels", encode_labels(c != NULL ? c->labels : NULL), "parent",
+                  encode_text(i->parent), "damaged", c == NULL);
 
     if (root == NULL || !whole || c == NULL)
         return root;
-    (void)json_object_set_new(root, "references", strings(i->names));
-    (void)json_object_set_new(root, "os", text(c->os));
-    (void)json_object_set_new(root, "architecture", text(c->architecture));
-    (void)json_object_set_new(root, "variant", text(c->variant));
-    (void)json_object_set_new(root, "author", text(c->author));
-    (void)json_object_set_new(root, "layers", layers(i));
+    (void)json_object_set_new(root, "references", encode_strings(i->names));
+    (void)json_object_set_new(root, "os", encode_text(c->os));
+    (void)json_object_set_new(root, "architecture", encode_text(c->architecture));
+    (void)json_object_set_new(root, "variant", encode_text(c->variant));
+    (void)json_object_set_new(root, "author", encode_text(c->author));
+    (void)json_object_set_new(root, "layers", encode_layers(i));
     (void)json_object_set(root, "configuration", i->config_tree);
     return root;
 }
 
-/* Its layers, where it says nothing of how it was made. */
+/* Fallback for an image without history: lists its layers. */
 static void add_layers(const struct image *i, json_t *array)
 {
     for (size_t k = 0; k < i->layer_count; k++)
@@ -101,8 +102,8 @@ json_t *image_encode_history(const struct image *i)
 
         (void)json_array_append_new(
             array,
-            json_pack("{s:o, s:s, s:s, s:I, s:o, s:b}", "createdAt", text(h->created), "createdBy",
-                      h->created_by != NULL ? h->created_by : "", "comment",
+            json_pack("{s:o, s:s, s:s, s:I, s:o, s:b}", "createdAt", encode_text(h->created),
+                      "createdBy", h->created_by != NULL ? h->created_by : "", "comment",
                       h->comment != NULL ? h->comment : "", "size",
                       (json_int_t)(has ? i->layers[layer].bytes : 0), "layer",
                       has ? json_string(i->layers[layer].diff_id) : json_null(), "empty", !has));

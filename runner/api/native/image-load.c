@@ -1,8 +1,6 @@
-/*
- * POST /v1/images/load and …/import: the body is an archive, the answer JSON lines about what is
- * done with it. The last line is {"done":true} or {"error":…}: the status is sent before it is
- * known how it ends.
- */
+/* POST /v1/images/load and …/import: the body is an archive, the reply JSON lines with progress.
+ * The last line is {"done":true} or {"error":…}, as the status is sent before the result is
+ * known. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -33,13 +31,13 @@ static const struct query_field import_fields[] = {
     FIELD("change", QUERY_LIST, changes),
     {0}};
 
-static void write_line(struct http_request *req, json_t *root)
+static void load_write_line(struct http_request *req, json_t *root)
 {
-    /* Without memory a line of progress is lost, or the last: then it is cut off. */
+    /* Out of memory: a lost progress line does not matter; a lost last line looks truncated. */
     (void)reply_json_line(req, root, "\n");
 }
 
-static void on_progress(void *data, const struct image_progress *p)
+static void on_load_progress(void *data, const struct image_progress *p)
 {
     struct http_request *req = data;
     json_t *root = json_pack("{s:s, s:I}", "stage", p->stage, "bytes", (json_int_t)p->done);
@@ -57,51 +55,51 @@ static void on_progress(void *data, const struct image_progress *p)
         (void)json_object_set_new(root, "layer", json_integer(p->layer));
         (void)json_object_set_new(root, "layers", json_integer(p->layers));
     }
-    write_line(req, root);
+    load_write_line(req, root);
 }
 
-static void on_drain(void *data)
+static void on_load_drain(void *data)
 {
     http_body_resume(data);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_load_done(void *data, int r, const struct err *err)
 {
     struct http_request *req = data;
 
     req->data = NULL;
     if (r < 0)
-        write_line(req, reply_encode_error(err));
+        load_write_line(req, reply_encode_error(err));
     else
-        write_line(req, json_pack("{s:b}", "done", 1));
+        load_write_line(req, json_pack("{s:b}", "done", 1));
     http_end(req);
 }
 
 static const struct image_load_events events = {
-    .on_progress = on_progress, .on_drain = on_drain, .on_done = on_done};
+    .on_progress = on_load_progress, .on_drain = on_load_drain, .on_done = on_load_done};
 
-static void on_body(struct http_request *req, const char *data, size_t len)
+static void on_load_body(struct http_request *req, const char *data, size_t len)
 {
     if (req->data == NULL)
-        return; /* it has ended: nothing more is wanted */
+        return; /* already ended: discard */
     if (len == 0)
         image_load_end(req->data);
     else if (image_load_write(req->data, data, len))
         http_body_pause(req);
 }
 
-static void on_gone(struct http_request *req)
+static void on_load_gone(struct http_request *req)
 {
     image_load_cancel(req->data);
     req->data = NULL;
     http_abort(req);
 }
 
-static void begin(struct http_request *req, struct image_load *l)
+static void load_begin(struct http_request *req, struct image_load *l)
 {
     req->data = l;
-    req->on_gone = on_gone;
-    http_body_start(req, on_body); /* first: it may have a "100 Continue" to say */
+    req->on_gone = on_load_gone;
+    http_body_start(req, on_load_body); /* first, as it may send "100 Continue" */
     http_start(req, 200, NULL, "application/jsonl");
 }
 
@@ -120,7 +118,7 @@ void image_post_load(struct http_request *req)
     if (r < 0)
         reply_error(req, &err);
     else
-        begin(req, l);
+        load_begin(req, l);
 }
 
 void image_post_import(struct http_request *req)
@@ -145,5 +143,5 @@ void image_post_import(struct http_request *req)
     if (r < 0)
         reply_error(req, &err);
     else
-        begin(req, l);
+        load_begin(req, l);
 }

@@ -27,14 +27,14 @@ static const struct query_field export_fields[] = {{.name = "name",
                                                     .required = true},
                                                    {0}};
 
-/* One a request. */
+/* A request for an archive. */
 struct saving {
     struct http_request *req;
     struct image_save *save; /* NULL once it has ended */
     bool started;
 };
 
-static bool on_bytes(void *data, const void *bytes, size_t len)
+static bool on_save_bytes(void *data, const void *bytes, size_t len)
 {
     struct saving *s = data;
 
@@ -44,7 +44,7 @@ static bool on_bytes(void *data, const void *bytes, size_t len)
     return http_write(s->req, bytes, len);
 }
 
-static void on_done(void *data, int r, const struct err *err)
+static void on_save_done(void *data, int r, const struct err *err)
 {
     struct saving *s = data;
     struct http_request *req = s->req;
@@ -52,7 +52,7 @@ static void on_done(void *data, int r, const struct err *err)
     if (s->started && r == 0)
         http_end(req);
     else if (s->started)
-        http_abort(req); /* what is there is cut: the client sees that it is not whole */
+        http_abort(req); /* the archive is truncated: break the connection */
     else if (r < 0)
         reply_error(req, err);
     else
@@ -60,16 +60,16 @@ static void on_done(void *data, int r, const struct err *err)
     free(s);
 }
 
-static const struct image_save_events events = {.on_bytes = on_bytes, .on_done = on_done};
+static const struct image_save_events events = {.on_bytes = on_save_bytes, .on_done = on_save_done};
 
-static void on_drain(struct http_request *req)
+static void on_save_drain(struct http_request *req)
 {
     struct saving *s = req->data;
 
     image_save_resume(s->save);
 }
 
-static void on_gone(struct http_request *req)
+static void on_save_gone(struct http_request *req)
 {
     struct saving *s = req->data;
 
@@ -88,12 +88,12 @@ static struct saving *saving_new(struct http_request *req)
     }
     s->req = req;
     req->data = s;
-    req->on_drain = on_drain;
-    req->on_gone = on_gone;
+    req->on_drain = on_save_drain;
+    req->on_gone = on_save_gone;
     return s;
 }
 
-static void failed(struct saving *s, const struct err *err)
+static void saving_fail(struct saving *s, const struct err *err)
 {
     struct http_request *req = s->req;
 
@@ -109,8 +109,6 @@ void image_get_save(struct http_request *req)
     struct saving *s;
     int r;
 
-    if (!native_admit(req))
-        return;
     r = http_query(req, save_fields, &q, &err);
     if (r == 0 && q.names.count == 0)
         r = err_set(&err, -EINVAL, "name: is missing");
@@ -123,7 +121,7 @@ void image_get_save(struct http_request *req)
     names[q.names.count] = NULL;
     s = saving_new(req);
     if (s != NULL && images_save(native_images(req), names, &events, s, &s->save, &err) < 0)
-        failed(s, &err);
+        saving_fail(s, &err);
 }
 
 void image_get_export(struct http_request *req)
@@ -132,15 +130,13 @@ void image_get_export(struct http_request *req)
     struct err err = ERR_NONE;
     struct saving *s;
 
-    if (!native_admit(req))
-        return;
     if (http_query(req, export_fields, &q, &err) < 0) {
         reply_error(req, &err);
         return;
     }
     s = saving_new(req);
     if (s != NULL && images_export(native_images(req), q.name, &events, s, &s->save, &err) < 0)
-        failed(s, &err);
+        saving_fail(s, &err);
 }
 
 void image_get_sandbox_export(struct http_request *req)
@@ -158,5 +154,5 @@ void image_get_sandbox_export(struct http_request *req)
     s = saving_new(req);
     if (s != NULL && images_export_sandbox(native_images(req), sandbox_id(box), sandbox_spec(box),
                                            &events, s, &s->save, &err) < 0)
-        failed(s, &err);
+        saving_fail(s, &err);
 }

@@ -1,4 +1,5 @@
-/* /v1/images: what answers with one document. Archives are in image-load.c and image-save.c. */
+/* /v1/images: requests that are answered with one document. Archives are in image-load.c and
+ * image-save.c. */
 
 #include "api/native/images.h"
 
@@ -22,10 +23,8 @@ struct images *native_images(const struct http_request *req)
     return native_of(req)->config.images;
 }
 
-static bool may(struct http_request *req, bool allowed, const char *what)
+static bool client_may_change_images(struct http_request *req, bool allowed, const char *what)
 {
-    if (!native_admit(req))
-        return false;
     if (allowed || native_is_owner(req))
         return true;
     reply_errorf(req, -EPERM, "images: the client policy does not allow %s", what);
@@ -36,14 +35,16 @@ bool native_may_load(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
-    return may(req, p != NULL && p->load_images, "loading or naming some (loadImages)");
+    return client_may_change_images(req, p != NULL && p->load_images,
+                                    "loading or naming some (loadImages)");
 }
 
 bool native_may_remove(struct http_request *req)
 {
     const struct client_policy *p = native_of(req)->config.clients;
 
-    return may(req, p != NULL && p->remove_images, "removing some (removeImages)");
+    return client_may_change_images(req, p != NULL && p->remove_images,
+                                    "removing some (removeImages)");
 }
 
 /* ---- queries ---- */
@@ -63,8 +64,8 @@ static const struct query_field name_fields[] = {NAME, {0}};
 static const struct query_field remove_fields[] = {NAME, FIELD("force", QUERY_BOOL, force), {0}};
 static const struct query_field list_fields[] = {FIELD("usage", QUERY_BOOL, usage), {0}};
 
-static bool decode(struct http_request *req, const struct query_field *fields,
-                   struct image_query *q)
+static bool query_decode_images(struct http_request *req, const struct query_field *fields,
+                                struct image_query *q)
 {
     struct err err = ERR_NONE;
 
@@ -77,7 +78,7 @@ static bool decode(struct http_request *req, const struct query_field *fields,
 
 /* ---- list ---- */
 
-static void on_usage(void *data, int r, const struct images_usage *u, const struct err *err)
+static void on_images_usage(void *data, int r, const struct images_usage *u, const struct err *err)
 {
     struct http_request *req = data;
     json_t *root = req->data;
@@ -94,7 +95,8 @@ static void on_usage(void *data, int r, const struct images_usage *u, const stru
     reply_json(req, 200, root);
 }
 
-static void on_list(void *data, int r, struct image **list, size_t count, const struct err *err)
+static void on_images_list(void *data, int r, struct image **list, size_t count,
+                           const struct err *err)
 {
     struct http_request *req = data;
     const bool usage = req->data != NULL;
@@ -112,7 +114,7 @@ static void on_list(void *data, int r, struct image **list, size_t count, const 
     req->data = json_pack("{s:o}", "images", array);
     if (!usage) {
         reply_json(req, 200, req->data);
-    } else if (images_usage(native_images(req), on_usage, req, &own) < 0) {
+    } else if (images_usage(native_images(req), on_images_usage, req, &own) < 0) {
         json_decref(req->data);
         reply_error(req, &own);
     }
@@ -123,16 +125,16 @@ static void list_images(struct http_request *req)
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_admit(req) || !decode(req, list_fields, &q))
+    if (!query_decode_images(req, list_fields, &q))
         return;
     req->data = q.usage ? req : NULL;
-    if (images_list(native_images(req), on_list, req, &err) < 0)
+    if (images_list(native_images(req), on_images_list, req, &err) < 0)
         reply_error(req, &err);
 }
 
 /* ---- one ---- */
 
-static void on_inspect(void *data, int r, struct image *image, const struct err *err)
+static void on_image_inspect(void *data, int r, struct image *image, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -143,7 +145,7 @@ static void on_inspect(void *data, int r, struct image *image, const struct err 
     image_free(image);
 }
 
-static void on_history(void *data, int r, struct image *image, const struct err *err)
+static void on_image_history(void *data, int r, struct image *image, const struct err *err)
 {
     struct http_request *req = data;
 
@@ -154,12 +156,12 @@ static void on_history(void *data, int r, struct image *image, const struct err 
     image_free(image);
 }
 
-static void find(struct http_request *req, image_cb cb)
+static void image_find_named(struct http_request *req, image_cb cb)
 {
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_admit(req) || !decode(req, name_fields, &q))
+    if (!query_decode_images(req, name_fields, &q))
         return;
     if (images_find(native_images(req), q.name, cb, req, &err) < 0)
         reply_error(req, &err);
@@ -167,12 +169,12 @@ static void find(struct http_request *req, image_cb cb)
 
 static void inspect_image(struct http_request *req)
 {
-    find(req, on_inspect);
+    image_find_named(req, on_image_inspect);
 }
 
 static void get_history(struct http_request *req)
 {
-    find(req, on_history);
+    image_find_named(req, on_image_history);
 }
 
 /* ---- names and removal ---- */
@@ -197,7 +199,7 @@ static const struct jfield tag_fields[] = {
     {0},
 };
 
-static void on_tagged(void *data, int r, const struct err *err)
+static void on_image_tagged(void *data, int r, const struct err *err)
 {
     if (r < 0)
         reply_error(data, err);
@@ -215,14 +217,14 @@ static void post_tag(struct http_request *req)
         return;
     r = json_body(req, tag_fields, &body, &err);
     if (r == 0)
-        r = images_tag(native_images(req), body.name, body.to, on_tagged, req, &err);
+        r = images_tag(native_images(req), body.name, body.to, on_image_tagged, req, &err);
     free(body.name);
     free(body.to);
     if (r < 0)
         reply_error(req, &err);
 }
 
-static json_t *shortened(const char *const *list, bool short_names)
+static json_t *encode_short_names(const char *const *list, bool short_names)
 {
     json_t *array = json_array();
     char name[REFERENCE_MAX + 1];
@@ -235,15 +237,16 @@ static json_t *shortened(const char *const *list, bool short_names)
     return array;
 }
 
-static void on_removed(void *data, int r, const struct images_removed *removed,
-                       const struct err *err)
+static void on_image_removed(void *data, int r, const struct images_removed *removed,
+                             const struct err *err)
 {
     if (r < 0)
         reply_error(data, err);
     else
         reply_json(data, 200,
-                   json_pack("{s:o, s:o, s:I}", "untagged", shortened(removed->untagged, true),
-                             "deleted", shortened(removed->deleted, false), "bytes",
+                   json_pack("{s:o, s:o, s:I}", "untagged",
+                             encode_short_names(removed->untagged, true), "deleted",
+                             encode_short_names(removed->deleted, false), "bytes",
                              (json_int_t)removed->bytes));
 }
 
@@ -252,9 +255,9 @@ static void delete_image(struct http_request *req)
     struct err err = ERR_NONE;
     struct image_query q;
 
-    if (!native_may_remove(req) || !decode(req, remove_fields, &q))
+    if (!native_may_remove(req) || !query_decode_images(req, remove_fields, &q))
         return;
-    if (images_remove(native_images(req), q.name, q.force, on_removed, req, &err) < 0)
+    if (images_remove(native_images(req), q.name, q.force, on_image_removed, req, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -275,7 +278,7 @@ static void post_prune(struct http_request *req)
         return;
     r = json_body(req, prune_fields, &body, &err);
     if (r == 0)
-        r = images_prune(native_images(req), body.all, on_removed, req, &err);
+        r = images_prune(native_images(req), body.all, on_image_removed, req, &err);
     if (r < 0)
         reply_error(req, &err);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-/* /v1/images: what its files share. */
+/* Shared by the files of /v1/images. */
 
 #include <jansson.h>
 
@@ -11,12 +11,12 @@ struct image;
 struct images;
 
 struct images *native_images(const struct http_request *req);
-/* Whether the peer may put images into the store, or remove some; else the request has been
+/* True if the peer may add images to the store, or remove some; otherwise the request was
  * answered. */
 bool native_may_load(struct http_request *req);
 bool native_may_remove(struct http_request *req);
 
-/* image-json.c: as lists show it; whole: as inspect does. NULL on OOM. */
+/* image-json.c: for lists; whole: for inspect. NULL on OOM. */
 json_t *image_encode(const struct image *i, bool whole);
 json_t *image_encode_history(const struct image *i);
 

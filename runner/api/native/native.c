@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "api/native/common.h"
 #include "api/native/doctor-reader.h"
 #include "api/route.h"
 #include "core/supervisor.h"
@@ -37,7 +38,8 @@ size_t native_route_sets(struct native *n, struct route_set *sets)
     size_t count = 0;
 
     for (; native_tables[count] != NULL; count++)
-        sets[count] = (struct route_set){.routes = native_tables[count], .context = n};
+        sets[count] =
+            (struct route_set){.routes = native_tables[count], .context = n, .admit = native_admit};
     sets[count] = (struct route_set){0};
     return count;
 }

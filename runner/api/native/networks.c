@@ -1,4 +1,4 @@
-/* /v1/networks: those that somebody has made. Members of the group see and use their own. */
+/* /v1/networks: networks that were created. Members of the group see and use their own. */
 #include "api/native/networks.h"
 
 #include <errno.h>
@@ -31,16 +31,14 @@ bool native_networks_allowed(struct http_request *req)
 
 bool native_may_have_networks(struct http_request *req)
 {
-    if (!native_admit(req))
-        return false;
     if (native_networks_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no shared networks");
     return false;
 }
 
-/* The one that {name} names; NULL: answered. */
-static struct network_entry *find(struct http_request *req)
+/* Returns the network named by {name}; NULL: answered. */
+static struct network_entry *network_requested(struct http_request *req)
 {
     const struct network_maker who = native_network_maker(req);
     const char *name = http_param(req, "name");
@@ -61,7 +59,7 @@ static struct network_entry *find(struct http_request *req)
     return NULL;
 }
 
-static json_t *encode(struct http_request *req, const struct network_entry *n)
+static json_t *encode_network(struct http_request *req, const struct network_entry *n)
 {
     json_t *labels = json_object();
 
@@ -94,16 +92,16 @@ static void list_networks(struct http_request *req)
     for (struct network_entry *n = network_first(native_supervisor(req)); n != NULL;
          n = network_next(n))
         if (network_may_use(n, &who))
-            (void)json_array_append_new(list, encode(req, n));
+            (void)json_array_append_new(list, encode_network(req, n));
     reply_json(req, 200, json_pack("{s:o}", "networks", list));
 }
 
 static void inspect_network(struct http_request *req)
 {
-    struct network_entry *n = find(req);
+    struct network_entry *n = network_requested(req);
 
     if (n != NULL)
-        reply_json(req, 200, encode(req, n));
+        reply_json(req, 200, encode_network(req, n));
 }
 
 /* ---- make ---- */
@@ -141,7 +139,8 @@ static void body_done(struct create_body *b)
     free(b->name);
 }
 
-static int create(struct http_request *req, const struct create_body *b, struct err *err)
+static int network_create_from_body(struct http_request *req, const struct create_body *b,
+                                    struct err *err)
 {
     const struct network_maker who = native_network_maker(req);
     struct network_wish wish = {.name = b->name, .internal = b->internal};
@@ -155,7 +154,7 @@ static int create(struct http_request *req, const struct create_body *b, struct 
     }
     json_strings_free(labels);
     if (r == 0)
-        reply_json(req, 201, encode(req, n));
+        reply_json(req, 201, encode_network(req, n));
     return r;
 }
 
@@ -167,7 +166,7 @@ static void create_network(struct http_request *req)
     if (!native_may_have_networks(req))
         return;
     if (json_body(req, create_fields, &b, &err) < 0 || http_query(req, NULL, NULL, &err) < 0 ||
-        create(req, &b, &err) < 0)
+        network_create_from_body(req, &b, &err) < 0)
         reply_error(req, &err);
 }
 
@@ -175,7 +174,7 @@ static void create_network(struct http_request *req)
 
 static void delete_network(struct http_request *req)
 {
-    struct network_entry *n = find(req);
+    struct network_entry *n = network_requested(req);
     struct err err = ERR_NONE;
 
     if (n == NULL)

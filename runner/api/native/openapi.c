@@ -1,8 +1,8 @@
-/* The description of the API, carried in the binary as it stands in the tree. */
+/* The description of the API, embedded in the binary. */
 
 #include "api/native/native.h"
 
-/* The assembler's path is from the top of the tree, where make runs. */
+/* The assembler's path is relative to the top of the tree, where make runs. */
 __asm__(".pushsection .rodata\n"
         ".globl native_openapi_start, native_openapi_end\n"
         ".hidden native_openapi_start, native_openapi_end\n"

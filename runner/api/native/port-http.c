@@ -1,5 +1,5 @@
-/* HTTP to a port of a sandbox over the API: the connection is handed to the proxy for this one
- * request, so bodies stream, and an upgrade is one. */
+/* HTTP to a sandbox's port by the API: the proxy takes over the connection for this request. So
+ * bodies are streamed, and upgrades are possible. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "core/sandbox.h"
 #include "core/supervisor.h"
 
-enum { EARLY_MAX = 256 << 10 /* bytes: a head and what is read ahead */ };
+enum { EARLY_MAX = 256 << 10 /* bytes: a head and what was read ahead */ };
 
 static void port_http(struct http_request *req)
 {
@@ -40,7 +40,7 @@ static void port_http(struct http_request *req)
         reply_errorf(req, fd, "the request is too long");
         return;
     }
-    /* Without memory: the client sees the connection end. */
+    /* Out of memory: the connection is closed. */
     if (gateway_take(g, s, port, fd, early.data, early.len, &err) < 0)
         (void)close(fd);
 }

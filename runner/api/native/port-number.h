@@ -4,5 +4,5 @@
 
 struct err;
 
-/* A port in a path: decimal, min to 65535, in one spelling. -EINVAL. */
+/* Parses a port in a path: decimal, min to 65535, only the shortest spelling. -EINVAL. */
 int port_number(const char *text, unsigned min, uint16_t *ret, struct err *err);

@@ -1,10 +1,10 @@
-/*
- * A raw stream to a TCP port of a sandbox, by a socket of the sandbox's own net namespace
- * (core/port.h). `Upgrade: tcp`: the client's connection is joined to it by a relay, and this
- * server is done with it. It is not among what ends with the sandbox: what a server has sent before
- * its end still arrives. `Upgrade: tcp-socket`: the client gets the socket itself, and what moves
- * over it costs the daemon nothing.
- */
+/* A raw stream to a TCP port of a sandbox, by a socket of the sandbox's net namespace
+ * (core/port.h).
+ *
+ * `Upgrade: tcp`: a relay joins the client's connection with that socket, and the HTTP server
+ * gives it away. The relay outlasts the sandbox, so that what a server sent before its end still
+ * arrives. `Upgrade: tcp-socket`: the client gets the socket itself, and its traffic costs the
+ * daemon nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -28,13 +28,13 @@
 
 static const char relayed[] = "tcp", handed_over[] = "tcp-socket";
 
-enum { EARLY_MAX = 256 << 10 /* bytes that have been read, or not been sent, before it begins */ };
+enum { EARLY_MAX = 256 << 10 /* bytes read or unsent before the stream begins */ };
 
 struct port_stream {
     struct http_request *req; /* until its connection is given away */
     bool hand_over;
     struct port_connect *connecting;
-    struct sandbox *sandbox; /* a reference, and a place in its count */
+    struct sandbox *sandbox; /* a reference, and a place in its count of connections */
 };
 
 static void stream_free(struct port_stream *p)
@@ -44,7 +44,7 @@ static void stream_free(struct port_stream *p)
     free(p);
 }
 
-static void on_gone(struct http_request *req)
+static void on_stream_gone(struct http_request *req)
 {
     struct port_stream *p = req->data;
 
@@ -53,22 +53,22 @@ static void on_gone(struct http_request *req)
     http_abort(req);
 }
 
-static void on_end(void *data, const struct relay_result *result)
+static void on_relay_end(void *data, const struct relay_result *result)
 {
     (void)result;
     stream_free(data);
 }
 
-/* Takes inside. Without memory, or pipes, the client sees the connection break. */
-static void join(struct port_stream *p, int client, int inside, const struct buf *unsent,
-                 const struct buf *unread)
+/* Takes inside. Out of memory or pipes: the client's connection is closed. */
+static void stream_join(struct port_stream *p, int client, int inside, const struct buf *unsent,
+                        const struct buf *unread)
 {
     struct relay_hub *hub = gateway_hub(supervisor_gateway(sandbox_supervisor(p->sandbox)));
     struct relay *relay;
 
     relay_tune(client);
-    if (relay_start(hub, client, inside, relay_group(sandbox_id(p->sandbox)), on_end, p, &relay,
-                    NULL) < 0) {
+    if (relay_start(hub, client, inside, relay_group(sandbox_id(p->sandbox)), on_relay_end, p,
+                    &relay, NULL) < 0) {
         (void)close(client);
         (void)close(inside);
         stream_free(p);
@@ -81,14 +81,14 @@ static void join(struct port_stream *p, int client, int inside, const struct buf
 }
 
 /* Takes inside. */
-static void relay(struct port_stream *p, int inside)
+static void stream_relay(struct port_stream *p, int inside)
 {
     auto_buf struct buf unsent = BUF_INIT(EARLY_MAX), unread = BUF_INIT(EARLY_MAX);
     struct http_request *req = p->req;
     int client = http_give_away(req, relayed, &unsent, &unread);
 
     if (client >= 0) {
-        join(p, client, inside, &unsent, &unread);
+        stream_join(p, client, inside, &unsent, &unread);
         return;
     }
     (void)close(inside);
@@ -96,13 +96,13 @@ static void relay(struct port_stream *p, int inside)
     reply_errorf(req, client, "the request is too long");
 }
 
-static void on_taken(void *data)
+static void on_socket_taken(void *data)
 {
     stream_free(data);
 }
 
-/* Takes inside. A client that has no room for the answer sees its connection break. */
-static void hand_over(struct port_stream *p, int inside)
+/* Takes inside. A client without room for the answer sees its connection break. */
+static void stream_hand_over(struct port_stream *p, int inside)
 {
     auto_buf struct buf unsent = BUF_INIT(EARLY_MAX), unread = BUF_INIT(EARLY_MAX);
     struct gateway *g = supervisor_gateway(sandbox_supervisor(p->sandbox));
@@ -115,14 +115,15 @@ static void hand_over(struct port_stream *p, int inside)
     if (client < 0) {
         stream_free(p);
         reply_errorf(req, client, "hand the socket over");
-    } else if (handover_start(gateway_handovers(g), client, inside, &unsent, on_taken, p) < 0) {
+    } else if (handover_start(gateway_handovers(g), client, inside, &unsent, on_socket_taken, p) <
+               0) {
         (void)close(client);
         stream_free(p);
     }
     (void)close(inside);
 }
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+static void on_port_connected(void *data, int r, int fd, const struct err *err)
 {
     struct port_stream *p = data;
     struct http_request *req = p->req;
@@ -132,15 +133,15 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
         stream_free(p);
         reply_error(req, err);
     } else if (p->hand_over) {
-        hand_over(p, fd);
+        stream_hand_over(p, fd);
     } else {
-        relay(p, fd);
+        stream_relay(p, fd);
     }
 }
 
-/* Of a daemon's owner only: a socket keeps its net namespace, and the memory that takes, also when
- * the sandbox is gone, and nothing bounds how many of them somebody keeps. */
-static int may_have_it(struct http_request *req, struct err *err)
+/* Only for the owner: a socket keeps its net namespace and memory alive even after the sandbox
+ * is removed, and nothing limits how many a client keeps. */
+static int client_may_have_socket(struct http_request *req, struct err *err)
 {
     if (native_is_owner(req))
         return 0;
@@ -162,7 +163,7 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
     if (!hand_over && (asked == NULL || strcmp(asked, relayed) != 0))
         return err_set(err, -EINVAL, "Upgrade: a port's stream is '%s' or '%s'", relayed,
                        handed_over);
-    r = hand_over ? may_have_it(req, err) : 0;
+    r = hand_over ? client_may_have_socket(req, err) : 0;
     if (r == 0)
         r = gateway_room(supervisor_gateway(sandbox_supervisor(s)), native_is_owner(req), err);
     if (r < 0)
@@ -180,12 +181,12 @@ static int connect_port(struct http_request *req, struct sandbox *s, struct err 
     p->sandbox = s;
     sandbox_ref(s);
     req->data = p;
-    req->on_gone = on_gone;
-    r = port_connect(s, port, on_connected, p, &p->connecting, &fd, err);
+    req->on_gone = on_stream_gone;
+    r = port_connect(s, port, on_port_connected, p, &p->connecting, &fd, err);
     if (r < 0)
         stream_free(p);
     else if (fd >= 0)
-        on_connected(p, 0, fd, NULL);
+        on_port_connected(p, 0, fd, NULL);
     return r;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/* What the process-*.c files share. */
+/* Shared by the process-*.c files. */
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -12,12 +12,12 @@
 struct err;
 struct http_request;
 
-/* The process that {id} and {process} name; NULL: the request has been answered. */
+/* Returns the process named by {id} and {process}; NULL: answered. */
 struct process *process_requested(struct http_request *req);
-/* The same, and the sandbox's main process as "main": where only its log and its end matter. */
+/* Like process_requested, and "main" is the sandbox's main process: for its log and its end. */
 struct process *process_requested_or_main(struct http_request *req);
 bool process_runs(const struct process *p);
-/* As lists and inspection show it; NULL on OOM. */
+/* Encodes a process for lists and inspection; NULL on OOM. */
 json_t *process_encode(const struct process *p);
 
 /* GET …/logs, POST …/wait/exit, …/wait/log, …/wait/port */
@@ -26,18 +26,17 @@ void process_wait_exit(struct http_request *req);
 void process_wait_log(struct http_request *req);
 void process_wait_port(struct http_request *req);
 
-/*
- * A request that waits for something to happen to a process, in the first member of the waiter's
- * own struct. It is counted against maxWatchers, and ends by its deadline, by the process's end
- * (where the waiter does not take that for an answer), by the process's deletion, or with its
- * client: each of these answers the request and then calls ops->release.
- */
+/* A request that waits for an event of a process; the first member of the waiter's struct. It
+ * counts against maxWatchers. It ends by its deadline, the process's end (unless that is the
+ * awaited event), the process's deletion, or when its client is gone: each answers the request,
+ * and ops->release follows. */
 struct process_waiter;
 struct process_waiter_ops {
-    /* Something happened; `ended`: the process has. Returns whether the request has been answered
-     * (the waiter then calls process_waiter_end itself, before). */
+    /* Called after a change; `ended`: the process has ended. Returns true if the request was
+     * answered; before answering the waiter calls process_waiter_end. */
     bool (*changed)(struct process_waiter *w, bool ended);
-    void (*stopped)(struct process_waiter *w); /* at once: nothing else may happen. May be NULL */
+    void (*stopped)(struct process_waiter *w); /* at once: cancels the waiter's pending work. May
+                                                * be NULL */
     void (*release)(struct process_waiter *w); /* frees it */
 };
 
@@ -45,24 +44,22 @@ struct process_waiter {
     struct process_watcher watcher; /* first */
     const struct process_waiter_ops *ops;
     struct http_request *req;
-    struct process *process; /* NULL once it is no longer watched */
+    struct process *process; /* NULL once it is not watched any more */
     char id[PROCESS_ID_MAX + 1];
     uv_timer_t deadline;
     unsigned handles;
     bool dead;
-    bool deleted; /* it has deleted its process */
+    bool deleted; /* the waiter has deleted its process */
 };
 
 enum { PROCESS_WAIT_ANY = -1 /* no deadline */ };
 
-/*
- * Begins: takes req over on success, and looks at once whether what is waited for is there already.
- * On failure nothing is taken, the request has been answered, and w is the caller's to free.
- */
+/* Starts waiting: takes over req on success, and checks at once whether the awaited event has
+ * happened. On failure the request was answered, and the caller frees w. */
 int process_waiter_begin(struct process_waiter *w, struct http_request *req, struct process *p,
                          int64_t timeout_ms, const struct process_waiter_ops *ops);
-/* Lets go of everything; ops->release follows from the loop. The request is to be answered by the
- * caller. Idempotent. */
+/* Releases everything; ops->release follows from the loop. The caller answers the request.
+ * Idempotent. */
 void process_waiter_end(struct process_waiter *w);
-/* Ends and answers with an error. */
+/* Ends the wait and answers with an error. */
 void process_waiter_fail(struct process_waiter *w, const struct err *err);

@@ -1,4 +1,4 @@
-/* What a process has said: what is kept of it, or all of it from an offset on, as events. */
+/* GET …/logs: a process's stored output, or its output from an offset on, as events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,9 +26,9 @@
 enum {
     STREAMS = 2,
     STREAM_BOTH = 2,
-    FOLLOW_CHUNK = 32 << 10,    /* bytes of one event's data, before it is made text */
-    FOLLOW_TURN = 256 << 10,    /* bytes of a stream before others have their turn */
-    FOLLOW_QUEUE_MAX = 2 << 20, /* one event in its longest form waits above SSE_PAUSE */
+    FOLLOW_CHUNK = 32 << 10,    /* bytes of one event's data, before encoding */
+    FOLLOW_TURN = 256 << 10,    /* bytes of a stream before other handles are served */
+    FOLLOW_QUEUE_MAX = 2 << 20, /* one event in its longest form, above SSE_PAUSE */
 };
 
 static const char *const stream_names[STREAMS] = {"stdout", "stderr"};
@@ -38,7 +38,7 @@ static const struct strtab streams[] = {
 struct logs_query {
     int stream;
     int64_t offsets[STREAMS];
-    int64_t limit; /* bytes of each stream; -1 = all that is kept */
+    int64_t limit; /* bytes per stream; -1 = all stored bytes */
     bool follow, last_run;
 };
 
@@ -54,19 +54,19 @@ static const struct query_field fields[] = {
 };
 /* clang-format on */
 
-static bool wanted(int asked, int stream)
+static bool stream_is_wanted(int asked, int stream)
 {
     return asked == STREAM_BOTH || asked == stream;
 }
 
-/* ---- what is kept ---- */
+/* ---- stored output ---- */
 
-/* Reads from *offset on, up to what all holds. What is in all has no hole: it begins anew where the
- * reading was overtaken. */
-static int read_kept(struct process *p, int stream, uint64_t *offset, struct buf *all,
-                     struct err *err)
+/* Reads from *offset on until `all` is full. `all` has no gaps: if the log's rotation overtakes
+ * the reading, it starts anew. */
+static int log_read_stored(struct process *p, int stream, uint64_t *offset, struct buf *all,
+                           struct err *err)
 {
-    static char piece[FOLLOW_CHUNK]; /* one at a time: the loop has one thread */
+    static char piece[FOLLOW_CHUNK]; /* static: the loop has one thread */
 
     while (all->len < all->max) {
         size_t room = all->max - all->len;
@@ -84,9 +84,9 @@ static int read_kept(struct process *p, int stream, uint64_t *offset, struct buf
     return 0;
 }
 
-/* Characters that are cut at the edges are left out: at the end they come with their rest, at the
- * beginning theirs has been lost. */
-static void trim(struct buf *all, uint64_t from, uint64_t *offset, bool more)
+/* Removes incomplete characters at the edges. The one at the end is sent later with its rest;
+ * the start of the one at the beginning is lost. */
+static void log_trim(struct buf *all, uint64_t from, uint64_t *offset, bool more)
 {
     size_t tail = more ? exec_text_tail(all->data, all->len) : 0, head = 0;
 
@@ -95,13 +95,13 @@ static void trim(struct buf *all, uint64_t from, uint64_t *offset, bool more)
                ((unsigned char)all->data[head] & 0xc0) == 0x80)
             head++;
     if (!utf8_valid(all->data + head, all->len - tail - head))
-        return; /* no text anyway */
+        return; /* binary anyway */
     all->len -= tail;
     *offset -= tail;
     buf_consume(all, head);
 }
 
-/* One stream from an offset on, up to `limit` bytes. NULL with err. */
+/* Encodes one stream from an offset on, up to `limit` bytes. NULL: failed, err is set. */
 static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint64_t run,
                              size_t limit, struct err *err)
 {
@@ -111,11 +111,11 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint6
     bool base64 = false;
     json_t *root, *text;
 
-    if (read_kept(p, stream, &offset, &all, err) < 0)
+    if (log_read_stored(p, stream, &offset, &all, err) < 0)
         return NULL;
     process_log_state(p, stream, &state);
     if (all.len > 0)
-        trim(&all, from, &offset, process_runs(p) || offset < state.end);
+        log_trim(&all, from, &offset, process_runs(p) || offset < state.end);
     text = exec_bytes(all.len > 0 ? all.data : "", all.len, &base64);
     root =
         json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "data", text, "encoding",
@@ -127,7 +127,7 @@ static json_t *encode_stream(struct process *p, int stream, uint64_t from, uint6
     return root;
 }
 
-static void get_kept(struct http_request *req, struct process *p, const struct logs_query *q)
+static void get_stored_log(struct http_request *req, struct process *p, const struct logs_query *q)
 {
     auto_ptr(json_decref) json_t *root = json_object();
     uint64_t kept = supervisor_limits(native_supervisor(req))->log_bytes, runs[STREAMS];
@@ -137,7 +137,7 @@ static void get_kept(struct http_request *req, struct process *p, const struct l
     for (int i = 0; root != NULL && i < STREAMS; i++) {
         json_t *one;
 
-        if (!wanted(q->stream, i))
+        if (!stream_is_wanted(q->stream, i))
             continue;
         one = encode_stream(
             p, i, (uint64_t)q->offsets[i], runs[i],
@@ -153,16 +153,16 @@ static void get_kept(struct http_request *req, struct process *p, const struct l
 
 /* ---- following ---- */
 
-/* Frees itself when its client is gone, too slow, or has been told all. */
+/* Frees itself when its client is gone or too slow, or when everything was sent. */
 struct follow {
     struct process_watcher watcher; /* first */
-    struct process *process;        /* NULL once it has been deleted */
+    struct process *process;        /* NULL once it was deleted */
     struct native *native;
     struct sse *sse;
     int stream;
     uint64_t offsets[STREAMS], dropped[STREAMS];
     bool blocked, dead;
-    bool more;        /* there was, when the turn was over */
+    bool more;        /* bytes were left at the end of the turn */
     uv_timer_t later; /* the next turn */
 };
 
@@ -183,9 +183,9 @@ static void follow_end(struct follow *f)
     uv_close((uv_handle_t *)&f->later, on_later_closed);
 }
 
-/* Takes root. The id names the offsets behind what has been told so far. Returns what sse_send
- * does. */
-static int send_json(struct follow *f, const char *event, json_t *root)
+/* Takes root. The event's id contains the offsets after everything sent so far. Returns the
+ * result of sse_send. */
+static int follow_send_json(struct follow *f, const char *event, json_t *root)
 {
     auto_free char *text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     char id[64];
@@ -197,15 +197,16 @@ static int send_json(struct follow *f, const char *event, json_t *root)
     return sse_send(f->sse, id, event, text, strlen(text));
 }
 
-static int send_lost(struct follow *f, int stream, uint64_t bytes, const char *why)
+static int follow_send_lost(struct follow *f, int stream, uint64_t bytes, const char *why)
 {
-    return send_json(f, "lost",
-                     json_pack("{s:s, s:I, s:s}", "stream", stream_names[stream], "bytes",
-                               (json_int_t)bytes, "reason", why));
+    return follow_send_json(f, "lost",
+                            json_pack("{s:s, s:I, s:s}", "stream", stream_names[stream], "bytes",
+                                      (json_int_t)bytes, "reason", why));
 }
 
-/* What found no room on the disk has no offsets: it is told when it is first seen. */
-static int send_dropped(struct follow *f, int stream)
+/* Output that was dropped for lack of disk space has no offset: it is reported when first
+ * noticed. */
+static int follow_send_dropped(struct follow *f, int stream)
 {
     struct process_log state;
     uint64_t before = f->dropped[stream];
@@ -214,14 +215,14 @@ static int send_dropped(struct follow *f, int stream)
     if (state.dropped <= before)
         return 0;
     f->dropped[stream] = state.dropped;
-    return send_lost(f, stream, state.dropped - before, "noSpace");
+    return follow_send_lost(f, stream, state.dropped - before, "noSpace");
 }
 
-/* One piece of one stream: bytes sent, 0 when there is nothing newer, negative when the stream is
- * of no use any more. *ret_full: the client has enough for now. */
-static ssize_t send_piece(struct follow *f, int stream, bool ended, bool *ret_full)
+/* Sends one piece of one stream. Returns its size, 0 if there is nothing newer, or a negative
+ * errno if the stream must be ended. *ret_full: the client's queue is full. */
+static ssize_t follow_send_piece(struct follow *f, int stream, bool ended, bool *ret_full)
 {
-    static char piece[FOLLOW_CHUNK]; /* one at a time: the loop has one thread */
+    static char piece[FOLLOW_CHUNK]; /* static: the loop has one thread */
     uint64_t offset = f->offsets[stream], lost = 0;
     struct err err = ERR_NONE;
     ssize_t n;
@@ -232,7 +233,7 @@ static ssize_t send_piece(struct follow *f, int stream, bool ended, bool *ret_fu
     n = process_read_log(f->process, stream, &offset, piece, sizeof(piece), &lost, &err);
     if (n <= 0)
         return n;
-    /* A character that is cut is read again, with its rest. */
+    /* An incomplete character is read again with its rest. */
     tail = exec_text_tail(piece, (size_t)n);
     if (tail == (size_t)n && !ended)
         return 0;
@@ -240,30 +241,30 @@ static ssize_t send_piece(struct follow *f, int stream, bool ended, bool *ret_fu
         tail = 0;
     f->offsets[stream] = offset - (uint64_t)n;
     if (lost > 0)
-        r = send_lost(f, stream, lost, "rotated");
+        r = follow_send_lost(f, stream, lost, "rotated");
     f->offsets[stream] = offset - tail;
     chunk = exec_chunk(piece, (size_t)n - tail);
     if (chunk != NULL)
         (void)json_object_set_new(chunk, "offset",
                                   json_integer((json_int_t)(offset - (uint64_t)n)));
     if (r >= 0)
-        r = send_json(f, stream_names[stream], chunk);
+        r = follow_send_json(f, stream_names[stream], chunk);
     else
         json_decref(chunk);
     *ret_full = r > 0;
     return r < 0 ? r : n;
 }
 
-/* No more than a turn's: a process can write as fast as a client, or the socket of one that has
- * gone, takes it. */
-static int send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
+/* Sends at most FOLLOW_TURN bytes: a process can write as fast as a client, or the socket of a
+ * gone client, takes them. */
+static int follow_send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
 {
     size_t sent = 0;
     ssize_t n = 1;
-    int r = send_dropped(f, stream);
+    int r = follow_send_dropped(f, stream);
 
     while (r >= 0 && n > 0 && !*ret_full && sent < FOLLOW_TURN) {
-        n = send_piece(f, stream, ended, ret_full);
+        n = follow_send_piece(f, stream, ended, ret_full);
         if (n < 0)
             r = (int)n;
         else
@@ -273,67 +274,67 @@ static int send_stream(struct follow *f, int stream, bool ended, bool *ret_full)
     return r;
 }
 
-static void on_later(uv_timer_t *h);
+static void on_follow_later(uv_timer_t *h);
 
-/* All there is, as far as the client takes it. */
-static void follow_on(struct follow *f)
+/* Sends output until the client's queue is full or none is left. */
+static void follow_send(struct follow *f)
 {
     bool ended = !process_runs(f->process), full = false;
     int r = 0;
 
     f->more = false;
     for (int i = 0; r >= 0 && !full && i < STREAMS; i++)
-        if (wanted(f->stream, i))
-            r = send_stream(f, i, ended, &full);
+        if (stream_is_wanted(f->stream, i))
+            r = follow_send_stream(f, i, ended, &full);
     f->blocked = full;
     if (r == -EPIPE)
-        return; /* on_gone is on its way */
+        return; /* on_sse_gone follows */
     if (r >= 0 && f->more && !full)
-        (void)uv_timer_start(&f->later, on_later, 1, 0);
+        (void)uv_timer_start(&f->later, on_follow_later, 1, 0);
     if (r >= 0 && (!ended || full || f->more))
         return;
     if (r >= 0)
-        (void)send_json(f, "exit",
-                        process_encode(f->process)); /* the end, whether it is heard or not */
+        (void)follow_send_json(f, "exit", process_encode(f->process)); /* the stream ends, even if
+                                                                        * this cannot be sent */
     follow_end(f);
 }
 
-static void on_later(uv_timer_t *h)
+static void on_follow_later(uv_timer_t *h)
 {
-    follow_on(h->data);
+    follow_send(h->data);
 }
 
-static enum process_watched on_change(struct process_watcher *watcher, struct process *p)
+static enum process_watched on_process_change(struct process_watcher *watcher, struct process *p)
 {
     struct follow *f = (struct follow *)(void *)watcher;
 
     if (p == NULL) {
         f->process = NULL;
-        (void)send_json(f, "deleted", json_object());
+        (void)follow_send_json(f, "deleted", json_object());
         follow_end(f);
     } else if (!f->blocked && !uv_is_active((uv_handle_t *)&f->later)) {
-        follow_on(f);
+        follow_send(f);
     }
     return PROCESS_KEPT;
 }
 
-static void on_drain(struct sse *s, void *data)
+static void on_sse_drain(struct sse *s, void *data)
 {
     struct follow *f = data;
 
     (void)s;
     f->blocked = false;
-    follow_on(f);
+    follow_send(f);
 }
 
-static void on_gone(struct sse *s, void *data)
+static void on_sse_gone(struct sse *s, void *data)
 {
     (void)s;
     follow_end(data);
 }
 
-/* Last-Event-ID is what a client sends by itself when it comes back: it wins. */
-static int take_last_id(const struct http_request *req, struct logs_query *q, struct err *err)
+/* A reconnecting client sends Last-Event-ID by itself, so it overrides the offsets. */
+static int query_take_last_id(const struct http_request *req, struct logs_query *q, struct err *err)
 {
     const char *last = sse_last_event_id(req), *at;
     int64_t out, errors = -1;
@@ -351,9 +352,9 @@ static int take_last_id(const struct http_request *req, struct logs_query *q, st
     return 0;
 }
 
-/* Nothing of the runs before the last; but who comes back hears the rest of the one that it has
- * followed. */
-static void leave_out_earlier(const struct process *p, struct logs_query *q)
+/* Skips earlier runs. A reconnecting client still gets the rest of the run that it was
+ * following. */
+static void query_skip_earlier_runs(const struct process *p, struct logs_query *q)
 {
     uint64_t runs[STREAMS];
 
@@ -366,7 +367,7 @@ static void leave_out_earlier(const struct process *p, struct logs_query *q)
 static void begin_follow(struct http_request *req, struct process *p, const struct logs_query *q)
 {
     struct sse_options options = {
-        .max = FOLLOW_QUEUE_MAX, .on_drain = on_drain, .on_gone = on_gone};
+        .max = FOLLOW_QUEUE_MAX, .on_drain = on_sse_drain, .on_gone = on_sse_gone};
     struct follow *f;
     struct err err = ERR_NONE;
     int r;
@@ -379,7 +380,7 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
         reply_errorf(req, -ENOMEM, "out of memory");
         return;
     }
-    *f = (struct follow){.watcher = {.on_change = on_change},
+    *f = (struct follow){.watcher = {.on_change = on_process_change},
                          .native = native_of(req),
                          .stream = q->stream,
                          .offsets = {(uint64_t)q->offsets[0], (uint64_t)q->offsets[1]}};
@@ -399,9 +400,9 @@ static void begin_follow(struct http_request *req, struct process *p, const stru
         reply_error(req, &err);
         return;
     }
-    (void)uv_timer_init(http_loop(req), &f->later); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &f->later); /* never fails */
     f->later.data = f;
-    follow_on(f);
+    follow_send(f);
 }
 
 void process_get_logs(struct http_request *req)
@@ -420,13 +421,13 @@ void process_get_logs(struct http_request *req)
     if (r == 0 && q.follow && q.limit >= 0)
         r = err_set(&err, -EINVAL, "limit: not with follow");
     if (r == 0 && q.last_run)
-        leave_out_earlier(p, &q);
+        query_skip_earlier_runs(p, &q);
     if (r == 0 && q.follow)
-        r = take_last_id(req, &q, &err);
+        r = query_take_last_id(req, &q, &err);
     if (r < 0)
         reply_error(req, &err);
     else if (q.follow)
         begin_follow(req, p, &q);
     else
-        get_kept(req, p, &q);
+        get_stored_log(req, p, &q);
 }

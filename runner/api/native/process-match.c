@@ -12,18 +12,17 @@
 struct match {
     char *text; /* owned; NULL: an expression */
     size_t len;
-    pcre2_code *code; /* owned, like those below */
+    pcre2_code *code; /* owned, like the next two */
     pcre2_match_data *data;
     pcre2_match_context *context;
 };
 
-/* Bytes are bytes, whatever a pattern says about itself; no parts of a character, no code of ours
- * to be called. */
+/* Bytes are compared as bytes, whatever the pattern requests; \C and callouts are disabled. */
 enum {
     COMPILE = PCRE2_NEVER_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY
 };
 
-static int compile(struct match *m, const char *pattern, struct err *err)
+static int match_compile(struct match *m, const char *pattern, struct err *err)
 {
     PCRE2_SIZE at;
     int code;
@@ -64,7 +63,7 @@ int match_new(const char *text, const char *pattern, struct match **ret, struct 
         return err_errno(err, -ENOMEM, "%s", name);
     m->len = strlen(what);
     if (pattern != NULL) {
-        r = compile(m, pattern, err);
+        r = match_compile(m, pattern, err);
     } else {
         m->text = strdup(text);
         r = m->text == NULL ? err_errno(err, -ENOMEM, "%s", name) : 0;
@@ -99,7 +98,7 @@ int match_line(struct match *m, const char *line, size_t len)
     return r >= 0 ? 1 : -ERANGE;
 }
 
-static int test(struct match *m, const struct match_lines *l)
+static int lines_test(struct match *m, const struct match_lines *l)
 {
     size_t len = l->len;
 
@@ -108,8 +107,8 @@ static int test(struct match *m, const struct match_lines *l)
     return match_line(m, l->line, len);
 }
 
-/* A part of a long line: a text that lies across the cut is not to be missed. */
-static void cut(const struct match *m, struct match_lines *l)
+/* A part of a long line: keeps the bytes in which a text that spans the cut may begin. */
+static void lines_cut(const struct match *m, struct match_lines *l)
 {
     size_t keep = m->text == NULL ? 0 : m->len - 1;
 
@@ -138,7 +137,7 @@ int match_feed(struct match *m, struct match_lines *l, const char *bytes, size_t
         used += n + (end != NULL ? 1 : 0);
         if (end == NULL && l->len < sizeof(l->line))
             break;
-        r = test(m, l);
+        r = lines_test(m, l);
         if (r != 0) {
             l->clear = true;
             *ret_used = used;
@@ -147,7 +146,7 @@ int match_feed(struct match *m, struct match_lines *l, const char *bytes, size_t
         if (end != NULL)
             l->len = 0;
         else
-            cut(m, l);
+            lines_cut(m, l);
     }
     *ret_used = used;
     return 0;
@@ -157,5 +156,5 @@ int match_rest(struct match *m, struct match_lines *l, bool last)
 {
     if (l->len == 0 || l->clear || (m->text == NULL && !last))
         return 0;
-    return test(m, l);
+    return lines_test(m, l);
 }

@@ -1,5 +1,5 @@
-/* Waiting until a process's port answers: a TCP connection, or an HTTP status. Tried again and
- * again, because nothing tells when somebody begins to listen in another net namespace. */
+/* POST …/wait/port: waits until a process's port answers, by a TCP connection or an HTTP status.
+ * It polls, because there is no event for a listen(2) in another net namespace. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ enum {
     PORT_INTERVAL_MIN = 20, /* ms */
     PORT_INTERVAL_MAX = 60000,
     PORT_INTERVAL = 100,
-    PORT_ANSWER_MS = 5000, /* for a status line, from one server that has accepted */
-    STATUS_LINE_MAX = 256, /* bytes; what does not begin like one is none */
+    PORT_ANSWER_MS = 5000, /* for a status line of a server that has accepted */
+    STATUS_LINE_MAX = 256, /* bytes of a status line; longer ones are invalid */
 };
 
 enum port_mode { PORT_TCP = 0, PORT_HTTP };
@@ -58,23 +58,23 @@ static const struct jfield port_fields[] = {
 struct port_waiter {
     struct process_waiter base; /* first */
     struct sandbox *sandbox;    /* borrowed: it outlives its processes, and so this wait */
-    struct port_json asked;     /* path owned */
+    struct port_json asked;     /* its path is owned */
     struct port_connect *connecting;
-    uv_timer_t again; /* the next try, or the end of waiting for an answer */
+    uv_timer_t again; /* the next try, or the time-out of an answer */
     uv_poll_t poll;   /* for a status line */
     int fd;           /* owned; -1 */
     bool polling;
-    unsigned handles; /* again, and poll */
+    unsigned handles; /* of again and poll */
     bool releasing;
     char line[STATUS_LINE_MAX + 1];
     size_t len;
 };
 
-static void try(struct port_waiter *w);
+static void port_try(struct port_waiter *w);
 
 /* ---- life ---- */
 
-static void free_if_done(struct port_waiter *w)
+static void port_free_if_done(struct port_waiter *w)
 {
     if (w->handles > 0 || !w->releasing)
         return;
@@ -82,15 +82,15 @@ static void free_if_done(struct port_waiter *w)
     free(w);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_port_handle_closed(uv_handle_t *h)
 {
     struct port_waiter *w = h->data;
 
     w->handles--;
-    free_if_done(w);
+    port_free_if_done(w);
 }
 
-static void stop_try(struct port_waiter *w)
+static void port_stop_try(struct port_waiter *w)
 {
     port_connect_cancel(take(w->connecting));
     if (w->polling)
@@ -102,7 +102,7 @@ static void stop_try(struct port_waiter *w)
 
 static void port_stopped(struct process_waiter *base)
 {
-    stop_try((struct port_waiter *)(void *)base);
+    port_stop_try((struct port_waiter *)(void *)base);
 }
 
 static void port_release(struct process_waiter *base)
@@ -110,25 +110,25 @@ static void port_release(struct process_waiter *base)
     struct port_waiter *w = (struct port_waiter *)(void *)base;
 
     w->releasing = true;
-    uv_close((uv_handle_t *)&w->again, on_closed);
+    uv_close((uv_handle_t *)&w->again, on_port_handle_closed);
     if (w->polling)
-        uv_close((uv_handle_t *)&w->poll, on_closed);
+        uv_close((uv_handle_t *)&w->poll, on_port_handle_closed);
     if (w->fd >= 0)
         (void)close(take_fd(&w->fd));
 }
 
-static void on_again(uv_timer_t *h)
+static void on_port_again(uv_timer_t *h)
 {
-    try(h->data);
+    port_try(h->data);
 }
 
-/* Also for what is wrong with the answer: a server may still be coming up. */
-static void retry(struct port_waiter *w)
+/* Retries after an invalid answer, too: the server may still be starting. */
+static void port_retry(struct port_waiter *w)
 {
-    (void)uv_timer_start(&w->again, on_again, (uint64_t)w->asked.interval_ms, 0);
+    (void)uv_timer_start(&w->again, on_port_again, (uint64_t)w->asked.interval_ms, 0);
 }
 
-static void succeed(struct port_waiter *w, int status)
+static void port_succeed(struct port_waiter *w, int status)
 {
     json_t *root = json_pack("{s:i}", "port", (int)w->asked.port);
 
@@ -138,7 +138,7 @@ static void succeed(struct port_waiter *w, int status)
     reply_json(w->base.req, 200, root);
 }
 
-/* ---- HTTP: one request, and the first line of what comes back ---- */
+/* ---- HTTP: sends one request and reads the status line ---- */
 
 static void on_poll_closed(uv_handle_t *h)
 {
@@ -146,12 +146,12 @@ static void on_poll_closed(uv_handle_t *h)
 
     w->handles--;
     if (w->releasing)
-        free_if_done(w);
+        port_free_if_done(w);
     else if (!w->base.dead)
-        retry(w);
+        port_retry(w);
 }
 
-static void give_up(struct port_waiter *w)
+static void port_give_up(struct port_waiter *w)
 {
     (void)uv_timer_stop(&w->again);
     (void)close(take_fd(&w->fd));
@@ -159,8 +159,8 @@ static void give_up(struct port_waiter *w)
     uv_close((uv_handle_t *)&w->poll, on_poll_closed);
 }
 
-/* The status of "HTTP/1.1 200 OK"; -1: it is none. */
-static int status_of(const char *line)
+/* Returns the status of "HTTP/1.1 200 OK"; -1: invalid. */
+static int line_status(const char *line)
 {
     const char *at = line + 9;
     int64_t status;
@@ -171,7 +171,7 @@ static int status_of(const char *line)
     return status >= 100 ? (int)status : -1;
 }
 
-static void on_readable(uv_poll_t *h, int status, int events)
+static void on_port_readable(uv_poll_t *h, int status, int events)
 {
     struct port_waiter *w = h->data;
     ssize_t n = recv(w->fd, w->line + w->len, STATUS_LINE_MAX - w->len, MSG_DONTWAIT);
@@ -186,19 +186,19 @@ static void on_readable(uv_poll_t *h, int status, int events)
     w->line[w->len] = '\0';
     if (n > 0 && strchr(w->line, '\n') == NULL && w->len < STATUS_LINE_MAX)
         return;
-    code = status_of(w->line);
+    code = line_status(w->line);
     if (code >= w->asked.status_min && code <= w->asked.status_max)
-        succeed(w, code);
+        port_succeed(w, code);
     else
-        give_up(w);
+        port_give_up(w);
 }
 
-static void on_no_answer(uv_timer_t *h)
+static void on_port_answer_timeout(uv_timer_t *h)
 {
-    give_up(h->data);
+    port_give_up(h->data);
 }
 
-static int ask_status(struct port_waiter *w, int fd)
+static int port_request_status(struct port_waiter *w, int fd)
 {
     char text[PORT_PATH_MAX + 128];
     int n, r;
@@ -207,7 +207,7 @@ static int ask_status(struct port_waiter *w, int fd)
                  "GET %s HTTP/1.1\r\nHost: localhost:%d\r\nUser-Agent: rind\r\n"
                  "Connection: close\r\n\r\n",
                  w->asked.path, (int)w->asked.port);
-    /* An empty socket takes it whole. */
+    /* An empty socket takes it as a whole. */
     if (send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
         return -EPIPE;
     r = uv_poll_init(w->again.loop, &w->poll, fd);
@@ -218,13 +218,13 @@ static int ask_status(struct port_waiter *w, int fd)
     w->handles++;
     w->fd = fd;
     w->len = 0;
-    (void)uv_timer_start(&w->again, on_no_answer, PORT_ANSWER_MS, 0);
-    return uv_poll_start(&w->poll, UV_READABLE, on_readable);
+    (void)uv_timer_start(&w->again, on_port_answer_timeout, PORT_ANSWER_MS, 0);
+    return uv_poll_start(&w->poll, UV_READABLE, on_port_readable);
 }
 
 /* ---- trying ---- */
 
-static void on_connected(void *data, int r, int fd, const struct err *err)
+static void on_port_connected(void *data, int r, int fd, const struct err *err)
 {
     struct port_waiter *w = data;
 
@@ -234,38 +234,38 @@ static void on_connected(void *data, int r, int fd, const struct err *err)
         return;
     }
     if (r < 0) {
-        retry(w);
+        port_retry(w);
         return;
     }
     if (w->asked.mode == PORT_TCP) {
         (void)close(fd);
-        succeed(w, 0);
+        port_succeed(w, 0);
         return;
     }
-    if (ask_status(w, fd) == 0)
+    if (port_request_status(w, fd) == 0)
         return;
     if (w->polling) {
-        give_up(w);
+        port_give_up(w);
         return;
     }
     (void)close(fd);
-    retry(w);
+    port_retry(w);
 }
 
-static void try(struct port_waiter *w)
+static void port_try(struct port_waiter *w)
 {
     struct err err = ERR_NONE;
     int fd, r;
 
-    r = port_connect(w->sandbox, (uint16_t)w->asked.port, on_connected, w, &w->connecting, &fd,
+    r = port_connect(w->sandbox, (uint16_t)w->asked.port, on_port_connected, w, &w->connecting, &fd,
                      &err);
     if (r < 0 && r != -ECONNREFUSED)
         process_waiter_fail(&w->base, &err);
     else if (r < 0 || fd >= 0)
-        on_connected(w, r, fd, &err);
+        on_port_connected(w, r, fd, &err);
 }
 
-/* Only its end matters here; what it logs does not. */
+/* Only the process's end matters here, not its log. */
 static bool port_changed(struct process_waiter *base, bool ended)
 {
     (void)base;
@@ -276,7 +276,7 @@ static bool port_changed(struct process_waiter *base, bool ended)
 static const struct process_waiter_ops port_ops = {
     .changed = port_changed, .stopped = port_stopped, .release = port_release};
 
-static int check(struct port_json *body, struct err *err)
+static int body_check(struct port_json *body, struct err *err)
 {
     if (body->status_min > body->status_max)
         return err_set(err, -EINVAL, "statusMin: larger than statusMax");
@@ -290,7 +290,7 @@ static int check(struct port_json *body, struct err *err)
     return 0;
 }
 
-static void begin(struct http_request *req, struct process *p, struct port_json *body)
+static void port_wait_begin(struct http_request *req, struct process *p, struct port_json *body)
 {
     struct port_waiter *w = calloc(1, sizeof(*w));
 
@@ -303,12 +303,12 @@ static void begin(struct http_request *req, struct process *p, struct port_json 
     w->fd = FD_NONE;
     w->sandbox = process_sandbox(p);
     w->handles = 1;
-    (void)uv_timer_init(http_loop(req), &w->again); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &w->again); /* never fails */
     w->again.data = w;
     if (process_waiter_begin(&w->base, req, p, body->timeout_ms, &port_ops) < 0)
         port_release(&w->base);
     else if (!w->base.dead)
-        try(w);
+        port_try(w);
 }
 
 void process_wait_port(struct http_request *req)
@@ -325,11 +325,11 @@ void process_wait_port(struct http_request *req)
         return;
     r = json_body(req, port_fields, &body, &err);
     if (r == 0)
-        r = check(&body, &err);
+        r = body_check(&body, &err);
     if (r < 0) {
         free(body.path);
         reply_error(req, &err);
         return;
     }
-    begin(req, p, &body);
+    port_wait_begin(req, p, &body);
 }

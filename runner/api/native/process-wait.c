@@ -1,4 +1,4 @@
-/* Requests that wait for something to happen to a process: its end, or a line of its log. */
+/* Requests that wait for an event of a process: its end, or a line of its log. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #include "core/process.h"
 #include "json/decode.h"
 
-/* ---- what all of them share ---- */
+/* ---- shared ---- */
 
-static void on_closed(uv_handle_t *h)
+static void on_waiter_handle_closed(uv_handle_t *h)
 {
     struct process_waiter *w = h->data;
 
@@ -39,7 +39,7 @@ void process_waiter_end(struct process_waiter *w)
     native_watcher_drop(native_of(w->req));
     if (w->ops->stopped != NULL)
         w->ops->stopped(w);
-    uv_close((uv_handle_t *)&w->deadline, on_closed);
+    uv_close((uv_handle_t *)&w->deadline, on_waiter_handle_closed);
 }
 
 void process_waiter_fail(struct process_waiter *w, const struct err *err)
@@ -48,13 +48,13 @@ void process_waiter_fail(struct process_waiter *w, const struct err *err)
     reply_error(w->req, err);
 }
 
-static void on_gone(struct http_request *req)
+static void on_waiter_gone(struct http_request *req)
 {
     process_waiter_end(req->data);
     http_abort(req);
 }
 
-static void on_deadline(uv_timer_t *h)
+static void on_waiter_deadline(uv_timer_t *h)
 {
     struct process_waiter *w = h->data;
 
@@ -62,8 +62,8 @@ static void on_deadline(uv_timer_t *h)
     reply_errorf(w->req, -ETIMEDOUT, "process '%s': the time is over", w->id);
 }
 
-/* The process has ended, and not as was waited for. */
-static void fail_ended(struct process_waiter *w)
+/* The process has ended, but the request waits for something else. */
+static void waiter_fail_ended(struct process_waiter *w)
 {
     struct process_facts f;
     char text[160];
@@ -75,20 +75,20 @@ static void fail_ended(struct process_waiter *w)
     reply_failure(w->req, 409, "ECHILD", text, NULL);
 }
 
-static enum process_watched on_change(struct process_watcher *watcher, struct process *p)
+static enum process_watched on_process_change(struct process_watcher *watcher, struct process *p)
 {
     struct process_waiter *w = (struct process_waiter *)(void *)watcher;
     bool ended;
 
     if (p == NULL) {
-        w->process = NULL; /* nobody watches it any more */
+        w->process = NULL; /* process_unwatch must not be called now */
         process_waiter_end(w);
         reply_errorf(w->req, -ESTALE, "process '%s' has been deleted", w->id);
         return PROCESS_KEPT;
     }
     ended = !process_runs(p);
     if (!w->ops->changed(w, ended) && ended)
-        fail_ended(w);
+        waiter_fail_ended(w);
     return w->deleted ? PROCESS_DELETED : PROCESS_KEPT;
 }
 
@@ -100,7 +100,7 @@ int process_waiter_begin(struct process_waiter *w, struct http_request *req, str
 
     if (!native_watcher_take(req))
         return -EUSERS;
-    w->watcher.on_change = on_change;
+    w->watcher.on_change = on_process_change;
     if (process_watch(p, &w->watcher, &err) < 0) {
         native_watcher_drop(native_of(req));
         reply_error(req, &err);
@@ -112,13 +112,13 @@ int process_waiter_begin(struct process_waiter *w, struct http_request *req, str
     w->req = req;
     w->process = p;
     w->handles = 1;
-    (void)uv_timer_init(http_loop(req), &w->deadline); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &w->deadline); /* never fails */
     w->deadline.data = w;
     req->data = w;
-    req->on_gone = on_gone;
+    req->on_gone = on_waiter_gone;
     if (timeout_ms != PROCESS_WAIT_ANY)
-        (void)uv_timer_start(&w->deadline, on_deadline, (uint64_t)timeout_ms, 0);
-    (void)on_change(&w->watcher, p);
+        (void)uv_timer_start(&w->deadline, on_waiter_deadline, (uint64_t)timeout_ms, 0);
+    (void)on_process_change(&w->watcher, p);
     return 0;
 }
 
@@ -183,8 +183,8 @@ void process_wait_exit(struct http_request *req)
 enum {
     STREAMS = 2,
     STREAM_BOTH = 2,
-    SCAN_CHUNK = 32 << 10, /* bytes of the log read at once */
-    SCAN_SLICE_US = 5000,  /* microseconds of searching before others have their turn */
+    SCAN_CHUNK = 32 << 10, /* bytes of one read of the log */
+    SCAN_SLICE_US = 5000,  /* microseconds of searching before other handles are served */
 };
 
 struct log_json {
@@ -216,11 +216,11 @@ struct log_waiter {
     uint64_t offsets[STREAMS];
     int stream;
     struct match_lines lines[STREAMS];
-    uv_timer_t later; /* goes on when others had their turn */
+    uv_timer_t later; /* continues after other handles were served */
     bool scheduled;
 };
 
-static void reply_line(struct log_waiter *w, int stream, uint64_t next)
+static void waiter_reply_line(struct log_waiter *w, int stream, uint64_t next)
 {
     const struct match_lines *l = &w->lines[stream];
     struct http_request *req = w->base.req;
@@ -237,7 +237,7 @@ static void reply_line(struct log_waiter *w, int stream, uint64_t next)
     reply_json(req, 200, root);
 }
 
-static void too_costly(struct log_waiter *w)
+static void waiter_fail_too_costly(struct log_waiter *w)
 {
     struct err err = ERR_NONE;
 
@@ -247,10 +247,10 @@ static void too_costly(struct log_waiter *w)
 
 enum scan { SCAN_ALL = 0, SCAN_ANSWERED, SCAN_MORE };
 
-/* One piece of one stream. */
-static enum scan scan_piece(struct log_waiter *w, int stream)
+/* Searches one piece of one stream. */
+static enum scan log_scan_piece(struct log_waiter *w, int stream)
 {
-    static char piece[SCAN_CHUNK]; /* one at a time: the loop has one thread */
+    static char piece[SCAN_CHUNK]; /* static: the loop has one thread */
     uint64_t start, lost = 0;
     struct err err = ERR_NONE;
     size_t used = 0;
@@ -266,34 +266,34 @@ static enum scan scan_piece(struct log_waiter *w, int stream)
     if (n == 0)
         return SCAN_ALL;
     if (lost > 0)
-        w->lines[stream].len = 0; /* its beginning is of another line */
+        w->lines[stream].len = 0; /* it holds the beginning of another line */
     start = w->offsets[stream] - (uint64_t)n;
     r = match_feed(w->match, &w->lines[stream], piece, (size_t)n, &used);
     if (r == 0)
         return SCAN_MORE;
     if (r < 0)
-        too_costly(w);
+        waiter_fail_too_costly(w);
     else
-        reply_line(w, stream, start + used);
+        waiter_reply_line(w, stream, start + used);
     return SCAN_ANSWERED;
 }
 
-static enum scan scan_rest(struct log_waiter *w, int stream, bool ended)
+static enum scan log_scan_rest(struct log_waiter *w, int stream, bool ended)
 {
     int r = match_rest(w->match, &w->lines[stream], ended);
 
     if (r == 0)
         return SCAN_ALL;
     if (r < 0)
-        too_costly(w);
+        waiter_fail_too_costly(w);
     else
-        reply_line(w, stream, w->offsets[stream]);
+        waiter_reply_line(w, stream, w->offsets[stream]);
     return SCAN_ANSWERED;
 }
 
-static void on_later(uv_timer_t *h);
+static void on_scan_later(uv_timer_t *h);
 
-static enum scan scan(struct log_waiter *w, bool ended)
+static enum scan log_scan(struct log_waiter *w, bool ended)
 {
     uint64_t until = uv_hrtime() + (uint64_t)SCAN_SLICE_US * 1000;
     enum scan r = SCAN_ALL;
@@ -301,36 +301,36 @@ static enum scan scan(struct log_waiter *w, bool ended)
     for (int i = 0; i < STREAMS; i++) {
         if (w->stream != STREAM_BOTH && w->stream != i)
             continue;
-        while ((r = scan_piece(w, i)) == SCAN_MORE && uv_hrtime() < until)
+        while ((r = log_scan_piece(w, i)) == SCAN_MORE && uv_hrtime() < until)
             ;
         if (r == SCAN_MORE) {
             w->scheduled = true;
-            (void)uv_timer_start(&w->later, on_later, 1, 0);
+            (void)uv_timer_start(&w->later, on_scan_later, 1, 0);
             return r;
         }
         if (r == SCAN_ALL)
-            r = scan_rest(w, i, ended);
+            r = log_scan_rest(w, i, ended);
         if (r == SCAN_ANSWERED)
             return r;
     }
     return SCAN_ALL;
 }
 
-/* While a search goes on, its end comes with it. */
+/* While a search is scheduled, its end is handled there. */
 static bool log_changed(struct process_waiter *base, bool ended)
 {
     struct log_waiter *w = (struct log_waiter *)(void *)base;
 
-    return w->scheduled || scan(w, ended) != SCAN_ALL;
+    return w->scheduled || log_scan(w, ended) != SCAN_ALL;
 }
 
-static void on_later(uv_timer_t *h)
+static void on_scan_later(uv_timer_t *h)
 {
     struct log_waiter *w = h->data;
 
     w->scheduled = false;
     if (!w->base.dead)
-        (void)on_change(&w->base.watcher, w->base.process);
+        (void)on_process_change(&w->base.watcher, w->base.process);
 }
 
 static void on_later_closed(uv_handle_t *h)
@@ -350,8 +350,8 @@ static void log_release(struct process_waiter *base)
 
 static const struct process_waiter_ops log_ops = {.changed = log_changed, .release = log_release};
 
-static void begin_log(struct http_request *req, struct process *p, const struct log_json *body,
-                      struct match *match)
+static void log_wait_begin(struct http_request *req, struct process *p, const struct log_json *body,
+                           struct match *match)
 {
     struct log_waiter *w = calloc(1, sizeof(*w));
     uint64_t runs[STREAMS];
@@ -363,11 +363,11 @@ static void begin_log(struct http_request *req, struct process *p, const struct 
     }
     w->match = match;
     w->stream = body->stream;
-    /* What an earlier run has said is no news of this one. */
+    /* The output of earlier runs is not searched. */
     process_run_offsets(p, runs);
     for (int i = 0; i < STREAMS; i++)
         w->offsets[i] = (uint64_t)body->offsets[i] > runs[i] ? (uint64_t)body->offsets[i] : runs[i];
-    (void)uv_timer_init(http_loop(req), &w->later); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &w->later); /* never fails */
     w->later.data = w;
     if (process_waiter_begin(&w->base, req, p, body->timeout_ms, &log_ops) < 0)
         log_release(&w->base);
@@ -391,5 +391,5 @@ void process_wait_log(struct http_request *req)
     if (r < 0)
         reply_error(req, &err);
     else
-        begin_log(req, p, &body, match);
+        log_wait_begin(req, p, &body, match);
 }

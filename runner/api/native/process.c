@@ -1,4 +1,4 @@
-/* /v1/sandboxes/{id}/processes: commands in the background, whose output is kept by init. */
+/* /v1/sandboxes/{id}/processes: background commands whose output init stores. */
 #include "core/process.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static json_t *encode_argv(char *const *argv)
     json_t *list = json_array();
 
     for (; list != NULL && *argv != NULL; argv++) {
-        bool base64 = false; /* an earlier record's: shown, never run */
+        bool base64 = false; /* of an earlier record: shown, never run */
 
         if (json_array_append_new(list, exec_bytes(*argv, strlen(*argv), &base64)) < 0) {
             json_decref(list);
@@ -67,9 +67,9 @@ json_t *process_encode(const struct process *p)
                      native_time(f.started_ms), "finishedAt", native_time(f.finished_ms));
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-static struct process *find(struct http_request *req, struct sandbox *s)
+static struct process *process_find_named(struct http_request *req, struct sandbox *s)
 {
     const char *id = http_param(req, "process");
     struct process *p = process_find(s, id);
@@ -84,7 +84,7 @@ struct process *process_requested(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
 
-    return s == NULL ? NULL : find(req, s);
+    return s == NULL ? NULL : process_find_named(req, s);
 }
 
 struct process *process_requested_or_main(struct http_request *req)
@@ -94,7 +94,7 @@ struct process *process_requested_or_main(struct http_request *req)
     struct err err = ERR_NONE;
 
     if (s == NULL || strcmp(http_param(req, "process"), "main") != 0)
-        return s == NULL ? NULL : find(req, s);
+        return s == NULL ? NULL : process_find_named(req, s);
     if (process_main(s, &p, &err) < 0)
         reply_error(req, &err);
     return p;
@@ -126,13 +126,13 @@ static void get_process(struct http_request *req)
 
 /* ---- starting ---- */
 
-/* A start under way; its process may be gone again when the answer comes. */
+/* A pending start. The process may be gone when the answer comes. */
 struct start {
     struct native_call *call;
     char id[PROCESS_ID_MAX + 1];
 };
 
-static void on_started(void *data, int r, const struct err *err)
+static void on_process_started(void *data, int r, const struct err *err)
 {
     struct start *st = data;
     struct http_request *req = st->call->req;
@@ -149,8 +149,8 @@ static void on_started(void *data, int r, const struct err *err)
     free(st);
 }
 
-static int start(struct http_request *req, struct sandbox *s, const struct exec_body *body,
-                 struct err *err)
+static int process_post_start(struct http_request *req, struct sandbox *s,
+                              const struct exec_body *body, struct err *err)
 {
     struct start *st = calloc(1, sizeof(*st));
     struct process_facts facts;
@@ -168,10 +168,10 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
     st->call = native_call_new(req, s);
     if (st->call == NULL) {
         free(st);
-        return 0; /* it has been answered */
+        return 0; /* already answered */
     }
     exec_body_options(body, &o);
-    r = process_start(s, body->id, &o, on_started, st, &p, err);
+    r = process_start(s, body->id, &o, on_process_started, st, &p, err);
     if (r < 0) {
         native_call_free(st->call);
         free(st);
@@ -179,8 +179,8 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
     }
     process_get_facts(p, &facts);
     (void)snprintf(st->id, sizeof(st->id), "%s", facts.id);
-    /* Without memory for it the process is killed; the answer to its start comes all the same, and
-     * needs what st holds. */
+    /* If this fails the process is killed, but on_process_started follows all the same and needs
+     * st. */
     if (body->input != NULL)
         (void)process_give_input(p, body->input, body->input_len, NULL);
     return 0;
@@ -188,7 +188,7 @@ static int start(struct http_request *req, struct sandbox *s, const struct exec_
 
 static void post_process(struct http_request *req)
 {
-    exec_body_post(req, EXEC_BODY_PROCESS, start);
+    exec_body_post(req, EXEC_BODY_PROCESS, process_post_start);
 }
 
 /* ---- ending ---- */
@@ -230,7 +230,7 @@ static void post_kill_all(struct http_request *req)
     reply_json(req, 200, json_pack("{s:i}", "killed", killed));
 }
 
-/* Waits for a killed process to be gone, and forgets it then. */
+/* Waits for the end of a killed process and then drops it. */
 static bool delete_changed(struct process_waiter *w, bool ended)
 {
     struct process *p = w->process;
@@ -255,7 +255,7 @@ static void delete_release(struct process_waiter *w)
 static const struct process_waiter_ops delete_ops = {.changed = delete_changed,
                                                      .release = delete_release};
 
-static void kill_and_delete(struct http_request *req, struct process *p)
+static void process_kill_and_delete(struct http_request *req, struct process *p)
 {
     struct process_waiter *w;
     struct err err = ERR_NONE;
@@ -282,7 +282,7 @@ static void delete_process(struct http_request *req)
         return;
     r = native_query_force(req, &force, &err);
     if (r == 0 && force && process_runs(p)) {
-        kill_and_delete(req, p);
+        process_kill_and_delete(req, p);
         return;
     }
     if (r == 0)
@@ -293,7 +293,7 @@ static void delete_process(struct http_request *req)
         reply_empty(req, 204);
 }
 
-/* Forgets all that have ended. */
+/* Drops all ended processes. */
 static void delete_ended(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);

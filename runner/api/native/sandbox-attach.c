@@ -1,7 +1,5 @@
-/*
- * Attaching to a sandbox's main process: to one that runs, and to one from its first byte on, by
- * the request that starts or makes the sandbox.
- */
+/* Attaches to a sandbox's main process: to a running one, or from its first byte by the request
+ * that starts or creates the sandbox. Called by sandboxes.c and sandbox-verbs.c. */
 #include "api/native/sandbox-attach.h"
 
 #include <errno.h>
@@ -18,7 +16,7 @@
 #include "json/decode.h"
 #include "spec/spec.h"
 
-/* ---- what a client says with it ---- */
+/* ---- options ---- */
 
 /* clang-format off */
 static const struct jfield attach_fields[] = {
@@ -29,7 +27,8 @@ static const struct jfield attach_fields[] = {
 };
 /* clang-format on */
 
-static int read_options(struct http_request *req, struct attach_options *ret, struct err *err)
+static int attach_read_options(struct http_request *req, struct attach_options *ret,
+                               struct err *err)
 {
     *ret = (struct attach_options){.rows = 0};
     return json_body(req, attach_fields, ret, err);
@@ -57,13 +56,13 @@ int attach_options_take(json_t *root, struct attach_options *ret, struct err *er
     return r;
 }
 
-static void apply_size(struct sandbox *s, const struct attach_options *o)
+static void sandbox_apply_size(struct sandbox *s, const struct attach_options *o)
 {
     if (o->rows != 0 && o->cols != 0)
         sandbox_set_size(s, (uint16_t)o->rows, (uint16_t)o->cols);
 }
 
-/* ---- one that runs ---- */
+/* ---- a running sandbox ---- */
 
 void sandbox_post_attach(struct http_request *req)
 {
@@ -74,16 +73,16 @@ void sandbox_post_attach(struct http_request *req)
 
     if (s == NULL)
         return;
-    r = read_options(req, &o, &err);
+    r = attach_read_options(req, &o, &err);
     if (r == 0)
         r = exec_main_attach(req, s, o.own, &err);
     if (r < 0)
         reply_error(req, &err);
     else
-        apply_size(s, &o);
+        sandbox_apply_size(s, &o);
 }
 
-/* ---- one that is being started ---- */
+/* ---- a starting sandbox ---- */
 
 struct start {
     struct http_request *req;
@@ -91,7 +90,7 @@ struct start {
     bool own;
 };
 
-static void reply_failed(struct start *st, int r, const struct err *err)
+static void start_reply_failed(struct start *st, int r, const struct err *err)
 {
     struct sandbox_facts facts;
     struct err own = ERR_NONE;
@@ -104,14 +103,15 @@ static void reply_failed(struct start *st, int r, const struct err *err)
     exec_reply_failed(st->req, err, facts.exit_code);
 }
 
-/* From within the news that it runs: nothing of a short life is missed. */
-static void on_running(void *data, int r, const struct err *why)
+/* Attaches within the callback that reports the start, so that no output of a short-lived
+ * process is missed. */
+static void on_sandbox_running(void *data, int r, const struct err *why)
 {
     struct start *st = data;
     struct err err = ERR_NONE;
 
     if (r < 0) {
-        reply_failed(st, r, why);
+        start_reply_failed(st, r, why);
     } else if (exec_main_take(st->req, st->s, st->own, &err) < 0) {
         if (st->own)
             (void)sandbox_remove(st->s, true, NULL, NULL, NULL);
@@ -138,7 +138,7 @@ void attach_start(struct http_request *req, struct sandbox *s)
     struct attach_options o;
     struct start *st;
     struct err err = ERR_NONE;
-    int r = read_options(req, &o, &err);
+    int r = attach_read_options(req, &o, &err);
 
     if (r == 0 && !sandbox_is_attachable(s))
         r = err_set(&err, -EINVAL, "sandbox %s: " NATIVE_LOGGED, sandbox_name(s));
@@ -151,10 +151,10 @@ void attach_start(struct http_request *req, struct sandbox *s)
     st = start_new(req, o.own);
     if (st == NULL)
         return;
-    apply_size(s, &o);
+    sandbox_apply_size(s, &o);
     sandbox_ref(s);
     st->s = s;
-    if (sandbox_start(s, on_running, st, &err) < 0) {
+    if (sandbox_start(s, on_sandbox_running, st, &err) < 0) {
         reply_error(req, &err);
         sandbox_unref(s);
         free(st);
@@ -173,12 +173,13 @@ int attach_create(struct http_request *req, struct spec *spec,
     st = start_new(req, o->own);
     if (st == NULL)
         return 1;
-    r = sandbox_create(native_supervisor(req), spec, creator, true, on_running, st, &st->s, err);
+    r = sandbox_create(native_supervisor(req), spec, creator, true, on_sandbox_running, st, &st->s,
+                       err);
     if (r < 0) {
         free(st);
         return r;
     }
     sandbox_ref(st->s);
-    apply_size(st->s, o);
+    sandbox_apply_size(st->s, o);
     return 0;
 }

@@ -10,7 +10,7 @@
 #include "spec/json.h"
 #include "spec/spec.h"
 
-static json_t *labels(const struct spec *spec)
+static json_t *encode_labels(const struct spec *spec)
 {
     json_t *object = json_object();
 
@@ -31,7 +31,7 @@ static json_t *number_or_null(int64_t n, bool is)
     return is ? json_integer(n) : json_null();
 }
 
-static void put_address(json_t *object, const char *key, const struct net_addr *a)
+static void json_put_address(json_t *object, const char *key, const struct net_addr *a)
 {
     char text[NET_ADDR_TEXT_MAX];
 
@@ -41,21 +41,21 @@ static void put_address(json_t *object, const char *key, const struct net_addr *
     (void)json_object_set_new(object, key, json_string(text));
 }
 
-static json_t *addresses(const struct net_place *p)
+static json_t *encode_addresses(const struct net_place *p)
 {
     json_t *object = p != NULL ? json_object() : json_null();
 
     if (p == NULL || object == NULL)
         return object;
-    put_address(object, "ipv4", &p->box4);
-    put_address(object, "ipv4Gateway", &p->gateway4);
-    put_address(object, "ipv6", &p->box6);
-    put_address(object, "ipv6Gateway", &p->gateway6);
+    json_put_address(object, "ipv4", &p->box4);
+    json_put_address(object, "ipv4Gateway", &p->gateway4);
+    json_put_address(object, "ipv6", &p->box6);
+    json_put_address(object, "ipv6Gateway", &p->gateway6);
     return object;
 }
 
-/* Where its ports are reached; null for the host's port while it is not open. */
-static json_t *ports(const struct sandbox *s, const struct spec *spec)
+/* Encodes where its ports are reachable; the host's port is null while it is not open. */
+static json_t *encode_ports(const struct sandbox *s, const struct spec *spec)
 {
     json_t *list = json_array();
 
@@ -74,7 +74,7 @@ static json_t *ports(const struct sandbox *s, const struct spec *spec)
     return list;
 }
 
-static json_t *health(const struct health_facts *f, bool whole)
+static json_t *encode_health(const struct health_facts *f, bool whole)
 {
     json_t *root, *log;
 
@@ -87,7 +87,7 @@ static json_t *health(const struct health_facts *f, bool whole)
     log = json_array();
     for (unsigned i = 0; i < f->count; i++) {
         const struct health_check_result *c = &f->log[i];
-        /* What is no UTF-8 cannot be said in JSON. */
+        /* JSON cannot hold bytes that are not UTF-8. */
         json_t *output = json_string(c->output != NULL ? c->output : "");
 
         (void)json_array_append_new(
@@ -106,15 +106,15 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
     json_t *root, *about = NULL;
 
     sandbox_get_facts(s, &f);
-    root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "id",
-                     sandbox_id(s), "name", sandbox_name(s), "state",
-                     sandbox_state_name(sandbox_get_state(s)), "createdAt",
-                     native_time(f.created_ms), "startedAt", native_time(f.started_ms),
-                     "finishedAt", native_time(f.finished_ms), "exitCode",
-                     number_or_null(f.exit_code, f.exit_code >= 0), "oomKilled", f.oom_killed,
-                     "pid", number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts,
-                     "error", f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",
-                     addresses(f.net), "labels", labels(spec), "ports", ports(s, spec));
+    root = json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:I, s:o, s:o, s:o, s:o}", "id",
+        sandbox_id(s), "name", sandbox_name(s), "state", sandbox_state_name(sandbox_get_state(s)),
+        "createdAt", native_time(f.created_ms), "startedAt", native_time(f.started_ms),
+        "finishedAt", native_time(f.finished_ms), "exitCode",
+        number_or_null(f.exit_code, f.exit_code >= 0), "oomKilled", f.oom_killed, "pid",
+        number_or_null(f.pid, f.pid > 0), "restarts", (json_int_t)f.restarts, "error",
+        f.error[0] != '\0' ? json_string(f.error) : json_null(), "addresses",
+        encode_addresses(f.net), "labels", encode_labels(spec), "ports", encode_ports(s, spec));
     if (root != NULL)
         (void)json_object_set_new(root, "image",
                                   spec != NULL && spec->image != NULL ? json_string(spec->image)
@@ -123,7 +123,7 @@ json_t *sandbox_encode(const struct sandbox *s, bool whole)
         (void)json_object_set_new(root, "networkClosed",
                                   f.net_closed != NULL ? json_string(f.net_closed) : json_null());
     if (root != NULL)
-        (void)json_object_set_new(root, "health", health(sandbox_health(s), whole));
+        (void)json_object_set_new(root, "health", encode_health(sandbox_health(s), whole));
     if (root == NULL || !whole || spec == NULL)
         return root;
     if (spec_to_json(spec, &about, NULL) < 0 || json_object_set_new(root, "spec", about) < 0) {

@@ -1,11 +1,11 @@
 #pragma once
 
-/* A sandbox as the API shows it. */
+/* A sandbox's JSON in the API. */
 
 #include <jansson.h>
 #include <stdbool.h>
 
 struct sandbox;
 
-/* A new reference; NULL on OOM. whole: with its spec (as inspect), else as a line of a list. */
+/* Returns a new reference; NULL on OOM. whole: with its spec (inspect), else an entry of a list. */
 json_t *sandbox_encode(const struct sandbox *s, bool whole);

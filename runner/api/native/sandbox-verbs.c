@@ -17,11 +17,11 @@
 #include "spec/signals.h"
 #include "spec/spec.h"
 
-/* ---- start, pause, resume: nothing is said with them ---- */
+/* ---- start, pause, resume: without parameters ---- */
 
 typedef int plain_verb(struct sandbox *s, sandbox_cb cb, void *data, struct err *err);
 
-static void plain(struct http_request *req, plain_verb *verb)
+static void run_plain_verb(struct http_request *req, plain_verb *verb)
 {
     static const struct jfield nothing[] = {{0}};
     struct sandbox *s = native_sandbox(req);
@@ -46,17 +46,17 @@ void sandbox_post_start(struct http_request *req)
     if (s != NULL)
         attach_start(req, s);
     else if (!req->upgrade)
-        plain(req, sandbox_start);
+        run_plain_verb(req, sandbox_start);
 }
 
 void sandbox_post_pause(struct http_request *req)
 {
-    plain(req, sandbox_pause);
+    run_plain_verb(req, sandbox_pause);
 }
 
 void sandbox_post_resume(struct http_request *req)
 {
-    plain(req, sandbox_resume);
+    run_plain_verb(req, sandbox_resume);
 }
 
 /* ---- stop, restart ---- */
@@ -78,7 +78,7 @@ static const struct jfield stop_fields[] = {
 typedef int timed_verb(struct sandbox *s, int64_t timeout_ms, sandbox_cb cb, void *data,
                        struct err *err);
 
-static void timed(struct http_request *req, timed_verb *verb)
+static void run_timed_verb(struct http_request *req, timed_verb *verb)
 {
     struct stop_body body = {.timeout_ms = LIMIT_UNSET};
     struct sandbox *s = native_sandbox(req);
@@ -98,12 +98,12 @@ static void timed(struct http_request *req, timed_verb *verb)
 
 void sandbox_post_stop(struct http_request *req)
 {
-    timed(req, sandbox_stop);
+    run_timed_verb(req, sandbox_stop);
 }
 
 void sandbox_post_restart(struct http_request *req)
 {
-    timed(req, sandbox_restart);
+    run_timed_verb(req, sandbox_restart);
 }
 
 /* ---- signal ---- */
@@ -168,7 +168,8 @@ static json_t *disk_encode(const struct launch_disk *d)
                      "inodesUsed", (json_int_t)d->inodes_used);
 }
 
-static void on_stats(void *data, int r, const struct launch_reply *reply, const struct err *err)
+static void on_sandbox_stats(void *data, int r, const struct launch_reply *reply,
+                             const struct err *err)
 {
     struct native_call *call = data;
 
@@ -199,6 +200,6 @@ void sandbox_get_stats(struct http_request *req)
         return;
     }
     call = native_call_new(req, s);
-    if (call != NULL && sandbox_stats(s, on_stats, call, &err) < 0)
+    if (call != NULL && sandbox_stats(s, on_sandbox_stats, call, &err) < 0)
         native_call_fail(call, &err);
 }

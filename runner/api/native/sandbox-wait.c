@@ -1,5 +1,4 @@
-/* GET /v1/sandboxes/{id}/wait: the end of the main process, for at most as long as the client says.
- */
+/* GET /v1/sandboxes/{id}/wait: waits for the end of the main process, with an optional time-out. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +13,20 @@
 #include "spec/spec.h"
 
 struct waiting {
-    struct http_request *req; /* NULL once it is answered, or its client gone */
+    struct http_request *req; /* NULL: answered, or the client is gone */
     struct supervisor *sup;
     char id[NATIVE_ID_MAX + 1];
     uv_timer_t deadline;
 };
 
-static void on_closed(uv_handle_t *h)
+static void on_deadline_closed(uv_handle_t *h)
 {
     free(h->data);
 }
 
-static void end(struct waiting *w)
+static void waiting_free(struct waiting *w)
 {
-    uv_close((uv_handle_t *)&w->deadline, on_closed);
+    uv_close((uv_handle_t *)&w->deadline, on_deadline_closed);
 }
 
 static void on_exit_code(void *data, int r, const struct err *err)
@@ -38,36 +37,36 @@ static void on_exit_code(void *data, int r, const struct err *err)
         reply_error(w->req, err);
     else if (w->req != NULL)
         reply_json(w->req, 200, json_pack("{s:i}", "exitCode", r));
-    end(w);
+    waiting_free(w);
 }
 
-/* Whether nobody waits any more; else the callback is on its way, and ends it. */
-static bool cancel(struct waiting *w)
+/* True if the wait was cancelled; otherwise on_exit_code is pending and frees w. */
+static bool waiting_cancel(struct waiting *w)
 {
     struct sandbox *s = sandbox_find(w->sup, w->id);
 
     return s != NULL && sandbox_wait_cancel(s, w);
 }
 
-/* The sandbox may run for years. */
+/* Cancels the wait, as the sandbox may run for years. */
 static void on_wait_gone(struct http_request *req)
 {
     struct waiting *w = req->data;
 
     http_abort(req);
     w->req = NULL;
-    if (cancel(w))
-        end(w);
+    if (waiting_cancel(w))
+        waiting_free(w);
 }
 
-static void on_deadline(uv_timer_t *h)
+static void on_wait_deadline(uv_timer_t *h)
 {
     struct waiting *w = h->data;
 
-    if (!cancel(w))
+    if (!waiting_cancel(w))
         return;
     reply_errorf(w->req, -ETIMEDOUT, "sandbox %s: the time is over", w->id);
-    end(w);
+    waiting_free(w);
 }
 
 struct wait_query {
@@ -83,7 +82,7 @@ static const struct query_field wait_fields[] = {
     {0},
 };
 
-static void begin(struct http_request *req, struct sandbox *s, int64_t timeout_ms)
+static void waiting_begin(struct http_request *req, struct sandbox *s, int64_t timeout_ms)
 {
     struct waiting *w = calloc(1, sizeof(*w));
     struct err err = ERR_NONE;
@@ -94,17 +93,17 @@ static void begin(struct http_request *req, struct sandbox *s, int64_t timeout_m
     }
     *w = (struct waiting){.req = req, .sup = native_supervisor(req)};
     (void)snprintf(w->id, sizeof(w->id), "%s", sandbox_id(s));
-    (void)uv_timer_init(http_loop(req), &w->deadline); /* cannot fail */
+    (void)uv_timer_init(http_loop(req), &w->deadline); /* never fails */
     w->deadline.data = w;
     req->data = w;
     if (sandbox_wait(s, on_exit_code, w, &err) < 0) {
         reply_error(req, &err);
-        end(w);
+        waiting_free(w);
         return;
     }
     req->on_gone = on_wait_gone;
     if (timeout_ms != LIMIT_UNSET)
-        (void)uv_timer_start(&w->deadline, on_deadline, (uint64_t)timeout_ms, 0);
+        (void)uv_timer_start(&w->deadline, on_wait_deadline, (uint64_t)timeout_ms, 0);
 }
 
 void sandbox_get_wait(struct http_request *req)
@@ -118,5 +117,5 @@ void sandbox_get_wait(struct http_request *req)
     if (http_query(req, wait_fields, &q, &err) < 0)
         reply_error(req, &err);
     else
-        begin(req, s, q.timeout_ms);
+        waiting_begin(req, s, q.timeout_ms);
 }

@@ -1,5 +1,4 @@
-/* /v1/sandboxes: making, listing, showing, removing. What changes one's state is in
- * sandbox-verbs.c. */
+/* /v1/sandboxes: create, list, inspect, update, remove. State changes are in sandbox-verbs.c. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,8 +24,8 @@
 
 /* ---- create ---- */
 
-/* The one key that is not the spec's. */
-static int take_start(json_t *root, bool *ret, struct err *err)
+/* Removes the only key that is not part of a spec. */
+static int root_take_start(json_t *root, bool *ret, struct err *err)
 {
     json_t *start = json_object_get(root, "start");
 
@@ -39,7 +38,7 @@ static int take_start(json_t *root, bool *ret, struct err *err)
     return 0;
 }
 
-static int decode_create(struct http_request *req, struct spec **ret, bool *ret_start,
+static int create_decode(struct http_request *req, struct spec **ret, bool *ret_start,
                          struct attach_options *ret_attach, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
@@ -48,7 +47,7 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
 
     r = json_body_tree(req, &root, err);
     if (r == 0)
-        r = take_start(root, ret_start, err);
+        r = root_take_start(root, ret_start, err);
     if (r == 0)
         r = attach_options_take(root, ret_attach, err);
     if (r == 0 && req->upgrade && !*ret_start)
@@ -64,7 +63,8 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
                     "own: not with restart \"%s\": the client leaves after the first run",
                     spec_restart_name(spec->restart));
     if (r == 0)
-        spec_forget_image(spec); /* what it is, is for us to say */
+        spec_forget_image(spec); /* the image's facts are looked up here, not taken from the
+                                  * client */
     if (r == 0)
         r = native_check_spec(req, spec, err);
     if (r == 0)
@@ -72,8 +72,8 @@ static int decode_create(struct http_request *req, struct spec **ret, bool *ret_
     return r;
 }
 
-/* As native_done_sandbox, with 201 and where it is. */
-static void on_created(void *data, int r, const struct err *err)
+/* Like native_done_sandbox, with 201 and Location. */
+static void on_sandbox_created(void *data, int r, const struct err *err)
 {
     struct native_call *call = data;
     struct sandbox *s = r < 0 ? NULL : native_call_sandbox(call);
@@ -86,7 +86,7 @@ static void on_created(void *data, int r, const struct err *err)
         root = sandbox_encode(s, true);
     if (root != NULL)
         text = json_dumps(root, JSON_COMPACT);
-    if (text == NULL) { /* failed, gone, or no memory */
+    if (text == NULL) { /* failed, removed meanwhile, or out of memory */
         native_done_sandbox(call, r, err);
         return;
     }
@@ -95,13 +95,12 @@ static void on_created(void *data, int r, const struct err *err)
     native_call_free(call);
 }
 
-/* The spec is whole: it is taken, and the request answered. */
+/* The spec is complete: takes it and answers the request. */
 static void make_sandbox(struct http_request *req, struct spec *owned, bool start,
                          const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
-    struct sandbox_creator creator = {
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
+    const struct sandbox_creator creator = native_sandbox_creator(req);
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -118,7 +117,7 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
     call = native_call_new(req, NULL);
     if (call == NULL)
         return;
-    if (sandbox_create(call->sup, spec, &creator, start, on_created, call, &s, &err) < 0) {
+    if (sandbox_create(call->sup, spec, &creator, start, on_sandbox_created, call, &s, &err) < 0) {
         native_call_fail(call, &err);
         return;
     }
@@ -126,7 +125,7 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
     (void)snprintf(call->id, sizeof(call->id), "%s", sandbox_id(s));
 }
 
-/* What is asked for, while its image is looked for. */
+/* A creation that waits for its image. */
 struct image_wait {
     struct http_request *req;
     struct spec *spec; /* owned */
@@ -134,7 +133,7 @@ struct image_wait {
     struct attach_options attach;
 };
 
-static void on_image(void *data, int r, struct image *image, const struct err *err)
+static void on_create_image(void *data, int r, struct image *image, const struct err *err)
 {
     struct image_wait *w = data;
     struct http_request *req = w->req;
@@ -152,7 +151,7 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     if (r == 0)
         r = spec_validate_kept(spec, &own);
     if (r == 0)
-        r = native_check_spec(req, spec, &own); /* the image may have said more */
+        r = native_check_spec(req, spec, &own); /* the image may have added to it */
     if (req->gone)
         http_abort(req);
     else if (r < 0)
@@ -178,7 +177,7 @@ void native_create_sandbox(struct http_request *req, struct spec *owned, bool st
         return;
     }
     *w = (struct image_wait){.req = req, .spec = spec, .start = start, .attach = *attach};
-    if (images_ready(native_of(req)->config.images, spec->image, on_image, w, &err) < 0) {
+    if (images_ready(native_of(req)->config.images, spec->image, on_create_image, w, &err) < 0) {
         free(w);
         reply_error(req, &err);
         return;
@@ -193,9 +192,7 @@ static void create_sandbox(struct http_request *req)
     struct attach_options attach;
     bool start = false;
 
-    if (!native_admit(req))
-        return;
-    if (decode_create(req, &spec, &start, &attach, &err) == 0)
+    if (create_decode(req, &spec, &start, &attach, &err) == 0)
         native_create_sandbox(req, take(spec), start, &attach);
     else
         reply_error(req, &err);
@@ -213,8 +210,8 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-/* "K=V", or "K" with any value. */
-static bool has_label(const struct spec *spec, const char *wanted)
+/* Matches "K=V", or "K" with any value. */
+static bool spec_has_label(const struct spec *spec, const char *wanted)
 {
     size_t key = strcspn(wanted, "=");
 
@@ -224,12 +221,12 @@ static bool has_label(const struct spec *spec, const char *wanted)
     return false;
 }
 
-static bool matches(const struct sandbox *s, const struct list_query *q)
+static bool sandbox_matches(const struct sandbox *s, const struct list_query *q)
 {
     bool in_state = q->states.count == 0;
 
     for (size_t i = 0; i < q->labels.count; i++)
-        if (!has_label(sandbox_spec(s), q->labels.values[i]))
+        if (!spec_has_label(sandbox_spec(s), q->labels.values[i]))
             return false;
     for (size_t i = 0; i < q->states.count; i++)
         if (strcmp(q->states.values[i], sandbox_state_name(sandbox_get_state(s))) == 0)
@@ -237,7 +234,7 @@ static bool matches(const struct sandbox *s, const struct list_query *q)
     return in_state;
 }
 
-static int check_states(const struct query_list *states, struct err *err)
+static int query_check_states(const struct query_list *states, struct err *err)
 {
     for (size_t i = 0; i < states->count; i++) {
         int known = SANDBOX_INVALID + 1;
@@ -261,11 +258,9 @@ static void list_sandboxes(struct http_request *req)
     json_t *list;
     int r;
 
-    if (!native_admit(req))
-        return;
     r = http_query(req, list_fields, &q, &err);
     if (r == 0)
-        r = check_states(&q.states, &err);
+        r = query_check_states(&q.states, &err);
     if (r < 0) {
         reply_error(req, &err);
         return;
@@ -273,7 +268,7 @@ static void list_sandboxes(struct http_request *req)
     list = json_array();
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL && list != NULL;
          s = sandbox_next(s)) {
-        if (!matches(s, &q) || !native_may_use(req, s))
+        if (!sandbox_matches(s, &q) || !native_may_use(req, s))
             continue;
         if (json_array_append_new(list, sandbox_encode(s, false)) < 0) {
             json_decref(list);

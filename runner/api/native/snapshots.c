@@ -54,7 +54,7 @@ static void body_done(struct snapshot_body *b)
     json_strings_free(b->changes);
 }
 
-static void on_image(void *data, int r, struct image *image, const struct err *err)
+static void on_snapshot_image(void *data, int r, struct image *image, const struct err *err)
 {
     struct native_call *call = data;
 
@@ -67,7 +67,7 @@ static void on_image(void *data, int r, struct image *image, const struct err *e
     native_call_free(call);
 }
 
-static void on_volume(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_snapshot_volume(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct native_call *call = data;
 
@@ -79,24 +79,22 @@ static void on_volume(void *data, int r, struct volume_entry *v, const struct er
     native_call_free(call);
 }
 
-static int begin(struct sandbox *s, const struct snapshot_body *b, struct native_call *call,
-                 struct err *err)
+static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b,
+                          struct native_call *call, struct err *err)
 {
     const struct snapshot_options o = {.name = b->name,
                                        .message = b->message,
                                        .author = b->author,
                                        .changes = (const char *const *)b->changes,
                                        .no_pause = !b->pause};
-    const struct volume_creator who = {.uid = http_peer(call->req)->uid,
-                                       .limited = !native_is_owner(call->req),
-                                       .fd = http_peer_fd(call->req)};
+    const struct volume_creator who = native_volume_creator(call->req);
 
     if (b->dir == NULL)
-        return sandbox_snapshot(s, &o, on_image, call, err);
+        return sandbox_snapshot(s, &o, on_snapshot_image, call, err);
     if (b->message != NULL || b->author != NULL || b->changes != NULL)
         return err_set(err, -EINVAL,
                        "dir: makes a volume, which has no message, author or changes");
-    return sandbox_snapshot_dir(s, b->dir, b->name, &who, on_volume, call, err);
+    return sandbox_snapshot_dir(s, b->dir, b->name, &who, on_snapshot_volume, call, err);
 }
 
 void sandbox_post_snapshot(struct http_request *req)
@@ -112,11 +110,12 @@ void sandbox_post_snapshot(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    /* An image is everybody's, and a name that it is given is taken from another. */
+    /* Images are visible to all users, and their names are shared, so the right to load images
+     * is needed. */
     if (b.dir != NULL ? !native_may_have_volumes(req) : !native_may_load(req))
         return;
     call = native_call_new(req, s);
-    if (call != NULL && begin(s, &b, call, &err) < 0)
+    if (call != NULL && snapshot_begin(s, &b, call, &err) < 0)
         native_call_fail(call, &err);
 }
 
@@ -138,10 +137,10 @@ static const struct jfield clone_fields[] = {
     {0},
 };
 
-/* What waits for the snapshot that a clone is made of. */
+/* A clone that waits for its snapshot. */
 struct clone {
     struct http_request *req;
-    json_t *spec; /* owned: of the clone, but for its image */
+    json_t *spec; /* owned: the clone's spec without image */
     bool start;
 };
 
@@ -151,7 +150,8 @@ static void clone_free(struct clone *c)
     free(c);
 }
 
-/* An anonymous volume is the sandbox's own: the clone has a copy. A plain one is everybody's. */
+/* An anonymous volume belongs to the sandbox, so the clone gets a copy. Other volumes are
+ * shared. */
 static void clone_volumes(struct supervisor *sup, json_t *volumes)
 {
     json_t *v;
@@ -170,7 +170,7 @@ static void clone_volumes(struct supervisor *sup, json_t *volumes)
     }
 }
 
-/* The spec of a clone: what was asked for, with the snapshot's image, ports of its own. */
+/* Makes the spec of a clone: the request's settings, the snapshot's image, and new host ports. */
 static int clone_spec(struct supervisor *sup, const struct sandbox *s, const struct clone_body *b,
                       json_t **ret, struct err *err)
 {
@@ -196,7 +196,7 @@ static int clone_spec(struct supervisor *sup, const struct sandbox *s, const str
     return 0;
 }
 
-static void on_cloned(void *data, int r, struct image *image, const struct err *err)
+static void on_clone_image(void *data, int r, struct image *image, const struct err *err)
 {
     static const struct attach_options none;
     struct clone *c = data;
@@ -245,7 +245,7 @@ void sandbox_post_clone(struct http_request *req)
     if (c != NULL)
         *c = (struct clone){.req = req, .start = b.start, .spec = take(spec)};
     if (r == 0)
-        r = sandbox_snapshot(s, &o, on_cloned, c, &err);
+        r = sandbox_snapshot(s, &o, on_clone_image, c, &err);
     free(b.name);
     if (r == 0)
         return;

@@ -1,6 +1,7 @@
 #pragma once
 
-/* Handlers of snapshots.c, for the table of sandboxes.c; and what they need of that one. */
+/* Handlers of snapshots.c, for the table in sandboxes.c, and a function of sandboxes.c that they
+ * use. */
 
 #include <stdbool.h>
 
@@ -11,6 +12,6 @@ struct spec;
 void sandbox_post_snapshot(struct http_request *req);
 void sandbox_post_clone(struct http_request *req);
 
-/* Makes a sandbox of the spec (taken), whose image is looked up, and answers. */
+/* Looks up the image of the spec (taken), makes a sandbox, and answers. */
 void native_create_sandbox(struct http_request *req, struct spec *spec, bool start,
                            const struct attach_options *attach);

@@ -1,4 +1,4 @@
-/* What the daemon says of itself: version, health, doctor, and how it is described. */
+/* The daemon's own resources: version, health, doctor, and the API's description. */
 
 #include <string.h>
 #include <sys/utsname.h>
@@ -10,13 +10,11 @@
 #include "api/route.h"
 #include "core/sandbox.h"
 
-/* No query is taken by any of these. */
-static bool plain(struct http_request *req)
+/* None of these resources takes a query; false: answered. */
+static bool takes_no_query(struct http_request *req)
 {
     struct err err = ERR_NONE;
 
-    if (!native_admit(req))
-        return false;
     if (http_query(req, NULL, NULL, &err) == 0)
         return true;
     reply_error(req, &err);
@@ -27,7 +25,7 @@ static void get_version(struct http_request *req)
 {
     struct utsname host;
 
-    if (!plain(req))
+    if (!takes_no_query(req))
         return;
     if (uname(&host) < 0)
         (void)memset(&host, 0, sizeof(host));
@@ -40,7 +38,7 @@ static void get_health(struct http_request *req)
 {
     json_int_t count = 0, running = 0;
 
-    if (!plain(req))
+    if (!takes_no_query(req))
         return;
     for (struct sandbox *s = sandbox_first(native_supervisor(req)); s != NULL;
          s = sandbox_next(s)) {
@@ -54,7 +52,7 @@ static void get_health(struct http_request *req)
 
 static void get_doctor(struct http_request *req)
 {
-    if (plain(req))
+    if (takes_no_query(req))
         doctor_reader_answer(native_of(req)->doctor, req);
 }
 
@@ -63,7 +61,7 @@ static void get_openapi(struct http_request *req)
     const char *text;
     size_t len;
 
-    if (!plain(req))
+    if (!takes_no_query(req))
         return;
     text = native_openapi(&len);
     http_reply(req, 200, NULL, "application/json", text, len);

@@ -1,4 +1,4 @@
-/* /v1/volumes: named volumes. Members of the group see and use those that they have made. */
+/* /v1/volumes: named volumes. Members of the group see and use only those that they have made. */
 
 #include "core/volumes.h"
 
@@ -22,7 +22,7 @@
 #include "policy/policy.h"
 #include "spec/spec.h"
 
-static struct volume_creator who_asks(struct http_request *req)
+struct volume_creator native_volume_creator(struct http_request *req)
 {
     return (struct volume_creator){
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
@@ -35,18 +35,16 @@ bool native_volumes_allowed(struct http_request *req)
 
 bool native_may_have_volumes(struct http_request *req)
 {
-    if (!native_admit(req))
-        return false;
     if (native_volumes_allowed(req))
         return true;
     reply_errorf(req, -EPERM, "the client policy allows no named volumes");
     return false;
 }
 
-/* The one that {name} names; NULL: answered. Whose it is not, is told that it is another's. */
-static struct volume_entry *find(struct http_request *req)
+/* Returns the volume named by {name}; NULL: answered. Another user's volume is 403. */
+static struct volume_entry *volume_requested(struct http_request *req)
 {
-    const struct volume_creator who = who_asks(req);
+    const struct volume_creator who = native_volume_creator(req);
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
@@ -62,7 +60,7 @@ static struct volume_entry *find(struct http_request *req)
     return NULL;
 }
 
-/* ---- as JSON ---- */
+/* ---- JSON ---- */
 
 static json_t *encode_labels(const struct volume_entry *v)
 {
@@ -101,8 +99,8 @@ static const struct query_field list_fields[] = {
     {0},
 };
 
-/* All of the labels, and a part of one of the names. */
-static bool matches(const struct volume_entry *v, const struct list_query *q)
+/* Matches all labels, and a part of any name. */
+static bool volume_matches(const struct volume_entry *v, const struct list_query *q)
 {
     bool named = q->names.count == 0;
 
@@ -116,7 +114,7 @@ static bool matches(const struct volume_entry *v, const struct list_query *q)
 
 static void list_volumes(struct http_request *req)
 {
-    const struct volume_creator who = who_asks(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
@@ -130,7 +128,7 @@ static void list_volumes(struct http_request *req)
     list = json_array();
     for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL && list != NULL;
          v = volume_next(v)) {
-        if (!volume_is_ready(v) || !volume_may_use(v, &who) || !matches(v, &q))
+        if (!volume_is_ready(v) || !volume_may_use(v, &who) || !volume_matches(v, &q))
             continue;
         if (json_array_append_new(list, volume_encode(v)) < 0) {
             json_decref(list);
@@ -142,7 +140,7 @@ static void list_volumes(struct http_request *req)
 
 static void inspect_volume(struct http_request *req)
 {
-    struct volume_entry *v = find(req);
+    struct volume_entry *v = volume_requested(req);
 
     if (v != NULL)
         reply_json(req, 200, volume_encode(v));
@@ -153,7 +151,7 @@ static void inspect_volume(struct http_request *req)
 struct create_body {
     char *name;           /* owned */
     struct jpair *labels; /* owned */
-    int64_t bytes;        /* 0: not said */
+    int64_t bytes;        /* 0: not given */
 };
 
 static const struct jfield create_fields[] = {
@@ -183,7 +181,7 @@ static void create_done(struct create_body *b)
     free(b->name);
 }
 
-static void on_created(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_created(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     struct native_call *call = data;
     auto_ptr(json_decref) json_t *root = NULL;
@@ -198,7 +196,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
     root = volume_encode(v);
     text = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     if (text == NULL) {
-        reply_json(call->req, 201, NULL); /* out of memory is said there */
+        reply_json(call->req, 201, NULL); /* NULL makes it answer 503 */
         native_call_free(call);
         return;
     }
@@ -210,7 +208,7 @@ static void on_created(void *data, int r, struct volume_entry *v, const struct e
 static void create_volume(struct http_request *req)
 {
     struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
-    const struct volume_creator who = who_asks(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct native_call *call;
     struct err err = ERR_NONE;
     struct volume_wish wish = {0};
@@ -225,14 +223,14 @@ static void create_volume(struct http_request *req)
     }
     wish = (struct volume_wish){.name = b.name, .labels = labels, .bytes = (uint64_t)b.bytes};
     call = native_call_new(req, NULL);
-    if (call != NULL && volume_create(call->sup, &wish, &who, on_created, call, &err) < 0)
+    if (call != NULL && volume_create(call->sup, &wish, &who, on_volume_created, call, &err) < 0)
         native_call_fail(call, &err);
     json_strings_free(labels);
 }
 
 /* ---- remove ---- */
 
-static void on_removed(void *data, int r, struct volume_entry *v, const struct err *err)
+static void on_volume_removed(void *data, int r, struct volume_entry *v, const struct err *err)
 {
     (void)v;
     native_done_empty(data, r, err);
@@ -240,7 +238,7 @@ static void on_removed(void *data, int r, struct volume_entry *v, const struct e
 
 static void delete_volume(struct http_request *req)
 {
-    struct volume_entry *v = find(req);
+    struct volume_entry *v = volume_requested(req);
     struct native_call *call;
     struct err err = ERR_NONE;
 
@@ -251,7 +249,7 @@ static void delete_volume(struct http_request *req)
         return;
     }
     call = native_call_new(req, NULL);
-    if (call != NULL && volume_remove(v, on_removed, call, &err) < 0)
+    if (call != NULL && volume_remove(v, on_volume_removed, call, &err) < 0)
         native_call_fail(call, &err);
 }
 
@@ -284,7 +282,7 @@ static void reply_names(struct http_request *req, char *const *names)
     reply_json(req, 200, list != NULL ? json_pack("{s:o}", "removed", list) : NULL);
 }
 
-static void on_pruned(void *data, int r, char *const *names, const struct err *err)
+static void on_volumes_pruned(void *data, int r, char *const *names, const struct err *err)
 {
     struct native_call *call = data;
 
@@ -296,7 +294,7 @@ static void on_pruned(void *data, int r, char *const *names, const struct err *e
 
 static void prune_volumes(struct http_request *req)
 {
-    const struct volume_creator who = who_asks(req);
+    const struct volume_creator who = native_volume_creator(req);
     struct prune_body b = {false, NULL};
     struct native_call *call;
     struct err err = ERR_NONE;
@@ -311,11 +309,11 @@ static void prune_volumes(struct http_request *req)
     }
     call = native_call_new(req, NULL);
     if (call != NULL) {
-        r = volume_prune(call->sup, &who, b.all, b.labels, on_pruned, call, &err);
+        r = volume_prune(call->sup, &who, b.all, b.labels, on_volumes_pruned, call, &err);
         if (r < 0)
             native_call_fail(call, &err);
         else if (r > 0)
-            on_pruned(call, 0, NULL, NULL);
+            on_volumes_pruned(call, 0, NULL, NULL);
     }
     json_strings_free(b.labels);
 }

@@ -1,15 +1,18 @@
 #pragma once
 
-/* Named volumes as JSON, and who may have some. */
+/* Named volumes as JSON, and the right to use them. */
 
 #include <jansson.h>
 #include <stdbool.h>
 
 struct http_request;
+struct volume_creator;
 struct volume_entry;
 
+/* Returns the caller, as core/volumes.h checks it. */
+struct volume_creator native_volume_creator(struct http_request *req);
 json_t *volume_encode(const struct volume_entry *v);
-/* Whether the client policy lets the peer use volumes at all. */
+/* True if the client policy lets the peer use volumes. */
 bool native_volumes_allowed(struct http_request *req);
-/* native_admit, and the same; else it has been answered. */
+/* As native_volumes_allowed; false: answered. */
 bool native_may_have_volumes(struct http_request *req);

@@ -1,4 +1,4 @@
-// One sandbox by its name: found or made, started, and made anew when it has gone.
+// Owns one sandbox of a name: finds or creates it, starts it, and recreates it if it was removed.
 import { createHash, randomBytes } from 'node:crypto';
 import type * as api from '../api-types';
 import { RindError } from '../errors';
@@ -11,9 +11,9 @@ export const LABEL_PROVIDER = 'rind.provider';
 export const LABEL_ID = 'rind.sandbox';
 const RESERVED = ['www', 'api', 'admin', 'root', 'system', 'cloudflare', 'workers'];
 const TRIES = 5;
-const GONE_MS = 30_000; // for one that is being removed to be gone, and for one that stops to have stopped
+const GONE_MS = 30_000; // time-out for a removal or a stop in progress
 
-/** An id that the SDK would take. */
+/** Checks an id by the SDK's rules. */
 export function checkId(id: string): string {
   if (typeof id !== 'string' || id.length < 1 || id.length > 63)
     throw new SandboxSecurityError('Sandbox ID must be 1-63 characters long.', 'INVALID_SANDBOX_ID_LENGTH');
@@ -27,16 +27,14 @@ export function checkId(id: string): string {
   return id;
 }
 
-/**
- * The sandbox's name for an id: the same where it can be. Other characters (upper case…), what could be the beginning of an id of
- * rind's, and anything with two hyphens become `x--` and a digest; so two ids never have one name.
- */
+/** The sandbox's name for an id, equal to the id if possible. Ids with other characters (upper case…), that could be a
+ * prefix of an id of rind, or with two hyphens become `x--` and a digest. So two ids never have the same name. */
 export function boxName(id: string): string {
   const same = /^[a-z0-9][a-z0-9_-]*$/.test(id) && !id.includes('--') && !/^[0-9a-f]{4,}$/.test(id);
   return same ? id : `x--${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
 }
 
-/** `30s`, `10m`, `1h` or seconds, as milliseconds. */
+/** Converts `30s`, `10m`, `1h` or seconds to milliseconds. */
 export function sleepMs(value: string | number): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(String(value).trim());
   const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[match?.[2] ?? 's'];
@@ -48,13 +46,13 @@ export function sleepMs(value: string | number): number {
 
 export interface BoxSettings {
   rind: Rind;
-  /** Who makes sandboxes here; those of others are refused. */
+  /** The creator's name; sandboxes of other providers are refused. */
   provider: string;
-  /** What each sandbox is made with: root file system, policy, limits, user, volumes… */
+  /** The spec of each new sandbox: root file system, policy, limits, user, volumes… */
   spec: Omit<api.SandboxCreate, 'name' | 'start' | 'command'>;
 }
 
-/** Whether there is something among the options that a sandbox which is there has to be told. */
+/** True if an existing sandbox must be updated with these options. */
 const asks = ({ keepAlive, sleepAfter, labels }: SandboxOptions): boolean =>
   keepAlive !== undefined || sleepAfter !== undefined || labels !== undefined;
 
@@ -62,13 +60,13 @@ export class Box {
   readonly name: string;
   /** Distinguishes this client from others of the same sandbox. */
   readonly client = randomBytes(6).toString('hex');
-  /** Of setEnvVars: for sessions that are made later, and for commands without one. */
+  /** Set by setEnvVars: for sessions created later, and for commands without session. */
   env: Record<string, string> = {};
 
   private current: Promise<string> | undefined;
-  /** Whether what was asked for is still to be told to a sandbox that is there already. */
+  /** True if an existing sandbox has not been updated with the options yet. */
   private untold: boolean;
-  /** Labels of an earlier setLabels, which the next one takes away. */
+  /** Labels of an earlier setLabels, which the next one removes. */
   private stale: string[] = [];
   private readonly onGone: Array<() => void> = [];
 
@@ -85,7 +83,7 @@ export class Box {
     return this.settings.rind;
   }
 
-  /** Called whenever the sandbox is found to be gone or stopped: what was in it is lost. */
+  /** Called when the sandbox turns out to be removed or stopped: its contents or processes are lost. */
   whenGone(forget: () => void): void {
     this.onGone.push(forget);
   }
@@ -95,7 +93,7 @@ export class Box {
     for (const forget of this.onGone) forget();
   }
 
-  /** Counts for a sandbox that is made later, and with the next call for one that is there. */
+  /** Sets options for a sandbox created later; an existing one is updated with the next call. */
   configure(options: SandboxOptions): void {
     const before = { ...this.options };
     const gone = Object.keys(before.labels ?? {}).filter((key) => options.labels && !(key in options.labels));
@@ -104,7 +102,7 @@ export class Box {
     this.untold ||= asks(options);
   }
 
-  /** The same at once, for one that is there. */
+  /** Like configure, and updates an existing sandbox at once. */
   async apply(options: SandboxOptions): Promise<void> {
     if (options.sleepAfter !== undefined) sleepMs(options.sleepAfter);
     this.configure(options);
@@ -114,7 +112,7 @@ export class Box {
     await this.tell(box.id);
   }
 
-  /** What of the options a sandbox that is there can be told. */
+  /** The options that can be changed on an existing sandbox. */
   private changes(): api.SandboxUpdate {
     const { keepAlive, sleepAfter, labels } = this.options;
     const { provider, spec } = this.settings;
@@ -143,7 +141,7 @@ export class Box {
     this.stale = [];
   }
 
-  /** The running sandbox's id in rind. */
+  /** Ensures that the sandbox runs and returns its id in rind. */
   async ensure(): Promise<string> {
     if (!this.current) {
       const found = this.open();
@@ -157,7 +155,7 @@ export class Box {
     return id;
   }
 
-  /** Does something in the sandbox; where that has gone or stopped meanwhile, in one that is made or started anew. */
+  /** Runs `what` in the sandbox; if the sandbox was removed or stopped meanwhile, once more in a new or restarted one. */
   async use<T>(what: (id: string) => Promise<T>): Promise<T> {
     let id = '';
     try {
@@ -171,7 +169,7 @@ export class Box {
     }
   }
 
-  /** Whether an error was that the sandbox is not there or does not run. Then what failed had no effect. */
+  /** True if an error means that the sandbox does not exist or run. Then the failed call had no effect. */
   private async hasGone(error: unknown, id: string): Promise<boolean> {
     if (!(error instanceof RindError) || (error.status !== 404 && error.status !== 409 && error.status !== 410))
       return false;
@@ -179,7 +177,7 @@ export class Box {
     return now === undefined || now.state !== 'running';
   }
 
-  /** The sandbox of exactly this name or id: the API would also take a prefix of an id. */
+  /** Finds the sandbox with exactly this name or id: the API would accept a prefix of an id, too. */
   async inspect(nameOrId: string): Promise<api.Sandbox | undefined> {
     try {
       const box = await this.rind.inspectSandbox(nameOrId);
@@ -215,7 +213,7 @@ export class Box {
       throw new ProviderMismatchError(this.id, provider, this.settings.provider);
   }
 
-  /** Brings it to run; false where it has gone instead. */
+  /** Makes it run; false if it was removed. */
   private async run(box: api.Sandbox): Promise<boolean> {
     switch (box.state) {
       case 'running':
@@ -251,7 +249,7 @@ export class Box {
     }
   }
 
-  /** Waits until it is no longer in a state that it cannot be started from. */
+  /** Waits until it has left a state in which it cannot be started. */
   private async past(id: string, state: 'removing' | 'stopping'): Promise<void> {
     const deadline = Date.now() + GONE_MS;
     while ((await this.inspect(id))?.state === state) {
@@ -264,7 +262,7 @@ export class Box {
     }
   }
 
-  /** Undefined where another client was faster. */
+  /** Undefined if another client created it first. */
   private async create(): Promise<api.Sandbox | undefined> {
     const { spec, provider } = this.settings;
     const { keepAlive, sleepAfter, labels } = this.options;
@@ -287,7 +285,7 @@ export class Box {
     }
   }
 
-  /** Removes it with everything in it. That of another provider is refused. */
+  /** Removes it with everything in it. A sandbox of another provider is refused. */
   async destroy(): Promise<void> {
     const box = await this.inspect(this.name);
     if (box) {

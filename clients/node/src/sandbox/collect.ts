@@ -1,10 +1,10 @@
-// What a command says, as text: whole, and part by part.
+// A command's output as text: complete, or in parts.
 import type { ReadableStream } from 'node:stream/web';
 import { CommandTimeoutError, SandboxError, SessionTerminatedError } from './errors';
 import type { Command, Running } from './session';
 import type { ExecEvent, ExecOptions, ExecResult } from './types';
 
-export const OUTPUT_MAX = 64 << 20; // bytes of each output of an exec that are held for its result
+export const OUTPUT_MAX = 64 << 20; // bytes kept of each output for an exec's result
 
 type Heard = (stream: 'stdout' | 'stderr', text: string) => void;
 
@@ -36,12 +36,12 @@ async function text(
   return parts.join('');
 }
 
-/** Of a shell that had ended before the command began: the next one can run it as well. */
+/** True if the shell had ended before the command began: the command can be repeated. */
 export function notBegun(error: unknown): boolean {
   return error instanceof SessionTerminatedError && !error.begun;
 }
 
-/** Runs it to its end. A time-out's error holds what it had said. */
+/** Runs a command to its end. The error of a time-out contains its output so far. */
 export async function execute(
   start: (command: Command) => Promise<Running>,
   command: string,
@@ -87,7 +87,7 @@ export async function execute(
   }
 }
 
-/** The parts of two streams in the order in which they come. */
+/** The parts of two streams in order of arrival. */
 async function* merged(running: Running): AsyncGenerator<{ type: 'stdout' | 'stderr'; data: string }> {
   const sources = (['stdout', 'stderr'] as const).map((type) => ({
     type,
@@ -96,7 +96,7 @@ async function* merged(running: Running): AsyncGenerator<{ type: 'stdout' | 'std
   }));
   const next = (s: (typeof sources)[number]) => {
     const part = s.reader.read().then((read) => ({ s, part: read }));
-    part.catch(() => undefined); // it may fail while the other one is waited for
+    part.catch(() => undefined); // it may fail while the other stream is awaited
     return part;
   };
   const waiting = new Map(sources.map((s) => [s, next(s)]));
@@ -109,7 +109,7 @@ async function* merged(running: Running): AsyncGenerator<{ type: 'stdout' | 'std
   }
 }
 
-/** It as events: start, stdout and stderr as they come, then complete, or error. */
+/** A command as events: start, stdout and stderr parts, then complete or error. */
 export async function* events(
   running: Running,
   command: string,
@@ -135,7 +135,7 @@ export async function* events(
     };
     yield { type: 'complete', exitCode, result, ...stamp() };
   } catch (error) {
-    // An end of the streams by a time-out or an abort is told by the exit.
+    // A time-out or an abort ends the streams; `exit` has the reason.
     const why = await running.exit.then(
       () => error,
       (e: unknown) => e,

@@ -1,4 +1,4 @@
-// Errors with the names and codes of the 0.x SDK. What the daemon said is the cause.
+// Errors with the names and codes of the 0.x SDK; the daemon's error is their cause.
 import { RindError } from '../errors';
 
 export interface ErrorResponse<T = Record<string, unknown>> {
@@ -41,7 +41,7 @@ export class SandboxError<T = Record<string, unknown>> extends Error {
   get documentation(): string | undefined {
     return this.errorResponse.documentation;
   }
-  /** The daemon's own words, where they led to this. */
+  /** The daemon's error, if it was the cause. */
   get rind(): RindError | undefined {
     return this.cause instanceof RindError ? this.cause : undefined;
   }
@@ -75,7 +75,7 @@ export class ProviderMismatchError extends SandboxError<{
   }
 }
 
-/** What the SDK has and this layer does not. */
+/** A method of the SDK that this layer does not have. */
 export class NotSupportedError extends SandboxError<{ method: string }> {
   override readonly name = 'NotSupportedError';
   constructor(method: string, why: string) {
@@ -95,7 +95,7 @@ export interface CommandTimeoutContext {
   stderr: string;
 }
 
-/** A command that took longer than it might; what it had started is ended. */
+/** A command exceeded its time-out; its processes were ended. */
 export class CommandTimeoutError extends SandboxError<CommandTimeoutContext> {
   override readonly name = 'CommandTimeoutError';
   constructor(context: CommandTimeoutContext) {
@@ -110,7 +110,7 @@ export class CommandTimeoutError extends SandboxError<CommandTimeoutContext> {
 
 export class SessionTerminatedError extends SandboxError<{ sessionId: string; exitCode: number | null }> {
   override readonly name = 'SessionTerminatedError';
-  /** `begun`: whether the command had begun to run. */
+  /** `begun`: the command had begun to run. */
   constructor(
     sessionId: string,
     exitCode: number | null,
@@ -207,7 +207,7 @@ const FILE_CODES: Record<string, string> = {
   ELOOP: 'TOO_MANY_LINKS',
 };
 
-/** An error of a file operation; others, such as a lost connection, stay what they are. */
+/** Converts an error of a file operation; others, such as a lost connection, are returned unchanged. */
 export function fileError(error: unknown, operation: string, path: string): unknown {
   if (!(error instanceof RindError) || error.status === 0) return error;
   const code = FILE_CODES[error.code] ?? 'FILESYSTEM_ERROR';

@@ -1,4 +1,4 @@
-// Files as the 0.x SDK has them.
+// The file methods of the 0.x SDK.
 import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
 import type { ReadableStream } from 'node:stream/web';
@@ -17,13 +17,13 @@ const MIME: Record<string, string> = {
   xml: 'application/xml', yaml: 'application/yaml', yml: 'application/yaml', zip: 'application/zip',
 }; // prettier-ignore
 
-const SAMPLE = 8192; // bytes that tell text from what is none
+const SAMPLE = 8192; // bytes examined to distinguish text from binary files
 const BASE64_PART = 3 * 16384; // bytes of one chunk event: base64 of whole groups of three
 const EXCLUDED = ['.git', 'node_modules', '.DS_Store'];
 
 const now = () => new Date().toISOString();
 
-/** An absolute path; a relative one is one of the workspace's. */
+/** Makes a path absolute; relative ones are below the workspace. */
 export function absolute(path: string): string {
   if (typeof path !== 'string' || path === '')
     throw new SandboxError({
@@ -50,7 +50,7 @@ function mimeType(path: string, text: boolean): string {
   return MIME[extension] ?? (text ? 'text/plain' : 'application/octet-stream');
 }
 
-/** `rw-r--r--` of octal digits. */
+/** Converts octal digits to `rw-r--r--`. */
 function modeText(octal: string): string {
   const bits = Number.parseInt(octal, 8);
   return Array.from('rwxrwxrwx', (letter, i) => (bits & (1 << (8 - i)) ? letter : '-')).join('');
@@ -70,7 +70,7 @@ function fileInfo(base: string, entry: api.FileEntry): t.FileInfo {
   };
 }
 
-/** A glob as an expression: `*` within a name, `**` across, `?`. One without a slash is for any part of a path. */
+/** Converts a glob to an expression: `*` within a name, `**` across, `?`. Without a slash it matches any part of a path. */
 function glob(pattern: string): RegExp {
   const body = pattern
     .replace(/[.+^${}()|[\]\\]/g, '\\$&')
@@ -122,7 +122,7 @@ export class Files {
         context: {},
         httpStatus: 400,
       });
-    // A stream can be sent once only: the sandbox is there before.
+    // A stream can be sent only once, so the sandbox must exist first.
     await this.box.ensure();
     await this.op('file.write', path, (id) => this.box.rind.writeFile(id, at, body));
     return {
@@ -227,7 +227,7 @@ export class Files {
     return eventStream(watchEvents(at, reader, wanted(options)), () => abort.abort());
   }
 
-  /** Whether anything has changed since the version of an earlier answer. */
+  /** Tells whether anything has changed since the version of an earlier result. */
   async checkChanges(path: string, options: t.CheckChangesOptions = {}): Promise<t.CheckChangesResult> {
     const at = absolute(path);
     const { recursive = true } = options;
@@ -341,7 +341,7 @@ async function* fileEvents(
   }
 }
 
-/** The chunks of readFileStream(): text, or bytes of a file that is none. Returns what the file is. */
+/** The chunks of readFileStream(): text, or bytes of a binary file. Returns the file's metadata. */
 export async function* streamFile(stream: ReadableStream<Uint8Array>): AsyncGenerator<t.FileChunk, t.FileMetadata> {
   let metadata: t.FileMetadata | undefined;
   for await (const event of parseSSEStream<t.FileStreamEvent>(stream)) {

@@ -7,7 +7,7 @@ import type { ExecOptions, ExecResult, GitCheckoutOptions, GitCheckoutResult } f
 
 const CLONE_MS = 600_000;
 
-/** What git says when it fails, as the SDK's codes; the first that fits. */
+/** Maps git's error messages to the SDK's codes; the first match counts. */
 const FAILURES: ReadonlyArray<[RegExp, string]> = [
   [/Remote branch .* not found|couldn't find remote ref/i, 'GIT_BRANCH_NOT_FOUND'],
   [/Authentication failed|could not read Username|Permission denied \(publickey/i, 'GIT_AUTH_FAILED'],

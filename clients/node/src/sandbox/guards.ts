@@ -1,4 +1,4 @@
-// What code of the SDK asks of values and errors.
+// Predicates of the SDK on values and errors.
 import { RindConnectionError, RindError } from '../errors';
 import type { ExecResult, Process, ProcessStatus } from './types';
 
@@ -26,7 +26,7 @@ function* causes(error: unknown): Generator<unknown> {
   }
 }
 
-/** Whether the same may well work a moment later: the daemon is not reached (it may be starting again), or has too much to do. */
+/** True if a retry may succeed soon: the daemon is not reachable (it may be restarting), or is overloaded. */
 export function isPlatformTransientError(error: unknown): boolean {
   for (const one of causes(error))
     if (one instanceof RindConnectionError || (one instanceof RindError && (one.status === 503 || one.status === 429)))
@@ -34,7 +34,7 @@ export function isPlatformTransientError(error: unknown): boolean {
   return false;
 }
 
-/** There are no Durable Objects here whose code could be replaced. */
+/** Always false: there are no Durable Objects here whose code could be replaced. */
 export function isDurableObjectCodeUpdateReset(_error: unknown): boolean {
   return false;
 }

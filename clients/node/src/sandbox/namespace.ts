@@ -1,4 +1,4 @@
-// getSandbox(): which sandboxes there are, and with what they are made.
+// getSandbox(): the set of sandboxes, and the settings that they are created with.
 import { Rind } from '../rind';
 import { checkId, type BoxSettings } from './box';
 import { Sandbox, proxyPreview } from './sandbox';
@@ -6,17 +6,17 @@ import type { PtyOptions } from './types';
 import type { SandboxOptions } from './types';
 
 export interface NamespaceOptions {
-  /** The daemon; that of RIND_SOCKET, or the user's, or the system's when absent. */
+  /** The daemon; default: the one of RIND_SOCKET, the user's, or the system's. */
   rind?: Rind;
-  /** Who makes sandboxes: those of others are refused. `rind` when absent. */
+  /** The creator's name: sandboxes of other providers are refused. Default `rind`. */
   provider?: string;
-  /** What each sandbox is made with: `rootfs`, `policy`, `limits`, `env`, `user`, `volumes`… */
+  /** The spec of each new sandbox: `rootfs`, `policy`, `limits`, `env`, `user`, `volumes`… */
   spec?: BoxSettings['spec'];
 }
 
-/** What stands where a Worker has its binding: `env.Sandbox`. */
+/** Takes the place of a Worker's binding: `env.Sandbox`. */
 export class SandboxNamespace {
-  /** Of the sandboxes that are made here. */
+  /** Settings of the sandboxes created here. */
   readonly settings: BoxSettings;
   private readonly sandboxes = new Map<string, Sandbox>();
 
@@ -32,7 +32,7 @@ export class SandboxNamespace {
     return this.settings.rind;
   }
 
-  /** The sandbox of an id. The same object for the same id, so that its sessions are one. */
+  /** Returns the sandbox of an id. Equal ids give the same object, so they share sessions. */
   get(id: string, options: SandboxOptions = {}): Sandbox {
     const effective = options.normalizeId ? checkId(id).toLowerCase() : checkId(id);
     const known = this.sandboxes.get(effective);
@@ -68,7 +68,7 @@ export async function proxyToSandbox(request: Request, env: { Sandbox: SandboxNa
   return proxyPreview(request, env.Sandbox.settings);
 }
 
-/** sandbox.terminal() by another name; the session's id counts for nothing, as each terminal is a shell of its own. */
+/** Another name for sandbox.terminal(). The session id is ignored, as each terminal is a separate shell. */
 export async function proxyTerminal(
   sandbox: Sandbox,
   _sessionId: string,

@@ -1,4 +1,4 @@
-// Ports: preview URLs, HTTP and WebSockets to servers in the sandbox. No port of the host is opened for any of it.
+// Ports: preview URLs, HTTP and WebSockets to servers in the sandbox. None of these opens a port of the host.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { RindError } from '../errors';
 import type { Rind } from '../rind';
@@ -19,7 +19,7 @@ export const HOP_BY_HOP = [
   'upgrade',
 ];
 
-/** `*.workers.dev` has no certificates for names below names. */
+/** `*.workers.dev` has no certificates for two levels of subdomains. */
 export class CustomDomainRequiredError extends SandboxError {
   override readonly name = 'CustomDomainRequiredError';
   constructor(hostname: string) {
@@ -44,7 +44,7 @@ function checkToken(token: string): void {
     );
 }
 
-/** In constant time, whatever the lengths. */
+/** Compares in constant time, whatever the lengths. */
 export function sameToken(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
@@ -92,7 +92,7 @@ export class Ports {
     }
   }
 
-  /** One that is not exposed is fine. */
+  /** Succeeds for a port that is not exposed. */
   async unexpose(port: number): Promise<void> {
     checkPort(port);
     const box = await this.box.inspect(this.box.name);
@@ -147,7 +147,7 @@ function plainHeaders(request: Request): Record<string, string> {
   return headers;
 }
 
-/** A request to a port of a sandbox; a WebSocket's is answered with a WebSocketResponse. */
+/** Sends a request to a port of a sandbox; for a WebSocket the result is a WebSocketResponse. */
 export async function fetchPort(rind: Rind, id: string, port: number, request: Request): Promise<Response> {
   const url = new URL(request.url);
   const headers = { ...plainHeaders(request), host: request.headers.get('host') ?? url.host };

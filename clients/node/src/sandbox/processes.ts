@@ -1,4 +1,4 @@
-// Background processes as the 0.x SDK has them. They are the daemon's: they outlive the client, and so do their logs.
+// Background processes with the methods of the 0.x SDK. The daemon owns them and their logs, so they outlive the client.
 import type { ReadableStream } from 'node:stream/web';
 import type * as api from '../api-types';
 import { RindError } from '../errors';
@@ -10,11 +10,12 @@ import { BUILTIN, variables, type Session } from './session';
 import { eventStream } from './sse';
 import type * as t from './types';
 
-const LOG_TAIL = 1 << 20; // characters of each stream that waitForLog looks at
-const MARK = 'rind'; // $0 of the shell that starts one
+const LOG_TAIL = 1 << 20; // characters of each stream that waitForLog searches
+const MARK = 'rind'; // $0 of the shell that starts a process
 
 const SHELL = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$1"';
-/** The same, behind what a session's shell has exported: in its own words, which no other kind of shell understands. */
+/** As SHELL, after evaluating what a session's shell has exported: in that shell's own syntax, which other shells do not
+ * understand. */
 const SHELL_AFTER = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec "$h" -c "$2" "$0" "$1" "$h"';
 
 function status(p: api.Process): t.ProcessStatus {
@@ -29,14 +30,14 @@ function status(p: api.Process): t.ProcessStatus {
   }
 }
 
-/** The command that a process was started with. */
+/** The command line that a process was started with. */
 function commandOf(p: api.Process): string {
   return p.argv[3] === MARK ? (p.argv[4] ?? '') : p.argv.join(' ');
 }
 
 const text = (stream: api.LogStream | undefined) => (stream ? Buffer.from(outputBytes(stream)).toString('utf8') : '');
 
-/** The first line with a pattern, in what has been said so far. */
+/** Finds the first line that matches, in the output so far. */
 function match(said: string, pattern: string | RegExp): t.WaitForLogResult | undefined {
   if (typeof pattern === 'string') {
     if (!said.includes(pattern)) return undefined;
@@ -63,7 +64,7 @@ export class Processes {
     }
   }
 
-  /** Directory and exported variables of a session's shell, as code for another shell. */
+  /** Directory and exported variables of a session's shell, as shell code. */
   private async snapshot(session: Session): Promise<{ cwd: string; exports: string }> {
     const text = `${BUILTIN} pwd -P; ${BUILTIN} export -p`;
     const result = await execute((command) => session.run(command), text, {}, undefined);
@@ -94,14 +95,14 @@ export class Processes {
     }
   }
 
-  /** The command's own variables go behind those of the session. */
+  /** The command's own variables are set after those of the session. */
   private own(options: t.ProcessOptions): string {
     return Object.entries(variables(options.env))
       .map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`)
       .join('');
   }
 
-  /** Those that have ended make room, where there is none. */
+  /** If there is no room, ended processes are dropped. */
   private create(request: api.ProcessCreate): Promise<api.Process> {
     return this.op('process.start', request.id ?? '', async (sandbox) => {
       try {
@@ -166,7 +167,7 @@ export class Processes {
     }
   }
 
-  /** One that has ended is left as it is. */
+  /** A process that has ended is left unchanged. */
   async kill(id: string, signal: string = 'SIGTERM'): Promise<void> {
     try {
       await this.box.use((sandbox) => this.box.rind.killProcess(sandbox, id, { signal }));
@@ -193,7 +194,7 @@ export class Processes {
     return this.op('process.logs', id, (sandbox) => this.box.rind.followProcessLogs(sandbox, id, { signal }));
   }
 
-  /** What it says, as text: a character that comes in two parts is one. */
+  /** Its output as text; characters that were split are joined. */
   private async logs(id: string, signal?: AbortSignal): Promise<AsyncGenerator<t.LogEvent>> {
     return logEvents(id, await this.source(id, signal));
   }

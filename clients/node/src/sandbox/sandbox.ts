@@ -26,7 +26,7 @@ const LATER = 'it is not there yet';
 const NONE = 'there are no tunnels to Cloudflare; exposePort() gives a port a URL of this machine';
 const never = (method: string, why: string): Promise<never> => Promise.reject(new NotSupportedError(method, why));
 
-/** What a session and a sandbox have in common: commands, processes and files. */
+/** Common to a session and a sandbox: commands, processes and files. */
 abstract class Commands {
   protected readonly files: Files;
   protected readonly processes: Processes;
@@ -36,7 +36,7 @@ abstract class Commands {
     this.processes = new Processes(box);
   }
 
-  /** The session of a call; undefined where each command has a shell of its own. */
+  /** The session of a call; undefined if each command has its own shell. */
   protected abstract session(id?: string): Session | undefined;
 
   async exec(command: string, options: t.ExecOptions = {}): Promise<t.ExecResult> {
@@ -48,7 +48,8 @@ abstract class Commands {
     return execute(start, command, options, session?.id);
   }
 
-  /** Server-sent events for parseSSEStream: start, stdout and stderr as they come, then complete or error. Runs beside other commands. */
+  /** Server-sent events for parseSSEStream: start, stdout and stderr parts, then complete or error. Runs concurrently
+   * with other commands. */
   async execStream(command: string, options: t.StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const session = this.session(options.sessionId);
     const start = (): Promise<Running> =>
@@ -150,7 +151,7 @@ abstract class Commands {
     return gitCheckout((command, o) => this.execIn(this.session(options.sessionId), command, o), repoUrl, options);
   }
 
-  /** Sets variables of the session for what follows; undefined unsets. */
+  /** Sets variables of the session for later commands; undefined unsets. */
   async setEnvVars(envVars: Record<string, string | undefined>): Promise<void> {
     const session = this.session();
     const lines = Object.entries(envVars).map(([name, value]) => {
@@ -204,7 +205,7 @@ abstract class Commands {
   }
 }
 
-/** A session of a sandbox: a shell of its own. */
+/** A session of a sandbox: a separate shell. */
 export class ExecutionSession extends Commands {
   readonly id: string;
 
@@ -221,7 +222,7 @@ export class ExecutionSession extends Commands {
   }
 }
 
-/** A sandbox by its id. Made with the first call that needs it. */
+/** A sandbox of an id. It is created by the first call that needs it. */
 export class Sandbox extends Commands {
   readonly id: string;
   private readonly sessions = new Map<string, Session>();
@@ -239,7 +240,7 @@ export class Sandbox extends Commands {
     this.ports = new Ports(this.box);
   }
 
-  /** What later calls of getSandbox ask for. */
+  /** Takes the options of later calls of getSandbox. */
   configure(options: t.SandboxOptions): this {
     this.options = { ...this.options, ...options };
     this.box.configure(options);
@@ -257,7 +258,7 @@ export class Sandbox extends Commands {
     return session;
   }
 
-  /** The sandbox's id in rind, which the native client takes; starts it if need be. */
+  /** The sandbox's id in rind, for the native client; starts the sandbox if needed. */
   rindId(): Promise<string> {
     return this.box.ensure();
   }
@@ -301,12 +302,12 @@ export class Sandbox extends Commands {
     return new ExecutionSession(this.box, session);
   }
 
-  /** One that is not there begins with its first command. */
+  /** A session that does not exist yet begins with its first command. */
   async getSession(sessionId: string): Promise<ExecutionSession> {
     return new ExecutionSession(this.box, this.known(sessionId));
   }
 
-  /** Ends its shell with everything that was started in it, except processes. */
+  /** Ends its shell and everything started in it, except processes. */
   async deleteSession(sessionId: string): Promise<t.SessionDeleteResult> {
     if (sessionId === this.defaultId || sessionId === 'default')
       throw new SandboxError({
@@ -344,7 +345,7 @@ export class Sandbox extends Commands {
     return this.ports.validate(port, token);
   }
 
-  /** An HTTP request to a server in the sandbox, at its port 8080 unless said otherwise. */
+  /** Sends an HTTP request to a server in the sandbox, by default at port 8080. */
   async containerFetch(
     requestOrUrl: Request | string | URL,
     portOrInit?: number | RequestInit,
@@ -358,10 +359,8 @@ export class Sandbox extends Commands {
     );
   }
 
-  /**
-   * As containerFetch, and a WebSocket where that is asked for. The port: that of `/proxy/<port>` in the path, or of the header
-   * by which the platform's `switchPort` says it; 8080 otherwise.
-   */
+  /** Like containerFetch, and for WebSockets, too. The port is that of `/proxy/<port>` in the path, or of the header that
+   * the platform's `switchPort` sets; default 8080. */
   async fetch(request: Request): Promise<Response> {
     const named =
       request.headers.get('cf-container-target-port') ?? /^\/proxy\/(\d+)/.exec(new URL(request.url).pathname)?.[1];
@@ -370,7 +369,7 @@ export class Sandbox extends Commands {
     return upgrade ? this.wsConnect(request, port) : this.containerFetch(request, port);
   }
 
-  /** Tunnels to Cloudflare's network: there are none. */
+  /** Tunnels to Cloudflare's network: not supported. */
   get tunnels(): t.Tunnels {
     return {
       get: () => never('tunnels.get', NONE),
@@ -379,7 +378,7 @@ export class Sandbox extends Commands {
     };
   }
 
-  /** A WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
+  /** Opens a WebSocket to a server in the sandbox: a response with status 101 and a `webSocket`. */
   async wsConnect(request: Request, port: number): Promise<Response> {
     return this.ports.wsConnect(request, port);
   }
@@ -396,17 +395,17 @@ export class Sandbox extends Commands {
     await this.box.stop();
   }
 
-  /** True: it is not stopped for being unused, whoever runs, until destroy() or false. */
+  /** True: the sandbox is not stopped for inactivity until destroy() or false, whichever client runs. */
   async setKeepAlive(keepAlive: boolean): Promise<void> {
     return this.set({ keepAlive });
   }
 
-  /** After how long it is stopped for being unused: counted from now for one that is there, and for those that are made. */
+  /** Sets the inactivity time after which it is stopped: counted from now for an existing sandbox, and for new ones. */
   async setSleepAfter(sleepAfter: string | number): Promise<void> {
     return this.set({ sleepAfter });
   }
 
-  /** Its labels, instead of those of an earlier call. */
+  /** Sets its labels, replacing those of an earlier call. */
   async setLabels(labels: Record<string, string>): Promise<void> {
     return this.set({ labels });
   }
@@ -417,14 +416,14 @@ export class Sandbox extends Commands {
   }
 
   async setContainerTimeouts(_timeouts: NonNullable<t.SandboxOptions['containerTimeouts']>): Promise<void> {
-    // A sandbox starts within milliseconds, or says why it does not.
+    // A sandbox starts within milliseconds, or start fails with a reason.
   }
 
   async setTransport(_transport: NonNullable<t.SandboxOptions['transport']>): Promise<void> {
-    // There is one.
+    // Always exists.
   }
 
-  /** There is no placement of a local sandbox. */
+  /** A local sandbox has no placement. */
   async getContainerPlacementId(): Promise<string | null | undefined> {
     return null;
   }
@@ -436,7 +435,7 @@ interface Preview {
   token: string;
 }
 
-/** Port, name and token of a preview URL's host name; null of any other. */
+/** Port, name and token of a preview URL's host name; null for other host names. */
 export function previewOf(hostname: string): Preview | null {
   const label = hostname.slice(0, Math.max(0, hostname.indexOf('.')));
   const match = /^(\d{4,5})-([a-z0-9](?:[a-z0-9_-]*[a-z0-9_])?)-([a-z0-9_]{1,16})$/.exec(label);
@@ -447,7 +446,7 @@ export function previewOf(hostname: string): Preview | null {
 const denied = () =>
   Response.json({ error: 'Access denied: Invalid token or port not exposed', code: 'INVALID_TOKEN' }, { status: 404 });
 
-/** Answers a request to a preview URL of a sandbox of these settings; null where the host name is none. */
+/** Answers a request to a preview URL of a sandbox of these settings; null for other host names. */
 export async function proxyPreview(request: Request, { rind, provider }: BoxSettings): Promise<Response | null> {
   const preview = previewOf(new URL(request.url).hostname);
   if (!preview) return null;

@@ -1,45 +1,46 @@
 // The shell side of sessions.
 //
-// A session is a keeper (KEEP), which is the exec, and its child, the shell (SERVER) that runs the commands one after the other.
-// They share a directory on the sandbox's /dev/shm, which ends with the sandbox:
+// A session consists of a keeper (KEEP), which is the exec, and its child, the shell (SERVER), which runs one command after the
+// other. They share a directory on the sandbox's /dev/shm, which is removed with the sandbox:
 //
 //     in            FIFO of requests, one line each: PID CLIENT NUMBER MODE. The keeper holds it open
-//     st.CLIENT     FIFO: what that client is answered: `run NUMBER`, then `end NUMBER STATUS` or `gone NUMBER`
-//     cmd.CLIENT    the text of its command; post.CLIENT what puts back the variables and directory of one command
-//     keeper, pid   the two processes
-//     cur           one line, written over the last one (in one write, and where nothing is free any more):
+//     st.CLIENT     FIFO of replies to a client: `run NUMBER`, then `end NUMBER STATUS` or `gone NUMBER`
+//     cmd.CLIENT    the text of its command; post.CLIENT restores the variables and directory after one command
+//     keeper, pid   the pids of the two processes
+//     cur           one line, overwritten by a single write, which works even on a full file system:
 //                   `CLIENT NUMBER SLOT PID` while a command runs, PID its exec; else `idle CLIENT NUMBER SLOT` of the last one
-//     env.SLOT, cwd.SLOT, lwd.SLOT  exported variables, umask, directory (its path, and its name with symbolic links) after the
-//                   last command: what a new shell begins with
-//     left          `CLIENT NUMBER STATUS SLOT`: noted by the shell's EXIT trap
+//     env.SLOT, cwd.SLOT, lwd.SLOT  exported variables, umask, directory (physical and logical path) after the last command:
+//                   the initial state of a new shell
+//     left          `CLIENT NUMBER STATUS SLOT`: written by the shell's EXIT trap
 //     stop          `CLIENT NUMBER` of the command that INTERRUPT ends
-//     ended         the status of the shell whose end was the end of the session
+//     ended         the exit status of the shell that ended the session
 //     bg            children of the shell when the command began, and its exec's line in /proc
-//     job.CLIENT    of a command in the background: the pid of its copy of the shell, `-` before there is one
-//     own.CLIENT    of the same: `PID START ALONE CLIENT NUMBER PIPE…`: its exec and when that began, `alone` where no other command ran
-//                   then, the last command in the foreground, its pipes; beside: the last CLIENT that has begun such a command
+//     job.CLIENT    of a background command: the pid of its copy of the shell, `-` before it exists
+//     own.CLIENT    of a background command: `PID START ALONE CLIENT NUMBER PIPE…`: its exec and its start time, `alone` if no
+//                   other command ran then, the last foreground command, its pipes; beside: the last CLIENT that started one
 //
-// What the shell writes is there before, as a command's umask may leave files that their own user cannot read.
+// The files that the shell writes exist beforehand: a command's umask could otherwise create files that their owner cannot
+// read.
 //
-// Each command is an exec of its own (RUN), whose stdin, stdout and stderr the shell opens through /proc/PID/fd: so every command
-// has its own pipes, nothing frames or marks its output, and what an earlier command left in the background cannot write into it.
-// RUN keeps its descriptors at 3, 4 and 5, because a shell moves 0 to 2 about for a builtin. It ends with the command's status.
+// Each command is an exec of its own (RUN), whose stdin, stdout and stderr the shell opens through /proc/PID/fd. So each
+// command has its own pipes, its output needs no framing, and background processes of earlier commands cannot write into it.
+// RUN keeps its fds at 3, 4 and 5, because a shell moves 0 to 2 for a builtin. It exits with the command's status.
 //
-// The end of a command is told by one of two. The shell tells it after the last line of the command, or after `return`. Where the
-// shell itself ends, the keeper tells it, which has its true status from wait(2). `exit`, `set -e` and a syntax error that ends a
-// POSIX shell reach the EXIT trap, which saves the state and notes the status; if the shell then ends with that very status, or
-// with another one of a failure (the command's own EXIT trap may say so), it is the command's, and a new shell goes on with the state.
-// A shell that ends without the note (`exec`), or otherwise, has not run the whole command: then the session has ended. Bash runs the
-// EXIT trap also when a signal ends it, and an action may end with 0 then. But only `exit` leaves what runs before it runs the trap, so
-// that BASH_COMMAND is the outermost command again; where bash does so (__rind_w), a status of 0 is noted only then.
-// The `trap` of commands therefore puts the note in front of the action that it sets for EXIT.
+// Either the shell or the keeper reports the end of a command. The shell does so after the last line of the command, or after
+// `return`. If the shell itself ends, the keeper does, which has the status from wait(2). `exit`, `set -e` and a syntax error
+// that ends a POSIX shell run the EXIT trap, which saves the state and notes the status. If the shell then exits with this
+// status, or with another failure (the command's own EXIT trap may change it), it is the command's, and a new shell continues
+// with the state. A shell that ends without the note (`exec`, for example) has not run the whole command: then the session has
+// ended. Bash runs the EXIT trap also when a signal ends it, and an action may exit with 0 then. But only `exit` unwinds before
+// the trap runs, so that BASH_COMMAND is the outermost command again; where bash does so (__rind_w), a status of 0 is noted
+// only then. So the `trap` of commands puts the note in front of the action that it sets for EXIT.
 //
-// A command may do anything to its shell. So the shell holds no descriptor between two lines of these scripts, opens by name,
-// names builtins by `builtin` or `command` past functions and aliases (bash has no such way to `exec >FILE`: a function of that name
-// is forgotten), and runs commands inside of no loop and no function, as
-// `break` and `local` would reach those. What it can no longer tell ends it (__rind_die), and the keeper tells the rest.
+// A command may do anything to its shell. So the shell keeps no fd open between two lines of these scripts and opens files by
+// name. It calls builtins by `builtin` or `command`, past functions and aliases (bash has no such way for `exec >FILE`: a
+// function of that name is unset). It runs commands outside of loops and functions, as `break` and `local` would affect those.
+// When it can no longer report an end it exits (__rind_die), and the keeper reports the rest.
 
-/** Where the shell notices INTERRUPT: a real-time signal, as programs have no use for it. */
+/** The signal by which the shell notices INTERRUPT: a real-time signal, as programs do not use it. */
 const STOP = 50;
 const CATCHABLE = 'HUP INT QUIT TERM USR1 USR2 ALRM PIPE';
 
@@ -47,7 +48,8 @@ const CATCHABLE = 'HUP INT QUIT TERM USR1 USR2 ALRM PIPE';
 const steps = (evaluate: string) =>
   [0, 1, 2, 3].map((n) => `__rind_${n + 1}='${`${evaluate} "$__rind_${n}"\n`.repeat(128)}'`).join('\n');
 
-/** The shell. Its arguments: the directory, the shell's path, the slot of the state to begin with or `-`, its keeper. */
+/** The shell. Its arguments: the directory, the shell's path, the slot of the state to begin with or `-`, its keeper's
+ * pid. */
 export const SERVER = `
 exec </dev/null >/dev/null 2>&1
 __rind_die() {
@@ -205,11 +207,9 @@ set --
 case $__rind_b in builtin) \\builtin eval "$__rind_4" ;; *) \\eval "$__rind_4" ;; esac
 `;
 
-/**
- * Starts the shell, and starts it again with the state of the last command where it ended by the command's \`exit\`, between two
- * commands, or because of INTERRUPT. Any other end is the session's, with the same status. Signals that a command sends to its
- * process group leave the keeper, and are as they were in the shell.
- */
+/** Starts the shell. Starts it again with the state of the last command if it ended by the command's \`exit\`, between
+ * two commands, or because of INTERRUPT. Any other end ends the session, with the same status. Signals that a command
+ * sends to its process group do not affect the keeper; the shell has their original dispositions. */
 export const KEEP = `
 d=$1 h=$2 f=- x=- y=0
 exec </dev/null >/dev/null 2>&1 7<>"$d/in" || exit 1
@@ -247,10 +247,8 @@ while IFS=' ' read -r p c q m <&7 && [ "$p" != - ]; do tell "$c" "gone $q" ''; d
 exit "$s"
 `;
 
-/**
- * Ends with USR1 where there is no shell to run the command, with USR2 where the shell ended while it ran, with XFSZ where the
- * command cannot be handed over, as the session's directory cannot be written.
- */
+/** Exits by USR1 if there is no shell to run the command, by USR2 if the shell ended while it ran, and by XFSZ if the
+ * command cannot be passed to the shell because the session's directory is not writable. */
 export const RUN = `
 d=$1 c=$2 q=$3 m=$4
 read -r k 2>/dev/null <"$d/keeper" && [ -p "$d/in" ] && [ -d "/proc/$k" ] || { kill -USR1 $$; exit 1; }
@@ -305,7 +303,7 @@ done
 kill -USR2 $$
 `;
 
-/** Opens a session's directory for a client: prints \`new\`, or the exec of the shell that is there. */
+/** Opens a session's directory for a client: prints \`new\`, or the exec id of the existing shell. */
 export const OPEN = `
 d=$1 c=$2
 mkdir -p /dev/shm/.rind || exit 1
@@ -333,26 +331,25 @@ sleep 0.02
 done
 `;
 
-/** What an exec runs as the session. */
+/** The command that the session's exec runs. */
 export const START = 'h=/bin/sh; [ ! -x /bin/bash ] || h=/bin/bash; exec /bin/sh "$1/keep" "$1" "$h"';
 
-/** Notes the session's exec, and waits until the shell is there. */
+/** Stores the session's exec id, and waits until the shell is ready. */
 export const READY = `
 echo "$2" >"$1/exec.tmp" && mv "$1/exec.tmp" "$1/exec" || exit 1
 n=0
 while [ ! -s "$1/pid" ]; do n=$((n + 1)); [ $n -lt 1000 ] || { echo 'its shell does not start' >&2; exit 1; }; sleep 0.01; done
 `;
 
-/**
- * Ends what a command runs: a foreground command's processes without what earlier ones left in the background, and the shell code
- * that starts them, by the EXIT trap; a shell that does not follow within a second or two is killed, and the keeper starts another.
- * A process whose parent has ended is the command's where it is of the keeper's process session and has begun after the command's
- * exec. Succeeds when the session is done with the command, also where the shell had not taken it yet: then a request to skip behind
- * it shows whether the shell reads on.
+/** Ends the processes of a command. For a foreground command: its processes, but not those that earlier ones left in the
+ * background, and the shell code that starts them, by the EXIT trap. A shell that does not follow within a second or two
+ * is killed, and the keeper starts another. A process whose parent has ended belongs to the command if it is in the
+ * keeper's process session and began after the command's exec. Succeeds when the session is done with the command, even
+ * if the shell had not taken it yet: then a skip request behind it shows whether the shell still reads.
  *
- * A background command's processes are ended at once. Others run at the same time, so that of those whose parent has ended only what
- * holds one of the command's pipes is surely its own; the rest is where no other command has run meanwhile.
- */
+ * For a background command the processes are ended at once. Others run at the same time, so a process whose parent has
+ * ended certainly belongs to it only if it holds one of the command's pipes; further ones are ended if no other command
+ * ran meanwhile. */
 export const INTERRUPT = `
 d=$1 c=$2 q=$3 m=$4 first= spare=' ' own= a=
 holds() {

@@ -1,5 +1,5 @@
-// Sessions: a shell that stays in the sandbox, so that `cd` and variables hold from one command to the next. How it is done inside
-// stands in session-scripts.ts; here is who starts it, who waits, and what a time-out or an abort does.
+// Sessions: a shell that stays in the sandbox, so that `cd` and variables persist between commands. session-scripts.ts has
+// the shell side; this file starts it, waits for it, and handles time-outs and aborts.
 import { createHash } from 'node:crypto';
 import type { ReadableStream } from 'node:stream/web';
 import { RindError } from '../errors';
@@ -19,12 +19,12 @@ export interface Command {
   signal?: AbortSignal | undefined;
 }
 
-/** A command that runs. `exit` is rejected with what stopped it: a time-out, an abort, the end of the shell. */
+/** A running command. `exit` rejects with what stopped it: a time-out, an abort, the end of the shell. */
 export interface Running {
   stdout: ReadableStream<Uint8Array>;
   stderr: ReadableStream<Uint8Array>;
   exit: Promise<ExecExit>;
-  /** Ends it and what it has started. */
+  /** Ends the command and its processes. */
   cancel(): void;
 }
 
@@ -34,19 +34,19 @@ export interface SessionSettings {
   commandTimeoutMs?: number | undefined;
 }
 
-const ARGUMENT_MAX = 100_000; // bytes: the kernel takes 128 KiB in one argument; what is longer goes as a file
-const WATCH_MS = 2_000; // between two looks at a session that has not answered: its keeper may have been killed
-const SCRIPT_MS = 20_000; // for a script of the session's own: none waits longer for anything
+const ARGUMENT_MAX = 100_000; // bytes: the kernel allows 128 KiB per argument; longer text is passed as a file
+const WATCH_MS = 2_000; // between two checks of a silent session: its keeper may have been killed
+const SCRIPT_MS = 20_000; // for a script of the session itself: none of them waits longer
 
-/** Text as one word of the shell. */
+/** Quotes text as one word of the shell. */
 export function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Before the name of a builtin, in text that the session's shell runs: past functions and aliases of that name. */
+/** Prefix for a builtin's name in text that the session's shell runs: skips functions and aliases of that name. */
 export const BUILTIN = '"$__rind_b"';
 
-/** Variables without those that are undefined. A name that no shell could set is refused. */
+/** Variables without undefined ones. A name that is no valid shell name is refused. */
 export function variables(env: Record<string, string | undefined> | undefined): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(env ?? {})) {
@@ -66,7 +66,7 @@ export function checkVariable(name: string): void {
     });
 }
 
-/** What a command's own variables and directory need before it, and after it to be as they were. */
+/** Shell code that sets a command's own variables and directory before it, and restores them after it. */
 function wrapped(command: Command): { before: string; after: string } {
   const before: string[] = [];
   const after: string[] = [];
@@ -95,7 +95,7 @@ async function feed(run: ExecConnection, stdin: Input | undefined): Promise<void
     if (stdin !== undefined && stdin.length > 0) await writer.write(stdin);
     await writer.close();
   } catch {
-    // A command need not read its input; how it ended is what counts.
+    // A command need not read its input; only its exit counts.
   }
 }
 
@@ -103,7 +103,7 @@ function timedOut(command: Command, timeout: number): CommandTimeoutError {
   return new CommandTimeoutError({ command: command.command, timeout, stdout: '', stderr: '' });
 }
 
-/** Commands without a session: a shell each. */
+/** Runs a command without a session: in its own shell. */
 export async function runAlone(box: Box, command: Command): Promise<Running> {
   const env = { ...box.env, ...variables(command.env) };
   const argv = [
@@ -128,10 +128,10 @@ export async function runAlone(box: Box, command: Command): Promise<Running> {
 
 export class Session {
   private readonly dir: string;
-  private shell: Promise<string> | undefined; // its exec
-  private former: string | undefined; // that of the one before, which may have left something running
+  private shell: Promise<string> | undefined; // the exec's id
+  private former: string | undefined; // the previous shell's exec, which may have left processes
   private number = 0;
-  private tail: Promise<unknown> = Promise.resolve(); // of the commands in the foreground
+  private tail: Promise<unknown> = Promise.resolve(); // of the foreground commands
   private dead = false;
 
   constructor(
@@ -143,7 +143,7 @@ export class Session {
     box.whenGone(() => (this.shell = undefined));
   }
 
-  /** Whether its shell has been used, by this client. */
+  /** True if this client has used its shell. */
   get begun(): boolean {
     return this.shell !== undefined;
   }
@@ -161,7 +161,7 @@ export class Session {
     return result.stdout.trim();
   }
 
-  /** The shell's exec; starts it where there is none. */
+  /** The shell's exec; starts the shell if there is none. */
   private open(sandbox: string): Promise<string> {
     this.shell ??= this.begin(sandbox).catch((error: unknown) => {
       this.shell = undefined;
@@ -174,7 +174,7 @@ export class Session {
     try {
       return await this.launch(sandbox);
     } catch (error) {
-      // What the last one has left running may have taken all processes or memory that there are.
+      // Processes left by the previous shell may use up all pids or memory.
       const former = this.former;
       this.former = undefined;
       if (former === undefined || this.dead) throw error;
@@ -212,12 +212,12 @@ export class Session {
     }
   }
 
-  /** Starts the shell, if none runs: what createSession answers only then. */
+  /** Starts the shell if none runs; createSession resolves afterwards. */
   start(): Promise<unknown> {
     return this.box.use((sandbox) => this.open(sandbox));
   }
 
-  /** Whether a shell of this session runs, whoever has started it. */
+  /** True if a shell of this session runs, started by any client. */
   async exists(): Promise<boolean> {
     return this.box.use((sandbox) => this.box.rind.fileExists(sandbox, `${this.dir}/exec`));
   }
@@ -240,12 +240,12 @@ export class Session {
     }
   }
 
-  /** Runs a command in a copy of the shell, beside others: nothing of what it sets stays. */
+  /** Runs a command in a copy of the shell, concurrently: its variables and directory are discarded. */
   runBeside(command: Command): Promise<Running> {
     return this.enter(command, 'back');
   }
 
-  /** Waits for those before, unless aborted. */
+  /** Waits for earlier commands, unless aborted. */
   private async turn(before: Promise<unknown>, signal: AbortSignal | undefined): Promise<void> {
     if (!signal) return void (await before);
     signal.throwIfAborted();
@@ -274,7 +274,7 @@ export class Session {
     });
   }
 
-  /** What ended: the next command starts afresh. */
+  /** The shell has ended: the next command starts a new one. */
   lost(shell: string): void {
     void this.shell?.then(
       (current) => {
@@ -286,7 +286,7 @@ export class Session {
     );
   }
 
-  /** Ends what a command of this client runs; with the whole session, where its keeper or its shell cannot be brought to. */
+  /** Ends the processes of a command of this client; if keeper or shell do not respond, the whole session. */
   async interrupt(sandbox: string, shell: string, client: string, number: number, mode: string): Promise<void> {
     try {
       await this.script(sandbox, INTERRUPT, [this.dir, client, String(number), mode]);
@@ -296,7 +296,7 @@ export class Session {
     }
   }
 
-  /** The status of the shell with which the session ended; null where that cannot be told. */
+  /** The exit status of the shell with which the session ended; null if unknown. */
   async status(sandbox: string, shell: string): Promise<number | null> {
     const text = await this.note(sandbox, 'ended');
     if (text !== undefined) return Number(text);
@@ -304,7 +304,7 @@ export class Session {
     return exec?.exitCode ?? null;
   }
 
-  /** Ends its shell and everything that was started in it. */
+  /** Ends its shell and everything started in it. */
   async end(): Promise<void> {
     this.dead = true;
     const sandbox = await this.box.ensure();
@@ -402,7 +402,7 @@ class SessionRun {
     this.exec.close();
   }
 
-  /** A keeper that was killed cannot say so. What is left of its session goes with it, but for commands beside it. */
+  /** A killed keeper cannot report its end. Then the rest of its session is ended, except concurrent commands. */
   private async look(): Promise<void> {
     try {
       const { state } = await this.session.box.rind.getExec(this.sandbox, this.shell);
@@ -411,7 +411,7 @@ class SessionRun {
       if (!(error instanceof RindError && error.status === 404)) return;
     }
     this.session.lost(this.shell);
-    // It ends by the first where its command had not begun, and by the second where it had: then it ignores the first.
+    // SIGUSR1 ends it if its command had not begun, SIGUSR2 if it had: then it ignores SIGUSR1.
     await this.exec.signal('SIGUSR1');
     if (this.mode === 'back') return;
     await this.interrupt();
@@ -446,7 +446,8 @@ class SessionRun {
         context: { sessionId: this.session.id },
         httpStatus: 507,
       });
-    // Something has killed what waits for the command (a command may signal every process): it must not run on unseen.
+    // The process that waits for the command was killed (a command may signal every process): the command must not run on
+    // unnoticed.
     if (end.signal !== null) await this.interrupt();
     return end;
   }

@@ -1,4 +1,4 @@
-// Streams of JSON events, as the SDK hands them out: `data: {…}` and an empty line each.
+// Streams of JSON events in the SDK's format: `data: {…}` and an empty line each.
 import { ReadableStream } from 'node:stream/web';
 import { serverEvents } from '../sse';
 
@@ -20,12 +20,12 @@ export async function* parseSSEStream<T>(stream: ReadableStream<Uint8Array>, sig
       try {
         yield JSON.parse(value.data) as T;
       } catch (error) {
-        if (!(error instanceof SyntaxError)) throw error; // what is no JSON is passed over, as there
+        if (!(error instanceof SyntaxError)) throw error; // invalid JSON is skipped, like in the SDK
       }
     }
   } finally {
     if (abort) signal?.removeEventListener('abort', abort);
-    // Not awaited: it waits for a read that an abort has left behind.
+    // Not awaited: the generator may still wait for a read that the abort left behind.
     void events.return(undefined).catch(() => undefined);
   }
 }
@@ -36,7 +36,7 @@ export async function* responseToAsyncIterable<T>(response: Response, signal?: A
   yield* parseSSEStream<T>(response.body as unknown as ReadableStream<Uint8Array>, signal);
 }
 
-/** The other way round. `close` ends what the events come from. */
+/** Makes such a stream of events. `close` ends their source. */
 export function eventStream<T>(
   events: AsyncGenerator<T>,
   close: () => void,

@@ -1,5 +1,5 @@
-// terminal(): a shell on a terminal of its own, over a WebSocket. Bytes go as binary messages; text messages are JSON:
-// `{"type":"resize","cols","rows"}` from the client, `ready`, `exit` (code, signal) and `error` (message) to it.
+// terminal(): a shell on its own terminal, over a WebSocket. Bytes are binary messages; text messages are JSON:
+// `{"type":"resize","cols","rows"}` from the client; `ready`, `exit` (code, signal) and `error` (message) to the client.
 import { WORKSPACE, type Box } from './box';
 import type { PtyOptions } from './types';
 import { WebSocketResponse, socketPair, type Data, type WorkerSocket } from '../ws/socket';
@@ -16,7 +16,7 @@ export function checkUpgrade(request: Request, method: string): void {
 const size = (value: unknown, otherwise: number) =>
   Number.isInteger(value) && (value as number) >= 1 && (value as number) <= SIZE_MAX ? (value as number) : otherwise;
 
-/** Output to the client, which may be slow. */
+/** Sends output to the client at its pace. */
 async function show(run: ExecConnection, socket: WorkerSocket): Promise<void> {
   for await (const part of run.stdout) await socket.pass(part);
 }

@@ -1,10 +1,10 @@
-// The surface of the 0.x SDK: what its callers pass and get.
+// The surface of the 0.x SDK: parameters and results of its methods.
 import type { ReadableStream } from 'node:stream/web';
 
 export interface BaseExecOptions {
-  /** Milliseconds; then what the command runs is ended and the call is rejected. */
+  /** Milliseconds; then the command's processes are ended and the call rejects. */
   timeout?: number;
-  /** For this command only; undefined values are passed over. */
+  /** For this command only; undefined values are skipped. */
   env?: Record<string, string | undefined>;
   /** For this command only. */
   cwd?: string;
@@ -18,7 +18,7 @@ export interface ExecOptions extends BaseExecOptions {
   onError?: (error: Error) => void;
   signal?: AbortSignal;
   origin?: 'user' | 'internal';
-  /** What stdin says before it ends; without it stdin is empty. */
+  /** The contents of stdin; by default it is empty. */
   stdin?: string | Uint8Array | ReadableStream<Uint8Array>;
 }
 
@@ -144,9 +144,9 @@ export interface FileInfo {
   type: 'file' | 'directory' | 'symlink' | 'other';
   size: number;
   modifiedAt: string;
-  /** As `ls` says it: `rw-r--r--`. */
+  /** In the format of `ls`: `rw-r--r--`. */
   mode: string;
-  /** Of the file's owner. */
+  /** For the file's owner. */
   permissions: { readable: boolean; writable: boolean; executable: boolean };
 }
 
@@ -174,10 +174,10 @@ export type FileStreamEvent =
 export type FileChunk = string | Uint8Array;
 
 export interface WatchOptions {
-  /** True when absent. */
+  /** Default true. */
   recursive?: boolean;
   include?: string[];
-  /** `.git`, `node_modules` and `.DS_Store` when absent. */
+  /** Default `.git`, `node_modules` and `.DS_Store`. */
   exclude?: string[];
   sessionId?: string;
 }
@@ -224,11 +224,11 @@ export interface SessionDeleteResult {
 }
 
 export interface SandboxOptions {
-  /** Until an unused sandbox is stopped: `30s`, `10m`, `1h`, or a number of seconds. `10m` when absent. */
+  /** Inactivity time until the sandbox is stopped: `30s`, `10m`, `1h`, or a number of seconds. Default `10m`. */
   sleepAfter?: string | number;
-  /** Never stopped for being unused. */
+  /** The sandbox is never stopped for inactivity. */
   keepAlive?: boolean;
-  /** False: each exec has a shell of its own, and nothing holds from one to the next. */
+  /** False: each exec has its own shell, and nothing persists between them. */
   enableDefaultSession?: boolean;
   /** Upper case in the id becomes lower case. */
   normalizeId?: boolean;
@@ -243,7 +243,7 @@ export interface PtyOptions {
   shell?: string;
 }
 
-/** Every call of it rejects. */
+/** Every call rejects. */
 export interface Tunnels {
   get(port: number, options?: { name?: string }): Promise<never>;
   list(): Promise<never>;

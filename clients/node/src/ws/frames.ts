@@ -1,5 +1,5 @@
-// WebSocket frames (RFC 6455): taking a peer's bytes apart, and making our own. Everything that it sends is checked: lengths,
-// masks, reserved bits, the order of fragments, UTF-8.
+// WebSocket frames (RFC 6455): parses a peer's frames and encodes our own. All input is validated: lengths, masks, reserved
+// bits, the order of fragments, UTF-8.
 import { randomBytes } from 'node:crypto';
 
 export const MESSAGE_MAX = 16 << 20; // bytes of a message
@@ -13,7 +13,7 @@ export enum Op {
   pong = 10,
 }
 
-/** A breach of the protocol, with the code that the connection is closed with. */
+/** A protocol violation, with the code for closing the connection. */
 export class WebSocketError extends Error {
   override readonly name = 'WebSocketError';
   constructor(
@@ -24,7 +24,7 @@ export class WebSocketError extends Error {
   }
 }
 
-/** A whole frame. Clients mask theirs. */
+/** Encodes a whole frame. Clients mask theirs. */
 export function encodeFrame(op: Op, payload: Uint8Array, masked: boolean): Buffer {
   const n = payload.byteLength;
   const extra = n < 126 ? 0 : n < 65536 ? 2 : 8;
@@ -57,10 +57,10 @@ export class MessageReader {
   private size = 0;
   private kind: Op.text | Op.binary | undefined;
 
-  /** `masked`: whether the peer has to mask, as clients do. */
+  /** `masked`: the peer must mask, as clients do. */
   constructor(private readonly masked: boolean) {}
 
-  /** The messages that have become whole. */
+  /** Returns the completed messages. */
   feed(chunk: Uint8Array): Message[] {
     this.buffer = this.buffer.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.buffer, chunk]);
     const found: Message[] = [];
@@ -68,7 +68,7 @@ export class MessageReader {
     return found;
   }
 
-  /** The next message; null after a frame that makes none whole; undefined when more bytes are needed. */
+  /** The next message; null after a frame that completes none; undefined if more bytes are needed. */
   private next(): Message | null | undefined {
     const b = this.buffer;
     if (b.length < 2) return undefined;
@@ -120,7 +120,7 @@ export function decodeText(data: Uint8Array): string {
   }
 }
 
-/** The payload of a close frame. */
+/** Encodes the payload of a close frame. */
 export function closePayload(code: number, reason: string): Uint8Array {
   const text = Buffer.from(reason).subarray(0, 123);
   const payload = Buffer.alloc(2 + text.length);
@@ -129,7 +129,7 @@ export function closePayload(code: number, reason: string): Uint8Array {
   return payload;
 }
 
-/** Code and reason of a close frame; 1005 of an empty one. */
+/** Code and reason of a close frame; 1005 for an empty one. */
 export function parseClose(data: Buffer): { code: number; reason: string } {
   if (data.length === 0) return { code: 1005, reason: '' };
   const code = data.length >= 2 ? data.readUInt16BE(0) : 0;

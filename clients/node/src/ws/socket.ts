@@ -1,5 +1,5 @@
-// WebSockets as a Workers runtime has them: pairs of which one end is handed out in a Response with status 101, and connections
-// that such an end is joined with. Sending waits for whoever is slow: nothing is queued without a bound.
+// WebSockets like those of a Workers runtime: pairs, one end of which is returned in a Response with status 101, and
+// connections joined to such an end. Sending waits for the slower side: every queue is bounded.
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
@@ -18,8 +18,8 @@ import {
 
 export type Data = string | Uint8Array;
 
-const QUEUE_MAX = 16 << 20; // bytes that wait for an end to be accepted
-const CLOSE_MS = 5_000; // for the peer to answer a close
+const QUEUE_MAX = 16 << 20; // bytes queued until an end is accepted
+const CLOSE_MS = 5_000; // time for the peer to answer a close
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
 const sizeOf = (data: Data) => (typeof data === 'string' ? Buffer.byteLength(data) : data.byteLength);
@@ -41,7 +41,7 @@ export class WorkerSocket extends EventTarget {
   private accepted = false;
   private sink: ((data: Data) => Promise<void>) | undefined;
 
-  /** Messages come as events from now on. */
+  /** Starts to deliver messages as events. */
   accept(): void {
     if (this.accepted) return;
     this.accepted = true;
@@ -49,7 +49,7 @@ export class WorkerSocket extends EventTarget {
     if (this.ending) this.finish(this.ending);
   }
 
-  /** Messages go to `sink`, which says when it wants the next one. */
+  /** Delivers messages to `sink`, whose promise requests the next one. */
   async drainTo(sink: (data: Data) => Promise<void>): Promise<void> {
     this.sink = sink;
     this.accepted = true;
@@ -67,7 +67,7 @@ export class WorkerSocket extends EventTarget {
     void this.pass(plain).catch(() => undefined);
   }
 
-  /** As send, and waits until the other side has taken it. */
+  /** Like send, and waits until the other side has taken the message. */
   async pass(data: Data): Promise<void> {
     if (this.readyState !== WorkerSocket.OPEN) throw new WebSocketError(1006, 'the WebSocket is closed');
     await this.peer.deliver(data);
@@ -109,7 +109,7 @@ export function socketPair(): [WorkerSocket, WorkerSocket] {
   return [a, b];
 }
 
-/** A response with status 101, which Node's own cannot have, and the WebSocket that it stands for. */
+/** A response with status 101, which Node's Response does not allow, and its WebSocket. */
 export class WebSocketResponse extends Response {
   constructor(
     readonly webSocket: WorkerSocket,
@@ -125,9 +125,7 @@ export const acceptKey = (key: string) =>
     .update(key + GUID)
     .digest('base64');
 
-/**
- * Joins an end of a pair with a connection that has been upgraded. `client`: whether ours is the client's side, which masks.
- */
+/** Joins an end of a pair with an upgraded connection. `client`: our side is the client, which masks. */
 export function join(end: WorkerSocket, connection: Duplex, head: Uint8Array, client: boolean): void {
   new Connection(end, connection, client).run(head);
 }
@@ -163,7 +161,7 @@ class Connection {
     if (!this.connection.write(encodeFrame(op, data, this.client))) await drained(this.connection);
   }
 
-  /** What has come, in its order: the connection is not read while it is passed on. */
+  /** Handles received bytes in order: the connection is not read meanwhile. */
   private async take(chunk: Uint8Array): Promise<void> {
     this.connection.pause();
     try {
@@ -195,7 +193,7 @@ class Connection {
     this.end.close(error.closeCode, error.message);
   }
 
-  /** Our side says close; the peer has some time to say it, too. */
+  /** Our side closes; the peer has CLOSE_MS to answer. */
   private shut({ code, reason }: Ending): void {
     if (this.over || this.closing) return;
     void this.send(Op.close, code === 1005 ? new Uint8Array(0) : closePayload(code === 1006 ? 1011 : code, reason));
@@ -220,10 +218,8 @@ class Connection {
   }
 }
 
-/**
- * In Node's `upgrade` event: answers with what proxyToSandbox(), wsConnect() or terminal() returned. Any response that is no
- * WebSocket's is sent as it is.
- */
+/** For Node's `upgrade` event: sends the result of proxyToSandbox(), wsConnect() or terminal(). A response without
+ * WebSocket is sent unchanged. */
 export async function upgradeWebSocket(
   response: Response,
   request: IncomingMessage,
