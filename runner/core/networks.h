@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/caller.h"
+
 struct err;
 struct network_entry;
 struct networks;
@@ -24,12 +26,6 @@ struct supervisor;
 int networks_open(struct supervisor *sup, struct err *err);
 void networks_close(struct networks *n);
 
-/* For whom: as struct sandbox_creator. */
-struct network_maker {
-    uid_t uid;
-    bool limited; /* maxNetworksPerUser counts, and only one's own may be used */
-};
-
 struct network_wish {
     const char *name;
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
@@ -39,7 +35,7 @@ struct network_wish {
 /* -EINVAL: the name is none, or a label; -EEXIST: it is taken, by a network or by sandboxes that
  * name one; -EAGAIN, -EUSERS: a limit. */
 int network_create(struct supervisor *sup, const struct network_wish *wish,
-                   const struct network_maker *who, struct network_entry **ret, struct err *err);
+                   const struct caller *who, struct network_entry **ret, struct err *err);
 /* -EBUSY: a sandbox that runs is in it. */
 int network_remove(struct network_entry *n, struct err *err);
 
@@ -52,12 +48,12 @@ int64_t network_created_ms(const struct network_entry *n);
 bool network_is_internal(const struct network_entry *n);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *network_labels(const struct network_entry *n);
-bool network_may_use(const struct network_entry *n, const struct network_maker *who);
+bool network_may_use(const struct network_entry *n, const struct caller *who);
 
 /* Sandboxes whose spec names it, stopped ones included; *ret_live: of those that run. */
 unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_live);
 
 /* Whether a spec may name the network that it names: -EPERM where that is another user's, -EINVAL
  * where it asks for the internet beside an internal one; what it does not say then becomes none. */
-int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct network_maker *who,
+int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err);

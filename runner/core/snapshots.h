@@ -31,8 +31,7 @@ int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_
  * Its labels say what it is of. -EEXIST, limits: as volume_create; -ENOENT: there is no such
  * directory. */
 int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
-                         const struct volume_creator *creator, volume_cb cb, void *data,
-                         struct err *err);
+                         const struct caller *creator, volume_cb cb, void *data, struct err *err);
 
 /* Whether its files can be copied: -EBUSY by state, -ENOENT. */
 int sandbox_check_readable(const struct sandbox *s, struct err *err);

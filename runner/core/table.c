@@ -203,7 +203,7 @@ static unsigned count_of(const struct supervisor *sup, uid_t uid)
 }
 
 static int check_create(struct supervisor *sup, const struct spec *spec,
-                        const struct sandbox_creator *creator, bool start, struct err *err)
+                        const struct caller *creator, bool start, struct err *err)
 {
     if (sup->count >= sup->limits.sandboxes)
         return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
@@ -241,7 +241,7 @@ static int fix_network(struct supervisor *sup, struct spec *spec, struct err *er
     return 0;
 }
 
-int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandbox_creator *creator,
+int sandbox_create(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
     char id[SANDBOX_ID_LEN + 1];
@@ -251,15 +251,9 @@ int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandb
 
     r = check_create(sup, spec, creator, start, err);
     if (r == 0)
-        r = volumes_check_spec(sup, spec,
-                               &(struct volume_creator){.uid = creator->uid,
-                                                        .limited = creator->limited,
-                                                        .fd = creator->fd},
-                               err);
+        r = volumes_check_spec(sup, spec, creator, err);
     if (r == 0)
-        r = networks_check_spec(
-            sup, spec, &(struct network_maker){.uid = creator->uid, .limited = creator->limited},
-            err);
+        r = networks_check_spec(sup, spec, creator, err);
     if (r == 0 && creator->limited)
         r = fix_network(sup, spec, err);
     if (r == 0)

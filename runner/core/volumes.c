@@ -196,7 +196,7 @@ bool volume_has_label(const struct volume_entry *v, const char *wanted)
     return false;
 }
 
-bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who)
+bool volume_may_use(const struct volume_entry *v, const struct caller *who)
 {
     return !who->limited || v->record.creator == (int64_t)who->uid;
 }
@@ -442,8 +442,7 @@ static int ask_make(struct volume_entry *e, const struct buf *meta, int client_f
     return launcher_client_send_for(e->volumes->sup->launcher, &b, client_fd, on_made, e, err);
 }
 
-static int check_room(const struct volumes *v, const struct volume_creator *creator,
-                      struct err *err)
+static int check_room(const struct volumes *v, const struct caller *creator, struct err *err)
 {
     const struct supervisor_limits *limits = &v->sup->limits;
     unsigned own = 0;
@@ -459,7 +458,7 @@ static int check_room(const struct volumes *v, const struct volume_creator *crea
 
 /* What the wish says, or the configuration, or nothing. */
 static int check_size(const struct volumes *v, const struct volume_wish *wish,
-                      const struct volume_creator *creator, uint64_t *ret, struct err *err)
+                      const struct caller *creator, uint64_t *ret, struct err *err)
 {
     const uint64_t usual = v->sup->limits.volume_bytes;
     const uint64_t bytes = wish->bytes != 0 ? wish->bytes : usual;
@@ -476,7 +475,7 @@ static int check_size(const struct volumes *v, const struct volume_wish *wish,
 }
 
 static int make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
-                const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
+                const struct caller *creator, bool is_new, volume_cb cb, void *data,
                 struct err *err)
 {
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
@@ -511,7 +510,7 @@ static int make(struct supervisor *sup, const struct volume_wish *wish, const ch
 }
 
 int volume_create(struct supervisor *sup, const struct volume_wish *wish,
-                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+                  const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
     struct volume_wish named = *wish;
     char random[65];
@@ -545,7 +544,7 @@ static void on_there(void *data, int r, const struct launch_reply *reply, int fd
 }
 
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
-                 const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+                 const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
     struct volume_entry *e = volume_find(sup, name);
     struct volume_request *q;
@@ -690,7 +689,7 @@ static bool prune_next(struct prune *p)
     return false;
 }
 
-static bool prunable(struct volume_entry *e, const struct volume_creator *who, bool all,
+static bool prunable(struct volume_entry *e, const struct caller *who, bool all,
                      char *const *labels)
 {
     bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
@@ -701,8 +700,8 @@ static bool prunable(struct volume_entry *e, const struct volume_creator *who, b
     return fits;
 }
 
-int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
-                 char *const *labels, volume_prune_cb cb, void *data, struct err *err)
+int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,
+                 volume_prune_cb cb, void *data, struct err *err)
 {
     struct prune *p = calloc(1, sizeof(*p));
 

@@ -22,6 +22,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/caller.h"
+
 struct err;
 struct sandbox;
 struct spec;
@@ -36,13 +38,6 @@ enum {
 
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most VOLUME_NAME_MAX bytes. */
 bool volume_name_ok(const char *name);
-
-/* For whom: as struct sandbox_creator. */
-struct volume_creator {
-    uid_t uid;
-    bool limited; /* maxVolumesPerUser counts, and only one's own volumes may be used */
-    int fd;       /* borrowed; the connection that proves it to the launcher, or -1 */
-};
 
 /* v: NULL when r < 0; borrowed. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
@@ -60,7 +55,7 @@ struct volume_wish {
  * -ENOSPC: the disk's reserve.
  */
 int volume_create(struct supervisor *sup, const struct volume_wish *wish,
-                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
+                  const struct caller *creator, volume_cb cb, void *data, struct err *err);
 
 /* By its whole name. Borrowed, valid until the loop goes on; NULL. */
 struct volume_entry *volume_find(struct supervisor *sup, const char *name);
@@ -83,7 +78,7 @@ unsigned volume_users(const struct volume_entry *v, struct sandbox **ret_first);
 bool volume_has_label(const struct volume_entry *v, const char *wanted);
 
 /* Whether this uid may see, use and remove it: its maker, or who is not limited. */
-bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who);
+bool volume_may_use(const struct volume_entry *v, const struct caller *who);
 
 /* -EBUSY (409) while a sandbox's spec names it. cb's v is NULL always. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
@@ -95,5 +90,5 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
  * warning in the log. r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
-int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
-                 char *const *labels, volume_prune_cb cb, void *data, struct err *err);
+int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,
+                 volume_prune_cb cb, void *data, struct err *err);

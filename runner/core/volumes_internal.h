@@ -52,7 +52,7 @@ struct volumes {
 /* One of this name, made if there is none, for a sandbox or as asked. owner: NULL = a plain one. As
  * volume_create, but that one that exists is no error. */
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
-                 const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
+                 const struct caller *creator, volume_cb cb, void *data, struct err *err);
 /* Whoever has asked so with this data no longer waits for it to be made, and is not called. False:
  * it was not waiting for that, and is called. */
 bool volumes_unwant(struct supervisor *sup, const char *name, const void *data);
