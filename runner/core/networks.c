@@ -159,7 +159,7 @@ char *const *network_labels(const struct network_entry *n)
     return n->record.labels != NULL ? n->record.labels : none;
 }
 
-bool network_may_use(const struct network_entry *n, const struct network_maker *who)
+bool network_may_use(const struct network_entry *n, const struct caller *who)
 {
     return !who->limited || n->record.creator == (int64_t)who->uid;
 }
@@ -180,7 +180,7 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
     return all;
 }
 
-int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct network_maker *who,
+int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err)
 {
     const struct network_entry *e =
@@ -212,7 +212,7 @@ static int check_name(const char *name, struct err *err)
     return r;
 }
 
-static int check_room(const struct networks *n, const struct network_maker *who, struct err *err)
+static int check_room(const struct networks *n, const struct caller *who, struct err *err)
 {
     const struct supervisor_limits *limits = &n->sup->limits;
     unsigned own = 0;
@@ -227,7 +227,7 @@ static int check_room(const struct networks *n, const struct network_maker *who,
 }
 
 int network_create(struct supervisor *sup, const struct network_wish *wish,
-                   const struct network_maker *who, struct network_entry **ret, struct err *err)
+                   const struct caller *who, struct network_entry **ret, struct err *err)
 {
     struct network_entry *e;
     int r = check_name(wish->name, err);

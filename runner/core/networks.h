@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/caller.h"
+
 struct err;
 struct network_entry;
 struct networks;
@@ -24,12 +26,6 @@ struct supervisor;
 int networks_open(struct supervisor *sup, struct err *err);
 void networks_close(struct networks *n);
 
-/* The requesting user, as struct sandbox_creator. */
-struct network_maker {
-    uid_t uid;
-    bool limited; /* maxNetworksPerUser applies, and only the user's own networks may be used */
-};
-
 struct network_wish {
     const char *name;
     char *const *labels; /* "K=V", NULL-terminated; or NULL */
@@ -41,7 +37,7 @@ struct network_wish {
  * -EAGAIN, -EUSERS: a limit.
  */
 int network_create(struct supervisor *sup, const struct network_wish *wish,
-                   const struct network_maker *who, struct network_entry **ret, struct err *err);
+                   const struct caller *who, struct network_entry **ret, struct err *err);
 /* -EBUSY: a running sandbox uses it. */
 int network_remove(struct network_entry *n, struct err *err);
 
@@ -56,7 +52,7 @@ int64_t network_created_ms(const struct network_entry *n);
 bool network_is_internal(const struct network_entry *n);
 /* "K=V", NULL-terminated; borrowed. */
 char *const *network_labels(const struct network_entry *n);
-bool network_may_use(const struct network_entry *n, const struct network_maker *who);
+bool network_may_use(const struct network_entry *n, const struct caller *who);
 
 /*
  * Counts sandboxes with this network in their spec, stopped ones included; *ret_live: running ones.
@@ -68,5 +64,5 @@ unsigned network_users(struct supervisor *sup, const char *name, unsigned *ret_l
  * spec wants internet access beside an internal network. An unset internet setting becomes "none"
  * there.
  */
-int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct network_maker *who,
+int networks_check_spec(struct supervisor *sup, struct spec *spec, const struct caller *who,
                         struct err *err);

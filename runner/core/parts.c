@@ -26,18 +26,18 @@ static void image_let_go(struct sandbox *s)
 }
 
 static int volumes_check(struct supervisor *sup, struct spec *spec,
-                         const struct sandbox_creator *creator, struct err *err)
+                         const struct caller *creator, struct err *err)
 {
-    const struct volume_creator c = {
+    const struct caller c = {
         .uid = creator->uid, .limited = creator->limited, .fd = creator->fd};
 
     return volumes_check_spec(sup, spec, &c, err);
 }
 
 static int networks_check(struct supervisor *sup, struct spec *spec,
-                          const struct sandbox_creator *creator, struct err *err)
+                          const struct caller *creator, struct err *err)
 {
-    const struct network_maker m = {.uid = creator->uid, .limited = creator->limited};
+    const struct caller m = {.uid = creator->uid, .limited = creator->limited};
 
     return networks_check_spec(sup, spec, &m, err);
 }

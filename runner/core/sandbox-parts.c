@@ -102,7 +102,7 @@ size_t sandbox_parts_env(const struct sandbox *s, const char **ret)
 }
 
 int sandbox_parts_check_spec(struct supervisor *sup, struct spec *spec,
-                             const struct sandbox_creator *creator, struct err *err)
+                             const struct caller *creator, struct err *err)
 {
     int r = 0;
 

@@ -12,7 +12,7 @@
 struct err;
 struct exec;
 struct sandbox;
-struct sandbox_creator;
+struct caller;
 struct spec;
 struct supervisor;
 
@@ -51,7 +51,7 @@ struct sandbox_part {
     const char *name; /* NULL ends the table */
     /* Whether this client may have what the spec says of the part. */
     int (*check_spec)(struct supervisor *sup, struct spec *spec,
-                      const struct sandbox_creator *creator, struct err *err);
+                      const struct caller *creator, struct err *err);
     /* Fills in what the spec leaves open, when all parts have agreed. */
     int (*complete_spec)(struct spec *spec, struct err *err);
     part_step *steps[STAGE_MAX];
@@ -85,5 +85,5 @@ void sandbox_parts_main_runs(struct sandbox *s, struct exec *main, bool adopted)
 /* Copies the variables of all parts to ret (NULL = counts them alone); how many they are. */
 size_t sandbox_parts_env(const struct sandbox *s, const char **ret);
 int sandbox_parts_check_spec(struct supervisor *sup, struct spec *spec,
-                             const struct sandbox_creator *creator, struct err *err);
+                             const struct caller *creator, struct err *err);
 int sandbox_parts_complete_spec(struct supervisor *sup, struct spec *spec, struct err *err);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/caller.h"
 #include "core/sandbox-states.h"
 #include "spec/spec.h"
 
@@ -20,19 +21,11 @@ struct supervisor;
 /* Called once; err explains r < 0 and is valid during the call. */
 typedef void (*sandbox_cb)(void *data, int r, const struct err *err);
 
-/* The client that a sandbox is made for. */
-struct sandbox_creator {
-    uid_t uid;
-    bool limited; /* maxSandboxesPerUser counts: not the owner of the daemon */
-    int fd; /* borrowed; the connection that proves it to the launcher, or -1: then no volume can be
-               opened */
-};
-
 /*
  * Makes a sandbox from spec (taken on success) and brings it to CREATED; with `start` to RUNNING.
  * *ret is there at once, borrowed. -EEXIST: the name is taken; -EAGAIN, -EUSERS: a limit.
  */
-int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandbox_creator *creator,
+int sandbox_create(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err);
 
 /* By id, unique id prefix of at least four characters, or name. Borrowed; NULL. */

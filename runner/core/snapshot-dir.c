@@ -158,8 +158,7 @@ static int check_dir(const char *dir, struct err *err)
 }
 
 int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
-                         const struct volume_creator *creator, volume_cb cb, void *data,
-                         struct err *err)
+                         const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
     char of[sizeof(LABEL_SANDBOX) + 1 + SPEC_NAME_MAX + 1], *labels[3] = {of, NULL, NULL};
     auto_free char *where = NULL;

@@ -35,8 +35,7 @@ int sandbox_snapshot(struct sandbox *s, const struct snapshot_options *o, image_
  * Labels record the origin. -EEXIST, limits: as volume_create; -ENOENT: no such directory.
  */
 int sandbox_snapshot_dir(struct sandbox *s, const char *dir, const char *name,
-                         const struct volume_creator *creator, volume_cb cb, void *data,
-                         struct err *err);
+                         const struct caller *creator, volume_cb cb, void *data, struct err *err);
 
 /* Returns 0 if the sandbox's files can be copied; -EBUSY: by state; -ENOENT. */
 int sandbox_check_readable(const struct sandbox *s, struct err *err);

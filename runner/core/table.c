@@ -194,7 +194,7 @@ static unsigned sandbox_count_of(const struct supervisor *sup, uid_t uid)
 }
 
 static int creation_check(struct supervisor *sup, const struct spec *spec,
-                          const struct sandbox_creator *creator, bool start, struct err *err)
+                          const struct caller *creator, bool start, struct err *err)
 {
     if (sup->count >= sup->limits.sandboxes)
         return err_set(err, -EAGAIN, "limit maxSandboxes: there are %u sandboxes already",
@@ -232,7 +232,7 @@ static int spec_fix_network(struct supervisor *sup, struct spec *spec, struct er
     return 0;
 }
 
-int sandbox_create(struct supervisor *sup, struct spec *spec, const struct sandbox_creator *creator,
+int sandbox_create(struct supervisor *sup, struct spec *spec, const struct caller *creator,
                    bool start, sandbox_cb cb, void *data, struct sandbox **ret, struct err *err)
 {
     char id[SANDBOX_ID_LEN + 1];

@@ -23,7 +23,7 @@
 
 struct preparation {
     struct sandbox *s; /* a reference */
-    struct volume_creator creator;
+    struct caller creator;
     size_t at; /* which volume of the spec */
     struct volume_filling *filling;
     uv_timer_t begin;
@@ -53,7 +53,7 @@ int volumes_name_anonymous(struct spec *spec, struct err *err)
 }
 
 int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
-                       const struct volume_creator *creator, struct err *err)
+                       const struct caller *creator, struct err *err)
 {
     for (size_t i = 0; i < spec->volume_count; i++) {
         const struct volume *v = &spec->volumes[i];
@@ -220,7 +220,7 @@ static void on_preparation_begin(uv_timer_t *h)
 
     if (preparation_is_over(p))
         return;
-    p->creator = (struct volume_creator){
+    p->creator = (struct caller){
         .uid = (uid_t)p->s->made.by, .limited = p->s->made.limited, .fd = p->s->start.waiting_fd};
     preparation_begin_volume(p);
 }

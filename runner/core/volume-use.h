@@ -2,17 +2,17 @@
 
 /* Named volumes, as sandboxes use them. */
 
+struct caller;
 struct err;
 struct sandbox;
 struct spec;
 struct supervisor;
-struct volume_creator;
 
 /* Gives the volumes of a new sandbox that have no source a name each. */
 int volumes_name_anonymous(struct spec *spec, struct err *err);
 /* Whether its creator may use the volumes that exist already: -EPERM. */
 int volumes_check_spec(struct supervisor *sup, const struct spec *spec,
-                       const struct volume_creator *creator, struct err *err);
+                       const struct caller *creator, struct err *err);
 
 /*
  * Makes and fills what a new sandbox is to have, before it is started: a step of its start

@@ -197,7 +197,7 @@ bool volume_has_label(const struct volume_entry *v, const char *wanted)
     return false;
 }
 
-bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who)
+bool volume_may_use(const struct volume_entry *v, const struct caller *who)
 {
     return !who->limited || v->record.creator == (int64_t)who->uid;
 }
@@ -455,8 +455,7 @@ static int entry_request_making(struct volume_entry *e, const struct buf *meta, 
                                     err);
 }
 
-static int check_room(const struct volumes *v, const struct volume_creator *creator,
-                      struct err *err)
+static int check_room(const struct volumes *v, const struct caller *creator, struct err *err)
 {
     const struct supervisor_limits *limits = &v->sup->limits;
     unsigned own = 0;
@@ -472,7 +471,7 @@ static int check_room(const struct volumes *v, const struct volume_creator *crea
 
 /* The size of the request, or of the configuration; 0 = no limit. */
 static int check_size(const struct volumes *v, const struct volume_wish *wish,
-                      const struct volume_creator *creator, uint64_t *ret, struct err *err)
+                      const struct caller *creator, uint64_t *ret, struct err *err)
 {
     const uint64_t usual = v->sup->limits.volume_bytes;
     const uint64_t bytes = wish->bytes != 0 ? wish->bytes : usual;
@@ -489,7 +488,7 @@ static int check_size(const struct volumes *v, const struct volume_wish *wish,
 }
 
 static int volume_make(struct supervisor *sup, const struct volume_wish *wish, const char *owner,
-                       const struct volume_creator *creator, bool is_new, volume_cb cb, void *data,
+                       const struct caller *creator, bool is_new, volume_cb cb, void *data,
                        struct err *err)
 {
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX + 1);
@@ -524,7 +523,7 @@ static int volume_make(struct supervisor *sup, const struct volume_wish *wish, c
 }
 
 int volume_create(struct supervisor *sup, const struct volume_wish *wish,
-                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+                  const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
     struct volume_wish named = *wish;
     char random[65];
@@ -558,7 +557,7 @@ static void on_order_reply(void *data, int r, const struct launch_reply *reply, 
 }
 
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
-                 const struct volume_creator *creator, volume_cb cb, void *data, struct err *err)
+                 const struct caller *creator, volume_cb cb, void *data, struct err *err)
 {
     struct volume_entry *e = volume_find(sup, name);
     struct volume_request *q;
@@ -707,7 +706,7 @@ static bool prune_next(struct prune *p)
     return false;
 }
 
-static bool is_prunable(struct volume_entry *e, const struct volume_creator *who, bool all,
+static bool is_prunable(struct volume_entry *e, const struct caller *who, bool all,
                         char *const *labels)
 {
     bool fits = e->state == VOLUME_READY && volume_may_use(e, who) &&
@@ -718,8 +717,8 @@ static bool is_prunable(struct volume_entry *e, const struct volume_creator *who
     return fits;
 }
 
-int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
-                 char *const *labels, volume_prune_cb cb, void *data, struct err *err)
+int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,
+                 volume_prune_cb cb, void *data, struct err *err)
 {
     struct prune *p = calloc(1, sizeof(*p));
 

@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/caller.h"
+
 struct err;
 struct sandbox;
 struct spec;
@@ -36,13 +38,6 @@ enum {
 
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most VOLUME_NAME_MAX bytes. */
 bool volume_name_ok(const char *name);
-
-/* The requesting user, as struct sandbox_creator. */
-struct volume_creator {
-    uid_t uid;
-    bool limited; /* maxVolumesPerUser applies, and only the user's own volumes may be used */
-    int fd; /* borrowed; the client's connection, which proves the uid to the launcher, or -1 */
-};
 
 /* v: borrowed; NULL when r < 0. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
@@ -60,7 +55,7 @@ struct volume_wish {
  * -EUSERS: a limit; -ENOSPC: the disk's reserve.
  */
 int volume_create(struct supervisor *sup, const struct volume_wish *wish,
-                  const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
+                  const struct caller *creator, volume_cb cb, void *data, struct err *err);
 
 /*
  * Finds a volume by its full name; NULL if there is none. Borrowed until control returns to the
@@ -89,7 +84,7 @@ unsigned volume_users(const struct volume_entry *v, struct sandbox **ret_first);
 bool volume_has_label(const struct volume_entry *v, const char *wanted);
 
 /* True if this user may see, use and remove it: its creator, or a user without limits. */
-bool volume_may_use(const struct volume_entry *v, const struct volume_creator *who);
+bool volume_may_use(const struct volume_entry *v, const struct caller *who);
 
 /* Removes a volume. -EBUSY: a sandbox's spec names it. cb's v is always NULL. */
 int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *err);
@@ -101,7 +96,7 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
  * and skipped; r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
-int volume_prune(struct supervisor *sup, const struct volume_creator *who, bool all,
+int volume_prune(struct supervisor *sup, const struct caller *who, bool all,
                  char *const *labels, volume_prune_cb cb, void *data, struct err *err);
 
 /* ---- for the supervisor ---- */

@@ -57,7 +57,7 @@ struct volumes {
  * volume_create, but an existing volume is no error.
  */
 int volumes_want(struct supervisor *sup, const char *name, const char *owner,
-                 const struct volume_creator *creator, volume_cb cb, void *data, struct err *err);
+                 const struct caller *creator, volume_cb cb, void *data, struct err *err);
 /*
  * Cancels the volumes_want with this data: its callback is not called. False: it does not wait for
  * a creation, and is called.

@@ -109,7 +109,7 @@ void names_add(struct names *n, const char *name, const struct net_addr *a, uint
         return;
     *p = (struct pair){.older = n->newest, .address = *a, .until = until};
     (void)memcpy(p->name, name, len);
-    list_add(&n->buckets[bucket_of(a)], p);
+    list_add(&n->buckets[address_bucket(a)], p);
     if (n->newest != NULL)
         n->newest->newer = p;
     else

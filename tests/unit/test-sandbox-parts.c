@@ -64,7 +64,7 @@ static void ports_main(struct sandbox *s, struct exec *main, bool adopted)
 }
 
 static int volumes_check(struct supervisor *sup, struct spec *spec,
-                         const struct sandbox_creator *creator, struct err *err)
+                         const struct caller *creator, struct err *err)
 {
     (void)sup;
     (void)spec;
@@ -230,7 +230,7 @@ TEST(a_sandbox_that_ends_asks_no_further_part)
 TEST(parts_have_their_say_about_specs_and_processes)
 {
     struct world w;
-    struct sandbox_creator creator = {.limited = true};
+    struct caller creator = {.limited = true};
     struct err err = ERR_NONE;
     const char *env[3] = {NULL};
 

@@ -128,7 +128,7 @@ static void on_started(void *data, int r, const struct err *err)
 static void on_ready(void *data)
 {
     struct world *w = data;
-    const struct sandbox_creator owner = {.uid = 0, .fd = -1};
+    const struct caller owner = {.uid = 0, .fd = -1};
     char sleep_[] = "/bin/sleep", time_[] = "1000";
     char *argv[] = {sleep_, time_, NULL};
     struct spec *spec = spec_new();

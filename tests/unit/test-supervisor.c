@@ -206,7 +206,7 @@ static struct spec *spec_of(const char *name, char *const argv[])
     return s;
 }
 
-static const struct sandbox_creator owner = {.uid = 0, .fd = -1};
+static const struct caller owner = {.uid = 0, .fd = -1};
 
 static struct sandbox *make(struct answer *a, const char *name, char *const argv[], bool start)
 {

@@ -347,7 +347,7 @@ static void creating_name_taken(const struct creating *c, struct err *err)
 
 static void creating_make(struct creating *c)
 {
-    const struct sandbox_creator creator = native_sandbox_creator(c->req);
+    const struct caller creator = native_caller(c->req);
     struct sandbox *s = NULL;
     struct err err = ERR_NONE;
     int r = native_check_spec(c->req, c->spec, &err);

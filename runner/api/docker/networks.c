@@ -112,7 +112,7 @@ static bool sandbox_is_first_with(struct http_request *req, const struct sandbox
 
 static bool networks_each(struct http_request *req, network_fn *fn, void *data)
 {
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     struct supervisor *sup = native_supervisor(req);
 
     if (fn(req, "bridge", data) || fn(req, "none", data))
@@ -337,7 +337,7 @@ static int body_check_words(const struct network_body *b, struct err *err)
 
 static int network_create_from_body(struct http_request *req, struct err *err)
 {
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     auto_ptr(json_decref) json_t *root = NULL;
     struct network_body b = {0};
     struct network_wish wish = {0};
@@ -410,7 +410,7 @@ static void delete_network(struct http_request *req)
 static void post_networks_prune(struct http_request *req)
 {
     static const char *const known[] = {"label", NULL};
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     auto_ptr(filters_free) struct filters *f = NULL;
     struct list_query q = {0};
     struct err err = ERR_NONE;

@@ -100,7 +100,7 @@ static json_t *encode_containers(struct http_request *req)
 
 static json_t *encode_volumes(struct http_request *req)
 {
-    const struct volume_creator who = native_volume_creator(req);
+    const struct caller who = native_caller(req);
     json_t *list = json_array();
     struct sandbox *first;
 

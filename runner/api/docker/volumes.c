@@ -45,7 +45,7 @@ json_t *docker_volume(const struct volume_entry *v)
 static struct volume_entry *volume_requested(struct http_request *req)
 {
     const char *name = http_param(req, "name");
-    struct volume_creator creator;
+    struct caller creator;
     struct volume_entry *v;
 
     if (!native_may_have_volumes(req))
@@ -55,7 +55,7 @@ static struct volume_entry *volume_requested(struct http_request *req)
         reply_errorf(req, -ENOENT, "get %.128s: no such volume", name);
         return NULL;
     }
-    creator = native_volume_creator(req);
+    creator = native_caller(req);
     if (!volume_may_use(v, &creator)) {
         reply_errorf(req, -EPERM, "volume %.128s is somebody else's", name);
         return NULL;
@@ -89,7 +89,7 @@ static void get_volumes(struct http_request *req)
 {
     static const char *const known[] = {"dangling", "driver", "label", "name", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct volume_creator creator;
+    struct caller creator;
     struct list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
@@ -104,7 +104,7 @@ static void get_volumes(struct http_request *req)
         reply_error(req, &err);
         return;
     }
-    creator = native_volume_creator(req);
+    creator = native_caller(req);
     list = json_array();
     for (struct volume_entry *v = volume_first(native_supervisor(req)); v != NULL;
          v = volume_next(v))
@@ -215,7 +215,7 @@ static int options_read_size(json_t *options, uint64_t *ret, struct err *err)
 static int volume_create_from_body(struct http_request *req, struct err *err)
 {
     auto_ptr(json_decref) json_t *root = NULL;
-    struct volume_creator creator = native_volume_creator(req);
+    struct caller creator = native_caller(req);
     struct volume_body b = {0};
     struct volume_wish wish = {0};
     struct volume_entry *v;
@@ -269,7 +269,7 @@ static void post_volumes_prune(struct http_request *req)
 {
     static const char *const known[] = {"all", "label", NULL};
     auto_ptr(filters_free) struct filters *f = NULL;
-    struct volume_creator creator;
+    struct caller creator;
     struct list_query q = {0};
     char *wanted[FILTERS_MAX + 1] = {NULL};
     struct err err = ERR_NONE;
@@ -283,7 +283,7 @@ static void post_volumes_prune(struct http_request *req)
     if (r == 0) {
         for (size_t i = 0; i < FILTERS_MAX && filters_get(f, "label", i) != NULL; i++)
             wanted[i] = (char *)(uintptr_t)filters_get(f, "label", i);
-        creator = native_volume_creator(req);
+        creator = native_caller(req);
         r = volume_prune(native_supervisor(req), &creator, docker_bool(filters_get(f, "all", 0)),
                          wanted, on_volumes_pruned, req, &err);
     }

@@ -39,9 +39,9 @@ bool native_is_owner(struct http_request *req)
     return peer->known && (peer->uid == 0 || peer->uid == native_of(req)->config.owner);
 }
 
-struct sandbox_creator native_sandbox_creator(struct http_request *req)
+struct caller native_caller(struct http_request *req)
 {
-    return (struct sandbox_creator){
+    return (struct caller){
         .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
 }
 
@@ -77,64 +77,80 @@ int native_check_labels(const json_t *body, struct err *err)
     return err_set(err, -EINVAL, "labels[\"%s\"]: is rind's own", SPEC_LABEL_OWN);
 }
 
-static bool client_is_creator(struct http_request *req, const struct sandbox *s)
+static bool caller_made(const struct caller *c, const struct sandbox *s)
 {
-    return sandbox_made_by(s) == (int64_t)http_peer(req)->uid;
+    return sandbox_made_by(s) == (int64_t)c->uid;
 }
 
-int native_check_handlers(struct http_request *req, const struct sandbox *s,
-                          const struct egress_rules *rules, struct err *err)
+static int caller_check_handlers(const struct caller *c, const struct sandbox *s,
+                                 const struct egress_rules *rules, struct err *err)
 {
     bool any = false;
 
     /* Loopback ports of the host are open to every local user. */
     for (size_t i = 0; rules != NULL && i < rules->count; i++)
         any |= rules->list[i].handler != NULL && rules->list[i].handler[0] == '/';
-    if (!any || native_is_owner(req) || client_is_creator(req, s))
+    if (!any || !c->limited || caller_made(c, s))
         return 0;
     return err_set(err, -EPERM,
                    "sandbox %s: handlers of egress are reached with the rights of who made it",
                    sandbox_name(s));
 }
 
-/* Checks this spec alone, not the sandboxes whose network it shares. */
-static int client_check_one_spec(struct http_request *req, const struct spec *spec, struct err *err)
+int native_check_handlers(struct http_request *req, const struct sandbox *s,
+                          const struct egress_rules *rules, struct err *err)
 {
-    const struct network_maker who = native_network_maker(req);
-    const struct network_entry *n;
-    int r = client_check_spec(native_of(req)->config.clients, spec, err);
+    const struct caller c = native_caller(req);
 
-    n = r == 0 && spec->net_name != NULL ? network_find(native_supervisor(req), spec->net_name)
-                                         : NULL;
-    if (n != NULL && !network_may_use(n, &who))
+    return caller_check_handlers(&c, s, rules, err);
+}
+
+/* Checks this spec alone, not the sandboxes whose network it shares. */
+static int caller_check_one_spec(const struct native *native, const struct caller *c,
+                                 const struct spec *spec, struct err *err)
+{
+    const struct network_entry *n = NULL;
+    int r = client_check_spec(native->config.clients, spec, err);
+
+    if (r == 0 && spec->net_name != NULL)
+        n = network_find(native->config.supervisor, spec->net_name);
+    if (n != NULL && !network_may_use(n, c))
         return err_set(err, -EPERM, "network: '%s' is another user's", spec->net_name);
     return r;
 }
 
-int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
+static int caller_check_spec(const struct native *native, const struct caller *c,
+                             const struct spec *spec, struct err *err)
 {
     enum { DEPTH_MAX = 8 }; /* guards against sandboxes that share each other's network */
     const struct sandbox *other;
     int r;
 
-    if (native_is_owner(req))
+    if (!c->limited)
         return 0;
-    r = client_check_one_spec(req, spec, err);
+    r = caller_check_one_spec(native, c, spec, err);
     /* The sandbox whose network is shared may have been made by a user with more rights, and so
      * on along the chain. */
     for (int i = 0; r == 0 && spec->net_container != NULL; i++) {
-        other = sandbox_find(native_supervisor(req), spec->net_container);
+        other = sandbox_find(native->config.supervisor, spec->net_container);
         if (other == NULL || sandbox_spec(other) == NULL || sandbox_spec(other) == spec)
             return 0; /* no network to share */
         if (i == DEPTH_MAX)
             return err_set(err, -EPERM, "network: it is shared by way of too many sandboxes");
         spec = sandbox_spec(other);
-        r = client_check_one_spec(req, spec, err);
+        r = caller_check_one_spec(native, c, spec, err);
         if (r < 0)
             return err_wrap(err, r, "network: sandbox %s", sandbox_name(other));
-        r = native_check_handlers(req, other, spec->egress, err);
+        r = caller_check_handlers(c, other, spec->egress, err);
     }
     return r;
+}
+
+int native_check_spec(struct http_request *req, const struct spec *spec, struct err *err)
+{
+    const struct caller c = native_caller(req);
+
+    return caller_check_spec(native_of(req), &c, spec, err);
 }
 
 /* The root file system `host` does not count: any user of the host may read what it shows. */
@@ -154,25 +170,26 @@ int native_check_intact(const struct sandbox *s, struct err *err)
  * it broke; otherwise only the owner may use it. */
 int native_check_use(struct http_request *req, const struct sandbox *s, struct err *err)
 {
+    const struct caller c = native_caller(req);
     int r;
 
-    if (native_is_owner(req))
+    if (!c.limited)
         return 0;
-    if (!client_is_creator(req, s) && native_check_intact(s, err) < 0)
+    if (!caller_made(&c, s) && native_check_intact(s, err) < 0)
         return err_set(err, -EPERM,
                        "sandbox %s: its files cannot be read: only the owner may use it",
                        sandbox_name(s));
-    r = native_check_spec(req, sandbox_spec(s), err);
+    r = caller_check_spec(native_of(req), &c, sandbox_spec(s), err);
     if (r < 0)
         return err_wrap(err, r, "sandbox %s", sandbox_name(s));
     /* The sandbox's host directories were opened with its creator's rights, which the peer may
      * not have. */
-    if (spec_shows_directories(sandbox_spec(s)) && !client_is_creator(req, s))
+    if (spec_shows_directories(sandbox_spec(s)) && !caller_made(&c, s))
         return err_set(
             err, -EPERM,
             "sandbox %s: it shows directories of the host with the rights of who made it",
             sandbox_name(s));
-    return native_check_handlers(req, s, sandbox_spec(s)->egress, err);
+    return caller_check_handlers(&c, s, sandbox_spec(s)->egress, err);
 }
 
 bool native_may_use(struct http_request *req, const struct sandbox *s)

@@ -25,11 +25,11 @@
 #include "api/http.h"
 #include "api/native/native.h"
 #include "base/err.h"
+#include "core/caller.h"
 
 struct egress_rules;
 struct jpair;
 struct sandbox;
-struct sandbox_creator;
 struct spec;
 
 /* ---- the caller, and the sandbox of a request ---- */
@@ -41,8 +41,8 @@ struct supervisor *native_supervisor(const struct http_request *req);
 bool native_admit(struct http_request *req);
 /* True if the peer is the owner or root: then no client policy applies. */
 bool native_is_owner(struct http_request *req);
-/* Returns the caller, as sandbox_create checks it. */
-struct sandbox_creator native_sandbox_creator(struct http_request *req);
+/* Returns the caller; its fd is borrowed from the request. */
+struct caller native_caller(struct http_request *req);
 /* Checks the body of a request that makes or changes a sandbox. -EINVAL if its labels include
  * SPEC_LABEL_OWN, which only the Docker façade may set. */
 int native_check_labels(const json_t *body, struct err *err);

@@ -19,11 +19,6 @@
 #include "policy/client.h"
 #include "spec/spec.h"
 
-struct network_maker native_network_maker(struct http_request *req)
-{
-    return (struct network_maker){.uid = http_peer(req)->uid, .limited = !native_is_owner(req)};
-}
-
 bool native_networks_allowed(struct http_request *req)
 {
     return native_is_owner(req) || native_of(req)->config.clients->share_network;
@@ -40,7 +35,7 @@ bool native_may_have_networks(struct http_request *req)
 /* Returns the network named by {name}; NULL: answered. */
 static struct network_entry *network_requested(struct http_request *req)
 {
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     const char *name = http_param(req, "name");
     struct network_entry *n;
 
@@ -78,7 +73,7 @@ static json_t *encode_network(struct http_request *req, const struct network_ent
 
 static void list_networks(struct http_request *req)
 {
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     struct err err = ERR_NONE;
     json_t *list;
 
@@ -142,7 +137,7 @@ static void body_done(struct create_body *b)
 static int network_create_from_body(struct http_request *req, const struct create_body *b,
                                     struct err *err)
 {
-    const struct network_maker who = native_network_maker(req);
+    const struct caller who = native_caller(req);
     struct network_wish wish = {.name = b->name, .internal = b->internal};
     struct network_entry *n;
     char **labels = NULL;

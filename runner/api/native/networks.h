@@ -8,7 +8,6 @@
 
 struct http_request;
 
-struct network_maker native_network_maker(struct http_request *req);
 /* True if the client policy lets the peer share networks. */
 bool native_networks_allowed(struct http_request *req);
 /* As native_networks_allowed; false: answered. */

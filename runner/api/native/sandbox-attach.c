@@ -161,9 +161,8 @@ void attach_start(struct http_request *req, struct sandbox *s)
     }
 }
 
-int attach_create(struct http_request *req, struct spec *spec,
-                  const struct sandbox_creator *creator, const struct attach_options *o,
-                  struct err *err)
+int attach_create(struct http_request *req, struct spec *spec, const struct caller *creator,
+                  const struct attach_options *o, struct err *err)
 {
     struct start *st;
     int r;

@@ -11,7 +11,7 @@
 struct err;
 struct http_request;
 struct sandbox;
-struct sandbox_creator;
+struct caller;
 struct spec;
 
 struct attach_options {
@@ -29,6 +29,5 @@ http_handler_fn sandbox_post_attach;
 void attach_start(struct http_request *req, struct sandbox *s);
 /* Makes and starts a sandbox of spec (taken if 0 is returned) for a request with an upgrade. 0,
  * or 1: the request was answered; a negative errno: it was not. */
-int attach_create(struct http_request *req, struct spec *spec,
-                  const struct sandbox_creator *creator, const struct attach_options *o,
-                  struct err *err);
+int attach_create(struct http_request *req, struct spec *spec, const struct caller *creator,
+                  const struct attach_options *o, struct err *err);

@@ -100,7 +100,7 @@ static void make_sandbox(struct http_request *req, struct spec *owned, bool star
                          const struct attach_options *attach)
 {
     auto_ptr(spec_free) struct spec *spec = owned;
-    const struct sandbox_creator creator = native_sandbox_creator(req);
+    const struct caller creator = native_caller(req);
     struct sandbox *s = NULL;
     struct native_call *call;
     struct err err = ERR_NONE;

@@ -87,7 +87,7 @@ static int snapshot_begin(struct sandbox *s, const struct snapshot_body *b,
                                        .author = b->author,
                                        .changes = (const char *const *)b->changes,
                                        .no_pause = !b->pause};
-    const struct volume_creator who = native_volume_creator(call->req);
+    const struct caller who = native_caller(call->req);
 
     if (b->dir == NULL)
         return sandbox_snapshot(s, &o, on_snapshot_image, call, err);

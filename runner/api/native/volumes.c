@@ -22,12 +22,6 @@
 #include "policy/policy.h"
 #include "spec/spec.h"
 
-struct volume_creator native_volume_creator(struct http_request *req)
-{
-    return (struct volume_creator){
-        .uid = http_peer(req)->uid, .limited = !native_is_owner(req), .fd = http_peer_fd(req)};
-}
-
 bool native_volumes_allowed(struct http_request *req)
 {
     return native_is_owner(req) || native_of(req)->config.clients->named_volumes;
@@ -44,7 +38,7 @@ bool native_may_have_volumes(struct http_request *req)
 /* Returns the volume named by {name}; NULL: answered. Another user's volume is 403. */
 static struct volume_entry *volume_requested(struct http_request *req)
 {
-    const struct volume_creator who = native_volume_creator(req);
+    const struct caller who = native_caller(req);
     const char *name = http_param(req, "name");
     struct volume_entry *v;
 
@@ -114,7 +108,7 @@ static bool volume_matches(const struct volume_entry *v, const struct list_query
 
 static void list_volumes(struct http_request *req)
 {
-    const struct volume_creator who = native_volume_creator(req);
+    const struct caller who = native_caller(req);
     struct list_query q = {0};
     struct err err = ERR_NONE;
     json_t *list;
@@ -208,7 +202,7 @@ static void on_volume_created(void *data, int r, struct volume_entry *v, const s
 static void create_volume(struct http_request *req)
 {
     struct create_body b __attribute__((cleanup(create_done))) = {NULL, NULL, 0};
-    const struct volume_creator who = native_volume_creator(req);
+    const struct caller who = native_caller(req);
     struct native_call *call;
     struct err err = ERR_NONE;
     struct volume_wish wish = {0};
@@ -294,7 +288,7 @@ static void on_volumes_pruned(void *data, int r, char *const *names, const struc
 
 static void prune_volumes(struct http_request *req)
 {
-    const struct volume_creator who = native_volume_creator(req);
+    const struct caller who = native_caller(req);
     struct prune_body b = {false, NULL};
     struct native_call *call;
     struct err err = ERR_NONE;

@@ -6,11 +6,8 @@
 #include <stdbool.h>
 
 struct http_request;
-struct volume_creator;
 struct volume_entry;
 
-/* Returns the caller, as core/volumes.h checks it. */
-struct volume_creator native_volume_creator(struct http_request *req);
 json_t *volume_encode(const struct volume_entry *v);
 /* True if the client policy lets the peer use volumes. */
 bool native_volumes_allowed(struct http_request *req);
