@@ -20,7 +20,7 @@
 struct level {
     struct level *up; /* NULL: the top */
     size_t len;       /* length of its path */
-    bool told;        /* its record is written; the top needs none */
+    bool told;        /* the directory's record is written; the top needs none */
 };
 
 struct walk {
@@ -28,7 +28,7 @@ struct walk {
     const struct changes_sink *sink; /* borrowed */
     struct opaque opaque;
     uint64_t entries;
-    char path[1 + PATH_ROOM]; /* of the current entry; path[0] is '/' */
+    char path[1 + PATH_ROOM]; /* the current entry's path; path[0] is '/' */
 };
 
 static int walk_too_many(const struct walk *w, struct err *err)

@@ -167,7 +167,7 @@ static int unpack_gzip(struct codec *c, struct err *err)
 
 /* ---- zstd ---- */
 
-/* One step; *open: a frame has begun and not ended. */
+/* Decompresses one step. *open: a frame has begun and not ended. */
 static int decompress_some(struct codec *c, ZSTD_DCtx *z, bool *open, struct err *err)
 {
     ZSTD_outBuffer out = {c->buf + CHUNK, CHUNK, 0};

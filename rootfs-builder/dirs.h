@@ -24,7 +24,7 @@ struct dirs {
     size_t text_len, text_cap;
     uint32_t *slots; /* owned: hash table of 1 + index */
     size_t slot_count;
-    uint64_t seed; /* of the hash function */
+    uint64_t seed; /* seed of the hash function */
 };
 
 void dirs_done(struct dirs *d);

@@ -11,7 +11,7 @@
 struct level {
     struct names names;
     int fd;          /* owned; FD_NONE: closed while a directory in it is packed */
-    size_t path_len; /* of the directory, in packer.path */
+    size_t path_len; /* length of the directory's path in packer.path */
 };
 
 /* A file with more than one name: its inode, and the name under which it was packed. */
@@ -33,7 +33,7 @@ struct packer {
     const struct pack_sink *sink; /* borrowed */
     struct pack_result *result;   /* borrowed */
     int root_fd;                  /* owned */
-    char path[PATH_ROOM];         /* of the current entry, relative to root */
+    char path[PATH_ROOM];         /* the current entry, relative to root */
     struct level *levels;         /* owned */
     size_t depth, cap;
     struct opaque opaque;

@@ -31,7 +31,7 @@ struct entry {
     enum entry_kind kind;
     mode_t mode;                  /* 07777 */
     int64_t uid, gid;             /* as in the archive */
-    uint64_t size;                /* of the contents, with holes; 0 for all but ENTRY_FILE */
+    uint64_t size;                /* bytes of contents, with holes; 0 for all but ENTRY_FILE */
     struct timespec atime, mtime; /* atime is mtime if it is missing or earlier */
     const char *name;             /* raw; borrowed: valid until the next call, like all below */
     const char *link;             /* raw target of a link, or "" */

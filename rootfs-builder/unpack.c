@@ -297,7 +297,7 @@ static int make_hard_link(struct unpack *u, const struct entry *e, const char *p
         return err_set(err, -EPERM, "a hard link to %s, which is a directory", target);
     if (entry_exists(u->parent_fd, name, &there) && there.st_dev == st.st_dev &&
         there.st_ino == st.st_ino)
-        return 0; /* it is that link already, or the target itself */
+        return 0; /* the name is that link already, or the target itself */
     r = unpack_clear(u, name, &whiteout, err);
     if (r < 0)
         return r;

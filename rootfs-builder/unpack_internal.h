@@ -20,7 +20,7 @@ struct unpack {
     int parent_fd;                /* owned, O_PATH; FD_NONE: none yet */
     bool parent_setgid;           /* files made in it get its group */
     char parent_asked[PATH_ROOM]; /* as the entry names it */
-    char parent[PATH_ROOM];       /* its path, with links resolved */
+    char parent[PATH_ROOM];       /* the parent's path, with links resolved */
 
     /* some directory has a default ACL, which changes the modes of files made in it */
     bool default_acls;

@@ -1,4 +1,4 @@
-"""A tar archive whose bytes depend on nothing but what is put into it: sorted names, one fixed time, numeric owners.
+"""A reproducible tar archive: sorted names, one fixed time, numeric owners.
 
 Plain ustar, because the reader in runner/image/tar.c accepts nothing else, and `tar tvf` lists it anywhere.
 """
@@ -11,7 +11,7 @@ FIXED_TIME = 1704067200  # 2024-01-01T00:00:00Z
 
 
 class Archive:
-    """Collects entries, then writes them. Parents are never made up: a missing one is an error."""
+    """Collects entries, then writes them. A missing parent directory is an error."""
 
     def __init__(self):
         self.entries = {}
@@ -42,7 +42,7 @@ class Archive:
         return path.strip("/") in self.entries
 
     def write(self, out):
-        """New content or the old, never half. Sorting by name puts every directory before what is in it."""
+        """Replaces `out` atomically. Sorting by name puts every directory before its entries."""
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as tar:
             for path in sorted(self.entries):

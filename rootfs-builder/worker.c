@@ -36,7 +36,7 @@ struct part {
     pid_t pid;  /* 0: there is none */
     int report; /* owned; FD_NONE: it has exited */
     bool done;
-    bool broke_off; /* it got EPIPE because the other part has exited, which reports why */
+    bool broke_off; /* this part got EPIPE because the other part has exited, which reports why */
     struct worker_msg result;
 };
 

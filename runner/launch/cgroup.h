@@ -18,8 +18,8 @@
 #include "base/auto.h"
 
 struct err;
-struct cgroup_host; /* this host's hierarchies; opened once per process */
-struct cgroup;      /* one sandbox's directories, as fds */
+struct cgroup_host; /* hierarchies of this host; opened once per process */
+struct cgroup;      /* directories of one sandbox, as fds */
 
 enum cgroup_controller {
     CG_MEMORY = 0,
@@ -97,7 +97,7 @@ int cgroup_v2_fd(const struct cgroup *c);
 /* Returns an O_DIRECTORY fd of the delegated `exec` subtree (v2), or -1. Borrowed. */
 int cgroup_exec_fd(const struct cgroup *c);
 /* Returns an O_DIRECTORY fd of the cgroup that holds all of the users' processes; the caller closes
- * it. On v2 it holds only those; on v1 also init and its helpers. -ENOENT: it has no process yet;
+ * it. On v2 it holds nothing else; on v1 also init and its helpers. -ENOENT: it has no process yet;
  * -EOPNOTSUPP: there is no such cgroup. */
 int cgroup_users_fd(const struct cgroup *c);
 /*

@@ -8,7 +8,7 @@
 #include "launch/cgroup.h"
 
 enum {
-    CG_HIERARCHIES_MAX = CG_CONTROLLER_MAX + 1, /* one per v1 controller, and v2 */
+    CG_HIERARCHIES_MAX = CG_CONTROLLER_MAX + 1, /* every v1 controller, and v2 */
     CG_NOWHERE = -1,
     CG_ID_MAX = 64,
     CG_DEPTH_MAX = 8,    /* levels below a sandbox's directory that its init may make */

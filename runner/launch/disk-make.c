@@ -13,7 +13,7 @@
 enum {
     BLOCK_LOG = 12, /* 4 KiB */
     INODE_BYTES = 256,
-    /* one inode per four blocks, as mke2fs does, but no fewer than the next */
+    /* mke2fs's ratio: one inode per four blocks, but no fewer than the next value */
     BYTES_PER_INODE = 16384,
     INODES_MIN = 1024,
     JOURNAL_BLOCKS_MIN = 1024, /* the minimum of ext4 */

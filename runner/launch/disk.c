@@ -39,7 +39,8 @@ enum {
     LOOP_TRIES = 64,
     /* the file system's block size, so that its writes need no read-modify-write */
     LOOP_BLOCK = 4096,
-    /* of LOCK_PAUSE: the last user of the image has exited, and the kernel still detaches it */
+    /* pauses of LOCK_PAUSE: the last user of the image has exited, and the kernel still detaches it
+     */
     LOCK_TRIES = 1000,
     LOCK_PAUSE = 2 * 1000 * 1000, /* ns */
     RESERVE_SHARE = 20,           /* the default reserve: this fraction of the file system, */

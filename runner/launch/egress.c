@@ -226,7 +226,7 @@ int launcher_dial(struct launcher *l, const char *id, const char *handler, struc
         r = handler_dial_tcp(handler);
         return r < 0 ? err_errno(err, r, "handler %s", handler) : r;
     }
-    who = malloc(sizeof(*who)); /* its array of groups is too large for the stack */
+    who = malloc(sizeof(*who)); /* the array of groups is too large for the stack */
     if (who == NULL)
         return err_errno(err, -ENOMEM, "handler");
     r = sandbox_load_creator(s, who, err);

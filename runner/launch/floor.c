@@ -37,7 +37,7 @@ enum {
     MMAP2_I386 = 192,
     MEMFD_CREATE_I386 = 356,
     SHMGET_I386 = 395,
-    /* Of guarded sandboxes. */
+    /* Bits and call numbers that the filter of guarded sandboxes tests. */
     SET_ID = 06000,           /* S_ISUID and S_ISGID */
     MAKES_FILE = 020000100,   /* O_CREAT, and the bit that O_TMPFILE has beside O_DIRECTORY */
     NEW_USER_NS = 0x10000000, /* CLONE_NEWUSER */
@@ -45,7 +45,7 @@ enum {
     UNSHARE_X86_64 = 272,
     CLONE_I386 = 120,
     UNSHARE_I386 = 310,
-    CLONE3_NR = 435, /* the same number in both tables, as for all calls after 423 */
+    CLONE3_NR = 435, /* same number in both tables, as for all calls after 423 */
     OPENAT2_NR = 437,
     FCHMODAT2_NR = 452,
 };
@@ -189,7 +189,7 @@ enum { NUMBERS = 1024, NODES_MAX = 768 };
 struct looked_at {
     /* ipc: 0 = the table has none */
     uint32_t ioctl, socket, socketpair, mmap, memfd_create, shmget, ipc;
-    const struct mode_call *modes; /* of guarded sandboxes; NULL = not filtered */
+    const struct mode_call *modes; /* calls that are filtered in guarded sandboxes; NULL = none */
     size_t mode_count;
     uint32_t ask; /* SECCOMP_RET_*: the action for modes with set-id bits */
 };

@@ -297,14 +297,14 @@ struct start {
     /* owned; maps the ids of volumes to the sandbox's; opened for the first volume */
     int volumes_userns;
     struct root_sources sources; /* owned; closed once init has its copies */
-    int net_pidfd;              /* borrowed; the process whose net namespace it joins, or FD_NONE */
-    int own;                    /* owned; own_mounts.whole, closed once init has its copy */
-    int resolv_fd;              /* owned; its resolv.conf, if it follows the host's */
+    int net_pidfd; /* borrowed; a process in the net namespace that init joins, or FD_NONE */
+    int own;       /* owned; own_mounts.whole, closed once init has its copy */
+    int resolv_fd; /* owned; its resolv.conf, if it follows the host's */
     struct cgroup_view cgroups; /* owned until step_own has added its parts */
-    bool on_some_cpus;          /* it is started on `cpus` alone */
+    bool on_some_cpus;          /* the sandbox is started on `cpus` alone */
     cpu_set_t cpus;
     struct volume_look look; /* the search of volumes for set-id files, which runs meanwhile */
-    bool reopened;           /* its files existed before: they stay when the start fails */
+    bool reopened;           /* the files existed before: they stay when the start fails */
 };
 
 static int start_add_mount(struct start *st, int fd)
@@ -815,7 +815,8 @@ static void start_close(struct start *st)
         (void)close(st->ends.stages);
 }
 
-/* Without `cgroups` those of this name stay: they belong to another state directory or process. */
+/* Without `cgroups` the sandbox's cgroups stay: they belong to another state directory or process.
+ */
 static int sandbox_remove_traces(struct launcher *l, struct sandbox *s, bool cgroups,
                                  struct err *err)
 {

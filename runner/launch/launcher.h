@@ -53,10 +53,10 @@ struct launcher_config {
 struct launch_result {
     int pidfd;   /* owned; init's */
     int control; /* owned; SEQPACKET socket to init, which is ready */
-    pid_t pid;   /* of init, on the host */
+    pid_t pid;   /* pid of init, on the host */
     uid_t base;  /* the host's id of the sandbox's uid 0 */
     struct net_place net;
-    /* the sandbox whose network it is in: its own id, or another's */
+    /* id of the sandbox that owns the network: this one, or another */
     char net_owner[LAUNCH_ID_MAX + 1];
 };
 
@@ -104,7 +104,7 @@ int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err
  * process has not stopped yet: retry, or thaw. */
 int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err *err);
 
-/* Reattaches a kept sandbox whose init survived the previous launcher. -ENOENT: no such sandbox.
+/* Reattaches a kept sandbox if its init survived the previous launcher. -ENOENT: no such sandbox.
  * -ESRCH: its init has exited (the sandbox is stopped). -EAGAIN: its init does not listen, because
  * it is starting or exiting: retry. *ret_frozen: its processes are frozen. */
 int launcher_adopt(struct launcher *l, const char *id, struct launch_result *ret, bool *ret_frozen,
@@ -186,22 +186,22 @@ int launcher_list(struct launcher *l, struct err *err);
  * networks. Call it before any sweep, which would remove networks without an owner. */
 int launcher_inherit(struct launcher *l, struct err *err);
 
-/* Reserves the id ranges of kept sandboxes whose init has exited (reboot or crash), and releases
- * those of removed sandboxes. One launcher per state directory at a time. */
+/* Reserves the id ranges of kept sandboxes without a running init (reboot or crash), and releases
+ * the ranges of removed sandboxes. One launcher per state directory at a time. */
 int launcher_recover(struct launcher *l, struct err *err);
 
 /* Fills the reply with its cgroups' counters. -ENOENT. */
 struct launch_reply;
 int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret, struct err *err);
 
-/* One process of a sandbox's users, with pids as its init sees them. */
+/* A process of a sandbox's users, with pids as init sees them. */
 enum { LAUNCH_PROCESSES_MAX = 1024 /* listed per sandbox */ };
 struct launch_process {
     int32_t pid, parent;        /* parent: 1 = init, 0 = not visible to init */
     uint32_t uid;               /* effective uid, inside */
     int32_t terminal;           /* N if its terminal is /dev/pts/N, or -1 */
     int64_t started_ms, cpu_ms; /* since the epoch; CPU time used */
-    char name[32];              /* its comm: any bytes; NUL-terminated */
+    char name[32];              /* comm: any bytes; NUL-terminated */
 };
 /* Returns a sealed memfd with one struct launch_process each, also while they are frozen. -ENOENT:
  * no such sandbox; -E2BIG: more than LAUNCH_PROCESSES_MAX; -EOPNOTSUPP: no cgroup lists them. */
@@ -226,11 +226,12 @@ int launcher_sweep_aside(struct launcher *l);
 /* A sandbox's disk limit and usage. limit 0: it has none. */
 struct launch_disk {
     uint64_t limit, allocated; /* size of the image; bytes that it takes on the host's disk */
-    uint64_t size, used, inodes, inodes_used; /* of its file system; 0 while it is not mounted */
+    /* bytes and inodes of the file system; 0 while it is not mounted */
+    uint64_t size, used, inodes, inodes_used;
 };
 struct launch_reply {
     int code; /* 0 or a negative errno */
-    int pid;  /* of init */
+    int pid;  /* pid of init */
     unsigned base;
     int frozen; /* LAUNCH_ADOPT: its processes are frozen */
     /* a failed LAUNCH_START: processes of it still exit; LAUNCH_KILL, then LAUNCH_STOP or

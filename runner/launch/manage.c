@@ -100,7 +100,7 @@ int launcher_stats(struct launcher *l, const char *id, struct launch_reply *ret,
     return 0;
 }
 
-/* Cleans up after a sandbox whose init has exited. -EAGAIN: some of its processes still exit. */
+/* Cleans up after a sandbox when its init has exited. -EAGAIN: some of its processes still exit. */
 static int sandbox_recover(struct launcher *l, struct sandbox *s, const char *owner,
                            struct err *err)
 {

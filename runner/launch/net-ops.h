@@ -31,8 +31,8 @@ struct launch_net_ops {
     int (*add)(void *data, struct net_box *box, int ns_fd, struct err *err);
     /* Removes the network; missing parts are no error. */
     int (*remove)(void *data, const struct net_box *box, struct err *err);
-    /* For a slot whose sandbox has exited. lingers: the kernel still has its link; erase: removes
-     * the link (some 20 ms). Neither uses `data`, so a forked child may call them. */
+    /* For a slot after its sandbox has exited. lingers: the kernel still has its link; erase:
+     * removes the link (some 20 ms). Neither uses `data`, so a forked child may call them. */
     bool (*lingers)(uint32_t slot);
     int (*erase)(uint32_t slot, struct err *err);
     /* watch returns an fd to poll, or -1: it is readable after other processes have changed the
@@ -44,7 +44,7 @@ struct launch_net_ops {
     /* Returns why the network of a slot is closed (its rules could not be restored), or NULL if it
      * is open. */
     const char *(*closed)(void *data, uint32_t slot);
-    /* Takes down the link of a slot whose box is unknown, permanently. */
+    /* Takes down the link of a slot with an unknown box, permanently. */
     void (*shut)(void *data, uint32_t slot, const char *why);
     /* After restore has returned NET_OPS_MOVED: updates a live network with the uplink's MTU and
      * the host's name servers. pidfd: a process in it. Returns 1 if box has changed.

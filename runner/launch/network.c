@@ -217,7 +217,7 @@ int network_choose(struct launcher *l, struct sandbox *s, const struct launch_re
 
 struct net_heir {
     char id[LAUNCH_ID_MAX + 1];
-    char owner[LAUNCH_ID_MAX + 1]; /* the sandbox whose network it is in */
+    char owner[LAUNCH_ID_MAX + 1]; /* id of the sandbox that owns the network */
     struct net_box *box;           /* owned; NULL: the network has no link */
 };
 
@@ -226,7 +226,7 @@ struct net_heir {
 static void network_shut_unknown(const struct launcher *l, const struct sandbox *s)
 {
     if (faccessat(s->dir_fd, net_file, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-        return; /* it has no network */
+        return; /* the sandbox has no network */
     if (l->net != NULL && l->net->shut != NULL)
         l->net->shut(l->net->data, sandbox_slot(s), "the record of its network cannot be read");
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 /*
- * The network of a sandbox in the launcher: who owns it, when it is made, and when it is removed.
- * Private to launch/.
+ * The network of a sandbox in the launcher: which sandbox owns it, when it is made, and when it is
+ * removed. Private to launch/.
  *
  * A network belongs to the sandbox that it was made for (its owner). It lives as long as the net
  * namespace: until all members, the owner and the sandboxes that joined it, have exited. The file
@@ -36,7 +36,7 @@ void network_load(struct sandbox *s);
 
 /* Survivors: sandboxes that run in networks made by the previous launcher, until each is reattached
  * or has exited. Meanwhile their networks are neither removed nor left without rules. */
-/* Adds a survivor, whose directory is open. -ENOMEM. */
+/* Adds a survivor; its directory is open. -ENOMEM. */
 int network_inherit(struct launcher *l, struct sandbox *s);
 /* Call it when all survivors are added: restores missing rules of their networks. */
 void network_inherited(struct launcher *l);

@@ -85,7 +85,7 @@ static void plan_add_counters(struct builder *b, const struct launch_request *q,
     }
 }
 
-/* Not for a joined network, whose owner has set them already. */
+/* Skipped for a joined network: its owner has set the sysctls already. */
 static void plan_add_net_sysctls(struct builder *b)
 {
     /* The net namespace belongs to the outer user namespace, so no process inside has capabilities

@@ -39,8 +39,8 @@ enum {
 
 struct listing {
     const struct sandbox *s;
-    struct buf list; /* of struct launch_process; until name_parents, parents are host pids */
-    struct buf host; /* of int32_t: the host pid of each */
+    struct buf list; /* struct launch_process; parents are host pids until listing_set_parents */
+    struct buf host; /* int32_t: the host pid of each */
     int64_t boot_ms; /* boot time of the host, ms since the epoch */
     long ticks;      /* per second */
 };
@@ -48,8 +48,8 @@ struct listing {
 /* ---- pids ---- */
 
 /* Reads the pids of a process in each pid namespace, the launcher's first. Returns their number, 0
- * if the process has been reaped. They come from the pidfd's fdinfo: in the process's status file
- * its groups come first, and those can be very many. */
+ * if the process has been reaped. They come from the pidfd's fdinfo. In the process's status file
+ * the list of groups, which can be very long, comes first. */
 static int pidfd_read_numbers(int pidfd, int32_t ret[NUMBERS_MAX])
 {
     auto_free char *text = NULL;

@@ -34,7 +34,7 @@
 enum {
     SMALL_ENTRIES = 2048, /* few enough for the remover: some milliseconds */
     SMALL_DEPTH = 16,
-    SMALL_BLOCKS = 256 << 11, /* of 512 bytes; of the disk image: 256 MiB */
+    SMALL_BLOCKS = 256 << 11, /* disk image blocks of 512 bytes: 256 MiB */
     NICENESS = 10,
 };
 
@@ -82,7 +82,7 @@ void removal_reap(struct launcher *l)
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
         stall_reaped(l, l->removals[i].pid, status);
-        if (l->removals[i].id[0] == '\0') { /* it may have made or removed a volume */
+        if (l->removals[i].id[0] == '\0') { /* the child may have made or removed a volume */
             sweep |= WIFSIGNALED(status);
             continue;
         }

@@ -30,7 +30,7 @@ struct mount_attr;
 enum {
     /* with the NUL; the name of a shipped layer has 128 bytes at most */
     LAUNCH_LAYER_PATH_MAX = 136,
-    /* one root directory or writable layer; the image layers; the shipped layers */
+    /* a root directory or writable layer; the image layers; the shipped layers */
     ROOT_MOUNTS_MAX = 4,
     ROOT_SOURCES_MAX = ROOT_MOUNTS_MAX + 3, /* two more for `host`, one for upper and work */
 };
@@ -50,11 +50,11 @@ struct sandbox {
     struct cgroup *cgroup; /* owned */
     bool kept;             /* files and ids outlive init */
     bool ruined;           /* upper is missing: it cannot be started or read */
-    bool failed;           /* its start failed, and its processes were slow to exit */
+    bool failed;           /* the start failed, and the processes were slow to exit */
     /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
      * a fork copies the page tables of all memory here. */
     struct creator *creator;
-    bool fuse;   /* it has /dev/fuse, or may have it because it was reattached */
+    bool fuse;   /* the sandbox has /dev/fuse, or may have it because it was reattached */
     int pidfd;   /* owned; init's */
     int root_fd; /* owned; its root mount, held beyond init's exit; else FD_NONE */
     int gate_fd; /* owned; pipe, closed after root_fd: the remover of the files waits for that */
@@ -184,7 +184,7 @@ struct launcher {
 /* terminals.c */
 enum {
     TERMINALS_MAX = 128, /* per sandbox */
-    /* of the total, reserved so that as many sandboxes can have one each */
+    /* part of the total, reserved so that as many sandboxes can have one each */
     TERMINALS_SINGLES = 1024,
     TERMINALS_PART = 32, /* divisor: each start gets this fraction of the unreserved terminals */
 };
@@ -375,7 +375,7 @@ int layer_open_at(int layers_fd, const char *name, char ret_path[LAUNCH_LAYER_PA
 /* Makes and locks the directory of a new layer; the caller owns both fds. */
 int layer_make(struct launcher *l, const char *id, int *ret_dir_fd, int *ret_tree_fd,
                struct err *err);
-/* Removes a new layer whose worker has exited; in another process if that takes time. */
+/* Removes a new layer after its worker has exited; in another process if that takes time. */
 void layer_discard(struct launcher *l, const char *id);
 
 /* worker.c */
@@ -520,7 +520,7 @@ const char *etc_path(enum etc_file file);
 struct own_wants {
     uid_t owner;
     bool fuse;                         /* with /dev/fuse */
-    const struct buf *texts;           /* of the files of /etc, ETC_FILES of them */
+    const struct buf *texts;           /* contents of the files of /etc, ETC_FILES of them */
     const struct cgroup_view *cgroups; /* the view's parts, which need mount points; or NULL */
     /* The processor lists for /sys/devices/system/cpu/online and /proc/cpuinfo; or NULL. */
     const struct buf *cpus, *cpuinfo;
@@ -637,7 +637,7 @@ struct boot_ends {
 struct boot_net {
     bool now;   /* clone it with CLONE_NEWNET; else init unshares it later */
     bool admin; /* init makes a net namespace in any case; boot_await_net waits for it */
-    int pidfd;  /* a process whose net namespace is joined, or FD_NONE */
+    int pidfd;  /* a process in the net namespace to join, or FD_NONE */
 };
 /* Clones the process that becomes init. It shares the launcher's fd table until boot_await has
  * returned. */

@@ -44,7 +44,7 @@ static int sweep_take_lock(int dir_fd)
  * `upper` to any id of the range; all lead to the same range. */
 static void sweep_take_ids(struct launcher *l, int dir_fd, const char *id, struct idrange *ret)
 {
-    /* for a kept sandbox whose removal was interrupted */
+    /* needed if the sandbox is kept and its removal was interrupted */
     auto_free char *owner = sandbox_owner(l, id);
     struct stat st;
 
@@ -105,7 +105,7 @@ static bool sweep_one(struct launcher *l, const char *id, bool aside)
             swept = sweep_locked(l, s, aside);
         else if (lock == -ENOENT)
             swept = sandbox_dir_remove(l, id, NULL) == 0;
-        /* It runs, or its processes are about to exit. */
+        /* The sandbox runs, or its processes are about to exit. */
         if (aside && lock == -EWOULDBLOCK && l->sweeps_left == 0)
             sweep_later(l);
     }

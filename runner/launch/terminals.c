@@ -70,7 +70,7 @@ int terminals_take(struct launcher *l, struct sandbox *s, struct err *err)
 {
     uint32_t taken = l->terminals_taken;
 
-    /* Of other launchers' terminals only those in use are known. */
+    /* For other launchers only the terminals in use are known. */
     if (l->terminals_shared)
         taken += sysctl_read_number("/proc/sys/kernel/pty/nr", 0);
     s->terminals = terminals_share(l->terminals > taken ? l->terminals - taken : 0);

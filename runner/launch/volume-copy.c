@@ -64,7 +64,7 @@ struct fill {
     struct link *links[LINK_BUCKETS];
     size_t link_count;
     unsigned entries; /* since the last check */
-    /* of the file being copied, relative to dst; for links and messages */
+    /* path of the file being copied, relative to dst; for links and messages */
     char path[LAUNCH_PATH_MAX * 4 + 2];
     size_t path_len;
     char names[XATTR_NAMES_MAX], value[XATTR_VALUE_MAX], data[COPY_STEP];

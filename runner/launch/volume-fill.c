@@ -326,7 +326,7 @@ static int fill_give_job(struct launcher *l, const struct launch_request *q,
     return r < 0 ? err_errno(err, r, "fill a volume") : 0;
 }
 
-/* Sets the creator whose rights apply if the image is a directory of the host. */
+/* Sets the creator: if the image is a directory of the host, the creator's rights apply. */
 static int fill_get_creator(struct launcher *l, const struct launch_request *q, struct creator *ret,
                             struct err *err)
 {
@@ -352,7 +352,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
         return err_set(err, -EAGAIN, "%d volumes are being filled already", LAUNCH_FILLS_MAX);
     lock = volume_lock(dir, name, true, NULL);
     if (lock == -EBUSY && faccessat(dir, VOLUME_DATA, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0; /* it is mounted, so it stays empty */
+        return 0; /* the volume is mounted, so it stays empty */
     if (lock < 0)
         return err_errno(err, lock, "volume '%s'", name);
     if (!volume_wants_filling(dir))

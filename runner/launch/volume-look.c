@@ -71,7 +71,7 @@ static const char *path_shown(const char *path, char text[SHOWN_TEXT])
 
 struct look {
     const char *source; /* borrowed; of the volume being searched */
-    uid_t uid;          /* of the sandbox's user, as files on the mount show it */
+    uid_t uid;          /* uid of the sandbox's user, as files on the mount show it */
     int64_t end_ms;
     char path[PATH_ROOM]; /* the current file, relative to the source */
     struct err err;

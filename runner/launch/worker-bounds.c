@@ -38,7 +38,7 @@
 
 enum {
     CPU_WEIGHT = 33,  /* the default is 100 */
-    PIDS_MAX = 16,    /* it has three processes of one thread each */
+    PIDS_MAX = 16,    /* a worker has three processes of one thread each */
     NAMES_TRIED = 8,  /* in case cgroups of an earlier process with this pid still exist */
     LOOK_MS = 50,     /* between two checks of the written bytes */
     PROC_MAX = 4096,  /* bytes of a file of /proc */
@@ -169,7 +169,8 @@ static int worker_read_written(pid_t worker, uint64_t *ret)
     return 0;
 }
 
-/* True if the reserve is reached, whoever uses the space: others that write there need some. */
+/* True if the reserve is reached, whatever uses the space: other programs that write there need
+ * some. */
 static bool disk_is_full(int fs, uint64_t reserve)
 {
     struct statvfs st;

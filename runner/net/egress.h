@@ -24,11 +24,12 @@
 struct err;
 
 struct egress_net {
-    bool link; /* it has a link; otherwise everything is routed to loopback, to be caught there */
+    /* the sandbox has a link; otherwise everything is routed to loopback, to be caught there */
+    bool link;
     enum egress_table table;
     /* With a link: */
     struct net_rule pool4, pool6;
-    struct net_addr gateway4; /* its EGRESS_PROXY_PORT is the explicit proxy */
+    struct net_addr gateway4; /* the gateway; its EGRESS_PROXY_PORT is the explicit proxy */
 };
 
 /* Makes the table, atomically replaces an existing one, or removes it. route, nft: sockets of the

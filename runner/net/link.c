@@ -222,7 +222,7 @@ static int link_request_by_name(int sock, uint16_t type, const char *name, struc
     return nlreq_send(&q, sock, NULL, NULL, NULL, err);
 }
 
-/* Deletes a link whose sandbox has ended but which the kernel has not removed yet; takes some 20
+/* Deletes a link that the kernel has not removed yet although its sandbox has ended; takes some 20
  * ms. Returns 0 also when there is none. */
 static int delete_link(int sock, const char *name, struct err *err)
 {
@@ -356,7 +356,7 @@ int link_open(int sock, const struct net_box *box, struct err *err)
     link_put_alias(&q, box->link, "");
     r = nlreq_send(&q, sock, NULL, NULL, NULL, err);
     if (r == -ENODEV || r == -EEXIST)
-        return 0; /* its sandbox has ended or has removed it; or it is up already */
+        return 0; /* the sandbox has ended or has removed the link; or the link is up already */
     return r < 0 ? err_wrap(err, r, "link %s", box->link) : 0;
 }
 

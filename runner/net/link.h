@@ -28,7 +28,7 @@ struct link_config {
 int link_add(int sock, int inside, int ns_fd, const struct link_config *c, int *ret_index,
              struct err *err);
 
-/* For a slot whose sandbox has ended. link_lingers returns true if its link still exists;
+/* For a slot after its sandbox has ended. link_lingers returns true if its link still exists;
  * link_erase removes it, which takes some 20 ms. Both open their own sockets. A missing link is no
  * error. */
 bool link_lingers(uint32_t slot);

@@ -32,7 +32,7 @@
 #include "net/watch.h"
 
 enum {
-    ROUTES_MAX = 1 << 20, /* of the host; a full internet routing table has about as many */
+    ROUTES_MAX = 1 << 20, /* routes of the host; a full internet routing table has about as many */
     MTU_MIN = 1280,       /* the minimum of IPv6 */
     LOCK_TRY_MS = 5,      /* between two attempts */
 };

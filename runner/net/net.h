@@ -79,7 +79,7 @@ enum {
 int net_watch(struct net *n);
 int net_restore(struct net *n, const struct net_box *const *boxes, size_t count, struct err *err);
 int net_wait(const struct net *n);
-/* Closes the network of a slot whose box is lost, permanently. */
+/* Closes the network of a slot with a lost box, permanently. */
 int net_shut(struct net *n, uint32_t slot, const char *why, struct err *err);
 /* Returns why the network of a slot is closed (its link is down), or NULL if it is open. Valid
  * until the next of these calls. */

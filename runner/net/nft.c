@@ -162,13 +162,13 @@ static void nft_put_verdict(struct nlreq *q, int attr, uint32_t code, const char
     nl_nest_end(q, data);
 }
 
-static void x_meta(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_meta(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_META_KEY, x->key);
     nl_put_be32(q, NFTA_META_DREG, x->reg);
 }
 
-static void x_payload(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_payload(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_PAYLOAD_BASE, x->key);
     nl_put_be32(q, NFTA_PAYLOAD_OFFSET, x->op);
@@ -176,7 +176,7 @@ static void x_payload(struct nlreq *q, const struct nft_expr *x)
     nl_put_be32(q, NFTA_PAYLOAD_DREG, x->reg);
 }
 
-static void x_mask(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_mask(struct nlreq *q, const struct nft_expr *x)
 {
     const uint8_t zero[NFT_IFNAME_LEN] = {0};
 
@@ -187,14 +187,14 @@ static void x_mask(struct nlreq *q, const struct nft_expr *x)
     nft_put_data(q, NFTA_BITWISE_XOR, zero, x->len);
 }
 
-static void x_cmp(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_cmp(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_CMP_SREG, x->reg);
     nl_put_be32(q, NFTA_CMP_OP, x->op);
     nft_put_data(q, NFTA_CMP_DATA, x->data, x->len);
 }
 
-static void x_lookup(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_lookup(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_string(q, NFTA_LOOKUP_SET, x->text);
     nl_put_be32(q, NFTA_LOOKUP_SREG, x->reg);
@@ -204,7 +204,7 @@ static void x_lookup(struct nlreq *q, const struct nft_expr *x)
         nl_put_be32(q, NFTA_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
-static void x_ct(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_ct(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_CT_KEY, x->key);
     nl_put_be32(q, NFTA_CT_DREG, x->reg);
@@ -212,25 +212,25 @@ static void x_ct(struct nlreq *q, const struct nft_expr *x)
         nl_put_u8(q, NFTA_CT_DIRECTION, IP_CT_DIR_ORIGINAL);
 }
 
-static void x_verdict(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_verdict(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT);
     nft_put_verdict(q, NFTA_IMMEDIATE_DATA, x->key, x->text);
 }
 
-static void x_masq(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_masq(struct nlreq *q, const struct nft_expr *x)
 {
     (void)q;
     (void)x;
 }
 
-static void x_reject(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_reject(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_REJECT_TYPE, x->key);
     nl_put_u8(q, NFTA_REJECT_ICMP_CODE, (uint8_t)x->op);
 }
 
-static void x_port(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_port(struct nlreq *q, const struct nft_expr *x)
 {
     const uint8_t be[2] = {(uint8_t)(x->op >> 8), (uint8_t)x->op};
 
@@ -238,7 +238,7 @@ static void x_port(struct nlreq *q, const struct nft_expr *x)
     nft_put_data(q, NFTA_IMMEDIATE_DATA, be, sizeof(be));
 }
 
-static void x_redir(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_redir(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_REDIR_REG_PROTO_MIN, x->reg);
 }
@@ -257,7 +257,7 @@ static void nft_put_be64(struct nlreq *q, int attr, uint32_t value)
     nl_put(q, attr, be, sizeof(be));
 }
 
-static void x_log(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_log(struct nlreq *q, const struct nft_expr *x)
 {
     nft_put_be16(q, NFTA_LOG_GROUP, x->key);
     nl_put_be32(q, NFTA_LOG_SNAPLEN, x->len);
@@ -266,7 +266,7 @@ static void x_log(struct nlreq *q, const struct nft_expr *x)
 }
 
 /* Without a seed the kernel chooses a random one. */
-static void x_hash(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_hash(struct nlreq *q, const struct nft_expr *x)
 {
     nl_put_be32(q, NFTA_HASH_SREG, x->op);
     nl_put_be32(q, NFTA_HASH_DREG, x->reg);
@@ -285,7 +285,7 @@ static void nft_put_limit(struct nlreq *q, uint32_t rate, uint32_t seconds, uint
     nl_put_be32(q, NFTA_LIMIT_FLAGS, flags);
 }
 
-static void x_limit(struct nlreq *q, const struct nft_expr *x)
+static void expr_put_limit(struct nlreq *q, const struct nft_expr *x)
 {
     nft_put_limit(q, x->key, 1, x->op, NFT_LIMIT_F_INV);
 }
@@ -294,22 +294,22 @@ static const struct {
     const char *name;
     void (*put)(struct nlreq *q, const struct nft_expr *x);
 } kinds[] = {
-    [X_META] = {"meta", x_meta},
-    [X_PAYLOAD] = {"payload", x_payload},
-    [X_MASK] = {"bitwise", x_mask},
-    [X_CMP] = {"cmp", x_cmp},
-    [X_LOOKUP] = {"lookup", x_lookup},
-    [X_VMAP] = {"lookup", x_lookup},
-    [X_CT] = {"ct", x_ct},
-    [X_CT_ORIG] = {"ct", x_ct},
-    [X_MASQ] = {"masq", x_masq},
-    [X_VERDICT] = {"immediate", x_verdict},
-    [X_REJECT] = {"reject", x_reject},
-    [X_PORT] = {"immediate", x_port},
-    [X_REDIR] = {"redir", x_redir},
-    [X_LOG] = {"log", x_log},
-    [X_HASH] = {"hash", x_hash},
-    [X_LIMIT] = {"limit", x_limit},
+    [X_META] = {"meta", expr_put_meta},
+    [X_PAYLOAD] = {"payload", expr_put_payload},
+    [X_MASK] = {"bitwise", expr_put_mask},
+    [X_CMP] = {"cmp", expr_put_cmp},
+    [X_LOOKUP] = {"lookup", expr_put_lookup},
+    [X_VMAP] = {"lookup", expr_put_lookup},
+    [X_CT] = {"ct", expr_put_ct},
+    [X_CT_ORIG] = {"ct", expr_put_ct},
+    [X_MASQ] = {"masq", expr_put_masq},
+    [X_VERDICT] = {"immediate", expr_put_verdict},
+    [X_REJECT] = {"reject", expr_put_reject},
+    [X_PORT] = {"immediate", expr_put_port},
+    [X_REDIR] = {"redir", expr_put_redir},
+    [X_LOG] = {"log", expr_put_log},
+    [X_HASH] = {"hash", expr_put_hash},
+    [X_LIMIT] = {"limit", expr_put_limit},
 };
 
 static void nft_put_rule(struct nft *n, const char *chain, const struct nft_expr *exprs, int flags)

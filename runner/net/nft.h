@@ -14,7 +14,7 @@ struct err;
 
 enum {
     NFT_DATA_MAX = 64,   /* bytes of a key */
-    NFT_EXPRS_MAX = 16,  /* of one rule, including the end mark */
+    NFT_EXPRS_MAX = 16,  /* expressions of a rule, including the end mark */
     NFT_IFNAME_LEN = 16, /* bytes of an interface name in a key */
     NFT_MATCH_TO = 5,    /* expressions of nft_match_to, at most */
 };

@@ -11,8 +11,8 @@
 struct err;
 
 enum {
-    OVER_GROUP = 29294, /* of nfnetlink_log: "rn" */
-    OVER_BYTES = 40,    /* of a packet: enough for its addresses */
+    OVER_GROUP = 29294, /* nfnetlink_log group: "rn" */
+    OVER_BYTES = 40,    /* bytes of a logged packet: enough for its addresses */
 };
 
 /* The log prefix of the packet names the limit. */

@@ -228,7 +228,7 @@ static const struct range {
 };
 /* clang-format on */
 
-enum { LISTS_MAX = 64 }; /* of the connections of all sandboxes */
+enum { LISTS_MAX = 64 }; /* lists of the connections of all sandboxes */
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

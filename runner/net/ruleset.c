@@ -12,13 +12,13 @@
 
 enum {
     TRIES = 16,         /* other processes make or remove the table at the same time */
-    ELEMENTS_MAX = 160, /* of one sandbox */
+    ELEMENTS_MAX = 160, /* elements of a sandbox */
     DNS_PORT = 53,
     NAME_MAX_LEN = 24,
     GROUP_SET_ID = 100, /* unique in a transaction; the table has fewer sets */
 };
 
-/* One element of one set. */
+/* An element of a set. */
 struct entry {
     const char *set;
     struct nft_element e;
@@ -28,7 +28,7 @@ struct entry {
 struct entries {
     struct entry list[ELEMENTS_MAX];
     size_t count;
-    char chain[NAME_MAX_LEN]; /* of the sandbox's own lists; "" = none */
+    char chain[NAME_MAX_LEN]; /* chain of the sandbox's own lists; "" = none */
     char group[NAME_MAX_LEN]; /* chain and set of its named network; "" = none */
 };
 
@@ -348,7 +348,7 @@ static int ruleset_remove_at_once(int sock, const struct entries *all, struct er
     return nft_commit(&n, sock, err);
 }
 
-/* One transaction each, so that a missing element does not block the others. */
+/* Every element has a transaction of its own, so that a missing one does not block the others. */
 static int ruleset_remove_each(int sock, const struct entries *all, struct err *err)
 {
     int first = 0;

@@ -20,10 +20,10 @@ struct mountinfo_entry {
     unsigned id, parent, major, minor;
     const char *root;        /* the mounted part of the file system: "/" for all of it */
     const char *mount_point; /* absolute; suffixes such as " (deleted)" are kept */
-    const char *options;     /* of the mount: "rw,nosuid" */
+    const char *options;     /* options of the mount: "rw,nosuid" */
     const char *fstype;
     const char *source;
-    const char *super_options; /* of the file system: "rw,cpu,cpuacct" */
+    const char *super_options; /* options of the file system: "rw,cpu,cpuacct" */
 };
 
 /* `text` is modified; text[len] must be NUL. The last line need not end with a newline. */

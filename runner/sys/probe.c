@@ -200,7 +200,7 @@ int probe_user_drop(const struct probe_env *env)
     return unshare(CLONE_NEWNS) < 0 ? -EACCES : 0;
 }
 
-/* A process whose user namespace is mapped by its parent: reports that it exists, and waits for
+/* The process for which the parent maps a user namespace: reports that it exists, and waits for
  * EOF. */
 static void userns_holder(int out, int in)
 {

@@ -15,7 +15,7 @@ enum { TRIES = 16, NOREPLACE = 1 /* RENAME_NOREPLACE */ };
 struct ends {
     int from_dir, to_dir;
     char from[NAME_MAX + 1], to[NAME_MAX + 1];
-    const char *what, *path; /* of a failure; path may be "" */
+    const char *what, *path; /* the failed step and its path; path may be "" */
 };
 
 static bool is_dot_name(const char *name)

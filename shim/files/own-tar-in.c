@@ -37,9 +37,9 @@ struct made_dirs {
 struct tar_unpack {
     struct tar_in in;
     struct tar_item item;
-    char path[FILE_PATH_MAX + 1]; /* of the item, cleaned */
+    char path[FILE_PATH_MAX + 1]; /* the item's path, cleaned */
     int top, parent;  /* the target directory; the directory in which the item is made */
-    const char *base; /* its name in parent, points into path */
+    const char *base; /* the item's name in parent, points into path */
     bool owners;
     struct made_dirs dirs;
     const char *what;

@@ -138,7 +138,7 @@ struct walk_level {
 struct walk {
     unsigned depth;               /* open levels */
     bool kinds_only;              /* set it after walk_init: st needs only the file type */
-    char path[FILE_PATH_MAX + 1]; /* of the entry, relative to the top */
+    char path[FILE_PATH_MAX + 1]; /* the entry's path, relative to the top */
     size_t path_len;
     struct walk_level levels[FILE_LIST_DEPTH_MAX + 1];
 

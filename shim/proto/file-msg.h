@@ -45,7 +45,7 @@ struct file_record {
     uint32_t atime_ns, mtime_ns, ctime_ns;
     uint16_t name_len, target_len;
     const char *name;   /* relative to the requested path; not NUL-terminated; may contain '/' */
-    const char *target; /* of a symbolic link; not NUL-terminated */
+    const char *target; /* target of a symbolic link; not NUL-terminated */
 };
 
 /* Events of watch. */

@@ -208,7 +208,7 @@ static struct slot *walk_shallowest(struct walk *w, size_t from)
 }
 
 /* Closes a level to free its slot and fd: an unpinned one, or else any but the top, which is the
- * last resort of fall_back. -EMFILE when there is none: all fds of the process are in use
+ * last resort of walk_fall_back. -EMFILE when there is none: all fds of the process are in use
  * elsewhere. */
 static int level_evict(struct walk *w)
 {

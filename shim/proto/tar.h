@@ -21,7 +21,7 @@ enum {
     TAR_BLOCK = 512,
     TAR_RECORD = 10240,      /* archives end on a multiple of this */
     TAR_PAX_MAX = 256 << 10, /* bytes of one pax header */
-    TAR_XATTRS_MAX = 32,     /* of one entry */
+    TAR_XATTRS_MAX = 32,     /* xattrs of an entry */
     TAR_ID_MAX = 65535,      /* the highest id of a sandbox */
     TAR_ID_NOBODY = 65534,   /* replaces a larger id; equals the kernel's overflow id */
     TAR_SLACK_MAX = 1 << 20, /* bytes after the end of an archive */

@@ -105,7 +105,7 @@ static bool hand_over(struct lab *lab, const char *id)
     struct sandbox *s = ended(lab, id);
     bool taken = s != NULL && removal_start(lab->l, s, false);
 
-    if (s != NULL && !taken) { /* as remove_traces does it */
+    if (s != NULL && !taken) { /* as sandbox_remove_traces does it */
         CHECK_INT(sandbox_dir_remove(lab->l, id, NULL), 0);
         idrange_release(lab->l->ids_fd, &s->ids);
     }
