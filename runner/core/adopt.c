@@ -150,6 +150,13 @@ static void adoption_end_hold(struct sandbox *s)
     sandbox_unheld(s);
 }
 
+/* As after a boot: a policy `always` counts also where a client has stopped it. */
+static void adoption_restart(struct sandbox *s)
+{
+    s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
+    sandbox_maybe_restart(s);
+}
+
 static void adoption_list_end(struct sandbox *s)
 {
     sandbox_emit(s, "adopt", NULL);
@@ -159,6 +166,8 @@ static void adoption_list_end(struct sandbox *s)
         sandbox_parts_main_runs(s, s->run.main, true);
     if (s->run.main == NULL || exec_get_state(s->run.main) != EXEC_ENDED) {
         sandbox_goes_on(s);
+        if (s->state == SANDBOX_STOPPED) /* its init is there for files, or for a restart cut off */
+            adoption_restart(s);
         return;
     }
     /* It ended while no supervisor listened: init has kept its status and its last output. A client
@@ -234,9 +243,8 @@ static void adoption_found_stopped(struct sandbox *s)
     if (sandbox_set_state(s, EV_FOUND_STOPPED))
         sandbox_save_state(s);
     sandbox_parts_tell(s, PART_TAKEN_UP);
-    s->restart.user_stopped = !s->adoption.wanted && s->spec->restart != RESTART_ALWAYS;
     adoption_answered(s, INIT_NONE);
-    sandbox_maybe_restart(s);
+    adoption_restart(s);
 }
 
 void sandbox_adoption_cut_off(struct sandbox *s)
