@@ -13,8 +13,8 @@
 #include "base/auto.h"
 #include "base/dir.h"
 #include "base/err.h"
+#include "image/builtin-unpack.h"
 #include "image/embed.h"
-#include "image/tar.h"
 #include "proto/rmtree.h"
 
 /*
@@ -130,7 +130,7 @@ static int unpack_into(int layers_fd, const char *tmp, struct blob archive, stru
     fd = openat(layers_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "open %s", tmp);
-    r = tar_unpack(fd, archive.data, archive.len, err);
+    r = builtin_unpack(fd, archive.data, archive.len, err);
     if (r < 0)
         return r;
     if (fchmod(fd, LAYER_MODE) < 0 || fsync(fd) < 0)
