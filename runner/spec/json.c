@@ -153,42 +153,14 @@ static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const 
 
 /* ---- the command ---- */
 
-/* Collects the strings of an array, borrowed; the caller frees the list. */
-static int borrow_strings(json_t *value, const struct jpath *path, const char ***ret,
-                          size_t *ret_count, struct err *err)
-{
-    size_t count = json_array_size(value), i;
-    const char **list;
-    json_t *element;
-
-    if (!json_is_array(value))
-        return type_error(err, path, "an array of strings");
-    if (count > SPEC_ARGS_MAX)
-        return json_fail(err, -E2BIG, path, "more than %d entries", SPEC_ARGS_MAX);
-    list = calloc(count + 1, sizeof(*list));
-    if (list == NULL)
-        return json_fail(err, -ENOMEM, path, "out of memory");
-    json_array_foreach(value, i, element) {
-        struct jpath here = {.up = path, .index = i};
-
-        if (!json_is_string(element)) {
-            free(list);
-            return type_error(err, &here, "a string");
-        }
-        list[i] = json_string_value(element);
-    }
-    *ret = list;
-    *ret_count = count;
-    return 0;
-}
-
 static int d_entrypoint(json_t *value, const struct jfield *field, void *dst,
                         const struct jpath *path, struct err *err)
 {
     struct decoding *d = dst;
 
     (void)field;
-    return borrow_strings(value, path, &d->entrypoint, &d->entrypoint_count, err);
+    return json_borrow_strings(value, SPEC_ARGS_MAX, path, &d->entrypoint, &d->entrypoint_count,
+                               err);
 }
 
 static int d_command(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
@@ -197,7 +169,7 @@ static int d_command(json_t *value, const struct jfield *field, void *dst, const
     struct decoding *d = dst;
 
     (void)field;
-    return borrow_strings(value, path, &d->command, &d->command_count, err);
+    return json_borrow_strings(value, SPEC_ARGS_MAX, path, &d->command, &d->command_count, err);
 }
 
 /* Keeps entry point and command separate until they are merged with the image's. */
