@@ -112,7 +112,7 @@ static bool any_ports(const json_t *list)
     return false;
 }
 
-int list_print(const json_t *list)
+static int list_print(const json_t *list)
 {
     bool ports = any_ports(list);
     const char *const titles[] = {
@@ -142,22 +142,31 @@ int list_print(const json_t *list)
     return table_print(t, stdout);
 }
 
+int list_output(json_t *list, bool json, bool quiet, const char *key,
+                int (*print)(const json_t *list))
+{
+    json_t *one;
+    size_t i;
+
+    if (!json && !quiet)
+        return print(list);
+    if (json)
+        print_json(json_incref(list));
+    else
+        json_array_foreach(list, i, one)
+            (void)printf("%s\n", member(one, key));
+    return 0;
+}
+
 int list_show(const struct remote *r, const struct list_filter *f)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *list = NULL;
     struct err err = ERR_NONE;
-    json_t *s;
-    size_t i;
 
     if (remote_open(r, &c, &err) < 0 || list_get(c, f, &list, &err) < 0)
         return cli_fail(&err);
-    if (r->json)
-        print_json(json_incref(list));
-    else if (f->quiet)
-        json_array_foreach(list, i, s)
-            (void)printf("%s\n", member(s, "id"));
-    else if (list_print(list) < 0)
+    if (list_output(list, r->json, f->quiet, "id", list_print) < 0)
         return cli_failf("out of memory");
     return cli_flush(0);
 }
