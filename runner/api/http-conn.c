@@ -416,10 +416,6 @@ static bool step_raw(struct http_conn *c)
     struct http_request *req = c->req;
     size_t len = bytes_left(&c->in);
 
-    if (req->shut && !c->shut_done && bytes_left(&c->out) == 0) {
-        c->shut_done = true;
-        (void)shutdown(c->fd, SHUT_WR); /* ENOTCONN: the hang-up will be reported */
-    }
     if (req->body_paused)
         return false;
     if (len > 0) {
@@ -429,11 +425,9 @@ static bool step_raw(struct http_conn *c)
     }
     if (!c->eof || req->end_told)
         return false;
-    /*
-     * Who closed all of it at once has only one of the two reported: that is no half-close. Once we
-     * have shut our side, an ordinary half-close of the peer's looks the same, and is one.
-     */
-    if (!c->shut_done && hung_up(c->fd)) {
+    /* The kernel reports only one of EOF and hang-up of a peer that closed both directions at once:
+     * that is not a half-close. */
+    if (hung_up(c->fd)) {
         c->broken = true;
         return false;
     }

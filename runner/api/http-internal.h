@@ -107,7 +107,6 @@ struct http_conn {
     bool head_clock;          /* a head has begun: its time runs */
     bool no_room;             /* the budget has none for the rest of a head */
     bool raw;                 /* was upgraded */
-    bool shut_done;           /* our direction is shut */
     bool head_unread;         /* the head of a 101 is in the socket: out waits until the client has
                                  read it, */
     uint64_t head_deadline;   /* at most until this time of the loop's clock */

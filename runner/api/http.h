@@ -170,7 +170,7 @@ struct http_request {
     int64_t reply_left; /* of a Content-Length that the handler promised; -1: none */
     bool http10, keep_alive, expect_continue;
     bool patient; /* a stream: HTTP_STREAM_WRITE_MS at its end */
-    bool dispatched, started, chunked, bodiless, upgraded, shut, ended;
+    bool dispatched, started, chunked, bodiless, upgraded, ended;
     bool body_done, body_paused, end_told, gone_told, want_drain;
 };
 
@@ -231,9 +231,8 @@ void http_body_resume(struct http_request *req);
  * protocol a plain 200, as Docker does for clients that do not ask, and hands over the raw stream
  * in both directions. on_body gets what the client sends (from what came in the same packet on;
  * pause and resume as above) and (NULL, 0) at its half-close, after which writing goes on.
- * http_write writes raw bytes, http_write_pipe those that a pipe has, http_shutdown half-closes our
- * direction behind what is queued, http_end closes both behind what is queued, http_abort at once.
- * When both directions are closed the client is gone.
+ * http_write writes raw bytes, http_write_pipe those that a pipe has, http_end closes the
+ * connection behind what is queued, http_abort at once.
  *
  * http_write_pipe is http_write of len bytes that the pipe holds and nobody else reads; one that
  * has less breaks the connection. Those for which the socket has room are not copied until the
@@ -253,7 +252,6 @@ void http_wait_for_head(struct http_request *req);
 bool http_write_pipe(struct http_request *req, int pipe, size_t len);
 /* Whether the client has read all that has been written; false where the kernel cannot say. */
 bool http_all_taken(const struct http_request *req);
-void http_shutdown(struct http_request *req);
 
 /*
  * As http_upgrade, but gives the connection itself away, to somebody who only moves bytes: returns

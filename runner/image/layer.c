@@ -183,17 +183,6 @@ static int open_or_make(int layers_fd, enum builtin_layer which, int *ret_fd, st
     return open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
 }
 
-int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, struct err *err)
-{
-    auto_close int layers_fd = FD_NONE;
-    int r;
-
-    r = open_layers(state_fd, &layers_fd, err);
-    if (r == 0)
-        r = open_or_make(layers_fd, which, ret_fd, err);
-    return r < 0 ? err_wrap(err, r, "built-in layer") : 0;
-}
-
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err)
 {
     auto_close int layers_fd = FD_NONE, base = FD_NONE, root = FD_NONE;
