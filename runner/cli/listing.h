@@ -18,11 +18,8 @@ struct list_args {
     bool all; /* ps --all */
 };
 
-/*
- * Restricts the list to a state, or to a label (KEY or KEY=VALUE). Each may be called repeatedly.
- */
+/* Restricts the list to a state; may be called repeatedly. */
 int list_state(struct list_filter *f, const char *state, struct err *err);
-int list_label(struct list_filter *f, const char *label, struct err *err);
 
 /* Requests the list: a JSON array, a new reference. */
 int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err);

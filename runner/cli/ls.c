@@ -33,11 +33,6 @@ int list_state(struct list_filter *f, const char *state, struct err *err)
     return add_filter(f, "state=", state, err);
 }
 
-int list_label(struct list_filter *f, const char *label, struct err *err)
-{
-    return add_filter(f, "label=", label, err);
-}
-
 int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
@@ -174,7 +169,7 @@ int list_show(const struct remote *r, const struct list_filter *f)
 static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
-    return list_label(&((struct list_args *)target)->filter, text, err);
+    return add_filter(&((struct list_args *)target)->filter, "label=", text, err);
 }
 
 const struct opt list_options[] = {

@@ -73,7 +73,7 @@ int image_names_add(struct image_names *n, const char *text)
     return 0;
 }
 
-void image_names_drop(struct image_names *n, const char *text)
+static void image_names_drop(struct image_names *n, const char *text)
 {
     size_t at = names_at(n, text);
 
@@ -84,7 +84,7 @@ void image_names_drop(struct image_names *n, const char *text)
     n->count--;
 }
 
-void image_names_done(struct image_names *n)
+static void image_names_done(struct image_names *n)
 {
     json_strings_free(n->list);
     *n = (struct image_names){.list = NULL};

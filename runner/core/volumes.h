@@ -33,9 +33,6 @@ enum {
     VOLUME_LABELS_BYTES_MAX = 64 << 10, /* bytes of all labels together */
 };
 
-/* [A-Za-z0-9][A-Za-z0-9_.-]*, at most VOLUME_NAME_MAX bytes. */
-bool volume_name_ok(const char *name);
-
 /* The requesting user, as struct sandbox_creator. */
 struct volume_creator {
     uid_t uid;

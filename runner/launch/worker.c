@@ -76,7 +76,8 @@ static bool work_has_exited(struct work *w, int timeout_ms)
     return true;
 }
 
-int work_wait(struct work *w, struct err *err)
+/* Waits for the exit of a worker that has sent its last message; kills it after a time-out. */
+static int work_wait(struct work *w, struct err *err)
 {
     if (work_has_exited(w, 0))
         return 0;

@@ -12,9 +12,8 @@
 struct err;
 struct http_request;
 
-/* The process that {id} and {process} name; NULL: the request has been answered. */
-struct process *process_requested(struct http_request *req);
-/* The same, and the sandbox's main process as "main": where only its log and its end matter. */
+/* The process that {id} and {process} name, and the sandbox's main process as "main": for requests
+ * of its log and its end. NULL: the request has been answered. */
 struct process *process_requested_or_main(struct http_request *req);
 bool process_runs(const struct process *p);
 /* As lists and inspection show it; NULL on OOM. */
