@@ -17,7 +17,7 @@
 
 enum { PIECE = 64 << 10 };
 
-struct unpack {
+struct layer_unpack {
     int dirfd;                 /* borrowed; the destination */
     const unsigned char *data; /* borrowed; the part of the archive that has not been read */
     size_t len;
@@ -29,7 +29,7 @@ struct unpack {
 
 static ssize_t on_tar_read(void *data, void *buf, size_t len)
 {
-    struct unpack *u = data;
+    struct layer_unpack *u = data;
 
     if (len > u->len)
         len = u->len;
@@ -40,7 +40,7 @@ static ssize_t on_tar_read(void *data, void *buf, size_t len)
 }
 
 /* Returns the fd of the parent directory, owned by the caller, and the path's last component. */
-static int unpack_open_parent(struct unpack *u, const char **ret_last)
+static int unpack_open_parent(struct layer_unpack *u, const char **ret_last)
 {
     const char *slash = strrchr(u->path, '/');
     char parent[FILE_PATH_MAX + 1] = ".";
@@ -62,7 +62,7 @@ static int set_attributes(int fd, const struct tar_item *item)
     return 0;
 }
 
-static int unpack_make_file(struct unpack *u, int parent, const char *last)
+static int unpack_make_file(struct layer_unpack *u, int parent, const char *last)
 {
     auto_close int fd = FD_NONE;
     ssize_t n;
@@ -76,7 +76,7 @@ static int unpack_make_file(struct unpack *u, int parent, const char *last)
     return r < 0 ? r : set_attributes(fd, &u->item);
 }
 
-static int unpack_make_symlink(struct unpack *u, int parent, const char *last)
+static int unpack_make_symlink(struct layer_unpack *u, int parent, const char *last)
 {
     const struct tar_item *item = &u->item;
     struct timespec times[2] = {{.tv_sec = item->mtime}, {.tv_sec = item->mtime}};
@@ -88,7 +88,7 @@ static int unpack_make_symlink(struct unpack *u, int parent, const char *last)
     return 0;
 }
 
-static int unpack_make_entry(struct unpack *u)
+static int unpack_make_entry(struct layer_unpack *u)
 {
     auto_close int parent = FD_NONE;
     const char *last;
@@ -108,7 +108,7 @@ static int unpack_make_entry(struct unpack *u)
  * Second pass: sets directories' attributes, and syncs everything. The first fsync writes most of
  * the data.
  */
-static int unpack_finish_entry(struct unpack *u)
+static int unpack_finish_entry(struct layer_unpack *u)
 {
     auto_close int fd = FD_NONE;
     int r = 0;
@@ -126,7 +126,7 @@ static int unpack_finish_entry(struct unpack *u)
 }
 
 /* Refuses an item that ustar.py never writes, and normalizes its name. */
-static int unpack_check(struct unpack *u, struct err *err)
+static int unpack_check(struct layer_unpack *u, struct err *err)
 {
     const struct tar_item *item = &u->item;
 
@@ -140,7 +140,8 @@ static int unpack_check(struct unpack *u, struct err *err)
     return 0;
 }
 
-static int unpack_pass(struct unpack *u, int (*do_entry)(struct unpack *), struct err *err)
+static int unpack_pass(struct layer_unpack *u, int (*do_entry)(struct layer_unpack *),
+                       struct err *err)
 {
     int r, failed;
 
@@ -157,11 +158,11 @@ static int unpack_pass(struct unpack *u, int (*do_entry)(struct unpack *), struc
 
 int builtin_unpack(int dirfd, const void *data, size_t len, struct err *err)
 {
-    static int (*const passes[])(struct unpack *) = {unpack_make_entry, unpack_finish_entry};
+    static int (*const passes[])(struct layer_unpack *) = {unpack_make_entry, unpack_finish_entry};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < sizeof(passes) / sizeof(passes[0]); i++) {
-        auto_free struct unpack *u = calloc(1, sizeof(*u));
+        auto_free struct layer_unpack *u = calloc(1, sizeof(*u));
 
         if (u == NULL)
             return err_errno(err, -ENOMEM, "archive");
