@@ -42,7 +42,7 @@ static const char usage_text[] =
     "  --max-bytes N      of the tar stream, and of files (1 TiB)\n"
     "  --max-entries N    (4194304)\n";
 
-struct command {
+struct builder_command {
     struct worker_msg m;
     struct jail jail;
     const char *parents[WORKER_PARENTS_MAX];
@@ -99,14 +99,14 @@ static bool message_set_text(char *to, const char *from)
     return snprintf(to, WORKER_PATH_MAX + 1, "%s", from) <= WORKER_PATH_MAX;
 }
 
-static bool add_opaque(const struct command *c, const char *path)
+static bool add_opaque(const struct builder_command *c, const char *path)
 {
     size_t len = strlen(path) + 1;
 
     return write(c->jail.opaque, path, len) == (ssize_t)len;
 }
 
-static bool command_take_option(struct command *c, int opt, const char *value)
+static bool command_take_option(struct builder_command *c, int opt, const char *value)
 {
     uint64_t n = 0;
 
@@ -153,7 +153,7 @@ static bool command_take_option(struct command *c, int opt, const char *value)
     }
 }
 
-static bool command_take_verb(struct command *c, const char *verb)
+static bool command_take_verb(struct builder_command *c, const char *verb)
 {
     static const struct {
         const char *verb;
@@ -171,7 +171,7 @@ static bool command_take_verb(struct command *c, const char *verb)
 }
 
 /* Returns 0; 1 for help; -EINVAL. */
-static int command_parse(struct command *c, int argc, char **argv)
+static int command_parse(struct builder_command *c, int argc, char **argv)
 {
     int opt, want = 2;
 
@@ -196,7 +196,7 @@ static int command_parse(struct command *c, int argc, char **argv)
     return 0;
 }
 
-static int open_archive(const struct command *c, struct err *err)
+static int open_archive(const struct builder_command *c, struct err *err)
 {
     bool out = c->m.op == WORKER_PACK;
     int fd;
@@ -218,7 +218,8 @@ static void print_quoted(FILE *f, const char *s)
             (void)fputc(*s, f);
 }
 
-static int answer_entry(struct command *c, int control, const struct worker_msg *m, struct err *err)
+static int answer_entry(struct builder_command *c, int control, const struct worker_msg *m,
+                        struct err *err)
 {
     static const char *const kinds[] = {"?", "file", "hardlink", "symlink", "directory", "other"};
     struct worker_msg reply = {.type = c->store ? WORKER_TAKE : WORKER_SKIP};
@@ -267,7 +268,7 @@ static int print_opaque(int fd, FILE *f)
     return 0;
 }
 
-static void print_result(const struct command *c, const struct worker_msg *m)
+static void print_result(const struct builder_command *c, const struct worker_msg *m)
 {
     static const char *const kinds[] = {"none", "gzip", "zstd"};
     /* stdout may be the archive */
@@ -288,7 +289,7 @@ static void print_result(const struct command *c, const struct worker_msg *m)
     }
 }
 
-static int command_serve_worker(struct command *c, int control, struct err *err)
+static int command_serve_worker(struct builder_command *c, int control, struct err *err)
 {
     struct worker_msg m;
     int fd = FD_NONE, r;
@@ -313,7 +314,7 @@ static int command_serve_worker(struct command *c, int control, struct err *err)
     return 0;
 }
 
-static int command_run(struct command *c, struct err *err)
+static int command_run(struct builder_command *c, struct err *err)
 {
     auto_close int archive = FD_NONE, control = FD_NONE, program = FD_NONE;
     pid_t pid;
@@ -346,11 +347,11 @@ static int command_run(struct command *c, struct err *err)
 
 int command_main(int argc, char **argv)
 {
-    struct command c = {.m = {.type = WORKER_START,
-                              .bytes = UINT64_C(1) << 40,
-                              .files = UINT64_C(1) << 40,
-                              .entries = 1 << 22},
-                        .store_fd = FD_NONE};
+    struct builder_command c = {.m = {.type = WORKER_START,
+                                      .bytes = UINT64_C(1) << 40,
+                                      .files = UINT64_C(1) << 40,
+                                      .entries = 1 << 22},
+                                .store_fd = FD_NONE};
     struct err err = ERR_NONE;
     int r;
 

@@ -15,12 +15,12 @@ void names_done(struct names *n)
     *n = (struct names){.text = NULL};
 }
 
-struct gathered {
+struct names_gathered {
     char *text; /* owned */
     size_t len, cap, count;
 };
 
-static int gathered_add(struct gathered *g, const char *name)
+static int gathered_add(struct names_gathered *g, const char *name)
 {
     size_t len = strlen(name) + 1;
 
@@ -39,7 +39,7 @@ static int gathered_add(struct gathered *g, const char *name)
     return 0;
 }
 
-static int gathered_read(struct gathered *g, int fd, uint64_t max)
+static int gathered_read(struct names_gathered *g, int fd, uint64_t max)
 {
     _Alignas(8) char buf[32768];
     long n;
@@ -67,7 +67,7 @@ static int name_compare(const void *a, const void *b)
 
 int names_read(struct names *n, int fd, uint64_t max)
 {
-    struct gathered g = {.text = NULL};
+    struct names_gathered g = {.text = NULL};
     const char *at;
     int r = gathered_read(&g, fd, max);
 

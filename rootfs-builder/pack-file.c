@@ -18,12 +18,12 @@ enum {
     MAP_LINE_MAX = 2 * 21,
 };
 
-struct segment {
+struct file_segment {
     uint64_t at, len;
 };
 
 struct segments {
-    struct segment *items; /* owned */
+    struct file_segment *items; /* owned */
     size_t count;
     uint64_t bytes;
 };
@@ -105,14 +105,14 @@ static bool file_find_segments(int fd, uint64_t size, struct segments *s)
         if (hole < 0)
             return false;
         at = (uint64_t)hole < size ? hole : (off_t)size;
-        s->items[s->count++] = (struct segment){(uint64_t)data, (uint64_t)(at - data)};
+        s->items[s->count++] = (struct file_segment){(uint64_t)data, (uint64_t)(at - data)};
         s->bytes += (uint64_t)(at - data);
     }
     if (s->count == SEGMENTS_MAX - 1 || size - s->bytes < HOLES_MIN)
         return false;
     /* The map must reach to the end of the file. */
     if (s->count == 0 || s->items[s->count - 1].at + s->items[s->count - 1].len < size)
-        s->items[s->count++] = (struct segment){size, 0};
+        s->items[s->count++] = (struct file_segment){size, 0};
     return true;
 }
 

@@ -1,6 +1,6 @@
 """A reproducible tar archive: sorted names, one fixed time, numeric owners.
 
-Plain ustar, because the reader in runner/image/tar.c accepts nothing else, and `tar tvf` lists it anywhere.
+Plain ustar with files, directories and symbolic links: runner/image/builtin-unpack.c takes no other entries, and `tar tvf` lists it anywhere.
 """
 import io
 import os

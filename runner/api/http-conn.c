@@ -418,10 +418,6 @@ static bool step_raw(struct http_conn *c)
     struct http_request *req = c->req;
     size_t len = bytes_left(&c->in);
 
-    if (req->shut && !c->shut_done && bytes_left(&c->out) == 0) {
-        c->shut_done = true;
-        (void)shutdown(c->fd, SHUT_WR); /* ENOTCONN: the hang-up will be reported */
-    }
     if (req->body_paused)
         return false;
     if (len > 0) {
@@ -431,9 +427,9 @@ static bool step_raw(struct http_conn *c)
     }
     if (!c->eof || req->end_told)
         return false;
-    /* EOF and POLLHUP together mean that the client closed both directions, not just one. But
-     * once our side is shut down, an ordinary half-close looks the same and is treated as one. */
-    if (!c->shut_done && socket_hung_up(c->fd)) {
+    /* The kernel reports only one of EOF and hang-up of a peer that closed both directions at once:
+     * that is not a half-close. */
+    if (socket_hung_up(c->fd)) {
         c->broken = true;
         return false;
     }

@@ -103,7 +103,6 @@ struct http_conn {
     bool head_clock;          /* head_ms runs */
     bool no_room;             /* the budget is exhausted within a head */
     bool raw;                 /* upgraded */
-    bool shut_done;           /* our direction is shut down */
     bool head_unread;         /* the client has not read the head of a 101: out waits */
     uint64_t head_deadline;   /* until this time of the loop's clock at most */
     struct http_request *req; /* owned; NULL in HEAD, FINISH and LINGER */

@@ -210,7 +210,7 @@ bool http_write(struct http_request *req, const void *data, size_t len)
     struct http_conn *c = req->conn;
     struct iovec iov = {.iov_base = (char *)(uintptr_t)data, .iov_len = len};
 
-    assert(req->started && !req->ended && !req->shut);
+    assert(req->started && !req->ended);
     if (c->broken || req->gone)
         return true;
     if (len == 0 || (req->bodiless && !req->upgraded))
@@ -349,7 +349,7 @@ int http_give_away(struct http_request *req, const char *protocol, struct buf *u
 
 bool http_write_pipe(struct http_request *req, int pipe, size_t len)
 {
-    assert(req->upgraded && !req->ended && !req->shut);
+    assert(req->upgraded && !req->ended);
     if (req->conn->broken || req->gone)
         return true;
     out_send_pipe(req->conn, pipe, len);
@@ -362,11 +362,4 @@ bool http_all_taken(const struct http_request *req)
     int unread = 0;
 
     return bytes_left(&c->out) == 0 && ioctl(c->fd, SIOCOUTQ, &unread) == 0 && unread == 0;
-}
-
-void http_shutdown(struct http_request *req)
-{
-    assert(req->upgraded && !req->ended);
-    req->shut = true;
-    conn_kick(req->conn);
 }

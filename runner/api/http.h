@@ -160,7 +160,7 @@ struct http_request {
     int64_t reply_left; /* of the Content-Length set by the handler; -1: none */
     bool http10, keep_alive, expect_continue;
     bool patient; /* a stream: HTTP_STREAM_WRITE_MS applies at its end */
-    bool dispatched, started, chunked, bodiless, upgraded, shut, ended;
+    bool dispatched, started, chunked, bodiless, upgraded, ended;
     bool body_done, body_paused, end_told, gone_told, want_drain;
 };
 
@@ -214,9 +214,8 @@ void http_body_resume(struct http_request *req);
  * NULL a plain 200, as Docker does for clients that do not request an upgrade. Then the
  * connection is a raw stream. on_body gets the client's bytes, including those received with the
  * head (pause and resume as above), and (NULL, 0) at its half-close; writing remains possible.
- * http_write writes raw bytes, http_write_pipe bytes from a pipe. http_shutdown half-closes
- * behind queued bytes, http_end closes behind them, http_abort at once. When both directions are
- * closed, the client is gone.
+ * http_write writes raw bytes, http_write_pipe bytes from a pipe. http_end closes
+ * behind queued bytes, http_abort at once.
  *
  * http_write_pipe writes len bytes that the pipe holds and that no other process reads; if it
  * has fewer the connection breaks. Bytes for which the socket has room are not copied until the
@@ -233,7 +232,6 @@ void http_wait_for_head(struct http_request *req);
 bool http_write_pipe(struct http_request *req, int pipe, size_t len);
 /* True if the client has read all written bytes; false if the kernel cannot tell. */
 bool http_all_taken(const struct http_request *req);
-void http_shutdown(struct http_request *req);
 
 /* Like http_upgrade, but returns the connection's fd, which the caller owns, for a relay.
  * *unsent: bytes to send first, including the 101; *unread: bytes received behind the request.

@@ -22,24 +22,19 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/impatience.h"
+#include "base/terminal.h"
 #include "cli/cli.h"
 #include "cli/frames.h"
 #include "json/parse.h"
 #include "spec/signals.h"
 
 enum {
-    PIECE = 64 << 10,       /* size of each direction's buffer */
-    SAFE_WRITE = 4096,      /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
-    HANGUP_GRACE_MS = 1000, /* between SIGHUP and SIGKILL when our terminal has hung up */
-    DETACH_MS = 2000,       /* time for the daemon to react to DETACH */
-    AGAIN_MS = 30000,       /* time for a lost daemon to come back */
+    PIECE = 64 << 10, /* size of each direction's buffer */
+    DETACH_MS = 2000, /* time for the daemon to react to DETACH */
+    AGAIN_MS = 30000, /* time for a lost daemon to come back */
     AGAIN_PAUSE_MS = 50,
     CTRL_C = 3,
 };
-
-/* Signals that are passed on to the command, as `rind run` does without a daemon. */
-static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
-                                SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
 
 /* One of our output streams. */
 struct sink {
@@ -77,24 +72,6 @@ struct attached {
 
 /* ---- setting up ---- */
 
-static int block_signals(struct attached *a)
-{
-    sigset_t set;
-
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-        (void)sigaddset(&set, forwarded[i]);
-    if (a->options.tty)
-        (void)sigaddset(&set, SIGTSTP); /* the terminal is restored before stopping */
-    if (sigprocmask(SIG_BLOCK, &set, &a->before) < 0)
-        return -errno;
-    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (a->signal_fd < 0)
-        return -errno;
-    (void)signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe returns EPIPE instead */
-    return 0;
-}
-
 static void sink_open(struct sink *s, int fd)
 {
     struct stat st;
@@ -118,7 +95,8 @@ int attached_new(const struct attached_options *o, struct attached **ret, struct
     a->input_over = a->input_ended = o->no_input;
     sink_open(&a->sinks[1], STDOUT_FILENO);
     sink_open(&a->sinks[2], STDERR_FILENO);
-    r = block_signals(a);
+    /* SIGTSTP is taken, too: the terminal is restored before stopping. */
+    r = a->signal_fd = terminal_take_signals(o->tty, &a->before);
     if (r < 0) {
         free(a);
         return err_errno(err, r, "signals");
@@ -198,7 +176,8 @@ static void want_signal(struct attached *a, int signo)
 }
 
 /*
- * Our terminal has hung up. The command gets SIGHUP and HANGUP_GRACE_MS, as in a shell's session.
+ * Our terminal has hung up. The command gets SIGHUP and TERMINAL_HANGUP_MS, as in a shell's
+ * session.
  */
 static void check_hangup(struct attached *a)
 {
@@ -206,7 +185,7 @@ static void check_hangup(struct attached *a)
         return;
     a->hung_up = true;
     want_signal(a, SIGHUP);
-    a->deadline = clock_mono_ms() + HANGUP_GRACE_MS;
+    a->deadline = clock_mono_ms() + TERMINAL_HANGUP_MS;
 }
 
 /* Detaches: the command continues without this client. */
@@ -283,13 +262,6 @@ static size_t on_frames_output(void *data, int stream, const char *bytes, size_t
     return n;
 }
 
-static bool is_writable(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-
-    return poll(&p, 1, 0) > 0;
-}
-
 /* The stream's reader has gone. OUTPUT_CLOSE makes the command see a closed pipe, too. */
 static void sink_lost(struct attached *a, int i)
 {
@@ -299,19 +271,14 @@ static void sink_lost(struct attached *a, int i)
     a->output_closed[i] = !a->options.tty;
 }
 
-/*
- * Other processes may share our descriptors, so they stay blocking; each write is small enough not
- * to block.
- */
 static void write_sink(struct attached *a, int i)
 {
     struct sink *s = &a->sinks[i];
 
-    while (s->at < s->len && (s->whole || is_writable(s->fd))) {
-        size_t len = s->len - s->at;
-        ssize_t n = write(s->fd, s->data + s->at, s->whole || len < SAFE_WRITE ? len : SAFE_WRITE);
+    while (s->at < s->len) {
+        ssize_t n = terminal_write(s->fd, s->whole, s->data + s->at, s->len - s->at);
 
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        if (n == -EINTR || n == -EAGAIN)
             return;
         if (n < 0) {
             sink_lost(a, i);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "cli/client.h"
-#include "cli/terminal.h"
+#include "cli/detach-keys.h"
 
 struct attached;
 struct err;

@@ -17,18 +17,18 @@
 
 enum { WORDS_MAX = 4, WORD_BYTES = 128 };
 
-struct run {
+struct template_run {
     struct buf *out;
     struct err *err;
 };
 
 /* One {{ }} action, split into words; a quoted text is one word. */
-struct action {
+struct template_action {
     char words[WORDS_MAX][WORD_BYTES];
     size_t count;
 };
 
-static int template_error(const struct run *r, const char *at, size_t len)
+static int template_error(const struct template_run *r, const char *at, size_t len)
 {
     return err_set(r->err, -EINVAL, "--format: \"%.*s\" is not understood",
                    (int)(len < WORD_BYTES ? len : WORD_BYTES), at);
@@ -48,7 +48,8 @@ static size_t word_end(const char *at, const char *end)
     return (size_t)(p - at);
 }
 
-static int split_action(const struct run *r, const char *at, const char *end, struct action *ret)
+static int split_action(const struct template_run *r, const char *at, const char *end,
+                        struct template_action *ret)
 {
     const char *begin = at;
 
@@ -88,14 +89,14 @@ static json_t *find_member(json_t *here, const char *path)
     return here;
 }
 
-static int put_json(const struct run *r, const json_t *value)
+static int put_json(const struct template_run *r, const json_t *value)
 {
     auto_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
     return text == NULL ? err_errno(r->err, -ENOMEM, "--format") : buf_append_str(r->out, text);
 }
 
-static int put_value(const struct run *r, const json_t *value)
+static int put_value(const struct template_run *r, const json_t *value)
 {
     if (value == NULL)
         return buf_append_str(r->out, "<no value>");
@@ -111,7 +112,7 @@ static size_t value_length(const json_t *value)
     return json_is_array(value) ? json_array_size(value) : json_object_size(value);
 }
 
-static int put_joined(const struct run *r, const json_t *list, const char *between)
+static int put_joined(const struct template_run *r, const json_t *list, const char *between)
 {
     json_t *element;
     size_t i;
@@ -128,8 +129,8 @@ static int put_joined(const struct run *r, const json_t *list, const char *betwe
     return 0;
 }
 
-static int run_action(const struct run *r, const struct action *a, json_t *here, const char *at,
-                      size_t len)
+static int run_action(const struct template_run *r, const struct template_action *a, json_t *here,
+                      const char *at, size_t len)
 {
     const char *first = a->count > 0 ? a->words[0] : "";
 
@@ -149,11 +150,11 @@ static int run_action(const struct run *r, const struct action *a, json_t *here,
     return template_error(r, at, len);
 }
 
-static int render_text(const struct run *r, const char **at, json_t *here, unsigned depth,
+static int render_text(const struct template_run *r, const char **at, json_t *here, unsigned depth,
                        bool write);
 
 /* Renders the body for each element. For an empty list the body is parsed once without output. */
-static int render_range(const struct run *r, const char **at, json_t *list, unsigned depth,
+static int render_range(const struct template_run *r, const char **at, json_t *list, unsigned depth,
                         bool write)
 {
     const char *begin = *at;
@@ -171,13 +172,13 @@ static int render_range(const struct run *r, const char **at, json_t *list, unsi
 }
 
 /* Renders up to the end of the text, or (depth > 0) behind {{end}}. */
-static int render_text(const struct run *r, const char **at, json_t *here, unsigned depth,
+static int render_text(const struct template_run *r, const char **at, json_t *here, unsigned depth,
                        bool write)
 {
     while (**at != '\0') {
         const char *open = strstr(*at, "{{"), *close = open != NULL ? strstr(open, "}}") : NULL;
         size_t text = open != NULL ? (size_t)(open - *at) : strlen(*at);
-        struct action a;
+        struct template_action a;
         int n = write ? buf_append(r->out, *at, text) : 0;
 
         *at += text;
@@ -201,7 +202,7 @@ static int render_text(const struct run *r, const char **at, json_t *here, unsig
 
 int docker_template(const char *format, json_t *root, struct buf *out, struct err *err)
 {
-    const struct run r = {.out = out, .err = err};
+    const struct template_run r = {.out = out, .err = err};
 
     return render_text(&r, &format, root, 0, true);
 }

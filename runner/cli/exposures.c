@@ -128,9 +128,7 @@ static int exposures_main(const struct verb *v, const struct globals *g, char **
         return status;
     if (get_exposures(&args, names, all, &err) < 0)
         return cli_fail(&err);
-    if (args.remote.json)
-        print_json(take(all));
-    else if (print_exposures(all) < 0)
+    if (list_output(all, args.remote.json, false, NULL, print_exposures) < 0)
         return cli_failf("exposures: out of memory");
     return cli_flush(0);
 }

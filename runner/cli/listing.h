@@ -1,6 +1,6 @@
 #pragma once
 
-/* Lists of sandboxes, shared by ls, ps and stats. */
+/* Lists: of sandboxes, shared by ls, ps and stats; and the output of any list. */
 
 #include <stdbool.h>
 
@@ -18,18 +18,20 @@ struct list_args {
     bool all; /* ps --all */
 };
 
-/*
- * Restricts the list to a state, or to a label (KEY or KEY=VALUE). Each may be called repeatedly.
- */
+/* Restricts the list to a state; may be called repeatedly. */
 int list_state(struct list_filter *f, const char *state, struct err *err);
-int list_label(struct list_filter *f, const char *label, struct err *err);
 
 /* Requests the list: a JSON array, a new reference. */
 int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err);
-/* Prints a table; -ENOMEM. */
-int list_print(const json_t *list);
 /* Requests and prints the list. Returns the exit status. */
 int list_show(const struct remote *r, const struct list_filter *f);
+
+/*
+ * Prints a list as JSON (json), as the member `key` of each element (quiet), or as the table that
+ * `print` makes. -ENOMEM.
+ */
+int list_output(json_t *list, bool json, bool quiet, const char *key,
+                int (*print)(const json_t *list));
 
 /*
  * Shared by ls and ps: the options --label and --quiet, and a verb's main function. It calls `show`

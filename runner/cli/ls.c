@@ -33,11 +33,6 @@ int list_state(struct list_filter *f, const char *state, struct err *err)
     return add_filter(f, "state=", state, err);
 }
 
-int list_label(struct list_filter *f, const char *label, struct err *err)
-{
-    return add_filter(f, "label=", label, err);
-}
-
 int list_get(struct client *c, const struct list_filter *f, json_t **ret, struct err *err)
 {
     auto_buf struct buf url = BUF_INIT(URL_MAX);
@@ -112,7 +107,7 @@ static bool any_ports(const json_t *list)
     return false;
 }
 
-int list_print(const json_t *list)
+static int list_print(const json_t *list)
 {
     bool ports = any_ports(list);
     const char *const titles[] = {
@@ -142,22 +137,31 @@ int list_print(const json_t *list)
     return table_print(t, stdout);
 }
 
+int list_output(json_t *list, bool json, bool quiet, const char *key,
+                int (*print)(const json_t *list))
+{
+    json_t *one;
+    size_t i;
+
+    if (!json && !quiet)
+        return print(list);
+    if (json)
+        print_json(json_incref(list));
+    else
+        json_array_foreach(list, i, one)
+            (void)printf("%s\n", member(one, key));
+    return 0;
+}
+
 int list_show(const struct remote *r, const struct list_filter *f)
 {
     auto_client struct client *c = NULL;
     auto_ptr(json_decref) json_t *list = NULL;
     struct err err = ERR_NONE;
-    json_t *s;
-    size_t i;
 
     if (remote_open(r, &c, &err) < 0 || list_get(c, f, &list, &err) < 0)
         return cli_fail(&err);
-    if (r->json)
-        print_json(json_incref(list));
-    else if (f->quiet)
-        json_array_foreach(list, i, s)
-            (void)printf("%s\n", member(s, "id"));
-    else if (list_print(list) < 0)
+    if (list_output(list, r->json, f->quiet, "id", list_print) < 0)
         return cli_failf("out of memory");
     return cli_flush(0);
 }
@@ -165,7 +169,7 @@ int list_show(const struct remote *r, const struct list_filter *f)
 static int opt_label(void *target, const struct opt *o, const char *text, struct err *err)
 {
     (void)o;
-    return list_label(&((struct list_args *)target)->filter, text, err);
+    return add_filter(&((struct list_args *)target)->filter, "label=", text, err);
 }
 
 const struct opt list_options[] = {

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "base/auto.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
+#include "cli/listing.h"
 #include "cli/table.h"
-#include "cli/url.h"
 #include "cli/words.h"
 #include "json/parse.h"
 
@@ -54,7 +53,7 @@ static const struct opt network_options[] = {
 static const struct opt_group groups[] = {
     {.title = "Options", .rows = network_options}, REMOTE_GROUP, {0}};
 
-/* ---- create, ls, inspect ---- */
+/* ---- create, ls ---- */
 
 static int create_network(void *data, struct client *c, char **names, struct err *err)
 {
@@ -70,10 +69,7 @@ static int create_network(void *data, struct client *c, char **names, struct err
     r = client_json(c, "POST", "/v1/networks", body, &made, err);
     if (r < 0)
         return r;
-    if (args->remote.json)
-        print_json(json_incref(made));
-    else
-        (void)printf("%s\n", member(made, "name"));
+    words_print_made(&args->remote, made);
     return 0;
 }
 
@@ -101,49 +97,15 @@ static int list_networks(void *data, struct client *c, char **names, struct err 
 {
     struct network_args *args = data;
     auto_ptr(json_decref) json_t *root = NULL;
-    json_t *list, *n;
-    size_t i;
     int r = client_json(c, "GET", "/v1/networks", NULL, &root, err);
 
     (void)names;
     if (r < 0)
         return r;
-    list = json_object_get(root, "networks");
-    if (args->remote.json)
-        print_json(json_incref(list));
-    else if (args->quiet)
-        json_array_foreach(list, i, n)
-            (void)printf("%s\n", member(n, "name"));
-    else if (print_list(list) < 0)
+    if (list_output(json_object_get(root, "networks"), args->remote.json, args->quiet, "name",
+                    print_list) < 0)
         return err_errno(err, -ENOMEM, "networks");
     return 0;
-}
-
-static int inspect_networks(void *data, struct client *c, char **names, struct err *err)
-{
-    auto_ptr(json_decref) json_t *all = json_array();
-
-    (void)data;
-    for (; *names != NULL; names++) {
-        json_t *one = NULL;
-        int r = remote_get(c, "/v1/networks/%s", *names, &one, err);
-
-        if (r < 0)
-            return r;
-        (void)json_array_append_new(all, one);
-    }
-    print_json(json_incref(all));
-    return 0;
-}
-
-static int remove_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
-{
-    auto_buf struct buf url = BUF_INIT(URL_MAX);
-    int r = url_make(&url, "/v1/networks/%s", name);
-
-    (void)data;
-    return r < 0 ? err_errno(err, r, "network '%.64s'", name)
-                 : client_json(c, "DELETE", url.data, NULL, ret, err);
 }
 
 /* ---- the verb ---- */
@@ -151,15 +113,13 @@ static int remove_one(struct client *c, const char *name, void *data, json_t **r
 static const struct word word_list[] = {
     {"create", 1, 1, create_network},
     {"ls", 0, 0, list_networks},
-    {"inspect", 1, REMOTE_ANY, inspect_networks},
-    {"rm", 1, REMOTE_ANY, NULL},
     {0},
 };
 
 static const struct words words = {.noun = "network",
                                    .must_be = "create, ls, inspect or rm",
                                    .list = word_list,
-                                   .each = remove_one};
+                                   .target = "/v1/networks/%s"};
 
 static const char *const details[] = {
     "Sandboxes of `rind run --network NAME` reach each other. That needs no network that somebody "

@@ -145,13 +145,13 @@ int remote_each(const struct remote *r, char **names, remote_fn *fn, void *args)
 }
 
 /* One name's connection and the result of its request. */
-struct asked {
+struct sent_request {
     struct client *client; /* owned */
     struct err err;
     int code;
 };
 
-static int finish_request(const struct remote *r, const char *name, struct asked *a)
+static int finish_request(const struct remote *r, const char *name, struct sent_request *a)
 {
     json_t *root = NULL;
 
@@ -163,16 +163,16 @@ static int finish_request(const struct remote *r, const char *name, struct asked
 
 int remote_each_at_once(const struct remote *r, char **names, remote_send_fn *fn, void *args)
 {
-    static struct asked asked[REMOTE_AT_ONCE];
+    static struct sent_request asked[REMOTE_AT_ONCE];
     int status = 0;
 
     while (*names != NULL) {
         size_t n = 0;
 
         for (; n < REMOTE_AT_ONCE && names[n] != NULL; n++) {
-            struct asked *a = &asked[n];
+            struct sent_request *a = &asked[n];
 
-            *a = (struct asked){.err = ERR_NONE};
+            *a = (struct sent_request){.err = ERR_NONE};
             a->code = remote_open(r, &a->client, &a->err);
             if (a->code < 0 && n == 0)
                 return cli_fail(&a->err); /* the other names would fail alike */

@@ -9,6 +9,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/terminal.h"
 #include "cli/attach_options.h"
 #include "cli/attached.h"
 #include "cli/remote.h"

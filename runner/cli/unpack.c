@@ -36,7 +36,7 @@ struct made_file {
     ino_t ino;
 };
 
-struct unpack {
+struct client_unpack {
     int top;          /* borrowed */
     const char *only; /* borrowed */
     struct tar_in in;
@@ -51,7 +51,7 @@ struct unpack {
 
 /* ---- created directories and files ---- */
 
-static int note_dir(struct unpack *u)
+static int note_dir(struct client_unpack *u)
 {
     if (u->dir_count == DIRS_MAX)
         return -E2BIG;
@@ -86,7 +86,7 @@ static struct made_file *find_slot(struct made_file *files, size_t cap, dev_t de
     }
 }
 
-static int grow_files(struct unpack *u)
+static int grow_files(struct client_unpack *u)
 {
     size_t cap = u->file_cap > 0 ? u->file_cap * 2 : 64;
     struct made_file *files = calloc(cap, sizeof(*files));
@@ -102,7 +102,7 @@ static int grow_files(struct unpack *u)
     return 0;
 }
 
-static int note_file(struct unpack *u, const struct stat *st)
+static int note_file(struct client_unpack *u, const struct stat *st)
 {
     int r = 0;
 
@@ -118,7 +118,7 @@ static int note_file(struct unpack *u, const struct stat *st)
     return 0;
 }
 
-static bool is_own_file(const struct unpack *u, const struct stat *st)
+static bool is_own_file(const struct client_unpack *u, const struct stat *st)
 {
     return u->file_cap > 0 && find_slot(u->files, u->file_cap, st->st_dev, st->st_ino)->ino != 0;
 }
@@ -126,7 +126,7 @@ static bool is_own_file(const struct unpack *u, const struct stat *st)
 /* ---- paths ---- */
 
 /* True if a normalized path is `only`, or beneath it. */
-static bool is_wanted_path(const struct unpack *u, const char *path)
+static bool is_wanted_path(const struct client_unpack *u, const char *path)
 {
     size_t len = u->only != NULL ? strlen(u->only) : 0;
 
@@ -135,7 +135,7 @@ static bool is_wanted_path(const struct unpack *u, const char *path)
 }
 
 /* Opens the parent directory of a normalized path; *ret_base is the last component. */
-static int open_parent(const struct unpack *u, const char *path, const char **ret_base)
+static int open_parent(const struct client_unpack *u, const char *path, const char **ret_base)
 {
     char parent[FILE_PATH_MAX + 1];
     const char *slash = strrchr(path, '/');
@@ -159,7 +159,7 @@ static int make_room(int parent, const char *base)
 
 /* ---- entries ---- */
 
-static int put_dir(struct unpack *u, int parent, const char *base)
+static int put_dir(struct client_unpack *u, int parent, const char *base)
 {
     struct stat st;
 
@@ -174,7 +174,7 @@ static int put_dir(struct unpack *u, int parent, const char *base)
     return S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
 }
 
-static int fill_file(struct unpack *u, int fd)
+static int fill_file(struct client_unpack *u, int fd)
 {
     char piece[64 << 10];
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW},
@@ -191,7 +191,7 @@ static int fill_file(struct unpack *u, int fd)
     return r;
 }
 
-static int put_file(struct unpack *u, int parent, const char *base)
+static int put_file(struct client_unpack *u, int parent, const char *base)
 {
     auto_close int fd = FD_NONE;
     struct stat st;
@@ -212,7 +212,7 @@ static int put_file(struct unpack *u, int parent, const char *base)
     return r;
 }
 
-static int put_symlink(struct unpack *u, int parent, const char *base)
+static int put_symlink(struct client_unpack *u, int parent, const char *base)
 {
     int r = make_room(parent, base);
 
@@ -222,7 +222,7 @@ static int put_symlink(struct unpack *u, int parent, const char *base)
 }
 
 /* Creates a hard link, only to a file of this archive; an existing file gets no further name. */
-static int put_hard_link(struct unpack *u, int parent, const char *base)
+static int put_hard_link(struct client_unpack *u, int parent, const char *base)
 {
     char clean[FILE_PATH_MAX + 1];
     auto_close int target = FD_NONE;
@@ -247,7 +247,7 @@ static int put_hard_link(struct unpack *u, int parent, const char *base)
     return linkat(target, name, parent, base, 0) < 0 ? -errno : 0;
 }
 
-static int put_entry(struct unpack *u)
+static int put_entry(struct client_unpack *u)
 {
     auto_close int parent = FD_NONE;
     const char *base;
@@ -274,7 +274,7 @@ static int put_entry(struct unpack *u)
     }
 }
 
-static int unpack_entry(struct unpack *u, struct err *err)
+static int unpack_entry(struct client_unpack *u, struct err *err)
 {
     size_t skipped = u->skipped;
     struct err name = ERR_NONE; /* a name with control characters replaced */
@@ -293,7 +293,7 @@ static int unpack_entry(struct unpack *u, struct err *err)
 }
 
 /* Deepest first, as a directory's final mode may forbid writing in it. */
-static int finish_dirs(struct unpack *u, struct err *err)
+static int finish_dirs(struct client_unpack *u, struct err *err)
 {
     for (size_t i = u->dir_count; i-- > 0;) {
         const struct made_dir *d = &u->dirs[i];
@@ -310,7 +310,7 @@ static int finish_dirs(struct unpack *u, struct err *err)
     return 0;
 }
 
-static void unpack_done(struct unpack *u)
+static void unpack_done(struct client_unpack *u)
 {
     for (size_t i = 0; i < u->dir_count; i++)
         free(u->dirs[i].path);
@@ -322,7 +322,7 @@ static void unpack_done(struct unpack *u)
 int unpack(int dirfd, const char *only, unpack_read *read, void *data, size_t *ret_skipped,
            struct err *err)
 {
-    struct unpack *u = calloc(1, sizeof(*u));
+    struct client_unpack *u = calloc(1, sizeof(*u));
     int r, finish;
 
     if (u == NULL)

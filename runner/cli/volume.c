@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/human.h"
+#include "cli/listing.h"
 #include "cli/table.h"
 #include "cli/url.h"
 #include "cli/words.h"
@@ -119,10 +120,7 @@ static int create_volume(void *data, struct client *c, char **names, struct err 
     r = client_json(c, "POST", "/v1/volumes", body, &made, err);
     if (r < 0)
         return r;
-    if (args->remote.json)
-        print_json(json_incref(made));
-    else
-        (void)printf("%s\n", member(made, "name"));
+    words_print_made(&args->remote, made);
     return 0;
 }
 
@@ -201,53 +199,16 @@ static int list_volumes(void *data, struct client *c, char **names, struct err *
     struct volume_args *args = data;
     auto_ptr(json_decref) json_t *list = NULL;
     int r = get_list(args, c, &list, err);
-    json_t *v;
-    size_t i;
 
     (void)names;
     if (r < 0)
         return r;
-    if (args->remote.json)
-        print_json(json_incref(list));
-    else if (args->quiet)
-        json_array_foreach(list, i, v)
-            (void)printf("%s\n", member(v, "name"));
-    else if (print_list(list) < 0)
+    if (list_output(list, args->remote.json, args->quiet, "name", print_list) < 0)
         return err_errno(err, -ENOMEM, "volumes");
     return 0;
 }
 
-/* ---- inspect, rm, prune ---- */
-
-static int inspect_volumes(void *data, struct client *c, char **names, struct err *err)
-{
-    json_t *all = json_array();
-    int r = 0;
-
-    (void)data;
-    for (; r == 0 && *names != NULL; names++) {
-        json_t *one = NULL;
-
-        r = remote_get(c, "/v1/volumes/%s", *names, &one, err);
-        if (r == 0 && json_array_append_new(all, one) < 0)
-            r = err_errno(err, -ENOMEM, "volume");
-    }
-    if (r == 0)
-        print_json(all);
-    else
-        json_decref(all);
-    return r;
-}
-
-static int remove_one(struct client *c, const char *name, void *data, json_t **ret, struct err *err)
-{
-    auto_buf struct buf url = BUF_INIT(URL_MAX);
-    int r = url_make(&url, "/v1/volumes/%s", name);
-
-    (void)data;
-    return r < 0 ? err_errno(err, r, "volume '%.64s'", name)
-                 : client_json(c, "DELETE", url.data, NULL, ret, err);
-}
+/* ---- prune ---- */
 
 static int prune_volumes(void *data, struct client *c, char **names, struct err *err)
 {
@@ -276,8 +237,6 @@ static int prune_volumes(void *data, struct client *c, char **names, struct err 
 static const struct word word_list[] = {
     {"create", 0, 1, create_volume},
     {"ls", 0, 0, list_volumes},
-    {"inspect", 1, REMOTE_ANY, inspect_volumes},
-    {"rm", 1, REMOTE_ANY, NULL},
     {"prune", 0, 0, prune_volumes},
     {0},
 };
@@ -285,7 +244,7 @@ static const struct word word_list[] = {
 static const struct words words = {.noun = "volume",
                                    .must_be = "create, ls, inspect, rm or prune",
                                    .list = word_list,
-                                   .each = remove_one};
+                                   .target = "/v1/volumes/%s"};
 
 static const char *const details[] = {
     "Named volumes outlive sandboxes, and several sandboxes can have the same one. "

@@ -2,18 +2,69 @@
 
 #include "cli/words.h"
 
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/auto.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/url.h"
+#include "json/parse.h"
+
+/* The subcommands that are the same for each kind of object. */
+static const struct word word_inspect = {"inspect", 1, REMOTE_ANY, NULL};
+static const struct word word_rm = {"rm", 1, REMOTE_ANY, NULL};
 
 static const struct word *find_word(const struct words *words, const char *name)
 {
     const struct word *w = words->list;
 
+    if (strcmp(name, word_inspect.name) == 0)
+        return &word_inspect;
+    if (strcmp(name, word_rm.name) == 0)
+        return &word_rm;
     while (w->name != NULL && strcmp(w->name, name) != 0)
         w++;
     return w->name != NULL ? w : NULL;
+}
+
+static int words_inspect(const struct words *words, struct client *c, char **names, struct err *err)
+{
+    auto_ptr(json_decref) json_t *all = json_array();
+
+    for (; *names != NULL; names++) {
+        json_t *one = NULL;
+        int r = remote_get(c, words->target, *names, &one, err);
+
+        if (r < 0)
+            return r;
+        if (json_array_append_new(all, one) < 0)
+            return err_errno(err, -ENOMEM, "%s", words->noun);
+    }
+    print_json(take(all));
+    return 0;
+}
+
+static int words_remove_one(struct client *c, const char *name, void *data, json_t **ret,
+                            struct err *err)
+{
+    const struct words *words = data;
+    auto_buf struct buf url = BUF_INIT(URL_MAX);
+    int r = url_make(&url, words->target, name);
+
+    return r < 0 ? err_errno(err, r, "%s '%.64s'", words->noun, name)
+                 : client_json(c, "DELETE", url.data, NULL, ret, err);
+}
+
+void words_print_made(const struct remote *remote, json_t *made)
+{
+    if (remote->json)
+        print_json(json_incref(made));
+    else
+        (void)printf("%s\n", member(made, "name"));
 }
 
 static int run_word(const struct words *words, const struct word *w, void *args, char **names)
@@ -22,6 +73,7 @@ static int run_word(const struct words *words, const struct word *w, void *args,
     auto_client struct client *c = NULL;
     struct err err = ERR_NONE;
     size_t count = 0;
+    int r;
 
     while (names[count] != NULL)
         count++;
@@ -29,9 +81,13 @@ static int run_word(const struct words *words, const struct word *w, void *args,
         return cli_failf("%s %s: name a %s", words->noun, w->name, words->noun);
     if (count > w->max)
         return cli_failf("%s %s: %.64s: one operand too many", words->noun, w->name, names[w->max]);
-    if (w->run == NULL)
-        return remote_each(remote, names, words->each, args);
-    if (remote_open(remote, &c, &err) < 0 || w->run(args, c, names, &err) < 0)
+    if (w == &word_rm)
+        return remote_each(remote, names, words_remove_one, (void *)(uintptr_t)words);
+    r = remote_open(remote, &c, &err);
+    if (r == 0)
+        r = w == &word_inspect ? words_inspect(words, c, names, &err)
+                               : w->run(args, c, names, &err);
+    if (r < 0)
         return cli_fail(&err);
     return cli_flush(0);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-/* Verbs with subcommands: `rind volume ls`, `rind network rm NAME`. */
+/* Verbs with subcommands on named objects of the daemon: `rind volume ls`, `rind network rm NAME`.
+ */
 
 #include <stddef.h>
 
@@ -9,15 +10,15 @@
 struct word {
     const char *name;
     size_t min, max; /* number of names after it */
-    /* Prints its result; NULL: calls the verb's `each` for each name. */
+    /* Does the request and prints its result. */
     int (*run)(void *args, struct client *c, char **names, struct err *err);
 };
 
 struct words {
     const char *noun;        /* the verb's name: "volume" */
-    const char *must_be;     /* the subcommands, for the error message */
-    const struct word *list; /* ends with an entry without a name */
-    remote_fn *each;
+    const char *must_be;     /* all subcommands, for the error message */
+    const struct word *list; /* all but inspect and rm; ends with an entry without a name */
+    const char *target;      /* of one object, for url_make: "/v1/volumes/%s" */
 };
 
 /*
@@ -25,3 +26,5 @@ struct words {
  * status.
  */
 int words_main(const struct verb *v, const struct words *words, void *args, char **argv);
+/* Prints the reply to a creation: all of it with --json, else the object's name. */
+void words_print_made(const struct remote *remote, json_t *made);

@@ -25,7 +25,7 @@ enum {
     PIPE_BYTES = 1 << 20,
 };
 
-struct loading {
+struct image_loading {
     struct image_load base; /* first member */
     struct job job;
     struct images *im; /* counted reference */
@@ -50,11 +50,11 @@ struct loading {
     void *data;
 };
 
-static void load_next_image(struct loading *l);
+static void load_next_image(struct image_loading *l);
 
-static struct loading *loading_of(struct job *j)
+static struct image_loading *loading_of(struct job *j)
 {
-    return (struct loading *)(void *)((char *)j - offsetof(struct loading, job));
+    return (struct image_loading *)(void *)((char *)j - offsetof(struct image_loading, job));
 }
 
 /* ---- the end ---- */
@@ -62,7 +62,7 @@ static struct loading *loading_of(struct job *j)
 /* Runs in the thread pool, because there may be tens of thousands of files to remove. */
 static int work_forget(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
 
     archive_done(&l->archive, j->im->store);
     archived_list_done(&l->list);
@@ -71,7 +71,7 @@ static int work_forget(struct job *j)
 
 static void after_forget(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     struct images *im = l->im;
 
     if (l->use_fd >= 0)
@@ -83,7 +83,7 @@ static void after_forget(struct job *j)
     images_release(im);
 }
 
-static void load_free(struct loading *l)
+static void load_free(struct image_loading *l)
 {
     if (l->worker_end >= 0)
         (void)close(take_fd(&l->worker_end));
@@ -93,21 +93,21 @@ static void load_free(struct loading *l)
 
 static void on_input_closed(uv_handle_t *h)
 {
-    struct loading *l = h->data;
+    struct image_loading *l = h->data;
 
     l->input_open = false;
     if (l->told && !l->in_job)
         load_free(l);
 }
 
-static void close_input(struct loading *l)
+static void close_input(struct image_loading *l)
 {
     if (l->input_open && !uv_is_closing((uv_handle_t *)&l->input))
         uv_close((uv_handle_t *)&l->input, on_input_closed);
 }
 
 /* Frees the load as soon as no job and no handle refers to it. */
-static void load_free_when_idle(struct loading *l)
+static void load_free_when_idle(struct image_loading *l)
 {
     image_worker_drop(take(l->worker));
     layering_cancel(take(l->layering));
@@ -116,7 +116,7 @@ static void load_free_when_idle(struct loading *l)
         load_free(l);
 }
 
-static void load_finish(struct loading *l, int r, const struct err *err)
+static void load_finish(struct image_loading *l, int r, const struct err *err)
 {
     if (l->told)
         return;
@@ -126,14 +126,14 @@ static void load_finish(struct loading *l, int r, const struct err *err)
     load_free_when_idle(l);
 }
 
-static void load_fail(struct loading *l, int r, struct err *err)
+static void load_fail(struct image_loading *l, int r, struct err *err)
 {
     load_finish(l, r, err);
 }
 
 static void load_cancel(struct image_load *base)
 {
-    struct loading *l = (struct loading *)(void *)base;
+    struct image_loading *l = (struct image_loading *)(void *)base;
 
     if (l->told)
         return;
@@ -141,7 +141,7 @@ static void load_cancel(struct image_load *base)
     load_free_when_idle(l);
 }
 
-static void load_progress(struct loading *l, const struct image_progress *p)
+static void load_progress(struct image_loading *l, const struct image_progress *p)
 {
     if (l->events->on_progress != NULL && !l->cancelled)
         l->events->on_progress(l->data, p);
@@ -151,14 +151,15 @@ static void load_progress(struct loading *l, const struct image_progress *p)
  * Starts a job in the thread pool. Until `after` runs, the job alone may touch the data it works
  * on.
  */
-static void load_job(struct loading *l, int (*work)(struct job *), void (*after)(struct job *))
+static void load_job(struct image_loading *l, int (*work)(struct job *),
+                     void (*after)(struct job *))
 {
     l->in_job = true;
     job_start(l->im, &l->job, work, after);
 }
 
 /* Returns true if the load continues after a job; false: it has ended, and may be freed. */
-static bool load_job_done(struct loading *l)
+static bool load_job_done(struct image_loading *l)
 {
     l->in_job = false;
     if (l->told) {
@@ -173,7 +174,7 @@ static bool load_job_done(struct loading *l)
 
 static int work_commit(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
     struct image_store *s = j->im->store;
     char digest[DIGEST_LEN + 1];
@@ -198,7 +199,7 @@ static int work_commit(struct job *j)
 
 static int work_add(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
 
     return image_store_add(j->im->store, x->image, x->names, j->im->config.limits->images, &j->err);
@@ -206,7 +207,7 @@ static int work_add(struct job *j)
 
 static void after_add(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     struct archived *x = &l->list.images[l->at];
     struct image_progress p = {.stage = "image", .id = x->image->id, .name = ""};
 
@@ -227,7 +228,7 @@ static void after_add(struct job *j)
     load_next_image(l);
 }
 
-static void load_add_when_ready(struct loading *l)
+static void load_add_when_ready(struct image_loading *l)
 {
     if (l->told || l->committing || !l->layered)
         return;
@@ -239,7 +240,7 @@ static void load_add_when_ready(struct loading *l)
 
 static void after_commit(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
 
     l->committing = false;
     if (!load_job_done(l))
@@ -259,7 +260,7 @@ static void after_commit(struct job *j)
  */
 static int open_blob(void *data, size_t i, struct err *err)
 {
-    struct loading *l = data;
+    struct image_loading *l = data;
     const struct archive_entry *e = &l->archive.entries[l->list.images[l->at].layer_entries[i]];
     struct blob_file f = {.fd = FD_NONE};
     int64_t size;
@@ -279,7 +280,7 @@ static void on_layering_progress(void *data, const struct image_progress *p)
 
 static void on_layering_done(void *data, int r, const struct err *err)
 {
-    struct loading *l = data;
+    struct image_loading *l = data;
 
     l->layering = NULL;
     l->layered = true;
@@ -291,7 +292,7 @@ static void on_layering_done(void *data, int r, const struct err *err)
 }
 
 /* Commits the blobs in the thread pool and unpacks the layers in workers, at the same time. */
-static void load_next_image(struct loading *l)
+static void load_next_image(struct image_loading *l)
 {
     static const struct layering_events events = {
         .open_blob = open_blob, .on_progress = on_layering_progress, .on_done = on_layering_done};
@@ -316,14 +317,14 @@ static void load_next_image(struct loading *l)
 
 static int work_interpret(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
 
     return archive_interpret(&l->archive, j->im->store, &l->list, &j->err);
 }
 
 static void after_interpret(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     struct archived *only;
 
     if (!load_job_done(l))
@@ -356,7 +357,7 @@ static void after_interpret(struct job *j)
     load_next_image(l);
 }
 
-static void on_worker_entry(struct loading *l, const struct worker_msg *m, struct err *err)
+static void on_worker_entry(struct image_loading *l, const struct worker_msg *m, struct err *err)
 {
     struct archive_entry *e = NULL;
     int r = 0;
@@ -374,7 +375,7 @@ static void on_worker_entry(struct loading *l, const struct worker_msg *m, struc
     }
 }
 
-static void on_worker_stored(struct loading *l, const struct worker_msg *m, struct err *err)
+static void on_worker_stored(struct image_loading *l, const struct worker_msg *m, struct err *err)
 {
     struct archive_entry *e;
 
@@ -392,7 +393,7 @@ static void on_worker_stored(struct loading *l, const struct worker_msg *m, stru
 
 static void on_worker_msg(void *data, const struct worker_msg *m)
 {
-    struct loading *l = data;
+    struct image_loading *l = data;
     struct image_progress p = {.stage = "read", .id = "", .name = "", .done = (int64_t)m->packed};
     struct err err = ERR_NONE;
 
@@ -408,7 +409,7 @@ static void on_worker_msg(void *data, const struct worker_msg *m)
 
 static void on_worker_end(void *data, int r, const struct worker_msg *done, const struct err *err)
 {
-    struct loading *l = data;
+    struct image_loading *l = data;
     struct err own = ERR_NONE;
 
     (void)done;
@@ -429,12 +430,12 @@ static void on_worker_end(void *data, int r, const struct worker_msg *done, cons
 
 struct piece {
     uv_write_t req;
-    struct loading *l;
+    struct image_loading *l;
     size_t len;
     char data[];
 };
 
-static void load_drain_if_wanted(struct loading *l)
+static void load_drain_if_wanted(struct image_loading *l)
 {
     if (!l->want_drain || l->told || (l->queued > INPUT_PAUSE / 2 && l->worker != NULL))
         return;
@@ -446,7 +447,7 @@ static void load_drain_if_wanted(struct loading *l)
 static void on_input_written(uv_write_t *req, int status)
 {
     struct piece *p = (struct piece *)(void *)req;
-    struct loading *l = p->l;
+    struct image_loading *l = p->l;
 
     (void)status; /* a worker that stops reading reports the cause itself */
     l->queued -= p->len;
@@ -456,7 +457,7 @@ static void on_input_written(uv_write_t *req, int status)
 
 static bool load_write(struct image_load *base, const void *data, size_t len)
 {
-    struct loading *l = (struct loading *)(void *)base;
+    struct image_loading *l = (struct image_loading *)(void *)base;
     struct piece *p;
     uv_buf_t buf;
 
@@ -484,7 +485,7 @@ static bool load_write(struct image_load *base, const void *data, size_t len)
 
 static void on_input_shut(uv_shutdown_t *req, int status)
 {
-    struct loading *l = req->data;
+    struct image_loading *l = req->data;
 
     (void)status;
     free(req);
@@ -493,7 +494,7 @@ static void on_input_shut(uv_shutdown_t *req, int status)
 
 static void load_end(struct image_load *base)
 {
-    struct loading *l = (struct loading *)(void *)base;
+    struct image_loading *l = (struct image_loading *)(void *)base;
     uv_shutdown_t *req;
 
     if (l->told || l->input_ended || !l->input_open || uv_is_closing((uv_handle_t *)&l->input))
@@ -512,7 +513,7 @@ static void load_end(struct image_load *base)
 
 static int work_use(struct job *j)
 {
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
 
     l->use_fd = image_store_use(j->im->store, &j->err);
     return l->use_fd < 0 ? l->use_fd : 0;
@@ -522,7 +523,7 @@ static void after_use(struct job *j)
 {
     static const struct image_worker_events events = {.on_msg = on_worker_msg,
                                                       .on_end = on_worker_end};
-    struct loading *l = loading_of(j);
+    struct image_loading *l = loading_of(j);
     const uint64_t most = j->im->config.limits->image_bytes;
     struct image_work work = {
         .kind = LAUNCH_WORK_STREAM,
@@ -545,7 +546,7 @@ static void after_use(struct job *j)
         load_drain_if_wanted(l);
 }
 
-static int open_input(struct loading *l)
+static int open_input(struct image_loading *l)
 {
     int fds[2], r;
 
@@ -582,7 +583,7 @@ static const struct image_load_ops load_ops = {
 int images_load(struct images *im, const char *name, const struct image_load_events *events,
                 void *data, struct image_load **ret, struct err *err)
 {
-    struct loading *l = calloc(1, sizeof(*l));
+    struct image_loading *l = calloc(1, sizeof(*l));
     int r = 0;
 
     if (l == NULL)

@@ -336,7 +336,7 @@ void image_workers_end(struct images *im)
 
 enum { COMMIT_AGAIN_MS = 5, COMMIT_AGAIN_MOST = 80 };
 
-struct commit {
+struct image_commit {
     struct images *im;          /* counted reference */
     char id[LAUNCH_ID_MAX + 1]; /* id of the worker */
     char name[LAUNCH_LAYER_NAME + 1];
@@ -349,13 +349,13 @@ struct commit {
 
 static void on_commit_closed(uv_handle_t *h)
 {
-    struct commit *c = h->data;
+    struct image_commit *c = h->data;
 
     images_release(c->im);
     free(c);
 }
 
-static void commit_done(struct commit *c, int r, const struct err *err)
+static void commit_done(struct image_commit *c, int r, const struct err *err)
 {
     /* -EEXIST: another worker has committed the same layer meanwhile. */
     if (r == -EEXIST || r == 0) {
@@ -366,11 +366,11 @@ static void commit_done(struct commit *c, int r, const struct err *err)
     uv_close((uv_handle_t *)&c->again, on_commit_closed);
 }
 
-static int commit_ask(struct commit *c, struct err *err);
+static int commit_ask(struct image_commit *c, struct err *err);
 
 static void on_commit_retry(uv_timer_t *h)
 {
-    struct commit *c = h->data;
+    struct image_commit *c = h->data;
     struct err err = ERR_NONE;
     int r = commit_ask(c, &err);
 
@@ -381,7 +381,7 @@ static void on_commit_retry(uv_timer_t *h)
 static void on_launcher_committed(void *data, int r, const struct launch_reply *reply, int fds[2],
                                   const struct err *err)
 {
-    struct commit *c = data;
+    struct image_commit *c = data;
 
     (void)reply;
     (void)fds;
@@ -394,7 +394,7 @@ static void on_launcher_committed(void *data, int r, const struct launch_reply *
         c->wait_ms *= 2;
 }
 
-static int commit_ask(struct commit *c, struct err *err)
+static int commit_ask(struct image_commit *c, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -411,14 +411,14 @@ static int commit_ask(struct commit *c, struct err *err)
 int image_worker_commit(struct image_worker *w, const char *name, int64_t bytes, images_done_cb cb,
                         void *data, struct err *err)
 {
-    struct commit *c = calloc(1, sizeof(*c));
+    struct image_commit *c = calloc(1, sizeof(*c));
     int r;
 
     if (c == NULL) {
         image_worker_drop(w);
         return err_errno(err, -ENOMEM, "layer");
     }
-    *c = (struct commit){
+    *c = (struct image_commit){
         .im = w->im, .bytes = bytes, .cb = cb, .data = data, .wait_ms = COMMIT_AGAIN_MS};
     (void)snprintf(c->id, sizeof(c->id), "%s", w->id);
     (void)snprintf(c->name, sizeof(c->name), "%s", name);

@@ -73,7 +73,7 @@ int image_names_add(struct image_names *n, const char *text)
     return 0;
 }
 
-void image_names_drop(struct image_names *n, const char *text)
+static void image_names_drop(struct image_names *n, const char *text)
 {
     size_t at = names_at(n, text);
 
@@ -84,7 +84,7 @@ void image_names_drop(struct image_names *n, const char *text)
     n->count--;
 }
 
-void image_names_done(struct image_names *n)
+static void image_names_done(struct image_names *n)
 {
     json_strings_free(n->list);
     *n = (struct image_names){.list = NULL};
@@ -191,7 +191,7 @@ void job_start(struct images *im, struct job *j, int (*work)(struct job *),
 
 /* ---- finding ---- */
 
-struct finding {
+struct image_search {
     struct job job;
     char *name;          /* owned */
     struct image *image; /* owned */
@@ -203,9 +203,9 @@ struct finding {
     void *data;
 };
 
-static struct finding *finding_new(const char *name, void *data)
+static struct image_search *finding_new(const char *name, void *data)
 {
-    struct finding *f = calloc(1, sizeof(*f));
+    struct image_search *f = calloc(1, sizeof(*f));
 
     if (f != NULL) {
         f->data = data;
@@ -218,7 +218,7 @@ static struct finding *finding_new(const char *name, void *data)
     return f;
 }
 
-static void finding_free(struct finding *f)
+static void finding_free(struct image_search *f)
 {
     image_free(f->image);
     image_list_free(f->list, f->count);
@@ -228,12 +228,12 @@ static void finding_free(struct finding *f)
 
 static int work_find_image(struct job *j)
 {
-    struct finding *f = (struct finding *)(void *)j;
+    struct image_search *f = (struct image_search *)(void *)j;
 
     return image_store_find(j->im->store, f->name, &f->image, &j->err);
 }
 
-static void finding_finish(struct finding *f, int r, const struct err *err)
+static void finding_finish(struct image_search *f, int r, const struct err *err)
 {
     f->cb(f->data, r, r < 0 ? NULL : take(f->image), err);
     finding_free(f);
@@ -246,7 +246,7 @@ static void on_finding_layered(void *data, int r, const struct err *err)
 
 static int open_blob(void *data, size_t i, struct err *err)
 {
-    struct finding *f = data;
+    struct image_search *f = data;
     int64_t size;
 
     return blob_open(f->job.im->store, f->image->layers[i].blob, &size, err);
@@ -264,7 +264,7 @@ static void after_find(struct job *j)
 {
     static const struct layering_events events = {.open_blob = open_blob,
                                                   .on_done = on_finding_layered};
-    struct finding *f = (struct finding *)(void *)j;
+    struct image_search *f = (struct image_search *)(void *)j;
     struct layering *unused;
     int r = j->r;
 
@@ -280,7 +280,7 @@ static void after_find(struct job *j)
 static int find_image(struct images *im, const char *name, bool ready, image_cb cb, void *data,
                       struct err *err)
 {
-    struct finding *f = finding_new(name, data);
+    struct image_search *f = finding_new(name, data);
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "image");
@@ -302,14 +302,14 @@ int images_ready(struct images *im, const char *name, image_cb cb, void *data, s
 
 static int work_list(struct job *j)
 {
-    struct finding *f = (struct finding *)(void *)j;
+    struct image_search *f = (struct image_search *)(void *)j;
 
     return image_store_list(j->im->store, &f->list, &f->count, &j->err);
 }
 
 static void after_list(struct job *j)
 {
-    struct finding *f = (struct finding *)(void *)j;
+    struct image_search *f = (struct image_search *)(void *)j;
     struct image **list = take(f->list);
     size_t count = f->count;
 
@@ -320,7 +320,7 @@ static void after_list(struct job *j)
 
 int images_list(struct images *im, image_list_cb cb, void *data, struct err *err)
 {
-    struct finding *f = finding_new("", data);
+    struct image_search *f = finding_new("", data);
 
     if (f == NULL)
         return err_errno(err, -ENOMEM, "images");
@@ -331,7 +331,7 @@ int images_list(struct images *im, image_list_cb cb, void *data, struct err *err
 
 /* ---- unpacked layers ---- */
 
-struct listing {
+struct image_listing {
     struct job job;
     images_done_cb cb;
     void *data;
@@ -370,7 +370,7 @@ static int read_present_layers(struct images *im, int fd, struct err *err)
 static void on_layer_list(void *data, int r, const struct launch_reply *reply, int fds[2],
                           const struct err *err)
 {
-    struct listing *l = data;
+    struct image_listing *l = data;
     struct images *im = l->job.im;
     struct err own = ERR_NONE;
 
@@ -392,14 +392,14 @@ static int work_nothing(struct job *j)
 
 static void after_nothing(struct job *j)
 {
-    struct listing *l = (struct listing *)(void *)j;
+    struct image_listing *l = (struct image_listing *)(void *)j;
 
     l->cb(l->data, 0, NULL);
     free(l);
 }
 
 /* Asks the launcher for its list of layers, even if one is known already. */
-static int request_layer_list(struct images *im, struct listing *l, struct err *err)
+static int request_layer_list(struct images *im, struct image_listing *l, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
     int r;
@@ -417,7 +417,7 @@ static int request_layer_list(struct images *im, struct listing *l, struct err *
 
 int images_list_layers(struct images *im, images_done_cb cb, void *data, struct err *err)
 {
-    struct listing *l = calloc(1, sizeof(*l));
+    struct image_listing *l = calloc(1, sizeof(*l));
     int r;
 
     if (l == NULL)
@@ -520,7 +520,7 @@ static void gather_used(struct images *im)
 
 /* ---- removing ---- */
 
-struct removing {
+struct image_removal {
     struct job job;
     char *name; /* owned; NULL = prune */
     bool force, all;
@@ -536,12 +536,12 @@ struct removing {
 
 static bool is_used(void *data, const char *id)
 {
-    return image_names_has(&((struct removing *)data)->used, id);
+    return image_names_has(&((struct image_removal *)data)->used, id);
 }
 
 static int work_remove(struct job *j)
 {
-    struct removing *rm = (struct removing *)(void *)j;
+    struct image_removal *rm = (struct image_removal *)(void *)j;
     struct image_store *s = j->im->store;
     int r = 0;
 
@@ -560,7 +560,7 @@ static void on_sweep_retry(uv_timer_t *h)
     images_sweep_soon(h->data);
 }
 
-static void removing_free(struct removing *rm)
+static void removing_free(struct image_removal *rm)
 {
     struct images *im = rm->job.im;
     const bool owed = rm->owed;
@@ -580,7 +580,7 @@ static void removing_free(struct removing *rm)
     images_release(im);
 }
 
-static void finish_removal(struct removing *rm, int r, const struct err *err)
+static void finish_removal(struct image_removal *rm, int r, const struct err *err)
 {
     static const char *const none[] = {NULL};
     const struct images_removed removed = {
@@ -627,7 +627,7 @@ static bool remove_layer(struct images *im, const char *name)
  */
 static void on_all_layers(void *data, int r, const struct err *err)
 {
-    struct removing *rm = data;
+    struct image_removal *rm = data;
     struct images *im = rm->job.im;
     struct image_names keep = {.list = NULL};
     bool orphans = false;
@@ -659,8 +659,8 @@ static void on_all_layers(void *data, int r, const struct err *err)
 
 static void after_remove(struct job *j)
 {
-    struct removing *rm = (struct removing *)(void *)j;
-    struct listing *l = NULL;
+    struct image_removal *rm = (struct image_removal *)(void *)j;
+    struct image_listing *l = NULL;
 
     if (j->r < 0 || rm->alone < 0) {
         rm->owed = j->r == 0; /* a load or another sweep holds the lock */
@@ -679,7 +679,8 @@ static void after_remove(struct job *j)
     }
 }
 
-static int start_removal(struct images *im, const char *name, struct removing *rm, struct err *err)
+static int start_removal(struct images *im, const char *name, struct image_removal *rm,
+                         struct err *err)
 {
     int r = 0;
 
@@ -705,7 +706,7 @@ static int start_removal(struct images *im, const char *name, struct removing *r
 int images_remove(struct images *im, const char *name, bool force, images_removed_cb cb, void *data,
                   struct err *err)
 {
-    struct removing *rm = calloc(1, sizeof(*rm));
+    struct image_removal *rm = calloc(1, sizeof(*rm));
 
     if (rm == NULL)
         return err_errno(err, -ENOMEM, "image");
@@ -717,7 +718,7 @@ int images_remove(struct images *im, const char *name, bool force, images_remove
 
 int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, struct err *err)
 {
-    struct removing *rm = calloc(1, sizeof(*rm));
+    struct image_removal *rm = calloc(1, sizeof(*rm));
 
     if (rm == NULL)
         return err_errno(err, -ENOMEM, "images");
@@ -729,7 +730,7 @@ int images_prune(struct images *im, bool all, images_removed_cb cb, void *data, 
 
 void images_sweep_soon(struct images *im)
 {
-    struct removing *rm;
+    struct image_removal *rm;
 
     im->sweep_asked = true;
     if (im->sweeping > 0 || im->closing || im->loads > 0)

@@ -47,9 +47,7 @@ int images_send(struct images *im, const struct buf *request, launch_cb cb, void
 void images_emit(struct images *im, const char *type, const char *id, const char *name);
 
 int image_names_add(struct image_names *n, const char *text); /* keeps it sorted */
-void image_names_drop(struct image_names *n, const char *text);
 bool image_names_has(const struct image_names *n, const char *text);
-void image_names_done(struct image_names *n);
 
 /* Completes a name as the store keeps it, with registry and tag. */
 int image_whole_name(const char *name, char ret[REFERENCE_MAX + 1], struct err *err);

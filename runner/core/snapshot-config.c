@@ -19,12 +19,12 @@
 
 enum { CHANGES_MAX = 4096, CHANGE_MAX = 1 << 20 };
 
-struct changes {
+struct config_changes {
     char *list[CHANGES_MAX + 1]; /* owned */
     size_t count;
 };
 
-static int changes_append(struct changes *c, char *text)
+static int changes_append(struct config_changes *c, char *text)
 {
     if (text == NULL)
         return -ENOMEM;
@@ -37,7 +37,7 @@ static int changes_append(struct changes *c, char *text)
 }
 
 /* Appends an instruction with one word, quoted. */
-static int add_word(struct changes *c, const char *instruction, const char *word)
+static int add_word(struct config_changes *c, const char *instruction, const char *word)
 {
     struct buf b = BUF_INIT(CHANGE_MAX);
     size_t unused;
@@ -57,7 +57,7 @@ static int add_word(struct changes *c, const char *instruction, const char *word
     return r;
 }
 
-static int add_list(struct changes *c, const char *instruction, char *const *list)
+static int add_list(struct config_changes *c, const char *instruction, char *const *list)
 {
     auto_ptr(json_decref) json_t *array = json_array();
     auto_free char *json = NULL;
@@ -102,7 +102,8 @@ static bool list_begins_with(char *const *list, char *const *prefix)
  * Adds nothing where the image's command is the spec's. With the image's entry point, adds the
  * arguments; otherwise replaces the entry point and the command.
  */
-static int add_command(struct changes *c, const struct spec *s, const struct image_config *config)
+static int add_command(struct config_changes *c, const struct spec *s,
+                       const struct image_config *config)
 {
     char *const *entrypoint = config != NULL ? config->entrypoint : NULL;
     char *const *cmd = config != NULL ? config->cmd : NULL;
@@ -121,7 +122,8 @@ static int add_command(struct changes *c, const struct spec *s, const struct ima
     return r < 0 ? r : add_list(c, "CMD", s->argv);
 }
 
-static int add_all(struct changes *c, const struct spec *s, const struct image_config *config)
+static int add_all(struct config_changes *c, const struct spec *s,
+                   const struct image_config *config)
 {
     char signal[SIGNAL_TEXT_MAX];
     int r = add_command(c, s, config);
@@ -148,7 +150,7 @@ static int add_all(struct changes *c, const struct spec *s, const struct image_c
 int snapshot_changes(const struct spec *spec, const struct image_config *config, char ***changes,
                      struct err *err)
 {
-    auto_free struct changes *c = calloc(1, sizeof(*c));
+    auto_free struct config_changes *c = calloc(1, sizeof(*c));
     size_t given = list_length(*changes);
     char **all = NULL;
     int r = c == NULL ? -ENOMEM : add_all(c, spec, config);

@@ -42,11 +42,6 @@ struct volume_request {
     struct volume_request *next;
 };
 
-bool volume_name_ok(const char *name)
-{
-    return launch_volume_name_ok(name);
-}
-
 /* ---- table ---- */
 
 int volumes_new(struct supervisor *sup, struct err *err)
@@ -533,7 +528,7 @@ int volume_create(struct supervisor *sup, const struct volume_wish *wish,
             return err_set(err, -EIO, "volume: no random numbers");
         named.name = random;
     }
-    if (!volume_name_ok(named.name))
+    if (!launch_volume_name_ok(named.name))
         return err_set(err, -EINVAL,
                        "name \"%.64s\": must be 1 to %d letters, digits, _ . - and begin with a "
                        "letter or digit",
@@ -780,7 +775,7 @@ static void load_next(struct loading *l)
         const char *name = l->names + l->at;
 
         l->at += strlen(name) + 1;
-        l->entry = volume_name_ok(name) && volume_find(l->sup, name) == NULL
+        l->entry = launch_volume_name_ok(name) && volume_find(l->sup, name) == NULL
                        ? entry_add(l->sup->volumes, name)
                        : NULL;
         if (l->entry == NULL)

@@ -36,8 +36,6 @@ enum {
     VOLUME_LABELS_BYTES_MAX = 64 << 10, /* bytes of all labels together */
 };
 
-/* [A-Za-z0-9][A-Za-z0-9_.-]*, at most VOLUME_NAME_MAX bytes. */
-bool volume_name_ok(const char *name);
 
 /* v: borrowed; NULL when r < 0. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);

@@ -30,7 +30,7 @@
 
 enum { INDEX_MAX = 64 << 20, ENTRIES_MAX = 1 << 20, CHAINED_MAX = IMAGE_LAYERS_MAX + 1 };
 
-struct entry {
+struct index_entry {
     char manifest[DIGEST_LEN + 1], media_type[129];
     int64_t size;
     char name[REFERENCE_MAX + 1];                    /* "" = none */
@@ -40,7 +40,7 @@ struct entry {
 };
 
 struct index {
-    struct entry *entries; /* owned */
+    struct index_entry *entries; /* owned */
     size_t count;
     int lock; /* owned; lock for a change, else FD_NONE */
 };
@@ -68,7 +68,7 @@ static void copy_text(json_t *object, const char *key, char *ret, size_t size)
 }
 
 /* index.json is written by rind alone, so a malformed entry is damage: -EUCLEAN. */
-static int decode_entry(json_t *object, struct entry *e)
+static int decode_entry(json_t *object, struct index_entry *e)
 {
     json_t *about = json_object_get(object, "annotations");
     char loaded[32];
@@ -124,7 +124,7 @@ static int index_read_alone(struct image_store *s, struct index *ret, struct err
     return index_read(s, ret, err);
 }
 
-static json_t *encode_entry(const struct entry *e)
+static json_t *encode_entry(const struct index_entry *e)
 {
     json_t *about = json_object();
     char loaded[32];
@@ -163,9 +163,9 @@ static int index_write(struct image_store *s, const struct index *x, struct err 
     return file_replace_at(s->dir, "index.json", text, strlen(text), 0600, err);
 }
 
-static int index_add(struct index *x, const struct entry *e)
+static int index_add(struct index *x, const struct index_entry *e)
 {
-    struct entry *more = reallocarray(x->entries, x->count + 1, sizeof(*more));
+    struct index_entry *more = reallocarray(x->entries, x->count + 1, sizeof(*more));
 
     if (more == NULL)
         return -ENOMEM;
@@ -269,7 +269,7 @@ static int add_name(struct image *i, const char *name)
     return name[0] != '\0' && more[n] == NULL ? -ENOMEM : 0;
 }
 
-static int fill_in(struct image *i, const struct index *x, const struct entry *e)
+static int fill_in(struct image *i, const struct index *x, const struct index_entry *e)
 {
     int r = add_name(i, "");
 
@@ -418,9 +418,9 @@ static int index_take_name(struct index *x, const char *name)
 }
 
 /* Gives the image of e a name, or adds it without one unless it exists. */
-static int index_give_name(struct index *x, const struct entry *e, const char *name)
+static int index_give_name(struct index *x, const struct index_entry *e, const char *name)
 {
-    struct entry own = *e;
+    struct index_entry own = *e;
     size_t same = x->count;
 
     if (name[0] != '\0')
@@ -439,9 +439,9 @@ static int index_give_name(struct index *x, const struct entry *e, const char *n
     return index_add(x, &own);
 }
 
-static void entry_of(const struct image *i, struct entry *e)
+static void entry_of(const struct image *i, struct index_entry *e)
 {
-    *e = (struct entry){.size = i->manifest_bytes, .loaded_ms = clock_wall_ms()};
+    *e = (struct index_entry){.size = i->manifest_bytes, .loaded_ms = clock_wall_ms()};
     (void)memcpy(e->manifest, i->manifest, sizeof(e->manifest));
     (void)memcpy(e->media_type, i->media_type, sizeof(e->media_type));
     (void)memcpy(e->id, i->id, sizeof(e->id));
@@ -454,7 +454,7 @@ int image_store_add(struct image_store *s, const struct image *image, char *cons
                     unsigned max, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
-    struct entry e;
+    struct index_entry e;
     int r;
 
     r = index_read_alone(s, &x, err);
@@ -483,7 +483,7 @@ int image_store_tag(struct image_store *s, const char *name, const char *whole,
                     char ret_id[DIGEST_LEN + 1], struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
-    struct entry e;
+    struct index_entry e;
     bool by_id;
     ssize_t at;
     int r;
@@ -564,7 +564,7 @@ int image_store_remove(struct image_store *s, const char *name, bool force,
                        struct store_removal *ret, struct err *err)
 {
     auto_index struct index x = INDEX_NONE;
-    struct entry e;
+    struct index_entry e;
     bool by_id;
     ssize_t at;
     size_t names;
@@ -619,7 +619,7 @@ int image_store_prune(struct image_store *s, bool all, bool (*is_used)(void *dat
 /* ---- removing unused files ---- */
 
 /* A list of file names, sorted before it is searched. */
-struct names {
+struct index_names {
     char **list; /* owned, NULL-terminated */
     size_t count;
 };
@@ -629,7 +629,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int names_add(struct names *n, const char *text)
+static int names_add(struct index_names *n, const char *text)
 {
     char **more;
 
@@ -647,14 +647,14 @@ static int names_add(struct names *n, const char *text)
     return 0;
 }
 
-static void names_sort(struct names *n)
+static void names_sort(struct index_names *n)
 {
     if (n->count > 1)
         qsort(n->list, n->count, sizeof(char *), by_text);
 }
 
-static int add_image(struct image_store *s, const struct index *x, const struct entry *e,
-                     struct names *blobs, struct names *layers)
+static int add_image(struct image_store *s, const struct index *x, const struct index_entry *e,
+                     struct index_names *blobs, struct index_names *layers)
 {
     const size_t skip = strlen("sha256:");
     auto_ptr(image_free) struct image *i = NULL;
@@ -677,14 +677,14 @@ static int add_image(struct image_store *s, const struct index *x, const struct 
     return r;
 }
 
-struct removing {
-    const struct names *keep;
+struct index_removal {
+    const struct index_names *keep;
     int64_t bytes;
 };
 
 static int remove_other(void *arg, int dir_fd, const char *name)
 {
-    struct removing *rm = arg;
+    struct index_removal *rm = arg;
     struct stat st;
 
     if (rm->keep != NULL && rm->keep->count > 0 &&
@@ -700,8 +700,8 @@ int image_store_collect(struct image_store *s, char ***ret_layers, int64_t *ret_
 {
     auto_index struct index x = INDEX_NONE;
     auto_close int alone = store_collect_lock(s);
-    struct names blobs = {.list = NULL}, layers = {.list = NULL};
-    struct removing rm = {.keep = &blobs};
+    struct index_names blobs = {.list = NULL}, layers = {.list = NULL};
+    struct index_removal rm = {.keep = &blobs};
     int r;
 
     if (alone == -EWOULDBLOCK)

@@ -13,8 +13,8 @@
 #include "base/auto.h"
 #include "base/dir.h"
 #include "base/err.h"
+#include "image/builtin-unpack.h"
 #include "image/embed.h"
-#include "image/tar.h"
 #include "proto/rmtree.h"
 
 /*
@@ -130,7 +130,7 @@ static int unpack_into(int layers_fd, const char *tmp, struct blob archive, stru
     fd = openat(layers_fd, tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_errno(err, -errno, "open %s", tmp);
-    r = tar_unpack(fd, archive.data, archive.len, err);
+    r = builtin_unpack(fd, archive.data, archive.len, err);
     if (r < 0)
         return r;
     if (fchmod(fd, LAYER_MODE) < 0 || fsync(fd) < 0)
@@ -181,17 +181,6 @@ static int open_or_make(int layers_fd, enum builtin_layer which, int *ret_fd, st
     if (r < 0)
         return r;
     return open_dir(layers_fd, name, O_PATH, LAYER_MODE, ret_fd, err);
-}
-
-int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, struct err *err)
-{
-    auto_close int layers_fd = FD_NONE;
-    int r;
-
-    r = open_layers(state_fd, &layers_fd, err);
-    if (r == 0)
-        r = open_or_make(layers_fd, which, ret_fd, err);
-    return r < 0 ? err_wrap(err, r, "built-in layer") : 0;
 }
 
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err)

@@ -20,12 +20,10 @@ enum builtin_layer {
 const char *image_builtin_name(enum builtin_layer which);
 
 /*
- * Opens a layer's directory; unpacks it at first use. Blocks. state_fd: the state directory.
- * *ret_fd: O_PATH|O_DIRECTORY|O_CLOEXEC, owner root (or this user if not root), mode 0755. Safe
- * against concurrent first uses and against crashes; a later first use removes their remains.
- * -EPERM: the directory has the wrong owner or mode.
+ * Opens both layers, the root file system of a sandbox without --rootfs and image; unpacks them at
+ * first use. Blocks. state_fd: the state directory. *ret_base_fd, *ret_root_fd:
+ * O_PATH|O_DIRECTORY|O_CLOEXEC, owner root (or this user if not root), mode 0755. Safe against
+ * concurrent first uses and against crashes; a later first use removes their remains. -EPERM: a
+ * directory has the wrong owner or mode.
  */
-int image_builtin_layer(int state_fd, enum builtin_layer which, int *ret_fd, struct err *err);
-
-/* Opens both layers, the root file system of a sandbox without --rootfs and image. */
 int image_default_layers(int state_fd, int *ret_base_fd, int *ret_root_fd, struct err *err);

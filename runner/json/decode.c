@@ -328,6 +328,32 @@ int j_strings(json_t *value, const struct jfield *field, void *dst, const struct
     return 0;
 }
 
+int json_borrow_strings(const json_t *value, size_t max, const struct jpath *path,
+                        const char ***ret, size_t *ret_count, struct err *err)
+{
+    size_t count = json_array_size(value), i;
+    auto_free const char **list = NULL;
+    const json_t *element;
+
+    if (!json_is_array(value))
+        return json_fail(err, -EINVAL, path, "must be an array of strings");
+    if (count > max)
+        return json_fail(err, -E2BIG, path, "more than %zu entries", max);
+    list = calloc(count + 1, sizeof(*list));
+    if (list == NULL)
+        return json_fail(err, -ENOMEM, path, "out of memory");
+    json_array_foreach(value, i, element) {
+        struct jpath here = {.up = path, .index = i};
+
+        if (!json_is_string(element))
+            return json_fail(err, -EINVAL, &here, "must be a string");
+        list[i] = json_string_value(element);
+    }
+    *ret = take(list);
+    *ret_count = count;
+    return 0;
+}
+
 int j_string_map(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                  struct err *err)
 {

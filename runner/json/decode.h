@@ -75,6 +75,13 @@ int json_decode_at(json_t *object, const struct jfield *fields, void *dst, const
  * string maps may have such keys. -EINVAL, -ENOMEM. */
 int json_check_folded(json_t *object, const struct jpath *path, struct err *err);
 
+/*
+ * Collects the strings of an array. *ret: NULL-terminated, owned by the caller (free); the strings
+ * are borrowed from value. -EINVAL, -E2BIG (more than max), -ENOMEM.
+ */
+int json_borrow_strings(const json_t *value, size_t max, const struct jpath *path,
+                        const char ***ret, size_t *ret_count, struct err *err);
+
 /* Sets err to "path: message" and returns code. */
 int json_fail(struct err *err, int code, const struct jpath *path, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

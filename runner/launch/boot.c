@@ -58,7 +58,7 @@ static int child_receive(void)
     return fd;
 }
 
-struct child {
+struct boot_child {
     int control, stages, null_fd;
     unsigned above;              /* every fd from this number on is closed */
     const char *net;             /* init's argument (enum init_net), or NULL */
@@ -79,7 +79,7 @@ static void child_say(int control, uint16_t type, uint32_t step, int error)
 /* Gives the child its own fd table. A launcher with many sandboxes has thousands of fds, and
  * copying and closing them costs milliseconds. So the clone shares the launcher's table
  * (CLONE_FILES), and CLOSE_RANGE_UNSHARE copies only the fds below `above`. */
-static void child_own_table(const struct child *c)
+static void child_own_table(const struct boot_child *c)
 {
     if (sys_close_range(c->above, ~0U, CLOSE_RANGE_UNSHARE) < 0)
         _exit(1);
@@ -88,7 +88,7 @@ static void child_own_table(const struct child *c)
 
 /* The child enters its cgroups before init unshares the cgroup namespace, which makes them its
  * roots. */
-static void child_enter_cgroups(const struct child *c)
+static void child_enter_cgroups(const struct boot_child *c)
 {
     int r = cgroup_enter(c->tasks, c->tasks_count);
 
@@ -100,7 +100,7 @@ static void child_enter_cgroups(const struct child *c)
 
 /* Makes system calls only (async-signal-safe). Other failures send no message: the launcher sees
  * EOF and reports that the start died before its first step. */
-static _Noreturn void child_main(const struct child *c)
+static _Noreturn void child_main(const struct boot_child *c)
 {
     static char name[] = "rind-init";
     char *argv[] = {name, (char *)(uintptr_t)c->net, NULL};
@@ -157,7 +157,7 @@ static int clone_as(uid_t owner, struct clone_args *args)
 
 /* Clones while the launcher is briefly in the net namespace of another sandbox. The child must not
  * close `home`: it still shares the launcher's fd table. */
-static int clone_joined(const struct child *c, uid_t owner, struct clone_args *args)
+static int clone_joined(const struct boot_child *c, uid_t owner, struct clone_args *args)
 {
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     int pid;
@@ -174,7 +174,7 @@ static int clone_joined(const struct child *c, uid_t owner, struct clone_args *a
 }
 
 /* Returns the child's pid or a negative errno. */
-static int clone_child(const struct sandbox *s, struct clone_args *args, const struct child *c)
+static int clone_child(const struct sandbox *s, struct clone_args *args, const struct boot_child *c)
 {
     sigset_t all, old;
     int pid;
@@ -218,7 +218,7 @@ static int fd_into_slot(const struct launcher *l, size_t slot, int *fd)
 enum { SLOT_CONTROL, SLOT_STAGES, SLOT_TASKS };
 
 /* Makes the control socket and the stage pipe; the child's fds are moved into slots. */
-static int connect_child(struct launcher *l, struct child *c, struct boot_ends *ret)
+static int connect_child(struct launcher *l, struct boot_child *c, struct boot_ends *ret)
 {
     auto_close int control = FD_NONE;
     auto_close int stages = FD_NONE;
@@ -242,7 +242,7 @@ static int connect_child(struct launcher *l, struct child *c, struct boot_ends *
     return 0;
 }
 
-static int child_prepare(struct launcher *l, const struct sandbox *s, struct child *c,
+static int child_prepare(struct launcher *l, const struct sandbox *s, struct boot_child *c,
                          struct boot_ends *ret, struct err *err)
 {
     int r = cgroup_open_tasks(s->cgroup, c->tasks, &c->tasks_count, err);
@@ -275,10 +275,10 @@ int boot_clone(struct launcher *l, struct sandbox *s, const struct boot_net *net
                                        CLONE_FILES,
                               .pidfd = (uint64_t)(uintptr_t)&s->pidfd,
                               .exit_signal = SIGCHLD};
-    struct child child = {.net = net->admin                    ? "admin"
-                                 : net->now || net->pidfd >= 0 ? "net"
-                                                               : NULL,
-                          .net_pidfd = net->pidfd};
+    struct boot_child child = {.net = net->admin                    ? "admin"
+                                      : net->now || net->pidfd >= 0 ? "net"
+                                                                    : NULL,
+                               .net_pidfd = net->pidfd};
     int cgroup_fd = cgroup_exec_fd(s->cgroup);
     struct boot_ends ends = {.control = FD_NONE, .stages = FD_NONE};
     int pid;

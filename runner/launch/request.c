@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 #include "policy/tables.h"
 
-struct record {
+struct request_record {
     uint16_t tag, flags;
     uint32_t len;
     const unsigned char *data;
@@ -17,7 +17,7 @@ struct record {
 
 /* ---- one decoder per tag ---- */
 
-static bool record_is_string(const struct record *r, size_t max)
+static bool record_is_string(const struct request_record *r, size_t max)
 {
     return r->len >= 2 && r->len <= max + 1 && r->data[r->len - 1] == '\0' &&
            memchr(r->data, '\0', r->len - 1) == NULL;
@@ -71,7 +71,7 @@ static bool target_ok(const char *p)
     return true;
 }
 
-static int record_get_string(const struct record *r, size_t max, const char **ret)
+static int record_get_string(const struct request_record *r, size_t max, const char **ret)
 {
     if (!record_is_string(r, max))
         return -EPROTO;
@@ -79,7 +79,8 @@ static int record_get_string(const struct record *r, size_t max, const char **re
     return 0;
 }
 
-static int record_get_number(const struct record *r, uint64_t min, uint64_t max, uint64_t *ret)
+static int record_get_number(const struct request_record *r, uint64_t min, uint64_t max,
+                             uint64_t *ret)
 {
     uint64_t v;
 
@@ -92,7 +93,8 @@ static int record_get_number(const struct record *r, uint64_t min, uint64_t max,
     return 0;
 }
 
-static int record_get_limit(const struct record *r, uint64_t min, uint64_t max, int64_t *ret)
+static int record_get_limit(const struct request_record *r, uint64_t min, uint64_t max,
+                            int64_t *ret)
 {
     uint64_t v;
     int n = record_get_number(r, min, max, &v);
@@ -102,7 +104,7 @@ static int record_get_limit(const struct record *r, uint64_t min, uint64_t max, 
     return n;
 }
 
-static int dec_id(const struct record *r, struct launch_request *q)
+static int dec_id(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_ID_MAX, &q->id);
 
@@ -110,7 +112,7 @@ static int dec_id(const struct record *r, struct launch_request *q)
 }
 
 /* A host name is printed by other programs: no control bytes, no spaces. */
-static int dec_hostname(const struct record *r, struct launch_request *q)
+static int dec_hostname(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_HOSTNAME_MAX, &q->hostname);
 
@@ -121,46 +123,46 @@ static int dec_hostname(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_flags(const struct record *r, struct launch_request *q)
+static int dec_flags(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_number(r, 0, UINT64_MAX, &q->flags);
 
     return n == 0 && (q->flags & ~(uint64_t)LAUNCH_FLAGS_ALL) != 0 ? -EINVAL : n;
 }
 
-static int dec_capabilities(const struct record *r, struct launch_request *q)
+static int dec_capabilities(const struct request_record *r, struct launch_request *q)
 {
     return record_get_number(r, 0, (1ULL << 41) - 1,
                              &q->capabilities); /* CAP_CHECKPOINT_RESTORE is 40 */
 }
 
-static int dec_memory(const struct record *r, struct launch_request *q)
+static int dec_memory(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 1 << 20, INT64_MAX / 2, &q->memory);
 }
 
-static int dec_pids(const struct record *r, struct launch_request *q)
+static int dec_pids(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 1, 1 << 22, &q->pids);
 }
 
-static int dec_cpu(const struct record *r, struct launch_request *q)
+static int dec_cpu(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 1, 1 << 20, &q->cpu);
 }
 
-static int dec_shm(const struct record *r, struct launch_request *q)
+static int dec_shm(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 4096, INT64_MAX / 2, &q->shm);
 }
 
-static int dec_disk(const struct record *r, struct launch_request *q)
+static int dec_disk(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, LIMIT_DISK_MIN, LIMIT_DISK_MAX, &q->disk);
 }
 
 /* A layer is a name in layers/, never a path. */
-static int dec_layer(const struct record *r, struct launch_request *q)
+static int dec_layer(const struct request_record *r, struct launch_request *q)
 {
     const char *name;
     int n = record_get_string(r, 128, &name);
@@ -176,7 +178,7 @@ static int dec_layer(const struct record *r, struct launch_request *q)
 }
 
 /* An image layer is named by its digest. */
-static int dec_image_layer(const struct record *r, struct launch_request *q)
+static int dec_image_layer(const struct request_record *r, struct launch_request *q)
 {
     const char *name;
     int n = record_get_string(r, LAUNCH_LAYER_NAME, &name);
@@ -191,7 +193,7 @@ static int dec_image_layer(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_worker(const struct record *r, struct launch_request *q)
+static int dec_worker(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, LAUNCH_WORK_INVALID + 1, LAUNCH_WORK_MAX - 1, &v);
@@ -201,19 +203,19 @@ static int dec_worker(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_sandbox(const struct record *r, struct launch_request *q)
+static int dec_sandbox(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_ID_MAX, &q->sandbox);
 
     return n == 0 && !launch_id_ok(q->sandbox) ? -EINVAL : n;
 }
 
-static int dec_bytes(const struct record *r, struct launch_request *q)
+static int dec_bytes(const struct request_record *r, struct launch_request *q)
 {
     return record_get_limit(r, 0, INT64_MAX, &q->bytes);
 }
 
-static int dec_root_dir(const struct record *r, struct launch_request *q)
+static int dec_root_dir(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_PATH_MAX, &q->root_dir);
 
@@ -222,7 +224,7 @@ static int dec_root_dir(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_volume(const struct record *r, struct launch_request *q)
+static int dec_volume(const struct request_record *r, struct launch_request *q)
 {
     struct launch_volume v = {.read_only = (r->flags & 1) != 0};
     const unsigned char *end = r->data + r->len;
@@ -249,7 +251,7 @@ static int dec_volume(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_named_volume(const struct record *r, struct launch_request *q)
+static int dec_named_volume(const struct request_record *r, struct launch_request *q)
 {
     struct launch_volume v = {.read_only = (r->flags & 1) != 0, .named = true};
     const unsigned char *end = r->data + r->len, *nul;
@@ -269,14 +271,14 @@ static int dec_named_volume(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_volume_name(const struct record *r, struct launch_request *q)
+static int dec_volume_name(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_VOLUME_NAME_MAX, &q->volume_name);
 
     return n == 0 && !launch_volume_name_ok(q->volume_name) ? -EINVAL : n;
 }
 
-static int dec_meta(const struct record *r, struct launch_request *q)
+static int dec_meta(const struct request_record *r, struct launch_request *q)
 {
     if (r->len > LAUNCH_META_MAX)
         return -E2BIG;
@@ -286,7 +288,8 @@ static int dec_meta(const struct record *r, struct launch_request *q)
 }
 
 /* Decodes a number followed by one NUL-terminated string. */
-static int get_number_string(const struct record *r, uint64_t *ret_number, const char **ret_text)
+static int get_number_string(const struct request_record *r, uint64_t *ret_number,
+                             const char **ret_text)
 {
     if (r->len < 8 + 2 || r->data[r->len - 1] != '\0' ||
         memchr(r->data + 8, '\0', r->len - 9) != NULL)
@@ -296,7 +299,7 @@ static int get_number_string(const struct record *r, uint64_t *ret_number, const
     return 0;
 }
 
-static int dec_tmpfs(const struct record *r, struct launch_request *q)
+static int dec_tmpfs(const struct request_record *r, struct launch_request *q)
 {
     struct launch_tmpfs t;
     int n = get_number_string(r, &t.bytes, &t.target);
@@ -313,7 +316,7 @@ static int dec_tmpfs(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int record_add_path(const struct record *r, const char **list, size_t *count)
+static int record_add_path(const struct request_record *r, const char **list, size_t *count)
 {
     const char *p;
     int n = record_get_string(r, LAUNCH_PATH_MAX, &p);
@@ -328,17 +331,17 @@ static int record_add_path(const struct record *r, const char **list, size_t *co
     return 0;
 }
 
-static int dec_masked(const struct record *r, struct launch_request *q)
+static int dec_masked(const struct request_record *r, struct launch_request *q)
 {
     return record_add_path(r, q->masked, &q->masked_count);
 }
 
-static int dec_readonly(const struct record *r, struct launch_request *q)
+static int dec_readonly(const struct request_record *r, struct launch_request *q)
 {
     return record_add_path(r, q->read_only, &q->read_only_count);
 }
 
-static int dec_rlimit(const struct record *r, struct launch_request *q)
+static int dec_rlimit(const struct request_record *r, struct launch_request *q)
 {
     struct launch_rlimit l;
 
@@ -355,7 +358,7 @@ static int dec_rlimit(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_counter(const struct record *r, struct launch_request *q)
+static int dec_counter(const struct request_record *r, struct launch_request *q)
 {
     static const char *const known[] = {
         "max_user_namespaces",   "max_mnt_namespaces",  "max_pid_namespaces",
@@ -380,7 +383,7 @@ static int dec_counter(const struct record *r, struct launch_request *q)
     return -EINVAL;
 }
 
-static int dec_filter(const struct record *r, struct launch_request *q)
+static int dec_filter(const struct request_record *r, struct launch_request *q)
 {
     if (r->len == 0 || r->len % 8 != 0 || r->len / 8 > LAUNCH_BPF_MAX)
         return -EPROTO;
@@ -389,12 +392,12 @@ static int dec_filter(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_user(const struct record *r, struct launch_request *q)
+static int dec_user(const struct request_record *r, struct launch_request *q)
 {
     return record_get_string(r, LAUNCH_USER_MAX, &q->user);
 }
 
-static int dec_family(const struct record *r, struct launch_request *q)
+static int dec_family(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, 4, 6, &v);
@@ -406,7 +409,7 @@ static int dec_family(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_net(const struct record *r, struct launch_request *q)
+static int dec_net(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_number(r, 0, UINT64_MAX, &q->net_flags);
 
@@ -416,7 +419,7 @@ static int dec_net(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_net_rule(const struct record *r, struct launch_request *q)
+static int dec_net_rule(const struct request_record *r, struct launch_request *q)
 {
     struct net_rule rule;
 
@@ -431,7 +434,7 @@ static int dec_net_rule(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_net_port(const struct record *r, struct launch_request *q)
+static int dec_net_port(const struct request_record *r, struct launch_request *q)
 {
     struct net_port port;
 
@@ -446,7 +449,7 @@ static int dec_net_port(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_net_dns(const struct record *r, struct launch_request *q)
+static int dec_net_dns(const struct request_record *r, struct launch_request *q)
 {
     struct net_addr a;
 
@@ -461,14 +464,14 @@ static int dec_net_dns(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_net_join(const struct record *r, struct launch_request *q)
+static int dec_net_join(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_join);
 
     return n == 0 && !launch_id_ok(q->net_join) ? -EINVAL : n;
 }
 
-static int dec_net_name(const struct record *r, struct launch_request *q)
+static int dec_net_name(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_ID_MAX, &q->net_name);
 
@@ -484,7 +487,7 @@ static bool host_name_ok(const char *name)
     return name[0] != '\0';
 }
 
-static int dec_net_aliases(const struct record *r, struct launch_request *q)
+static int dec_net_aliases(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, LAUNCH_ALIASES_MAX, &q->net_aliases);
     char last = ' ';
@@ -498,7 +501,7 @@ static int dec_net_aliases(const struct record *r, struct launch_request *q)
     return n == 0 && last == ' ' ? -EINVAL : n; /* -EINVAL for "", too */
 }
 
-static int dec_net_host(const struct record *r, struct launch_request *q)
+static int dec_net_host(const struct request_record *r, struct launch_request *q)
 {
     struct launch_host h = {.name = ""};
     size_t len = r->len - sizeof(h.addr);
@@ -516,7 +519,7 @@ static int dec_net_host(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_bind(const struct record *r, struct launch_request *q)
+static int dec_bind(const struct request_record *r, struct launch_request *q)
 {
     struct launch_bind b;
 
@@ -532,7 +535,7 @@ static int dec_bind(const struct record *r, struct launch_request *q)
     return 0;
 }
 
-static int dec_udp(const struct record *r, struct launch_request *q)
+static int dec_udp(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, 1, 1, &v);
@@ -542,7 +545,7 @@ static int dec_udp(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_egress(const struct record *r, struct launch_request *q)
+static int dec_egress(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_number(r, 0, LAUNCH_EGRESS_ALL, &q->egress);
 
@@ -552,14 +555,14 @@ static int dec_egress(const struct record *r, struct launch_request *q)
                : n;
 }
 
-static int dec_handler(const struct record *r, struct launch_request *q)
+static int dec_handler(const struct request_record *r, struct launch_request *q)
 {
     int n = record_get_string(r, EGRESS_HANDLER_MAX, &q->handler);
 
     return n == 0 && !egress_handler_ok(q->handler) ? -EINVAL : n;
 }
 
-static int dec_index(const struct record *r, struct launch_request *q)
+static int dec_index(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, 0, NET_DNS_MAX - 1, &v);
@@ -569,7 +572,7 @@ static int dec_index(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_count(const struct record *r, struct launch_request *q)
+static int dec_count(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, 1, LAUNCH_REPLY_FDS_MAX, &v);
@@ -579,7 +582,7 @@ static int dec_count(const struct record *r, struct launch_request *q)
     return n;
 }
 
-static int dec_mark(const struct record *r, struct launch_request *q)
+static int dec_mark(const struct request_record *r, struct launch_request *q)
 {
     uint64_t v;
     int n = record_get_number(r, 1, 1, &v);
@@ -592,7 +595,7 @@ static int dec_mark(const struct record *r, struct launch_request *q)
 /* clang-format off */
 static const struct {
     const char *name;
-    int (*decode)(const struct record *, struct launch_request *);
+    int (*decode)(const struct request_record *, struct launch_request *);
     bool many;
     uint16_t flags; /* allowed record flags */
 } tags[TAG_MAX] = {
@@ -643,8 +646,8 @@ static const struct {
 
 /* ---- the whole request ---- */
 
-static int wire_next_record(const unsigned char *data, size_t len, size_t *pos, struct record *ret,
-                            struct err *err)
+static int wire_next_record(const unsigned char *data, size_t len, size_t *pos,
+                            struct request_record *ret, struct err *err)
 {
     size_t padded;
 
@@ -834,7 +837,7 @@ int launch_decode(const void *data, size_t len, struct launch_request *ret, stru
     q.verb = (enum launch_verb)w.verb;
 
     while (pos < len) {
-        struct record rec;
+        struct request_record rec;
 
         r = wire_next_record(data, len, &pos, &rec, err);
         if (r < 0)

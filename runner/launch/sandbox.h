@@ -383,9 +383,7 @@ void works_free(struct launcher *l);
 struct work **work_find(struct launcher *l, const char *id);
 /* Kills and reaps the worker and frees all that is held for it. *at is then the next worker. */
 void work_end(struct launcher *l, struct work **at);
-/* Waits for the exit of a worker that has sent its last message; kills it after a time-out. */
-int work_wait(struct work *w, struct err *err);
-/* work_wait without waiting: -EAGAIN: not exited yet, call again. */
+/* The exit of a worker that has sent its last message. -EAGAIN: not exited yet, call again. */
 int work_over(struct work *w, struct err *err);
 
 /* worker-bounds.c: the cgroup of a worker, with a memory limit. A process that makes one and starts

@@ -32,23 +32,24 @@ enum {
     INSIDE_MAX = 65535, /* the highest id of a sandbox */
 };
 
-struct answer {
+struct volume_user_answer {
     int32_t error; /* negative errno */
     uint32_t uid, gid;
 };
 
-struct text {
+struct volume_user_text {
     char *data; /* owned; may be NULL */
     size_t len;
 };
 
-static void text_done(struct text *t)
+static void text_done(struct volume_user_text *t)
 {
     free(t->data);
 }
 
 /* Reads a file of the image, resolved inside it. A missing file is empty. */
-static int image_read_file(int root, const char *path, struct text *ret, struct err *err)
+static int image_read_file(int root, const char *path, struct volume_user_text *ret,
+                           struct err *err)
 {
     auto_close int fd = sys_openat2(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
                                     RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
@@ -63,8 +64,8 @@ static int image_read_file(int root, const char *path, struct text *ret, struct 
     return file_read_fd(fd, FILE_MAX, &ret->data, &ret->len, err);
 }
 
-static void lookup_user(const char *user, const struct text *passwd, const struct text *group,
-                        struct answer *ret)
+static void lookup_user(const char *user, const struct volume_user_text *passwd,
+                        const struct volume_user_text *group, struct volume_user_answer *ret)
 {
     struct userdb_identity who;
     struct userdb_spec spec;
@@ -82,9 +83,10 @@ static void lookup_user(const char *user, const struct text *passwd, const struc
 /* The child has no fd but its pipe, no rights, and no system calls but read, write, exit and
  * sigreturn. */
 static _Noreturn void lookup_child_main(int out, uid_t nobody, const char *user,
-                                        const struct text *passwd, const struct text *group)
+                                        const struct volume_user_text *passwd,
+                                        const struct volume_user_text *group)
 {
-    struct answer a = {.error = -EPERM};
+    struct volume_user_answer a = {.error = -EPERM};
 
     if (dup2(out, 0) == 0 && sys_close_range(1, ~0U, 0) == 0 &&
         syscall(SYS_setgroups, 0, NULL) == 0 &&
@@ -98,7 +100,7 @@ static _Noreturn void lookup_child_main(int out, uid_t nobody, const char *user,
         (void)syscall(SYS_exit, 0);
 }
 
-static int lookup_receive(int in, struct answer *ret)
+static int lookup_receive(int in, struct volume_user_answer *ret)
 {
     struct pollfd p = {.fd = in, .events = POLLIN};
     int r;
@@ -111,8 +113,8 @@ static int lookup_receive(int in, struct answer *ret)
     return read(in, ret, sizeof(*ret)) == (ssize_t)sizeof(*ret) ? 0 : -EBADMSG;
 }
 
-static int lookup_in_child(uid_t nobody, const char *user, const struct text *passwd,
-                           const struct text *group, struct answer *ret)
+static int lookup_in_child(uid_t nobody, const char *user, const struct volume_user_text *passwd,
+                           const struct volume_user_text *group, struct volume_user_answer *ret)
 {
     auto_close int in = FD_NONE, out = FD_NONE;
     int pair[2], r;
@@ -138,9 +140,9 @@ static int lookup_in_child(uid_t nobody, const char *user, const struct text *pa
 int volume_user(const struct sandbox *s, int root, const char *user, uint32_t *ret_uid,
                 uint32_t *ret_gid, struct err *err)
 {
-    struct text passwd __attribute__((cleanup(text_done))) = {.data = NULL};
-    struct text group __attribute__((cleanup(text_done))) = {.data = NULL};
-    struct answer a;
+    struct volume_user_text passwd __attribute__((cleanup(text_done))) = {.data = NULL};
+    struct volume_user_text group __attribute__((cleanup(text_done))) = {.data = NULL};
+    struct volume_user_answer a;
     int r;
 
     r = image_read_file(root, "etc/passwd", &passwd, err);

@@ -76,7 +76,8 @@ static bool work_has_exited(struct work *w, int timeout_ms)
     return true;
 }
 
-int work_wait(struct work *w, struct err *err)
+/* Waits for the exit of a worker that has sent its last message; kills it after a time-out. */
+static int work_wait(struct work *w, struct err *err)
 {
     if (work_has_exited(w, 0))
         return 0;
@@ -148,7 +149,7 @@ void works_free(struct launcher *l)
 /* ---- the trees ---- */
 
 /* The state of one start, until the worker runs. */
-struct starting {
+struct worker_starting {
     struct launcher *l;
     const struct launch_request *q;
     struct work *work;    /* owned */
@@ -163,7 +164,7 @@ struct starting {
     int tasks[CGROUP_TASKS_MAX], task_count; /* owned; v1 cgroups to enter */
 };
 
-static int starting_add_tree(struct starting *st, int dir, bool read_only, struct err *err)
+static int starting_add_tree(struct worker_starting *st, int dir, bool read_only, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
                                           (read_only ? MOUNT_ATTR_RDONLY : 0)};
@@ -179,7 +180,7 @@ static int starting_add_tree(struct starting *st, int dir, bool read_only, struc
 }
 
 /* An empty tree, for a worker without files. */
-static int tree_none(struct starting *st, struct err *err)
+static int tree_none(struct worker_starting *st, struct err *err)
 {
     auto_close int fs = sys_fsopen("tmpfs");
     int r = fs < 0 ? fs : sys_fsconfig(fs, FSCONFIG_SET_STRING, "size", "4k", 0);
@@ -194,7 +195,7 @@ static int tree_none(struct starting *st, struct err *err)
     return 0;
 }
 
-static int tree_layer(struct starting *st, struct err *err)
+static int tree_layer(struct worker_starting *st, struct err *err)
 {
     auto_close int tree = FD_NONE;
     int r;
@@ -211,7 +212,7 @@ static int tree_layer(struct starting *st, struct err *err)
 }
 
 /* The layers as one tree, with their ids on disk. */
-static int tree_image(struct starting *st, struct err *err)
+static int tree_image(struct worker_starting *st, struct err *err)
 {
     struct root_sources *s = &st->layers;
     int r;
@@ -230,7 +231,7 @@ static int tree_image(struct starting *st, struct err *err)
     return 0;
 }
 
-static int starting_open_upper(struct starting *st, struct sandbox *s, struct err *err)
+static int starting_open_upper(struct worker_starting *st, struct sandbox *s, struct err *err)
 {
     int r = sandbox_dir_peek(st->l, s, err);
 
@@ -243,7 +244,7 @@ static int starting_open_upper(struct starting *st, struct sandbox *s, struct er
     return st->upper < 0 ? st->upper : 0;
 }
 
-static int tree_upper(struct starting *st, struct err *err)
+static int tree_upper(struct worker_starting *st, struct err *err)
 {
     struct sandbox *s = sandbox_new(st->q->sandbox);
     int r = s != NULL ? starting_open_upper(st, s, err) : err_errno(err, -ENOMEM, "worker");
@@ -253,7 +254,7 @@ static int tree_upper(struct starting *st, struct err *err)
 }
 
 /* The layers that a sandbox is started with, with its ids. */
-static int tree_lowers(struct starting *st, struct err *err)
+static int tree_lowers(struct worker_starting *st, struct err *err)
 {
     auto_close int userns = FD_NONE;
     int r = userns = idmap_range(0, st->base, err);
@@ -268,7 +269,7 @@ static int tree_lowers(struct starting *st, struct err *err)
     return 0;
 }
 
-static int tree_changes(struct starting *st, struct err *err)
+static int tree_changes(struct worker_starting *st, struct err *err)
 {
     int r = tree_upper(st, err);
 
@@ -276,7 +277,7 @@ static int tree_changes(struct starting *st, struct err *err)
 }
 
 /* The tree that a sandbox is started with, its writable layer as the topmost read-only one. */
-static int tree_root(struct starting *st, struct err *err)
+static int tree_root(struct worker_starting *st, struct err *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV};
     struct sandbox *s = sandbox_new(st->q->sandbox);
@@ -294,7 +295,7 @@ static int tree_root(struct starting *st, struct err *err)
     return r;
 }
 
-static int (*const tree_steps[LAUNCH_WORK_MAX])(struct starting *st, struct err *err) = {
+static int (*const tree_steps[LAUNCH_WORK_MAX])(struct worker_starting *st, struct err *err) = {
     [LAUNCH_WORK_STREAM] = tree_none, [LAUNCH_WORK_LAYER] = tree_layer,
     [LAUNCH_WORK_IMAGE] = tree_image, [LAUNCH_WORK_UPPER] = tree_upper,
     [LAUNCH_WORK_ROOT] = tree_root,   [LAUNCH_WORK_CHANGES] = tree_changes,
@@ -339,7 +340,7 @@ static int upper_list_opaque(int dir, char *path, size_t len, unsigned depth, in
 }
 
 /* Returns the step that failed, with errno set, or NULL. */
-static const char *starting_list_opaque(struct starting *st)
+static const char *starting_list_opaque(struct worker_starting *st)
 {
     char path[WORKER_PATH_MAX + 1] = "";
     int r = upper_list_opaque(dup(st->upper), path, 0, 0, st->work->opaque_fd);
@@ -384,7 +385,7 @@ static int worker_set_rlimits(void)
 }
 
 /* Moves its fds to their numbers and closes all others. Returns the program's fd. */
-static int worker_place_fds(struct starting *st, int opaque)
+static int worker_place_fds(struct worker_starting *st, int opaque)
 {
     const int first[] = {st->l->null_fd, st->l->null_fd, st->l->null_fd,
                          st->control[1], st->trees[0],   opaque};
@@ -440,7 +441,7 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static const char *worker_child_steps(struct starting *st, char *parents, size_t size)
+static const char *worker_child_steps(struct worker_starting *st, char *parents, size_t size)
 {
     static char name[] = "rind-rootfs", word[] = "worker";
     char *argv[] = {name, word, parents, NULL};
@@ -471,7 +472,7 @@ static const char *worker_child_steps(struct starting *st, char *parents, size_t
 }
 
 /* Reports a failed step as the worker itself would. */
-static _Noreturn void worker_child_main(struct starting *st)
+static _Noreturn void worker_child_main(struct worker_starting *st)
 {
     struct worker_msg m = {.type = WORKER_FAILED};
     char parents[16];
@@ -489,7 +490,7 @@ static _Noreturn void worker_child_main(struct starting *st)
 
 /* ---- starting ---- */
 
-static int starting_clone(struct starting *st, struct err *err)
+static int starting_clone(struct worker_starting *st, struct err *err)
 {
     struct clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
                                        CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
@@ -515,7 +516,7 @@ static int starting_clone(struct starting *st, struct err *err)
     return 0;
 }
 
-static int starting_prepare_cgroup(struct starting *st, struct err *err)
+static int starting_prepare_cgroup(struct worker_starting *st, struct err *err)
 {
     int r;
 
@@ -530,7 +531,7 @@ static int starting_prepare_cgroup(struct starting *st, struct err *err)
                : cgroup_open_tasks(st->work->cgroup, st->tasks, &st->task_count, err);
 }
 
-static int starting_prepare(struct starting *st, struct err *err)
+static int starting_prepare(struct worker_starting *st, struct err *err)
 {
     int r = st->q->work == LAUNCH_WORK_LAYER ? disk_check_reserve(st->l, 0, err) : 0;
 
@@ -555,7 +556,7 @@ static int starting_prepare(struct starting *st, struct err *err)
     return 0;
 }
 
-static void starting_done(struct starting *st)
+static void starting_done(struct worker_starting *st)
 {
     const int fds[] = {st->upper, st->disk, st->userns, st->control[0], st->control[1], st->lock};
 
@@ -572,14 +573,14 @@ static void starting_done(struct starting *st)
 int launcher_worker(struct launcher *l, const struct launch_request *q, struct launch_worker *ret,
                     struct err *err)
 {
-    struct starting st = {.l = l,
-                          .q = q,
-                          .layers = {.host = HOST_LAYERS_NONE, .own = FD_NONE},
-                          .upper = FD_NONE,
-                          .disk = FD_NONE,
-                          .userns = FD_NONE,
-                          .lock = FD_NONE,
-                          .control = {FD_NONE, FD_NONE}};
+    struct worker_starting st = {.l = l,
+                                 .q = q,
+                                 .layers = {.host = HOST_LAYERS_NONE, .own = FD_NONE},
+                                 .upper = FD_NONE,
+                                 .disk = FD_NONE,
+                                 .userns = FD_NONE,
+                                 .lock = FD_NONE,
+                                 .control = {FD_NONE, FD_NONE}};
     bool made;
     int r, pidfd = FD_NONE;
 

@@ -31,7 +31,7 @@ enum {
     FOREIGN = -2, /* an instruction that libseccomp does not emit */
 };
 
-struct follow {
+struct compact_walk {
     struct bpf_graph *g;
     const struct sock_filter *insns;
     size_t count;
@@ -72,10 +72,10 @@ static bool is_known_load(const struct sock_filter *i)
                                i->k == offsetof(struct seccomp_data, nr));
 }
 
-static int evaluate_unknown(struct follow *f, size_t pc);
+static int evaluate_unknown(struct compact_walk *f, size_t pc);
 
 /* Evaluates with arch or nr in the accumulator, or 0, its initial value. */
-static int evaluate_known(struct follow *f, size_t pc, uint32_t a)
+static int evaluate_known(struct compact_walk *f, size_t pc, uint32_t a)
 {
     while (pc < f->count) {
         const struct sock_filter *i = &f->insns[pc++];
@@ -99,7 +99,7 @@ static int evaluate_known(struct follow *f, size_t pc, uint32_t a)
 }
 
 /* Evaluates with an argument in the accumulator, or at the load of one. */
-static int evaluate_unknown(struct follow *f, size_t pc)
+static int evaluate_unknown(struct compact_walk *f, size_t pc)
 {
     const struct sock_filter *i = &f->insns[pc];
     int yes, no, node;
@@ -128,7 +128,7 @@ static int evaluate_unknown(struct follow *f, size_t pc)
     return node;
 }
 
-static int evaluate_number(struct follow *f, uint32_t arch, uint32_t nr)
+static int evaluate_number(struct compact_walk *f, uint32_t arch, uint32_t nr)
 {
     f->arch = arch;
     f->nr = nr;
@@ -141,7 +141,7 @@ static int evaluate_number(struct follow *f, uint32_t arch, uint32_t nr)
  * Builds the tree for the numbers of one architecture. All numbers from SYSCALL_NR_MAX on have the
  * same result (guard_ranges).
  */
-static int switch_by_number(struct follow *f, uint32_t arch)
+static int switch_by_number(struct compact_walk *f, uint32_t arch)
 {
     struct bpf_span spans[SYSCALL_NR_MAX + 1];
     size_t n = 0;
@@ -160,7 +160,7 @@ int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, s
                 struct err *err)
 {
     auto_free struct bpf_node *nodes = calloc(NODES_MAX, sizeof(*nodes));
-    auto_free struct follow *f = calloc(1, sizeof(*f));
+    auto_free struct compact_walk *f = calloc(1, sizeof(*f));
     auto_free struct sock_filter *out = calloc(BPF_MAXINSNS, sizeof(*out));
     struct bpf_graph g;
     int root, r;
@@ -169,7 +169,7 @@ int bpf_compact(const uint32_t *archs, size_t arch_count, uint32_t other_arch, s
         return err_errno(err, -ENOMEM, "seccomp");
     assert(b->count <= BPF_MAXINSNS);
     bpf_graph_init(&g, nodes, NODES_MAX);
-    *f = (struct follow){.g = &g, .insns = b->insns, .count = b->count};
+    *f = (struct compact_walk){.g = &g, .insns = b->insns, .count = b->count};
     root = bpf_return(&g, other_arch);
     for (size_t i = arch_count; i-- > 0;) {
         int node = switch_by_number(f, archs[i]);

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "json/decode.h"
 #include "json/parse.h"
+#include "policy/plain-path.h"
 #include "policy/seccomp.h"
 #include "policy/seccomp_internal.h"
 #include "policy/tables.h"
@@ -255,23 +256,6 @@ static int policy_set_rlimits(struct policy *p, const struct raw_policy *raw, st
         p->rlimits[p->rlimit_count++] = v;
     }
     return 0;
-}
-
-/* True for a path that the plan may resolve below the sandbox's root without further checks. */
-static bool path_is_plain(const char *path)
-{
-    if (path[0] != '/' || path[1] == '\0')
-        return false;
-    for (const char *c = path; *c != '\0'; c++) {
-        size_t len;
-
-        if (*c != '/')
-            continue;
-        len = strcspn(c + 1, "/");
-        if (len == 0 || (len == 1 && c[1] == '.') || (len == 2 && c[1] == '.' && c[2] == '.'))
-            return false;
-    }
-    return true;
 }
 
 static int check_paths(char **paths, const char *key, bool wildcards, struct err *err)

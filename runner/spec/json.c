@@ -29,7 +29,7 @@ enum { NUMBER_TEXT_MAX = 32 };
 /* ---- decoding: one value ---- */
 
 /* The decoders here get this as dst, also in nested objects. */
-struct decoding {
+struct spec_decoding {
     struct spec *spec;
     /* Owned lists of borrowed strings; joined to one argv at the end. */
     const char **entrypoint, **command;
@@ -95,7 +95,7 @@ static int d_text(json_t *value, const struct jfield *field, void *dst, const st
 {
     const struct text_key *key = text_key(field->name);
     char number[NUMBER_TEXT_MAX];
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     struct err why = ERR_NONE;
     const char *text = number;
     int r;
@@ -113,13 +113,13 @@ static int d_text(json_t *value, const struct jfield *field, void *dst, const st
 static int d_bool(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                   struct err *err)
 {
-    return j_bool(value, field, ((struct decoding *)dst)->spec, path, err);
+    return j_bool(value, field, ((struct spec_decoding *)dst)->spec, path, err);
 }
 
 static int d_int64(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                    struct err *err)
 {
-    return j_int64(value, field, ((struct decoding *)dst)->spec, path, err);
+    return j_int64(value, field, ((struct spec_decoding *)dst)->spec, path, err);
 }
 
 /*
@@ -135,7 +135,7 @@ static int check_absolute(const char *text, const struct jpath *path, struct err
 static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                     struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     struct err why = ERR_NONE;
     int r;
 
@@ -153,55 +153,27 @@ static int d_rootfs(json_t *value, const struct jfield *field, void *dst, const 
 
 /* ---- the command ---- */
 
-/* Collects the strings of an array, borrowed; the caller frees the list. */
-static int borrow_strings(json_t *value, const struct jpath *path, const char ***ret,
-                          size_t *ret_count, struct err *err)
-{
-    size_t count = json_array_size(value), i;
-    const char **list;
-    json_t *element;
-
-    if (!json_is_array(value))
-        return type_error(err, path, "an array of strings");
-    if (count > SPEC_ARGS_MAX)
-        return json_fail(err, -E2BIG, path, "more than %d entries", SPEC_ARGS_MAX);
-    list = calloc(count + 1, sizeof(*list));
-    if (list == NULL)
-        return json_fail(err, -ENOMEM, path, "out of memory");
-    json_array_foreach(value, i, element) {
-        struct jpath here = {.up = path, .index = i};
-
-        if (!json_is_string(element)) {
-            free(list);
-            return type_error(err, &here, "a string");
-        }
-        list[i] = json_string_value(element);
-    }
-    *ret = list;
-    *ret_count = count;
-    return 0;
-}
-
 static int d_entrypoint(json_t *value, const struct jfield *field, void *dst,
                         const struct jpath *path, struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
 
     (void)field;
-    return borrow_strings(value, path, &d->entrypoint, &d->entrypoint_count, err);
+    return json_borrow_strings(value, SPEC_ARGS_MAX, path, &d->entrypoint, &d->entrypoint_count,
+                               err);
 }
 
 static int d_command(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                      struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
 
     (void)field;
-    return borrow_strings(value, path, &d->command, &d->command_count, err);
+    return json_borrow_strings(value, SPEC_ARGS_MAX, path, &d->command, &d->command_count, err);
 }
 
 /* Keeps entry point and command separate until they are merged with the image's. */
-static int keep_apart(const struct decoding *d, struct err *err)
+static int keep_apart(const struct spec_decoding *d, struct err *err)
 {
     char **list[2] = {NULL, NULL};
     int r = 0;
@@ -217,7 +189,7 @@ static int keep_apart(const struct decoding *d, struct err *err)
 }
 
 /* Joins entry point and command, as images do: the command is appended to the entry point. */
-static int join_command(const struct decoding *d, struct err *err)
+static int join_command(const struct spec_decoding *d, struct err *err)
 {
     size_t count = d->entrypoint_count + d->command_count;
     auto_free char **argv = NULL;
@@ -278,7 +250,7 @@ static int decode_env_list(json_t *value, struct spec *s, const struct jpath *pa
 static int d_env(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                  struct err *err)
 {
-    struct spec *s = ((struct decoding *)dst)->spec;
+    struct spec *s = ((struct spec_decoding *)dst)->spec;
     const char *key;
     json_t *element;
     int r;
@@ -303,7 +275,7 @@ static int d_env(json_t *value, const struct jfield *field, void *dst, const str
 static int d_labels(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                     struct err *err)
 {
-    struct spec *s = ((struct decoding *)dst)->spec;
+    struct spec *s = ((struct spec_decoding *)dst)->spec;
     const char *key;
     json_t *element;
 
@@ -553,7 +525,7 @@ static int d_elements(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
 {
     const struct element_key *k = element_keys;
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     json_t *element;
     size_t i;
 
@@ -589,7 +561,7 @@ static int d_list(json_t *value, const struct jfield *field, void *dst, const st
                   struct err *err)
 {
     const struct list_key *k = list_keys;
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     json_t *element;
     size_t i;
 
@@ -621,7 +593,7 @@ static int d_list(json_t *value, const struct jfield *field, void *dst, const st
 static int d_mode(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                   struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
 
     (void)field;
     if (json_is_string(value) && strtab_value(net_mode_names, json_string_value(value)) < 0)
@@ -631,7 +603,7 @@ static int d_mode(json_t *value, const struct jfield *field, void *dst, const st
     return spec_set_network(d->spec, json_string_value(value), err);
 }
 
-static int network_word(json_t *value, struct decoding *d, const char *prefix,
+static int network_word(json_t *value, struct spec_decoding *d, const char *prefix,
                         const struct jpath *path, struct err *err)
 {
     auto_free char *text = NULL;
@@ -682,7 +654,7 @@ static const struct jfield network_fields[] = {
 static int d_network(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                      struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     struct err why = ERR_NONE;
     int r;
 
@@ -698,7 +670,7 @@ static int d_network(json_t *value, const struct jfield *field, void *dst, const
 static int d_egress(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                     struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
 
     (void)field;
     return egress_from_json(value, path, &d->spec->egress, err);
@@ -730,7 +702,7 @@ static const struct jfield restart_fields[] = {
 static int d_restart(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                      struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     struct restart_json j = {.max = LIMIT_UNSET};
     struct err why = ERR_NONE;
     char text[64];
@@ -755,7 +727,7 @@ static int d_restart(json_t *value, const struct jfield *field, void *dst, const
 static int d_image_id(json_t *value, const struct jfield *field, void *dst,
                       const struct jpath *path, struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
 
     (void)field;
     if (!json_is_string(value) || json_string_length(value) > SPEC_IMAGE_MAX)
@@ -768,7 +740,7 @@ static int d_image_id(json_t *value, const struct jfield *field, void *dst,
 static int d_image_layers(json_t *value, const struct jfield *field, void *dst,
                           const struct jpath *path, struct err *err)
 {
-    struct decoding *d = dst;
+    struct spec_decoding *d = dst;
     const struct jfield bounded = {.name = field->name, .max = SPEC_IMAGE_LAYERS_MAX};
 
     json_strings_free(take(d->spec->image_layers));
@@ -781,7 +753,7 @@ static int d_health(json_t *value, const struct jfield *field, void *dst, const 
                     struct err *err)
 {
     (void)field;
-    return spec_health_from_json(value, &((struct decoding *)dst)->spec->health, path, err);
+    return spec_health_from_json(value, &((struct spec_decoding *)dst)->spec->health, path, err);
 }
 
 /* ---- the table ---- */
@@ -844,7 +816,7 @@ static const struct jfield spec_fields[] = {
 int spec_from_json(json_t *root, struct spec **ret, struct err *err)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
-    struct decoding d = {.spec = s};
+    struct spec_decoding d = {.spec = s};
     int r;
 
     if (s == NULL)

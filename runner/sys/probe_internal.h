@@ -12,8 +12,6 @@ struct probe_env;
 int probe_enter(const struct probe_env *env, int flags);
 /* Enters a user namespace, and those of more flags, with the caller's uid and gid mapped to 0. */
 int probe_enter_user(int flags);
-/* Enters a new mount namespace without propagation. */
-int probe_enter_mounts(const struct probe_env *env);
 
 /* Makes a user namespace that maps 0..65535 to base..: returns an fd, or a negative errno. Leaves
  * no process. */

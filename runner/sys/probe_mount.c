@@ -20,7 +20,7 @@
 #include "sys/probe.h"
 #include "sys/probe_internal.h"
 
-int probe_enter_mounts(const struct probe_env *env)
+static int probe_enter_mounts(const struct probe_env *env)
 {
     int r = probe_enter(env, CLONE_NEWNS);
 

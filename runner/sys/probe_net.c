@@ -26,13 +26,13 @@
 
 enum { MESSAGE_MAX = 512 };
 
-struct message {
+struct probe_message {
     _Alignas(NLMSG_ALIGNTO) unsigned char data[MESSAGE_MAX];
     size_t len;
 };
 
 /* Appends bytes, padded with zeros; the fixed messages below always fit. Returns their offset. */
-static size_t message_put(struct message *m, const void *data, size_t len)
+static size_t message_put(struct probe_message *m, const void *data, size_t len)
 {
     size_t at = m->len, padded = NLMSG_ALIGN(len);
 
@@ -44,7 +44,8 @@ static size_t message_put(struct message *m, const void *data, size_t len)
     return at;
 }
 
-static size_t message_put_header(struct message *m, uint16_t type, uint16_t flags, uint32_t seq)
+static size_t message_put_header(struct probe_message *m, uint16_t type, uint16_t flags,
+                                 uint32_t seq)
 {
     struct nlmsghdr h = {.nlmsg_type = type, .nlmsg_flags = flags, .nlmsg_seq = seq};
 
@@ -52,14 +53,14 @@ static size_t message_put_header(struct message *m, uint16_t type, uint16_t flag
 }
 
 /* Sets the length of the header at `at` to cover everything appended since. */
-static void message_end_header(struct message *m, size_t at)
+static void message_end_header(struct probe_message *m, size_t at)
 {
     uint32_t len = (uint32_t)(m->len - at);
 
     (void)memcpy(m->data + at + offsetof(struct nlmsghdr, nlmsg_len), &len, sizeof(len));
 }
 
-static size_t message_put_attr(struct message *m, uint16_t type, const void *data, size_t len)
+static size_t message_put_attr(struct probe_message *m, uint16_t type, const void *data, size_t len)
 {
     struct nlattr a = {.nla_len = (uint16_t)(sizeof(a) + len), .nla_type = type};
     size_t at = message_put(m, &a, sizeof(a));
@@ -69,7 +70,7 @@ static size_t message_put_attr(struct message *m, uint16_t type, const void *dat
     return at;
 }
 
-static void message_end_attr(struct message *m, size_t at)
+static void message_end_attr(struct probe_message *m, size_t at)
 {
     uint16_t len = (uint16_t)(m->len - at);
 
@@ -77,7 +78,7 @@ static void message_end_attr(struct message *m, size_t at)
 }
 
 /* Sends, and reads until the acknowledgement of message `seq`: returns its errno. */
-static int netlink_request(int family, const struct message *m, uint32_t seq)
+static int netlink_request(int family, const struct probe_message *m, uint32_t seq)
 {
     const struct timeval wait = {.tv_sec = 1};
     auto_close int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
@@ -112,7 +113,7 @@ static int netlink_request(int family, const struct message *m, uint32_t seq)
 int probe_veth(const struct probe_env *env)
 {
     const struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
-    struct message m = {.len = 0};
+    struct probe_message m = {.len = 0};
     size_t header, info, data, peer;
     int r;
 
@@ -137,8 +138,8 @@ int probe_veth(const struct probe_env *env)
 }
 
 /* Begins an nftables message; returns the offset of its header, for message_end_header. */
-static size_t message_begin_nft(struct message *m, uint16_t type, uint16_t flags, uint32_t seq,
-                                uint8_t family, uint16_t resource)
+static size_t message_begin_nft(struct probe_message *m, uint16_t type, uint16_t flags,
+                                uint32_t seq, uint8_t family, uint16_t resource)
 {
     struct nfgenmsg g = {.nfgen_family = family, .version = NFNETLINK_V0};
     size_t header = message_put_header(m, type, (uint16_t)(NLM_F_REQUEST | flags), seq);
@@ -148,18 +149,18 @@ static size_t message_begin_nft(struct message *m, uint16_t type, uint16_t flags
     return header;
 }
 
-static void message_put_text(struct message *m, uint16_t type, const char *text)
+static void message_put_text(struct probe_message *m, uint16_t type, const char *text)
 {
     (void)message_put_attr(m, type, text, strlen(text) + 1);
 }
 
-static void message_put_batch(struct message *m, uint16_t type, uint32_t seq)
+static void message_put_batch(struct probe_message *m, uint16_t type, uint32_t seq)
 {
     message_end_header(m, message_begin_nft(m, type, 0, seq, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
 }
 
-static size_t message_begin_new(struct message *m, uint16_t type, uint32_t seq, uint8_t family,
-                                bool last)
+static size_t message_begin_new(struct probe_message *m, uint16_t type, uint32_t seq,
+                                uint8_t family, bool last)
 {
     return message_begin_nft(m, (uint16_t)(NFNL_SUBSYS_NFTABLES << 8 | type),
                              NLM_F_CREATE | (last ? NLM_F_ACK : 0), seq, family, 0);
@@ -168,7 +169,7 @@ static size_t message_begin_new(struct message *m, uint16_t type, uint32_t seq, 
 #define TABLE "rind"
 #define CHAIN "probe"
 
-static void message_put_table(struct message *m, uint32_t seq, uint8_t family, bool last)
+static void message_put_table(struct probe_message *m, uint32_t seq, uint8_t family, bool last)
 {
     size_t header = message_begin_new(m, NFT_MSG_NEWTABLE, seq, family, last);
 
@@ -182,7 +183,7 @@ struct chain {
     int priority;
 };
 
-static void message_put_chain(struct message *m, uint32_t seq, uint8_t family, bool last,
+static void message_put_chain(struct probe_message *m, uint32_t seq, uint8_t family, bool last,
                               const struct chain *c)
 {
     const uint32_t hook = htonl(c->hook), priority = htonl((uint32_t)c->priority);
@@ -200,7 +201,7 @@ static void message_put_chain(struct message *m, uint32_t seq, uint8_t family, b
     message_end_header(m, header);
 }
 
-static void message_put_redirect_rule(struct message *m, uint32_t seq)
+static void message_put_redirect_rule(struct probe_message *m, uint32_t seq)
 {
     size_t header = message_begin_new(m, NFT_MSG_NEWRULE, seq, NFPROTO_INET, true), list, element;
 
@@ -217,7 +218,7 @@ static void message_put_redirect_rule(struct message *m, uint32_t seq)
 
 int probe_nftables(const struct probe_env *env)
 {
-    struct message m = {.len = 0};
+    struct probe_message m = {.len = 0};
     int r;
 
     r = probe_enter(env, CLONE_NEWNET);
@@ -234,7 +235,7 @@ int probe_redirect(const struct probe_env *env)
     enum { TABLE_SEQ = 1, CHAIN_SEQ, RULE_SEQ, END_SEQ };
     static const struct chain nat = {
         .type = "nat", .hook = NF_INET_LOCAL_OUT, .priority = NF_IP_PRI_NAT_DST};
-    struct message m = {.len = 0};
+    struct probe_message m = {.len = 0};
     int r;
 
     r = probe_enter(env, CLONE_NEWNET);
@@ -253,7 +254,7 @@ int probe_frames(const struct probe_env *env)
     enum { TABLE_SEQ = 1, CHAIN_SEQ, END_SEQ };
     static const struct chain frames = {
         .type = "filter", .device = "lo", .hook = NF_NETDEV_INGRESS, .priority = -1};
-    struct message m = {.len = 0};
+    struct probe_message m = {.len = 0};
     int r;
 
     r = probe_enter(env, CLONE_NEWNET);

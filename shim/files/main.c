@@ -4,7 +4,7 @@
 #include "files/own.h"
 
 /* The first arguments are always paths, even if they look like options. */
-struct command {
+struct shim_command {
     const char *name;
     int (*run)(char **args);
     const char *missing[2]; /* usage error when the first or second path is missing */
@@ -12,7 +12,7 @@ struct command {
 };
 
 /* clang-format off */
-static const struct command commands[] = {
+static const struct shim_command commands[] = {
     { "stat", shim_cmd_stat,
       { "stat requires a path" }, "stat accepts one path" },
     { "lstat", shim_cmd_lstat,
@@ -53,7 +53,7 @@ static const struct command commands[] = {
 };
 /* clang-format on */
 
-static const struct command *command_find(const char *name)
+static const struct shim_command *command_find(const char *name)
 {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -61,7 +61,7 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
-static void check_usage(const struct command *c, char **args)
+static void check_usage(const struct shim_command *c, char **args)
 {
     size_t n = 0;
 
@@ -74,7 +74,7 @@ static void check_usage(const struct command *c, char **args)
 
 int main(int argc, char **argv)
 {
-    const struct command *c;
+    const struct shim_command *c;
 
     shim_stdio_init();
     if (argc < 2)

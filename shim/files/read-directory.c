@@ -24,7 +24,7 @@ struct chunk {
     uint8_t data[CHUNK_BYTES];
 };
 
-struct listing {
+struct directory_listing {
     struct chunk *first, *last; /* only `first` is owned */
     uint64_t bytes;
     uint64_t count;
@@ -43,7 +43,7 @@ int shim_entry_type(int dirfd, const char *name, unsigned char d_type)
 }
 
 /* Reserves len bytes in the last chunk. */
-static uint8_t *listing_room(struct listing *l, size_t len)
+static uint8_t *listing_room(struct directory_listing *l, size_t len)
 {
     struct chunk *c = l->last;
 
@@ -61,7 +61,7 @@ static uint8_t *listing_room(struct listing *l, size_t len)
     return c->data + c->len - len;
 }
 
-static int listing_add(struct listing *l, int dirfd, const struct dent *e)
+static int listing_add(struct directory_listing *l, int dirfd, const struct dent *e)
 {
     size_t len = strlen(e->name);
     int type;
@@ -81,7 +81,7 @@ static int listing_add(struct listing *l, int dirfd, const struct dent *e)
     return 0;
 }
 
-static int listing_read(struct listing *l, int fd)
+static int listing_read(struct directory_listing *l, int fd)
 {
     static _Alignas(8) char buf[READ_BYTES];
     long n;
@@ -100,7 +100,7 @@ static int listing_read(struct listing *l, int fd)
     return (int)n;
 }
 
-static int listing_send(struct listing *l)
+static int listing_send(struct directory_listing *l)
 {
     uint8_t head[FRAME_HEADER_SIZE + FRAME_COUNT_SIZE];
     int r;
@@ -122,7 +122,7 @@ static int listing_send(struct listing *l)
 
 int shim_cmd_read_directory(char **args)
 {
-    struct listing l = {.first = NULL};
+    struct directory_listing l = {.first = NULL};
     int fd = shim_open(args[0], O_RDONLY | O_DIRECTORY, 0);
     int r = fd < 0 ? fd : listing_read(&l, fd);
 

@@ -12,7 +12,7 @@
 enum { READ_BYTES = 32768 };
 
 /* Layout of getdents64. */
-struct entry {
+struct walk_entry {
     uint64_t ino;
     int64_t next;
     uint16_t size;
@@ -57,7 +57,7 @@ int walk_dir(const struct walk *w)
 static int level_next_name(struct walk_level *l, const char **ret, uint8_t *ret_type)
 {
     for (;;) {
-        const struct entry *e;
+        const struct walk_entry *e;
 
         if (l->at >= l->have) {
             long n = syscall(SYS_getdents64, l->fd, l->buf, READ_BYTES);

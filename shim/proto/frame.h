@@ -122,27 +122,3 @@ int frame_feed(struct frame_decoder *d, const void *bytes, size_t len, size_t *r
 
 /* Call it at EOF. Returns 0 if the stream may end there, else -EPROTO (or the earlier error). */
 int frame_eof(struct frame_decoder *d);
-
-/* ---- decode payloads ---- */
-
-/* Returns 0, or -EPROTO with *reterr_why saying what is wrong (static text). */
-int frame_get_stat(const void *payload, size_t len, struct frame_stat *ret,
-                   const char **reterr_why);
-
-struct frame_entry {
-    enum frame_type type;
-    uint16_t len;
-    const char *name; /* valid UTF-8, not NUL-terminated; not empty, ".", ".."; no '/', no NUL */
-};
-
-struct frame_listing {
-    uint32_t count; /* remaining entries */
-    const uint8_t *at, *end;
-};
-
-/* Checks the whole listing before any of it is used; frame_listing_next() cannot fail then. */
-int frame_get_listing(const void *payload, size_t len, struct frame_listing *ret,
-                      const char **reterr_why);
-
-/* Returns false at the end. */
-bool frame_listing_next(struct frame_listing *l, struct frame_entry *ret);

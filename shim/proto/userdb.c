@@ -268,8 +268,11 @@ static int add_group(uint32_t gid, uint32_t *groups, size_t max, size_t *count)
     return 0;
 }
 
-int userdb_supplementary(const char *group, size_t len, const char *user, uint32_t primary,
-                         uint32_t *ret, size_t max, size_t *ret_count)
+/* Collects the groups that list `user` as a member, each once, `primary` first. An empty name has
+ * no memberships. -E2BIG when there are more than max: dropping one could give access that the
+ * group is denied. */
+static int userdb_supplementary(const char *group, size_t len, const char *user, uint32_t primary,
+                                uint32_t *ret, size_t max, size_t *ret_count)
 {
     struct span rest = {.at = group, .len = len}, line, f[GROUP_FIELDS];
     size_t count = 0;

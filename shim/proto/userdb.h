@@ -54,12 +54,6 @@ int userdb_lookup_user(const char *passwd, size_t len, const struct userdb_spec 
 int userdb_lookup_group(const char *group, size_t len, const struct userdb_spec *spec,
                         uint32_t *ret);
 
-/* Collects the groups that list `user` as a member, each once, `primary` first. An empty name has
- * no memberships. -E2BIG when there are more than max: dropping one could give access that the
- * group is denied. */
-int userdb_supplementary(const char *group, size_t len, const char *user, uint32_t primary,
-                         uint32_t *ret, size_t max, size_t *ret_count);
-
 struct userdb_identity {
     char home[USERDB_HOME_MAX + 1];
     char name[USERDB_NAME_MAX + 1];

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "cli/event_stream.h"
 #include "cli/frames.h"
-#include "cli/terminal.h"
+#include "cli/detach-keys.h"
 #include "tap.h"
 
 /* ---- frames ---- */

@@ -241,37 +241,6 @@ TEST(upgrade_with_early_data)
     }
 }
 
-TEST(upgrade_half_closed_by_us)
-{
-    struct buf b = BUF_INIT(1 << 20);
-    struct rig rig;
-    char one;
-    int fd;
-
-    open_clean(&rig);
-    fd = rig_client(&rig);
-    CHECK(rig_text(&rig, fd, "POST /upgrade HTTP/1.1\r\n\r\n")); /* not asked for: 200 */
-    CHECK(rig_expect(&rig, fd, &b, "HTTP/1.1 200 OK\r\n"));
-    CHECK(!find(&b, "Upgrade:"));
-    (void)http_write(S.req, "last words", 10);
-    http_shutdown(S.req);
-    CHECK(rig_drain(&rig, fd, &b));
-    CHECK(find(&b, "last words"));
-    CHECK_INT(S.gone, 0);
-    CHECK(rig_text(&rig, fd, "still heard"));
-    rig_turn(&rig);
-    CHECK(strstr(S.text, "still heard") != NULL);
-    (void)shutdown(fd, SHUT_WR); /* now neither can say anything */
-    for (int i = 0; i < 20; i++)
-        rig_turn(&rig);
-    CHECK_INT(S.ends, 1);
-    CHECK_INT(S.gone, 1);
-    CHECK_INT(recv(fd, &one, 1, 0), 0);
-    buf_done(&b);
-    (void)close(fd);
-    rig_close(&rig);
-}
-
 /* A client whose connection has been upgraded; *b has the head. */
 static int upgraded(struct rig *rig, struct buf *b)
 {

@@ -127,12 +127,12 @@ TEST(first_use_unpacks_both)
 
 TEST(the_shim_is_the_embedded_one)
 {
-    auto_close int base = FD_NONE, fd = FD_NONE;
+    auto_close int base = FD_NONE, root = FD_NONE, fd = FD_NONE;
     auto_free char *data = NULL;
     struct state s = state_new();
     struct blob shim = embed_shim();
 
-    CHECK_INT(image_builtin_layer(s.fd, BUILTIN_BASE, &base, NULL), 0);
+    CHECK_INT(image_default_layers(s.fd, &base, &root, NULL), 0);
     fd = openat(base, "usr/local/bin/sandbox-shim", O_RDONLY | O_CLOEXEC);
     data = malloc(shim.len + 1);
     CHECK_INT(read(fd, data, shim.len + 1), shim.len);
@@ -256,10 +256,10 @@ TEST(a_living_process_is_waited_for)
     (void)fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        int fd;
+        int base, root;
 
         (void)close(lock); /* the description stays locked by the parent */
-        _exit(image_builtin_layer(s.fd, BUILTIN_BASE, &fd, NULL) < 0);
+        _exit(image_default_layers(s.fd, &base, &root, NULL) < 0);
     }
     (void)close(out[1]);
     done = (struct pollfd){.fd = out[0]};
@@ -365,21 +365,21 @@ TEST(refuses_what_stands_in_our_place)
     }
 }
 
-/* In a mount namespace of its own: a file system that is too small for the layer. */
+/* In a mount namespace of its own: a file system that only the smaller layer fits. */
 static int try_full(const struct state *s)
 {
     struct err err = ERR_NONE;
-    int fd, state, r;
+    int base, root, state, r;
 
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("none", s->path, "tmpfs", 0, "size=1m") < 0)
         return CANNOT;
     state = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    r = image_builtin_layer(state, BUILTIN_ROOT, &fd, &err);
+    r = image_default_layers(state, &base, &root, &err);
     if (r != -ENOSPC ||
         strcmp(err.msg, "built-in layer: bin/busybox: No space left on device") != 0)
         return 1;
-    return entries(&(struct state){.fd = state}) == 1 ? 0 : 2; /* the lock */
+    return entries(&(struct state){.fd = state}) == 2 ? 0 : 2; /* the lock and the base layer */
 }
 
 TEST(a_full_disk_leaves_nothing)

@@ -36,7 +36,9 @@ static bool platform_take_part(const char **at, char ret[PART_MAX])
     return true;
 }
 
-bool docker_is_platform(const char *platform, const char *architecture, const char *variant)
+/* True if the platform names this architecture of Linux, as image configurations spell it. variant:
+ * NULL = none. */
+static bool is_platform(const char *platform, const char *architecture, const char *variant)
 {
     char first[PART_MAX], second[PART_MAX], third[PART_MAX];
     const char *arch = second;
@@ -80,5 +82,5 @@ bool docker_is_image_platform(const char *platform, const struct image *image)
 
     if (platform != NULL && platform[0] == '{')
         platform = platform_from_json(platform, text, sizeof(text));
-    return c->architecture == NULL || docker_is_platform(platform, c->architecture, c->variant);
+    return c->architecture == NULL || is_platform(platform, c->architecture, c->variant);
 }

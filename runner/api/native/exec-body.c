@@ -65,25 +65,16 @@ static int d_cmd(json_t *value, const struct jfield *field, void *dst, const str
 static int d_argv(json_t *value, const struct jfield *field, void *dst, const struct jpath *path,
                   struct err *err)
 {
-    size_t count = json_array_size(value), i;
     auto_free const char **list = NULL;
-    json_t *element;
+    size_t count;
+    int r;
 
     (void)field;
-    if (!json_is_array(value) || count == 0)
+    if (json_array_size(value) == 0)
         return json_fail(err, -EINVAL, path, "must be an array of strings that is not empty");
-    if (count > SPEC_ARGS_MAX)
-        return json_fail(err, -E2BIG, path, "more than %d entries", SPEC_ARGS_MAX);
-    list = calloc(count + 1, sizeof(*list));
-    if (list == NULL)
-        return json_fail(err, -ENOMEM, path, "out of memory");
-    json_array_foreach(value, i, element) {
-        struct jpath here = {.up = path, .index = i};
-
-        if (!json_is_string(element))
-            return json_fail(err, -EINVAL, &here, "must be a string");
-        list[i] = json_string_value(element);
-    }
+    r = json_borrow_strings(value, SPEC_ARGS_MAX, path, &list, &count, err);
+    if (r < 0)
+        return r;
     return body_set_command(dst, list, path, err);
 }
 

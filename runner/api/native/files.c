@@ -126,7 +126,8 @@ void file_call_fail(struct file_call *call, const struct err *err)
     file_call_free(call);
 }
 
-void file_call_gone(struct http_request *req)
+/* The client has gone: the operation is killed, and the call ends. */
+static void file_call_gone(struct http_request *req)
 {
     struct file_call *call = req->data;
 

@@ -77,8 +77,6 @@ void file_call_start(struct file_call *call, struct sandbox *s, const struct fil
 void file_done_empty(void *data, int r, const struct err *err);
 /* Sends the error, depending on what was sent already; frees the call. */
 void file_call_fail(struct file_call *call, const struct err *err);
-/* on_gone of a request: kills its operation, ends the request and frees the call. */
-void file_call_gone(struct http_request *req);
 
 /* ---- file-json.c ---- */
 

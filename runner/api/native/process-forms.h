@@ -12,9 +12,8 @@
 struct err;
 struct http_request;
 
-/* Returns the process named by {id} and {process}; NULL: answered. */
-struct process *process_requested(struct http_request *req);
-/* Like process_requested, and "main" is the sandbox's main process: for its log and its end. */
+/* The process that {id} and {process} name, and the sandbox's main process as "main": for requests
+ * of its log and its end. NULL: the request has been answered. */
 struct process *process_requested_or_main(struct http_request *req);
 bool process_runs(const struct process *p);
 /* Encodes a process for lists and inspection; NULL on OOM. */

@@ -80,7 +80,8 @@ static struct process *process_find_named(struct http_request *req, struct sandb
     return p;
 }
 
-struct process *process_requested(struct http_request *req)
+/* The process that {id} and {process} name; NULL: the request has been answered. */
+static struct process *process_requested(struct http_request *req)
 {
     struct sandbox *s = native_sandbox(req);
 

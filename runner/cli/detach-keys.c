@@ -1,58 +1,7 @@
-/* The user's terminal: raw mode, size, detach keys. */
-
-#include "cli/terminal.h"
+#include "cli/detach-keys.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-enum { DEFAULT_ROWS = 24, DEFAULT_COLS = 80 };
-
-void terminal_begin(struct terminal *t, bool typed)
-{
-    int fd = typed ? STDIN_FILENO : STDOUT_FILENO;
-    struct termios raw;
-
-    t->fd = -1;
-    if (tcgetattr(fd, &t->before) < 0)
-        return;
-    raw = t->before;
-    if (typed)
-        cfmakeraw(&raw);
-    else
-        raw.c_oflag &= ~(tcflag_t)OPOST;
-    if (tcsetattr(fd, TCSADRAIN, &raw) == 0)
-        t->fd = fd;
-}
-
-void terminal_end(struct terminal *t)
-{
-    if (t->fd >= 0)
-        (void)tcsetattr(t->fd, TCSADRAIN, &t->before);
-    t->fd = -1;
-}
-
-void terminal_size(uint16_t *ret_rows, uint16_t *ret_cols)
-{
-    struct winsize size = {.ws_row = 0};
-
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) < 0)
-        size.ws_row = 0;
-    if (size.ws_row == 0 || size.ws_col == 0)
-        size = (struct winsize){.ws_row = DEFAULT_ROWS, .ws_col = DEFAULT_COLS};
-    *ret_rows = size.ws_row;
-    *ret_cols = size.ws_col;
-}
-
-bool terminal_has_hung_up(void)
-{
-    struct termios t;
-
-    return tcgetattr(STDIN_FILENO, &t) < 0 && errno == EIO;
-}
-
-/* ---- detach keys ---- */
 
 static int parse_key(const char *text, size_t len, unsigned char *ret)
 {
