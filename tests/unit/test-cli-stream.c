@@ -4,9 +4,9 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "cli/detach-keys.h"
 #include "cli/event_stream.h"
 #include "cli/frames.h"
-#include "cli/detach-keys.h"
 #include "tap.h"
 
 /* ---- frames ---- */
