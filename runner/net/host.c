@@ -244,42 +244,6 @@ unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_
     return m.count;
 }
 
-/* ---- those of an earlier rind ---- */
-
-static bool is_marked(const struct marked *m, const char *name)
-{
-    for (unsigned i = 0; i < m->count; i++)
-        if (strcmp(m->list[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-struct unmarked {
-    const struct net *net;
-    struct marked marked;
-};
-
-/*
- * A guard without a mark is one of a rind that knew no marks: it switched on what it guarded, and
- * at the end switched off both families of that. Nothing else says so any more once the table goes,
- * and then the interface would forward for everybody, for good.
- */
-static void on_guard(const char *name, void *data)
-{
-    const struct unmarked *u = data;
-
-    for (int family = 4; !is_marked(&u->marked, name) && family <= 6; family += 2)
-        if (!forward_all(family) && forward_get(name, family) == 1)
-            (void)forward_mark(u->net->route, name, family, true, NULL);
-}
-
-void host_mark_guarded(const struct net *n)
-{
-    struct unmarked u = {.net = n, .marked = find_marked(n)};
-
-    (void)ruleset_each_guard(n->nft, on_guard, &u, NULL);
-}
-
 /* ---- black holes ---- */
 
 /*

@@ -400,7 +400,6 @@ static int remove_rules(struct net *n, const struct net_box *box, struct err *er
         r = link_silence_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    host_mark_guarded(n); /* it is not known any more when the table has gone */
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == -EPERM)
         gone = 1; /* as above */

@@ -86,8 +86,6 @@ int host_is_guarded(const struct net *n);
 /* The interfaces that rind has switched on, one for each family: for the guards of a new table.
  * Returns how many. */
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX]);
-/* What a rind that knew no marks has switched on gets them: only its table knows. */
-void host_mark_guarded(const struct net *n);
 
 /* The black holes for what comes late: made, and taken away. */
 int host_make_holes(struct net *n, const struct net_box *box, struct err *err);

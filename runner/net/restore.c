@@ -180,8 +180,6 @@ static int check_table(struct net *n, struct err *err)
     n->whole = r == RULESET_WHOLE;
     if (r < 0 || n->whole)
         return r < 0 ? r : 0;
-    if (r == RULESET_DAMAGED)
-        host_mark_guarded(n);
     r = make_table(n, err);
     n->whole = r == 0;
     return r < 0 ? r : 1;
@@ -307,8 +305,6 @@ static void look_at_all(struct net *n, struct look *l)
     struct err err = ERR_NONE;
     int r;
 
-    if (l->first)
-        host_mark_guarded(n);
     r = check_table(n, &err);
     if (r < 0) {
         close_all(n, l, &err);
