@@ -220,12 +220,10 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
     if (!s->adopting)
         return;
-    if (msg->type == IMSG_SLOT) {
+    if (msg->type == IMSG_SLOT)
         adopt_exec(s, msg);
-    } else {
-        s->appends = (msg->flags & IMSG_APPEND) != 0;
+    else
         list_done(s);
-    }
 }
 
 static void on_list_late(uv_timer_t *h)

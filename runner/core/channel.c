@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/log.h"
 #include "core/exec-request.h"
-#include "launch/stall.h"
 
 /* What init's socket had no room for. */
 struct queued {
@@ -21,7 +21,7 @@ struct queued {
 };
 
 struct channel {
-    uint64_t box;                 /* whose init it is */
+    const char *name;             /* borrowed; the sandbox's, for the log */
     int control, pidfd;           /* owned */
     struct queued *first, **last; /* owned; sent in order */
     unsigned queued;
@@ -52,7 +52,7 @@ static void dispatch(struct channel *c, const struct imsg *msg, int *fds, int co
     }
     c->ops->on_other(c->data, msg);
     for (int i = 0; i < count; i++)
-        stall_close(c->box, &fds[i]);
+        (void)close(fds[i]);
 }
 
 /* ---- what waits for room ---- */
@@ -81,11 +81,11 @@ static void drop_all(struct channel *c)
         drop_first(c);
 }
 
-/* What must not get lost, because nobody will say it again. There can be one of each an exec: that
- * bounds them, too. */
+/* Messages that must not get lost, because they are not repeated. There can be one of each an exec:
+ * that bounds them, too. */
 static bool is_vital(const struct imsg *msg)
 {
-    return msg->type == IMSG_COLLECT || msg->type == IMSG_STDIN_CLOSE || msg->type == IMSG_LIST ||
+    return msg->type == IMSG_COLLECT || msg->type == IMSG_LIST || msg->type == IMSG_PING ||
            (msg->type == IMSG_SIGNAL && msg->value == SIGKILL &&
             (msg->flags & IMSG_WHOLE_EXEC) != 0);
 }
@@ -167,12 +167,14 @@ static void read_all(struct channel *c)
     while (!c->closing && !c->gone) {
         int r;
 
-        /* Descriptors that find no room are closed, which waits for the locks of their pipes. */
-        stall_begin(c->box);
         r = channel_recv(c->control, MSG_DONTWAIT, &msg, fds, &count);
-        stall_end();
         if (r == -EAGAIN)
             return;
+        if (r == -EPROTONOSUPPORT)
+            log_error("sandbox",
+                      "id=%s is ended: its init speaks version %u of the protocol, this rind "
+                      "version %d; a new start brings the right one",
+                      c->name, msg.version, IMSG_VERSION);
         if (r <= 0) {
             lost(c);
             return;
@@ -202,7 +204,7 @@ static void on_death(uv_poll_t *h, int status, int events)
         lost(c);
 }
 
-int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
+int channel_open(uv_loop_t *loop, const char *name, int control, int pidfd,
                  const struct channel_ops *ops, void *data, struct channel **ret)
 {
     struct channel *c = calloc(1, sizeof(*c));
@@ -210,7 +212,8 @@ int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
 
     if (c == NULL)
         return -ENOMEM;
-    *c = (struct channel){.box = box, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
+    *c = (struct channel){
+        .name = name, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
     c->last = &c->first;
     r = uv_poll_init(loop, &c->poll, control);
     if (r < 0) {
@@ -241,7 +244,8 @@ static void on_closed(uv_handle_t *h)
 
     if (--c->handles > 0)
         return;
-    stall_close(c->box, &c->control); /* and with it what has not been received */
+    if (c->control >= 0)
+        (void)close(c->control); /* and with it what has not been received */
     if (c->pidfd >= 0)
         (void)close(c->pidfd);
     free(c);

@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -147,21 +146,70 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     }
     for (int i = 0; i < count; i++)
         (void)close(fds[i]);
+    if (n >= (ssize_t)IMSG_FIXED && msg->magic == IMSG_MAGIC && msg->version != IMSG_VERSION)
+        return -EPROTONOSUPPORT;
     return n == 0 ? 0 : -EPROTO;
 }
 
-int channel_fd_ok(int fd, int access)
+/* Whether a process with these flags has stream i, and not in a log. */
+static bool has_socket(uint32_t flags, int i)
 {
-    enum { PTMX_MAJOR = 5, PTMX_MINOR = 2 };
-    struct stat st;
-    int flags;
+    if (i == 0)
+        return (flags & (IMSG_TTY | IMSG_STDIN)) != 0;
+    if ((flags & (IMSG_TTY | IMSG_LOGGED)) != 0)
+        return false;
+    return i == 1 || (flags & IMSG_COMBINED) == 0;
+}
 
-    flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fstat(fd, &st) < 0 || (flags & O_ACCMODE) != access || (flags & O_PATH) != 0)
-        return 0;
-    if (access == O_RDWR)
-        return S_ISCHR(st.st_mode) && st.st_rdev == makedev(PTMX_MAJOR, PTMX_MINOR);
-    return S_ISFIFO(st.st_mode);
+int stdio_sockets_make(uint32_t flags, struct stdio_sockets *ret)
+{
+    *ret = (struct stdio_sockets)STDIO_SOCKETS_NONE;
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+
+        if (!has_socket(flags, i))
+            continue;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+            int r = -errno;
+
+            stdio_sockets_close(ret);
+            return r;
+        }
+        ret->ours[i] = pair[0];
+        ret->inits[i] = pair[1];
+    }
+    return 0;
+}
+
+void stdio_sockets_close(struct stdio_sockets *s)
+{
+    for (int i = 0; i < 3; i++) {
+        if (s->ours[i] >= 0)
+            (void)close(take_fd(&s->ours[i]));
+        if (s->inits[i] >= 0)
+            (void)close(take_fd(&s->inits[i]));
+    }
+}
+
+int stdio_sockets_add(const struct stdio_sockets *s, uint32_t flags, int fds[IMSG_FDS_MAX],
+                      int count)
+{
+    for (int i = 0; i < 3; i++)
+        if (s->inits[i] >= 0)
+            fds[count++] = s->inits[i];
+    for (int i = 0; i < 3 && (flags & IMSG_PARK) != 0; i++)
+        if (s->ours[i] >= 0)
+            fds[count++] = s->ours[i];
+    return count;
+}
+
+bool channel_socket_ok(int fd)
+{
+    int domain = -1, type = -1;
+    socklen_t len = sizeof(int);
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
 const char *exec_step_name(uint32_t step)

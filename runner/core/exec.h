@@ -41,10 +41,9 @@ struct exec_options {
     bool idle;   /* that it runs does not count as activity of the sandbox */
     int program_fd;     /* executed instead of argv[0], or -1; borrowed */
     int64_t timeout_ms; /* LIMIT_UNSET = none: then its whole cgroup leaf is killed */
-    const int *log_fds; /* four segments (init-msg.h) that init writes to instead of handing out
-                           ends, or NULL; borrowed */
+    const int *log_fds; /* four segments (init-msg.h) that init writes to, behind what they hold,
+                           instead of to sockets; or NULL; borrowed */
     uint32_t log_size;
-    bool log_append; /* they go on behind what they hold; the init must know it (s->appends) */
 };
 #define EXEC_OPTIONS_NONE                                                                          \
     {                                                                                              \
@@ -53,8 +52,9 @@ struct exec_options {
 
 /*
  * All are called from the loop, never from within a call of this module. Any may be NULL. started:
- * the ends can be taken. failed: execve or a step before it did not work; err names it, exit_code
- * is 126, 127 or 125. exited: exec_exit_code is valid; unread output may still be in the pipes.
+ * the sockets can be taken. failed: execve or a step before it did not work; err names it,
+ * exit_code is 126, 127 or 125. exited: exec_exit_code is valid; unread output may still be in the
+ * sockets, which end behind it.
  */
 struct exec_events {
     void (*started)(void *data, struct exec *e);
@@ -69,12 +69,12 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
 struct exec *exec_ref(struct exec *e);
 /* Lets go. An exec that nobody holds and that is not kept is killed with its leaf. */
 void exec_unref(struct exec *e);
-/* Nobody listens any more (the data is going away); the reference stays. */
+/* No event is called any more (the data is going away); the reference stays. */
 void exec_silence(struct exec *e);
-/* Listens to one that runs and that nobody listens to; its ends are to be taken. */
+/* Listens to one that runs and that has no listener; its sockets are to be taken. */
 void exec_listen(struct exec *e, const struct exec_events *events, void *data);
-/* Listens again, to an exec that was kept: fails with -EBUSY when somebody does. The started event
- * follows with new ends. */
+/* Listens again, to an exec that was kept: fails with -EBUSY when it has a listener. The started
+ * event follows, with sockets that go on where the last reader has stopped. */
 int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err);
 
 /* A kept exec that has ended: its status and output have been taken, init can forget it. */
@@ -104,24 +104,21 @@ struct sandbox *exec_sandbox(const struct exec *e);
 int exec_exit_code(const struct exec *e);
 int exec_term_signal(const struct exec *e); /* 0 = it exited */
 
-/* Gives the ends away (non-blocking): stdin, stdout, stderr, -1 where there is none; of a tty the
- * master is [0] alone. */
-void exec_take_ends(struct exec *e, int fds[3]);
-/* After the holder of stdin has closed it: init's parked duplicate goes too. */
-void exec_stdin_closed(struct exec *e);
-/* The same of stdout (1) or stderr (2): the process then sees that nobody reads any more. */
-void exec_output_closed(struct exec *e, int stream);
+/*
+ * Gives the sockets away (non-blocking): stdin, stdout, stderr, -1 where there is none; of a
+ * terminal [0] alone. The end of an output's is its end, soon after the process's. A shutdown(2)
+ * of stdin's ends the input; one of an output's says that it is not read any more. To close one
+ * does the same for an exec that is not kept.
+ */
+void exec_take_sockets(struct exec *e, int fds[3]);
+/* All of its output has been read: a sandbox waits for that with its end, if its main process has
+ * left much. */
+void exec_output_read(struct exec *e);
 int exec_signal(struct exec *e, int signo, bool whole_leaf);
 /* To its process group; SIGKILL to everything in its leaf. */
 int exec_signal_group(struct exec *e, int signo);
-/* A terminal's size: -ENOTTY; -EBUSY when nobody has been attached to it yet in this supervisor's
- * life. */
+/* A terminal's size: -ENOTTY; -EBUSY before it runs. */
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
-/* Closes what is still held of its terminal: when its end is closed, too, the terminal hangs up. It
- * has no size any more. */
-void exec_hang_up(struct exec *e);
-/* Bytes that wait in an end of s's: after exited, output has ended when it is 0. */
-size_t exec_pending(const struct sandbox *s, int fd);
 /* By id; borrowed. NULL when there is none (any more). */
 struct exec *exec_find(struct sandbox *s, uint64_t id);
 /* All of a sandbox, private ones included; the newest first. */

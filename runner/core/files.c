@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/sandbox_internal.h"
-#include "launch/stall.h"
 #include "proto/file-msg.h"
 
 enum {
@@ -36,8 +35,6 @@ struct file_op {
     void *data;
 
     struct exec *exec; /* a reference, or NULL */
-    /* Not by libuv's streams: what those write later, they write without saying for whom
-     * (launch/stall.h). */
     uv_poll_t in;
     int in_fd;                /* owned; while open[IN] */
     struct buf queue;         /* what it has not taken yet */
@@ -90,7 +87,6 @@ static void close_stream(struct file_op *op, int i)
     if (!op->open[i])
         return;
     op->open[i] = op->reading[i] = false;
-    stall_begin(sandbox_number(op->sandbox));
     if (i == IN) {
         uv_close((uv_handle_t *)&op->in, on_closed);
         (void)close(take_fd(&op->in_fd));
@@ -98,7 +94,6 @@ static void close_stream(struct file_op *op, int i)
     } else {
         uv_close((uv_handle_t *)&op->pipes[i], on_closed);
     }
-    stall_end();
 }
 
 /* Lets go of everything; frees when the handles are closed. */
@@ -271,10 +266,9 @@ static int index_of(const struct file_op *op, const uv_stream_t *h)
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char buffer[READ_BYTES];
-    const struct file_op *op = h->data;
 
+    (void)h;
     (void)suggested;
-    stall_begin(sandbox_number(op->sandbox)); /* until on_read, which always follows */
     *buf = uv_buf_init(buffer, sizeof(buffer));
 }
 
@@ -283,7 +277,6 @@ static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
     struct file_op *op = h->data;
     int i = index_of(op, h);
 
-    stall_end();
     if (n == 0 || op->state != OP_RUNNING || !op->open[i])
         return;
     op->calling = true;
@@ -345,22 +338,10 @@ static void conclude(struct file_op *op)
     done(op, err.code, &err);
 }
 
-/*
- * It is over when the process has ended and all that it wrote has been taken. Not the pipe's end:
- * somebody in the sandbox may hold it open.
- */
+/* It is over when the process has ended and all that it wrote has been taken. */
 static void op_check(struct file_op *op)
 {
-    if (op->state != OP_RUNNING || !op->exited || op->calling)
-        return;
-    for (int i = OUT; i <= ERR; i++) {
-        uv_os_fd_t fd;
-
-        if (op->open[i] && uv_fileno((uv_handle_t *)&op->pipes[i], &fd) == 0 &&
-            exec_pending(op->sandbox, (int)fd) == 0)
-            close_stream(op, i);
-    }
-    if (op->ended[OUT] && op->ended[ERR])
+    if (op->state == OP_RUNNING && op->exited && !op->calling && op->ended[OUT] && op->ended[ERR])
         conclude(op);
 }
 
@@ -380,7 +361,7 @@ static int open_stream(struct file_op *op, int i, int fd)
             r = uv_pipe_open(&op->pipes[i], fd);
     }
     if (r < 0)
-        stall_close(sandbox_number(op->sandbox), &fd);
+        (void)close(fd);
     return r;
 }
 
@@ -389,12 +370,12 @@ static void on_started(void *data, struct exec *e)
     struct file_op *op = data;
     int fds[STREAMS], r = 0;
 
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     for (int i = 0; i < STREAMS; i++) {
         if (fds[i] < 0)
             op->ended[i] = true;
         else if (r < 0)
-            stall_close(sandbox_number(op->sandbox), &fds[i]);
+            (void)close(fds[i]);
         else
             r = open_stream(op, i, fds[i]);
     }
@@ -431,7 +412,7 @@ static void on_exited(void *data, struct exec *e)
     if (op->state != OP_RUNNING)
         return;
     close_stream(op, IN);
-    /* Without ends (it was lost before it started) there is nothing to wait for. */
+    /* Without sockets (it was lost before it started) there is nothing to wait for. */
     for (int i = OUT; i <= ERR; i++)
         if (!op->open[i])
             op->ended[i] = true;
@@ -588,11 +569,9 @@ static ssize_t put(struct file_op *op, const struct iovec *iov, int count)
 {
     ssize_t n;
 
-    stall_begin(sandbox_number(op->sandbox));
     do
         n = writev(op->in_fd, iov, count);
     while (n < 0 && errno == EINTR);
-    stall_end();
     return n < 0 && errno == EAGAIN ? 0 : n;
 }
 

@@ -13,7 +13,6 @@
 #include "core/exec.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
-#include "launch/stall.h"
 #include "spec/spec.h"
 
 enum {
@@ -30,7 +29,6 @@ struct health {
     bool running, polling; /* running: begun, and not ended */
     struct exec *exec;     /* owned reference; of the check under way */
     int fd;                /* owned; what it says */
-    uint64_t box;          /* whose processes have the other end */
     bool exited;
     struct health_check_result now;
     size_t output_len;
@@ -127,7 +125,8 @@ static void on_poll_closed(uv_handle_t *handle)
 {
     struct health *h = handle->data;
 
-    stall_close(h->box, &h->fd);
+    if (h->fd >= 0)
+        (void)close(take_fd(&h->fd));
     if (--h->handles == 0)
         free(h);
 }
@@ -147,11 +146,8 @@ static void read_output(struct health *h)
     char piece[4096];
 
     for (int i = 0; i < READS; i++) {
-        ssize_t n;
+        const ssize_t n = read(h->fd, piece, sizeof(piece));
 
-        stall_begin(h->box);
-        n = read(h->fd, piece, sizeof(piece));
-        stall_end();
         if (n <= 0)
             return;
 
@@ -193,14 +189,11 @@ static void on_started(void *data, struct exec *e)
     struct health *h = data;
     int fds[3];
 
-    exec_take_ends(e, fds);
-    for (int i = 0; i < 3; i++)
-        if (i != 1)
-            stall_close(h->box, &fds[i]);
+    exec_take_sockets(e, fds);
     if (fds[1] < 0)
         return;
     if (h->polling || uv_poll_init(h->s->sup->loop, &h->poll, fds[1]) < 0) {
-        stall_close(h->box, &fds[1]);
+        (void)close(fds[1]);
         return;
     }
     h->fd = fds[1];
@@ -285,7 +278,6 @@ static struct health *health_new(struct sandbox *s)
     h->handles = 1;
     h->s = s;
     h->fd = FD_NONE;
-    h->box = sandbox_number(s);
     return h;
 }
 

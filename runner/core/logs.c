@@ -214,7 +214,7 @@ int logs_make_main(struct sandbox *s, struct err *err)
     return mark < 0 ? mark : 0;
 }
 
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err)
+int logs_begin_main(struct sandbox *s, int fds[4], struct err *err)
 {
     auto_close int dir = store_logs_fd(s->sup->store, s->id, err);
     uint64_t began[STREAMS];
@@ -223,7 +223,7 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
 
     if (dir < 0)
         return dir;
-    r = open_segments(dir, "main", !s->appends, fds, err);
+    r = open_segments(dir, "main", false, fds, err);
     if (r < 0)
         return r;
     for (int i = 0; i < STREAMS; i++) {
@@ -233,8 +233,6 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
     r = write_mark(dir, began, err);
     if (r < 0)
         close_all(fds, SEGMENTS);
-    else
-        *ret_append = s->appends;
     return r;
 }
 

@@ -1,7 +1,6 @@
 #include "core/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +17,6 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
-#include "launch/stall.h"
 
 struct process {
     struct log_watched watched; /* first: found by its address */
@@ -245,28 +243,24 @@ static void answer_start(struct process *p, int r, const struct err *err)
         cb(p->data, r, err);
 }
 
-/* All at once, and then nothing more: there is nobody to go on writing. */
+/* All at once, and its end: init moves it, whether a supervisor is there or not. */
 static void write_input(struct process *p, struct exec *e)
 {
     int fds[3];
-    bool whole;
 
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     if (fds[0] < 0)
         return;
-    stall_begin(sandbox_number(exec_sandbox(e)));
     if (p->input != NULL) {
-        /* A user's pipes may be made smaller than usual. */
-        (void)fcntl(fds[0], F_SETPIPE_SZ, PROCESS_INPUT_MAX);
-        whole = write(fds[0], p->input, p->input_len) == (ssize_t)p->input_len;
-        if (!whole && errno != EPIPE) {
-            log_warn("process", "id=%s its stdin does not fit into a pipe: killed", p->id);
+        const ssize_t n = write(fds[0], p->input, p->input_len);
+
+        if (n != (ssize_t)p->input_len && !(n < 0 && errno == EPIPE)) {
+            log_warn("process", "id=%s its stdin does not fit into a socket: killed", p->id);
             (void)exec_signal(e, SIGKILL, true);
         }
         free(take(p->input));
     }
     (void)close(fds[0]);
-    stall_end();
 }
 
 static void on_started(void *data, struct exec *e)

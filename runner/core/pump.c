@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/stall.h"
-
 enum {
     SAFE_WRITE = 4096, /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
     DRAIN_READS = 16,  /* of a terminal at a time: it hands out 4 KiB at most, and others wait */
@@ -103,27 +101,20 @@ static bool ready(int fd, short events)
     return poll(&pfd, 1, 0) > 0;
 }
 
-static void begin(uint64_t box)
+/* One is a pipe, and the other a pipe or a socket. */
+static bool splices(const struct pump *p)
 {
-    if (box != 0)
-        stall_begin(box);
+    if (p->in_kind == PUMP_PIPE)
+        return p->out_kind == PUMP_PIPE;
+    return p->in_kind == PUMP_SOCKET && p->out_kind == PUMP_PIPE;
 }
 
-static void end(uint64_t box)
-{
-    if (box != 0)
-        stall_end();
-}
-
-/* Both are pipes. EAGAIN does not say which side it is: ask. */
+/* EAGAIN does not say which side it is: ask. */
 static void pump_splice(struct pump *p)
 {
-    const uint64_t box = p->in_box | p->out_box;
-    ssize_t n;
+    const ssize_t n =
+        splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16UL, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
-    begin(box);
-    n = splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16UL, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    end(box);
     if (n == 0)
         finish(p, 0);
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -153,11 +144,8 @@ static ssize_t write_some(const struct pump *p)
 static bool flush(struct pump *p)
 {
     while (p->len > 0) {
-        ssize_t n;
+        ssize_t n = write_some(p);
 
-        begin(p->out_box);
-        n = write_some(p);
-        end(p->out_box);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
@@ -194,7 +182,7 @@ static void pump_work(struct pump *p)
 
     if (p->done)
         return;
-    if (p->in_kind == PUMP_PIPE && p->out_kind == PUMP_PIPE) {
+    if (splices(p)) {
         pump_splice(p);
         return;
     }
@@ -204,9 +192,7 @@ static void pump_work(struct pump *p)
         wait_in(p);
         return;
     }
-    begin(p->in_box);
     n = read_some(p);
-    end(p->in_box);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
         wait_in(p);
         return;
@@ -247,20 +233,13 @@ static bool poll_open(uv_loop_t *loop, uv_poll_t *h, int fd, int *ret_dup)
     return r == 0;
 }
 
-int pump_start(uv_loop_t *loop, struct pump *p, const struct pump_end *from,
-               const struct pump_end *to, void (*on_done)(struct pump *), void *data)
+int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)(struct pump *),
+               void *data)
 {
-    const int in = from->fd, out = to->fd;
     int r;
 
-    *p = (struct pump){.in = in,
-                       .out = out,
-                       .in_box = from->box,
-                       .out_box = to->box,
-                       .in_dup = -1,
-                       .out_dup = -1,
-                       .on_done = on_done,
-                       .data = data};
+    *p = (struct pump){
+        .in = in, .out = out, .in_dup = -1, .out_dup = -1, .on_done = on_done, .data = data};
     p->in_kind = kind_of(in);
     p->out_kind = kind_of(out);
     p->in_drains = p->in_kind == PUMP_OTHER && isatty(in) && (fcntl(in, F_GETFL) & O_NONBLOCK) != 0;

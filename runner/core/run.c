@@ -42,7 +42,6 @@
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
-#include "launch/stall.h"
 #include "proto/syscalls.h"
 #include "spec/spec.h"
 
@@ -65,7 +64,6 @@ struct run {
     struct network network;
     struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
-    uint64_t number; /* the same */
     struct launch_result box;
     struct run_watch watch;
     int use_fd; /* owned; of the store of images, or -1 */
@@ -75,8 +73,8 @@ struct run {
     bool watching;    /* firewall and again are handles of the loop's */
     uv_timer_t timeout, hangup, overdue;
     int signal_fd;
-    struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
-    int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
+    struct pump pumps[3];         /* stdin, stdout, stderr (a pty uses the first two) */
+    struct stdio_sockets sockets; /* owned; of the command's stdio */
     bool output_open[3];
     bool started, exited, timed_out, hung_up, handles_open;
     struct impatience impatience;
@@ -125,18 +123,6 @@ static struct winsize terminal_size(void)
     return size;
 }
 
-static void set_size(struct run *r)
-{
-    struct winsize size = terminal_size();
-
-    if (!r->spec->tty || r->fds[0] < 0)
-        return;
-    /* Who asks inside for the size holds the lock of it while the answer is copied to it. */
-    stall_begin(r->number);
-    (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
-    stall_end();
-}
-
 /* ---- the end ---- */
 
 static void maybe_stop(struct run *r)
@@ -154,6 +140,20 @@ static void send_signal(struct run *r, int signo)
                              .value = signo};
 
     (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
+}
+
+static void send_size(struct run *r)
+{
+    const struct winsize size = terminal_size();
+    const struct imsg msg = {.magic = IMSG_MAGIC,
+                             .version = IMSG_VERSION,
+                             .type = IMSG_RESIZE,
+                             .id = MAIN_ID,
+                             .rows = size.ws_row,
+                             .cols = size.ws_col};
+
+    if (r->spec->tty)
+        (void)channel_send(r->box.control, &msg, NULL, 0);
 }
 
 static void on_overdue(uv_timer_t *h);
@@ -186,14 +186,6 @@ static void check_hangup(struct run *r)
     (void)uv_timer_start(&r->hangup, on_hangup_over, HANGUP_GRACE_MS, 0);
 }
 
-/* The command has ended: a sandbox with a reaper still has its other processes, which must let go
- * of the pipes. */
-static void end_sandbox(struct run *r)
-{
-    if (r->box.control >= 0)
-        (void)shutdown(r->box.control, SHUT_RDWR); /* init is attached: it ends, and all with it */
-}
-
 static void fail_run(struct run *r, int code, int status)
 {
     if (r->failure < 0)
@@ -201,7 +193,6 @@ static void fail_run(struct run *r, int code, int status)
     r->failure = code;
     r->failure_status = status;
     r->output_open[1] = r->output_open[2] = false;
-    end_sandbox(r);
     maybe_stop(r);
 }
 
@@ -214,9 +205,9 @@ static bool is_awaited(const struct run *r)
 }
 
 /*
- * A SIGKILL does not end who waits for a FUSE server of its own: that takes the end of the sandbox.
- * And when that has come, somebody outside may have been given the command's output, and keeps it.
- * Not so where what it has written is still to be taken from us.
+ * A SIGKILL does not end a process that waits for a FUSE server of its own, nor does init pass it
+ * on while it waits for the lock of a pipe: that takes the end of the sandbox. Not so where the
+ * command's output still has to be taken from us.
  */
 static void on_overdue(uv_timer_t *h)
 {
@@ -226,25 +217,33 @@ static void on_overdue(uv_timer_t *h)
         (void)uv_timer_start(h, on_overdue, KILL_AFTER_MS, 0);
         return;
     }
-    (void)err_set(r->err, -ETIMEDOUT, "%s %d ms after SIGKILL: the sandbox was removed",
-                  r->exited ? "somebody else has the command's output still"
-                            : "the command is still there",
+    (void)err_set(r->err, -ETIMEDOUT,
+                  "the command is still there %d ms after SIGKILL: the sandbox was removed",
                   KILL_AFTER_MS);
     fail_run(r, -ETIMEDOUT, 128 + SIGKILL);
 }
 
 /* ---- bytes ---- */
 
+/* The watch has duplicates, so to close ours would not tell init. */
+static void end_stream(struct run *r, size_t which)
+{
+    if (r->sockets.ours[which] < 0)
+        return;
+    (void)shutdown(r->sockets.ours[which], SHUT_RDWR);
+    (void)close(take_fd(&r->sockets.ours[which]));
+}
+
 static void on_output_done(struct pump *p)
 {
     struct run *r = p->data;
     size_t which = (size_t)(p - r->pumps);
 
-    /* Nobody reads our stdout any more: the command learns it as it would from any pipe. */
     pump_stop(p);
     check_hangup(r);
+    /* Our own stdout has no reader any more: the command gets SIGPIPE as from any pipe. */
     if (p->error < 0 && !r->spec->tty)
-        stall_close(r->number, &r->fds[which]);
+        end_stream(r, which);
     r->output_open[which] = false;
     maybe_stop(r);
 }
@@ -258,63 +257,34 @@ static void on_input_done(struct pump *p)
     if (r->spec->tty) {
         check_hangup(r);
         if (p->error == 0 && !r->hung_up)
-            (void)!write(r->fds[0], &end_of_file, 1);
+            (void)!write(r->sockets.ours[0], &end_of_file, 1);
         return;
     }
-    stall_close(r->number, &r->fds[0]);
+    end_stream(r, 0);
 }
 
-/* A terminal has no lock that anybody inside can hold (core/exec-io.c says more). */
 static int start_pump(struct run *r, int which, int in, int out, void (*on_done)(struct pump *))
 {
-    const uint64_t box = r->spec->tty ? 0 : r->number;
-    const struct pump_end from = {.fd = in, .box = which == 0 ? 0 : box},
-                          to = {.fd = out, .box = which == 0 ? box : 0};
-
-    return pump_start(&r->loop, &r->pumps[which], &from, &to, on_done, r);
+    return pump_start(&r->loop, &r->pumps[which], in, out, on_done, r);
 }
 
 static int start_pumps(struct run *r)
 {
+    const int *fds = r->sockets.ours;
     int n;
 
     r->output_open[1] = true;
-    n = start_pump(r, 1, r->spec->tty ? r->fds[0] : r->fds[1], STDOUT_FILENO, on_output_done);
+    n = start_pump(r, 1, r->spec->tty ? fds[0] : fds[1], STDOUT_FILENO, on_output_done);
     if (n == 0 && !r->spec->tty) {
         r->output_open[2] = true;
-        n = start_pump(r, 2, r->fds[2], STDERR_FILENO, on_output_done);
+        n = start_pump(r, 2, fds[2], STDERR_FILENO, on_output_done);
     }
     if (n == 0 && r->spec->interactive)
-        n = start_pump(r, 0, STDIN_FILENO, r->fds[0], on_input_done);
+        n = start_pump(r, 0, STDIN_FILENO, fds[0], on_input_done);
     return n;
 }
 
 /* ---- init's messages ---- */
-
-/* Takes the ends that init made; what is not of the expected kind is an init that was taken over.
- */
-static int take_stdio(struct run *r, int *fds, int count)
-{
-    int want = r->spec->tty ? 1 : 2 + r->spec->interactive;
-    int next = 0;
-    bool ok = count == want;
-
-    for (int i = 0; ok && i < 3; i++) {
-        if (r->spec->tty ? i > 0 : (i == 0 && !r->spec->interactive))
-            continue;
-        ok = channel_fd_ok(fds[next], r->spec->tty ? O_RDWR : i == 0 ? O_WRONLY : O_RDONLY);
-        if (ok)
-            r->fds[i] = fds[next++];
-    }
-    for (; next < count; next++)
-        stall_close(r->number, &fds[next]);
-    if (!ok)
-        return err_set(r->err, -EPROTO,
-                       "the sandbox's init answered with other descriptors than asked for");
-    if (r->fds[0] >= 0)
-        (void)fcntl(r->fds[0], F_SETFL, fcntl(r->fds[0], F_GETFL) | O_NONBLOCK);
-    return 0;
-}
 
 static void on_exec_failed(struct run *r, const struct imsg *msg)
 {
@@ -323,39 +293,31 @@ static void on_exec_failed(struct run *r, const struct imsg *msg)
     fail_run(r, r->err->code, status);
 }
 
-static void on_started(struct run *r, int *fds, int count)
+static void on_started(struct run *r)
 {
     int n;
 
-    n = take_stdio(r, fds, count);
-    if (n == 0) {
-        terminal_begin(r);
-        set_size(r); /* it may have changed since the request */
-        n = start_pumps(r);
-        if (n < 0)
-            (void)err_errno(r->err, n, "move the command's input and output");
-    }
-    if (n < 0)
-        fail_run(r, n, STATUS_RIND);
     r->started = true;
+    terminal_begin(r);
+    send_size(r); /* it may have changed since the request */
+    n = start_pumps(r);
+    if (n == 0)
+        return;
+    (void)err_errno(r->err, n, "move the command's input and output");
+    fail_run(r, n, STATUS_RIND);
 }
 
-static void on_message(struct run *r, const struct imsg *msg, int *fds, int count)
+static void on_message(struct run *r, const struct imsg *msg)
 {
-    if (msg->id == MAIN_ID && msg->type == IMSG_STARTED && !r->started) {
-        on_started(r, fds, count);
-        return;
-    }
-    for (int i = 0; i < count; i++)
-        stall_close(r->number, &fds[i]);
     if (msg->id != MAIN_ID || r->exited)
         return;
-    if (msg->type == IMSG_EXEC_FAILED) {
+    if (msg->type == IMSG_STARTED && !r->started) {
+        on_started(r);
+    } else if (msg->type == IMSG_EXEC_FAILED) {
         on_exec_failed(r, msg);
     } else if (msg->type == IMSG_EXITED) {
-        r->exited = true;
+        r->exited = true; /* its output ends by itself, whatever else runs there */
         r->wait_status = msg->value;
-        end_sandbox(r);
         maybe_stop(r);
     }
 }
@@ -374,7 +336,9 @@ static void on_control(uv_poll_t *h, int status, int events)
             return;
         if (n <= 0)
             break;
-        on_message(r, &msg, fds, count);
+        on_message(r, &msg);
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]); /* init has none to give */
     }
     (void)uv_poll_stop(&r->control);
     if (!r->exited && r->failure == 0) {
@@ -421,7 +385,7 @@ static void on_signal(uv_poll_t *h, int status, int events)
     (void)events;
     while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGWINCH && r->spec->tty) {
-            set_size(r);
+            send_size(r);
             continue;
         }
         take_signal(r, (int)info.ssi_signo);
@@ -547,7 +511,6 @@ static int start_sandbox(struct run *r)
         if (code != -EEXIST)
             break;
     }
-    r->number = strtoull(r->id, NULL, 16);
     return code;
 }
 
@@ -575,8 +538,8 @@ static int start_command(struct run *r)
     char hostname[SPEC_HOSTNAME_MAX + 16], term[] = "TERM=xterm", path[sizeof(default_path)];
     auto_free char **env = NULL;
     auto_close int fd = FD_NONE;
+    int fds[IMSG_FDS_MAX], code;
     size_t n = 0, count = 0;
-    int code;
 
     while (r->spec->env != NULL && r->spec->env[count] != NULL)
         count++;
@@ -608,7 +571,14 @@ static int start_command(struct run *r)
         msg.flags |= IMSG_TTY;
     if (r->spec->interactive)
         msg.flags |= IMSG_STDIN;
-    code = channel_send(r->box.control, &msg, &fd, 1);
+    code = stdio_sockets_make(msg.flags, &r->sockets);
+    fds[0] = fd;
+    if (code == 0)
+        code = channel_send(r->box.control, &msg, fds,
+                            stdio_sockets_add(&r->sockets, msg.flags, fds, 1));
+    for (int i = 0; i < 3; i++)
+        if (r->sockets.inits[i] >= 0)
+            (void)close(take_fd(&r->sockets.inits[i]));
     return code < 0 ? err_errno(r->err, code, "start the command") : 0;
 }
 
@@ -715,7 +685,7 @@ static int supervise(struct run *r)
         n = start_command(r);
     else
         (void)err_errno(r->err, n, "event loop");
-    if (n == 0) /* while the command starts, and before we have an end of a pipe of its */
+    if (n == 0) /* while the command starts */
         n = run_watch_start(&r->watch, r->launcher, r->id, r->err);
     if (n == 0) {
         (void)launcher_sweep(r->launcher); /* meanwhile, too: what others, killed, have left */
@@ -746,9 +716,7 @@ static int remove_sandbox(struct run *r)
     struct err err = ERR_NONE;
     int n;
 
-    for (size_t i = 0; i < 3; i++)
-        stall_close(r->number, &r->fds[i]);
-    run_watch_stop(&r->watch);
+    stdio_sockets_close(&r->sockets);
     if (r->box.control < 0)
         return 0;
     (void)close(r->box.control);
@@ -780,7 +748,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
                     .use_fd = FD_NONE,
                     .watch = {.life_fd = FD_NONE},
                     .terminal_fd = FD_NONE,
-                    .fds = {FD_NONE, FD_NONE, FD_NONE},
+                    .sockets = STDIO_SOCKETS_NONE,
                     .failure_status = STATUS_RIND};
     int n;
 

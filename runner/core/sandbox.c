@@ -514,10 +514,9 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     int r;
 
     /* fds: pidfd, control. */
-    r = channel_open(s->sup->loop, s->number, fds[1], fds[0], &channel_ops, s, &s->channel);
+    r = channel_open(s->sup->loop, s->id, fds[1], fds[0], &channel_ops, s, &s->channel);
     if (r == 0)
         fds[0] = fds[1] = FD_NONE;
-    s->appends = !s->adopting; /* of an init that an earlier supervisor started LIST_END says so */
     return r;
 }
 
@@ -893,7 +892,7 @@ static void start_main(struct sandbox *s)
         o.rows = s->rows;
         o.cols = s->cols;
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
-    } else if ((r = logs_begin_main(s, logs, &o.log_append, &err)) == 0) {
+    } else if ((r = logs_begin_main(s, logs, &err)) == 0) {
         o.log_fds = logs;
         o.log_size = (uint32_t)(s->sup->limits.log_bytes / 2);
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);

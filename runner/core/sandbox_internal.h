@@ -36,7 +36,6 @@ struct sandbox {
     struct sandbox_link all, by_id, by_name;
     struct sandbox_link sharing; /* of those whose spec names another, whose network they share */
     char id[SANDBOX_ID_LEN + 1];
-    uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
     enum sandbox_state state;
     unsigned refs;     /* the table's, each exec's, each request's under way */
@@ -109,7 +108,6 @@ struct sandbox {
     unsigned restarts, failures_in_row;
     bool start_refused;   /* the start failed before the main process: not tried again */
     bool remains;         /* processes of its last run had not gone when that was waited for */
-    bool appends;         /* its init goes on in a log of earlier runs (IMSG_APPEND) */
     int start_failure;    /* negative errno of a start, until it is stopped; error says why */
     struct net_place net; /* while an init runs */
     char net_owner[LAUNCH_ID_MAX + 1]; /* whose network that is in: its own id, or another's */
@@ -234,8 +232,8 @@ void logs_remove(struct sandbox *s, const char *name);
 /* Makes what is missing of the main process's. */
 int logs_make_main(struct sandbox *s, struct err *err);
 /* Opens them for a run that begins, and keeps where that is, over a crash of the supervisor, too.
- * No earlier run may go on writing. *ret_append: IMSG_APPEND. */
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err);
+ * No earlier run may go on writing. */
+int logs_begin_main(struct sandbox *s, int fds[4], struct err *err);
 /* Where in each stream the last run has begun; 0 where that is not known. */
 void logs_main_began(struct sandbox *s, uint64_t ret[2]);
 /* As process_read_log and process_log_state, of the two segments of a stream; a negative errno. */
@@ -252,7 +250,7 @@ void exec_tell_owner(struct exec *e);
 /* Whether one runs that counts as activity: not the main process, nor what said so itself. */
 bool exec_any_counts(const struct sandbox *s);
 /* Makes an exec that an earlier supervisor started and that init still knows. NULL on OOM, and for
- * one that has ended and that nobody keeps. */
+ * one that has ended and is not kept. */
 struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int value, bool ended);
 /* Init is gone: everything that ran has been killed. */
 void exec_all_lost(struct sandbox *s);

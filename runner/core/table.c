@@ -104,7 +104,6 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
                           .start_fds = {FD_NONE, FD_NONE},
                           .waiting_fd = FD_NONE};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
-    s->number = strtoull(id, NULL, 16);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
     (void)uv_timer_init(sup->loop, &s->again);

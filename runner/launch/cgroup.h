@@ -110,6 +110,8 @@ int cgroup_enter(const int *tasks, int count);
  * and waits until they are gone; -ETIMEDOUT after deadline_ms. -EOPNOTSUPP when it has no
  * directory. */
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
+/* Sends SIGKILL to every process that is in it now, and waits for none. */
+void cgroup_signal_kill(const struct cgroup *c);
 /* Stops all, or lets them run. Never waits for long: -EAGAIN when one has not followed yet, such as
  * a process that waits for a file system; then it is asked again, or let run. */
 int cgroup_freeze(const struct cgroup *c, bool freeze, struct err *err);

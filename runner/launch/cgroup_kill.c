@@ -227,6 +227,16 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;
 }
 
+void cgroup_signal_kill(const struct cgroup *c)
+{
+    int dir_fd = any_dir(c);
+
+    if (dir_fd < 0)
+        return;
+    if (c->v2 == CG_NOWHERE || file_poke_at(dir_fd, "cgroup.kill", "1") < 0)
+        (void)kill_tree(dir_fd, CG_DEPTH_MAX);
+}
+
 /* Whether `file` says what it says of frozen ones: whoever asks again is not waited for again. */
 static struct patience patience_to_freeze(int dir_fd, const char *file, const char *frozen,
                                           bool freeze)

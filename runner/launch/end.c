@@ -1,4 +1,5 @@
-/* The end of what runs in a sandbox: init's death ends both pid namespaces. */
+/* The end of what runs in a sandbox: init's death ends both pid namespaces, and a SIGKILL to each
+ * of its processes sees to it that init can die. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -33,7 +34,11 @@ static int wait_gone(const struct sandbox *s, int timeout_ms, struct err *err)
     return 0;
 }
 
-/* Init's death ends both pid namespaces, and with them everything that runs inside. */
+/*
+ * Init's death ends both pid namespaces, and with them everything that runs inside. But init may
+ * sleep for the lock of a pipe that a process inside holds (shim/init/relay.h), and dies only when
+ * that process has.
+ */
 static int kill_processes(const struct sandbox *s, struct err *err)
 {
     int r;
@@ -47,6 +52,8 @@ static int kill_processes(const struct sandbox *s, struct err *err)
         cgroup_hurry(s->cgroup);
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         (void)cgroup_freeze(s->cgroup, false, NULL); /* frozen tasks do not die on v1 */
+    if (s->cgroup != NULL)
+        cgroup_signal_kill(s->cgroup);
     return 0;
 }
 

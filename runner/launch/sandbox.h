@@ -70,9 +70,6 @@ struct sandbox {
     int32_t hosts_lease;  /* the number of the same in init, which outlives us */
     int32_t resolv_lease; /* of its resolv.conf, where that follows the host's; 0: it does not */
     uint32_t terminals;   /* the maximum of its devpts */
-    unsigned stalled_ms;  /* so long it has made the supervisor sleep (stall.c) */
-    pid_t blamed_pid;     /* the init that was ended for it */
-    bool suspect, shaken, was_running; /* stall-others.c's own */
 };
 
 /* Low descriptors for what a child needs until it has a table of its own (boot.c): its socket, its
@@ -115,7 +112,6 @@ struct volume_fill {
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
-    struct stall *stall;  /* borrowed, or NULL: nobody is watched over */
     bool volumes_unswept; /* somebody had the volumes' lock when they were to be swept */
     bool layers_unswept;  /* somebody had a half-made layer's lock when it was to be swept */
     int worker_exe;       /* owned; sealed memfd, or FD_NONE */

@@ -43,7 +43,7 @@ static bool take_up(struct log *l)
     return found;
 }
 
-int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size, bool append)
+int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
 {
     struct stat st;
 
@@ -54,9 +54,9 @@ int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size, b
             return -EINVAL;
     if (size < LOG_SIZE_MIN)
         return -EINVAL;
-    if (append && take_up(l))
+    if (take_up(l))
         return 0;
-    if (append && ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
+    if (ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
         return -errno;
     return write_header(l, 0, 0);
 }

@@ -32,7 +32,7 @@ static int stdio_pty(const struct init *init, const struct imsg *msg, struct std
     struct winsize size = {.ws_row = msg->rows, .ws_col = msg->cols};
     int unlock = 0;
 
-    io->parent[0] = openat(init->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    io->parent[0] = openat(init->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (io->parent[0] < 0)
         return -errno;
     if (ioctl(io->parent[0], TIOCSWINSZ, &size) < 0 ||
@@ -144,14 +144,14 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
     for (int i = 0; i < LOG_STREAMS; i++)
         t->logs[index][i] = (struct log){.pipe = -1, .segments = {-1, -1}};
     s->log = (int16_t)index;
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (unsigned i = 0; i < LOG_STREAMS; i++) {
         struct log *log = &t->logs[index][i];
         int pair[2] = {-1, -1}, r;
 
         if (io->parent[1 + i] < 0)
             continue; /* combined: stderr's log stays empty */
         for (int k = 0; k < 2; k++) {
-            pair[k] = fcntl(segments[2 * i + k], F_DUPFD_CLOEXEC, 3);
+            pair[k] = fcntl(segments[2 * i + (unsigned)k], F_DUPFD_CLOEXEC, 3);
             if (pair[k] < 0) {
                 r = -errno;
                 if (k > 0)
@@ -160,20 +160,86 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
             }
         }
         (void)fcntl(io->parent[1 + i], F_SETFL, O_NONBLOCK);
-        r = log_open(log, io->parent[1 + i], pair, msg->log_size, (msg->flags & IMSG_APPEND) != 0);
-        io->parent[1 + i] = -1;
+        r = log_open(log, io->parent[1 + i], pair, msg->log_size);
+        if (r == 0)
+            r = relay_open(t, s, 1 + i, RELAY_LOG, io->parent[1 + i], -1, log);
+        io->parent[1 + i] = -1; /* the log's */
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int expected_fds(uint32_t flags)
+/* Takes one that came with the message. */
+static int take(int *fd)
 {
-    return 1 + ((flags & IMSG_PROGRAM) ? 1 : 0) + ((flags & IMSG_LOGGED) ? 2 * LOG_STREAMS : 0);
+    int taken = *fd;
+
+    *fd = -1;
+    return taken;
 }
 
-enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, const int *fds,
+/* The other streams get the sockets that came with the message; with PARK their other ends come
+ * behind them. */
+static int open_relays(struct table *t, struct slot *s, struct stdio *io, int *sockets)
+{
+    const int count = imsg_streams(s->flags);
+    int next = 0, r = 0;
+
+    for (unsigned i = 0; i < RELAY_STREAMS && r == 0; i++) {
+        const enum relay_kind kind = (s->flags & IMSG_TTY) ? RELAY_TERMINAL
+                                     : i == 0              ? RELAY_INPUT
+                                                           : RELAY_OUTPUT;
+
+        if (io->parent[i] < 0)
+            continue;
+        (void)fcntl(sockets[next], F_SETFL, O_NONBLOCK); /* what splice(2) goes by */
+        r = relay_open(t, s, i, kind, io->parent[i], sockets[next], NULL);
+        if (r < 0)
+            continue;
+        io->parent[i] = -1;
+        (void)take(&sockets[next]);
+        if (s->flags & IMSG_PARK)
+            s->parked[i] = take(&sockets[count + next]);
+        next++;
+    }
+    return r;
+}
+
+static int expected_fds(uint32_t flags)
+{
+    const int sockets = imsg_streams(flags);
+
+    return 1 + ((flags & IMSG_PROGRAM) ? 1 : 0) + ((flags & IMSG_LOGGED) ? 2 * LOG_STREAMS : 0) +
+           ((flags & IMSG_PARK) ? 2 * sockets : sockets);
+}
+
+static bool request_ok(const struct imsg *msg, const int *fds, int fd_count, size_t *ret_size)
+{
+    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0], ret_size))
+        return false;
+    return (msg->flags & IMSG_LOGGED) == 0 || (msg->flags & (IMSG_TTY | IMSG_PARK)) == 0;
+}
+
+/* The process's ends of its stdio, and the relays of the others. */
+static int open_stdio(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
+                      struct stdio *io)
+{
+    int r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, io) : stdio_pipes(t->init, msg, io);
+
+    if (r == 0 && (msg->flags & IMSG_LOGGED)) {
+        r = open_logs(t, s, io, msg, fds);
+        fds += 2 * LOG_STREAMS;
+    }
+    if (r == 0)
+        r = open_relays(t, s, io, fds);
+    if (r < 0)
+        close_three(io->child);
+    close_three(io->parent);
+    return r;
+}
+
+enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                           int fd_count, int *ret_error)
 {
     struct stdio io = stdio_none;
@@ -183,9 +249,8 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     *ret_error = EINVAL;
     s->id = msg->id;
-    s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE);
-    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0], &size) ||
-        ((msg->flags & IMSG_TTY) && (msg->flags & IMSG_LOGGED)))
+    s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE | IMSG_MORE);
+    if (!request_ok(msg, fds, fd_count, &size))
         return EXEC_STEP_REQUEST;
 
     struct exec_start start = {
@@ -193,18 +258,12 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     if (msg->flags & IMSG_PROGRAM)
         start.program_fd = fds[next++];
-    r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, &io) : stdio_pipes(t->init, msg, &io);
-    if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0)
+    r = open_stdio(t, s, msg, fds + next, &io);
+    if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0) {
         r = -errno;
-    if (r == 0 && (msg->flags & IMSG_LOGGED))
-        r = open_logs(t, s, &io, msg, fds + next);
-    if (r < 0) {
         close_three(io.child);
-        close_three(io.parent);
-        if (status[0] >= 0) {
-            (void)close(status[0]);
-            (void)close(status[1]);
-        }
+    }
+    if (r < 0) {
         *ret_error = -r;
         return EXEC_STEP_STDIO;
     }
@@ -215,7 +274,7 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
     (void)close(status[1]);
     close_three(io.child);
     s->status_fd = status[0];
-    (void)memcpy(s->ends, io.parent, sizeof(s->ends));
+    slot_watch_status(t, s);
     if (r < 0) {
         *ret_error = -r;
         return EXEC_STEP_FORK;
