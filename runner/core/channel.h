@@ -14,7 +14,7 @@ struct channel;
 struct channel_exec {
     uint64_t id;
     struct channel_exec *next;
-    /* One message about it; fds (ATTACHED) are the callee's. */
+    /* Called for each message about this exec; fds (ATTACHED) are the callee's. */
     void (*on_message)(struct channel_exec *e, const struct imsg *msg, int *fds, int fd_count);
 };
 

@@ -51,7 +51,7 @@ struct exec_io {
     struct buf input; /* what the process has not taken yet */
 };
 
-/* One at a time: the loop has one thread, and takers copy. */
+/* Shared by all execs: the loop has one thread, and takers copy. */
 static char chunk[EXEC_IO_CHUNK];
 
 static void on_poll(uv_poll_t *h, int status, int events);
@@ -59,12 +59,12 @@ static void on_later(uv_timer_t *h);
 
 /* ---- ends ---- */
 
-static bool is_output(const struct exec_io *io, int i)
+static bool io_is_output(const struct exec_io *io, int i)
 {
     return io->tty ? i == 0 : i > 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct exec_io *io = h->data;
 
@@ -74,25 +74,25 @@ static void on_closed(uv_handle_t *h)
     free(io);
 }
 
-static void close_end(struct exec_io *io, int i)
+static void io_close_end(struct exec_io *io, int i)
 {
     struct end *end = &io->ends[i];
 
     if (end->fd < 0)
         return;
-    uv_close((uv_handle_t *)&end->poll, on_closed);
+    uv_close((uv_handle_t *)&end->poll, on_handle_closed);
     (void)close(take_fd(&end->fd));
 }
 
 /* Init keeps its own duplicate of the socket of a kept exec: to close ours would not tell it. */
-static void end_stream(struct exec_io *io, int i)
+static void io_end_stream(struct exec_io *io, int i)
 {
     if (io->ends[i].fd >= 0)
         (void)shutdown(io->ends[i].fd, SHUT_RDWR);
-    close_end(io, i);
+    io_close_end(io, i);
 }
 
-static int open_end(struct exec_io *io, int i, int fd)
+static int io_open_end(struct exec_io *io, int i, int fd)
 {
     int r = uv_poll_init(io->later.loop, &io->ends[i].poll, fd);
 
@@ -106,14 +106,14 @@ static int open_end(struct exec_io *io, int i, int fd)
     return 0;
 }
 
-static void watch(struct exec_io *io, int i)
+static void io_watch(struct exec_io *io, int i)
 {
     struct end *end = &io->ends[i];
     int events = 0;
 
     if (end->fd < 0)
         return;
-    if (is_output(io, i) && !io->paused && !io->gathering)
+    if (io_is_output(io, i) && !io->paused && !io->gathering)
         events |= UV_READABLE;
     if (i == 0 && io->input.len > 0)
         events |= UV_WRITABLE;
@@ -126,16 +126,16 @@ static void watch(struct exec_io *io, int i)
         (void)uv_poll_start(&end->poll, events, on_poll);
 }
 
-static void watch_all(struct exec_io *io)
+static void io_watch_all(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        watch(io, i);
+        io_watch(io, i);
 }
 
 /* ---- output ---- */
 
-/* Of a terminal that was just read: whether it is to be left alone for a moment. */
-static void pace(struct exec_io *io, size_t len)
+/* Called after a terminal was read: decides whether its output is left to gather for a moment. */
+static void io_pace(struct exec_io *io, size_t len)
 {
     uint64_t now = uv_hrtime();
     bool close_upon = now - io->read_at < PACE_MS * UINT64_C(2000000);
@@ -151,20 +151,20 @@ static void pace(struct exec_io *io, size_t len)
         (void)uv_timer_start(&io->later, on_later, PACE_MS, 0);
 }
 
-static int *stage_of(const struct exec_io *io)
+static int *io_stage(const struct exec_io *io)
 {
     return supervisor_stage(sandbox_supervisor(exec_sandbox(io->exec)));
 }
 
 /* Whether the next piece goes by pipe. */
-static bool by_pipe(const struct exec_io *io, int i)
+static bool io_goes_by_pipe(const struct exec_io *io, int i)
 {
-    return !io->tty && io->ends[i].bulk && io->ops->takes_pipe != NULL && stage_of(io)[0] >= 0 &&
+    return !io->tty && io->ends[i].bulk && io->ops->takes_pipe != NULL && io_stage(io)[0] >= 0 &&
            io->ops->takes_pipe(io->data);
 }
 
 /* Nothing that one process has said may be left there for the client of the next. */
-static void empty(int stage[2])
+static void stage_empty(int stage[2])
 {
     char rest[4096];
     ssize_t n;
@@ -181,8 +181,8 @@ static void empty(int stage[2])
                  strerror(errno));
 }
 
-/* As read(2). The kernel may be interrupted in it. */
-static ssize_t read_some(const struct exec_io *io, int i)
+/* As read(2), but not interrupted by signals. */
+static ssize_t io_read(const struct exec_io *io, int i)
 {
     ssize_t n;
 
@@ -192,31 +192,32 @@ static ssize_t read_some(const struct exec_io *io, int i)
     return n;
 }
 
-/* As read_some; but *ret_piped: it has gone to the taker by a pipe. A socket's bytes can be
- * announced to a client only when they have left it. */
-static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
+/* As io_read, but through the stage pipe. *ret_piped: the taker has had the piece from that pipe.
+ * It goes through a pipe because its length is announced to the client first, and a pipe tells it.
+ */
+static ssize_t io_pass(struct exec_io *io, int i, bool *ret_piped)
 {
-    int *stage = stage_of(io);
+    int *stage = io_stage(io);
     ssize_t n;
 
     n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
                SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n <= 0)
-        return n < 0 && errno != EAGAIN ? read_some(io, i) : n;
+        return n < 0 && errno != EAGAIN ? io_read(io, i) : n;
     *ret_piped = n >= EXEC_IO_BULK;
     if (!*ret_piped)
         n = (ssize_t)read_held(stage[0], chunk, (size_t)n);
     else if (!io->ops->piped(io->data, i == 2 ? 2 : 1, stage[0], (size_t)n) && !io->closing)
         io->paused = true;
-    empty(stage);
+    stage_empty(stage);
     return n;
 }
 
 /* Reads once. 1: something; 0: nothing now; -1: it has ended. */
-static int read_once(struct exec_io *io, int i)
+static int io_read_once(struct exec_io *io, int i)
 {
     bool piped = false;
-    ssize_t n = by_pipe(io, i) ? pass_some(io, i, &piped) : read_some(io, i);
+    ssize_t n = io_goes_by_pipe(io, i) ? io_pass(io, i, &piped) : io_read(io, i);
 
     if (n < 0 && errno == EAGAIN)
         return 0;
@@ -226,7 +227,7 @@ static int read_once(struct exec_io *io, int i)
     if (piped)
         return 1;
     if (io->tty)
-        pace(io, (size_t)n);
+        io_pace(io, (size_t)n);
     if (io->deaf)
         return 1;
     if (!io->ops->output(io->data, i == 2 ? 2 : 1, chunk, (size_t)n) && !io->closing)
@@ -235,31 +236,31 @@ static int read_once(struct exec_io *io, int i)
 }
 
 /* Tells the end, if it is the end. */
-static void check_end(struct exec_io *io)
+static void io_check_end(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        if (io->ends[i].fd >= 0 && is_output(io, i))
+        if (io->ends[i].fd >= 0 && io_is_output(io, i))
             return;
     if (!io->exited || io->told || io->closing)
         return;
-    close_end(io, 0);
+    io_close_end(io, 0);
     io->told = true;
     exec_output_read(io->exec);
     io->ops->ended(io->data);
 }
 
-/* What has come, of one stream. */
-static void read_all(struct exec_io *io, int i)
+/* Reads what has come of one stream. */
+static void io_read_all(struct exec_io *io, int i)
 {
     int r = 1;
 
     while (io->ends[i].fd >= 0 && !io->paused && !io->gathering && r > 0) {
-        r = read_once(io, i);
+        r = io_read_once(io, i);
         if (io->closing)
             return;
     }
     if (r < 0)
-        close_end(io, i);
+        io_close_end(io, i);
 }
 
 static void on_later(uv_timer_t *h)
@@ -267,8 +268,8 @@ static void on_later(uv_timer_t *h)
     struct exec_io *io = h->data;
 
     io->gathering = false;
-    watch_all(io);
-    check_end(io);
+    io_watch_all(io);
+    io_check_end(io);
 }
 
 /* Most often all of its output, and the end of it, are there already. */
@@ -280,17 +281,17 @@ static void on_exited(void *data, struct exec *e)
     io->exited = true;
     io->gathering = false;
     for (int i = 0; i < ENDS && !io->closing; i++)
-        if (is_output(io, i))
-            read_all(io, i);
+        if (io_is_output(io, i))
+            io_read_all(io, i);
     if (io->closing)
         return;
-    watch_all(io);
-    check_end(io);
+    io_watch_all(io);
+    io_check_end(io);
 }
 
 /* ---- input ---- */
 
-static void input_done(struct exec_io *io)
+static void io_input_done(struct exec_io *io)
 {
     buf_done(&io->input);
     io->input.max = EXEC_IO_INPUT_MAX;
@@ -298,11 +299,11 @@ static void input_done(struct exec_io *io)
         return;
     io->input_ending = false;
     if (!io->tty) /* else its end of file is among the bytes */
-        end_stream(io, 0);
+        io_end_stream(io, 0);
 }
 
-/* Bytes that went; -1: nobody will ever read any. */
-static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
+/* Returns the bytes written; -1: the process will never read any. */
+static ssize_t io_write_some(struct exec_io *io, const char *data, size_t len)
 {
     size_t done = 0;
 
@@ -323,25 +324,25 @@ static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
 
 /* The process has closed its stdin, or is gone: as with a pipe in a shell, that is its own affair.
  */
-static void drop_input(struct exec_io *io)
+static void io_drop_input(struct exec_io *io)
 {
     buf_done(&io->input);
     io->input.max = EXEC_IO_INPUT_MAX;
     if (!io->tty)
-        close_end(io, 0);
+        io_close_end(io, 0);
 }
 
-static void flush_input(struct exec_io *io)
+static void io_flush_input(struct exec_io *io)
 {
-    ssize_t n = write_some(io, io->input.data, io->input.len);
+    ssize_t n = io_write_some(io, io->input.data, io->input.len);
 
     if (n < 0) {
-        drop_input(io);
+        io_drop_input(io);
     } else {
         buf_consume(&io->input, (size_t)n);
         if (io->input.len > 0)
             return;
-        input_done(io);
+        io_input_done(io);
     }
     if (io->ops->writable != NULL)
         io->ops->writable(io->data);
@@ -355,9 +356,9 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
         return true;
     io->mid_line = ((const char *)data)[len - 1] != '\n' && ((const char *)data)[len - 1] != '\r';
     if (io->input.len == 0)
-        n = write_some(io, data, len);
+        n = io_write_some(io, data, len);
     if (n < 0) {
-        drop_input(io);
+        io_drop_input(io);
         return true;
     }
     if ((size_t)n == len)
@@ -365,16 +366,16 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
     if (buf_append(&io->input, (const char *)data + n, len - (size_t)n) < 0) {
         /* A hole in its input would be a lie: it sees the end early, and a signal why. */
         (void)exec_signal(io->exec, SIGKILL, true);
-        drop_input(io);
+        io_drop_input(io);
         return true;
     }
-    watch(io, 0);
+    io_watch(io, 0);
     return false;
 }
 
-/* What a terminal's user types: it ends the line that is not ended yet, and then the input. It
- * waits for room behind what was typed before, as that does. */
-static void type_end(struct exec_io *io)
+/* Types ^D as a user does: the first ends an unfinished line, the next the input. They queue behind
+ * earlier input. */
+static void io_type_end(struct exec_io *io)
 {
     static const char eof[] = {TTY_EOF, TTY_EOF};
 
@@ -387,10 +388,10 @@ void exec_io_end_input(struct exec_io *io)
     if (io->ends[0].fd < 0 || io->input_ending)
         return;
     if (io->tty)
-        type_end(io);
+        io_type_end(io);
     io->input_ending = true;
     if (io->input.len == 0)
-        input_done(io);
+        io_input_done(io);
 }
 
 void exec_io_give(struct exec_io *io, struct buf *input)
@@ -412,22 +413,22 @@ static void on_poll(uv_poll_t *h, int status, int events)
     if (status < 0)
         io->ends[i].events = 0; /* libuv has stopped it */
     if (i == 0 && io->input.len > 0 && (status < 0 || (events & UV_WRITABLE) != 0))
-        flush_input(io);
+        io_flush_input(io);
     if (io->closing || io->ends[i].fd < 0)
         return;
-    if (is_output(io, i) && !io->paused && (status < 0 || (events & UV_READABLE) != 0) &&
-        read_once(io, i) < 0)
-        close_end(io, i);
+    if (io_is_output(io, i) && !io->paused && (status < 0 || (events & UV_READABLE) != 0) &&
+        io_read_once(io, i) < 0)
+        io_close_end(io, i);
     if (io->closing)
         return;
     if (io->paused)
-        watch_all(io);
+        io_watch_all(io);
     else
-        watch(io, i);
-    check_end(io);
+        io_watch(io, i);
+    io_check_end(io);
 }
 
-static int open_ends(struct exec_io *io, struct exec *e, struct err *err)
+static int io_open_ends(struct exec_io *io, struct exec *e, struct err *err)
 {
     int fds[ENDS], r = 0;
 
@@ -435,7 +436,7 @@ static int open_ends(struct exec_io *io, struct exec *e, struct err *err)
     exec_take_sockets(e, fds);
     for (int i = 0; i < ENDS; i++)
         if (fds[i] >= 0 && r == 0)
-            r = open_end(io, i, fds[i]);
+            r = io_open_end(io, i, fds[i]);
         else if (fds[i] >= 0)
             (void)close(fds[i]);
     if (r < 0)
@@ -448,15 +449,15 @@ static void on_started(void *data, struct exec *e)
     struct exec_io *io = data;
     struct err err = ERR_NONE;
 
-    if (open_ends(io, e, &err) < 0) {
+    if (io_open_ends(io, e, &err) < 0) {
         io->ops->failed(io->data, &err, -1);
         return;
     }
     io->ops->started(io->data);
     if (!io->closing && io->input_ending)
-        flush_input(io);
+        io_flush_input(io);
     if (!io->closing)
-        watch_all(io);
+        io_watch_all(io);
 }
 
 static void on_failed(void *data, struct exec *e, const struct err *err, int exit_code)
@@ -534,12 +535,12 @@ int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, stru
         return err_errno(err, -ENOMEM, "exec");
     exec_listen(e, &exec_events, io);
     io->exec = exec_ref(e);
-    r = open_ends(io, e, err);
+    r = io_open_ends(io, e, err);
     if (r < 0) {
         exec_io_close(io);
         return r;
     }
-    watch_all(io);
+    io_watch_all(io);
     *ret = io;
     return 0;
 }
@@ -550,14 +551,14 @@ void exec_io_close_output(struct exec_io *io, int stream)
         io->deaf = true;
         return;
     }
-    end_stream(io, stream);
+    io_end_stream(io, stream);
     (void)uv_timer_start(&io->later, on_later, 0, 0); /* it may be the last that was waited for */
 }
 
 void exec_io_hang_up(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        close_end(io, i);
+        io_close_end(io, i);
     (void)uv_timer_start(&io->later, on_later, 0, 0);
 }
 
@@ -571,7 +572,7 @@ void exec_io_resume(struct exec_io *io)
     if (!io->paused || io->closing)
         return;
     io->paused = false;
-    watch_all(io);
+    io_watch_all(io);
 }
 
 void exec_io_close(struct exec_io *io)
@@ -585,6 +586,6 @@ void exec_io_close(struct exec_io *io)
         io->exec = NULL;
     }
     for (int i = 0; i < ENDS; i++)
-        close_end(io, i);
-    uv_close((uv_handle_t *)&io->later, on_closed);
+        io_close_end(io, i);
+    uv_close((uv_handle_t *)&io->later, on_handle_closed);
 }

@@ -15,7 +15,7 @@
 #include "policy/policy.h"
 #include "proto/plan.h"
 
-static uint32_t count_strings(char *const *list)
+static uint32_t strings_count(char *const *list)
 {
     uint32_t n = 0;
 
@@ -24,7 +24,7 @@ static uint32_t count_strings(char *const *list)
     return n;
 }
 
-static int append_strings(struct buf *b, char *const *list)
+static int request_append_strings(struct buf *b, char *const *list)
 {
     int r = 0;
 
@@ -33,7 +33,7 @@ static int append_strings(struct buf *b, char *const *list)
     return r;
 }
 
-static int append_rlimits(struct buf *b, const struct exec_spec *spec)
+static int request_append_rlimits(struct buf *b, const struct exec_spec *spec)
 {
     int r = 0;
 
@@ -51,25 +51,25 @@ int exec_request(const struct exec_spec *spec, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(EXEC_SIZE_MAX);
     struct exec_header h = {.magic = EXEC_MAGIC,
-                            .argc = count_strings(spec->argv),
-                            .envc = count_strings(spec->envp),
+                            .argc = strings_count(spec->argv),
+                            .envc = strings_count(spec->envp),
                             .rlimit_count = (uint32_t)spec->rlimit_count,
-                            .group_count = count_strings(spec->groups)};
+                            .group_count = strings_count(spec->groups)};
     int r;
 
     r = buf_append(&b, &h, sizeof(h));
     if (r == 0)
-        r = append_rlimits(&b, spec);
+        r = request_append_rlimits(&b, spec);
     if (r == 0)
-        r = append_strings(&b, spec->argv);
+        r = request_append_strings(&b, spec->argv);
     if (r == 0)
-        r = append_strings(&b, spec->envp);
+        r = request_append_strings(&b, spec->envp);
     if (r == 0)
         r = buf_append(&b, spec->user, strlen(spec->user) + 1);
     if (r == 0)
         r = buf_append(&b, spec->cwd, strlen(spec->cwd) + 1);
     if (r == 0)
-        r = append_strings(&b, spec->groups);
+        r = request_append_strings(&b, spec->groups);
     if (r < 0 || h.argc > EXEC_STRINGS_MAX || h.envc > EXEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "arguments and environment are larger than %d bytes",
                        EXEC_SIZE_MAX);
@@ -90,7 +90,7 @@ int channel_send(int control, const struct imsg *msg, const int *fds, int fd_cou
     return sendmsg(control, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static int take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])
+static int channel_take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])
 {
     int count = 0;
 
@@ -132,13 +132,13 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
-    count = take_fds(&hdr, fds);
+    count = channel_take_fds(&hdr, fds);
     /* The kernel has dropped some: because there were more than an honest init sends, or because
      * our table of descriptors is full. */
     no_room = (hdr.msg_flags & MSG_CTRUNC) != 0 && count < IMSG_FDS_MAX;
     if (n == (ssize_t)sizeof(*msg) && msg->magic == IMSG_MAGIC && msg->version == IMSG_VERSION &&
         (hdr.msg_flags & MSG_TRUNC) == 0 && ((hdr.msg_flags & MSG_CTRUNC) == 0 || no_room)) {
-        /* One exec does without them: as an error it would take the whole sandbox with it. */
+        /* One exec goes without its descriptors: an error would end the whole sandbox. */
         for (int i = 0; no_room && i < count; i++)
             (void)close(fds[i]);
         *ret_fd_count = no_room ? -EMFILE : count;
@@ -152,7 +152,7 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
 }
 
 /* Whether a process with these flags has stream i, and not in a log. */
-static bool has_socket(uint32_t flags, int i)
+static bool stdio_has_socket(uint32_t flags, int i)
 {
     if (i == 0)
         return (flags & (IMSG_TTY | IMSG_STDIN)) != 0;
@@ -167,7 +167,7 @@ int stdio_sockets_make(uint32_t flags, struct stdio_sockets *ret)
     for (int i = 0; i < 3; i++) {
         int pair[2];
 
-        if (!has_socket(flags, i))
+        if (!stdio_has_socket(flags, i))
             continue;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
             int r = -errno;

@@ -60,7 +60,7 @@ bool channel_socket_ok(int fd);
 int exec_failure(const struct imsg *msg, const char *command, const char *user, const char *cwd,
                  struct err *err);
 
-/* What STDIO says with ENOSPC. */
+/* The message for EXEC_STEP_STDIO with ENOSPC. */
 extern const char exec_no_terminal[];
 /* "step" of EXEC_FAILED in words. */
 const char *exec_step_name(uint32_t step);

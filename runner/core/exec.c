@@ -41,7 +41,7 @@ struct exec {
     uint32_t flags; /* enum imsg_flags of its EXEC */
     bool keep, in_list, timed_out, lost, attaching;
     bool pinged;       /* init has not answered yet */
-    bool unread;       /* init still has output of it: its owner, who ends init, is told later */
+    bool unread;       /* init still has output of it: its owner, which ends init, is told later */
     bool owner_told;   /* of its end */
     char command[128]; /* argv[0], for messages */
     pid_t pid;
@@ -55,7 +55,7 @@ struct exec {
     bool timer_open;
 };
 
-static struct exec *from_channel(struct channel_exec *ce)
+static struct exec *exec_of_channel(struct channel_exec *ce)
 {
     return (struct exec *)(void *)((char *)ce - offsetof(struct exec, channel_exec));
 }
@@ -74,7 +74,7 @@ static void on_timer_closed(uv_handle_t *h)
     exec_free(h->data);
 }
 
-static void leave_list(struct exec *e)
+static void exec_leave_list(struct exec *e)
 {
     struct exec **at = &e->sandbox->execs;
 
@@ -97,12 +97,12 @@ struct exec *exec_ref(struct exec *e)
     return e;
 }
 
-static bool alive(const struct exec *e)
+static bool exec_is_alive(const struct exec *e)
 {
     return e->state == EXEC_STARTING || e->state == EXEC_RUNNING;
 }
 
-static struct imsg message(const struct exec *e, uint16_t type, int value, uint32_t flags)
+static struct imsg exec_message(const struct exec *e, uint16_t type, int value, uint32_t flags)
 {
     return (struct imsg){.magic = IMSG_MAGIC,
                          .version = IMSG_VERSION,
@@ -112,16 +112,16 @@ static struct imsg message(const struct exec *e, uint16_t type, int value, uint3
                          .flags = flags};
 }
 
-static int send_message(struct exec *e, const struct imsg *msg)
+static int exec_send_message(struct exec *e, const struct imsg *msg)
 {
     return e->sandbox->channel == NULL ? -EPIPE : channel_post(e->sandbox->channel, msg, NULL, 0);
 }
 
-static int post(struct exec *e, uint16_t type, int value, uint32_t flags)
+static int exec_post(struct exec *e, uint16_t type, int value, uint32_t flags)
 {
-    const struct imsg msg = message(e, type, value, flags);
+    const struct imsg msg = exec_message(e, type, value, flags);
 
-    return send_message(e, &msg);
+    return exec_send_message(e, &msg);
 }
 
 void exec_unref(struct exec *e)
@@ -129,12 +129,12 @@ void exec_unref(struct exec *e)
     if (e == NULL)
         return;
     e->refs--;
-    /* One reference is the process's own: nobody listens and nobody will. */
-    if (e->refs == 1 && alive(e) && !e->keep)
+    /* Only the process's own reference is left: no client will read its output any more. */
+    if (e->refs == 1 && exec_is_alive(e) && !e->keep)
         (void)exec_signal(e, SIGKILL, true);
     if (e->refs > 0)
         return;
-    leave_list(e);
+    exec_leave_list(e);
     if (e->timer_open)
         uv_close((uv_handle_t *)&e->timer, on_timer_closed);
     else
@@ -153,7 +153,7 @@ void exec_own(struct exec *e, const struct exec_events *events, void *data)
     e->owner_data = data;
 }
 
-static int open_timer(struct exec *e)
+static int exec_open_timer(struct exec *e)
 {
     int r = e->timer_open ? 0 : uv_timer_init(supervisor_loop(e->sandbox->sup), &e->timer);
 
@@ -172,7 +172,7 @@ void exec_output_read(struct exec *e)
     if (!e->unread)
         return;
     e->unread = false;
-    if (e->owner.exited != NULL && open_timer(e) == 0)
+    if (e->owner.exited != NULL && exec_open_timer(e) == 0)
         (void)uv_timer_start(&e->timer, on_output_read, 0, 0);
 }
 
@@ -185,7 +185,8 @@ void exec_silence(struct exec *e)
 
 /* ---- what init says ---- */
 
-static void explain(const struct exec *e, const struct imsg *msg, struct err *err, int *ret_code)
+static void exec_explain(const struct exec *e, const struct imsg *msg, struct err *err,
+                         int *ret_code)
 {
     int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
     const struct spec *spec = e->sandbox->spec;
@@ -223,14 +224,14 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
     }
 }
 
-static void stop_timer(struct exec *e)
+static void exec_stop_timer(struct exec *e)
 {
     if (e->timer_open)
         (void)uv_timer_stop(&e->timer);
 }
 
-/* Tells who listens that there is nothing more to hear of: the last word, and said once. */
-static void tell_failed(struct exec *e, const struct err *err, int code)
+/* Reports a failure to the listener, as its last event. */
+static void exec_tell_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events events = e->events;
     void *data = e->data;
@@ -240,23 +241,23 @@ static void tell_failed(struct exec *e, const struct err *err, int code)
         events.failed(data, e, err, code);
 }
 
-/* The same, and its owner, too. */
-static void tell_all_failed(struct exec *e, const struct err *err, int code)
+/* As exec_tell_failed, to the owner, too. */
+static void exec_tell_all_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events owner = e->owner;
 
     e->owner = (struct exec_events){.started = NULL};
     if (owner.failed != NULL)
         owner.failed(e->owner_data, e, err, code);
-    tell_failed(e, err, code);
+    exec_tell_failed(e, err, code);
 }
 
-/* It never ran, or will not have by the time anybody looks. */
-static void end_failed(struct exec *e, const struct err *err, int code)
+/* The process was not started. */
+static void exec_end_failed(struct exec *e, const struct err *err, int code)
 {
     e->state = EXEC_FAILED;
-    stop_timer(e);
-    tell_all_failed(e, err, code);
+    exec_stop_timer(e);
+    exec_tell_all_failed(e, err, code);
     exec_unref(e);
 }
 
@@ -267,8 +268,8 @@ static void on_failed(struct exec *e, const struct imsg *msg)
 
     if (e->state != EXEC_STARTING)
         return;
-    explain(e, msg, &err, &code);
-    end_failed(e, &err, code);
+    exec_explain(e, msg, &err, &code);
+    exec_end_failed(e, &err, code);
 }
 
 /* Init knows no such exec, or keeps nothing of it; or it is gone itself. */
@@ -280,13 +281,13 @@ static void on_no_slot(struct exec *e)
         return;
     e->attaching = false;
     (void)err_set(&err, -ESTALE, "exec: the sandbox's init keeps nothing of it any more");
-    tell_failed(e, &err, STATUS_RIND);
+    exec_tell_failed(e, &err, STATUS_RIND);
     exec_tell_owner(e);
 }
 
 /* The sockets that ATTACHED brings, if they are what it must bring: an init that was taken over
  * from inside may send anything. fds are taken in any case. */
-static bool take_parked(struct exec *e, int *fds, int count)
+static bool exec_take_parked(struct exec *e, int *fds, int count)
 {
     const bool right = count == imsg_streams(e->flags);
     bool ok = right;
@@ -308,8 +309,8 @@ static bool take_parked(struct exec *e, int *fds, int count)
     return true;
 }
 
-/* Of what clients start: a sandbox's own processes have events of their own. */
-static void emit(const struct exec *e, const char *type, const char *more)
+/* Emits an event for an exec that a client started: private execs have events of their own. */
+static void exec_emit(const struct exec *e, const char *type, const char *more)
 {
     char detail[128];
 
@@ -332,11 +333,11 @@ static void on_wrong_sockets(struct exec *e, int count)
                       "the sandbox's init answered with other descriptors than asked for");
         (void)exec_signal(e, SIGKILL, true);
     }
-    tell_failed(e, &err, STATUS_RIND);
+    exec_tell_failed(e, &err, STATUS_RIND);
     exec_tell_owner(e);
 }
 
-static void tell_started(struct exec *e)
+static void exec_tell_started(struct exec *e)
 {
     if (e->events.started != NULL)
         e->events.started(e->data, e);
@@ -351,11 +352,11 @@ static void on_started(struct exec *e, const struct imsg *msg)
         return;
     e->pid = msg->value;
     e->state = EXEC_RUNNING;
-    emit(e, "exec", "");
+    exec_emit(e, "exec", "");
     if (e->owner.started != NULL)
         e->owner.started(e->owner_data, e);
     if (listened)
-        tell_started(e);
+        exec_tell_started(e);
 }
 
 static void on_attached(struct exec *e, int *fds, int count)
@@ -366,13 +367,13 @@ static void on_attached(struct exec *e, int *fds, int count)
         return;
     }
     e->attaching = false;
-    if (!take_parked(e, fds, count)) {
+    if (!exec_take_parked(e, fds, count)) {
         on_wrong_sockets(e, count);
         return;
     }
     if (e->state == EXEC_STARTING)
         return; /* STARTED follows */
-    tell_started(e);
+    exec_tell_started(e);
     /* Attached to after its end: its listener hears of that, too. */
     if (e->state == EXEC_ENDED) {
         exec_tell_owner(e);
@@ -397,22 +398,22 @@ static void on_exited(struct exec *e, int status)
     bool kept = e->keep;
     char more[32];
 
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return;
     if (e->state == EXEC_STARTING) {
         struct err err = ERR_NONE;
 
-        /* Its sandbox went first: whether it would have run is not known. */
+        /* The sandbox ended first: whether the command would have run is not known. */
         (void)err_set(&err, -ECANCELED, "'%s': the sandbox ended before it was started",
                       e->command);
-        end_failed(e, &err, STATUS_RIND);
+        exec_end_failed(e, &err, STATUS_RIND);
         return;
     }
     e->status = status;
     e->state = EXEC_ENDED;
-    stop_timer(e);
+    exec_stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
-    emit(e, "exec_exit", more);
+    exec_emit(e, "exec_exit", more);
     /* A client that is attaching, and its owner, which ends init, hear of it when the sockets are
      * there: started comes first. */
     if (!e->attaching)
@@ -423,7 +424,7 @@ static void on_exited(struct exec *e, int status)
     if (kept)
         return;
     if ((e->flags & (IMSG_PARK | IMSG_LOGGED)) != 0)
-        (void)post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init need not keep it */
+        (void)exec_post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init need not keep it */
     exec_unref(e);
 }
 
@@ -437,7 +438,7 @@ static void on_exited_message(struct exec *e, const struct imsg *msg)
 
 static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds, int count)
 {
-    struct exec *e = exec_ref(from_channel(ce));
+    struct exec *e = exec_ref(exec_of_channel(ce));
 
     if (msg->type == IMSG_ATTACHED) {
         on_attached(e, fds, count);
@@ -452,24 +453,24 @@ static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds
         on_no_slot(e);
     } else if (msg->type == IMSG_PONG) {
         e->pinged = false;
-        stop_timer(e);
+        exec_stop_timer(e);
     }
     for (int i = 0; i < count; i++)
         (void)close(fds[i]);
     exec_unref(e);
 }
 
-/* Each leaves the list, so that the list's first one is always the next. */
+/* Each exec leaves the list here, so the first of the list is always the next. */
 void exec_all_lost(struct sandbox *s)
 {
     while (s->execs != NULL) {
         struct exec *e = exec_ref(s->execs);
         bool own = e->keep && e->state == EXEC_ENDED;
 
-        leave_list(e);
+        exec_leave_list(e);
         e->unread = false; /* what init had of it is gone */
         e->keep = false;   /* nothing of it waits in init any more */
-        e->lost = alive(e);
+        e->lost = exec_is_alive(e);
         if (own)
             e->refs--; /* the one that settle() kept for its status */
         on_no_slot(e);
@@ -479,17 +480,17 @@ void exec_all_lost(struct sandbox *s)
     }
 }
 
-/* The supervisor stops: processes go on, nobody here hears of them any more. */
+/* The supervisor stops: processes go on, and their execs are forgotten without an event. */
 void exec_forget_all(struct sandbox *s)
 {
     while (s->execs != NULL) {
         struct exec *e = exec_ref(s->execs);
-        bool own = alive(e) || e->keep;
+        bool own = exec_is_alive(e) || e->keep;
 
         exec_silence(e);
         e->owner = (struct exec_events){.started = NULL};
-        leave_list(e);
-        stop_timer(e);
+        exec_leave_list(e);
+        exec_stop_timer(e);
         e->state = EXEC_FAILED;
         e->keep = false;
         if (own)
@@ -524,22 +525,22 @@ static void on_timeout(uv_timer_t *h)
 
     e->timed_out = true;
     (void)exec_signal(e, SIGKILL, true);
-    e->pinged = post(e, IMSG_PING, 0, 0) == 0;
+    e->pinged = exec_post(e, IMSG_PING, 0, 0) == 0;
     (void)uv_timer_start(&e->timer, on_no_pong, PONG_MS, 0);
 }
 
-static int arm_timeout(struct exec *e, int64_t ms)
+static int exec_arm_timeout(struct exec *e, int64_t ms)
 {
     int r;
 
     if (ms == LIMIT_UNSET)
         return 0;
-    r = open_timer(e);
+    r = exec_open_timer(e);
     return r < 0 ? r
                  : uv_timer_start(&e->timer, on_timeout, (uint64_t)ms + EXEC_TIMEOUT_SPARE_MS, 0);
 }
 
-static uint32_t flags_of(const struct exec_options *o)
+static uint32_t exec_flags(const struct exec_options *o)
 {
     uint32_t flags = 0;
 
@@ -566,7 +567,7 @@ static uint32_t flags_of(const struct exec_options *o)
     return flags;
 }
 
-static int send_exec(struct exec *e, const struct exec_options *o, struct err *err)
+static int exec_send_start(struct exec *e, const struct exec_options *o, struct err *err)
 {
     const struct spec *spec = e->sandbox->spec;
     struct imsg msg = {.magic = IMSG_MAGIC,
@@ -627,7 +628,7 @@ static struct exec *exec_new(struct sandbox *s, uint64_t id)
     return e;
 }
 
-static void join_list(struct exec *e)
+static void exec_join_list(struct exec *e)
 {
     e->next = e->sandbox->execs;
     e->sandbox->execs = e;
@@ -637,8 +638,8 @@ static void join_list(struct exec *e)
     channel_add(e->sandbox->channel, &e->channel_exec);
 }
 
-/* Of those that were kept, have ended, and were not collected, the oldest makes room. */
-static void make_room(struct sandbox *s)
+/* Collects the oldest exec that was kept, has ended, and has no reader. */
+static void exec_make_room(struct sandbox *s)
 {
     struct exec *oldest = NULL;
 
@@ -658,7 +659,7 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
     if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
-        make_room(s);
+        exec_make_room(s);
     if (!o->helper && !o->main && s->exec_count >= supervisor_limits(s->sup)->execs)
         return err_set(err, -EAGAIN, "limit maxExecs: %u processes run in sandbox %s already",
                        s->exec_count, sandbox_name(s));
@@ -666,7 +667,7 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     if (e == NULL)
         return err_errno(err, -ENOMEM, "exec");
     e->state = EXEC_STARTING;
-    e->flags = flags_of(o);
+    e->flags = exec_flags(o);
     e->keep = o->keep;
     if (o->main) {
         exec_own(e, events, data);
@@ -677,17 +678,17 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     (void)snprintf(e->command, sizeof(e->command), "%s", o->argv[0]);
     r = stdio_sockets_make(e->flags, &e->sockets);
     if (r == 0)
-        r = arm_timeout(e, o->timeout_ms);
+        r = exec_arm_timeout(e, o->timeout_ms);
     if (r < 0)
         (void)err_errno(err, r, "exec");
     if (r == 0)
-        r = send_exec(e, o, err);
+        r = exec_send_start(e, o, err);
     if (r < 0) {
         e->state = EXEC_FAILED;
         exec_unref(e);
         return r;
     }
-    join_list(e);
+    exec_join_list(e);
     *ret = exec_ref(e);
     return 0;
 }
@@ -707,7 +708,7 @@ struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int valu
         e->status = value;
     else
         e->pid = value;
-    join_list(e);
+    exec_join_list(e);
     return e;
 }
 
@@ -719,7 +720,7 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
         return err_set(err, -EBUSY, "exec: somebody is attached already");
     if ((e->flags & IMSG_PARK) == 0)
         return err_set(err, -EINVAL, "exec: its output is not kept for attaching");
-    r = post(e, IMSG_ATTACH, 0, 0);
+    r = exec_post(e, IMSG_ATTACH, 0, 0);
     if (r < 0)
         return err_errno(err, r, "exec: ask the sandbox's init");
     e->attaching = true;
@@ -732,7 +733,7 @@ void exec_collect(struct exec *e)
 {
     if (!e->keep || e->state != EXEC_ENDED)
         return;
-    (void)post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
+    (void)exec_post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
     e->keep = false;
     exec_unref(e);
 }
@@ -742,10 +743,10 @@ bool exec_is_logged(const struct exec *e)
     return (e->flags & (IMSG_LOGGED | IMSG_MAIN)) == IMSG_LOGGED;
 }
 
-/* Of one that runs only the process's own reference is left: its end is the last of it. */
+/* A running exec keeps only the process's own reference: it is freed when the process ends. */
 void exec_discard(struct exec *e)
 {
-    if (!alive(e)) {
+    if (!exec_is_alive(e)) {
         exec_collect(e);
         return;
     }
@@ -756,7 +757,7 @@ void exec_discard(struct exec *e)
 void exec_kill_left(struct exec *e)
 {
     if (e->keep && e->state == EXEC_ENDED)
-        (void)post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
+        (void)exec_post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
 }
 
 /* ---- asking ---- */
@@ -784,7 +785,7 @@ bool exec_is_tty(const struct exec *e)
 bool exec_any_alive(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs; e != NULL; e = e->next)
-        if (alive(e))
+        if (exec_is_alive(e))
             return true;
     return false;
 }
@@ -792,7 +793,7 @@ bool exec_any_alive(const struct sandbox *s)
 bool exec_any_counts(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs; e != NULL; e = e->next)
-        if (alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
+        if (exec_is_alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
             return true;
     return false;
 }
@@ -844,7 +845,7 @@ struct exec *exec_next(const struct exec *e)
 
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols)
 {
-    struct imsg msg = message(e, IMSG_RESIZE, 0, 0);
+    struct imsg msg = exec_message(e, IMSG_RESIZE, 0, 0);
 
     if (!exec_is_tty(e))
         return -ENOTTY;
@@ -852,7 +853,7 @@ int exec_resize(struct exec *e, uint16_t rows, uint16_t cols)
         return -EBUSY;
     msg.rows = rows;
     msg.cols = cols;
-    return alive(e) ? send_message(e, &msg) : 0;
+    return exec_is_alive(e) ? exec_send_message(e, &msg) : 0;
 }
 
 int exec_term_signal(const struct exec *e)
@@ -873,16 +874,16 @@ void exec_take_sockets(struct exec *e, int fds[3])
 
 int exec_signal(struct exec *e, int signo, bool whole_leaf)
 {
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return -ESRCH;
-    return post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
+    return exec_post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
 }
 
 int exec_signal_group(struct exec *e, int signo)
 {
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return -ESRCH;
-    return post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
+    return exec_post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
 }
 
 struct exec *exec_find(struct sandbox *s, uint64_t id)

@@ -37,7 +37,7 @@ struct exec_options {
     bool combined; /* stderr into stdout */
     bool keep;   /* goes on when the last client lets go, and over a supervisor's death; its output
                     and status wait */
-    bool helper; /* works while the sandbox is paused; not shown to anybody */
+    bool helper; /* works while the sandbox is paused; not shown to clients */
     bool idle;   /* that it runs does not count as activity of the sandbox */
     int program_fd;     /* executed instead of argv[0], or -1; borrowed */
     int64_t timeout_ms; /* LIMIT_UNSET = none: then its whole cgroup leaf is killed */
@@ -67,7 +67,7 @@ struct exec_events {
 int exec_start(struct sandbox *s, const struct exec_options *o, const struct exec_events *events,
                void *data, struct exec **ret, struct err *err);
 struct exec *exec_ref(struct exec *e);
-/* Lets go. An exec that nobody holds and that is not kept is killed with its leaf. */
+/* Drops a reference. An exec without references that is not kept is killed with its leaf. */
 void exec_unref(struct exec *e);
 /* No event is called any more (the data is going away); the reference stays. */
 void exec_silence(struct exec *e);
@@ -82,7 +82,7 @@ void exec_collect(struct exec *e);
 /* Kills what an ended exec has left running in its cgroup leaf: init knows a kept one until it is
  * collected. Without a cgroup of its own an exec's processes cannot be told from others. */
 void exec_kill_left(struct exec *e);
-/* Kills it if it runs, and lets init forget it whoever may want to know. */
+/* Kills it if it runs, and lets init forget it, kept or not. */
 void exec_discard(struct exec *e);
 
 uint64_t exec_id(const struct exec *e);
@@ -90,7 +90,7 @@ pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
 enum exec_state exec_get_state(const struct exec *e);
 bool exec_is_tty(const struct exec *e);
 bool exec_timed_out(const struct exec *e);
-/* It was killed with its sandbox. */
+/* Whether it was killed with its sandbox. */
 bool exec_lost(const struct exec *e);
 /* Goes on without clients, and waits with its status for one. */
 bool exec_is_kept(const struct exec *e);
@@ -100,7 +100,7 @@ bool exec_is_private(const struct exec *e);
 const char *
 exec_command(const struct exec *e); /* argv[0]; "" when an earlier supervisor started it */
 struct sandbox *exec_sandbox(const struct exec *e);
-/* As shells say it: status, or 128+signal. Valid in EXEC_ENDED. */
+/* The status as shells report it, or 128+signal. Valid in EXEC_ENDED. */
 int exec_exit_code(const struct exec *e);
 int exec_term_signal(const struct exec *e); /* 0 = it exited */
 
@@ -121,6 +121,6 @@ int exec_signal_group(struct exec *e, int signo);
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
 /* By id; borrowed. NULL when there is none (any more). */
 struct exec *exec_find(struct sandbox *s, uint64_t id);
-/* All of a sandbox, private ones included; the newest first. */
+/* Iterate over a sandbox's execs, private ones included; the newest first. */
 struct exec *exec_first(struct sandbox *s);
 struct exec *exec_next(const struct exec *e);

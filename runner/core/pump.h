@@ -27,8 +27,8 @@ struct pump {
     bool in_drains; /* what is read does not block: a terminal, which hands out little at a time */
     unsigned handles; /* not closed yet */
     bool started, done, closing;
-    int error; /* 0 at the end of input; -EPIPE when nobody reads any more; other errno of the side
-                  that failed */
+    int error; /* 0 at the end of input; -EPIPE when the output has no reader any more; or the errno
+                  of the side that failed */
     char *buffer; /* owned; NULL until it is needed */
     size_t pos, len;
     void (*on_done)(struct pump *p); /* once; the pump may be stopped from it */

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "launch/launcher.h"
 
-static int let_go_of_output(void)
+static int watch_close_stdio(void)
 {
     auto_close int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int r = null < 0 ? -1 : 0;
@@ -24,7 +24,7 @@ static int let_go_of_output(void)
 }
 
 /* Signals of a terminal or a group are the run's. */
-static _Noreturn void watch(struct launcher *l, const char *id, int life)
+static _Noreturn void watch_main(struct launcher *l, const char *id, int life)
 {
     sigset_t all;
     char byte;
@@ -32,7 +32,7 @@ static _Noreturn void watch(struct launcher *l, const char *id, int life)
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_SETMASK, &all, NULL);
     (void)prctl(PR_SET_NAME, "rind-watch");
-    if (let_go_of_output() < 0) {
+    if (watch_close_stdio() < 0) {
         log_warn("run", "watch over the run: /dev/null: %s", strerrorname_np(errno));
         _exit(1);
     }
@@ -53,7 +53,7 @@ int run_watch_start(struct run_watch *w, struct launcher *l, const char *id, str
     w->pid = fork();
     if (w->pid == 0) {
         (void)close(w->life_fd);
-        watch(l, id, end);
+        watch_main(l, id, end);
     }
     if (w->pid < 0) {
         const int r = -errno;

@@ -38,10 +38,10 @@ struct loop {
 
 /* ---- telling ---- */
 
-static void watch_control(struct loop *l);
+static void loop_watch_control(struct loop *l);
 
-/* Returns whether it was taken (or nobody is there to take it). */
-static bool say(struct loop *l, const struct imsg *what, const int *fds, int count)
+/* Sends a message to the supervisor. Returns whether it was sent. */
+static bool loop_send(struct loop *l, const struct imsg *what, const int *fds, int count)
 {
     struct imsg msg = *what;
     int r;
@@ -53,28 +53,29 @@ static bool say(struct loop *l, const struct imsg *what, const int *fds, int cou
     r = wire_send(l->control, &msg, sizeof(msg), fds, count);
     if (r == -EAGAIN) {
         l->blocked = true;
-        watch_control(l);
+        loop_watch_control(l);
     }
     return r == 0;
 }
 
-/* What no slot remembers. While it waits no request is read that could lead to another. */
-static void answer(struct loop *l, const struct imsg *what)
+/* Sends an answer that no slot keeps. While one waits for room, no request is read that could lead
+ * to another. */
+static void loop_reply(struct loop *l, const struct imsg *what)
 {
-    if (!say(l, what, NULL, 0) && l->blocked) {
+    if (!loop_send(l, what, NULL, 0) && l->blocked) {
         l->unsaid = *what;
         l->has_unsaid = true;
     }
 }
 
 /* Room for more is waited for, or requests are. */
-static void watch_control(struct loop *l)
+static void loop_watch_control(struct loop *l)
 {
     watch_set(&l->table, l->control, &l->control_watched, l->blocked ? EPOLLOUT : EPOLLIN,
               ABOUT_CONTROL);
 }
 
-static bool tell_attached(struct loop *l, struct slot *s)
+static bool slot_tell_attached(struct loop *l, struct slot *s)
 {
     const struct imsg msg = {.type = IMSG_ATTACHED, .id = s->id, .value = s->pid};
     int fds[RELAY_STREAMS], count = 0;
@@ -82,11 +83,11 @@ static bool tell_attached(struct loop *l, struct slot *s)
     for (int i = 0; i < RELAY_STREAMS; i++)
         if (s->parked[i] >= 0)
             fds[count++] = s->parked[i];
-    return say(l, &msg, fds, count);
+    return loop_send(l, &msg, fds, count);
 }
 
-/* What its process has written is not all moved yet. A log goes on for other reasons. */
-static bool has_more(const struct slot *s)
+/* Whether output of the ended process still waits for room. Logs do not count. */
+static bool slot_has_more(const struct slot *s)
 {
     for (int i = 0; i < RELAY_STREAMS; i++)
         if (s->relays[i].kind != RELAY_NONE && s->relays[i].ended)
@@ -94,7 +95,7 @@ static bool has_more(const struct slot *s)
     return false;
 }
 
-static bool tell_one(struct loop *l, struct slot *s, unsigned what)
+static bool slot_tell_one(struct loop *l, struct slot *s, unsigned what)
 {
     struct imsg msg = {.id = s->id};
 
@@ -102,25 +103,25 @@ static bool tell_one(struct loop *l, struct slot *s, unsigned what)
     case TELL_STARTED:
         msg.type = IMSG_STARTED;
         msg.value = s->pid;
-        return say(l, &msg, NULL, 0);
+        return loop_send(l, &msg, NULL, 0);
     case TELL_ATTACHED:
-        return tell_attached(l, s);
+        return slot_tell_attached(l, s);
     case TELL_FAILED:
         msg.type = IMSG_EXEC_FAILED;
         msg.step = s->failure.step;
         msg.error = s->failure.error;
-        return say(l, &msg, NULL, 0);
+        return loop_send(l, &msg, NULL, 0);
     default:
         msg.type = IMSG_EXITED;
         msg.value = s->status;
-        msg.flags = (s->flags & IMSG_TIMED_OUT) | (has_more(s) ? IMSG_MORE : 0);
-        return say(l, &msg, NULL, 0);
+        msg.flags = (s->flags & IMSG_TIMED_OUT) | (slot_has_more(s) ? IMSG_MORE : 0);
+        return loop_send(l, &msg, NULL, 0);
     }
 }
 
 /* An ended slot of which everything was said and moved. The main process's stays until COLLECT:
  * a supervisor that takes this sandbox up must see that it has had its one. */
-static void release_if_over(struct loop *l, struct slot *s)
+static void slot_release_if_over(struct loop *l, struct slot *s)
 {
     if (s->state != SLOT_ENDED || s->tell != 0 || !slot_is_quiet(s))
         return;
@@ -129,21 +130,21 @@ static void release_if_over(struct loop *l, struct slot *s)
 }
 
 /* Says what is noted, in order. */
-static void tell(struct loop *l, struct slot *s)
+static void slot_tell(struct loop *l, struct slot *s)
 {
     static const unsigned order[] = {TELL_STARTED, TELL_FAILED, TELL_ATTACHED, TELL_EXITED};
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         if ((s->tell & order[i]) == 0)
             continue;
-        if (!tell_one(l, s, order[i]))
+        if (!slot_tell_one(l, s, order[i]))
             return;
         s->tell &= ~order[i];
     }
-    release_if_over(l, s);
+    slot_release_if_over(l, s);
 }
 
-static void list_some(struct loop *l)
+static void loop_list(struct loop *l)
 {
     while (l->list_at != NOT_LISTING) {
         struct imsg msg = {.type = IMSG_LIST_END};
@@ -163,28 +164,28 @@ static void list_some(struct loop *l)
                 msg.flags |= IMSG_UNSURE;
             }
         }
-        if (!say(l, &msg, NULL, 0))
+        if (!loop_send(l, &msg, NULL, 0))
             return;
         l->list_at = msg.type == IMSG_LIST_END ? NOT_LISTING : l->list_at + 1;
     }
 }
 
-static void tell_all(struct loop *l)
+static void loop_tell_all(struct loop *l)
 {
     l->blocked = false;
-    watch_control(l);
-    if (l->has_unsaid && !say(l, &l->unsaid, NULL, 0))
+    loop_watch_control(l);
+    if (l->has_unsaid && !loop_send(l, &l->unsaid, NULL, 0))
         return;
     l->has_unsaid = false;
-    list_some(l);
+    loop_list(l);
     for (unsigned i = 0; i < l->table.used && !l->blocked; i++)
         if (l->table.slots[i].tell != 0)
-            tell(l, &l->table.slots[i]);
+            slot_tell(l, &l->table.slots[i]);
 }
 
 /* ---- what happens to processes ---- */
 
-static void leave_twin(struct loop *l, struct slot *s)
+static void slot_leave_twin(struct loop *l, struct slot *s)
 {
     if (s->twin)
         twin_left(&l->table.twin);
@@ -193,7 +194,7 @@ static void leave_twin(struct loop *l, struct slot *s)
 
 /* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
  * death, which the reaping tells). */
-static void on_status(struct loop *l, struct slot *s)
+static void on_status_pipe(struct loop *l, struct slot *s)
 {
     ssize_t n;
 
@@ -209,12 +210,12 @@ static void on_status(struct loop *l, struct slot *s)
     } else {
         s->tell |= TELL_STARTED;
         if (n == 0)
-            leave_twin(l, s);
+            slot_leave_twin(l, s);
     }
-    tell(l, s);
+    slot_tell(l, s);
 }
 
-static void reap(struct loop *l)
+static void loop_reap(struct loop *l)
 {
     const struct init *init = l->table.init;
     int status;
@@ -230,16 +231,16 @@ static void reap(struct loop *l)
             continue;
         }
         if (s->state == SLOT_STARTING)
-            on_status(l, s);
-        leave_twin(l, s);
-        /* What the process has said is in its log, or on its way to its reader, before its end is
-         * told. */
+            on_status_pipe(l, s);
+        slot_leave_twin(l, s);
+        /* The process's output is in its log, or on its way to its reader, before EXITED is sent.
+         */
         for (unsigned i = 0; i < RELAY_STREAMS; i++)
             relay_finish(&l->table, s, i);
         s->state = SLOT_ENDED;
         s->status = status;
         s->tell |= TELL_EXITED;
-        tell(l, s);
+        slot_tell(l, s);
     }
 }
 
@@ -254,17 +255,17 @@ static int64_t now_ms(void)
 }
 
 /* Also after the exec's end: what it left running in its leaf is still its own. */
-static void kill_whole(struct slot *s, int signo)
+static void slot_kill_all(struct slot *s, int signo)
 {
     if (leaf_kill(s) == 0 || s->state == SLOT_ENDED)
         return;
-    /* Each leads a session, and so a group, of its own from its first step on. */
+    /* Each process leads a session, and so a group, of its own from its first step on. */
     if (kill(-s->pid, signo) < 0)
         (void)kill(s->pid, signo);
 }
 
 /* Kills what has had its time. Returns for how long to poll: until the next deadline, or -1. */
-static int expire(struct loop *l)
+static int loop_expire(struct loop *l)
 {
     struct guard *g = &l->table.init->guard;
     int64_t next = INT64_MAX, now = 0;
@@ -283,7 +284,7 @@ static int expire(struct loop *l)
         if (s->deadline <= now) {
             s->deadline = 0;
             s->flags |= IMSG_TIMED_OUT;
-            kill_whole(s, SIGKILL);
+            slot_kill_all(s, SIGKILL);
         } else if (s->deadline < next) {
             next = s->deadline;
         }
@@ -315,7 +316,7 @@ static void on_exec(struct loop *l, const struct imsg *msg, int *fds, int count)
             table_release(&l->table, s);
         }
     }
-    answer(l, &failed);
+    loop_reply(l, &failed);
 }
 
 static void on_signal_request(struct loop *l, const struct imsg *msg)
@@ -325,7 +326,7 @@ static void on_signal_request(struct loop *l, const struct imsg *msg)
     if (s == NULL || msg->value < 1 || msg->value > 64)
         return; /* it has been forgotten meanwhile: EXITED is under way */
     if (msg->flags & IMSG_WHOLE_EXEC) {
-        kill_whole(s, msg->value);
+        slot_kill_all(s, msg->value);
         return;
     }
     if (s->state == SLOT_ENDED)
@@ -341,11 +342,11 @@ static void on_attach(struct loop *l, const struct imsg *msg)
     struct slot *s = table_find(&l->table, msg->id);
 
     if (s == NULL || (s->flags & IMSG_PARK) == 0) {
-        answer(l, &none);
+        loop_reply(l, &none);
         return;
     }
     s->tell |= TELL_ATTACHED;
-    tell(l, s);
+    slot_tell(l, s);
 }
 
 static void on_collect(struct loop *l, const struct imsg *msg)
@@ -368,7 +369,7 @@ static void on_ping(struct loop *l, const struct imsg *msg)
 {
     const struct imsg pong = {.type = IMSG_PONG, .id = msg->id};
 
-    answer(l, &pong);
+    loop_reply(l, &pong);
 }
 
 static void on_message(struct loop *l, const struct imsg *msg, int *fds, int count)
@@ -394,14 +395,14 @@ static void on_message(struct loop *l, const struct imsg *msg, int *fds, int cou
         break;
     case IMSG_LIST:
         l->list_at = 0;
-        list_some(l);
+        loop_list(l);
         break;
     default:
         break; /* nothing that this version knows */
     }
 }
 
-static void lose_control(struct loop *l)
+static void loop_lose_control(struct loop *l)
 {
     if (l->table.init->plan.header->flags & PLAN_ATTACHED)
         _exit(0); /* and with us the whole sandbox */
@@ -421,39 +422,39 @@ static void on_control(struct loop *l)
 
     n = wire_recv(l->control, &msg, sizeof(msg), fds, IMSG_FDS_MAX, &count);
     if (n == 0 || n == -ECONNRESET) {
-        lose_control(l);
+        loop_lose_control(l);
         return;
     }
     if (n == (int)sizeof(msg) && msg.magic == IMSG_MAGIC && msg.version == IMSG_VERSION)
         on_message(l, &msg, fds, count);
     else if (n >= (int)IMSG_FIXED && msg.magic == IMSG_MAGIC && msg.version != IMSG_VERSION)
-        answer(l, &other_version);
+        loop_reply(l, &other_version);
     for (int i = 0; n > 0 && i < count; i++)
         if (fds[i] >= 0)
             (void)close(fds[i]);
 }
 
-/* The socket lies where only the launcher can reach it: who connects is its successor. */
+/* Only the launcher can reach the socket: the peer is a new launcher, for its supervisor. */
 static void on_listen(struct loop *l)
 {
     int fd = accept4(l->listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0) {
-        /* Nobody there after all is fine; a socket that will never have anybody must not keep us
+        /* The peer may be gone again. A socket that no peer can use any more must not keep init
          * busy. */
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && errno != EMFILE)
             watch_set(&l->table, l->listen, &l->listen_watched, -1, 0);
         return;
     }
     if (l->control >= 0)
-        lose_control(l);
+        loop_lose_control(l);
     l->control = fd;
     l->control_watched = -1;
-    tell_all(l);
+    loop_tell_all(l);
 }
 
 /* SIGCHLD, which is pending once or not at all: what has ended since is told of again. */
-static void take_signal(int fd)
+static void loop_take_signal(int fd)
 {
     struct signalfd_siginfo info;
 
@@ -462,7 +463,7 @@ static void take_signal(int fd)
 
 /* ---- the loop ---- */
 
-static int open_epoll(struct loop *l)
+static int loop_open_epoll(struct loop *l)
 {
     struct table *t = &l->table;
     int signals = -1, guard = -1;
@@ -471,7 +472,7 @@ static int open_epoll(struct loop *l)
     if (t->epoll < 0)
         return -errno;
     l->control_watched = l->listen_watched = -1;
-    watch_control(l);
+    loop_watch_control(l);
     watch_set(t, l->signal_fd, &signals, EPOLLIN, ABOUT_SIGNAL);
     watch_set(t, l->listen, &l->listen_watched, EPOLLIN, ABOUT_LISTEN);
     watch_set(t, t->init->guard.listener, &guard, EPOLLIN, ABOUT_GUARD);
@@ -500,7 +501,7 @@ static void loop_open(struct loop *l, struct init *init)
     l->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signal_fd < 0)
         init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
-    r = open_epoll(l);
+    r = loop_open_epoll(l);
     if (r < 0)
         init_fail(INIT_STAGE_LOOP, 0, -r);
 }
@@ -515,15 +516,15 @@ static void on_slot_event(struct loop *l, uint64_t data, uint32_t events)
         return; /* another one's by now */
     if (about == ABOUT_STATUS) {
         if (s->state == SLOT_STARTING)
-            on_status(l, s);
+            on_status_pipe(l, s);
         return;
     }
     relay_event(&l->table, s, data >> 4 & 3, about == ABOUT_OUTER, events);
-    release_if_over(l, s);
+    slot_release_if_over(l, s);
 }
 
 /* Returns a bit if it is about one of the four that are looked at last. */
-static unsigned on_event(struct loop *l, const struct epoll_event *e)
+static unsigned on_epoll_event(struct loop *l, const struct epoll_event *e)
 {
     const enum about about = (enum about)(e->data.u64 & 15);
 
@@ -538,7 +539,7 @@ static unsigned on_event(struct loop *l, const struct epoll_event *e)
         return 0;
     case ABOUT_CONTROL:
         if (e->events & EPOLLOUT)
-            tell_all(l);
+            loop_tell_all(l);
         return (e->events & ~(uint32_t)EPOLLOUT) != 0 ? 1U << ABOUT_CONTROL : 0;
     case ABOUT_SIGNAL:
     case ABOUT_LISTEN:
@@ -556,14 +557,14 @@ void loop_run(struct init *init)
     loop_open(&l, init);
     init_ready();
     for (;;) {
-        const int n = epoll_wait(l.table.epoll, events, EVENTS, expire(&l));
+        const int n = epoll_wait(l.table.epoll, events, EVENTS, loop_expire(&l));
         unsigned last = 0;
 
         for (int i = 0; i < n; i++)
-            last |= on_event(&l, &events[i]);
+            last |= on_epoll_event(&l, &events[i]);
         if (last & 1U << ABOUT_SIGNAL) {
-            take_signal(l.signal_fd);
-            reap(&l);
+            loop_take_signal(l.signal_fd);
+            loop_reap(&l);
         }
         if (last & 1U << ABOUT_CONTROL)
             on_control(&l);

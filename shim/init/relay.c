@@ -23,7 +23,7 @@ enum moved {
     MOVED_SOME,    /* there may be more: it is the others' turn */
     MOVED_ALL,     /* nothing is there now */
     MOVED_NO_ROOM, /* the destination is full */
-    MOVED_END,     /* nothing will come any more, or nobody takes it */
+    MOVED_END,     /* no more bytes come, or the destination is gone */
 };
 
 static char scratch[SCRATCH];
@@ -51,7 +51,7 @@ void watch_set(const struct table *t, int fd, int *watched, int events, uint64_t
         *watched = events;
 }
 
-static bool is_ready(int fd, short events)
+static bool fd_is_ready(int fd, short events)
 {
     struct pollfd p = {.fd = fd, .events = events};
 
@@ -159,7 +159,7 @@ void relay_close(struct table *t, struct relay *r)
         (void)close(r->outer);
     if (r->log != NULL)
         log_close(r->log);
-    else if (r->kind == RELAY_OUTPUT && r->ended && !is_ready(r->inner, POLLHUP))
+    else if (r->kind == RELAY_OUTPUT && r->ended && !fd_is_ready(r->inner, POLLHUP))
         sink_add(t, r->inner);
     else
         (void)close(r->inner);
@@ -179,11 +179,11 @@ static bool relay_count(struct relay *r, size_t n)
 
 /* One piece by copying, as splice(2): for a pipe that begins with buffers of no bytes (a write that
  * faults leaves one, on kernels up to 6.14), with which a splice to a socket ends at 0. */
-static ssize_t copy_piece(struct relay *r, size_t most)
+static ssize_t relay_copy(struct relay *r, size_t most)
 {
     ssize_t n;
 
-    if (!is_ready(r->outer, POLLOUT)) {
+    if (!fd_is_ready(r->outer, POLLOUT)) {
         errno = EAGAIN;
         return -1;
     }
@@ -192,29 +192,29 @@ static ssize_t copy_piece(struct relay *r, size_t most)
     return n <= 0 ? n : send(r->outer, scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static enum moved move_output(struct relay *r)
+static enum moved relay_move_output(struct relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         const size_t most = r->ended && r->left < CHUNK ? (size_t)r->left : CHUNK;
         ssize_t n = splice(r->inner, NULL, r->outer, NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
-        if (n == 0 && !is_ready(r->inner, POLLHUP))
-            n = copy_piece(r, most);
+        if (n == 0 && !fd_is_ready(r->inner, POLLHUP))
+            n = relay_copy(r, most);
         if (n > 0 && relay_count(r, (size_t)n))
             return MOVED_END;
         if (n > 0 || (n < 0 && errno == EINTR))
             continue;
         if (n == 0 || errno != EAGAIN)
             return MOVED_END;
-        if (is_ready(r->inner, POLLIN))
+        if (fd_is_ready(r->inner, POLLIN))
             return MOVED_NO_ROOM;
         return r->ended ? MOVED_END : MOVED_ALL; /* ended: a process inside has read its own pipe */
     }
     return MOVED_SOME;
 }
 
-/* All that the terminal hands out now, 4 KiB at a time. As read(2). */
-static ssize_t read_terminal(const struct relay *r)
+/* As read(2): all that the terminal has now, which it hands out 4 KiB at a time. */
+static ssize_t relay_read_terminal(const struct relay *r)
 {
     size_t len = 0;
     ssize_t n;
@@ -227,14 +227,14 @@ static ssize_t read_terminal(const struct relay *r)
 }
 
 /* A socket that is writable has room for more than is read at a time. */
-static enum moved move_terminal(struct relay *r)
+static enum moved relay_move_terminal(struct relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         ssize_t n;
 
-        if (!is_ready(r->outer, POLLOUT))
+        if (!fd_is_ready(r->outer, POLLOUT))
             return MOVED_NO_ROOM;
-        n = read_terminal(r);
+        n = relay_read_terminal(r);
         if (n > 0 && send(r->outer, scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
             return MOVED_END;
         if (n > 0 && relay_count(r, (size_t)n))
@@ -256,7 +256,7 @@ static bool relay_output(struct table *t, struct relay *r)
     if (r->kind == RELAY_LOG)
         m = log_move(r->log) ? MOVED_SOME : MOVED_END;
     else
-        m = r->kind == RELAY_TERMINAL ? move_terminal(r) : move_output(r);
+        m = r->kind == RELAY_TERMINAL ? relay_move_terminal(r) : relay_move_output(r);
     r->out_blocked = m == MOVED_NO_ROOM;
     if (m == MOVED_END)
         relay_close(t, r);
@@ -265,7 +265,7 @@ static bool relay_output(struct table *t, struct relay *r)
 
 /* ---- input ---- */
 
-static enum moved move_input(struct relay *r)
+static enum moved relay_move_input(struct relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
         const ssize_t n =
@@ -275,13 +275,13 @@ static enum moved move_input(struct relay *r)
             continue;
         if (n == 0 || errno != EAGAIN)
             return MOVED_END;
-        return is_ready(r->outer, POLLIN) ? MOVED_NO_ROOM : MOVED_ALL;
+        return fd_is_ready(r->outer, POLLIN) ? MOVED_NO_ROOM : MOVED_ALL;
     }
     return MOVED_SOME;
 }
 
-/* What the terminal does not take stays in the socket. */
-static enum moved type_input(struct relay *r)
+/* Writes input to the terminal; bytes that it does not take stay in the socket. */
+static enum moved relay_type_input(struct relay *r)
 {
     const ssize_t n = recv(r->outer, scratch, SCRATCH, MSG_PEEK | MSG_DONTWAIT);
     ssize_t taken;
@@ -294,7 +294,7 @@ static enum moved type_input(struct relay *r)
     if (taken == 0 || (taken < 0 && (errno == EAGAIN || errno == EINTR)))
         return MOVED_NO_ROOM;
     if (taken < 0)
-        taken = n; /* no process has it open any more: nobody will read it */
+        taken = n; /* no process has it open any more */
     (void)recv(r->outer, scratch, (size_t)taken, MSG_DONTWAIT);
     return taken < n ? MOVED_NO_ROOM : MOVED_SOME;
 }
@@ -302,13 +302,13 @@ static enum moved type_input(struct relay *r)
 /* Returns whether the relay is still open. */
 static bool relay_input(struct table *t, struct relay *r)
 {
-    const enum moved m = r->kind == RELAY_TERMINAL ? type_input(r) : move_input(r);
+    const enum moved m = r->kind == RELAY_TERMINAL ? relay_type_input(r) : relay_move_input(r);
 
     r->in_blocked = m == MOVED_NO_ROOM;
     if (m != MOVED_END)
         return true;
     r->input = false;
-    if (r->kind == RELAY_TERMINAL && !is_ready(r->outer, POLLHUP))
+    if (r->kind == RELAY_TERMINAL && !fd_is_ready(r->outer, POLLHUP))
         return true; /* the reader types no more, and reads on */
     relay_close(t, r);
     return false;
@@ -318,7 +318,7 @@ static bool relay_input(struct table *t, struct relay *r)
 
 /* The other side of a destination has gone. What a reader has sent before is still input for a
  * pipe, so a source's hang-up is found by moving. */
-static bool is_deserted(const struct relay *r, bool outer, uint32_t events)
+static bool relay_is_deserted(const struct relay *r, bool outer, uint32_t events)
 {
     if ((events & (EPOLLHUP | EPOLLERR)) == 0)
         return false;
@@ -332,7 +332,7 @@ void relay_event(struct table *t, struct slot *s, unsigned stream, bool outer, u
 
     if (r->kind == RELAY_NONE)
         return;
-    if (is_deserted(r, outer, events)) {
+    if (relay_is_deserted(r, outer, events)) {
         relay_close(t, r);
         return;
     }
@@ -355,7 +355,7 @@ static uint64_t relay_pending(const struct relay *r)
 }
 
 /* No more than is there now: processes that are left behind may go on for ever. */
-static void finish_log(struct table *t, struct relay *r)
+static void relay_finish_log(struct table *t, struct relay *r)
 {
     uint64_t at = log_total(r->log), before = UINT64_MAX;
     const uint64_t end = at + relay_pending(r);
@@ -367,7 +367,7 @@ static void finish_log(struct table *t, struct relay *r)
 }
 
 /* A pipe's content finds room now, unless its process has made it longer. */
-static void make_room(const struct relay *r)
+static void relay_make_room(const struct relay *r)
 {
     const int most = INT32_MAX; /* the kernel takes what net.core.wmem_max allows */
 
@@ -382,7 +382,7 @@ void relay_finish(struct table *t, struct slot *s, unsigned stream)
     if (r->kind == RELAY_NONE || r->ended)
         return;
     if (r->kind == RELAY_LOG) {
-        finish_log(t, r);
+        relay_finish_log(t, r);
         return;
     }
     r->ended = true;
@@ -391,7 +391,7 @@ void relay_finish(struct table *t, struct slot *s, unsigned stream)
         relay_close(t, r);
         return;
     }
-    make_room(r);
+    relay_make_room(r);
     do
         open = relay_output(t, r);
     while (open && !r->out_blocked);

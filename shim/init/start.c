@@ -18,7 +18,7 @@ struct stdio {
 
 static const struct stdio stdio_none = {.child = {-1, -1, -1}, .parent = {-1, -1, -1}};
 
-static void close_three(int fds[3])
+static void stdio_close(int fds[3])
 {
     for (int i = 0; i < 3; i++) {
         if (fds[i] >= 0)
@@ -69,7 +69,7 @@ static int stdio_pipes(const struct init *init, const struct imsg *msg, struct s
 }
 
 /* Sealed, so that what is checked stays what it is. */
-static bool memfd_ok(int fd, size_t *ret_size)
+static bool request_memfd_ok(int fd, size_t *ret_size)
 {
     const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     struct stat st;
@@ -83,7 +83,7 @@ static bool memfd_ok(int fd, size_t *ret_size)
 }
 
 /* Into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
-static int spawn(struct table *t, struct slot *s, const struct exec_start *start)
+static int start_fork(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
     int leaf, pid;
@@ -109,19 +109,19 @@ static int spawn(struct table *t, struct slot *s, const struct exec_start *start
 }
 
 /* The waiting inner PID 1 becomes the main process, unless it is a reaper. */
-static int begin(struct table *t, struct slot *s, const struct exec_start *start)
+static int start_process(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct init *init = t->init;
 
     if ((s->flags & IMSG_MAIN) == 0 || init->inner_sock < 0 ||
         (init->plan.header->flags & PLAN_REAPER) != 0)
-        return spawn(t, s, start);
+        return start_fork(t, s, start);
     int r = inner_run(init, start);
 
     return r < 0 ? r : init->inner_pid;
 }
 
-static int take_log(struct table *t)
+static int log_take(struct table *t)
 {
     for (int i = 0; i < LOGGED_MAX; i++)
         if (!t->log_used[i]) {
@@ -133,10 +133,10 @@ static int take_log(struct table *t)
 
 /* The streams' read ends go to the logs. The segments are duplicated: the caller closes what came
  * with the message. */
-static int open_logs(struct table *t, struct slot *s, struct stdio *io, const struct imsg *msg,
-                     const int *segments)
+static int stdio_open_logs(struct table *t, struct slot *s, struct stdio *io,
+                           const struct imsg *msg, const int *segments)
 {
-    int index = take_log(t);
+    int index = log_take(t);
 
     if (index < 0)
         return -EAGAIN;
@@ -171,7 +171,7 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
 }
 
 /* Takes one that came with the message. */
-static int take(int *fd)
+static int fd_take(int *fd)
 {
     int taken = *fd;
 
@@ -181,7 +181,7 @@ static int take(int *fd)
 
 /* The other streams get the sockets that came with the message; with PARK their other ends come
  * behind them. */
-static int open_relays(struct table *t, struct slot *s, struct stdio *io, int *sockets)
+static int stdio_open_relays(struct table *t, struct slot *s, struct stdio *io, int *sockets)
 {
     const int count = imsg_streams(s->flags);
     int next = 0, r = 0;
@@ -198,15 +198,15 @@ static int open_relays(struct table *t, struct slot *s, struct stdio *io, int *s
         if (r < 0)
             continue;
         io->parent[i] = -1;
-        (void)take(&sockets[next]);
+        (void)fd_take(&sockets[next]);
         if (s->flags & IMSG_PARK)
-            s->parked[i] = take(&sockets[count + next]);
+            s->parked[i] = fd_take(&sockets[count + next]);
         next++;
     }
     return r;
 }
 
-static int expected_fds(uint32_t flags)
+static int request_fds(uint32_t flags)
 {
     const int sockets = imsg_streams(flags);
 
@@ -216,26 +216,26 @@ static int expected_fds(uint32_t flags)
 
 static bool request_ok(const struct imsg *msg, const int *fds, int fd_count, size_t *ret_size)
 {
-    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0], ret_size))
+    if (fd_count != request_fds(msg->flags) || !request_memfd_ok(fds[0], ret_size))
         return false;
     return (msg->flags & IMSG_LOGGED) == 0 || (msg->flags & (IMSG_TTY | IMSG_PARK)) == 0;
 }
 
 /* The process's ends of its stdio, and the relays of the others. */
-static int open_stdio(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
+static int stdio_open(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                       struct stdio *io)
 {
     int r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, io) : stdio_pipes(t->init, msg, io);
 
     if (r == 0 && (msg->flags & IMSG_LOGGED)) {
-        r = open_logs(t, s, io, msg, fds);
+        r = stdio_open_logs(t, s, io, msg, fds);
         fds += 2 * LOG_STREAMS;
     }
     if (r == 0)
-        r = open_relays(t, s, io, fds);
+        r = stdio_open_relays(t, s, io, fds);
     if (r < 0)
-        close_three(io->child);
-    close_three(io->parent);
+        stdio_close(io->child);
+    stdio_close(io->parent);
     return r;
 }
 
@@ -258,10 +258,10 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     if (msg->flags & IMSG_PROGRAM)
         start.program_fd = fds[next++];
-    r = open_stdio(t, s, msg, fds + next, &io);
+    r = stdio_open(t, s, msg, fds + next, &io);
     if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0) {
         r = -errno;
-        close_three(io.child);
+        stdio_close(io.child);
     }
     if (r < 0) {
         *ret_error = -r;
@@ -270,9 +270,9 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     (void)memcpy(start.stdio, io.child, sizeof(start.stdio));
     start.status_fd = status[1];
-    r = begin(t, s, &start);
+    r = start_process(t, s, &start);
     (void)close(status[1]);
-    close_three(io.child);
+    stdio_close(io.child);
     s->status_fd = status[0];
     slot_watch_status(t, s);
     if (r < 0) {

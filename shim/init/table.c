@@ -8,8 +8,8 @@ static const struct slot empty = {
 
 void table_init(struct table *t, struct init *init)
 {
-    /* Free slots stay as they are, zero: pages that nobody writes cost nothing, neither here nor at
-     * each fork. */
+    /* Free slots stay zero: pages that were never written cost nothing, neither here nor at each
+     * fork. */
     t->init = init;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/* The table of execs: what init knows of each process that it was asked to start, until nobody
- * needs it any more. */
+/* The table of execs: one slot for each process that init was asked to start, until its exit was
+ * told and collected. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ enum slot_state {
     SLOT_ENDED,
 };
 
-/* What the supervisor has not been told yet; told in this order. */
+/* Messages that the supervisor has not got yet; sent in this order. */
 enum slot_tell {
     TELL_STARTED = 1 << 0,
     TELL_FAILED = 1 << 1,
@@ -53,7 +53,7 @@ struct slot {
     int16_t log;               /* index of its streams, or -1 */
 };
 
-/* One logged stream. */
+/* A stream that is logged. */
 struct log {
     int pipe; /* -1 = at its end */
     int segments[2];
@@ -107,7 +107,7 @@ struct slot *table_by_pid(struct table *t, pid_t pid);
 struct slot *table_take(struct table *t);
 /* Closes all that it has and frees it. */
 void table_release(struct table *t, struct slot *s);
-/* Its status pipe: waited for, and no more. */
+/* Begin and end to wait for its status pipe. */
 void slot_watch_status(struct table *t, struct slot *s);
 void slot_close_status(struct table *t, struct slot *s);
 /* Whether all of its relays are closed. */
@@ -132,7 +132,7 @@ bool twin_is_free(struct twin *w, size_t request_size);
  * stack. */
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
                const struct clone_args *like);
-/* It is out of our memory: after its execve, or dead. */
+/* The process has left our memory: after its execve, or dead. */
 void twin_left(struct twin *w);
 
 /* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1
