@@ -44,7 +44,6 @@
 #include "image/layer.h"
 #include "launch/idrange.h"
 #include "launch/launcher.h"
-#include "launch/stall.h"
 #include "policy/client.h"
 #include "proto/syscalls.h"
 #include "sys/users.h"
@@ -619,8 +618,7 @@ static void on_signal_forward(int signo)
         (void)kill(supervisor_pid, signo);
 }
 
-static int launcher_main(struct serve *s, int sock, pid_t child, struct stall *stall,
-                         struct err *err)
+static int launcher_main(struct serve *s, int sock, pid_t child, struct err *err)
 {
     struct sigaction forward = {.sa_handler = on_signal_forward, .sa_flags = SA_RESTART};
     int status = 0, r;
@@ -630,11 +628,8 @@ static int launcher_main(struct serve *s, int sock, pid_t child, struct stall *s
     (void)sigaction(SIGTERM, &forward, NULL);
     (void)sigaction(SIGINT, &forward, NULL);
     (void)sigaction(SIGHUP, &forward, NULL);
-    r = stall_watch(s->launcher, stall, child, err);
-    if (r == 0)
-        r = launcher_serve(s->launcher, sock, err);
-    (void)close(sock); /* if the launcher has failed, EOF ends the supervisor */
-    stall_wait_end(s->launcher, child);
+    r = launcher_serve(s->launcher, sock, err);
+    (void)close(sock); /* should it be the launcher that failed: the supervisor ends now */
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     supervisor_pid = 0;
@@ -661,7 +656,6 @@ int serve_run(const struct serve_config *config, struct err *err)
                       .notify_fd = FD_NONE,
                       .doctor_fd = FD_NONE,
                       .gateway_fd = FD_NONE};
-    struct stall *stall = NULL;
     int pair[2], r;
     pid_t child;
 
@@ -680,10 +674,6 @@ int serve_run(const struct serve_config *config, struct err *err)
         r = launcher_serve_clients_of(s.launcher, s.listen_fd, err);
     if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         r = err_errno(err, -errno, "launcher socket");
-    if (r == 0 && (r = stall_new(&stall, err)) < 0) {
-        (void)close(pair[0]);
-        (void)close(pair[1]);
-    }
     if (r < 0) {
         serve_done(&s);
         return r;
@@ -691,7 +681,6 @@ int serve_run(const struct serve_config *config, struct err *err)
     child = fork();
     if (child == 0) {
         (void)close(pair[0]);
-        stall_tell(stall);
         _exit(supervisor_main(&s, pair[1]));
     }
     (void)close(pair[1]);
@@ -702,9 +691,8 @@ int serve_run(const struct serve_config *config, struct err *err)
         (void)close(take_fd(&s.listen_fd));
         if (s.gateway_fd >= 0)
             (void)close(take_fd(&s.gateway_fd));
-        r = launcher_main(&s, pair[0], child, stall, err);
+        r = launcher_main(&s, pair[0], child, err);
     }
     serve_done(&s);
-    stall_free(stall);
     return r;
 }

@@ -205,12 +205,10 @@ void sandbox_on_list(struct sandbox *s, const struct imsg *msg)
 {
     if (s->init != INIT_LISTING)
         return;
-    if (msg->type == IMSG_SLOT) {
+    if (msg->type == IMSG_SLOT)
         adopt_exec(s, msg);
-    } else {
-        s->run.appends = (msg->flags & IMSG_APPEND) != 0;
+    else
         adoption_list_done(s);
-    }
 }
 
 static void on_list_late(uv_timer_t *h)

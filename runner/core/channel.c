@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "base/auto.h"
+#include "base/log.h"
 #include "core/exec-request.h"
-#include "launch/stall.h"
 
-/* What init's socket had no room for. */
+/* A message for which init's socket had no room. */
 struct queued {
     struct imsg msg;
     int fds[IMSG_FDS_MAX]; /* owned */
@@ -21,7 +21,7 @@ struct queued {
 };
 
 struct channel {
-    uint64_t box;                 /* whose init it is */
+    const char *name;             /* borrowed; the sandbox's, for the log */
     int control, pidfd;           /* owned */
     struct queued *first, **last; /* owned; sent in order */
     unsigned queued;
@@ -33,7 +33,7 @@ struct channel {
     bool gone, closing;
 };
 
-static struct channel_exec **find(struct channel *c, uint64_t id)
+static struct channel_exec **channel_find(struct channel *c, uint64_t id)
 {
     struct channel_exec **e = &c->execs;
 
@@ -42,9 +42,9 @@ static struct channel_exec **find(struct channel *c, uint64_t id)
     return e;
 }
 
-static void dispatch(struct channel *c, const struct imsg *msg, int *fds, int count)
+static void channel_dispatch(struct channel *c, const struct imsg *msg, int *fds, int count)
 {
-    struct channel_exec *e = *find(c, msg->id);
+    struct channel_exec *e = *channel_find(c, msg->id);
 
     if (e != NULL && msg->type != IMSG_SLOT && msg->type != IMSG_LIST_END) {
         e->on_message(e, msg, fds, count);
@@ -52,7 +52,7 @@ static void dispatch(struct channel *c, const struct imsg *msg, int *fds, int co
     }
     c->ops->on_other(c->data, msg);
     for (int i = 0; i < count; i++)
-        stall_close(c->box, &fds[i]);
+        (void)close(fds[i]);
 }
 
 /* ---- what waits for room ---- */
@@ -64,7 +64,7 @@ static void queued_free(struct queued *q)
     free(q);
 }
 
-static void drop_first(struct channel *c)
+static void queue_drop_first(struct channel *c)
 {
     struct queued *q = c->first;
 
@@ -75,36 +75,36 @@ static void drop_first(struct channel *c)
     queued_free(q);
 }
 
-static void drop_all(struct channel *c)
+static void queue_drop_all(struct channel *c)
 {
     while (c->first != NULL)
-        drop_first(c);
+        queue_drop_first(c);
 }
 
-/* What must not get lost, because nobody will say it again. There can be one of each an exec: that
- * bounds them, too. */
-static bool is_vital(const struct imsg *msg)
+/* Messages that must not get lost, because they are not repeated. There can be one of each an exec:
+ * that bounds them, too. */
+static bool message_is_vital(const struct imsg *msg)
 {
-    return msg->type == IMSG_COLLECT || msg->type == IMSG_STDIN_CLOSE || msg->type == IMSG_LIST ||
+    return msg->type == IMSG_COLLECT || msg->type == IMSG_LIST || msg->type == IMSG_PING ||
            (msg->type == IMSG_SIGNAL && msg->value == SIGKILL &&
             (msg->flags & IMSG_WHOLE_EXEC) != 0);
 }
 
-static bool is_queued(const struct channel *c, const struct imsg *msg)
+static bool queue_has(const struct channel *c, const struct imsg *msg)
 {
     for (const struct queued *q = c->first; q != NULL; q = q->next)
-        if (q->msg.type == msg->type && q->msg.id == msg->id && is_vital(&q->msg))
+        if (q->msg.type == msg->type && q->msg.id == msg->id && message_is_vital(&q->msg))
             return true;
     return false;
 }
 
-static int enqueue(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
+static int queue_add(struct channel *c, const struct imsg *msg, const int *fds, int fd_count)
 {
     struct queued *q;
 
-    if (is_vital(msg) && is_queued(c, msg))
+    if (message_is_vital(msg) && queue_has(c, msg))
         return 0;
-    if (!is_vital(msg) && c->queued >= CHANNEL_QUEUE_MAX)
+    if (!message_is_vital(msg) && c->queued >= CHANNEL_QUEUE_MAX)
         return -EAGAIN;
     q = calloc(1, sizeof(*q));
     if (q == NULL)
@@ -125,41 +125,42 @@ static int enqueue(struct channel *c, const struct imsg *msg, const int *fds, in
     return 0;
 }
 
-static void on_event(uv_poll_t *h, int status, int events);
+static void on_control_event(uv_poll_t *h, int status, int events);
 
-static void watch(struct channel *c)
+static void channel_watch(struct channel *c)
 {
-    (void)uv_poll_start(&c->poll, UV_READABLE | (c->first != NULL ? UV_WRITABLE : 0), on_event);
+    (void)uv_poll_start(&c->poll, UV_READABLE | (c->first != NULL ? UV_WRITABLE : 0),
+                        on_control_event);
 }
 
 /* A failure other than want of room is init's end, which the reader hears of. */
-static void flush(struct channel *c)
+static void queue_flush(struct channel *c)
 {
     while (c->first != NULL) {
         const struct queued *q = c->first;
 
         if (channel_send(c->control, &q->msg, q->fds, q->fd_count) == -EAGAIN)
             return;
-        drop_first(c);
+        queue_drop_first(c);
     }
-    watch(c);
+    channel_watch(c);
 }
 
 /* ---- what comes ---- */
 
-/* What init has said before it died is heard first. */
-static void lost(struct channel *c)
+/* Called when init is gone, once its last messages were read. */
+static void channel_lost(struct channel *c)
 {
     if (c->gone)
         return;
     c->gone = true;
     (void)uv_poll_stop(&c->poll);
     (void)uv_poll_stop(&c->death);
-    drop_all(c);
+    queue_drop_all(c);
     c->ops->on_gone(c->data);
 }
 
-static void read_all(struct channel *c)
+static void channel_read(struct channel *c)
 {
     struct imsg msg;
     int fds[IMSG_FDS_MAX], count = 0;
@@ -167,42 +168,44 @@ static void read_all(struct channel *c)
     while (!c->closing && !c->gone) {
         int r;
 
-        /* Descriptors that find no room are closed, which waits for the locks of their pipes. */
-        stall_begin(c->box);
         r = channel_recv(c->control, MSG_DONTWAIT, &msg, fds, &count);
-        stall_end();
         if (r == -EAGAIN)
             return;
+        if (r == -EPROTONOSUPPORT)
+            log_error("sandbox",
+                      "id=%s is ended: its init speaks version %u of the protocol, this rind "
+                      "version %d; a new start brings the right one",
+                      c->name, msg.version, IMSG_VERSION);
         if (r <= 0) {
-            lost(c);
+            channel_lost(c);
             return;
         }
-        dispatch(c, &msg, fds, count);
+        channel_dispatch(c, &msg, fds, count);
     }
 }
 
-static void on_event(uv_poll_t *h, int status, int events)
+static void on_control_event(uv_poll_t *h, int status, int events)
 {
     struct channel *c = h->data;
 
     if (status == 0 && (events & UV_WRITABLE) != 0)
-        flush(c);
+        queue_flush(c);
     if (status != 0 || (events & UV_READABLE) != 0)
-        read_all(c);
+        channel_read(c);
 }
 
-static void on_death(uv_poll_t *h, int status, int events)
+static void on_init_death(uv_poll_t *h, int status, int events)
 {
     struct channel *c = h->data;
 
     (void)status;
     (void)events;
-    read_all(c);
+    channel_read(c);
     if (!c->closing)
-        lost(c);
+        channel_lost(c);
 }
 
-int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
+int channel_open(uv_loop_t *loop, const char *name, int control, int pidfd,
                  const struct channel_ops *ops, void *data, struct channel **ret)
 {
     struct channel *c = calloc(1, sizeof(*c));
@@ -210,7 +213,8 @@ int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
 
     if (c == NULL)
         return -ENOMEM;
-    *c = (struct channel){.box = box, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
+    *c = (struct channel){
+        .name = name, .control = control, .pidfd = pidfd, .ops = ops, .data = data};
     c->last = &c->first;
     r = uv_poll_init(loop, &c->poll, control);
     if (r < 0) {
@@ -223,9 +227,9 @@ int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
     if (r == 0)
         c->handles++;
     if (r == 0)
-        r = uv_poll_start(&c->poll, UV_READABLE, on_event);
+        r = uv_poll_start(&c->poll, UV_READABLE, on_control_event);
     if (r == 0)
-        r = uv_poll_start(&c->death, UV_READABLE, on_death);
+        r = uv_poll_start(&c->death, UV_READABLE, on_init_death);
     if (r < 0) {
         c->control = c->pidfd = FD_NONE; /* not taken */
         channel_close(c);
@@ -235,13 +239,14 @@ int channel_open(uv_loop_t *loop, uint64_t box, int control, int pidfd,
     return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct channel *c = h->data;
 
     if (--c->handles > 0)
         return;
-    stall_close(c->box, &c->control); /* and with it what has not been received */
+    if (c->control >= 0)
+        (void)close(c->control); /* and with it what has not been received */
     if (c->pidfd >= 0)
         (void)close(c->pidfd);
     free(c);
@@ -252,11 +257,11 @@ void channel_close(struct channel *c)
     if (c == NULL || c->closing)
         return;
     c->closing = true;
-    drop_all(c);
+    queue_drop_all(c);
     c->execs = NULL;
-    uv_close((uv_handle_t *)&c->poll, on_closed);
+    uv_close((uv_handle_t *)&c->poll, on_handle_closed);
     if (c->handles > 1)
-        uv_close((uv_handle_t *)&c->death, on_closed);
+        uv_close((uv_handle_t *)&c->death, on_handle_closed);
 }
 
 int channel_pidfd(const struct channel *c)
@@ -272,7 +277,7 @@ void channel_add(struct channel *c, struct channel_exec *e)
 
 void channel_remove(struct channel *c, struct channel_exec *e)
 {
-    struct channel_exec **at = find(c, e->id);
+    struct channel_exec **at = channel_find(c, e->id);
 
     if (*at == e)
         *at = e->next;
@@ -288,8 +293,8 @@ int channel_post(struct channel *c, const struct imsg *msg, const int *fds, int 
         r = channel_send(c->control, msg, fds, fd_count);
     if (r != -EAGAIN)
         return r;
-    r = enqueue(c, msg, fds, fd_count);
+    r = queue_add(c, msg, fds, fd_count);
     if (r == 0)
-        watch(c);
+        channel_watch(c);
     return r;
 }

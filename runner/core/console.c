@@ -61,13 +61,13 @@ struct console {
 
 /* ---- the log: files ---- */
 
-static uint64_t segment_max(const struct console *c)
+static uint64_t console_segment_max(const struct console *c)
 {
     return c->sandbox->sup->limits.log_bytes / SEGMENTS;
 }
 
 /* How far the records of a file are whole. */
-static uint64_t whole_size(int fd, uint64_t size)
+static uint64_t segment_whole_size(int fd, uint64_t size)
 {
     uint64_t at = 0;
     struct record r;
@@ -81,7 +81,7 @@ static uint64_t whole_size(int fd, uint64_t size)
     return at;
 }
 
-static int begin_segment(struct segment *g, uint64_t base)
+static int segment_begin(struct segment *g, uint64_t base)
 {
     const struct head head = {.magic = HEAD_MAGIC, .base = base};
 
@@ -92,8 +92,8 @@ static int begin_segment(struct segment *g, uint64_t base)
     return 0;
 }
 
-/* One that was never written, or cannot be read, holds nothing. */
-static bool load_segment(struct segment *g)
+/* A segment that was never written, or cannot be read, counts as empty. */
+static bool segment_load(struct segment *g)
 {
     struct head head;
     struct stat st;
@@ -102,13 +102,13 @@ static bool load_segment(struct segment *g)
         pread(g->fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) || head.magic != HEAD_MAGIC)
         return false;
     g->base = head.base;
-    g->size = whole_size(g->fd, (uint64_t)st.st_size - sizeof(head));
+    g->size = segment_whole_size(g->fd, (uint64_t)st.st_size - sizeof(head));
     if (g->size + sizeof(head) != (uint64_t)st.st_size)
         return ftruncate(g->fd, (off_t)(g->size + sizeof(head))) == 0;
     return true;
 }
 
-static int open_files(struct console *c, struct err *err)
+static int console_open_files(struct console *c, struct err *err)
 {
     auto_close int dir = store_logs_fd(c->sandbox->sup->store, c->sandbox->id, err);
     char name[32];
@@ -124,21 +124,21 @@ static int open_files(struct console *c, struct err *err)
     return 0;
 }
 
-static int open_log(struct console *c, struct err *err)
+static int console_open_log(struct console *c, struct err *err)
 {
     bool there[SEGMENTS];
     int r;
 
     if (c->opened)
         return 0;
-    r = open_files(c, err);
+    r = console_open_files(c, err);
     if (r < 0)
         return r;
     for (int i = 0; i < SEGMENTS; i++)
-        there[i] = load_segment(&c->segments[i]);
+        there[i] = segment_load(&c->segments[i]);
     c->current = there[1] && (!there[0] || c->segments[1].base > c->segments[0].base) ? 1 : 0;
     if (!there[c->current])
-        r = begin_segment(&c->segments[c->current], 0);
+        r = segment_begin(&c->segments[c->current], 0);
     if (r < 0)
         return err_errno(err, r, "log");
     if (!there[1 - c->current])
@@ -147,7 +147,7 @@ static int open_log(struct console *c, struct err *err)
     return 0;
 }
 
-static void close_log(struct console *c)
+static void console_close_log(struct console *c)
 {
     for (int i = 0; i < SEGMENTS; i++)
         if (c->segments[i].fd >= 0)
@@ -156,21 +156,21 @@ static void close_log(struct console *c)
 }
 
 /* The current segment, or the next when there is no room for len bytes in it. NULL: no disk. */
-static struct segment *segment_for(struct console *c, size_t len)
+static struct segment *console_segment_for(struct console *c, size_t len)
 {
     struct segment *g = &c->segments[c->current];
     uint64_t base = g->base + g->size;
 
-    if (g->size == 0 || g->size + len <= segment_max(c))
+    if (g->size == 0 || g->size + len <= console_segment_max(c))
         return g;
     c->current = 1 - c->current;
     g = &c->segments[c->current];
-    return begin_segment(g, base) < 0 ? NULL : g;
+    return segment_begin(g, base) < 0 ? NULL : g;
 }
 
-static bool append_records(struct console *c, const char *data, size_t len)
+static bool console_append_records(struct console *c, const char *data, size_t len)
 {
-    struct segment *g = segment_for(c, len);
+    struct segment *g = console_segment_for(c, len);
     off_t at = g != NULL ? (off_t)(sizeof(struct head) + g->size) : 0;
 
     if (g == NULL)
@@ -180,28 +180,28 @@ static bool append_records(struct console *c, const char *data, size_t len)
         return true;
     }
     if (ftruncate(g->fd, at) < 0)
-        close_log(c); /* opened again it is cut there */
+        console_close_log(c); /* opened again it is cut there */
     return false;
 }
 
 /* Whole records. What finds no room on the disk is not there: no half record stays. */
-static void append(struct console *c, const char *data, size_t len)
+static void console_append(struct console *c, const char *data, size_t len)
 {
-    bool lost = len > 0 && !append_records(c, data, len);
+    bool lost = len > 0 && !console_append_records(c, data, len);
 
     if (lost && !c->lossy)
         log_warn("console", "id=%s log: no room, what is said is lost to it", c->sandbox->id);
     c->lossy = lost;
 }
 
-static void log_output(struct console *c, int stream, const char *bytes, size_t len)
+static void console_log(struct console *c, int stream, const char *bytes, size_t len)
 {
     static char out[FLUSH_SIZE]; /* one at a time: the loop has one thread */
     int64_t now = clock_wall_us() * US_TO_NS;
     size_t filled = 0;
     struct err err = ERR_NONE;
 
-    if (!c->opened && open_log(c, &err) < 0) {
+    if (!c->opened && console_open_log(c, &err) < 0) {
         if (!c->lossy)
             log_warn("console", "id=%s %s", c->sandbox->id, err.msg);
         c->lossy = true;
@@ -218,7 +218,7 @@ static void log_output(struct console *c, int stream, const char *bytes, size_t 
                                  .time_ns = now};
 
         if (filled + sizeof(r) + n > sizeof(out)) {
-            append(c, out, filled);
+            console_append(c, out, filled);
             filled = 0;
         }
         (void)memcpy(out + filled, &r, sizeof(r));
@@ -227,10 +227,10 @@ static void log_output(struct console *c, int stream, const char *bytes, size_t 
         bytes += n;
         len -= n;
     }
-    append(c, out, filled);
+    console_append(c, out, filled);
 }
 
-static const struct segment *segment_at(const struct console *c, uint64_t *offset)
+static const struct segment *console_segment_at(const struct console *c, uint64_t *offset)
 {
     const struct segment *now = &c->segments[c->current], *old = &c->segments[1 - c->current];
     /* The older one is of use only where the newer goes on from it. */
@@ -254,13 +254,14 @@ int console_read(struct sandbox *s, uint64_t *offset, struct console_record *ret
     struct record r;
     off_t at;
 
-    if (c == NULL || open_log(c, NULL) < 0)
+    if (c == NULL || console_open_log(c, NULL) < 0)
         return 0;
-    g = segment_at(c, offset);
+    g = console_segment_at(c, offset);
     if (g == NULL)
         return 0;
     at = (off_t)(sizeof(struct head) + (*offset - g->base));
-    /* An offset that is no record's is nobody's: it comes from this function alone. */
+    /* Offsets come from this function alone; one that is no record's is skipped with its segment.
+     */
     if (pread(g->fd, &r, sizeof(r), at) != (ssize_t)sizeof(r) || r.magic != RECORD_MAGIC ||
         r.len > sizeof(bytes) ||
         pread(g->fd, bytes, r.len, at + (off_t)sizeof(r)) != (ssize_t)r.len) {
@@ -278,13 +279,13 @@ int console_read(struct sandbox *s, uint64_t *offset, struct console_record *ret
 
 /* ---- watchers ---- */
 
-static void tell_watchers(struct console *c)
+static void console_tell_watchers(struct console *c)
 {
     struct sandbox *s = c->sandbox;
 
     sandbox_ref(s);
     for (struct console_watcher *w = c->watchers; w != NULL; w = c->next_watcher) {
-        c->next_watcher = w->next; /* kept right by console_unwatch, whoever is unwatched */
+        c->next_watcher = w->next; /* console_unwatch keeps it right */
         w->on_change(w);
     }
     c->next_watcher = NULL;
@@ -349,7 +350,7 @@ bool console_is_over(const struct sandbox *s)
 
 /* ---- clients ---- */
 
-static bool any_paused(const struct console *c)
+static bool console_any_paused(const struct console *c)
 {
     for (const struct console_client *cl = c->clients; cl != NULL; cl = cl->next)
         if (cl->paused)
@@ -386,7 +387,7 @@ void console_detach(struct console_client *client)
     if (*at == client)
         *at = client->next;
     client->next = NULL;
-    if (c->io != NULL && client->paused && !any_paused(c))
+    if (c->io != NULL && client->paused && !console_any_paused(c))
         exec_io_resume(c->io);
     client->paused = false;
     sandbox_unref(s);
@@ -400,12 +401,12 @@ void console_resume(struct console_client *client)
         return;
     client->paused = false;
     c = client->sandbox->parts.console;
-    if (c->io != NULL && !any_paused(c))
+    if (c->io != NULL && !console_any_paused(c))
         exec_io_resume(c->io);
 }
 
-/* Each is detached before it is told; what it does then does not matter to the others. */
-static void tell_ended(struct console *c)
+/* Each client is detached before its callback runs, so the callback may detach others. */
+static void console_tell_ended(struct console *c)
 {
     struct sandbox *s = c->sandbox;
 
@@ -416,7 +417,7 @@ static void tell_ended(struct console *c)
         console_detach(client);
         client->ended(client);
     }
-    tell_watchers(c);
+    console_tell_watchers(c);
     sandbox_unref(s);
 }
 
@@ -438,64 +439,64 @@ void console_end_input(struct sandbox *s)
 
 /* ---- the process ---- */
 
-static void tell_writable(struct console *c)
+static void console_tell_writable(struct console *c)
 {
     struct sandbox *s = c->sandbox;
 
     sandbox_ref(s);
     for (struct console_client *cl = c->clients, *next; cl != NULL; cl = next) {
-        next = cl->next; /* writable detaches nobody: it only asks for more */
+        next = cl->next; /* writable detaches no client: it only asks for more */
         if (cl->writable != NULL)
             cl->writable(cl);
     }
     sandbox_unref(s);
 }
 
-static void on_started(void *data)
+static void on_io_started(void *data)
 {
-    tell_writable(data);
+    console_tell_writable(data);
 }
 
-static bool on_output(void *data, int stream, const char *bytes, size_t len)
+static bool on_io_output(void *data, int stream, const char *bytes, size_t len)
 {
     struct console *c = data;
 
-    log_output(c, stream, bytes, len);
+    console_log(c, stream, bytes, len);
     for (struct console_client *cl = c->clients, *next; cl != NULL; cl = next) {
-        next = cl->next; /* output detaches nobody: who is gone is told so from the loop */
+        next = cl->next; /* output detaches no client: a lost client is reported from the loop */
         if (!cl->output(cl, stream, bytes, len))
             cl->paused = true;
     }
     if (c->watchers != NULL)
-        tell_watchers(c);
-    return !any_paused(c);
+        console_tell_watchers(c);
+    return !console_any_paused(c);
 }
 
-static void end_run(struct console *c)
+static void console_end_run(struct console *c)
 {
     exec_io_close(take(c->io));
-    tell_ended(c);
+    console_tell_ended(c);
 }
 
-static void on_ended(void *data)
+static void on_io_ended(void *data)
 {
-    end_run(data);
+    console_end_run(data);
 }
 
-static void on_failed(void *data, const struct err *err, int exit_code)
+static void on_io_failed(void *data, const struct err *err, int exit_code)
 {
     struct console *c = data;
 
     (void)exit_code;
     log_warn("console", "id=%s %s: nobody hears what it says", c->sandbox->id, err->msg);
-    end_run(c);
+    console_end_run(c);
 }
 
-static const struct exec_io_ops ops = {.started = on_started,
-                                       .failed = on_failed,
-                                       .output = on_output,
-                                       .writable = on_started,
-                                       .ended = on_ended};
+static const struct exec_io_ops ops = {.started = on_io_started,
+                                       .failed = on_io_failed,
+                                       .output = on_io_output,
+                                       .writable = on_io_started,
+                                       .ended = on_io_ended};
 
 void console_begin(struct sandbox *s, struct exec *main)
 {
@@ -507,9 +508,9 @@ void console_begin(struct sandbox *s, struct exec *main)
     if (c == NULL || c->io != NULL)
         return;
     if (exec_io_take(main, &ops, c, &c->io, &err) < 0)
-        on_failed(c, &err, 0);
+        on_io_failed(c, &err, 0);
     else
-        tell_writable(c);
+        console_tell_writable(c);
 }
 
 void console_adopt(struct sandbox *s, struct exec *main)
@@ -526,7 +527,7 @@ void console_adopt(struct sandbox *s, struct exec *main)
 void console_no_run(struct sandbox *s)
 {
     if (s->parts.console != NULL && s->parts.console->io == NULL)
-        tell_ended(s->parts.console);
+        console_tell_ended(s->parts.console);
 }
 
 void console_close(struct sandbox *s)
@@ -539,6 +540,6 @@ void console_free(struct sandbox *s)
 {
     if (s->parts.console == NULL)
         return;
-    close_log(s->parts.console);
+    console_close_log(s->parts.console);
     free(take(s->parts.console));
 }

@@ -81,10 +81,10 @@ bool console_is_over(const struct sandbox *s);
 
 /* The main process runs: from within its owner's `started`. */
 void console_begin(struct sandbox *s, struct exec *main);
-/* The same for one that an earlier supervisor started. */
+/* As console_begin, for a process that an earlier supervisor started. */
 void console_adopt(struct sandbox *s, struct exec *main);
-/* No run came of it, or none will: who is attached is told. Does nothing while one is running. */
+/* The start failed: tells the attached clients so. Does nothing while a process runs. */
 void console_no_run(struct sandbox *s);
-/* The supervisor ends: lets go of everything, tells nobody. */
+/* The supervisor ends: closes everything, without a callback. */
 void console_close(struct sandbox *s);
 void console_free(struct sandbox *s);

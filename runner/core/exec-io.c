@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -14,13 +15,9 @@
 #include "base/log.h"
 #include "core/sandbox.h"
 #include "core/services.h"
-#include "launch/stall.h"
 
 enum {
     ENDS = 3,
-    /* What a terminal is read for after its process's end, where the kernel does not say how much
-     * there is; more than it can hold. */
-    TTY_LEFT = 256 << 10,
     TTY_EOF = 4, /* ^D */
     /* A program writes to its terminal line by line, and each line would be a frame of its own:
      * what follows closely upon another is left to gather for a moment. Not where a full terminal
@@ -28,36 +25,33 @@ enum {
     PACE_MS = 1,
     PACE_FULL = 4096, /* bytes at a time from which on nothing is gained */
     PACE_SMALL = 1024,
-    PACE_OFF = 64,  /* so many times it is left alone then, or until it says little again */
-    TTY_READS = 16, /* at a time: it hands out 4 KiB at most, and others wait for the loop */
+    PACE_OFF = 64, /* so many times it is left alone then, or until it says little again */
 };
 
 struct end {
     uv_poll_t poll;
-    int fd;     /* owned; -1 = closed, or there is none */
+    int fd;     /* owned; the socket to init; -1 = closed, or there is none */
     int events; /* that are watched: to say so again costs two system calls */
     bool bulk;  /* the last piece of output was large */
 };
 
 struct exec_io {
     struct exec *exec; /* owned reference */
-    uint64_t box;      /* whose processes have the other ends */
     const struct exec_io_ops *ops;
     void *data;
-    struct end ends[ENDS]; /* a terminal's master is [0] alone */
-    uv_timer_t later;      /* goes on reading from the loop: after the exit, or after a moment */
+    struct end ends[ENDS]; /* a terminal's is [0] alone */
+    uv_timer_t later;      /* goes on from the loop: at once, or after a moment */
     uint64_t read_at;      /* of a terminal, by uv_hrtime */
     unsigned pace_off;
     unsigned handles;
     bool tty, paused, exited, told, closing, input_ending;
-    bool gathering;    /* a terminal's output, until `later` */
-    bool mid_line;     /* the last input did not end with a line's end */
-    bool deaf;         /* of a terminal: what it says is dropped */
-    size_t left[ENDS]; /* after the exit: bytes that are still to be delivered */
-    struct buf input;  /* what the process has not taken yet */
+    bool gathering;   /* a terminal's output, until `later` */
+    bool mid_line;    /* the last input did not end with a line's end */
+    bool deaf;        /* of a terminal: what it says is dropped */
+    struct buf input; /* what the process has not taken yet */
 };
 
-/* One at a time: the loop has one thread, and takers copy. */
+/* Shared by all execs: the loop has one thread, and takers copy. */
 static char chunk[EXEC_IO_CHUNK];
 
 static void on_poll(uv_poll_t *h, int status, int events);
@@ -65,12 +59,12 @@ static void on_later(uv_timer_t *h);
 
 /* ---- ends ---- */
 
-static bool is_output(const struct exec_io *io, int i)
+static bool io_is_output(const struct exec_io *io, int i)
 {
     return io->tty ? i == 0 : i > 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct exec_io *io = h->data;
 
@@ -80,22 +74,30 @@ static void on_closed(uv_handle_t *h)
     free(io);
 }
 
-static void close_end(struct exec_io *io, int i)
+static void io_close_end(struct exec_io *io, int i)
 {
     struct end *end = &io->ends[i];
 
     if (end->fd < 0)
         return;
-    uv_close((uv_handle_t *)&end->poll, on_closed);
-    stall_close(io->box, &end->fd);
+    uv_close((uv_handle_t *)&end->poll, on_handle_closed);
+    (void)close(take_fd(&end->fd));
 }
 
-static int open_end(struct exec_io *io, int i, int fd)
+/* Init keeps its own duplicate of the socket of a kept exec: to close ours would not tell it. */
+static void io_end_stream(struct exec_io *io, int i)
+{
+    if (io->ends[i].fd >= 0)
+        (void)shutdown(io->ends[i].fd, SHUT_RDWR);
+    io_close_end(io, i);
+}
+
+static int io_open_end(struct exec_io *io, int i, int fd)
 {
     int r = uv_poll_init(io->later.loop, &io->ends[i].poll, fd);
 
     if (r < 0) {
-        stall_close(io->box, &fd);
+        (void)close(fd);
         return r;
     }
     io->ends[i].poll.data = io;
@@ -104,14 +106,14 @@ static int open_end(struct exec_io *io, int i, int fd)
     return 0;
 }
 
-static void watch(struct exec_io *io, int i)
+static void io_watch(struct exec_io *io, int i)
 {
     struct end *end = &io->ends[i];
     int events = 0;
 
     if (end->fd < 0)
         return;
-    if (is_output(io, i) && !io->paused && !io->exited && !io->gathering)
+    if (io_is_output(io, i) && !io->paused && !io->gathering)
         events |= UV_READABLE;
     if (i == 0 && io->input.len > 0)
         events |= UV_WRITABLE;
@@ -124,48 +126,16 @@ static void watch(struct exec_io *io, int i)
         (void)uv_poll_start(&end->poll, events, on_poll);
 }
 
-static void watch_all(struct exec_io *io)
+static void io_watch_all(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        watch(io, i);
-}
-
-/*
- * Around what may wait for the lock of a pipe. Reading or writing a terminal's master takes no lock
- * that anybody inside can hold; but the kernel first waits there, in the same state as for a lock,
- * for a thread of its own that moves what was printed, on a loaded machine for tens of milliseconds
- * of each second: for that nobody is to be blamed.
- */
-static void mark_begin(const struct exec_io *io)
-{
-    if (!io->tty)
-        stall_begin(io->box);
-}
-
-static void mark_end(const struct exec_io *io)
-{
-    if (!io->tty)
-        stall_end();
+        io_watch(io, i);
 }
 
 /* ---- output ---- */
 
-/* As read(2). A terminal hands out little at a time: all that it has now, up to max. */
-static ssize_t read_some(const struct exec_io *io, int i, size_t max)
-{
-    unsigned left = io->tty ? TTY_READS : 1;
-    size_t len = 0;
-    ssize_t n;
-
-    do {
-        n = read(io->ends[i].fd, chunk + len, max - len);
-        len += n > 0 ? (size_t)n : 0;
-    } while ((n < 0 && errno == EINTR) || (n > 0 && len < max && --left > 0));
-    return len > 0 ? (ssize_t)len : n;
-}
-
-/* Of a terminal that was just read: whether it is to be left alone for a moment. */
-static void pace(struct exec_io *io, size_t len)
+/* Called after a terminal was read: decides whether its output is left to gather for a moment. */
+static void io_pace(struct exec_io *io, size_t len)
 {
     uint64_t now = uv_hrtime();
     bool close_upon = now - io->read_at < PACE_MS * UINT64_C(2000000);
@@ -181,21 +151,20 @@ static void pace(struct exec_io *io, size_t len)
         (void)uv_timer_start(&io->later, on_later, PACE_MS, 0);
 }
 
-static int *stage_of(const struct exec_io *io)
+static int *io_stage(const struct exec_io *io)
 {
     return supervisor_stage(sandbox_supervisor(exec_sandbox(io->exec)));
 }
 
-/* Whether the next piece goes by pipe. After the exit only so much is read as there was then. */
-static bool by_pipe(const struct exec_io *io, int i)
+/* Whether the next piece goes by pipe. */
+static bool io_goes_by_pipe(const struct exec_io *io, int i)
 {
-    return !io->tty && !io->exited && io->ends[i].bulk && io->ops->takes_pipe != NULL &&
-           stage_of(io)[0] >= 0 && io->ops->takes_pipe(io->data);
+    return !io->tty && io->ends[i].bulk && io->ops->takes_pipe != NULL && io_stage(io)[0] >= 0 &&
+           io->ops->takes_pipe(io->data);
 }
 
-/* Nothing that one process has said may be left there for the client of the next: what cannot be
- * read away (a page of a file that is lost meanwhile) goes with the pipe. */
-static void empty(int stage[2])
+/* Nothing that one process has said may be left there for the client of the next. */
+static void stage_empty(int stage[2])
 {
     char rest[4096];
     ssize_t n;
@@ -212,60 +181,53 @@ static void empty(int stage[2])
                  strerror(errno));
 }
 
-/*
- * As read_some; but *ret_piped: it has gone to the taker by pipe. By one of ours: its own a process
- * can read itself, and what has been announced to the client must be there. What is in ours still
- * has the process's pages: of a FUSE file of its own, say, that are read again. So all of this is
- * within one call as launch/stall.h has it.
- */
-static ssize_t pass_some(struct exec_io *io, int i, bool *ret_piped)
+/* As read(2), but not interrupted by signals. */
+static ssize_t io_read(const struct exec_io *io, int i)
 {
-    int *stage = stage_of(io);
+    ssize_t n;
+
+    do
+        n = read(io->ends[i].fd, chunk, sizeof(chunk));
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* As io_read, but through the stage pipe. *ret_piped: the taker has had the piece from that pipe.
+ * It goes through a pipe because its length is announced to the client first, and a pipe tells it.
+ */
+static ssize_t io_pass(struct exec_io *io, int i, bool *ret_piped)
+{
+    int *stage = io_stage(io);
     ssize_t n;
 
     n = splice(io->ends[i].fd, NULL, stage[1], NULL, sizeof(chunk),
                SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-    if (n < 0 && errno != EAGAIN)
-        return read_some(io, i, sizeof(chunk)); /* no pipe, or what else a read will say */
-    if (n <= 0) {
-        int why = errno;
-
-        /* Buffers of no bytes may have come, which take a slot each: a write that faults leaves
-         * one on kernels up to 6.14. */
-        empty(stage);
-        errno = why;
-        return n;
-    }
+    if (n <= 0)
+        return n < 0 && errno != EAGAIN ? io_read(io, i) : n;
     *ret_piped = n >= EXEC_IO_BULK;
     if (!*ret_piped)
         n = (ssize_t)read_held(stage[0], chunk, (size_t)n);
     else if (!io->ops->piped(io->data, i == 2 ? 2 : 1, stage[0], (size_t)n) && !io->closing)
         io->paused = true;
-    empty(stage);
+    stage_empty(stage);
     return n;
 }
 
 /* Reads once. 1: something; 0: nothing now; -1: it has ended. */
-static int read_once(struct exec_io *io, int i, size_t max)
+static int io_read_once(struct exec_io *io, int i)
 {
     bool piped = false;
-    ssize_t n;
+    ssize_t n = io_goes_by_pipe(io, i) ? io_pass(io, i, &piped) : io_read(io, i);
 
-    mark_begin(io);
-    n = by_pipe(io, i) ? pass_some(io, i, &piped)
-                       : read_some(io, i, max < sizeof(chunk) ? max : sizeof(chunk));
-    mark_end(io);
     if (n < 0 && errno == EAGAIN)
         return 0;
-    if (n <= 0) /* a terminal whose last user is gone says EIO */
+    if (n <= 0) /* an init that ended with input unread resets the connection */
         return -1;
     io->ends[i].bulk = n >= EXEC_IO_BULK;
     if (piped)
         return 1;
     if (io->tty)
-        pace(io, (size_t)n);
-    if (io->exited)
-        io->left[i] -= (size_t)n;
+        io_pace(io, (size_t)n);
     if (io->deaf)
         return 1;
     if (!io->ops->output(io->data, i == 2 ? 2 : 1, chunk, (size_t)n) && !io->closing)
@@ -273,33 +235,32 @@ static int read_once(struct exec_io *io, int i, size_t max)
     return 1;
 }
 
-static void finish(struct exec_io *io)
+/* Tells the end, if it is the end. */
+static void io_check_end(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        close_end(io, i);
-    if (io->told)
+        if (io->ends[i].fd >= 0 && io_is_output(io, i))
+            return;
+    if (!io->exited || io->told || io->closing)
         return;
+    io_close_end(io, 0);
     io->told = true;
+    exec_output_read(io->exec);
     io->ops->ended(io->data);
 }
 
-/* After the exit: what is left, as far as the taker takes it. */
-static void drain(struct exec_io *io)
+/* Reads what has come of one stream. */
+static void io_read_all(struct exec_io *io, int i)
 {
-    for (int i = 0; i < ENDS; i++) {
-        while (io->ends[i].fd >= 0 && is_output(io, i)) {
-            int r;
+    int r = 1;
 
-            if (io->paused)
-                return;
-            r = io->left[i] == 0 ? -1 : read_once(io, i, io->left[i]);
-            if (io->closing)
-                return;
-            if (r <= 0)
-                close_end(io, i);
-        }
+    while (io->ends[i].fd >= 0 && !io->paused && !io->gathering && r > 0) {
+        r = io_read_once(io, i);
+        if (io->closing)
+            return;
     }
-    finish(io);
+    if (r < 0)
+        io_close_end(io, i);
 }
 
 static void on_later(uv_timer_t *h)
@@ -307,12 +268,11 @@ static void on_later(uv_timer_t *h)
     struct exec_io *io = h->data;
 
     io->gathering = false;
-    if (io->exited)
-        drain(io);
-    else
-        watch_all(io);
+    io_watch_all(io);
+    io_check_end(io);
 }
 
+/* Most often all of its output, and the end of it, are there already. */
 static void on_exited(void *data, struct exec *e)
 {
     struct exec_io *io = data;
@@ -320,39 +280,37 @@ static void on_exited(void *data, struct exec *e)
     (void)e;
     io->exited = true;
     io->gathering = false;
-    for (int i = 0; i < ENDS; i++)
-        if (io->ends[i].fd >= 0)
-            io->left[i] = io->tty ? TTY_LEFT : exec_pending(exec_sandbox(io->exec), io->ends[i].fd);
-    watch_all(io);
-    drain(io);
+    for (int i = 0; i < ENDS && !io->closing; i++)
+        if (io_is_output(io, i))
+            io_read_all(io, i);
+    if (io->closing)
+        return;
+    io_watch_all(io);
+    io_check_end(io);
 }
 
 /* ---- input ---- */
 
-static void input_done(struct exec_io *io)
+static void io_input_done(struct exec_io *io)
 {
     buf_done(&io->input);
     io->input.max = EXEC_IO_INPUT_MAX;
     if (!io->input_ending)
         return;
     io->input_ending = false;
-    if (io->tty)
-        return; /* its end of file is among the bytes */
-    close_end(io, 0);
-    exec_stdin_closed(io->exec);
+    if (!io->tty) /* else its end of file is among the bytes */
+        io_end_stream(io, 0);
 }
 
-/* Bytes that went; -1: nobody will ever read any. */
-static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
+/* Returns the bytes written; -1: the process will never read any. */
+static ssize_t io_write_some(struct exec_io *io, const char *data, size_t len)
 {
     size_t done = 0;
 
     while (done < len) {
         ssize_t n;
 
-        mark_begin(io);
         n = write(io->ends[0].fd, data + done, len - done);
-        mark_end(io);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -366,25 +324,25 @@ static ssize_t write_some(struct exec_io *io, const char *data, size_t len)
 
 /* The process has closed its stdin, or is gone: as with a pipe in a shell, that is its own affair.
  */
-static void drop_input(struct exec_io *io)
+static void io_drop_input(struct exec_io *io)
 {
     buf_done(&io->input);
     io->input.max = EXEC_IO_INPUT_MAX;
     if (!io->tty)
-        close_end(io, 0);
+        io_close_end(io, 0);
 }
 
-static void flush_input(struct exec_io *io)
+static void io_flush_input(struct exec_io *io)
 {
-    ssize_t n = write_some(io, io->input.data, io->input.len);
+    ssize_t n = io_write_some(io, io->input.data, io->input.len);
 
     if (n < 0) {
-        drop_input(io);
+        io_drop_input(io);
     } else {
         buf_consume(&io->input, (size_t)n);
         if (io->input.len > 0)
             return;
-        input_done(io);
+        io_input_done(io);
     }
     if (io->ops->writable != NULL)
         io->ops->writable(io->data);
@@ -398,9 +356,9 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
         return true;
     io->mid_line = ((const char *)data)[len - 1] != '\n' && ((const char *)data)[len - 1] != '\r';
     if (io->input.len == 0)
-        n = write_some(io, data, len);
+        n = io_write_some(io, data, len);
     if (n < 0) {
-        drop_input(io);
+        io_drop_input(io);
         return true;
     }
     if ((size_t)n == len)
@@ -408,16 +366,16 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len)
     if (buf_append(&io->input, (const char *)data + n, len - (size_t)n) < 0) {
         /* A hole in its input would be a lie: it sees the end early, and a signal why. */
         (void)exec_signal(io->exec, SIGKILL, true);
-        drop_input(io);
+        io_drop_input(io);
         return true;
     }
-    watch(io, 0);
+    io_watch(io, 0);
     return false;
 }
 
-/* What a terminal's user types: it ends the line that is not ended yet, and then the input. It
- * waits for room behind what was typed before, as that does. */
-static void type_end(struct exec_io *io)
+/* Types ^D as a user does: the first ends an unfinished line, the next the input. They queue behind
+ * earlier input. */
+static void io_type_end(struct exec_io *io)
 {
     static const char eof[] = {TTY_EOF, TTY_EOF};
 
@@ -430,10 +388,10 @@ void exec_io_end_input(struct exec_io *io)
     if (io->ends[0].fd < 0 || io->input_ending)
         return;
     if (io->tty)
-        type_end(io);
+        io_type_end(io);
     io->input_ending = true;
     if (io->input.len == 0)
-        input_done(io);
+        io_input_done(io);
 }
 
 void exec_io_give(struct exec_io *io, struct buf *input)
@@ -455,31 +413,32 @@ static void on_poll(uv_poll_t *h, int status, int events)
     if (status < 0)
         io->ends[i].events = 0; /* libuv has stopped it */
     if (i == 0 && io->input.len > 0 && (status < 0 || (events & UV_WRITABLE) != 0))
-        flush_input(io);
+        io_flush_input(io);
     if (io->closing || io->ends[i].fd < 0)
         return;
-    if (is_output(io, i) && !io->paused && !io->exited &&
-        (status < 0 || (events & UV_READABLE) != 0) && read_once(io, i, sizeof(chunk)) < 0)
-        close_end(io, i);
+    if (io_is_output(io, i) && !io->paused && (status < 0 || (events & UV_READABLE) != 0) &&
+        io_read_once(io, i) < 0)
+        io_close_end(io, i);
     if (io->closing)
         return;
     if (io->paused)
-        watch_all(io);
+        io_watch_all(io);
     else
-        watch(io, i);
+        io_watch(io, i);
+    io_check_end(io);
 }
 
-static int open_ends(struct exec_io *io, struct exec *e, struct err *err)
+static int io_open_ends(struct exec_io *io, struct exec *e, struct err *err)
 {
     int fds[ENDS], r = 0;
 
     io->tty = exec_is_tty(e);
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     for (int i = 0; i < ENDS; i++)
         if (fds[i] >= 0 && r == 0)
-            r = open_end(io, i, fds[i]);
-        else
-            stall_close(io->box, &fds[i]);
+            r = io_open_end(io, i, fds[i]);
+        else if (fds[i] >= 0)
+            (void)close(fds[i]);
     if (r < 0)
         (void)exec_signal(e, SIGKILL, true);
     return r < 0 ? err_errno(err, r, "exec: watch its output") : 0;
@@ -490,15 +449,15 @@ static void on_started(void *data, struct exec *e)
     struct exec_io *io = data;
     struct err err = ERR_NONE;
 
-    if (open_ends(io, e, &err) < 0) {
+    if (io_open_ends(io, e, &err) < 0) {
         io->ops->failed(io->data, &err, -1);
         return;
     }
     io->ops->started(io->data);
     if (!io->closing && io->input_ending)
-        flush_input(io);
+        io_flush_input(io);
     if (!io->closing)
-        watch_all(io);
+        io_watch_all(io);
 }
 
 static void on_failed(void *data, struct exec *e, const struct err *err, int exit_code)
@@ -539,7 +498,6 @@ int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct 
 
     if (io == NULL)
         return err_errno(err, -ENOMEM, "exec");
-    io->box = sandbox_number(s);
     r = exec_start(s, o, &exec_events, io, &io->exec, err);
     if (r < 0) {
         exec_io_close(io);
@@ -563,7 +521,6 @@ int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, st
         return r;
     }
     io->exec = exec_ref(e);
-    io->box = sandbox_number(exec_sandbox(e));
     *ret = io;
     return 0;
 }
@@ -578,13 +535,12 @@ int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, stru
         return err_errno(err, -ENOMEM, "exec");
     exec_listen(e, &exec_events, io);
     io->exec = exec_ref(e);
-    io->box = sandbox_number(exec_sandbox(e));
-    r = open_ends(io, e, err);
+    r = io_open_ends(io, e, err);
     if (r < 0) {
         exec_io_close(io);
         return r;
     }
-    watch_all(io);
+    io_watch_all(io);
     *ret = io;
     return 0;
 }
@@ -595,15 +551,15 @@ void exec_io_close_output(struct exec_io *io, int stream)
         io->deaf = true;
         return;
     }
-    close_end(io, stream);
-    exec_output_closed(io->exec, stream);
+    io_end_stream(io, stream);
+    (void)uv_timer_start(&io->later, on_later, 0, 0); /* it may be the last that was waited for */
 }
 
 void exec_io_hang_up(struct exec_io *io)
 {
     for (int i = 0; i < ENDS; i++)
-        close_end(io, i);
-    exec_hang_up(io->exec);
+        io_close_end(io, i);
+    (void)uv_timer_start(&io->later, on_later, 0, 0);
 }
 
 struct exec *exec_io_exec(const struct exec_io *io)
@@ -616,10 +572,7 @@ void exec_io_resume(struct exec_io *io)
     if (!io->paused || io->closing)
         return;
     io->paused = false;
-    if (io->exited)
-        (void)uv_timer_start(&io->later, on_later, 0, 0);
-    else
-        watch_all(io);
+    io_watch_all(io);
 }
 
 void exec_io_close(struct exec_io *io)
@@ -633,6 +586,6 @@ void exec_io_close(struct exec_io *io)
         io->exec = NULL;
     }
     for (int i = 0; i < ENDS; i++)
-        close_end(io, i);
-    uv_close((uv_handle_t *)&io->later, on_closed);
+        io_close_end(io, i);
+    uv_close((uv_handle_t *)&io->later, on_handle_closed);
 }

@@ -1,13 +1,14 @@
 #pragma once
 
 /*
- * The ends of one exec on the loop: output is read while its taker wants it, input is written as
- * fast as the process takes it. Nothing is buffered but one piece of input that the process has not
- * taken yet: who does not read makes the process wait, and who writes too fast is told to.
+ * The input and output of one exec on the loop, by its sockets to init: output is read while its
+ * taker wants it, input is written as fast as the process takes it. Nothing is buffered but one
+ * piece of input that the process has not taken yet: a taker that does not read makes the process
+ * wait, and a writer that is too fast is told so.
  *
- * When the process has exited, what is in its pipes at that moment is still delivered, and then the
- * output has ended, whoever else may hold the other ends: a background child that lives on does not
- * keep an exec open.
+ * When the process has exited, init still moves what is in its pipes at that moment, and then the
+ * output has ended, whichever process may hold the other ends: a background child that lives on
+ * does not keep an exec open.
  */
 
 #include <stdbool.h>
@@ -27,25 +28,25 @@ enum {
     EXEC_IO_INPUT_MAX = 8 << 20, /* bytes of input that wait, at most */
 };
 
-/* All are called from the loop, never from within a call of this module. exec_io_close may be
- * called from any. */
+/* Callbacks run from the loop, never from within a call of this module. exec_io_close may be called
+ * from each. */
 struct exec_io_ops {
     void (*started)(void *data);
-    /* It could not be started (or attached to); only exec_io_close is of use. */
+    /* The exec could not be started (or attached to); only exec_io_close may follow. */
     void (*failed)(void *data, const struct err *err, int exit_code);
     /* stream: 1 or 2 (a terminal has 1 alone). false: no more before exec_io_resume. */
     bool (*output)(void *data, int stream, const char *bytes, size_t len);
     /*
-     * Output in bulk, without a copy: asked before each piece whether it can go by pipe now; then
-     * `piped` is called in the place of `output`, unless the piece is small. Of the len bytes,
-     * which nobody else can read from the pipe, what is not taken from within the call is dropped.
-     * Both may be NULL.
+     * Output in bulk, without a copy: takes_pipe is asked before each piece whether it can go by
+     * pipe now; then `piped` is called in the place of `output`, unless the piece is small. No
+     * other process has that pipe. Bytes of the len that are not taken from within the call are
+     * dropped. Both may be NULL.
      */
     bool (*takes_pipe)(void *data);
     bool (*piped)(void *data, int stream, int pipe, size_t len);
-    /* All that exec_io_write was given has gone to the process. May be NULL. */
+    /* All bytes given to exec_io_write have gone to the process. May be NULL. */
     void (*writable)(void *data);
-    /* It has exited, and all output has been delivered. */
+    /* The process has exited, and all output has been delivered. */
     void (*ended)(void *data);
 };
 
@@ -55,7 +56,7 @@ int exec_io_start(struct sandbox *s, const struct exec_options *o, const struct 
 int exec_io_attach(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
                    struct err *err);
 /*
- * Takes one that runs, that nobody is attached to, and whose ends nobody has taken: from within its
+ * Takes one that runs, that has no listener, and whose sockets were not taken: from within its
  * owner's `started`, so that nothing of a short life is missed. `started` is not called.
  */
 int exec_io_take(struct exec *e, const struct exec_io_ops *ops, void *data, struct exec_io **ret,
@@ -71,11 +72,11 @@ bool exec_io_write(struct exec_io *io, const void *data, size_t len);
 void exec_io_end_input(struct exec_io *io);
 /* Before it has started: all of its stdin, which is taken, and the end of it. */
 void exec_io_give(struct exec_io *io, struct buf *input);
-/* Nothing of stdout (1) or stderr (2) is wanted any more: the process sees it, as of a pipe whose
- * reader has gone. Of a terminal it is read, and dropped. */
+/* Stops reading stdout (1) or stderr (2): the process gets SIGPIPE. A terminal's output is read and
+ * dropped. */
 void exec_io_close_output(struct exec_io *io, int stream);
-/* Its ends are closed, and it goes on without: a terminal's processes are hung up. `ended` follows.
- */
+/* Its sockets are closed, and it goes on without: a terminal's processes are hung up, if it is not
+ * kept. `ended` follows. */
 void exec_io_hang_up(struct exec_io *io);
 /* Lets go: an exec that is not kept is killed with all of its leaf. No callback comes any more. */
 void exec_io_close(struct exec_io *io);

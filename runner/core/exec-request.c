@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/auto.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/file.h"
@@ -16,7 +15,7 @@
 #include "policy/policy.h"
 #include "proto/plan.h"
 
-static uint32_t count_strings(char *const *list)
+static uint32_t strings_count(char *const *list)
 {
     uint32_t n = 0;
 
@@ -25,7 +24,7 @@ static uint32_t count_strings(char *const *list)
     return n;
 }
 
-static int append_strings(struct buf *b, char *const *list)
+static int request_append_strings(struct buf *b, char *const *list)
 {
     int r = 0;
 
@@ -34,7 +33,7 @@ static int append_strings(struct buf *b, char *const *list)
     return r;
 }
 
-static int append_rlimits(struct buf *b, const struct exec_spec *spec)
+static int request_append_rlimits(struct buf *b, const struct exec_spec *spec)
 {
     int r = 0;
 
@@ -52,25 +51,25 @@ int exec_request(const struct exec_spec *spec, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(EXEC_SIZE_MAX);
     struct exec_header h = {.magic = EXEC_MAGIC,
-                            .argc = count_strings(spec->argv),
-                            .envc = count_strings(spec->envp),
+                            .argc = strings_count(spec->argv),
+                            .envc = strings_count(spec->envp),
                             .rlimit_count = (uint32_t)spec->rlimit_count,
-                            .group_count = count_strings(spec->groups)};
+                            .group_count = strings_count(spec->groups)};
     int r;
 
     r = buf_append(&b, &h, sizeof(h));
     if (r == 0)
-        r = append_rlimits(&b, spec);
+        r = request_append_rlimits(&b, spec);
     if (r == 0)
-        r = append_strings(&b, spec->argv);
+        r = request_append_strings(&b, spec->argv);
     if (r == 0)
-        r = append_strings(&b, spec->envp);
+        r = request_append_strings(&b, spec->envp);
     if (r == 0)
         r = buf_append(&b, spec->user, strlen(spec->user) + 1);
     if (r == 0)
         r = buf_append(&b, spec->cwd, strlen(spec->cwd) + 1);
     if (r == 0)
-        r = append_strings(&b, spec->groups);
+        r = request_append_strings(&b, spec->groups);
     if (r < 0 || h.argc > EXEC_STRINGS_MAX || h.envc > EXEC_STRINGS_MAX)
         return err_set(err, -E2BIG, "arguments and environment are larger than %d bytes",
                        EXEC_SIZE_MAX);
@@ -91,7 +90,7 @@ int channel_send(int control, const struct imsg *msg, const int *fds, int fd_cou
     return sendmsg(control, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static int take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])
+static int channel_take_fds(struct msghdr *hdr, int fds[IMSG_FDS_MAX])
 {
     int count = 0;
 
@@ -133,13 +132,13 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
     if (n < 0)
         return errno == ECONNRESET ? 0 : -errno;
-    count = take_fds(&hdr, fds);
+    count = channel_take_fds(&hdr, fds);
     /* The kernel has dropped some: because there were more than an honest init sends, or because
      * our table of descriptors is full. */
     no_room = (hdr.msg_flags & MSG_CTRUNC) != 0 && count < IMSG_FDS_MAX;
     if (n == (ssize_t)sizeof(*msg) && msg->magic == IMSG_MAGIC && msg->version == IMSG_VERSION &&
         (hdr.msg_flags & MSG_TRUNC) == 0 && ((hdr.msg_flags & MSG_CTRUNC) == 0 || no_room)) {
-        /* One exec does without them: as an error it would take the whole sandbox with it. */
+        /* One exec goes without its descriptors: an error would end the whole sandbox. */
         for (int i = 0; no_room && i < count; i++)
             (void)close(fds[i]);
         *ret_fd_count = no_room ? -EMFILE : count;
@@ -147,21 +146,70 @@ int channel_recv(int control, int flags, struct imsg *msg, int fds[IMSG_FDS_MAX]
     }
     for (int i = 0; i < count; i++)
         (void)close(fds[i]);
+    if (n >= (ssize_t)IMSG_FIXED && msg->magic == IMSG_MAGIC && msg->version != IMSG_VERSION)
+        return -EPROTONOSUPPORT;
     return n == 0 ? 0 : -EPROTO;
 }
 
-int channel_fd_ok(int fd, int access)
+/* Whether a process with these flags has stream i, and not in a log. */
+static bool stdio_has_socket(uint32_t flags, int i)
 {
-    enum { PTMX_MAJOR = 5, PTMX_MINOR = 2 };
-    struct stat st;
-    int flags;
+    if (i == 0)
+        return (flags & (IMSG_TTY | IMSG_STDIN)) != 0;
+    if ((flags & (IMSG_TTY | IMSG_LOGGED)) != 0)
+        return false;
+    return i == 1 || (flags & IMSG_COMBINED) == 0;
+}
 
-    flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fstat(fd, &st) < 0 || (flags & O_ACCMODE) != access || (flags & O_PATH) != 0)
-        return 0;
-    if (access == O_RDWR)
-        return S_ISCHR(st.st_mode) && st.st_rdev == makedev(PTMX_MAJOR, PTMX_MINOR);
-    return S_ISFIFO(st.st_mode);
+int stdio_sockets_make(uint32_t flags, struct stdio_sockets *ret)
+{
+    *ret = (struct stdio_sockets)STDIO_SOCKETS_NONE;
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+
+        if (!stdio_has_socket(flags, i))
+            continue;
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0) {
+            int r = -errno;
+
+            stdio_sockets_close(ret);
+            return r;
+        }
+        ret->ours[i] = pair[0];
+        ret->inits[i] = pair[1];
+    }
+    return 0;
+}
+
+void stdio_sockets_close(struct stdio_sockets *s)
+{
+    for (int i = 0; i < 3; i++) {
+        if (s->ours[i] >= 0)
+            (void)close(take_fd(&s->ours[i]));
+        if (s->inits[i] >= 0)
+            (void)close(take_fd(&s->inits[i]));
+    }
+}
+
+int stdio_sockets_add(const struct stdio_sockets *s, uint32_t flags, int fds[IMSG_FDS_MAX],
+                      int count)
+{
+    for (int i = 0; i < 3; i++)
+        if (s->inits[i] >= 0)
+            fds[count++] = s->inits[i];
+    for (int i = 0; i < 3 && (flags & IMSG_PARK) != 0; i++)
+        if (s->ours[i] >= 0)
+            fds[count++] = s->ours[i];
+    return count;
+}
+
+bool channel_socket_ok(int fd)
+{
+    int domain = -1, type = -1;
+    socklen_t len = sizeof(int);
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
 const char *exec_step_name(uint32_t step)

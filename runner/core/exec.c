@@ -14,20 +14,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/auto.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "core/channel.h"
 #include "core/exec-request.h"
 #include "core/sandbox_internal.h"
-#include "launch/stall.h"
 
 enum {
     DEFAULT_ROWS = 24,
     DEFAULT_COLS = 80,
+    PONG_MS = 10000, /* that init may take to answer; a loaded machine takes its time */
     STATUS_RIND = 125,
     STATUS_CANNOT_EXECUTE = 126,
     STATUS_NOT_FOUND = 127
@@ -41,21 +41,22 @@ struct exec {
     enum exec_state state;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     bool keep, in_list, timed_out, lost, attaching;
+    bool pinged;       /* init has not answered yet */
+    bool unread;       /* init still has output of it: its owner, which ends init, is told later */
     bool owner_told;   /* of its end */
     char command[128]; /* argv[0], for messages */
     pid_t pid;
-    int ends[3]; /* owned, until taken */
-    int master;  /* owned: a terminal's, for its size while somebody else has the end; -1 */
-    int status;  /* of wait(2) */
-    struct exec_events owner; /* the sandbox's, of its main process */
+    struct stdio_sockets sockets; /* owned, until taken */
+    int status;                   /* of wait(2) */
+    struct exec_events owner;     /* the sandbox's, of its main process */
     void *owner_data;
-    struct exec_events events; /* of whoever is attached */
+    struct exec_events events; /* of the reader that is attached */
     void *data;
-    uv_timer_t timeout;
+    uv_timer_t timer; /* its time-out; afterwards, what is told from the loop */
     bool timer_open;
 };
 
-static struct exec *from_channel(struct channel_exec *ce)
+static struct exec *exec_of_channel(struct channel_exec *ce)
 {
     return (struct exec *)(void *)((char *)ce - offsetof(struct exec, channel_exec));
 }
@@ -64,9 +65,7 @@ static struct exec *from_channel(struct channel_exec *ce)
 
 static void exec_free(struct exec *e)
 {
-    for (int i = 0; i < 3; i++)
-        stall_close(sandbox_number(e->sandbox), &e->ends[i]);
-    stall_close(sandbox_number(e->sandbox), &e->master);
+    stdio_sockets_close(&e->sockets);
     sandbox_unref(e->sandbox);
     free(e);
 }
@@ -76,7 +75,7 @@ static void on_timer_closed(uv_handle_t *h)
     exec_free(h->data);
 }
 
-static void leave_list(struct exec *e)
+static void exec_leave_list(struct exec *e)
 {
     struct exec **at = &e->sandbox->execs.first;
 
@@ -99,21 +98,31 @@ struct exec *exec_ref(struct exec *e)
     return e;
 }
 
-static bool alive(const struct exec *e)
+static bool exec_is_alive(const struct exec *e)
 {
     return e->state == EXEC_STARTING || e->state == EXEC_RUNNING;
 }
 
-static int post(struct exec *e, uint16_t type, int value, uint32_t flags)
+static struct imsg exec_message(const struct exec *e, uint16_t type, int value, uint32_t flags)
 {
-    const struct imsg msg = {.magic = IMSG_MAGIC,
-                             .version = IMSG_VERSION,
-                             .type = type,
-                             .id = e->channel_exec.id,
-                             .value = value,
-                             .flags = flags};
+    return (struct imsg){.magic = IMSG_MAGIC,
+                         .version = IMSG_VERSION,
+                         .type = type,
+                         .id = e->channel_exec.id,
+                         .value = value,
+                         .flags = flags};
+}
 
-    return e->sandbox->channel == NULL ? -EPIPE : channel_post(e->sandbox->channel, &msg, NULL, 0);
+static int exec_send_message(struct exec *e, const struct imsg *msg)
+{
+    return e->sandbox->channel == NULL ? -EPIPE : channel_post(e->sandbox->channel, msg, NULL, 0);
+}
+
+static int exec_post(struct exec *e, uint16_t type, int value, uint32_t flags)
+{
+    const struct imsg msg = exec_message(e, type, value, flags);
+
+    return exec_send_message(e, &msg);
 }
 
 void exec_unref(struct exec *e)
@@ -121,17 +130,14 @@ void exec_unref(struct exec *e)
     if (e == NULL)
         return;
     e->refs--;
-    /* One reference is the process's own: nobody listens and nobody will. */
-    if (e->refs == 1 && alive(e) && !e->keep)
+    /* Only the process's own reference is left: no client will read its output any more. */
+    if (e->refs == 1 && exec_is_alive(e) && !e->keep)
         (void)exec_signal(e, SIGKILL, true);
     if (e->refs > 0)
         return;
-    /* Nobody reads its output any more: from now on init does. */
-    if (e->state == EXEC_ENDED && (e->flags & (IMSG_SINK | IMSG_PARK)) == IMSG_SINK)
-        (void)post(e, IMSG_COLLECT, 0, 0);
-    leave_list(e);
+    exec_leave_list(e);
     if (e->timer_open)
-        uv_close((uv_handle_t *)&e->timeout, on_timer_closed);
+        uv_close((uv_handle_t *)&e->timer, on_timer_closed);
     else
         exec_free(e);
 }
@@ -148,15 +154,40 @@ void exec_own(struct exec *e, const struct exec_events *events, void *data)
     e->owner_data = data;
 }
 
+static int exec_open_timer(struct exec *e)
+{
+    int r = e->timer_open ? 0 : uv_timer_init(supervisor_loop(e->sandbox->sup), &e->timer);
+
+    e->timer.data = e;
+    e->timer_open = e->timer_open || r == 0;
+    return r;
+}
+
+static void on_output_read(uv_timer_t *h)
+{
+    exec_tell_owner(h->data);
+}
+
+void exec_output_read(struct exec *e)
+{
+    if (!e->unread)
+        return;
+    e->unread = false;
+    if (e->owner.exited != NULL && exec_open_timer(e) == 0)
+        (void)uv_timer_start(&e->timer, on_output_read, 0, 0);
+}
+
 void exec_silence(struct exec *e)
 {
     e->events = (struct exec_events){.started = NULL};
     e->data = NULL;
+    exec_output_read(e);
 }
 
 /* ---- what init says ---- */
 
-static void explain(const struct exec *e, const struct imsg *msg, struct err *err, int *ret_code)
+static void exec_explain(const struct exec *e, const struct imsg *msg, struct err *err,
+                         int *ret_code)
 {
     int error = msg->error > 0 && msg->error < 4096 ? msg->error : EIO;
     const struct spec *spec = e->sandbox->spec;
@@ -194,14 +225,14 @@ static void explain(const struct exec *e, const struct imsg *msg, struct err *er
     }
 }
 
-static void stop_timer(struct exec *e)
+static void exec_stop_timer(struct exec *e)
 {
     if (e->timer_open)
-        (void)uv_timer_stop(&e->timeout);
+        (void)uv_timer_stop(&e->timer);
 }
 
-/* Tells who listens that there is nothing more to hear of: the last word, and said once. */
-static void tell_failed(struct exec *e, const struct err *err, int code)
+/* Reports a failure to the listener, as its last event. */
+static void exec_tell_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events events = e->events;
     void *data = e->data;
@@ -211,23 +242,23 @@ static void tell_failed(struct exec *e, const struct err *err, int code)
         events.failed(data, e, err, code);
 }
 
-/* The same, and its owner, too. */
-static void tell_all_failed(struct exec *e, const struct err *err, int code)
+/* As exec_tell_failed, to the owner, too. */
+static void exec_tell_all_failed(struct exec *e, const struct err *err, int code)
 {
     struct exec_events owner = e->owner;
 
     e->owner = (struct exec_events){.started = NULL};
     if (owner.failed != NULL)
         owner.failed(e->owner_data, e, err, code);
-    tell_failed(e, err, code);
+    exec_tell_failed(e, err, code);
 }
 
-/* It never ran, or will not have by the time anybody looks. */
-static void end_failed(struct exec *e, const struct err *err, int code)
+/* The process was not started. */
+static void exec_end_failed(struct exec *e, const struct err *err, int code)
 {
     e->state = EXEC_FAILED;
-    stop_timer(e);
-    tell_all_failed(e, err, code);
+    exec_stop_timer(e);
+    exec_tell_all_failed(e, err, code);
     exec_unref(e);
 }
 
@@ -238,8 +269,8 @@ static void on_failed(struct exec *e, const struct imsg *msg)
 
     if (e->state != EXEC_STARTING)
         return;
-    explain(e, msg, &err, &code);
-    end_failed(e, &err, code);
+    exec_explain(e, msg, &err, &code);
+    exec_end_failed(e, &err, code);
 }
 
 /* Init knows no such exec, or keeps nothing of it; or it is gone itself. */
@@ -251,58 +282,36 @@ static void on_no_slot(struct exec *e)
         return;
     e->attaching = false;
     (void)err_set(&err, -ESTALE, "exec: the sandbox's init keeps nothing of it any more");
-    tell_failed(e, &err, STATUS_RIND);
+    exec_tell_failed(e, &err, STATUS_RIND);
     exec_tell_owner(e);
 }
 
-static void close_all(const struct exec *e, int *fds, int count)
+/* The sockets that ATTACHED brings, if they are what it must bring: an init that was taken over
+ * from inside may send anything. fds are taken in any case. */
+static bool exec_take_parked(struct exec *e, int *fds, int count)
 {
-    for (int i = 0; i < count; i++)
-        stall_close(sandbox_number(e->sandbox), &fds[i]);
-}
-
-/* One that was not taken from an earlier attachment makes room. */
-static void put_end(struct exec *e, int i, int fd)
-{
-    stall_close(sandbox_number(e->sandbox), &e->ends[i]);
-    e->ends[i] = fd;
-    (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
-/* What comes must be what was asked for: an init that was taken over from inside may send anything.
- */
-static bool take_ends(struct exec *e, int *fds, int count)
-{
-    bool tty = (e->flags & IMSG_TTY) != 0;
+    const bool right = count == imsg_streams(e->flags);
+    bool ok = right;
     int next = 0;
-    bool ok = true;
 
-    for (int i = 0; ok && i < 3 && (e->flags & IMSG_LOGGED) == 0; i++) {
-        int access = tty ? O_RDWR : i == 0 ? O_WRONLY : O_RDONLY;
-        bool expected = tty      ? i == 0
-                        : i == 0 ? (e->flags & IMSG_STDIN) != 0
-                                 : i == 1 || (e->flags & IMSG_COMBINED) == 0;
-
-        if (!expected || (i == 0 && next < count && !channel_fd_ok(fds[next], access)))
-            continue; /* a parked stdin may have been closed by its first holder */
-        ok = next < count && channel_fd_ok(fds[next], access);
-        if (ok)
-            put_end(e, i, fds[next++]);
+    for (int i = 0; i < count; i++)
+        ok = ok && channel_socket_ok(fds[i]);
+    if (!ok) {
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]);
+        return false;
     }
-    if (next < count)
-        ok = (e->flags & IMSG_LOGGED) != 0 && (e->flags & IMSG_STDIN) != 0 && next + 1 == count;
-    for (; next < count; next++)
-        if (ok && e->ends[0] < 0 && channel_fd_ok(fds[next], O_WRONLY))
-            put_end(e, 0, fds[next]);
-        else
-            close_all(e, &fds[next], 1);
-    if (ok && tty && e->master < 0)
-        e->master = fcntl(e->ends[0], F_DUPFD_CLOEXEC, 3); /* without it: no resizing */
-    return ok;
+    stdio_sockets_close(&e->sockets);
+    for (int i = 0; i < 3; i++)
+        if (i > 0 ? next < count : (e->flags & (IMSG_TTY | IMSG_STDIN)) != 0) {
+            (void)fcntl(fds[next], F_SETFL, O_RDWR | O_NONBLOCK);
+            e->sockets.ours[i] = fds[next++];
+        }
+    return true;
 }
 
-/* Of what clients start: a sandbox's own processes have events of their own. */
-static void emit(const struct exec *e, const char *type, const char *more)
+/* Emits an event for an exec that a client started: private execs have events of their own. */
+static void exec_emit(const struct exec *e, const char *type, const char *more)
 {
     char detail[128];
 
@@ -312,53 +321,62 @@ static void emit(const struct exec *e, const char *type, const char *more)
     sandbox_emit(e->sandbox, type, detail);
 }
 
-/* count: what came instead; -EMFILE: we had no room for them, and what is kept can be attached to
- * later. */
-static void on_wrong_ends(struct exec *e, bool first, int count)
+/* count: what came instead; -EMFILE: they found no room here, and can be asked for again. */
+static void on_wrong_sockets(struct exec *e, int count)
 {
     struct err err = ERR_NONE;
 
-    if (count == -EMFILE)
+    if (count == -EMFILE) {
         (void)err_set(&err, -EMFILE,
                       "exec: the daemon has no descriptors left (raise its limit of open files)");
-    else
+    } else {
         (void)err_set(&err, -EPROTO,
                       "the sandbox's init answered with other descriptors than asked for");
-    if (first || count != -EMFILE)
         (void)exec_signal(e, SIGKILL, true);
-    if (first)
-        end_failed(e, &err, STATUS_RIND);
-    else
-        tell_failed(e, &err, STATUS_RIND);
-    if (!first)
-        exec_tell_owner(e);
+    }
+    exec_tell_failed(e, &err, STATUS_RIND);
+    exec_tell_owner(e);
 }
 
-static void on_started(struct exec *e, const struct imsg *msg, int *fds, int count)
+static void exec_tell_started(struct exec *e)
 {
-    bool first = e->state == EXEC_STARTING;
+    if (e->events.started != NULL)
+        e->events.started(e->data, e);
+}
 
-    if (!first && !e->attaching) {
-        close_all(e, fds, count);
+static void on_started(struct exec *e, const struct imsg *msg)
+{
+    /* A listener that comes by its owner's news has heard them. */
+    const bool listened = e->data != NULL && !e->attaching;
+
+    if (e->state != EXEC_STARTING)
+        return;
+    e->pid = msg->value;
+    e->state = EXEC_RUNNING;
+    exec_emit(e, "exec", "");
+    if (e->owner.started != NULL)
+        e->owner.started(e->owner_data, e);
+    if (listened)
+        exec_tell_started(e);
+}
+
+static void on_attached(struct exec *e, int *fds, int count)
+{
+    if (!e->attaching) {
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]);
         return;
     }
     e->attaching = false;
-    if (!take_ends(e, fds, count)) {
-        on_wrong_ends(e, first, count);
+    if (!exec_take_parked(e, fds, count)) {
+        on_wrong_sockets(e, count);
         return;
     }
-    if (first) {
-        e->pid = msg->value;
-        e->state = EXEC_RUNNING;
-        emit(e, "exec", "");
-    }
-    /* Who begins to listen from within its owner's news has heard them. */
-    if (first && e->owner.started != NULL)
-        e->owner.started(e->owner_data, e);
-    else if (e->events.started != NULL)
-        e->events.started(e->data, e);
-    /* Attached to after its end: who listens since hears of that, too. */
-    if (!first && e->state == EXEC_ENDED) {
+    if (e->state == EXEC_STARTING)
+        return; /* STARTED follows */
+    exec_tell_started(e);
+    /* Attached to after its end: its listener hears of that, too. */
+    if (e->state == EXEC_ENDED) {
         exec_tell_owner(e);
         if (e->events.exited != NULL)
             e->events.exited(e->data, e);
@@ -369,34 +387,36 @@ void exec_tell_owner(struct exec *e)
 {
     if (e->state != EXEC_ENDED || e->owner_told || e->owner.exited == NULL)
         return;
+    if (e->unread && exec_is_attached(e))
+        return; /* once it has been read */
     e->owner_told = true;
     e->owner.exited(e->owner_data, e);
 }
 
 static void on_exited(struct exec *e, int status)
 {
-    /* Then its status waits for who asks, and the process's own reference with it. */
+    /* Then its status waits to be asked for, and the process's own reference with it. */
     bool kept = e->keep;
     char more[32];
 
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return;
     if (e->state == EXEC_STARTING) {
         struct err err = ERR_NONE;
 
-        /* Its sandbox went first: whether it would have run nobody knows. */
+        /* The sandbox ended first: whether the command would have run is not known. */
         (void)err_set(&err, -ECANCELED, "'%s': the sandbox ended before it was started",
                       e->command);
-        end_failed(e, &err, STATUS_RIND);
+        exec_end_failed(e, &err, STATUS_RIND);
         return;
     }
     e->status = status;
     e->state = EXEC_ENDED;
-    stop_timer(e);
+    exec_stop_timer(e);
     (void)snprintf(more, sizeof(more), ",\"exitCode\":%d", exec_exit_code(e));
-    emit(e, "exec_exit", more);
-    /* Who is attaching, and its owner, who ends init, hear of it when the ends are there: started
-     * comes first. */
+    exec_emit(e, "exec_exit", more);
+    /* A client that is attaching, and its owner, which ends init, hear of it when the sockets are
+     * there: started comes first. */
     if (!e->attaching)
         exec_tell_owner(e);
     if (e->events.exited != NULL && !e->attaching)
@@ -405,7 +425,7 @@ static void on_exited(struct exec *e, int status)
     if (kept)
         return;
     if ((e->flags & (IMSG_PARK | IMSG_LOGGED)) != 0)
-        (void)post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init keeps it for nobody */
+        (void)exec_post(e, IMSG_COLLECT, 0, 0); /* discarded meanwhile: init need not keep it */
     exec_unref(e);
 }
 
@@ -413,39 +433,45 @@ static void on_exited_message(struct exec *e, const struct imsg *msg)
 {
     if ((msg->flags & IMSG_TIMED_OUT) != 0)
         e->timed_out = true;
-    if ((msg->flags & IMSG_SINK) == 0)
-        e->flags &= ~(uint32_t)IMSG_SINK;
+    e->unread = (msg->flags & IMSG_MORE) != 0;
     on_exited(e, msg->value);
 }
 
 static void on_message(struct channel_exec *ce, const struct imsg *msg, int *fds, int count)
 {
-    struct exec *e = exec_ref(from_channel(ce));
+    struct exec *e = exec_ref(exec_of_channel(ce));
 
-    if (msg->type == IMSG_STARTED || msg->type == IMSG_ATTACHED) {
-        on_started(e, msg, fds, count);
-    } else {
-        close_all(e, fds, count);
-        if (msg->type == IMSG_EXEC_FAILED)
-            on_failed(e, msg);
-        else if (msg->type == IMSG_EXITED)
-            on_exited_message(e, msg);
-        else if (msg->type == IMSG_NO_SLOT)
-            on_no_slot(e);
+    if (msg->type == IMSG_ATTACHED) {
+        on_attached(e, fds, count);
+        count = 0;
+    } else if (msg->type == IMSG_STARTED) {
+        on_started(e, msg);
+    } else if (msg->type == IMSG_EXEC_FAILED) {
+        on_failed(e, msg);
+    } else if (msg->type == IMSG_EXITED) {
+        on_exited_message(e, msg);
+    } else if (msg->type == IMSG_NO_SLOT) {
+        on_no_slot(e);
+    } else if (msg->type == IMSG_PONG) {
+        e->pinged = false;
+        exec_stop_timer(e);
     }
+    for (int i = 0; i < count; i++)
+        (void)close(fds[i]);
     exec_unref(e);
 }
 
-/* Each leaves the list, so that the list's first one is always the next. */
+/* Each exec leaves the list here, so the first of the list is always the next. */
 void exec_all_lost(struct sandbox *s)
 {
     while (s->execs.first != NULL) {
         struct exec *e = exec_ref(s->execs.first);
         bool own = e->keep && e->state == EXEC_ENDED;
 
-        leave_list(e);
-        e->keep = false; /* nothing of it waits in init any more */
-        e->lost = alive(e);
+        exec_leave_list(e);
+        e->unread = false; /* what init had of it is gone */
+        e->keep = false;   /* nothing of it waits in init any more */
+        e->lost = exec_is_alive(e);
         if (own)
             e->refs--; /* the one that settle() kept for its status */
         on_no_slot(e);
@@ -455,17 +481,17 @@ void exec_all_lost(struct sandbox *s)
     }
 }
 
-/* The supervisor stops: processes go on, nobody here hears of them any more. */
+/* The supervisor stops: processes go on, and their execs are forgotten without an event. */
 void exec_forget_all(struct sandbox *s)
 {
     while (s->execs.first != NULL) {
         struct exec *e = exec_ref(s->execs.first);
-        bool own = alive(e) || e->keep;
+        bool own = exec_is_alive(e) || e->keep;
 
         exec_silence(e);
         e->owner = (struct exec_events){.started = NULL};
-        leave_list(e);
-        stop_timer(e);
+        exec_leave_list(e);
+        exec_stop_timer(e);
         e->state = EXEC_FAILED;
         e->keep = false;
         if (own)
@@ -476,31 +502,46 @@ void exec_forget_all(struct sandbox *s)
 
 /* ---- starting ---- */
 
+/*
+ * Init has not even answered. It sleeps for the lock of a pipe (init/relay.h), or for a file system
+ * that does not answer; no signal from inside can end that, and without init nothing in this
+ * sandbox can be ended but all of it.
+ */
+static void on_no_pong(uv_timer_t *h)
+{
+    struct exec *e = h->data;
+
+    if (!e->pinged)
+        return;
+    log_warn("sandbox",
+             "id=%s is ended: '%s' had its time, and its init has not answered for %d ms",
+             e->sandbox->id, e->command, PONG_MS);
+    sandbox_end_init(e->sandbox);
+}
+
+/* Init kills an exec in time itself, and says that it was the time. It is late. */
 static void on_timeout(uv_timer_t *h)
 {
     struct exec *e = h->data;
 
     e->timed_out = true;
     (void)exec_signal(e, SIGKILL, true);
+    e->pinged = exec_post(e, IMSG_PING, 0, 0) == 0;
+    (void)uv_timer_start(&e->timer, on_no_pong, PONG_MS, 0);
 }
 
-/* For an init of an earlier rind, which does not know of it. This one's is first, and says that it
- * was the time. */
-static int arm_timeout(struct exec *e, int64_t ms)
+static int exec_arm_timeout(struct exec *e, int64_t ms)
 {
     int r;
 
     if (ms == LIMIT_UNSET)
         return 0;
-    r = uv_timer_init(supervisor_loop(e->sandbox->sup), &e->timeout);
-    if (r < 0)
-        return r;
-    e->timeout.data = e;
-    e->timer_open = true;
-    return uv_timer_start(&e->timeout, on_timeout, (uint64_t)ms + EXEC_TIMEOUT_SPARE_MS, 0);
+    r = exec_open_timer(e);
+    return r < 0 ? r
+                 : uv_timer_start(&e->timer, on_timeout, (uint64_t)ms + EXEC_TIMEOUT_SPARE_MS, 0);
 }
 
-static uint32_t flags_of(const struct exec_options *o)
+static uint32_t exec_flags(const struct exec_options *o)
 {
     uint32_t flags = 0;
 
@@ -515,7 +556,7 @@ static uint32_t flags_of(const struct exec_options *o)
     if (o->keep && o->log_fds == NULL)
         flags |= IMSG_PARK;
     if (o->log_fds != NULL)
-        flags |= IMSG_LOGGED | (o->log_append ? IMSG_APPEND : 0);
+        flags |= IMSG_LOGGED;
     if (o->program_fd >= 0)
         flags |= IMSG_PROGRAM;
     if (o->helper)
@@ -524,13 +565,10 @@ static uint32_t flags_of(const struct exec_options *o)
         flags |= IMSG_TIMEOUT;
     if (o->idle)
         flags |= IMSG_IDLE;
-    /* What a terminal's session leaves is hung up, and a helper leaves nothing. */
-    if (!o->main && !o->tty && !o->helper && o->log_fds == NULL)
-        flags |= IMSG_SINK;
     return flags;
 }
 
-static int send_exec(struct exec *e, const struct exec_options *o, struct err *err)
+static int exec_send_start(struct exec *e, const struct exec_options *o, struct err *err)
 {
     const struct spec *spec = e->sandbox->spec;
     struct imsg msg = {.magic = IMSG_MAGIC,
@@ -555,7 +593,6 @@ static int send_exec(struct exec *e, const struct exec_options *o, struct err *e
 
     if (o->timeout_ms != LIMIT_UNSET)
         imsg_set_time(&msg, o->timeout_ms);
-
     if (env == NULL)
         return err_errno(err, -ENOMEM, "environment");
     request.envp = env;
@@ -569,8 +606,12 @@ static int send_exec(struct exec *e, const struct exec_options *o, struct err *e
         fds[count++] = o->program_fd;
     for (int i = 0; o->log_fds != NULL && i < 4; i++)
         fds[count++] = o->log_fds[i];
+    count = stdio_sockets_add(&e->sockets, e->flags, fds, count);
     r = channel_post(e->sandbox->channel, &msg, fds, count);
     (void)close(fds[0]);
+    for (int i = 0; i < 3; i++)
+        if (e->sockets.inits[i] >= 0)
+            (void)close(take_fd(&e->sockets.inits[i]));
     return r < 0 ? err_errno(err, r, "'%s': ask the sandbox's init", e->command) : 0;
 }
 
@@ -583,13 +624,12 @@ static struct exec *exec_new(struct sandbox *s, uint64_t id)
     *e = (struct exec){.channel_exec = {.id = id, .on_message = on_message},
                        .sandbox = s,
                        .refs = 1,
-                       .ends = {FD_NONE, FD_NONE, FD_NONE},
-                       .master = FD_NONE};
+                       .sockets = STDIO_SOCKETS_NONE};
     sandbox_ref(s);
     return e;
 }
 
-static void join_list(struct exec *e)
+static void exec_join_list(struct exec *e)
 {
     e->next = e->sandbox->execs.first;
     e->sandbox->execs.first = e;
@@ -599,8 +639,8 @@ static void join_list(struct exec *e)
     channel_add(e->sandbox->channel, &e->channel_exec);
 }
 
-/* Of those that were kept, have ended, and that nobody has come for, the oldest makes room. */
-static void make_room(struct sandbox *s)
+/* Collects the oldest exec that was kept, has ended, and has no reader. */
+static void exec_make_room(struct sandbox *s)
 {
     struct exec *oldest = NULL;
 
@@ -620,7 +660,7 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     if (s->channel == NULL)
         return err_set(err, -EBUSY, "sandbox %s does not run", sandbox_name(s));
     if (!o->helper && !o->main && s->execs.count >= supervisor_limits(s->sup)->execs)
-        make_room(s);
+        exec_make_room(s);
     if (!o->helper && !o->main && s->execs.count >= supervisor_limits(s->sup)->execs)
         return err_set(err, -EAGAIN, "limit maxExecs: %u processes run in sandbox %s already",
                        s->execs.count, sandbox_name(s));
@@ -628,7 +668,7 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
     if (e == NULL)
         return err_errno(err, -ENOMEM, "exec");
     e->state = EXEC_STARTING;
-    e->flags = flags_of(o);
+    e->flags = exec_flags(o);
     e->keep = o->keep;
     if (o->main) {
         exec_own(e, events, data);
@@ -637,17 +677,19 @@ int exec_start(struct sandbox *s, const struct exec_options *o, const struct exe
         e->data = data;
     }
     (void)snprintf(e->command, sizeof(e->command), "%s", o->argv[0]);
-    r = arm_timeout(e, o->timeout_ms);
+    r = stdio_sockets_make(e->flags, &e->sockets);
+    if (r == 0)
+        r = exec_arm_timeout(e, o->timeout_ms);
     if (r < 0)
         (void)err_errno(err, r, "exec");
     if (r == 0)
-        r = send_exec(e, o, err);
+        r = exec_send_start(e, o, err);
     if (r < 0) {
         e->state = EXEC_FAILED;
         exec_unref(e);
         return r;
     }
-    join_list(e);
+    exec_join_list(e);
     *ret = exec_ref(e);
     return 0;
 }
@@ -667,7 +709,7 @@ struct exec *exec_adopt(struct sandbox *s, uint64_t id, uint32_t flags, int valu
         e->status = value;
     else
         e->pid = value;
-    join_list(e);
+    exec_join_list(e);
     return e;
 }
 
@@ -679,7 +721,7 @@ int exec_attach(struct exec *e, const struct exec_events *events, void *data, st
         return err_set(err, -EBUSY, "exec: somebody is attached already");
     if ((e->flags & IMSG_PARK) == 0)
         return err_set(err, -EINVAL, "exec: its output is not kept for attaching");
-    r = post(e, IMSG_ATTACH, 0, 0);
+    r = exec_post(e, IMSG_ATTACH, 0, 0);
     if (r < 0)
         return err_errno(err, r, "exec: ask the sandbox's init");
     e->attaching = true;
@@ -692,7 +734,7 @@ void exec_collect(struct exec *e)
 {
     if (!e->keep || e->state != EXEC_ENDED)
         return;
-    (void)post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
+    (void)exec_post(e, IMSG_COLLECT, 0, 0); /* init gone: nothing is kept */
     e->keep = false;
     exec_unref(e);
 }
@@ -702,10 +744,10 @@ bool exec_is_logged(const struct exec *e)
     return (e->flags & (IMSG_LOGGED | IMSG_MAIN)) == IMSG_LOGGED;
 }
 
-/* Of one that runs only the process's own reference is left: its end is the last of it. */
+/* A running exec keeps only the process's own reference: it is freed when the process ends. */
 void exec_discard(struct exec *e)
 {
-    if (!alive(e)) {
+    if (!exec_is_alive(e)) {
         exec_collect(e);
         return;
     }
@@ -716,7 +758,7 @@ void exec_discard(struct exec *e)
 void exec_kill_left(struct exec *e)
 {
     if (e->keep && e->state == EXEC_ENDED)
-        (void)post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
+        (void)exec_post(e, IMSG_SIGNAL, SIGKILL, IMSG_WHOLE_EXEC);
 }
 
 /* ---- asking ---- */
@@ -744,7 +786,7 @@ bool exec_is_tty(const struct exec *e)
 bool exec_any_alive(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs.first; e != NULL; e = e->next)
-        if (alive(e))
+        if (exec_is_alive(e))
             return true;
     return false;
 }
@@ -752,7 +794,7 @@ bool exec_any_alive(const struct sandbox *s)
 bool exec_any_counts(const struct sandbox *s)
 {
     for (const struct exec *e = s->execs.first; e != NULL; e = e->next)
-        if (alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
+        if (exec_is_alive(e) && (e->flags & (IMSG_MAIN | IMSG_HELPER | IMSG_IDLE)) == 0)
             return true;
     return false;
 }
@@ -804,18 +846,15 @@ struct exec *exec_next(const struct exec *e)
 
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols)
 {
-    const struct winsize size = {.ws_row = rows, .ws_col = cols};
-    int r;
+    struct imsg msg = exec_message(e, IMSG_RESIZE, 0, 0);
 
     if (!exec_is_tty(e))
         return -ENOTTY;
-    if (e->master < 0)
+    if (e->state == EXEC_STARTING)
         return -EBUSY;
-    /* Who asks inside for the size holds the lock of it while the answer is copied to it. */
-    stall_begin(sandbox_number(e->sandbox));
-    r = ioctl(e->master, TIOCSWINSZ, &size) < 0 ? -errno : 0;
-    stall_end();
-    return r;
+    msg.rows = rows;
+    msg.cols = cols;
+    return exec_is_alive(e) ? exec_send_message(e, &msg) : 0;
 }
 
 int exec_term_signal(const struct exec *e)
@@ -828,51 +867,24 @@ int exec_exit_code(const struct exec *e)
     return WIFEXITED(e->status) ? WEXITSTATUS(e->status) : 128 + exec_term_signal(e);
 }
 
-void exec_take_ends(struct exec *e, int fds[3])
+void exec_take_sockets(struct exec *e, int fds[3])
 {
     for (int i = 0; i < 3; i++)
-        fds[i] = take_fd(&e->ends[i]);
-}
-
-void exec_stdin_closed(struct exec *e)
-{
-    if (e->flags & IMSG_PARK)
-        (void)post(e, IMSG_STDIN_CLOSE, 0, 0); /* init gone: so is the process */
-}
-
-void exec_output_closed(struct exec *e, int stream)
-{
-    if (e->flags & (IMSG_PARK | IMSG_SINK))
-        (void)post(e, IMSG_OUTPUT_CLOSE, stream, 0);
+        fds[i] = take_fd(&e->sockets.ours[i]);
 }
 
 int exec_signal(struct exec *e, int signo, bool whole_leaf)
 {
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return -ESRCH;
-    return post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
+    return exec_post(e, IMSG_SIGNAL, signo, whole_leaf ? IMSG_WHOLE_EXEC : 0);
 }
 
 int exec_signal_group(struct exec *e, int signo)
 {
-    if (!alive(e))
+    if (!exec_is_alive(e))
         return -ESRCH;
-    return post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
-}
-
-void exec_hang_up(struct exec *e)
-{
-    stall_close(sandbox_number(e->sandbox), &e->master);
-}
-
-size_t exec_pending(const struct sandbox *s, int fd)
-{
-    int n = 0, r;
-
-    stall_begin(sandbox_number(s));
-    r = ioctl(fd, FIONREAD, &n);
-    stall_end();
-    return r < 0 || n < 0 ? 0 : (size_t)n;
+    return exec_post(e, IMSG_SIGNAL, signo, signo == SIGKILL ? IMSG_WHOLE_EXEC : IMSG_GROUP);
 }
 
 struct exec *exec_find(struct sandbox *s, uint64_t id)

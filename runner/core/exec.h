@@ -37,14 +37,13 @@ struct exec_options {
     bool combined; /* stderr into stdout */
     bool keep;   /* goes on when the last client lets go, and over a supervisor's death; its output
                     and status wait */
-    bool helper; /* works while the sandbox is paused; not shown to anybody */
+    bool helper; /* works while the sandbox is paused; not shown to clients */
     bool idle;   /* that it runs does not count as activity of the sandbox */
     int program_fd;     /* executed instead of argv[0], or -1; borrowed */
     int64_t timeout_ms; /* LIMIT_UNSET = none: then its whole cgroup leaf is killed */
-    const int *log_fds; /* four segments (init-msg.h) that init writes to instead of handing out
-                           ends, or NULL; borrowed */
+    const int *log_fds; /* four segments (init-msg.h) that init writes to, behind what they hold,
+                           instead of to sockets; or NULL; borrowed */
     uint32_t log_size;
-    bool log_append; /* they go on behind what they hold; the init must know it (s->appends) */
 };
 #define EXEC_OPTIONS_NONE                                                                          \
     {                                                                                              \
@@ -53,8 +52,9 @@ struct exec_options {
 
 /*
  * All are called from the loop, never from within a call of this module. Any may be NULL. started:
- * the ends can be taken. failed: execve or a step before it did not work; err names it, exit_code
- * is 126, 127 or 125. exited: exec_exit_code is valid; unread output may still be in the pipes.
+ * the sockets can be taken. failed: execve or a step before it did not work; err names it,
+ * exit_code is 126, 127 or 125. exited: exec_exit_code is valid; unread output may still be in the
+ * sockets, which end behind it.
  */
 struct exec_events {
     void (*started)(void *data, struct exec *e);
@@ -67,14 +67,14 @@ struct exec_events {
 int exec_start(struct sandbox *s, const struct exec_options *o, const struct exec_events *events,
                void *data, struct exec **ret, struct err *err);
 struct exec *exec_ref(struct exec *e);
-/* Lets go. An exec that nobody holds and that is not kept is killed with its leaf. */
+/* Drops a reference. An exec without references that is not kept is killed with its leaf. */
 void exec_unref(struct exec *e);
-/* Nobody listens any more (the data is going away); the reference stays. */
+/* No event is called any more (the data is going away); the reference stays. */
 void exec_silence(struct exec *e);
-/* Listens to one that runs and that nobody listens to; its ends are to be taken. */
+/* Listens to one that runs and that has no listener; its sockets are to be taken. */
 void exec_listen(struct exec *e, const struct exec_events *events, void *data);
-/* Listens again, to an exec that was kept: fails with -EBUSY when somebody does. The started event
- * follows with new ends. */
+/* Listens again, to an exec that was kept: fails with -EBUSY when it has a listener. The started
+ * event follows, with sockets that go on where the last reader has stopped. */
 int exec_attach(struct exec *e, const struct exec_events *events, void *data, struct err *err);
 
 /* A kept exec that has ended: its status and output have been taken, init can forget it. */
@@ -82,7 +82,7 @@ void exec_collect(struct exec *e);
 /* Kills what an ended exec has left running in its cgroup leaf: init knows a kept one until it is
  * collected. Without a cgroup of its own an exec's processes cannot be told from others. */
 void exec_kill_left(struct exec *e);
-/* Kills it if it runs, and lets init forget it whoever may want to know. */
+/* Kills it if it runs, and lets init forget it, kept or not. */
 void exec_discard(struct exec *e);
 
 uint64_t exec_id(const struct exec *e);
@@ -90,7 +90,7 @@ pid_t exec_pid(const struct exec *e); /* on the host; 0 before it runs */
 enum exec_state exec_get_state(const struct exec *e);
 bool exec_is_tty(const struct exec *e);
 bool exec_timed_out(const struct exec *e);
-/* It was killed with its sandbox. */
+/* Whether it was killed with its sandbox. */
 bool exec_lost(const struct exec *e);
 /* Goes on without clients, and waits with its status for one. */
 bool exec_is_kept(const struct exec *e);
@@ -100,30 +100,27 @@ bool exec_is_private(const struct exec *e);
 const char *
 exec_command(const struct exec *e); /* argv[0]; "" when an earlier supervisor started it */
 struct sandbox *exec_sandbox(const struct exec *e);
-/* As shells say it: status, or 128+signal. Valid in EXEC_ENDED. */
+/* The status as shells report it, or 128+signal. Valid in EXEC_ENDED. */
 int exec_exit_code(const struct exec *e);
 int exec_term_signal(const struct exec *e); /* 0 = it exited */
 
-/* Gives the ends away (non-blocking): stdin, stdout, stderr, -1 where there is none; of a tty the
- * master is [0] alone. */
-void exec_take_ends(struct exec *e, int fds[3]);
-/* After the holder of stdin has closed it: init's parked duplicate goes too. */
-void exec_stdin_closed(struct exec *e);
-/* The same of stdout (1) or stderr (2): the process then sees that nobody reads any more. */
-void exec_output_closed(struct exec *e, int stream);
+/*
+ * Gives the sockets away (non-blocking): stdin, stdout, stderr, -1 where there is none; of a
+ * terminal [0] alone. The end of an output's is its end, soon after the process's. A shutdown(2)
+ * of stdin's ends the input; one of an output's says that it is not read any more. To close one
+ * does the same for an exec that is not kept.
+ */
+void exec_take_sockets(struct exec *e, int fds[3]);
+/* All of its output has been read: a sandbox waits for that with its end, if its main process has
+ * left much. */
+void exec_output_read(struct exec *e);
 int exec_signal(struct exec *e, int signo, bool whole_leaf);
 /* To its process group; SIGKILL to everything in its leaf. */
 int exec_signal_group(struct exec *e, int signo);
-/* A terminal's size: -ENOTTY; -EBUSY when nobody has been attached to it yet in this supervisor's
- * life. */
+/* A terminal's size: -ENOTTY; -EBUSY before it runs. */
 int exec_resize(struct exec *e, uint16_t rows, uint16_t cols);
-/* Closes what is still held of its terminal: when its end is closed, too, the terminal hangs up. It
- * has no size any more. */
-void exec_hang_up(struct exec *e);
-/* Bytes that wait in an end of s's: after exited, output has ended when it is 0. */
-size_t exec_pending(const struct sandbox *s, int fd);
 /* By id; borrowed. NULL when there is none (any more). */
 struct exec *exec_find(struct sandbox *s, uint64_t id);
-/* All of a sandbox, private ones included; the newest first. */
+/* Iterate over a sandbox's execs, private ones included; the newest first. */
 struct exec *exec_first(struct sandbox *s);
 struct exec *exec_next(const struct exec *e);

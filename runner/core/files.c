@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "core/exec.h"
 #include "core/sandbox_internal.h"
-#include "launch/stall.h"
 #include "proto/file-msg.h"
 
 enum {
@@ -20,7 +19,7 @@ enum {
     ARGS_MAX = 12,
     NOTE_MAX = 160, /* bytes of stderr that are kept for an error message */
     ERRNO_MAX = 4095,
-    INPUT_MAX = 4 * FILES_INPUT_PAUSE, /* who feeds it pauses long before */
+    INPUT_MAX = 4 * FILES_INPUT_PAUSE, /* the writer pauses long before */
 };
 
 enum op_state { OP_QUEUED = 1, OP_INIT, OP_RUNNING, OP_OVER };
@@ -37,8 +36,6 @@ struct file_op {
     void *data;
 
     struct exec *exec; /* a reference, or NULL */
-    /* Not by libuv's streams: what those write later, they write without saying for whom
-     * (launch/stall.h). */
     uv_poll_t in;
     int in_fd;                /* owned; while open[IN] */
     struct buf queue;         /* what it has not taken yet */
@@ -56,7 +53,7 @@ struct file_op {
     size_t note_len;
 };
 
-static void start_next(struct sandbox *s);
+static void op_start_next(struct sandbox *s);
 static void op_check(struct file_op *op);
 
 /* ---- life ---- */
@@ -71,35 +68,33 @@ static void op_free(struct file_op *op)
     free(op);
 }
 
-static void maybe_free(struct file_op *op)
+static void op_maybe_free(struct file_op *op)
 {
     if (op->state == OP_OVER && op->handles == 0 && !op->init_pending && !op->calling)
         op_free(op);
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct file_op *op = h->data;
 
     op->handles--;
-    maybe_free(op);
+    op_maybe_free(op);
 }
 
-static void close_stream(struct file_op *op, int i)
+static void op_close_stream(struct file_op *op, int i)
 {
     op->ended[i] = true;
     if (!op->open[i])
         return;
     op->open[i] = op->reading[i] = false;
-    stall_begin(sandbox_number(op->sandbox));
     if (i == IN) {
-        uv_close((uv_handle_t *)&op->in, on_closed);
+        uv_close((uv_handle_t *)&op->in, on_handle_closed);
         (void)close(take_fd(&op->in_fd));
         buf_done(&op->queue);
     } else {
-        uv_close((uv_handle_t *)&op->pipes[i], on_closed);
+        uv_close((uv_handle_t *)&op->pipes[i], on_handle_closed);
     }
-    stall_end();
 }
 
 /* Lets go of everything; frees when the handles are closed. */
@@ -109,7 +104,7 @@ static void op_over(struct file_op *op)
 
     op->state = OP_OVER;
     for (int i = 0; i < STREAMS; i++)
-        close_stream(op, i);
+        op_close_stream(op, i);
     if (op->exec != NULL) {
         exec_silence(op->exec);
         exec_unref(take(op->exec)); /* kills what still runs */
@@ -118,13 +113,13 @@ static void op_over(struct file_op *op)
         op->counted = false;
         s->parts.files.running--;
         sandbox_ref(s);
-        start_next(s);
+        op_start_next(s);
         sandbox_unref(s);
     }
-    maybe_free(op);
+    op_maybe_free(op);
 }
 
-static void leave_queue(struct file_op *op)
+static void op_leave_queue(struct file_op *op)
 {
     struct file_op **at = &op->sandbox->parts.files.queue;
 
@@ -140,11 +135,11 @@ void file_op_cancel(struct file_op *op)
         return;
     op->cancelled = true;
     if (op->state == OP_QUEUED)
-        leave_queue(op);
+        op_leave_queue(op);
     op_over(op);
 }
 
-static void done(struct file_op *op, int r, const struct err *err)
+static void op_done(struct file_op *op, int r, const struct err *err)
 {
     bool tell = !op->cancelled;
 
@@ -155,17 +150,17 @@ static void done(struct file_op *op, int r, const struct err *err)
     if (tell)
         op->events.on_done(op->data, r, err);
     op->calling = false;
-    maybe_free(op);
+    op_maybe_free(op);
 }
 
-static void fail(struct file_op *op, const struct err *err)
+static void op_fail(struct file_op *op, const struct err *err)
 {
-    done(op, err->code, err);
+    op_done(op, err->code, err);
 }
 
 /* ---- what the process says ---- */
 
-static void set_error(struct file_op *op, int code, const char *message)
+static void op_set_error(struct file_op *op, int code, const char *message)
 {
     if (op->error != 0)
         return;
@@ -174,21 +169,21 @@ static void set_error(struct file_op *op, int code, const char *message)
 }
 
 /* The stream breaks the protocol: whatever runs there is not to be listened to. */
-static void broken(struct file_op *op, int code, const char *why)
+static void op_broken(struct file_op *op, int code, const char *why)
 {
     char message[ERR_MSG_MAX];
 
     (void)snprintf(message, sizeof(message), "sandbox-shim's answer: %s", why);
     op->error = 0;
     op->succeeded = false;
-    set_error(op, code == -ENOMEM ? code : -EPROTO, message);
+    op_set_error(op, code == -ENOMEM ? code : -EPROTO, message);
     for (int i = 0; i < STREAMS; i++)
-        close_stream(op, i);
+        op_close_stream(op, i);
     (void)exec_signal(op->exec, SIGKILL, true);
 }
 
 /* " (os error 2)" is for the package's clients. */
-static void take_error(struct file_op *op, const struct frame *f)
+static void op_take_error(struct file_op *op, const struct frame *f)
 {
     size_t len = strnlen(f->text, f->text_len);
     const char *tail = memmem(f->text, len, " (os error ", 11);
@@ -198,16 +193,16 @@ static void take_error(struct file_op *op, const struct frame *f)
         len = (size_t)(tail - f->text);
     (void)snprintf(text, sizeof(text), "%.*s", (int)(len < sizeof(text) ? len : sizeof(text) - 1),
                    f->text);
-    set_error(op, f->code <= ERRNO_MAX ? -f->code : -EIO, text);
+    op_set_error(op, f->code <= ERRNO_MAX ? -f->code : -EIO, text);
 }
 
-static void take_frame(struct file_op *op, const struct frame *f)
+static void op_take_frame(struct file_op *op, const struct frame *f)
 {
     /* A transfer begins with success, and nothing else does. */
     bool last = op->decoder.place < 0;
 
     if (f->kind == FRAME_ERROR)
-        take_error(op, f);
+        op_take_error(op, f);
     else if (f->kind == FRAME_SUCCESS && last)
         op->succeeded = true;
     else {
@@ -217,7 +212,7 @@ static void take_frame(struct file_op *op, const struct frame *f)
     }
 }
 
-static void take_control(struct file_op *op, const char *bytes, size_t len)
+static void op_take_control(struct file_op *op, const char *bytes, size_t len)
 {
     while (len > 0 && op->state == OP_RUNNING) {
         struct frame f;
@@ -225,17 +220,17 @@ static void take_control(struct file_op *op, const char *bytes, size_t len)
         int r = frame_feed(&op->decoder, bytes, len, &used, &f);
 
         if (r < 0) {
-            broken(op, r, op->decoder.why);
+            op_broken(op, r, op->decoder.why);
             return;
         }
         if (r > 0)
-            take_frame(op, &f);
+            op_take_frame(op, &f);
         bytes += used;
         len -= used;
     }
 }
 
-static void take_note(struct file_op *op, const char *bytes, size_t len)
+static void op_take_note(struct file_op *op, const char *bytes, size_t len)
 {
     if (len > NOTE_MAX - op->note_len)
         len = NOTE_MAX - op->note_len;
@@ -246,78 +241,76 @@ static void take_note(struct file_op *op, const char *bytes, size_t len)
     op->note[op->note_len] = '\0';
 }
 
-static int control_of(const struct file_op *op)
+static int op_control_stream(const struct file_op *op)
 {
     return op->request.raw ? ERR : OUT;
 }
 
-static void update_reading(struct file_op *op);
+static void op_update_reading(struct file_op *op);
 
-static void take_bytes(struct file_op *op, int i, const char *bytes, size_t len)
+static void op_take_bytes(struct file_op *op, int i, const char *bytes, size_t len)
 {
-    if (i == control_of(op))
-        take_control(op, bytes, len);
+    if (i == op_control_stream(op))
+        op_take_control(op, bytes, len);
     else if (i == ERR)
-        take_note(op, bytes, len);
+        op_take_note(op, bytes, len);
     else if (op->events.on_bytes != NULL && op->events.on_bytes(op->data, bytes, len))
         file_op_pause(op);
 }
 
-static int index_of(const struct file_op *op, const uv_stream_t *h)
+static int op_stream_of(const struct file_op *op, const uv_stream_t *h)
 {
     return h == (const uv_stream_t *)&op->pipes[OUT] ? OUT : ERR;
 }
 
-/* One buffer for all: what is read is used before the next read. */
-static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+/* All operations share the buffer: it is used up before the next read. */
+static void on_stream_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
     static char buffer[READ_BYTES];
-    const struct file_op *op = h->data;
 
+    (void)h;
     (void)suggested;
-    stall_begin(sandbox_number(op->sandbox)); /* until on_read, which always follows */
     *buf = uv_buf_init(buffer, sizeof(buffer));
 }
 
-static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
+static void on_stream_read(uv_stream_t *h, ssize_t n, const uv_buf_t *buf)
 {
     struct file_op *op = h->data;
-    int i = index_of(op, h);
+    int i = op_stream_of(op, h);
 
-    stall_end();
     if (n == 0 || op->state != OP_RUNNING || !op->open[i])
         return;
     op->calling = true;
     if (n > 0)
-        take_bytes(op, i, buf->base, (size_t)n);
+        op_take_bytes(op, i, buf->base, (size_t)n);
     else
-        close_stream(op, i);
+        op_close_stream(op, i);
     op->calling = false;
-    update_reading(op);
+    op_update_reading(op);
     op_check(op);
-    maybe_free(op);
+    op_maybe_free(op);
 }
 
 /* Bytes of files come behind the first frame, which is in another pipe. */
-static bool wanted(const struct file_op *op, int i)
+static bool op_wants(const struct file_op *op, int i)
 {
-    if (op->paused && (i == OUT || i == control_of(op)))
+    if (op->paused && (i == OUT || i == op_control_stream(op)))
         return false;
-    return i == control_of(op) || i == ERR || !op->request.raw || op->decoder.place != 0 ||
+    return i == op_control_stream(op) || i == ERR || !op->request.raw || op->decoder.place != 0 ||
            op->ended[ERR];
 }
 
-/* What is paused waits in the pipe; what nobody pauses is always read. */
-static void update_reading(struct file_op *op)
+/* A paused stream waits in its socket; every other is read. */
+static void op_update_reading(struct file_op *op)
 {
     for (int i = OUT; i <= ERR; i++) {
-        bool want = op->open[i] && wanted(op, i);
+        bool want = op->open[i] && op_wants(op, i);
 
         if (want == op->reading[i])
             continue;
         op->reading[i] = want;
         if (want)
-            (void)uv_read_start((uv_stream_t *)&op->pipes[i], on_alloc, on_read);
+            (void)uv_read_start((uv_stream_t *)&op->pipes[i], on_stream_alloc, on_stream_read);
         else
             (void)uv_read_stop((uv_stream_t *)&op->pipes[i]);
     }
@@ -325,7 +318,7 @@ static void update_reading(struct file_op *op)
 
 /* ---- its end ---- */
 
-static void conclude(struct file_op *op)
+static void op_conclude(struct file_op *op)
 {
     const struct exec *e = op->exec;
     int code = exec_exit_code(e);
@@ -343,30 +336,18 @@ static void conclude(struct file_op *op)
         (void)err_set(&err, -EPROTO, "%s", op->note_len > 0 ? op->note : "sandbox-shim failed");
     else if (!op->succeeded)
         (void)err_set(&err, -EPROTO, "sandbox-shim's answer: it ended early");
-    done(op, err.code, &err);
+    op_done(op, err.code, &err);
 }
 
-/*
- * It is over when the process has ended and all that it wrote has been taken. Not the pipe's end:
- * somebody in the sandbox may hold it open.
- */
+/* An operation is over when its process has ended and all that it wrote was taken. */
 static void op_check(struct file_op *op)
 {
-    if (op->state != OP_RUNNING || !op->exited || op->calling)
-        return;
-    for (int i = OUT; i <= ERR; i++) {
-        uv_os_fd_t fd;
-
-        if (op->open[i] && uv_fileno((uv_handle_t *)&op->pipes[i], &fd) == 0 &&
-            exec_pending(op->sandbox, (int)fd) == 0)
-            close_stream(op, i);
-    }
-    if (op->ended[OUT] && op->ended[ERR])
-        conclude(op);
+    if (op->state == OP_RUNNING && op->exited && !op->calling && op->ended[OUT] && op->ended[ERR])
+        op_conclude(op);
 }
 
 /* Takes fd. */
-static int open_stream(struct file_op *op, int i, int fd)
+static int op_open_stream(struct file_op *op, int i, int fd)
 {
     uv_loop_t *loop = supervisor_loop(op->sandbox->sup);
     int r = i == IN ? uv_poll_init(loop, &op->in, fd) : uv_pipe_init(loop, &op->pipes[i], 0);
@@ -381,32 +362,32 @@ static int open_stream(struct file_op *op, int i, int fd)
             r = uv_pipe_open(&op->pipes[i], fd);
     }
     if (r < 0)
-        stall_close(sandbox_number(op->sandbox), &fd);
+        (void)close(fd);
     return r;
 }
 
-static void on_started(void *data, struct exec *e)
+static void on_exec_started(void *data, struct exec *e)
 {
     struct file_op *op = data;
     int fds[STREAMS], r = 0;
 
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     for (int i = 0; i < STREAMS; i++) {
         if (fds[i] < 0)
             op->ended[i] = true;
         else if (r < 0)
-            stall_close(sandbox_number(op->sandbox), &fds[i]);
+            (void)close(fds[i]);
         else
-            r = open_stream(op, i, fds[i]);
+            r = op_open_stream(op, i, fds[i]);
     }
     if (r < 0) {
         struct err err = ERR_NONE;
 
         (void)err_errno(&err, r, "file operation");
-        fail(op, &err);
+        op_fail(op, &err);
         return;
     }
-    update_reading(op);
+    op_update_reading(op);
 }
 
 static void on_exec_failed(void *data, struct exec *e, const struct err *err, int exit_code)
@@ -420,10 +401,10 @@ static void on_exec_failed(void *data, struct exec *e, const struct err *err, in
     if (own.code == -ENOENT)
         own.code = -EIO;
     (void)err_wrap(&own, own.code, "start sandbox-shim");
-    fail(op, &own);
+    op_fail(op, &own);
 }
 
-static void on_exited(void *data, struct exec *e)
+static void on_exec_exited(void *data, struct exec *e)
 {
     struct file_op *op = data;
 
@@ -431,8 +412,8 @@ static void on_exited(void *data, struct exec *e)
     op->exited = true;
     if (op->state != OP_RUNNING)
         return;
-    close_stream(op, IN);
-    /* Without ends (it was lost before it started) there is nothing to wait for. */
+    op_close_stream(op, IN);
+    /* Without sockets (it was lost before it started) there is nothing to wait for. */
     for (int i = OUT; i <= ERR; i++)
         if (!op->open[i])
             op->ended[i] = true;
@@ -441,10 +422,10 @@ static void on_exited(void *data, struct exec *e)
 
 /* ---- starting ---- */
 
-static void launch(struct file_op *op)
+static void op_launch(struct file_op *op)
 {
     static const struct exec_events events = {
-        .started = on_started, .failed = on_exec_failed, .exited = on_exited};
+        .started = on_exec_started, .failed = on_exec_failed, .exited = on_exec_exited};
     struct exec_options o = EXEC_OPTIONS_NONE;
     struct err err = ERR_NONE;
 
@@ -457,30 +438,30 @@ static void launch(struct file_op *op)
     o.timeout_ms = op->request.timeout_ms;
     op->state = OP_RUNNING;
     if (exec_start(op->sandbox, &o, &events, op, &op->exec, &err) < 0)
-        fail(op, &err);
+        op_fail(op, &err);
 }
 
-static void on_init(void *data, int r, const struct err *err)
+static void on_init_ready(void *data, int r, const struct err *err)
 {
     struct file_op *op = data;
     struct err own = ERR_NONE;
 
     op->init_pending = false;
     if (op->state == OP_OVER) {
-        maybe_free(op);
+        op_maybe_free(op);
         return;
     }
     if (r == 0) {
-        launch(op);
+        op_launch(op);
         return;
     }
     if (err == NULL)
         (void)err_errno(&own, r, "sandbox %s", sandbox_name(op->sandbox));
-    fail(op, err != NULL ? err : &own);
+    op_fail(op, err != NULL ? err : &own);
 }
 
 /* Negative: on_done has not been called. */
-static int begin(struct file_op *op, struct err *err)
+static int op_begin(struct file_op *op, struct err *err)
 {
     int r;
 
@@ -489,27 +470,28 @@ static int begin(struct file_op *op, struct err *err)
     if (op->counted)
         op->sandbox->parts.files.running++;
     op->init_pending = true;
-    r = sandbox_with_init(op->sandbox, on_init, op, err);
+    r = sandbox_with_init(op->sandbox, on_init_ready, op, err);
     if (r < 0)
         op->init_pending = false;
     return r;
 }
 
-/* Those whose turn it is. Called from callbacks only, so an answer of theirs is never early. */
-static void start_next(struct sandbox *s)
+/* Starts queued operations while there is room. Called from callbacks only, so no on_done runs
+ * within file_op_start. */
+static void op_start_next(struct sandbox *s)
 {
     while (s->parts.files.queue != NULL &&
            s->parts.files.running < supervisor_limits(s->sup)->file_operations) {
         struct file_op *op = s->parts.files.queue;
         struct err err = ERR_NONE;
 
-        leave_queue(op);
-        if (begin(op, &err) < 0)
-            fail(op, &err);
+        op_leave_queue(op);
+        if (op_begin(op, &err) < 0)
+            op_fail(op, &err);
     }
 }
 
-static void enqueue(struct file_op *op)
+static void op_enqueue(struct file_op *op)
 {
     struct file_op **at = &op->sandbox->parts.files.queue;
 
@@ -520,7 +502,7 @@ static void enqueue(struct file_op *op)
     op->state = OP_QUEUED;
 }
 
-static int copy_request(struct file_op *op, const struct file_request *request)
+static int op_copy_request(struct file_op *op, const struct file_request *request)
 {
     size_t n = 0;
 
@@ -567,13 +549,13 @@ int file_op_start(struct sandbox *s, const struct file_request *request,
     op->in_fd = FD_NONE;
     op->queue = (struct buf)BUF_INIT(INPUT_MAX);
     frame_decoder_init(&op->decoder, request->stream, request->max_frame);
-    r = copy_request(op, request);
+    r = op_copy_request(op, request);
     if (r < 0)
         (void)err_errno(err, r, "file operation");
     else if (wait)
-        enqueue(op);
+        op_enqueue(op);
     else
-        r = begin(op, err);
+        r = op_begin(op, err);
     if (r < 0) {
         op->cancelled = true;
         op_over(op);
@@ -585,33 +567,31 @@ int file_op_start(struct sandbox *s, const struct file_request *request,
 
 /* ---- input ---- */
 
-/* Bytes that went now; -1: nobody will ever read any. */
-static ssize_t put(struct file_op *op, const struct iovec *iov, int count)
+/* Returns the bytes written now; -1: the process will never read any. */
+static ssize_t op_write_now(struct file_op *op, const struct iovec *iov, int count)
 {
     ssize_t n;
 
-    stall_begin(sandbox_number(op->sandbox));
     do
         n = writev(op->in_fd, iov, count);
     while (n < 0 && errno == EINTR);
-    stall_end();
     return n < 0 && errno == EAGAIN ? 0 : n;
 }
 
-static void on_room(uv_poll_t *h, int status, int events)
+static void on_input_room(uv_poll_t *h, int status, int events)
 {
     struct file_op *op = h->data;
     const struct iovec iov = {.iov_base = op->queue.data, .iov_len = op->queue.len};
-    ssize_t n = status < 0 ? -1 : put(op, &iov, 1);
+    ssize_t n = status < 0 ? -1 : op_write_now(op, &iov, 1);
 
     (void)events;
     if (n > 0)
         buf_consume(&op->queue, (size_t)n);
     if (op->queue.len == 0)
         (void)uv_poll_stop(h);
-    /* Nobody reads: the answer says why. */
+    /* The process reads no more: its answer says why. */
     if (n < 0 || (op->queue.len == 0 && op->input_ended))
-        close_stream(op, IN);
+        op_close_stream(op, IN);
     if (!op->want_drain || op->queue.len >= FILES_INPUT_PAUSE)
         return;
     op->want_drain = false;
@@ -619,8 +599,8 @@ static void on_room(uv_poll_t *h, int status, int events)
         op->events.on_drain(op->data);
 }
 
-/* What does not fit waits behind what waits already. */
-static void send_piece(struct file_op *op, const void *data, size_t len)
+/* Writes a piece; bytes that do not fit are queued. */
+static void op_send_piece(struct file_op *op, const void *data, size_t len)
 {
     uint8_t head[FILE_CHUNK_HEAD];
     const struct iovec iov[] = {
@@ -631,7 +611,7 @@ static void send_piece(struct file_op *op, const void *data, size_t len)
 
     file_put_chunk(head, (uint32_t)len);
     if (op->queue.len == 0)
-        n = put(op, iov, 2);
+        n = op_write_now(op, iov, 2);
     for (int i = 0; n >= 0 && r == 0 && i < 2; i++) {
         size_t done = (size_t)n < iov[i].iov_len ? (size_t)n : iov[i].iov_len;
 
@@ -640,12 +620,12 @@ static void send_piece(struct file_op *op, const void *data, size_t len)
             r = buf_append(&op->queue, (const char *)iov[i].iov_base + done, iov[i].iov_len - done);
     }
     if (n < 0 || r < 0) {
-        /* Its end without the last piece: the process takes it for a client that has gone. */
-        close_stream(op, IN);
+        /* Without the last piece the process takes the end for a client that has gone. */
+        op_close_stream(op, IN);
         if (r < 0)
-            set_error(op, r, "out of memory");
+            op_set_error(op, r, "out of memory");
     } else if (op->queue.len > 0) {
-        (void)uv_poll_start(&op->in, UV_WRITABLE, on_room);
+        (void)uv_poll_start(&op->in, UV_WRITABLE, on_input_room);
     }
 }
 
@@ -656,7 +636,7 @@ bool file_op_write(struct file_op *op, const void *data, size_t len)
     while (len > 0 && op->state == OP_RUNNING && op->open[IN]) {
         size_t n = len < FILE_CHUNK_MAX ? len : FILE_CHUNK_MAX;
 
-        send_piece(op, at, n);
+        op_send_piece(op, at, n);
         at += n;
         len -= n;
     }
@@ -670,9 +650,9 @@ void file_op_write_end(struct file_op *op)
         return;
     op->input_ended = true;
     if (op->request.pieces)
-        send_piece(op, NULL, 0);
+        op_send_piece(op, NULL, 0);
     if (op->open[IN] && op->queue.len == 0)
-        close_stream(op, IN);
+        op_close_stream(op, IN);
 }
 
 /* ---- pace ---- */
@@ -680,11 +660,11 @@ void file_op_write_end(struct file_op *op)
 void file_op_pause(struct file_op *op)
 {
     op->paused = true;
-    update_reading(op);
+    op_update_reading(op);
 }
 
 void file_op_resume(struct file_op *op)
 {
     op->paused = false;
-    update_reading(op);
+    op_update_reading(op);
 }

@@ -24,8 +24,8 @@ struct sandbox;
 
 enum {
     FILES_INPUT_PAUSE = 256 << 10, /* bytes that wait for stdin: file_op_write says "pause" */
-    FILES_PROMPT_MS = 60 * 1000,   /* what takes no time by itself (stat, mkdir) is ended after
-                                      this: somebody inside may have stopped the process */
+    FILES_PROMPT_MS = 60 * 1000, /* an operation that takes no time by itself (stat, mkdir) is ended
+                                    after this: a process inside may have stopped it */
 };
 
 struct file_request {
@@ -59,7 +59,7 @@ struct file_events {
 int file_op_start(struct sandbox *s, const struct file_request *request,
                   const struct file_events *events, void *data, struct file_op **ret,
                   struct err *err);
-/* Nobody wants it any more: its process is killed, no callback follows. */
+/* Cancels the operation: its process is killed, no callback follows. */
 void file_op_cancel(struct file_op *op);
 
 /* Takes all of it; true = write no more until on_drain. What the process does not want any more is

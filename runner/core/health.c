@@ -13,7 +13,6 @@
 #include "core/exec.h"
 #include "core/sandbox_internal.h"
 #include "core/supervisor_internal.h"
-#include "launch/stall.h"
 #include "spec/spec.h"
 
 enum {
@@ -30,7 +29,6 @@ struct health {
     bool running, polling; /* running: begun, and not ended */
     struct exec *exec;     /* owned reference; of the check under way */
     int fd;                /* owned; what it says */
-    uint64_t box;          /* whose processes have the other end */
     bool exited;
     struct health_check_result now;
     size_t output_len;
@@ -57,7 +55,7 @@ static int64_t or_else(int64_t said, int64_t otherwise)
     return said > 0 ? said : otherwise;
 }
 
-static bool in_start_period(const struct health *h)
+static bool health_in_start_period(const struct health *h)
 {
     const struct health_check *c = &h->s->spec->health;
 
@@ -65,21 +63,21 @@ static bool in_start_period(const struct health *h)
            clock_mono_ms() - h->begun_ms < c->start_period_ms;
 }
 
-static void on_timer(uv_timer_t *t);
+static void on_interval(uv_timer_t *t);
 
-static void schedule(struct health *h)
+static void health_schedule(struct health *h)
 {
     const struct health_check *c = &h->s->spec->health;
     int64_t interval = or_else(c->interval_ms, HEALTH_INTERVAL_MS);
 
-    if (in_start_period(h))
+    if (health_in_start_period(h))
         interval = or_else(c->start_interval_ms, HEALTH_START_INTERVAL_MS) < interval
                        ? or_else(c->start_interval_ms, HEALTH_START_INTERVAL_MS)
                        : interval;
-    (void)uv_timer_start(&h->timer, on_timer, (uint64_t)interval, 0);
+    (void)uv_timer_start(&h->timer, on_interval, (uint64_t)interval, 0);
 }
 
-static void set_status(struct health *h, enum health_status status)
+static void health_set_status(struct health *h, enum health_status status)
 {
     char detail[64];
 
@@ -90,7 +88,7 @@ static void set_status(struct health *h, enum health_status status)
     sandbox_emit(h->s, "health", detail);
 }
 
-static void remember(struct health *h)
+static void health_remember(struct health *h)
 {
     struct health_facts *f = &h->facts;
 
@@ -103,22 +101,22 @@ static void remember(struct health *h)
     h->now = (struct health_check_result){.output = NULL};
 }
 
-static void judge(struct health *h)
+static void health_judge(struct health *h)
 {
     const int64_t retries = or_else(h->s->spec->health.retries, HEALTH_RETRIES);
     const bool well = h->now.exit_code == 0;
 
     h->now.ended_ms = clock_wall_ms();
-    remember(h);
+    health_remember(h);
     if (well) {
         h->facts.failing_streak = 0;
-        set_status(h, HEALTH_HEALTHY);
-    } else if (!in_start_period(h)) {
+        health_set_status(h, HEALTH_HEALTHY);
+    } else if (!health_in_start_period(h)) {
         h->facts.failing_streak++;
         if (h->facts.failing_streak >= retries)
-            set_status(h, HEALTH_UNHEALTHY);
+            health_set_status(h, HEALTH_UNHEALTHY);
     }
-    schedule(h);
+    health_schedule(h);
 }
 
 /* ---- one check ---- */
@@ -127,12 +125,13 @@ static void on_poll_closed(uv_handle_t *handle)
 {
     struct health *h = handle->data;
 
-    stall_close(h->box, &h->fd);
+    if (h->fd >= 0)
+        (void)close(take_fd(&h->fd));
     if (--h->handles == 0)
         free(h);
 }
 
-static void close_output(struct health *h)
+static void health_close_output(struct health *h)
 {
     if (!h->polling)
         return;
@@ -142,16 +141,13 @@ static void close_output(struct health *h)
 }
 
 /* More than is kept, too: what a check says beyond that must not hold it up. */
-static void read_output(struct health *h)
+static void health_read_output(struct health *h)
 {
     char piece[4096];
 
     for (int i = 0; i < READS; i++) {
-        ssize_t n;
+        const ssize_t n = read(h->fd, piece, sizeof(piece));
 
-        stall_begin(h->box);
-        n = read(h->fd, piece, sizeof(piece));
-        stall_end();
         if (n <= 0)
             return;
 
@@ -165,52 +161,49 @@ static void read_output(struct health *h)
     }
 }
 
-static void on_readable(uv_poll_t *p, int status, int events)
+static void on_output_readable(uv_poll_t *p, int status, int events)
 {
     struct health *h = p->data;
 
     (void)events;
     if (h->polling && status == 0)
-        read_output(h);
+        health_read_output(h);
 }
 
-static void check_over(struct health *h, int exit_code)
+static void health_check_over(struct health *h, int exit_code)
 {
     struct exec *e = take(h->exec);
 
     if (h->polling)
-        read_output(h);
-    close_output(h);
+        health_read_output(h);
+    health_close_output(h);
     exec_silence(e);
     exec_unref(e);
     h->now.exit_code = exit_code;
     if (h->running)
-        judge(h);
+        health_judge(h);
 }
 
-static void on_started(void *data, struct exec *e)
+static void on_check_started(void *data, struct exec *e)
 {
     struct health *h = data;
     int fds[3];
 
-    exec_take_ends(e, fds);
-    for (int i = 0; i < 3; i++)
-        if (i != 1)
-            stall_close(h->box, &fds[i]);
+    exec_take_sockets(e, fds);
     if (fds[1] < 0)
         return;
     if (h->polling || uv_poll_init(h->s->sup->loop, &h->poll, fds[1]) < 0) {
-        stall_close(h->box, &fds[1]);
+        (void)close(fds[1]);
         return;
     }
     h->fd = fds[1];
     h->poll.data = h;
     h->handles++;
     h->polling = true;
-    (void)uv_poll_start(&h->poll, UV_READABLE, on_readable);
+    (void)uv_poll_start(&h->poll, UV_READABLE, on_output_readable);
 }
 
-static void on_failed(void *data, struct exec *e, const struct err *err, int exit_code)
+static void on_check_failed(void *data, struct exec *e, const struct err *err, int exit_code)
 {
     struct health *h = data;
 
@@ -218,18 +211,18 @@ static void on_failed(void *data, struct exec *e, const struct err *err, int exi
     (void)exit_code;
     free(h->now.output);
     h->now.output = strdup(err->msg);
-    check_over(h, -1);
+    health_check_over(h, -1);
 }
 
-static void on_exited(void *data, struct exec *e)
+static void on_check_exited(void *data, struct exec *e)
 {
-    check_over(data, exec_timed_out(e) ? -1 : exec_exit_code(e));
+    health_check_over(data, exec_timed_out(e) ? -1 : exec_exit_code(e));
 }
 
-static void run_check(struct health *h)
+static void health_run_check(struct health *h)
 {
     static const struct exec_events events = {
-        .started = on_started, .failed = on_failed, .exited = on_exited};
+        .started = on_check_started, .failed = on_check_failed, .exited = on_check_exited};
     const struct health_check *c = &h->s->spec->health;
     char shell[] = "/bin/sh", dash_c[] = "-c";
     char *in_shell[] = {shell, dash_c, c->test[0], NULL};
@@ -247,20 +240,20 @@ static void run_check(struct health *h)
     h->exec = NULL;
     h->now.output = strdup(err.msg);
     h->now.exit_code = -1;
-    judge(h);
+    health_judge(h);
 }
 
-static void on_timer(uv_timer_t *t)
+static void on_interval(uv_timer_t *t)
 {
     struct health *h = t->data;
 
     if (!h->running || h->exec != NULL || h->s == NULL)
         return;
-    /* The last one's pipe may still be closing; and who is paused says nothing. */
+    /* The last check's handle may still be closing; a paused sandbox is not checked. */
     if (h->handles > 1 || h->s->state != SANDBOX_RUNNING || h->s->channel == NULL)
-        schedule(h);
+        health_schedule(h);
     else
-        run_check(h);
+        health_run_check(h);
 }
 
 /* ---- from the start to the end ---- */
@@ -285,11 +278,10 @@ static struct health *health_new(struct sandbox *s)
     h->handles = 1;
     h->s = s;
     h->fd = FD_NONE;
-    h->box = sandbox_number(s);
     return h;
 }
 
-static void forget(struct health_facts *f)
+static void facts_forget(struct health_facts *f)
 {
     for (unsigned i = 0; i < f->count; i++)
         free(f->log[i].output);
@@ -305,11 +297,11 @@ void health_begin(struct sandbox *s)
     if (s->parts.health == NULL)
         return; /* without memory there is no check; the sandbox runs all the same */
     health_end(s);
-    forget(&s->parts.health->facts);
+    facts_forget(&s->parts.health->facts);
     s->parts.health->running = true;
     s->parts.health->begun_ms = clock_mono_ms();
-    set_status(s->parts.health, HEALTH_STARTING);
-    schedule(s->parts.health);
+    health_set_status(s->parts.health, HEALTH_STARTING);
+    health_schedule(s->parts.health);
 }
 
 void health_end(struct sandbox *s)
@@ -324,7 +316,7 @@ void health_end(struct sandbox *s)
         exec_silence(h->exec);
         exec_unref(take(h->exec));
     }
-    close_output(h);
+    health_close_output(h);
     free(take(h->now.output));
 }
 
@@ -335,7 +327,7 @@ void health_free(struct sandbox *s)
     if (h == NULL)
         return;
     health_end(s);
-    forget(&h->facts);
+    facts_forget(&h->facts);
     s->parts.health = NULL;
     h->s = NULL;
     uv_close((uv_handle_t *)&h->timer, on_timer_closed);

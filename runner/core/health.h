@@ -44,7 +44,7 @@ const char *health_status_name(enum health_status status);
 void health_begin(struct sandbox *s);
 /* The main process runs no more. What was found last stays to be shown. */
 void health_end(struct sandbox *s);
-/* For who frees the sandbox. */
+/* Called when the sandbox is freed. */
 void health_free(struct sandbox *s);
 /* Borrowed; NULL: it has no check, or has never run. */
 const struct health_facts *sandbox_health(const struct sandbox *s);

@@ -24,7 +24,7 @@ struct log_watch *log_watch_new(uv_loop_t *loop)
     return lw;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_poll_closed(uv_handle_t *h)
 {
     struct log_watch *lw = h->data;
 
@@ -39,13 +39,13 @@ void log_watch_close(struct log_watch *lw)
     if (lw->fd < 0)
         free(lw);
     else
-        uv_close((uv_handle_t *)&lw->poll, on_closed);
+        uv_close((uv_handle_t *)&lw->poll, on_poll_closed);
 }
 
-static void tell(struct log_watch *lw, int wd)
+static void log_watch_tell(struct log_watch *lw, int wd)
 {
     for (struct log_watched *w = lw->first; w != NULL; w = lw->at) {
-        lw->at = w->next; /* kept right by log_watch_stop, whoever is stopped */
+        lw->at = w->next; /* log_watch_stop keeps it right */
         for (int i = 0; i < LOG_WATCH_FILES; i++)
             if (w->wds[i] == wd) {
                 w->on_change(w);
@@ -55,7 +55,7 @@ static void tell(struct log_watch *lw, int wd)
     }
 }
 
-static void on_event(uv_poll_t *h, int status, int events)
+static void on_inotify_event(uv_poll_t *h, int status, int events)
 {
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     struct log_watch *lw = h->data;
@@ -70,11 +70,11 @@ static void on_event(uv_poll_t *h, int status, int events)
 
         at += sizeof(*ev) + ev->len;
         if ((ev->mask & IN_MODIFY) != 0)
-            tell(lw, ev->wd);
+            log_watch_tell(lw, ev->wd);
     }
 }
 
-static int open_instance(struct log_watch *lw)
+static int log_watch_open_instance(struct log_watch *lw)
 {
     auto_close int fd = FD_NONE;
     int r;
@@ -89,7 +89,7 @@ static int open_instance(struct log_watch *lw)
         return r;
     lw->poll.data = lw;
     lw->fd = take_fd(&fd);
-    return uv_poll_start(&lw->poll, UV_READABLE, on_event);
+    return uv_poll_start(&lw->poll, UV_READABLE, on_inotify_event);
 }
 
 int log_watch_start(struct log_watch *lw, struct log_watched *w,
@@ -99,7 +99,7 @@ int log_watch_start(struct log_watch *lw, struct log_watched *w,
 
     if (w->active)
         return -EALREADY;
-    r = open_instance(lw);
+    r = log_watch_open_instance(lw);
     if (r < 0)
         return r;
     for (int i = 0; i < LOG_WATCH_FILES; i++) {

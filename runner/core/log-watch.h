@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * Hears that log files grow. One inotify instance for all of them: the kernel gives a user no more
- * than 128. Nothing is watched, and nothing wakes up, while nobody asks.
- */
+/* Reports that log files grow. One inotify instance for all of them: the kernel gives a user no
+ * more than 128. Nothing is watched, and nothing wakes up, without a watcher. */
 
 #include <stdbool.h>
 #include <uv.h>
@@ -12,7 +10,7 @@ struct log_watch;
 
 enum { LOG_WATCH_FILES = 4 };
 
-/* Somebody who watches the files of one log. Embedded; zeroed before the first use. */
+/* A watcher of the files of one log. Embedded; zeroed before the first use. */
 struct log_watched {
     void (*on_change)(struct log_watched *w); /* from the loop; it may stop itself or others */
     int wds[LOG_WATCH_FILES];
@@ -22,7 +20,7 @@ struct log_watched {
 
 /* The instance itself is made with the first watch. NULL on OOM. */
 struct log_watch *log_watch_new(uv_loop_t *loop);
-/* Freed by the loop; nobody may watch any more. */
+/* Freed by the loop; no watcher may be left. */
 void log_watch_close(struct log_watch *lw);
 
 /* Watches files by name. 0, or a negative errno and nothing is watched; -EALREADY. */

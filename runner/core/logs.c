@@ -40,30 +40,30 @@ static void segment_name(char *text, size_t size, const char *name, int i)
     (void)snprintf(text, size, "%s.%s.%d", name, i < 2 ? "out" : "err", i % 2);
 }
 
-static int open_at(int dir, const char *file, int flags, struct err *err)
+static int logs_open_at(int dir, const char *file, int flags, struct err *err)
 {
     int fd = openat(dir, file, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     return fd < 0 ? err_errno(err, -errno, "log %s", file) : fd;
 }
 
-static void close_all(int *fds, int count)
+static void segments_close(int *fds, int count)
 {
     while (count-- > 0)
         (void)close(take_fd(&fds[count]));
 }
 
-static int open_segments(int dir, const char *name, bool fresh, int fds[4], struct err *err)
+static int segments_open(int dir, const char *name, bool fresh, int fds[4], struct err *err)
 {
     char file[96];
 
     for (int i = 0; i < SEGMENTS; i++) {
         segment_name(file, sizeof(file), name, i);
-        fds[i] = open_at(dir, file, O_RDWR | (fresh ? O_TRUNC : 0), err);
+        fds[i] = logs_open_at(dir, file, O_RDWR | (fresh ? O_TRUNC : 0), err);
         if (fds[i] < 0) {
             int r = fds[i];
 
-            close_all(fds, i);
+            segments_close(fds, i);
             return r;
         }
     }
@@ -74,7 +74,7 @@ int logs_open(struct sandbox *s, const char *name, bool fresh, int fds[4], struc
 {
     auto_close int dir = store_logs_fd(s->sup->store, s->id, err);
 
-    return dir < 0 ? dir : open_segments(dir, name, fresh, fds, err);
+    return dir < 0 ? dir : segments_open(dir, name, fresh, fds, err);
 }
 
 void logs_remove(struct sandbox *s, const char *name)
@@ -97,7 +97,7 @@ struct segment {
 };
 
 /* Which segments there are, older first; 0 to 2. */
-static int read_segments(const int fds[2], struct segment ret[2])
+static int segments_load(const int fds[2], struct segment ret[2])
 {
     int count = 0;
 
@@ -122,7 +122,7 @@ static int read_segments(const int fds[2], struct segment ret[2])
 }
 
 /* Whether the segment is still the one that was looked at: init may have emptied it meanwhile. */
-static bool unchanged(const struct segment *s)
+static bool segment_is_unchanged(const struct segment *s)
 {
     struct log_header now;
 
@@ -131,11 +131,11 @@ static bool unchanged(const struct segment *s)
 }
 
 /* -EAGAIN: look again. */
-static ssize_t read_once(const int fds[2], uint64_t *offset, void *buf, size_t size,
-                         uint64_t *ret_lost)
+static ssize_t segments_read_once(const int fds[2], uint64_t *offset, void *buf, size_t size,
+                                  uint64_t *ret_lost)
 {
     struct segment segments[2];
-    int count = read_segments(fds, segments);
+    int count = segments_load(fds, segments);
 
     for (int i = 0; i < count; i++) {
         const struct segment *s = &segments[i];
@@ -149,7 +149,7 @@ static ssize_t read_once(const int fds[2], uint64_t *offset, void *buf, size_t s
         n = pread(s->fd, buf, want, (off_t)(sizeof(s->header) + (from - s->header.start)));
         if (n < 0)
             return -errno;
-        if (!unchanged(s))
+        if (!segment_is_unchanged(s))
             return -EAGAIN;
         *ret_lost = from - *offset;
         *offset = from + (uint64_t)n;
@@ -164,14 +164,14 @@ ssize_t logs_read(const int fds[2], uint64_t *offset, void *buf, size_t size, ui
 
     *ret_lost = 0;
     for (int tries = 0; n == -EAGAIN && tries < READ_TRIES; tries++)
-        n = read_once(fds, offset, buf, size, ret_lost);
+        n = segments_read_once(fds, offset, buf, size, ret_lost);
     return n;
 }
 
 void logs_state(const int fds[2], struct process_log *ret)
 {
     struct segment segments[2];
-    int count = read_segments(fds, segments);
+    int count = segments_load(fds, segments);
 
     *ret = (struct process_log){.first = 0};
     if (count == 0)
@@ -187,10 +187,10 @@ void logs_state(const int fds[2], struct process_log *ret)
 
 static const char mark_name[] = "main.run";
 
-static int write_mark(int dir, const uint64_t began[STREAMS], struct err *err)
+static int logs_write_mark(int dir, const uint64_t began[STREAMS], struct err *err)
 {
     const struct run_mark mark = {.magic = RUN_MAGIC, .began = {began[0], began[1]}};
-    auto_close int fd = open_at(dir, mark_name, O_WRONLY, err);
+    auto_close int fd = logs_open_at(dir, mark_name, O_WRONLY, err);
     ssize_t n;
 
     if (fd < 0)
@@ -209,15 +209,15 @@ int logs_make_main(struct sandbox *s, struct err *err)
 
     if (dir < 0)
         return dir;
-    r = open_segments(dir, "main", false, fds, err);
+    r = segments_open(dir, "main", false, fds, err);
     if (r < 0)
         return r;
-    close_all(fds, SEGMENTS);
-    mark = open_at(dir, mark_name, O_WRONLY, err);
+    segments_close(fds, SEGMENTS);
+    mark = logs_open_at(dir, mark_name, O_WRONLY, err);
     return mark < 0 ? mark : 0;
 }
 
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err)
+int logs_begin_main(struct sandbox *s, int fds[4], struct err *err)
 {
     auto_close int dir = store_logs_fd(s->sup->store, s->id, err);
     uint64_t began[STREAMS];
@@ -226,18 +226,16 @@ int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err 
 
     if (dir < 0)
         return dir;
-    r = open_segments(dir, "main", !s->run.appends, fds, err);
+    r = segments_open(dir, "main", false, fds, err);
     if (r < 0)
         return r;
     for (int i = 0; i < STREAMS; i++) {
         logs_state(&fds[2 * i], &log);
         began[i] = log.end;
     }
-    r = write_mark(dir, began, err);
+    r = logs_write_mark(dir, began, err);
     if (r < 0)
-        close_all(fds, SEGMENTS);
-    else
-        *ret_append = s->run.appends;
+        segments_close(fds, SEGMENTS);
     return r;
 }
 

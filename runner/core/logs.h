@@ -23,8 +23,8 @@ void logs_remove(struct sandbox *s, const char *name);
 /* Makes what is missing of the main process's. */
 int logs_make_main(struct sandbox *s, struct err *err);
 /* Opens them for a run that begins, and keeps where that is, over a crash of the supervisor, too.
- * No earlier run may go on writing. *ret_append: IMSG_APPEND. */
-int logs_begin_main(struct sandbox *s, int fds[4], bool *ret_append, struct err *err);
+ * No earlier run may go on writing. */
+int logs_begin_main(struct sandbox *s, int fds[4], struct err *err);
 /* Where in each stream the last run has begun; 0 where that is not known. */
 void logs_main_began(struct sandbox *s, uint64_t ret[2]);
 /* As process_read_log and process_log_state, of the two segments of a stream; a negative errno. */

@@ -1,7 +1,6 @@
 #include "core/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +19,6 @@
 #include "core/sandbox_internal.h"
 #include "core/store.h"
 #include "core/supervisor_internal.h"
-#include "launch/stall.h"
 
 struct process {
     struct log_watched watched; /* first: found by its address */
@@ -54,14 +52,14 @@ const char *process_state_name(enum process_state state)
     return state > PROCESS_INVALID && state < PROCESS_STATE_MAX ? state_names[state] : "invalid";
 }
 
-static bool running(const struct process *p)
+static bool process_is_running(const struct process *p)
 {
     return p->state == PROCESS_STARTING || p->state == PROCESS_RUNNING;
 }
 
 /* ---- records ---- */
 
-static int save(struct process *p, struct err *err)
+static int process_save(struct process *p, struct err *err)
 {
     json_t *argv = json_array();
     json_t *record;
@@ -80,12 +78,12 @@ static int save(struct process *p, struct err *err)
     return r;
 }
 
-/* There is nobody to fail to: a later supervisor then has init's word for it. */
-static void save_again(struct process *p)
+/* No caller could take the error: a later supervisor asks init instead. */
+static void process_save_again(struct process *p)
 {
     struct err err = ERR_NONE;
 
-    if (save(p, &err) < 0)
+    if (process_save(p, &err) < 0)
         log_warn("process", "id=%s save: %s, going on", p->id, err.msg);
 }
 
@@ -113,8 +111,8 @@ static void strings_free(char **list)
 
 /* ---- watchers ---- */
 
-/* Each may let go of itself, of others, or (the last thing it does) delete the process. */
-static void tell(struct process *p)
+/* A watcher may remove itself or others, or, as its last act, delete the process. */
+static void process_tell_watchers(struct process *p)
 {
     struct process_watcher *w = p->watchers;
 
@@ -127,18 +125,19 @@ static void tell(struct process *p)
 
 static void on_log_grown(struct log_watched *w)
 {
-    tell((struct process *)(void *)w);
+    process_tell_watchers((struct process *)(void *)w);
 }
 
 /* By name, below the supervisor's own root: there is no /proc in it. */
-static int start_watching(struct process *p, struct err *err)
+static int process_start_watching(struct process *p, struct err *err)
 {
     char paths[LOG_WATCH_FILES][256];
     const char *names[LOG_WATCH_FILES];
     int r;
 
-    /* What an ended one's children still say is read when somebody asks. */
-    if (p->watched.active || !running(p))
+    /* The log of an ended process is not watched: its children's output is read when a client asks.
+     */
+    if (p->watched.active || !process_is_running(p))
         return 0;
     for (int i = 0; i < LOG_WATCH_FILES; i++) {
         (void)snprintf(paths[i], sizeof(paths[i]), "%s/sandboxes/%s/logs/%s.%s.%d",
@@ -151,7 +150,7 @@ static int start_watching(struct process *p, struct err *err)
     return r < 0 ? err_errno(err, r, "watch the log of '%s'", p->id) : 0;
 }
 
-static void stop_watching(struct process *p)
+static void process_stop_watching(struct process *p)
 {
     /* NULL: the supervisor stops, and with it all watching. */
     if (p->sandbox->sup->log_watch != NULL)
@@ -160,7 +159,7 @@ static void stop_watching(struct process *p)
 
 int process_watch(struct process *p, struct process_watcher *w, struct err *err)
 {
-    int r = start_watching(p, err);
+    int r = process_start_watching(p, err);
 
     if (r < 0)
         return r;
@@ -181,7 +180,7 @@ void process_unwatch(struct process *p, struct process_watcher *w)
     if (p->next_told == w)
         p->next_told = w->next;
     if (p->watchers == NULL)
-        stop_watching(p);
+        process_stop_watching(p);
 }
 
 /* ---- life ---- */
@@ -200,7 +199,7 @@ static void process_drop(struct process *p)
 {
     struct process_watcher *w = p->watchers, *next;
 
-    stop_watching(p);
+    process_stop_watching(p);
     p->watchers = NULL;
     for (; w != NULL; w = next) {
         next = w->next;
@@ -226,7 +225,7 @@ void process_free_all(struct sandbox *s)
     }
 }
 
-static void unlink_process(struct process *p)
+static void process_unlink(struct process *p)
 {
     struct process **at = &p->sandbox->parts.processes.first;
 
@@ -238,7 +237,7 @@ static void unlink_process(struct process *p)
     }
 }
 
-static void answer_start(struct process *p, int r, const struct err *err)
+static void process_answer_start(struct process *p, int r, const struct err *err)
 {
     process_cb cb = p->cb;
 
@@ -247,45 +246,41 @@ static void answer_start(struct process *p, int r, const struct err *err)
         cb(p->data, r, err);
 }
 
-/* All at once, and then nothing more: there is nobody to go on writing. */
-static void write_input(struct process *p, struct exec *e)
+/* Writes stdin at once and ends it: init moves it on, whether a supervisor is there or not. */
+static void process_write_input(struct process *p, struct exec *e)
 {
     int fds[3];
-    bool whole;
 
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     if (fds[0] < 0)
         return;
-    stall_begin(sandbox_number(exec_sandbox(e)));
     if (p->input != NULL) {
-        /* A user's pipes may be made smaller than usual. */
-        (void)fcntl(fds[0], F_SETPIPE_SZ, PROCESS_INPUT_MAX);
-        whole = write(fds[0], p->input, p->input_len) == (ssize_t)p->input_len;
-        if (!whole && errno != EPIPE) {
-            log_warn("process", "id=%s its stdin does not fit into a pipe: killed", p->id);
+        const ssize_t n = write(fds[0], p->input, p->input_len);
+
+        if (n != (ssize_t)p->input_len && !(n < 0 && errno == EPIPE)) {
+            log_warn("process", "id=%s its stdin does not fit into a socket: killed", p->id);
             (void)exec_signal(e, SIGKILL, true);
         }
         free(take(p->input));
     }
     (void)close(fds[0]);
-    stall_end();
 }
 
-static void on_started(void *data, struct exec *e)
+static void on_exec_started(void *data, struct exec *e)
 {
     struct process *p = data;
     char detail[96];
 
-    write_input(p, e);
+    process_write_input(p, e);
     p->pid = exec_pid(e);
     p->state = PROCESS_RUNNING;
-    save_again(p);
+    process_save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\"}", p->id);
     sandbox_emit(p->sandbox, "process_start", detail);
-    answer_start(p, 0, NULL);
+    process_answer_start(p, 0, NULL);
 }
 
-static void on_failed(void *data, struct exec *e, const struct err *err, int exit_code)
+static void on_exec_failed(void *data, struct exec *e, const struct err *err, int exit_code)
 {
     struct process *p = data;
     struct sandbox *s = p->sandbox;
@@ -293,14 +288,14 @@ static void on_failed(void *data, struct exec *e, const struct err *err, int exi
     (void)e;
     (void)exit_code;
     p->state = PROCESS_FAILED;
-    unlink_process(p);
+    process_unlink(p);
     logs_remove(s, p->id);
     (void)store_remove_process(s->sup->store, s->id, p->id, NULL);
-    answer_start(p, err->code, err);
+    process_answer_start(p, err->code, err);
     process_drop(p);
 }
 
-static void on_exited(void *data, struct exec *e)
+static void on_exec_exited(void *data, struct exec *e)
 {
     struct process *p = data;
     char detail[160];
@@ -309,17 +304,17 @@ static void on_exited(void *data, struct exec *e)
     p->timed_out = exec_timed_out(e);
     p->state = exec_term_signal(e) != 0 ? PROCESS_KILLED : PROCESS_EXITED;
     p->finished_ms = clock_wall_ms();
-    save_again(p);
+    process_save_again(p);
     (void)snprintf(detail, sizeof(detail), "{\"process\":\"%s\",\"exitCode\":%d}", p->id,
                    p->exit_code);
     sandbox_emit(p->sandbox, "process_exit", detail);
-    tell(p);
+    process_tell_watchers(p);
 }
 
 static const struct exec_events exec_events = {
-    .started = on_started, .failed = on_failed, .exited = on_exited};
+    .started = on_exec_started, .failed = on_exec_failed, .exited = on_exec_exited};
 
-static int check_id(const char *id, struct err *err)
+static int process_check_id(const char *id, struct err *err)
 {
     size_t len = strlen(id);
 
@@ -359,7 +354,7 @@ static char **argv_copy(char *const *argv)
     return copy;
 }
 
-static int check_start(struct sandbox *s, const char *id, struct err *err)
+static int process_check_start(struct sandbox *s, const char *id, struct err *err)
 {
     int r;
 
@@ -370,7 +365,7 @@ static int check_start(struct sandbox *s, const char *id, struct err *err)
         return err_set(err, -EAGAIN,
                        "limit maxProcesses: sandbox %s has %u processes, ended ones included",
                        sandbox_name(s), s->parts.processes.count);
-    r = check_id(id, err);
+    r = process_check_id(id, err);
     if (r == 0 && process_find(s, id) != NULL)
         r = err_set(err, -EEXIST, "id: process '%s' exists", id);
     return r;
@@ -388,7 +383,7 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
         (void)snprintf(made, sizeof(made), "p%llx", (unsigned long long)sandbox_next_exec_id(s));
         id = made;
     }
-    r = check_start(s, id, err);
+    r = process_check_start(s, id, err);
     if (r < 0)
         return r;
     p = process_alloc(s, id);
@@ -413,9 +408,9 @@ int process_start(struct sandbox *s, const char *id, const struct exec_options *
     p->state = PROCESS_STARTING;
     p->exec_id = exec_id(p->exec);
     p->started_ms = clock_wall_ms();
-    r = save(p, err);
+    r = process_save(p, err);
     if (r < 0) {
-        /* A supervisor after us would take it for nobody's: it is not begun at all. */
+        /* A later supervisor would not know the process: it is not begun at all. */
         exec_silence(p->exec);
         exec_discard(p->exec);
         exec_unref(take(p->exec));
@@ -484,9 +479,9 @@ int process_delete(struct process *p, struct err *err)
 {
     struct sandbox *s = p->sandbox;
 
-    if (running(p))
+    if (process_is_running(p))
         return err_set(err, -EBUSY, "process '%s' runs", p->id);
-    unlink_process(p);
+    process_unlink(p);
     logs_remove(s, p->id);
     (void)store_remove_process(s->sup->store, s->id, p->id, NULL);
     process_drop(p);
@@ -497,7 +492,7 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
 {
     *ret = (struct process_facts){.id = p->id,
                                   .argv = p->argv,
-                                  .pid = running(p) ? p->pid : 0,
+                                  .pid = process_is_running(p) ? p->pid : 0,
                                   .state = p->state,
                                   .exit_code = p->exit_code,
                                   .timed_out = p->timed_out,
@@ -505,10 +500,10 @@ void process_get_facts(const struct process *p, struct process_facts *ret)
                                   .finished_ms = p->finished_ms};
 }
 
-/* ---- the main process, for who reads its log ---- */
+/* ---- the main process, for readers of its log ---- */
 
-/* What the sandbox knows of its last run. */
-static void refresh_main(struct process *p)
+/* Copies the sandbox's facts about its last run. */
+static void process_refresh_main(struct process *p)
 {
     const struct sandbox *s = p->sandbox;
 
@@ -555,7 +550,7 @@ int process_main(struct sandbox *s, struct process **ret, struct err *err)
         }
         s->parts.processes.main_log = p;
     }
-    refresh_main(p);
+    process_refresh_main(p);
     *ret = p;
     return 0;
 }
@@ -564,19 +559,19 @@ void process_main_ended(struct sandbox *s)
 {
     if (s->parts.processes.main_log == NULL)
         return;
-    refresh_main(s->parts.processes.main_log);
-    tell(s->parts.processes.main_log);
+    process_refresh_main(s->parts.processes.main_log);
+    process_tell_watchers(s->parts.processes.main_log);
 }
 
 /* ---- taken up again ---- */
 
-static void load_one(void *data, const char *name, json_t *record)
+static void process_load_one(void *data, const char *name, json_t *record)
 {
     struct sandbox *s = data;
     struct process *p;
     struct exec *e;
 
-    if (record == NULL || process_find(s, name) != NULL || check_id(name, NULL) < 0)
+    if (record == NULL || process_find(s, name) != NULL || process_check_id(name, NULL) < 0)
         return;
     p = process_alloc(s, name);
     if (p == NULL)
@@ -603,19 +598,19 @@ static void load_one(void *data, const char *name, json_t *record)
         exec_listen(e, &exec_events, p);
         p->pid = exec_pid(e);
     }
-    if (!running(p))
+    if (!process_is_running(p))
         return;
     if (e == NULL) {
-        p->state = PROCESS_LOST; /* killed with its sandbox while nobody listened */
+        p->state = PROCESS_LOST; /* killed with its sandbox while no supervisor ran */
         p->finished_ms = clock_wall_ms();
     } else if (exec_get_state(e) == EXEC_ENDED) {
-        on_exited(p, e);
+        on_exec_exited(p, e);
     } else {
         p->state = PROCESS_RUNNING;
     }
 }
 
-static bool is_known(const struct sandbox *s, const struct exec *e)
+static bool process_is_known(const struct sandbox *s, const struct exec *e)
 {
     for (const struct process *p = s->parts.processes.first; p != NULL; p = p->next)
         if (p->exec == e)
@@ -625,11 +620,11 @@ static bool is_known(const struct sandbox *s, const struct exec *e)
 
 void process_load_all(struct sandbox *s)
 {
-    (void)store_each_process(s->sup->store, s->id, load_one, s, NULL);
-    /* A supervisor that died between starting one and writing so down has told nobody of it. */
+    (void)store_each_process(s->sup->store, s->id, process_load_one, s, NULL);
+    /* A supervisor that died between starting a process and recording it has answered no client. */
     for (struct exec *e = s->execs.first, *next; e != NULL; e = next) {
         next = exec_next(e);
-        if (exec_is_logged(e) && !is_known(s, e))
+        if (exec_is_logged(e) && !process_is_known(s, e))
             exec_discard(e);
     }
 }

@@ -16,7 +16,7 @@ struct sandbox;
 
 enum {
     PROCESS_ID_MAX = 63,
-    PROCESS_INPUT_MAX = 64 << 10, /* bytes: what a pipe takes at once */
+    PROCESS_INPUT_MAX = 64 << 10, /* bytes: what a socket takes at once */
 };
 enum process_state {
     PROCESS_INVALID = 0,

@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/stall.h"
-
 enum {
     SAFE_WRITE = 4096, /* PIPE_BUF: what a writable terminal or pipe takes without blocking */
     DRAIN_READS = 16,  /* of a terminal at a time: it hands out 4 KiB at most, and others wait */
@@ -18,7 +16,7 @@ enum {
 
 static void pump_work(struct pump *p);
 
-static enum pump_kind kind_of(int fd)
+static enum pump_kind fd_kind(int fd)
 {
     struct stat st;
 
@@ -27,7 +25,7 @@ static enum pump_kind kind_of(int fd)
     return S_ISFIFO(st.st_mode) ? PUMP_PIPE : S_ISSOCK(st.st_mode) ? PUMP_SOCKET : PUMP_OTHER;
 }
 
-static void finish(struct pump *p, int error)
+static void pump_finish(struct pump *p, int error)
 {
     if (p->done)
         return;
@@ -46,7 +44,7 @@ static void on_idle(uv_idle_t *h)
     pump_work(h->data);
 }
 
-static void on_in(uv_poll_t *h, int status, int events)
+static void on_in_ready(uv_poll_t *h, int status, int events)
 {
     (void)events;
     if (status < 0) /* libuv has stopped it; the read says what it is */
@@ -54,7 +52,7 @@ static void on_in(uv_poll_t *h, int status, int events)
     pump_work(h->data);
 }
 
-static void on_out(uv_poll_t *h, int status, int events)
+static void on_out_ready(uv_poll_t *h, int status, int events)
 {
     struct pump *p = h->data;
 
@@ -66,7 +64,7 @@ static void on_out(uv_poll_t *h, int status, int events)
 }
 
 /* To start what is started costs libuv two system calls. */
-static void wait_in(struct pump *p)
+static void pump_wait_in(struct pump *p)
 {
     if (p->in_waits)
         return;
@@ -74,14 +72,14 @@ static void wait_in(struct pump *p)
         (void)uv_poll_stop(&p->out_poll);
     (void)uv_idle_stop(&p->idle);
     if (p->in_polls)
-        (void)uv_poll_start(&p->in_poll, UV_READABLE, on_in);
+        (void)uv_poll_start(&p->in_poll, UV_READABLE, on_in_ready);
     else
         (void)uv_idle_start(&p->idle, on_idle);
     p->in_waits = p->in_polls;
     p->out_waits = false;
 }
 
-static void wait_out(struct pump *p)
+static void pump_wait_out(struct pump *p)
 {
     if (p->out_waits)
         return;
@@ -89,52 +87,45 @@ static void wait_out(struct pump *p)
         (void)uv_poll_stop(&p->in_poll);
     (void)uv_idle_stop(&p->idle);
     if (p->out_polls)
-        (void)uv_poll_start(&p->out_poll, UV_WRITABLE, on_out);
+        (void)uv_poll_start(&p->out_poll, UV_WRITABLE, on_out_ready);
     else
         (void)uv_idle_start(&p->idle, on_idle);
     p->out_waits = p->out_polls;
     p->in_waits = false;
 }
 
-static bool ready(int fd, short events)
+static bool fd_is_ready(int fd, short events)
 {
     struct pollfd pfd = {.fd = fd, .events = events};
 
     return poll(&pfd, 1, 0) > 0;
 }
 
-static void begin(uint64_t box)
+/* Whether splice(2) can move the bytes: one side is a pipe, the other a pipe or a socket. */
+static bool pump_can_splice(const struct pump *p)
 {
-    if (box != 0)
-        stall_begin(box);
+    if (p->in_kind == PUMP_PIPE)
+        return p->out_kind == PUMP_PIPE;
+    return p->in_kind == PUMP_SOCKET && p->out_kind == PUMP_PIPE;
 }
 
-static void end(uint64_t box)
-{
-    if (box != 0)
-        stall_end();
-}
-
-/* Both are pipes. EAGAIN does not say which side it is: ask. */
+/* EAGAIN does not say which side it is: ask. */
 static void pump_splice(struct pump *p)
 {
-    const uint64_t box = p->in_box | p->out_box;
-    ssize_t n;
+    const ssize_t n =
+        splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16UL, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
-    begin(box);
-    n = splice(p->in, NULL, p->out, NULL, PUMP_BUFFER * 16UL, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    end(box);
     if (n == 0)
-        finish(p, 0);
+        pump_finish(p, 0);
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        finish(p, -errno);
-    else if (n < 0 && ready(p->in, POLLIN))
-        wait_out(p);
+        pump_finish(p, -errno);
+    else if (n < 0 && fd_is_ready(p->in, POLLIN))
+        pump_wait_out(p);
     else
-        wait_in(p);
+        pump_wait_in(p);
 }
 
-static ssize_t write_some(const struct pump *p)
+static ssize_t pump_write(const struct pump *p)
 {
     const char *at = p->buffer + p->pos;
 
@@ -142,7 +133,7 @@ static ssize_t write_some(const struct pump *p)
         return send(p->out, at, p->len, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (!p->out_polls)
         return write(p->out, at, p->len);
-    if (!ready(p->out, POLLOUT)) {
+    if (!fd_is_ready(p->out, POLLOUT)) {
         errno = EAGAIN;
         return -1;
     }
@@ -150,22 +141,19 @@ static ssize_t write_some(const struct pump *p)
 }
 
 /* Returns whether the buffer is empty now. */
-static bool flush(struct pump *p)
+static bool pump_flush(struct pump *p)
 {
     while (p->len > 0) {
-        ssize_t n;
+        ssize_t n = pump_write(p);
 
-        begin(p->out_box);
-        n = write_some(p);
-        end(p->out_box);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN) {
-            wait_out(p);
+            pump_wait_out(p);
             return false;
         }
         if (n < 0) {
-            finish(p, -errno);
+            pump_finish(p, -errno);
             return false;
         }
         p->pos += (size_t)n;
@@ -175,7 +163,7 @@ static bool flush(struct pump *p)
 }
 
 /* As read(2). */
-static ssize_t read_some(const struct pump *p)
+static ssize_t pump_read(const struct pump *p)
 {
     unsigned left = p->in_drains ? DRAIN_READS : 1;
     size_t len = 0;
@@ -194,36 +182,34 @@ static void pump_work(struct pump *p)
 
     if (p->done)
         return;
-    if (p->in_kind == PUMP_PIPE && p->out_kind == PUMP_PIPE) {
+    if (pump_can_splice(p)) {
         pump_splice(p);
         return;
     }
-    if (!flush(p))
+    if (!pump_flush(p))
         return;
-    if (p->in_polls && !ready(p->in, POLLIN)) {
-        wait_in(p);
+    if (p->in_polls && !fd_is_ready(p->in, POLLIN)) {
+        pump_wait_in(p);
         return;
     }
-    begin(p->in_box);
-    n = read_some(p);
-    end(p->in_box);
+    n = pump_read(p);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
-        wait_in(p);
+        pump_wait_in(p);
         return;
     }
     /* A pty master whose last slave is closed says EIO: that is its end of file. */
     if (n == 0 || (n < 0 && errno == EIO)) {
-        finish(p, 0);
+        pump_finish(p, 0);
         return;
     }
     if (n < 0) {
-        finish(p, -errno);
+        pump_finish(p, -errno);
         return;
     }
     p->pos = 0;
     p->len = (size_t)n;
-    if (flush(p))
-        wait_in(p);
+    if (pump_flush(p))
+        pump_wait_in(p);
 }
 
 /*
@@ -232,7 +218,7 @@ static void pump_work(struct pump *p)
  * open file description non-blocking, which the shell that gave us its terminal, or the next
  * command that writes to the same pipe, would find so afterwards: that is undone.
  */
-static bool poll_open(uv_loop_t *loop, uv_poll_t *h, int fd, int *ret_dup)
+static bool pump_poll_open(uv_loop_t *loop, uv_poll_t *h, int fd, int *ret_dup)
 {
     int flags = fcntl(fd, F_GETFL);
     int r;
@@ -247,22 +233,15 @@ static bool poll_open(uv_loop_t *loop, uv_poll_t *h, int fd, int *ret_dup)
     return r == 0;
 }
 
-int pump_start(uv_loop_t *loop, struct pump *p, const struct pump_end *from,
-               const struct pump_end *to, void (*on_done)(struct pump *), void *data)
+int pump_start(uv_loop_t *loop, struct pump *p, int in, int out, void (*on_done)(struct pump *),
+               void *data)
 {
-    const int in = from->fd, out = to->fd;
     int r;
 
-    *p = (struct pump){.in = in,
-                       .out = out,
-                       .in_box = from->box,
-                       .out_box = to->box,
-                       .in_dup = -1,
-                       .out_dup = -1,
-                       .on_done = on_done,
-                       .data = data};
-    p->in_kind = kind_of(in);
-    p->out_kind = kind_of(out);
+    *p = (struct pump){
+        .in = in, .out = out, .in_dup = -1, .out_dup = -1, .on_done = on_done, .data = data};
+    p->in_kind = fd_kind(in);
+    p->out_kind = fd_kind(out);
     p->in_drains = p->in_kind == PUMP_OTHER && isatty(in) && (fcntl(in, F_GETFL) & O_NONBLOCK) != 0;
     p->buffer = malloc(PUMP_BUFFER);
     if (p->buffer == NULL)
@@ -274,15 +253,15 @@ int pump_start(uv_loop_t *loop, struct pump *p, const struct pump_end *from,
     p->started = true;
     p->handles = 1;
     p->idle.data = p->in_poll.data = p->out_poll.data = p;
-    p->in_polls = poll_open(loop, &p->in_poll, in, &p->in_dup);
+    p->in_polls = pump_poll_open(loop, &p->in_poll, in, &p->in_dup);
     p->handles += p->in_polls;
-    p->out_polls = poll_open(loop, &p->out_poll, out, &p->out_dup);
+    p->out_polls = pump_poll_open(loop, &p->out_poll, out, &p->out_dup);
     p->handles += p->out_polls;
-    wait_in(p);
+    pump_wait_in(p);
     return 0;
 }
 
-static void on_closed(uv_handle_t *h)
+static void on_handle_closed(uv_handle_t *h)
 {
     struct pump *p = h->data;
 
@@ -302,9 +281,9 @@ void pump_stop(struct pump *p)
         return;
     p->closing = true;
     p->done = true;
-    uv_close((uv_handle_t *)&p->idle, on_closed);
+    uv_close((uv_handle_t *)&p->idle, on_handle_closed);
     if (p->in_polls)
-        uv_close((uv_handle_t *)&p->in_poll, on_closed);
+        uv_close((uv_handle_t *)&p->in_poll, on_handle_closed);
     if (p->out_polls)
-        uv_close((uv_handle_t *)&p->out_poll, on_closed);
+        uv_close((uv_handle_t *)&p->out_poll, on_handle_closed);
 }

@@ -13,7 +13,7 @@
 #include "launch/idrange.h"
 #include "spec/spec.h"
 
-static int check_layers(int state_fd, const struct image *image, struct err *err)
+static int image_check_layers(int state_fd, const struct image *image, struct err *err)
 {
     for (size_t i = 0; i < image->layer_count; i++) {
         char path[128];
@@ -29,7 +29,8 @@ static int check_layers(int state_fd, const struct image *image, struct err *err
     return 0;
 }
 
-static int find(int tree_fd, const char *name, struct image **ret, int *ret_use_fd, struct err *err)
+static int image_find(int tree_fd, const char *name, struct image **ret, int *ret_use_fd,
+                      struct err *err)
 {
     auto_ptr(image_store_close) struct image_store *s = NULL;
     auto_close int use = FD_NONE;
@@ -56,14 +57,14 @@ int run_image(int state_fd, struct spec *spec, int *ret_use_fd, struct err *err)
     tree = openat(state_fd, "supervisor", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (tree < 0)
         return err_set(err, -ENOENT, "no such image: %.300s", spec->image);
-    /* What is made in it must be a daemon's, whose ids these are. */
+    /* Files made in the store must belong to its daemon's ids. */
     (void)setfsgid(IDRANGE_SUPERVISOR);
     (void)setfsuid(IDRANGE_SUPERVISOR);
-    r = find(tree, spec->image, &image, &use, err);
+    r = image_find(tree, spec->image, &image, &use, err);
     (void)setfsuid(geteuid());
     (void)setfsgid(getegid());
     if (r == 0)
-        r = check_layers(state_fd, image, err);
+        r = image_check_layers(state_fd, image, err);
     if (r == 0)
         r = image_merge(image, spec, err);
     if (r == 0)

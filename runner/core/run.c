@@ -42,7 +42,6 @@
 #include "image/layer.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
-#include "launch/stall.h"
 #include "proto/syscalls.h"
 #include "spec/spec.h"
 
@@ -65,7 +64,6 @@ struct run {
     struct network network;
     struct host_rootfs *host; /* owned; NULL = not asked for */
     char id[ID_BYTES * 2 + 1];
-    uint64_t number; /* the same */
     struct launch_result box;
     struct run_watch watch;
     int use_fd; /* owned; of the store of images, or -1 */
@@ -75,8 +73,8 @@ struct run {
     bool watching;    /* firewall and again are handles of the loop's */
     uv_timer_t timeout, hangup, overdue;
     int signal_fd;
-    struct pump pumps[3]; /* stdin, stdout, stderr (a pty uses the first two) */
-    int fds[3];           /* owned; our ends of the command's stdio, -1 once closed */
+    struct pump pumps[3];         /* stdin, stdout, stderr (a pty uses the first two) */
+    struct stdio_sockets sockets; /* owned; of the command's stdio */
     bool output_open[3];
     bool started, exited, timed_out, hung_up, handles_open;
     struct impatience impatience;
@@ -125,27 +123,15 @@ static struct winsize terminal_size(void)
     return size;
 }
 
-static void set_size(struct run *r)
-{
-    struct winsize size = terminal_size();
-
-    if (!r->spec->tty || r->fds[0] < 0)
-        return;
-    /* Who asks inside for the size holds the lock of it while the answer is copied to it. */
-    stall_begin(r->number);
-    (void)ioctl(r->fds[0], TIOCSWINSZ, &size); /* the kernel tells the foreground group */
-    stall_end();
-}
-
 /* ---- the end ---- */
 
-static void maybe_stop(struct run *r)
+static void run_maybe_stop(struct run *r)
 {
     if ((r->exited || r->failure < 0) && !r->output_open[1] && !r->output_open[2])
         uv_stop(&r->loop);
 }
 
-static void send_signal(struct run *r, int signo)
+static void run_send_signal(struct run *r, int signo)
 {
     const struct imsg msg = {.magic = IMSG_MAGIC,
                              .version = IMSG_VERSION,
@@ -153,59 +139,62 @@ static void send_signal(struct run *r, int signo)
                              .id = MAIN_ID,
                              .value = signo};
 
-    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control says so */
+    (void)channel_send(r->box.control, &msg, NULL, 0); /* init gone: on_control_event says so */
+}
+
+static void run_send_size(struct run *r)
+{
+    const struct winsize size = terminal_size();
+    const struct imsg msg = {.magic = IMSG_MAGIC,
+                             .version = IMSG_VERSION,
+                             .type = IMSG_RESIZE,
+                             .id = MAIN_ID,
+                             .rows = size.ws_row,
+                             .cols = size.ws_col};
+
+    if (r->spec->tty)
+        (void)channel_send(r->box.control, &msg, NULL, 0);
 }
 
 static void on_overdue(uv_timer_t *h);
 
-/* Nobody says more: there may be nobody any more, or it is a time limit. */
-static void kill_at_last(struct run *r)
+/* Sends SIGKILL, with a deadline for the command's end. */
+static void run_kill(struct run *r)
 {
-    send_signal(r, SIGKILL);
+    run_send_signal(r, SIGKILL);
     (void)uv_timer_start(&r->overdue, on_overdue, KILL_AFTER_MS, 0);
 }
 
-static void on_hangup_over(uv_timer_t *h)
+static void on_hangup_grace_over(uv_timer_t *h)
 {
-    kill_at_last(h->data);
+    run_kill(h->data);
 }
 
-/*
- * Our own terminal has hung up (a closed window, a lost connection): nobody is there any more. The
- * command gets the SIGHUP and a moment, as a shell's session does; the kernel drops the signal for
- * a process 1 that does not catch it.
- */
-static void check_hangup(struct run *r)
+/* Our own terminal has hung up (a closed window, a lost connection). The command gets the SIGHUP
+ * and a moment, as a shell's session does; the kernel drops the signal for a process 1 that does
+ * not catch it. */
+static void run_check_hangup(struct run *r)
 {
     struct termios t;
 
     if (!r->spec->tty || r->hung_up || tcgetattr(STDIN_FILENO, &t) == 0 || errno != EIO)
         return;
     r->hung_up = true;
-    send_signal(r, SIGHUP);
-    (void)uv_timer_start(&r->hangup, on_hangup_over, HANGUP_GRACE_MS, 0);
+    run_send_signal(r, SIGHUP);
+    (void)uv_timer_start(&r->hangup, on_hangup_grace_over, HANGUP_GRACE_MS, 0);
 }
 
-/* The command has ended: a sandbox with a reaper still has its other processes, which must let go
- * of the pipes. */
-static void end_sandbox(struct run *r)
-{
-    if (r->box.control >= 0)
-        (void)shutdown(r->box.control, SHUT_RDWR); /* init is attached: it ends, and all with it */
-}
-
-static void fail_run(struct run *r, int code, int status)
+static void run_fail(struct run *r, int code, int status)
 {
     if (r->failure < 0)
         return;
     r->failure = code;
     r->failure_status = status;
     r->output_open[1] = r->output_open[2] = false;
-    end_sandbox(r);
-    maybe_stop(r);
+    run_maybe_stop(r);
 }
 
-static bool is_awaited(const struct run *r)
+static bool run_is_awaited(const struct run *r)
 {
     for (int i = 1; i < 3; i++)
         if (r->output_open[i] && r->pumps[i].out_waits)
@@ -214,39 +203,47 @@ static bool is_awaited(const struct run *r)
 }
 
 /*
- * A SIGKILL does not end who waits for a FUSE server of its own: that takes the end of the sandbox.
- * And when that has come, somebody outside may have been given the command's output, and keeps it.
- * Not so where what it has written is still to be taken from us.
+ * A SIGKILL does not end a process that waits for a FUSE server of its own, nor does init pass it
+ * on while it waits for the lock of a pipe: that takes the end of the sandbox. Not so where the
+ * command's output still has to be taken from us.
  */
 static void on_overdue(uv_timer_t *h)
 {
     struct run *r = h->data;
 
-    if (r->exited && is_awaited(r)) {
+    if (r->exited && run_is_awaited(r)) {
         (void)uv_timer_start(h, on_overdue, KILL_AFTER_MS, 0);
         return;
     }
-    (void)err_set(r->err, -ETIMEDOUT, "%s %d ms after SIGKILL: the sandbox was removed",
-                  r->exited ? "somebody else has the command's output still"
-                            : "the command is still there",
+    (void)err_set(r->err, -ETIMEDOUT,
+                  "the command is still there %d ms after SIGKILL: the sandbox was removed",
                   KILL_AFTER_MS);
-    fail_run(r, -ETIMEDOUT, 128 + SIGKILL);
+    run_fail(r, -ETIMEDOUT, 128 + SIGKILL);
 }
 
 /* ---- bytes ---- */
+
+/* The watch has duplicates, so to close ours would not tell init. */
+static void run_end_stream(struct run *r, size_t which)
+{
+    if (r->sockets.ours[which] < 0)
+        return;
+    (void)shutdown(r->sockets.ours[which], SHUT_RDWR);
+    (void)close(take_fd(&r->sockets.ours[which]));
+}
 
 static void on_output_done(struct pump *p)
 {
     struct run *r = p->data;
     size_t which = (size_t)(p - r->pumps);
 
-    /* Nobody reads our stdout any more: the command learns it as it would from any pipe. */
     pump_stop(p);
-    check_hangup(r);
+    run_check_hangup(r);
+    /* Our own stdout has no reader any more: the command gets SIGPIPE as from any pipe. */
     if (p->error < 0 && !r->spec->tty)
-        stall_close(r->number, &r->fds[which]);
+        run_end_stream(r, which);
     r->output_open[which] = false;
-    maybe_stop(r);
+    run_maybe_stop(r);
 }
 
 static void on_input_done(struct pump *p)
@@ -256,111 +253,74 @@ static void on_input_done(struct pump *p)
 
     pump_stop(p);
     if (r->spec->tty) {
-        check_hangup(r);
+        run_check_hangup(r);
         if (p->error == 0 && !r->hung_up)
-            (void)!write(r->fds[0], &end_of_file, 1);
+            (void)!write(r->sockets.ours[0], &end_of_file, 1);
         return;
     }
-    stall_close(r->number, &r->fds[0]);
+    run_end_stream(r, 0);
 }
 
-/* A terminal has no lock that anybody inside can hold (core/exec-io.c says more). */
-static int start_pump(struct run *r, int which, int in, int out, void (*on_done)(struct pump *))
+static int run_start_pump(struct run *r, int which, int in, int out, void (*on_done)(struct pump *))
 {
-    const uint64_t box = r->spec->tty ? 0 : r->number;
-    const struct pump_end from = {.fd = in, .box = which == 0 ? 0 : box},
-                          to = {.fd = out, .box = which == 0 ? box : 0};
-
-    return pump_start(&r->loop, &r->pumps[which], &from, &to, on_done, r);
+    return pump_start(&r->loop, &r->pumps[which], in, out, on_done, r);
 }
 
-static int start_pumps(struct run *r)
+static int run_start_pumps(struct run *r)
 {
+    const int *fds = r->sockets.ours;
     int n;
 
     r->output_open[1] = true;
-    n = start_pump(r, 1, r->spec->tty ? r->fds[0] : r->fds[1], STDOUT_FILENO, on_output_done);
+    n = run_start_pump(r, 1, r->spec->tty ? fds[0] : fds[1], STDOUT_FILENO, on_output_done);
     if (n == 0 && !r->spec->tty) {
         r->output_open[2] = true;
-        n = start_pump(r, 2, r->fds[2], STDERR_FILENO, on_output_done);
+        n = run_start_pump(r, 2, fds[2], STDERR_FILENO, on_output_done);
     }
     if (n == 0 && r->spec->interactive)
-        n = start_pump(r, 0, STDIN_FILENO, r->fds[0], on_input_done);
+        n = run_start_pump(r, 0, STDIN_FILENO, fds[0], on_input_done);
     return n;
 }
 
 /* ---- init's messages ---- */
 
-/* Takes the ends that init made; what is not of the expected kind is an init that was taken over.
- */
-static int take_stdio(struct run *r, int *fds, int count)
-{
-    int want = r->spec->tty ? 1 : 2 + r->spec->interactive;
-    int next = 0;
-    bool ok = count == want;
-
-    for (int i = 0; ok && i < 3; i++) {
-        if (r->spec->tty ? i > 0 : (i == 0 && !r->spec->interactive))
-            continue;
-        ok = channel_fd_ok(fds[next], r->spec->tty ? O_RDWR : i == 0 ? O_WRONLY : O_RDONLY);
-        if (ok)
-            r->fds[i] = fds[next++];
-    }
-    for (; next < count; next++)
-        stall_close(r->number, &fds[next]);
-    if (!ok)
-        return err_set(r->err, -EPROTO,
-                       "the sandbox's init answered with other descriptors than asked for");
-    if (r->fds[0] >= 0)
-        (void)fcntl(r->fds[0], F_SETFL, fcntl(r->fds[0], F_GETFL) | O_NONBLOCK);
-    return 0;
-}
-
 static void on_exec_failed(struct run *r, const struct imsg *msg)
 {
     int status = exec_failure(msg, r->spec->argv[0], r->spec->user, r->spec->cwd, r->err);
 
-    fail_run(r, r->err->code, status);
+    run_fail(r, r->err->code, status);
 }
 
-static void on_started(struct run *r, int *fds, int count)
+static void on_started(struct run *r)
 {
     int n;
 
-    n = take_stdio(r, fds, count);
-    if (n == 0) {
-        terminal_begin(r);
-        set_size(r); /* it may have changed since the request */
-        n = start_pumps(r);
-        if (n < 0)
-            (void)err_errno(r->err, n, "move the command's input and output");
-    }
-    if (n < 0)
-        fail_run(r, n, STATUS_RIND);
     r->started = true;
+    terminal_begin(r);
+    run_send_size(r); /* it may have changed since the request */
+    n = run_start_pumps(r);
+    if (n == 0)
+        return;
+    (void)err_errno(r->err, n, "move the command's input and output");
+    run_fail(r, n, STATUS_RIND);
 }
 
-static void on_message(struct run *r, const struct imsg *msg, int *fds, int count)
+static void on_init_message(struct run *r, const struct imsg *msg)
 {
-    if (msg->id == MAIN_ID && msg->type == IMSG_STARTED && !r->started) {
-        on_started(r, fds, count);
-        return;
-    }
-    for (int i = 0; i < count; i++)
-        stall_close(r->number, &fds[i]);
     if (msg->id != MAIN_ID || r->exited)
         return;
-    if (msg->type == IMSG_EXEC_FAILED) {
+    if (msg->type == IMSG_STARTED && !r->started) {
+        on_started(r);
+    } else if (msg->type == IMSG_EXEC_FAILED) {
         on_exec_failed(r, msg);
     } else if (msg->type == IMSG_EXITED) {
-        r->exited = true;
+        r->exited = true; /* its output ends by itself, whatever else runs there */
         r->wait_status = msg->value;
-        end_sandbox(r);
-        maybe_stop(r);
+        run_maybe_stop(r);
     }
 }
 
-static void on_control(uv_poll_t *h, int status, int events)
+static void on_control_event(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
     struct imsg msg;
@@ -374,7 +334,9 @@ static void on_control(uv_poll_t *h, int status, int events)
             return;
         if (n <= 0)
             break;
-        on_message(r, &msg, fds, count);
+        on_init_message(r, &msg);
+        for (int i = 0; i < count; i++)
+            (void)close(fds[i]); /* init has none to give */
     }
     (void)uv_poll_stop(&r->control);
     if (!r->exited && r->failure == 0) {
@@ -382,37 +344,37 @@ static void on_control(uv_poll_t *h, int status, int events)
          * from outside. */
         (void)err_set(r->err, -ECHILD, "the sandbox's init was killed%s",
                       launcher_oom_kills(r->launcher, r->id) > 0 ? ": out of memory" : "");
-        fail_run(r, -ECHILD, 128 + SIGKILL);
+        run_fail(r, -ECHILD, 128 + SIGKILL);
     }
-    maybe_stop(r);
+    run_maybe_stop(r);
 }
 
 /* ---- signals and time ---- */
 
-/* Everything that somebody may want to say to the command. Not: signals about ourselves, job
- * control of our own terminal. */
+/* Signals that are meant for the command. Not: signals about ourselves, job control of our own
+ * terminal. */
 static const int forwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH, SIGURG};
 
 /* The third ends the command, the fourth does not even wait for that: the sandbox goes. */
-static void take_signal(struct run *r, int signo)
+static void run_take_signal(struct run *r, int signo)
 {
     unsigned times = impatience_note(&r->impatience, signo, clock_mono_ms());
     const char *again = r->terminal_fd >= 0 ? "\r" : "";
 
     if (times > IMPATIENCE_TIMES) {
         (void)err_set(r->err, -EINTR, "interrupted %u times: the sandbox was removed", times);
-        fail_run(r, -EINTR, 128 + signo);
+        run_fail(r, -EINTR, 128 + signo);
     } else if (times == IMPATIENCE_TIMES) {
         (void)fprintf(stderr, "rind: interrupted %d times: the command is killed\n%s",
                       IMPATIENCE_TIMES, again);
-        send_signal(r, SIGKILL);
+        run_send_signal(r, SIGKILL);
     } else {
-        send_signal(r, signo);
+        run_send_signal(r, signo);
     }
 }
 
-static void on_signal(uv_poll_t *h, int status, int events)
+static void on_signal_event(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
     struct signalfd_siginfo info;
@@ -421,12 +383,12 @@ static void on_signal(uv_poll_t *h, int status, int events)
     (void)events;
     while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGWINCH && r->spec->tty) {
-            set_size(r);
+            run_send_size(r);
             continue;
         }
-        take_signal(r, (int)info.ssi_signo);
+        run_take_signal(r, (int)info.ssi_signo);
         if (info.ssi_signo == SIGHUP)
-            check_hangup(r);
+            run_check_hangup(r);
     }
 }
 
@@ -435,10 +397,10 @@ static void on_timeout(uv_timer_t *h)
     struct run *r = h->data;
 
     r->timed_out = true;
-    kill_at_last(r);
+    run_kill(r);
 }
 
-static int block_signals(struct run *r)
+static int run_block_signals(struct run *r)
 {
     sigset_t set;
 
@@ -454,7 +416,7 @@ static int block_signals(struct run *r)
 
 /* ---- starting ---- */
 
-static int open_launcher(struct run *r, const struct core_config *cfg, const char *prefixes[])
+static int run_open_launcher(struct run *r, const struct core_config *cfg, const char *prefixes[])
 {
     struct launcher_config config = {.state_dir = cfg->state_dir,
                                      .ids_dir = CORE_IDS_DIR,
@@ -474,7 +436,7 @@ static int open_launcher(struct run *r, const struct core_config *cfg, const cha
     return launcher_open(&config, &r->launcher, r->err);
 }
 
-static int make_id(char id[ID_BYTES * 2 + 1])
+static int run_make_id(char id[ID_BYTES * 2 + 1])
 {
     unsigned char bytes[ID_BYTES];
 
@@ -490,7 +452,7 @@ static void policy_cleanup(struct ready_policy **p)
     ready_policy_free(*p);
 }
 
-static int start_sandbox(struct run *r)
+static int run_start_sandbox(struct run *r)
 {
     struct ready_policy *policy __attribute__((cleanup(policy_cleanup))) = NULL;
     auto_close int base_fd = FD_NONE;
@@ -534,7 +496,7 @@ static int start_sandbox(struct run *r)
         auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
         struct launch_request decoded;
 
-        code = make_id(r->id);
+        code = run_make_id(r->id);
         if (code < 0)
             return err_errno(r->err, code, "make an id");
         code = sandbox_request(&request, r->id, r->spec, policy, layers, root_fd, NULL,
@@ -547,7 +509,6 @@ static int start_sandbox(struct run *r)
         if (code != -EEXIST)
             break;
     }
-    r->number = strtoull(r->id, NULL, 16);
     return code;
 }
 
@@ -562,7 +523,7 @@ static bool env_has(char *const *env, const char *name)
 }
 
 /* Only what is needed and what was passed: nothing of our own environment gets in. */
-static int start_command(struct run *r)
+static int run_start_command(struct run *r)
 {
     struct winsize size = terminal_size();
     struct imsg msg = {.magic = IMSG_MAGIC,
@@ -575,8 +536,8 @@ static int start_command(struct run *r)
     char hostname[SPEC_HOSTNAME_MAX + 16], term[] = "TERM=xterm", path[sizeof(default_path)];
     auto_free char **env = NULL;
     auto_close int fd = FD_NONE;
+    int fds[IMSG_FDS_MAX], code;
     size_t n = 0, count = 0;
-    int code;
 
     while (r->spec->env != NULL && r->spec->env[count] != NULL)
         count++;
@@ -608,43 +569,50 @@ static int start_command(struct run *r)
         msg.flags |= IMSG_TTY;
     if (r->spec->interactive)
         msg.flags |= IMSG_STDIN;
-    code = channel_send(r->box.control, &msg, &fd, 1);
+    code = stdio_sockets_make(msg.flags, &r->sockets);
+    fds[0] = fd;
+    if (code == 0)
+        code = channel_send(r->box.control, &msg, fds,
+                            stdio_sockets_add(&r->sockets, msg.flags, fds, 1));
+    for (int i = 0; i < 3; i++)
+        if (r->sockets.inits[i] >= 0)
+            (void)close(take_fd(&r->sockets.inits[i]));
     return code < 0 ? err_errno(r->err, code, "start the command") : 0;
 }
 
 /* ---- the loop ---- */
 
-static void on_again(uv_timer_t *h);
+static void on_rules_due(uv_timer_t *h);
 
-static void put_rules_back(struct run *r)
+static void run_restore_rules(struct run *r)
 {
     int wait;
 
     launcher_watched(r->launcher);
     wait = launcher_watch_wait(r->launcher);
     if (wait >= 0)
-        (void)uv_timer_start(&r->again, on_again, (uint64_t)wait, 0);
+        (void)uv_timer_start(&r->again, on_rules_due, (uint64_t)wait, 0);
     else
         (void)uv_timer_stop(&r->again);
 }
 
-static void on_again(uv_timer_t *h)
+static void on_rules_due(uv_timer_t *h)
 {
-    put_rules_back(h->data);
+    run_restore_rules(h->data);
 }
 
-static void on_firewall(uv_poll_t *h, int status, int events)
+static void on_firewall_event(uv_poll_t *h, int status, int events)
 {
     struct run *r = h->data;
 
     /* An error of the socket's says that messages were lost: it is read all the same. */
     (void)status;
     (void)events;
-    put_rules_back(r);
+    run_restore_rules(r);
 }
 
 /* Nothing waits for these. */
-static int watch_firewall(struct run *r)
+static int run_watch_firewall(struct run *r)
 {
     const int fd = r->box.net.box4.family != 0 ? launcher_watch(r->launcher) : FD_NONE;
     int n;
@@ -659,10 +627,10 @@ static int watch_firewall(struct run *r)
     r->firewall.data = r->again.data = r;
     r->watching = true;
     uv_unref((uv_handle_t *)&r->firewall);
-    return uv_poll_start(&r->firewall, UV_READABLE, on_firewall);
+    return uv_poll_start(&r->firewall, UV_READABLE, on_firewall_event);
 }
 
-static int open_handles(struct run *r)
+static int run_open_handles(struct run *r)
 {
     int n;
 
@@ -676,17 +644,17 @@ static int open_handles(struct run *r)
     (void)uv_timer_init(&r->loop, &r->overdue);
     r->control.data = r->signals.data = r->timeout.data = r->hangup.data = r->overdue.data = r;
     r->handles_open = true;
-    n = uv_poll_start(&r->control, UV_READABLE, on_control);
+    n = uv_poll_start(&r->control, UV_READABLE, on_control_event);
     if (n == 0)
-        n = uv_poll_start(&r->signals, UV_READABLE, on_signal);
+        n = uv_poll_start(&r->signals, UV_READABLE, on_signal_event);
     if (n == 0)
-        n = watch_firewall(r);
+        n = run_watch_firewall(r);
     if (n == 0 && r->spec->timeout_ms != LIMIT_UNSET)
         n = uv_timer_start(&r->timeout, on_timeout, (uint64_t)r->spec->timeout_ms, 0);
     return n;
 }
 
-static void close_handles(struct run *r)
+static void run_close_handles(struct run *r)
 {
     if (!r->handles_open)
         return;
@@ -706,16 +674,16 @@ static void close_handles(struct run *r)
         abort(); /* a handle of ours was forgotten */
 }
 
-static int supervise(struct run *r)
+static int run_supervise(struct run *r)
 {
     int n;
 
-    n = open_handles(r);
+    n = run_open_handles(r);
     if (n == 0)
-        n = start_command(r);
+        n = run_start_command(r);
     else
         (void)err_errno(r->err, n, "event loop");
-    if (n == 0) /* while the command starts, and before we have an end of a pipe of its */
+    if (n == 0) /* while the command starts */
         n = run_watch_start(&r->watch, r->launcher, r->id, r->err);
     if (n == 0) {
         (void)launcher_sweep(r->launcher); /* meanwhile, too: what others, killed, have left */
@@ -723,11 +691,11 @@ static int supervise(struct run *r)
         n = r->failure;
     }
     terminal_end(r);
-    close_handles(r);
+    run_close_handles(r);
     return n;
 }
 
-static void explain_end(const struct run *r)
+static void run_explain_end(const struct run *r)
 {
     unsigned long kills = launcher_oom_kills(r->launcher, r->id);
 
@@ -741,14 +709,12 @@ static void explain_end(const struct run *r)
                       kills, kills > 1 ? "es" : "");
 }
 
-static int remove_sandbox(struct run *r)
+static int run_remove_sandbox(struct run *r)
 {
     struct err err = ERR_NONE;
     int n;
 
-    for (size_t i = 0; i < 3; i++)
-        stall_close(r->number, &r->fds[i]);
-    run_watch_stop(&r->watch);
+    stdio_sockets_close(&r->sockets);
     if (r->box.control < 0)
         return 0;
     (void)close(r->box.control);
@@ -772,7 +738,7 @@ static int run_status(const struct run *r)
 int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, struct err *err)
 {
     static const char *prefixes[] = {
-        "/", NULL}; /* whoever runs this is the owner and may mount what they can name */
+        "/", NULL}; /* the user of this command is the owner and may mount what they can name */
     struct run r = {.spec = spec,
                     .err = err,
                     .box = {.pidfd = FD_NONE, .control = FD_NONE},
@@ -780,7 +746,7 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
                     .use_fd = FD_NONE,
                     .watch = {.life_fd = FD_NONE},
                     .terminal_fd = FD_NONE,
-                    .fds = {FD_NONE, FD_NONE, FD_NONE},
+                    .sockets = STDIO_SOCKETS_NONE,
                     .failure_status = STATUS_RIND};
     int n;
 
@@ -789,27 +755,27 @@ int core_run(const struct core_config *cfg, struct spec *spec, int *ret_status, 
         return err_set(err, -EOPNOTSUPP,
                        "publish: nobody would serve the port; sandboxes of a daemon (rind serve) "
                        "can have some");
-    n = open_launcher(&r, cfg, prefixes);
+    n = run_open_launcher(&r, cfg, prefixes);
     if (n == 0)
         n = volumes_name_anonymous(spec, err);
     if (n == 0) {
-        n = block_signals(&r);
+        n = run_block_signals(&r);
         if (n < 0)
             (void)err_errno(err, n, "signals");
     }
     if (n == 0 && spec->image != NULL)
         n = run_image(launcher_state_fd(r.launcher), spec, &r.use_fd, err);
     if (n == 0)
-        n = start_sandbox(&r);
+        n = run_start_sandbox(&r);
     if (n == 0)
-        n = supervise(&r);
+        n = run_supervise(&r);
     if (n == 0)
         *ret_status = run_status(&r);
     else
         *ret_status = r.failure_status;
     if (r.launcher != NULL && r.box.control >= 0) {
-        explain_end(&r);
-        (void)remove_sandbox(&r);
+        run_explain_end(&r);
+        (void)run_remove_sandbox(&r);
     }
     if (r.launcher != NULL)
         volumes_alone_end(r.launcher, spec);

@@ -11,11 +11,6 @@ const char *sandbox_id(const struct sandbox *s)
     return s->id;
 }
 
-uint64_t sandbox_number(const struct sandbox *s)
-{
-    return s->number;
-}
-
 const char *sandbox_name(const struct sandbox *s)
 {
     return s->spec != NULL && s->spec->name != NULL ? s->spec->name : s->id;

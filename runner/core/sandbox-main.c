@@ -214,7 +214,7 @@ static void sandbox_exec_main(struct sandbox *s)
         o.rows = s->run.rows;
         o.cols = s->run.cols;
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);
-    } else if ((r = logs_begin_main(s, logs, &o.log_append, &err)) == 0) {
+    } else if ((r = logs_begin_main(s, logs, &err)) == 0) {
         o.log_fds = logs;
         o.log_size = (uint32_t)(s->sup->limits.log_bytes / 2);
         r = exec_start(s, &o, &sandbox_main_events, s, &e, &err);

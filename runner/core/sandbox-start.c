@@ -114,13 +114,11 @@ int sandbox_open_channel(struct sandbox *s, int fds[2])
     int r;
 
     /* fds: pidfd, control. */
-    r = channel_open(s->sup->loop, s->number, fds[1], fds[0], &channel_ops, s, &s->channel);
+    r = channel_open(s->sup->loop, s->id, fds[1], fds[0], &channel_ops, s, &s->channel);
     if (r < 0)
         return r;
     fds[0] = fds[1] = FD_NONE;
     sandbox_set_init(s, s->init == INIT_ADOPTING ? INIT_LISTING : INIT_RUNNING);
-    /* Of an init that an earlier supervisor started LIST_END says so. */
-    s->run.appends = s->init == INIT_RUNNING;
     return 0;
 }
 

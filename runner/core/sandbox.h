@@ -104,8 +104,6 @@ int sandbox_processes(struct sandbox *s, sandbox_processes_cb cb, void *data, st
 void sandbox_touch(struct sandbox *s);
 
 const char *sandbox_id(const struct sandbox *s);
-/* The same as a number, for launch/stall.h. */
-uint64_t sandbox_number(const struct sandbox *s);
 enum { SANDBOX_SHORT_ID = 12 /* digits of it that Docker's clients are shown */ };
 const char *sandbox_name(const struct sandbox *s);
 const struct spec *sandbox_spec(const struct sandbox *s);

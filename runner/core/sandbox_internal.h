@@ -68,7 +68,6 @@ struct sandbox_start {
 struct sandbox_run {
     struct exec *main;   /* owned reference, or NULL */
     bool wanted;         /* the main process is started once init runs */
-    bool appends;        /* its init goes on in a log of earlier runs (IMSG_APPEND) */
     uint16_t rows, cols; /* of its terminal, at its next start; 0 = default */
     int64_t started_ms;
     int64_t began; /* by the monotonic clock; 0: before this supervisor */
@@ -156,7 +155,6 @@ struct sandbox {
     struct sandbox_link all, by_id, by_name;
     struct sandbox_link sharing; /* of sandboxes in the network of another, by their specs */
     char id[SANDBOX_ID_LEN + 1];
-    uint64_t number;   /* the id, which is hexadecimal */
     struct spec *spec; /* owned; its name is set */
     unsigned refs;     /* the table's, each exec's, each request's under way */
     struct sandbox_maker made;

@@ -99,7 +99,6 @@ struct sandbox *sandbox_alloc(struct supervisor *sup, const char *id, struct spe
         .state = SANDBOX_CREATING,
         .start = {.client_fd = FD_NONE, .fds = {FD_NONE, FD_NONE}, .waiting_fd = FD_NONE}};
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
-    s->number = strtoull(id, NULL, 16);
     (void)uv_timer_init(sup->loop, &s->timer);
     (void)uv_timer_init(sup->loop, &s->idle);
     (void)uv_timer_init(sup->loop, &s->restart.timer);

@@ -14,7 +14,7 @@
 #include "launch/volume.h"
 #include "spec/spec.h"
 
-static int make(struct launcher *l, const struct volume *v, struct err *err)
+static int volume_make_alone(struct launcher *l, const struct volume *v, struct err *err)
 {
     const struct volume_record record = {.created_ms = clock_wall_ms(), .creator = geteuid()};
     auto_buf struct buf meta = BUF_INIT(LAUNCH_META_MAX);
@@ -26,12 +26,12 @@ static int make(struct launcher *l, const struct volume *v, struct err *err)
         return r;
     q.meta = meta.data;
     q.meta_len = meta.len;
-    r = launcher_volume_make(l, &q, NULL, err); /* there, as nobody else waits */
+    r = launcher_volume_make(l, &q, NULL, err); /* in this process: no other work waits for it */
     return r == -EEXIST ? 0 : r;
 }
 
-static int fill(struct launcher *l, const struct spec *spec, const char *const *layers, size_t at,
-                int root_fd, struct err *err)
+static int volume_fill_alone(struct launcher *l, const struct spec *spec, const char *const *layers,
+                             size_t at, int root_fd, struct err *err)
 {
     auto_buf struct buf request = BUF_INIT(LAUNCH_SIZE_MAX);
     auto_close int pidfd = FD_NONE, report = FD_NONE;
@@ -65,9 +65,9 @@ int volumes_alone(struct launcher *l, const struct spec *spec, const char *const
 
         if (!v->named)
             continue;
-        r = make(l, v, err);
+        r = volume_make_alone(l, v, err);
         if (r == 0 && !v->no_copy)
-            r = fill(l, spec, layers, i, root_fd, err);
+            r = volume_fill_alone(l, spec, layers, i, root_fd, err);
         if (r < 0)
             (void)err_wrap(err, r, "volume '%s'", v->source);
     }

@@ -118,6 +118,8 @@ int cgroup_enter(const int *tasks, int count);
  * until it is empty). Waits until they have exited: -ETIMEDOUT after deadline_ms. -EOPNOTSUPP when
  * the sandbox has no directory. */
 int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err);
+/* Sends SIGKILL to every process that is in it now, and waits for none. */
+void cgroup_signal_kill(const struct cgroup *c);
 /* Freezes or thaws the users' processes. Waits 10 ms at most. -EAGAIN when a process
  * has not stopped yet, for example while it waits for a file system; the caller retries or thaws.
  */

@@ -226,6 +226,16 @@ int cgroup_kill(const struct cgroup *c, int deadline_ms, struct err *err)
     return r < 0 ? err_errno(err, r, "end the processes of a cgroup") : 0;
 }
 
+void cgroup_signal_kill(const struct cgroup *c)
+{
+    int dir_fd = any_dir(c);
+
+    if (dir_fd < 0)
+        return;
+    if (c->v2 == CG_NOWHERE || file_poke_at(dir_fd, "cgroup.kill", "1") < 0)
+        (void)kill_tree(dir_fd, CG_DEPTH_MAX);
+}
+
 /* If `file` shows that a freeze is already under way, the caller is retrying and does not wait
  * again. */
 static struct patience patience_to_freeze(int dir_fd, const char *file, const char *frozen,

@@ -1,5 +1,5 @@
-/* Kills the processes of a sandbox. The exit of init ends both pid namespaces, and so every process
- * in them. Runs in the launcher. */
+/* Kills the processes of a sandbox. Init's exit ends both pid namespaces; a SIGKILL to
+ * each process lets init exit. Runs in the launcher. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -34,7 +34,11 @@ static int sandbox_wait_gone(const struct sandbox *s, int timeout_ms, struct err
     return 0;
 }
 
-/* The exit of init ends both pid namespaces, and with them every process inside. */
+/*
+ * The exit of init ends both pid namespaces, and with them every process inside. But init may sleep
+ * for the lock of a pipe that a process inside holds (shim/init/relay.h); then it exits only after
+ * that process.
+ */
 static int sandbox_kill(const struct sandbox *s, struct err *err)
 {
     int r;
@@ -49,6 +53,8 @@ static int sandbox_kill(const struct sandbox *s, struct err *err)
     if (s->cgroup != NULL && cgroup_v2_fd(s->cgroup) < 0)
         /* on v1 a frozen task does not die of SIGKILL */
         (void)cgroup_freeze(s->cgroup, false, NULL);
+    if (s->cgroup != NULL)
+        cgroup_signal_kill(s->cgroup);
     return 0;
 }
 

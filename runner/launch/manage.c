@@ -17,7 +17,6 @@
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/sandbox.h"
-#include "launch/stall.h"
 
 enum { LIST_MAX = 1 << 20 }; /* bytes of the list of ids */
 
@@ -76,8 +75,6 @@ int launcher_freeze(struct launcher *l, const char *id, bool freeze, struct err 
 
     if (s == NULL)
         return err_set(err, -ENOENT, "no sandbox %s", id);
-    if (freeze && stall_seeks(l))
-        return err_set(err, -EAGAIN, "pause: sandboxes are paused for a moment, and go on");
     return cgroup_freeze(s->cgroup, freeze, err);
 }
 

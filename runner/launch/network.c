@@ -40,7 +40,7 @@ struct net_record {
     uint32_t host_count;
     struct launch_host hosts[LAUNCH_HOSTS_MAX];
     struct net_box box;
-    char aliases[LAUNCH_ALIASES_MAX + 1]; /* older records end before this member */
+    char aliases[LAUNCH_ALIASES_MAX + 1];
 };
 
 /* Returns the slot of the sandbox's own network. */
@@ -88,12 +88,8 @@ static bool record_load(int dir_fd, struct net_record *ret)
     auto_close int fd = openat(dir_fd, net_file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, ret, sizeof(*ret)) : -1;
 
-    if (n != (ssize_t)sizeof(*ret) && n != (ssize_t)offsetof(struct net_record, aliases))
+    if (n != (ssize_t)sizeof(*ret) || ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
         return false;
-    if (ret->magic != NET_MAGIC || ret->size != (uint32_t)n)
-        return false;
-    if (n != (ssize_t)sizeof(*ret))
-        ret->aliases[0] = '\0';
     ret->aliases[LAUNCH_ALIASES_MAX] = '\0';
     ret->owner[LAUNCH_ID_MAX] = ret->hostname[LAUNCH_HOSTNAME_MAX] = '\0';
     return launch_id_ok(ret->owner) && ret->host_count <= LAUNCH_HOSTS_MAX;

@@ -28,7 +28,6 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "launch/sandbox.h"
-#include "launch/stall.h"
 #include "proto/syscalls.h"
 
 enum {
@@ -81,7 +80,6 @@ void removal_reap(struct launcher *l)
         }
         if (l->removals[i].pidfd >= 0)
             (void)close(l->removals[i].pidfd);
-        stall_reaped(l, l->removals[i].pid, status);
         if (l->removals[i].id[0] == '\0') { /* the child may have made or removed a volume */
             sweep |= WIFSIGNALED(status);
             continue;

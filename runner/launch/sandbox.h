@@ -74,9 +74,6 @@ struct sandbox {
     int32_t hosts_lease;  /* the number under which init keeps hosts_fd for the next launcher */
     int32_t resolv_lease; /* likewise for resolv.conf if it follows the host's; else 0 */
     uint32_t terminals;   /* the max= option of its devpts */
-    unsigned stalled_ms;  /* how long it has blocked the supervisor (stall.c) */
-    pid_t blamed_pid;     /* the pid of the init that was killed for that */
-    bool suspect, shaken, was_running; /* private to stall-others.c */
 };
 
 /* Descriptors with low numbers that a starting child needs until it has an fd table of its own
@@ -119,7 +116,6 @@ struct volume_fill {
 struct launcher {
     int state_fd, layers_fd, sandboxes_fd, volumes_fd, ids_fd; /* owned */
     int image_layers_fd;                                       /* owned */
-    struct stall *stall;  /* borrowed; NULL: no watch over the supervisor */
     bool volumes_unswept; /* a process held a volume's lock during the sweep: sweep again */
     bool layers_unswept;  /* a process held a new layer's lock during the sweep: sweep again */
     int worker_exe;       /* owned; sealed memfd of the worker's program, or FD_NONE */

@@ -18,7 +18,6 @@
 #include "launch/network.h"
 #include "launch/request.h"
 #include "launch/sandbox.h"
-#include "launch/stall.h"
 
 enum {
     SERVE_FDS_MAX = 4,
@@ -482,20 +481,17 @@ static int earlier_timeout(int a, int b)
  * logs failed removals), and repeats due sweeps and firewall restores. */
 static int wait_request(struct launcher *l, int sock)
 {
-    enum { SOCK, WATCH, STALL, OTHERS };
+    enum { SOCK, WATCH, OTHERS };
     struct pollfd p[OTHERS + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
-                                                     {.fd = launcher_watch(l), .events = POLLIN},
-                                                     {.fd = stall_fd(l), .events = POLLIN}};
+                                                     {.fd = launcher_watch(l), .events = POLLIN}};
 
     for (;;) {
-        const int until =
-            earlier_timeout(earlier_timeout(sweep_wait(l), launcher_watch_wait(l)), stall_wait(l));
+        const int until = earlier_timeout(sweep_wait(l), launcher_watch_wait(l));
 
         for (size_t i = 0; i < l->removal_count; i++)
             p[OTHERS + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
         if (poll(p, OTHERS + l->removal_count, until) < 0 && errno != EINTR)
             return -errno;
-        stall_look(l);
         sweep_due(l);
         removal_reap(l);
         volume_reap(l);

@@ -245,43 +245,6 @@ unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_
     return m.count;
 }
 
-/* ---- interfaces of an earlier rind ---- */
-
-static bool is_marked(const struct marked *m, const char *name)
-{
-    for (unsigned i = 0; i < m->count; i++)
-        if (strcmp(m->list[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-struct unmarked {
-    const struct net *net;
-    struct marked marked;
-};
-
-/*
- * Marks an interface that has a guard but no mark. An earlier rind without marks switched on
- * forwarding where it had a guard, for both families, and switched it off at its end. Only the
- * table records this. Without a mark the interface would forward for everyone forever once the
- * table is removed.
- */
-static void on_table_guard(const char *name, void *data)
-{
-    const struct unmarked *u = data;
-
-    for (int family = 4; !is_marked(&u->marked, name) && family <= 6; family += 2)
-        if (!forward_all(family) && forward_get(name, family) == 1)
-            (void)forward_mark(u->net->route, name, family, true, NULL);
-}
-
-void host_mark_guarded(const struct net *n)
-{
-    struct unmarked u = {.net = n, .marked = find_marked(n)};
-
-    (void)ruleset_each_guard(n->nft, on_table_guard, &u, NULL);
-}
-
 /* ---- black holes ---- */
 
 /* Adds or removes a blackhole route for a pool. A late packet to an ended sandbox, such as a reply,

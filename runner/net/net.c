@@ -399,7 +399,6 @@ static int net_remove_rules(struct net *n, const struct net_box *box, struct err
         r = link_silence_all(n->route, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    host_mark_guarded(n); /* the guards are lost with the table */
     gone = ruleset_remove_empty(n->nft, err);
     if (gone == -EPERM)
         gone = 1; /* another program's table */

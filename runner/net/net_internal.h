@@ -89,9 +89,6 @@ int host_is_guarded(const struct net *n);
 /* Lists the interfaces on which rind has enabled forwarding, once per family, for the guards of a
  * new table. Returns their number. */
 unsigned host_guarded(const struct net *n, char names[2 * UPLINKS_MAX][NET_LINK_MAX]);
-/* Marks interfaces on which an earlier rind without marks has enabled forwarding: only its table
- * records them. */
-void host_mark_guarded(const struct net *n);
 
 /* Adds and removes the blackhole routes for late packets. */
 int host_make_holes(struct net *n, const struct net_box *box, struct err *err);

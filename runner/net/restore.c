@@ -185,8 +185,6 @@ static int table_check(struct net *n, struct err *err)
     n->whole = r == RULESET_WHOLE;
     if (r < 0 || n->whole)
         return r < 0 ? r : 0;
-    if (r == RULESET_DAMAGED)
-        host_mark_guarded(n);
     r = table_make(n, err);
     n->whole = r == 0;
     return r < 0 ? r : 1;
@@ -313,8 +311,6 @@ static void look_restore_all(struct net *n, struct look *l)
     struct err err = ERR_NONE;
     int r;
 
-    if (l->first)
-        host_mark_guarded(n);
     r = table_check(n, &err);
     if (r < 0) {
         look_close_all(n, l, &err);

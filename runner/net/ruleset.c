@@ -496,30 +496,6 @@ int ruleset_has_guard(int sock, const char *ifname, struct err *err)
     return nft_has_element(sock, NET_TABLE, SET_GUARDED, &e, err);
 }
 
-struct guards {
-    ruleset_guard_fn *fn;
-    void *data;
-};
-
-static int on_guard_element(const uint8_t *key, size_t len, void *data)
-{
-    const struct guards *g = data;
-    char name[NFT_IFNAME_LEN + 1] = "";
-
-    if (len > NFT_IFNAME_LEN)
-        return -EBADMSG;
-    (void)memcpy(name, key, len);
-    g->fn(name, g->data);
-    return 0;
-}
-
-int ruleset_each_guard(int sock, ruleset_guard_fn *fn, void *data, struct err *err)
-{
-    struct guards g = {.fn = fn, .data = data};
-
-    return nft_each_element(sock, NET_TABLE, SET_GUARDED, on_guard_element, &g, err);
-}
-
 /* ---- the table ---- */
 
 int ruleset_state(int sock, struct err *err)

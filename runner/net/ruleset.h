@@ -60,6 +60,3 @@ int ruleset_remove_empty(int sock, struct err *err);
 int ruleset_guard(int sock, const char *ifname, struct err *err);
 /* Returns 1 if the interface has a guard, 0 if not, or a negative errno. */
 int ruleset_has_guard(int sock, const char *ifname, struct err *err);
-/* Calls fn for each guard; -ENOENT: there is no table. */
-typedef void ruleset_guard_fn(const char *ifname, void *data);
-int ruleset_each_guard(int sock, ruleset_guard_fn *fn, void *data, struct err *err);

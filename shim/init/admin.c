@@ -53,7 +53,7 @@ static _Noreturn void maker_main(int sock)
     _exit(0);
 }
 
-/* What the maker has said: 0, or a negative errno. */
+/* Returns what the maker reported: 0, or a negative errno. */
 static int maker_hear(int sock, int *fds, int want)
 {
     int error = 0, count = 0, r;
@@ -68,7 +68,7 @@ static int maker_hear(int sock, int *fds, int want)
     return r == (int)sizeof(error) && error > 0 ? -error : -ECHILD;
 }
 
-static int enter_net(int sock)
+static int admin_enter_net(int sock)
 {
     const char go = 0;
     int net, r;
@@ -83,7 +83,7 @@ static int enter_net(int sock)
     return r;
 }
 
-static int follow_maker(struct init *init, int sock)
+static int admin_follow_maker(struct init *init, int sock)
 {
     int fds[MAKER_FDS], r;
 
@@ -92,7 +92,7 @@ static int follow_maker(struct init *init, int sock)
         return r;
     r = init_write_maps(fds[MAKER_PROC]);
     if (r == 0)
-        r = enter_net(sock);
+        r = admin_enter_net(sock);
     if (r == 0) {
         init->locked_userns = fcntl(fds[MAKER_USER], F_DUPFD_CLOEXEC, BEHIND_PLAN);
         r = init->locked_userns < 0 ? -errno : 0;
@@ -118,7 +118,7 @@ void admin_namespaces(struct init *init)
         maker_main(pair[1]);
     }
     (void)close(pair[1]);
-    r = follow_maker(init, pair[0]);
+    r = admin_follow_maker(init, pair[0]);
     (void)close(pair[0]);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -36,7 +36,7 @@ enum {
     PROC_FD,
     OWNER_FD,
     FREE_FD,
-    /* All that open(2) takes but what tells of signals: openat2 refuses what it does not know. */
+    /* The flags of open(2), but for FASYNC: openat2 refuses flags that it does not know. */
     OPEN_FLAGS = O_ACCMODE | O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_APPEND | O_NONBLOCK |
                  O_DSYNC | O_SYNC | O_DIRECT | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | TMPFILE,
 };
@@ -190,7 +190,7 @@ static int read_path(struct broker *b)
     return r;
 }
 
-/* One of the caller's descriptors, as a path that is held. */
+/* Opens one of the caller's descriptors with O_PATH. */
 static int open_callers(const struct broker *b, int number)
 {
     int fd;
@@ -210,11 +210,11 @@ static int open_for_fchmod(const struct broker *b)
     if (fd < 0)
         return fd;
     r = read_text(b, name_of("fdinfo/", b->q.dirfd).text, text, sizeof(text));
-    /* What is cut off, a long list of locks or watches, is behind the flags. */
+    /* Only a long list of locks or watches, behind the flags, can be cut off. */
     return (r == 0 || r == -E2BIG) && !broker_fdinfo_is_path(text) ? fd : -EBADF;
 }
 
-/* Where its relative paths begin. */
+/* Opens the directory where the caller's relative paths begin. */
 static int open_base(const struct broker *b)
 {
     int fd;
@@ -253,7 +253,7 @@ static int take_root(const struct broker *b)
     return 0;
 }
 
-/* Its ids and its capabilities, for good. */
+/* Takes the caller's ids and capabilities, for good. */
 static int take_rights(struct broker *b, bool ids_open)
 {
     const struct broker_status *w = &b->who;
@@ -410,7 +410,7 @@ static int do_open(const struct broker *b)
     int fd = -EEXIST;
 
     if ((b->q.flags & O_PATH) != 0)
-        return -EPERM; /* makes nothing, and nobody asks so */
+        return -EPERM; /* makes nothing, so the floor never asks */
     if ((flags & TMPFILE) != 0)
         return open_new(b, flags);
     /* Whether it is new is known of one that must be. A link that leads to nothing is there for
@@ -452,7 +452,7 @@ static void hand_over(const struct broker *b, int fd)
 
 /* ---- the whole ---- */
 
-/* Of a kernel that does not know it the caller must hear so. */
+/* On a kernel without this call the caller must get ENOSYS. */
 static bool knows_fchmodat2(void)
 {
     return syscall(FCHMODAT2_NR, -1, "", 0, 0) == 0 || errno != ENOSYS;
@@ -464,7 +464,7 @@ static bool names_base(const struct broker *b)
     return b->q.chmodat2 && (b->q.flags & AT_EMPTY_PATH) != 0 && b->path[0] == '\0';
 }
 
-/* What a path of the caller's begins with, or is. */
+/* Opens the directory that the caller's path begins at. */
 static int open_beginning(struct broker *b)
 {
     const int number = broker_path_fd(b->path);

@@ -6,7 +6,7 @@
 
 /* Points list[0..count) at consecutive strings; returns what follows them, or NULL when they pass
  * the end. */
-static char *take_strings(char *at, const char *end, char **list, uint32_t count)
+static char *request_take_strings(char *at, const char *end, char **list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         char *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -46,13 +46,13 @@ int exec_request_strings(char *data, const struct exec_header *h, char **list,
     ret->argv = list;
     ret->envp = list + h->argc + 1;
     ret->groups = ret->envp + h->envc + 2;
-    at = take_strings(at, end, ret->argv, h->argc);
+    at = request_take_strings(at, end, ret->argv, h->argc);
     if (at != NULL)
-        at = take_strings(at, end, ret->envp, h->envc);
+        at = request_take_strings(at, end, ret->envp, h->envc);
     if (at != NULL)
-        at = take_strings(at, end, tail, 2);
+        at = request_take_strings(at, end, tail, 2);
     if (at != NULL)
-        at = take_strings(at, end, ret->groups, h->group_count);
+        at = request_take_strings(at, end, ret->groups, h->group_count);
     if (at != end)
         return -EPROTO;
     ret->argv[h->argc] = ret->envp[h->envc] = ret->envp[h->envc + 1] = NULL;

@@ -52,13 +52,13 @@ struct exec {
     char home[HOME_ENTRY_MAX];
 };
 
-/* Of a call's result, as a step says it. */
-static int error_of(long r)
+/* The result of a system call as a step's result. */
+static int raw_error(long r)
 {
     return r < 0 ? (int)-r : 0;
 }
 
-static _Noreturn void leave(void)
+static _Noreturn void exec_leave(void)
 {
     for (;;)
         (void)RAW(SYS_exit_group, 127);
@@ -69,13 +69,13 @@ static _Noreturn void exec_fail(const struct exec *e, enum exec_step step, int e
     struct exec_failure failure = {.step = step, .error = error};
 
     (void)RAW(SYS_write, e->status_fd, RAW_PTR(&failure), sizeof(failure));
-    leave();
+    exec_leave();
 }
 
 /* ---- memory ---- */
 
-/* Where it is not init's (twin.c), it is one of our own. */
-static int open_arena(struct exec *e)
+/* Uses init's arena (twin.c) where there is one, else maps its own. */
+static int arena_open(struct exec *e)
 {
     long r;
 
@@ -86,15 +86,16 @@ static int open_arena(struct exec *e)
     r = RAW(SYS_mmap, 0, EXEC_ARENA_SIZE, PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r < 0 && r > -4096)
-        return error_of(r);
+        return raw_error(r);
     (void)RAW(SYS_madvise, r, EXEC_ARENA_SIZE, MADV_NOHUGEPAGE); /* zeroed for a few bytes */
     e->own_arena.base = (unsigned char *)r;
     e->arena = &e->own_arena;
     return 0;
 }
 
-/* Not zeroed, aligned for everything; NULL when there is no room. Never given back. */
-static void *take(struct exec *e, size_t size)
+/* Allocates from the arena: not zeroed, aligned for every type; NULL when there is no room. Never
+ * freed. */
+static void *arena_take(struct exec *e, size_t size)
 {
     struct exec_arena *a = e->arena;
     size_t at = a->used;
@@ -106,7 +107,7 @@ static void *take(struct exec *e, size_t size)
     return a->base + at;
 }
 
-static int read_whole(int fd, void *to, size_t len)
+static int fd_read_whole(int fd, void *to, size_t len)
 {
     size_t done = 0;
 
@@ -116,7 +117,7 @@ static int read_whole(int fd, void *to, size_t len)
         if (n == -EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? error_of(n) : EPROTO;
+            return n < 0 ? raw_error(n) : EPROTO;
         done += (size_t)n;
     }
     return 0;
@@ -132,20 +133,20 @@ static int step_request(struct exec *e)
     char *base, **list;
     int r;
 
-    r = open_arena(e);
+    r = arena_open(e);
     if (r != 0)
         return r;
-    base = take(e, size);
+    base = arena_take(e, size);
     if (base == NULL)
         return E2BIG;
-    r = read_whole(e->start->request_fd, base, size);
+    r = fd_read_whole(e->start->request_fd, base, size);
     if (r != 0)
         return r;
     r = exec_request_header(base, size, &e->header);
     if (r < 0)
         return -r;
     e->rlimits = (const struct plan_rlimit *)(void *)(base + sizeof(*e->header));
-    list = take(e, EXEC_LIST(e->header) * sizeof(char *));
+    list = arena_take(e, EXEC_LIST(e->header) * sizeof(char *));
     if (list == NULL)
         return E2BIG;
     r = exec_request_strings(base, e->header, list, &strings);
@@ -172,17 +173,17 @@ static int step_stdio(struct exec *e)
         if (fds[i] < count)
             fds[i] = RAW(SYS_fcntl, fds[i], F_DUPFD_CLOEXEC, 10);
         if (fds[i] < 0)
-            return error_of(fds[i]);
+            return raw_error(fds[i]);
     }
     for (int i = 0; i < count; i++) {
         long r = RAW(SYS_dup3, fds[i], i, i < 3 ? 0 : O_CLOEXEC);
 
         if (r < 0)
-            return error_of(r);
+            return raw_error(r);
     }
     e->status_fd = 3;
     e->program_fd = count == 5 ? 4 : -1;
-    return error_of(RAW(SYS_close_range, count, ~0U, 0));
+    return raw_error(RAW(SYS_close_range, count, ~0U, 0));
 }
 
 static int step_session(struct exec *e)
@@ -195,12 +196,12 @@ static int step_session(struct exec *e)
         r = RAW(SYS_setsid);
     if (r > 0 && (e->start->flags & IMSG_TTY) != 0)
         r = RAW(SYS_ioctl, 0, TIOCSCTTY, 0);
-    return error_of(r);
+    return raw_error(r);
 }
 
-/* ---- who it is ---- */
+/* ---- user and groups ---- */
 
-static int read_file(struct exec *e, int fd, const char **ret, size_t *ret_len)
+static int arena_read_file(struct exec *e, int fd, const char **ret, size_t *ret_len)
 {
     struct statx st;
     long n;
@@ -209,12 +210,12 @@ static int read_file(struct exec *e, int fd, const char **ret, size_t *ret_len)
     n = RAW(SYS_statx, fd, RAW_PTR(""), AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, RAW_PTR(&st));
     if (n < 0 || !S_ISREG(st.stx_mode) || st.stx_size > EXEC_FILE_MAX)
         return EINVAL;
-    text = take(e, (size_t)st.stx_size);
+    text = arena_take(e, (size_t)st.stx_size);
     if (text == NULL)
         return E2BIG;
     n = RAW(SYS_read, fd, RAW_PTR(text), (long)st.stx_size);
     if (n < 0)
-        return error_of(n);
+        return raw_error(n);
     *ret = text;
     *ret_len = (size_t)n;
     return 0;
@@ -233,7 +234,7 @@ static long open_inside(const char *path, unsigned flags)
 }
 
 /* A file of the image, resolved inside and bounded. A missing one is empty. */
-static int read_inside(struct exec *e, const char *path, const char **ret, size_t *ret_len)
+static int arena_read_inside(struct exec *e, const char *path, const char **ret, size_t *ret_len)
 {
     long fd;
     int r;
@@ -244,8 +245,8 @@ static int read_inside(struct exec *e, const char *path, const char **ret, size_
     if (fd == -ENOENT || fd == -ENOTDIR)
         return 0;
     if (fd < 0)
-        return error_of(fd);
-    r = read_file(e, (int)fd, ret, ret_len);
+        return raw_error(fd);
+    r = arena_read_file(e, (int)fd, ret, ret_len);
     (void)RAW(SYS_close, fd);
     return r;
 }
@@ -271,9 +272,9 @@ static int step_user(struct exec *e)
         passwd_len = group_len = 0;
         r = 0;
     } else {
-        r = read_inside(e, "/etc/passwd", &passwd, &passwd_len);
+        r = arena_read_inside(e, "/etc/passwd", &passwd, &passwd_len);
         if (r == 0)
-            r = read_inside(e, "/etc/group", &group, &group_len);
+            r = arena_read_inside(e, "/etc/group", &group, &group_len);
     }
     if (r != 0)
         return r;
@@ -293,15 +294,15 @@ static int step_groups(struct exec *e)
 
     if (e->groups[0] == NULL)
         return 0;
-    r = read_inside(e, "/etc/group", &text, &len);
+    r = arena_read_inside(e, "/etc/group", &text, &len);
     for (char **g = e->groups; r == 0 && *g != NULL; g++)
         r = -userdb_add_group(&e->who, *g, text, len);
     return r;
 }
 
-/* /dev/stdout and the like are opened anew through /proc, as the user: they must be the user's.
- * They are root's, who made them; without a pipe, stdin is the null device, which is everybody's.
- */
+/* Programs open /dev/stdout and the like anew through /proc, as the user, so the pipes must belong
+ * to the user. init has made them as root. Without a pipe stdin is the null device, which every
+ * user may open. */
 static int step_own_stdio(struct exec *e)
 {
     int first = (e->start->flags & (IMSG_STDIN | IMSG_TTY)) != 0 ? 0 : 1;
@@ -313,7 +314,7 @@ static int step_own_stdio(struct exec *e)
 
 /* ---- rights ---- */
 
-/* As the kernel takes it. */
+/* The kernel's struct rlimit64. */
 struct limit {
     uint64_t soft, hard;
 };
@@ -331,7 +332,7 @@ static int set_rlimits(const struct plan_rlimit *list, uint32_t count)
         if (r == 0 && (want.soft != now.soft || want.hard != now.hard))
             r = RAW(SYS_prlimit64, 0, list[i].resource, RAW_PTR(&want), 0);
         if (r < 0)
-            return error_of(r);
+            return raw_error(r);
     }
     return 0;
 }
@@ -351,10 +352,10 @@ int exec_set_caps(uint64_t permitted, uint64_t effective)
         {.permitted = (uint32_t)(permitted >> 32), .effective = (uint32_t)(effective >> 32)},
     };
 
-    return error_of(RAW(SYS_capset, RAW_PTR(&header), RAW_PTR(data)));
+    return raw_error(RAW(SYS_capset, RAW_PTR(&header), RAW_PTR(data)));
 }
 
-/* Each for this process alone, as the kernel does it: libcs see to other threads, too. */
+/* By system calls for this thread alone: a libc would change other threads, too. */
 static int step_ids(struct exec *e)
 {
     const uint32_t uid = e->who.uid, gid = e->who.gid;
@@ -363,21 +364,21 @@ static int step_ids(struct exec *e)
     r = RAW(SYS_setgroups, (long)e->who.group_count, RAW_PTR(e->who.groups));
     if (r == 0)
         r = RAW(SYS_setresgid, gid, gid, gid);
-    /* Kept over the change: without no_new_privs a filter needs CAP_SYS_ADMIN. execve takes all of
-     * them from everybody but root. */
+    /* Capabilities are kept over the change: without no_new_privs a filter needs CAP_SYS_ADMIN.
+     * execve takes all of them from a user that is not root. */
     if (r == 0)
         r = RAW(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
     if (r == 0)
         r = RAW(SYS_setresuid, uid, uid, uid);
-    /* Changed ids set it to what the host's fs.suid_dumpable says. It goes back before the
-     * capabilities do, whose drop leaves it alone: whoever has the same ids, and fewer of those,
-     * may do nothing to this process so far. */
+    /* A change of ids sets the dumpable flag to what the host's fs.suid_dumpable says. It is
+     * cleared before capabilities are dropped: until then processes with the same ids and fewer
+     * capabilities may not trace this one. */
     if (r == 0)
         r = RAW(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
-    return error_of(r);
+    return raw_error(r);
 }
 
-/* Root keeps what the bounding set allows, anybody else nothing; SYS_ADMIN stays for one more step
+/* Root keeps what the bounding set allows, other users nothing; SYS_ADMIN stays for one more step
  * where the filter needs it. */
 static int step_capabilities(struct exec *e)
 {
@@ -438,12 +439,12 @@ static int step_make_cwd(struct exec *e)
         return 0;
     fd = make_cwd(e->cwd);
     if (fd < 0)
-        return error_of(fd);
+        return raw_error(fd);
     (void)RAW(SYS_close, fd);
     return 0;
 }
 
-/* As the user; never through /proc's links, which could lead out of the root. */
+/* Changes directory as the user; never through /proc's links, which could lead out of the root. */
 static int step_cwd(struct exec *e)
 {
     char buffer[EXEC_PATH_MAX];
@@ -451,12 +452,12 @@ static int step_cwd(struct exec *e)
 
     fd = open_dir_inside(e->cwd);
     if (fd < 0)
-        return error_of(fd);
+        return raw_error(fd);
     r = RAW(SYS_fchdir, fd);
     (void)RAW(SYS_close, fd);
     if (r == 0 && (RAW(SYS_getcwd, RAW_PTR(buffer), sizeof(buffer)) < 0 || buffer[0] != '/'))
         r = -ENOENT; /* "(unreachable)" */
-    return error_of(r);
+    return raw_error(r);
 }
 
 /*
@@ -498,7 +499,7 @@ static int step_seccomp(struct exec *e)
         r = install_filter(e, h->guard_count, h->guard);
     if (r == 0)
         r = install_filter(e, h->policy_count, h->policy);
-    return error_of(r);
+    return raw_error(r);
 }
 
 /* ---- execve ---- */
@@ -513,7 +514,7 @@ static const char *env_get(char **envp, const char *name)
     return NULL;
 }
 
-static void add_home(struct exec *e)
+static void env_add_home(struct exec *e)
 {
     if (env_get(e->envp, "HOME") != NULL)
         return;
@@ -524,14 +525,14 @@ static void add_home(struct exec *e)
     e->envp[e->header->envc] = e->home;
 }
 
-static int run(const struct exec *e, const char *path)
+static int exec_run(const struct exec *e, const char *path)
 {
-    return error_of(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
+    return raw_error(RAW(SYS_execve, RAW_PTR(path), RAW_PTR(e->argv), RAW_PTR(e->envp)));
 }
 
 /* As execvp(3), but for scripts without "#!", which are the shell's business. The most telling
  * error wins. */
-static int search_path(struct exec *e)
+static int exec_search_path(struct exec *e)
 {
     const char *path = env_get(e->envp, "PATH");
     char full[EXEC_PATH_MAX];
@@ -547,7 +548,7 @@ static int search_path(struct exec *e)
         text_add_str(&t, len > 0 ? "/" : "./");
         text_add_str(&t, e->argv[0]);
         if (!t.full) {
-            int this = run(e, full);
+            int this = exec_run(e, full);
 
             if (this != ENOENT && this != ENOTDIR)
                 error = this;
@@ -562,15 +563,15 @@ static int search_path(struct exec *e)
 
 static int step_execve(struct exec *e)
 {
-    add_home(e);
+    env_add_home(e);
     if (e->program_fd >= 0)
-        return error_of(RAW(SYS_execveat, e->program_fd, RAW_PTR(""), RAW_PTR(e->argv),
-                            RAW_PTR(e->envp), AT_EMPTY_PATH));
+        return raw_error(RAW(SYS_execveat, e->program_fd, RAW_PTR(""), RAW_PTR(e->argv),
+                             RAW_PTR(e->envp), AT_EMPTY_PATH));
     if (e->argv[0][0] == '\0')
         return ENOENT;
     if (strchr(e->argv[0], '/') == NULL)
-        return search_path(e);
-    return run(e, e->argv[0]);
+        return exec_search_path(e);
+    return exec_run(e, e->argv[0]);
 }
 
 /* clang-format off */

@@ -27,7 +27,7 @@ enum { BEHIND_PLAN = PLAN_FD_OPS + PLAN_FDS_MAX };
 
 /* ---- the floor ---- */
 
-static int notif_fits(void)
+static int guard_notif_fits(void)
 {
     struct seccomp_notif_sizes sizes;
 
@@ -47,7 +47,7 @@ int guard_install_floor(struct init *init)
     init->guard.listener = init->guard.proc = -1;
     if ((h->flags & PLAN_GUARD) == 0)
         return plan_install_floor(&init->plan, 0);
-    r = notif_fits();
+    r = guard_notif_fits();
     if (r < 0)
         return r;
     /* A call that a broker has begun is not interrupted by a signal, and so not made twice. Kernels
@@ -72,7 +72,7 @@ int guard_install_floor(struct init *init)
 
 /* ---- the mounts ---- */
 
-static int mount_of(int fd, struct statx *st)
+static int statx_mount(int fd, struct statx *st)
 {
     const unsigned want = STATX_TYPE | STATX_INO | STATX_MNT_ID;
 
@@ -81,7 +81,7 @@ static int mount_of(int fd, struct statx *st)
     return (st->stx_mask & want) == want ? 0 : -EOPNOTSUPP;
 }
 
-static uint64_t device_of(const struct statx *st)
+static uint64_t statx_device(const struct statx *st)
 {
     return (uint64_t)st->stx_dev_major << 32 | st->stx_dev_minor;
 }
@@ -89,19 +89,19 @@ static uint64_t device_of(const struct statx *st)
 int guard_note_volume(struct guard *g, uint32_t op, int mount_fd)
 {
     struct statx st;
-    int r = mount_of(mount_fd, &st);
+    int r = statx_mount(mount_fd, &st);
 
     if (r < 0)
         return r;
     if (g->volume_count == GUARD_MOUNTS_MAX)
         return -E2BIG;
     g->volumes[g->volume_count] = op;
-    g->devices[g->volume_count] = device_of(&st);
+    g->devices[g->volume_count] = statx_device(&st);
     g->inodes[g->volume_count++] = st.stx_ino;
     return 0;
 }
 
-static bool is_guarded(const struct guard *g, uint64_t id)
+static bool guard_is_guarded(const struct guard *g, uint64_t id)
 {
     for (unsigned i = 0; i < g->mount_count; i++)
         if (g->mounts[i] == id)
@@ -115,7 +115,7 @@ static bool is_guarded(const struct guard *g, uint64_t id)
  * that another sandbox has, too. So it must be a mount of the very directory that can be written
  * to, and another one for each volume; else there is no start.
  */
-static int find_mount(struct guard *g, unsigned i, const char *path)
+static int guard_find_mount(struct guard *g, unsigned i, const char *path)
 {
     struct statx st;
     struct statfs fs;
@@ -125,21 +125,22 @@ static int find_mount(struct guard *g, unsigned i, const char *path)
                      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     if (fd < 0)
         return fd;
-    r = mount_of(fd, &st);
+    r = statx_mount(fd, &st);
     if (r == 0 && fstatfs(fd, &fs) < 0)
         r = -errno;
     (void)close(fd);
     if (r < 0)
         return r;
-    if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0 || device_of(&st) != g->devices[i] ||
-        st.stx_ino != g->inodes[i] || (fs.f_flags & ST_RDONLY) != 0 || is_guarded(g, st.stx_mnt_id))
+    if ((st.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0 || statx_device(&st) != g->devices[i] ||
+        st.stx_ino != g->inodes[i] || (fs.f_flags & ST_RDONLY) != 0 ||
+        guard_is_guarded(g, st.stx_mnt_id))
         return -EBUSY;
     g->mounts[g->mount_count++] = st.stx_mnt_id;
     return 0;
 }
 
 /* No client's mount is over it (client_target_ok); what is opened is checked all the same. */
-static int open_proc(void)
+static int guard_open_proc(void)
 {
     int fd = open("/proc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct statfs fs;
@@ -158,14 +159,14 @@ struct mount_reader {
     bool in_id, begun;
 };
 
-static int read_mount_id(struct guard *g, struct mount_reader *m, char c)
+static int guard_read_mount_id(struct guard *g, struct mount_reader *m, char c)
 {
     if (m->in_id && c >= '0' && c <= '9') {
         m->id = m->id * 10 + (uint64_t)(c - '0');
         m->begun = true;
         return 0;
     }
-    if (m->in_id && m->begun && !is_guarded(g, m->id)) {
+    if (m->in_id && m->begun && !guard_is_guarded(g, m->id)) {
         if (g->other_count == GUARD_OTHERS_MAX)
             return -E2BIG;
         g->others[g->other_count++] = m->id;
@@ -176,7 +177,7 @@ static int read_mount_id(struct guard *g, struct mount_reader *m, char c)
 
 /* All mounts of the locked namespace, which no process inside can add to (plan.c refuses a guard
  * beside CAP_SYS_ADMIN), as its PID 1 sees them. */
-static int note_others(struct guard *g)
+static int guard_note_others(struct guard *g)
 {
     struct mount_reader m = {.in_id = true};
     char text[4096];
@@ -186,7 +187,7 @@ static int note_others(struct guard *g)
 
     while (r == 0 && (n = read(fd, text, sizeof(text))) > 0)
         for (ssize_t i = 0; i < n && r == 0; i++)
-            r = read_mount_id(g, &m, text[i]);
+            r = guard_read_mount_id(g, &m, text[i]);
     if (r == 0 && n < 0)
         r = -errno;
     if (fd >= 0)
@@ -206,12 +207,12 @@ int guard_find_mounts(struct init *init, int *ret_op)
         const struct plan_op *op = &init->plan.ops[g->volumes[i]];
 
         *ret_op = (int)g->volumes[i];
-        r = find_mount(g, i, plan_string(&init->plan, op->path));
+        r = guard_find_mount(g, i, plan_string(&init->plan, op->path));
         if (r < 0)
             return r;
     }
-    g->proc = open_proc();
-    return g->proc < 0 ? g->proc : note_others(g);
+    g->proc = guard_open_proc();
+    return g->proc < 0 ? g->proc : guard_note_others(g);
 }
 
 /* ---- answers ---- */
@@ -228,8 +229,8 @@ void guard_answer(int listener, uint64_t id, int64_t result)
                       &answer); /* ENOENT: the caller has gone */
 }
 
-/* Of a broker alone. */
-static void let_through(int listener, uint64_t id)
+/* Only a broker gets this call through. */
+static void guard_let_through(int listener, uint64_t id)
 {
     struct seccomp_notif_resp answer = {.id = id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
 
@@ -246,7 +247,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static struct guard_call *broker_of(struct guard *g, pid_t pid)
+static struct guard_call *guard_broker_of(struct guard *g, pid_t pid)
 {
     for (unsigned i = 0; i < GUARD_BROKERS_MAX; i++)
         if (g->brokers[i].pid == pid)
@@ -259,7 +260,7 @@ static struct guard_call *broker_of(struct guard *g, pid_t pid)
  * owner, which the kernel tells everybody in his own numbers. It holds the thread's identity, so a
  * number that has been given to another one is seen.
  */
-static int open_owner(pid_t thread)
+static int guard_open_owner(pid_t thread)
 {
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = thread};
     int fd = eventfd(0, EFD_CLOEXEC), r;
@@ -275,14 +276,14 @@ static int open_owner(pid_t thread)
 
 /* It stays in init's own cgroup: a pause of the sandbox does not stop what has been begun, and all
  * the same it counts as the sandbox's. */
-static void start_broker(struct guard *g, const struct guard_call *call)
+static void guard_start_broker(struct guard *g, const struct guard_call *call)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
-    struct guard_call *b = broker_of(g, 0);
+    struct guard_call *b = guard_broker_of(g, 0);
     const bool ids_open = twin_ids_open_memory();
     int owner, pid;
 
-    owner = open_owner(call->pid);
+    owner = guard_open_owner(call->pid);
     if (owner < 0) {
         guard_answer(g->listener, call->id, owner == -ESRCH ? -EPERM : -EAGAIN);
         return;
@@ -301,19 +302,19 @@ static void start_broker(struct guard *g, const struct guard_call *call)
     g->broker_count++;
 }
 
-static void start_waiting(struct guard *g)
+static void guard_start_waiting(struct guard *g)
 {
     while (g->wait_count > 0 && g->broker_count < GUARD_BROKERS_MAX) {
         const struct guard_call call = g->waiting[g->wait_first];
 
         g->wait_first = (g->wait_first + 1) % GUARD_WAITING_MAX;
         g->wait_count--;
-        start_broker(g, &call);
+        guard_start_broker(g, &call);
     }
 }
 
 /* The calls that a broker makes by a descriptor of its own. */
-static bool is_brokers(int nr)
+static bool guard_is_broker(int nr)
 {
     return nr == SYS_fchmod || nr == SYS_fchmodat || nr == FCHMODAT2_NR;
 }
@@ -335,13 +336,13 @@ void guard_take(struct guard *g)
         call.args[i] = in.notif.data.args[i];
     if (call.pid <= 0) {
         guard_answer(g->listener, call.id, -EPERM);
-    } else if (broker_of(g, call.pid) != NULL) {
-        if (is_brokers(call.nr))
-            let_through(g->listener, call.id);
+    } else if (guard_broker_of(g, call.pid) != NULL) {
+        if (guard_is_broker(call.nr))
+            guard_let_through(g->listener, call.id);
         else
             guard_answer(g->listener, call.id, -EPERM);
     } else if (g->broker_count < GUARD_BROKERS_MAX) {
-        start_broker(g, &call);
+        guard_start_broker(g, &call);
     } else if (g->wait_count < GUARD_WAITING_MAX) {
         call.deadline = now_ms() + GUARD_WAIT_MS;
         g->waiting[(g->wait_first + g->wait_count++) % GUARD_WAITING_MAX] = call;
@@ -352,7 +353,7 @@ void guard_take(struct guard *g)
 
 bool guard_reaped(struct guard *g, pid_t pid)
 {
-    struct guard_call *b = g->listener < 0 ? NULL : broker_of(g, pid);
+    struct guard_call *b = g->listener < 0 ? NULL : guard_broker_of(g, pid);
 
     if (b == NULL)
         return false;
@@ -360,7 +361,7 @@ bool guard_reaped(struct guard *g, pid_t pid)
     guard_answer(g->listener, b->id, -EPERM);
     b->pid = 0;
     g->broker_count--;
-    start_waiting(g);
+    guard_start_waiting(g);
     return true;
 }
 

@@ -35,7 +35,7 @@ enum {
     GUARD_WAIT_MS = 20000,
 };
 
-/* One call that the floor has stopped. */
+/* A call that the floor has stopped. */
 struct guard_call {
     uint64_t id;
     uint64_t args[6];

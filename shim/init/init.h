@@ -28,7 +28,7 @@ struct plan {
     const char *strings;
 };
 
-/* What the net namespace of the sandbox is; init's argument says it. */
+/* Where the sandbox's net namespace comes from; init's argument says it. */
 enum init_net {
     INIT_NET_OWN = 0, /* init makes one, in the outer user namespace */
     INIT_NET_THERE,   /* it is in it already */
@@ -51,7 +51,7 @@ struct init {
 void init_fail(enum init_stage stage, int detail, int error) __attribute__((noreturn));
 /* Announces a stage. */
 void init_stage(enum init_stage stage);
-/* The same, in a message: the launcher waits for it. */
+/* Announces a stage in a message: the launcher waits for it. */
 void init_tell(enum init_stage stage);
 /* Says that the loop begins. */
 void init_ready(void);
@@ -65,7 +65,7 @@ void plan_load(struct plan *plan);
 /* Installs the launcher's seccomp floor on this process, and so on all that it starts. 0, with
  * SECCOMP_FILTER_FLAG_NEW_LISTENER a descriptor, or -errno. */
 int plan_install_floor(const struct plan *plan, unsigned flags);
-/* The same where there can be no listener: the calls that it would be asked about are refused
+/* As plan_install_floor, where there can be no listener: the calls that it would decide are refused
  * (EPERM), on every mount. */
 int plan_install_floor_alone(const struct plan *plan);
 /*
@@ -156,11 +156,9 @@ bool twin_ids_open_memory(void);
  * writes to the arena and its stack alone. */
 _Noreturn void exec_child(const struct plan *plan, const struct exec_start *start);
 
-/*
- * maps.c: the maps of a new user namespace, by O_PATH of /proc/<a process in it>. Whoever writes
- * them must be in the first one, with every capability there; the host's root is refused. 0 or
- * -errno.
- */
+/* maps.c: writes the maps of a new user namespace, by O_PATH of /proc/<a process in it>. The caller
+ * must be in the first user namespace, with every capability there; the host's root is refused. 0
+ * or -errno. */
 int init_write_maps(int proc);
 
 /* inner.c: the inner PID 1 */

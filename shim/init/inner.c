@@ -29,14 +29,14 @@ struct inner_wire {
     uint32_t request_size; /* bytes */
 };
 
-static int send_msg(int sock, enum inner_msg type, int error, const int *fds, int fd_count)
+static int inner_send(int sock, enum inner_msg type, int error, const int *fds, int fd_count)
 {
     struct inner_wire msg = {.type = type, .error = error};
 
     return wire_send(sock, &msg, sizeof(msg), fds, fd_count);
 }
 
-static int make_proc(void)
+static int inner_make_proc(void)
 {
     int fs, r;
 
@@ -50,14 +50,14 @@ static int make_proc(void)
     return r;
 }
 
-/* What the inner PID 1 needs of init until it has followed it into the locked namespaces. */
+/* Descriptors that the inner PID 1 needs until it has followed init into the locked namespaces. */
 struct leader {
     int pidfd;
     int proc; /* O_PATH of /proc/<init> of the host's /proc, which goes with the old root; -1: the
                  maps are written (admin.c) */
 };
 
-static int enter_lock(const struct plan *plan, const struct leader *init)
+static int inner_enter_lock(const struct plan *plan, const struct leader *init)
 {
     int r = init->proc >= 0 ? init_write_maps(init->proc) : 0;
 
@@ -73,7 +73,7 @@ static int enter_lock(const struct plan *plan, const struct leader *init)
  * has not got the policy's filter, which may not let it reap: so it has one of its own, under which
  * there is nothing to be had by being it.
  */
-static int confine_reaper(void)
+static int reaper_confine(void)
 {
 #ifdef __x86_64__
     enum { ARCH = AUDIT_ARCH_X86_64 };
@@ -104,7 +104,7 @@ static int confine_reaper(void)
 }
 
 /* Reaps orphans until init ends the namespace. */
-static _Noreturn void reap(void)
+static _Noreturn void reaper_run(void)
 {
     for (;;) {
         if (waitpid(-1, NULL, 0) < 0) {
@@ -124,10 +124,9 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
     int fds[5], fd_count, proc, r;
 
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* as exec_child */
-    /* Should init die before we are reachable by anybody, we go too: our pid namespace is a child
-     * of its. */
-    proc = make_proc();
-    r = send_msg(sock, INNER_PROC, proc < 0 ? -proc : 0, &proc, proc >= 0);
+    /* If init dies, the kernel kills this process, too: its pid namespace is a child of init's. */
+    proc = inner_make_proc();
+    r = inner_send(sock, INNER_PROC, proc < 0 ? -proc : 0, &proc, proc >= 0);
     if (proc >= 0)
         (void)close(proc);
     if (r < 0)
@@ -139,18 +138,18 @@ static _Noreturn void inner_main(const struct plan *plan, int sock, const struct
         if (n != (int)sizeof(msg))
             _exit(1);
         if (msg.type == INNER_LOCK) {
-            r = enter_lock(plan, init);
+            r = inner_enter_lock(plan, init);
             /* Both lead out of the sandbox: gone before anything of the user's runs. */
             (void)close(init->pidfd);
             if (init->proc >= 0)
                 (void)close(init->proc);
-            (void)send_msg(sock, INNER_LOCKED, -r, NULL, 0);
+            (void)inner_send(sock, INNER_LOCKED, -r, NULL, 0);
         } else if (msg.type == INNER_REAP) {
             /* Also 0 to 2, which are the host's null device. */
             (void)sys_close_range(0, ~0U, 0);
-            if (confine_reaper() < 0)
+            if (reaper_confine() < 0)
                 _exit(1);
-            reap();
+            reaper_run();
         } else if (msg.type == INNER_RUN && fd_count == 5) {
             struct exec_start start = {.request_fd = fds[0],
                                        .request_size = msg.request_size,
@@ -200,8 +199,7 @@ void inner_start(struct init *init)
         init_fail(INIT_STAGE_INNER, 0, -pid);
     if (pid == 0) {
         (void)close(pair[0]);
-        /* Of init's descriptors the inner PID 1 keeps none: what it could leak, it does not have.
-         */
+        /* The inner PID 1 keeps none of init's descriptors, so it cannot leak them. */
         for (int fd = PLAN_CONTROL_FD; fd < PLAN_FD_OPS + (int)init->plan.header->fd_count; fd++)
             (void)close(fd);
         if (init->locked_userns >= 0)
@@ -252,13 +250,13 @@ void inner_lock(const struct init *init)
     int r;
 
     init_stage(INIT_STAGE_INNER_LOCK);
-    r = send_msg(init->inner_sock, INNER_LOCK, 0, NULL, 0);
+    r = inner_send(init->inner_sock, INNER_LOCK, 0, NULL, 0);
     if (r == 0)
         r = inner_expect(init, INNER_LOCKED, NULL, 0, &count);
     if (r < 0)
         init_fail(INIT_STAGE_INNER_LOCK, 0, -r);
     if (init->plan.header->flags & PLAN_REAPER) {
-        r = send_msg(init->inner_sock, INNER_REAP, 0, NULL, 0);
+        r = inner_send(init->inner_sock, INNER_REAP, 0, NULL, 0);
         if (r < 0)
             init_fail(INIT_STAGE_INNER_LOCK, 0, -r);
     }

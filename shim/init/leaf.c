@@ -19,7 +19,7 @@ struct leaf_path {
     char text[32];
 };
 
-static enum leaf_kind kind_of(const struct slot *s)
+static enum leaf_kind leaf_kind_of(const struct slot *s)
 {
     return (s->flags & IMSG_HELPER) ? LEAF_HELPERS : LEAF_USERS;
 }
@@ -34,7 +34,7 @@ static struct leaf_path leaf_path(enum leaf_kind kind, uint32_t number)
     return p;
 }
 
-static int open_leaf(const char *path)
+static int leaf_open(const char *path)
 {
     int fd = openat(PLAN_CGROUP_FD, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -49,7 +49,7 @@ void leaf_prepare(const struct init *init)
         init_fail(INIT_STAGE_CGROUP_NS, 0, errno);
 }
 
-static bool is_empty(int leaf)
+static bool leaf_is_empty(int leaf)
 {
     static const char empty[] = "populated 0";
     char text[64];
@@ -64,14 +64,15 @@ static bool is_empty(int leaf)
     return n >= (ssize_t)sizeof(empty) - 1 && memcmp(text, empty, sizeof(empty) - 1) == 0;
 }
 
-/* One that waits, or -ENOENT. Those that were given back last are looked at first. */
-static int take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *ret_number)
+/* Takes an empty leaf of the pool, or -ENOENT. The leaves that were released last are checked
+ * first. */
+static int leaf_take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *ret_number)
 {
     for (unsigned i = 0; i < LEAF_CHECKS_MAX && i < pool->count; i++) {
         uint32_t *at = &pool->numbers[pool->count - 1 - i];
-        int fd = open_leaf(leaf_path(kind, *at).text);
+        int fd = leaf_open(leaf_path(kind, *at).text);
 
-        if (fd >= 0 && is_empty(fd)) {
+        if (fd >= 0 && leaf_is_empty(fd)) {
             *ret_number = *at;
             *at = pool->numbers[--pool->count];
             return fd;
@@ -83,7 +84,7 @@ static int take_waiting(struct leaf_pool *pool, enum leaf_kind kind, uint32_t *r
 }
 
 /* "h" is made for the first helper: most sandboxes have none. */
-static int make_leaf(const char *path)
+static int leaf_mkdir(const char *path)
 {
     if (mkdirat(PLAN_CGROUP_FD, path, 0755) == 0)
         return 0;
@@ -95,21 +96,21 @@ static int make_leaf(const char *path)
 
 int leaf_make(struct table *t, struct slot *s)
 {
-    enum leaf_kind kind = kind_of(s);
+    enum leaf_kind kind = leaf_kind_of(s);
     struct leaf_path path;
     uint32_t number;
     int fd, r;
 
     if ((t->init->plan.header->flags & PLAN_HAS_CGROUP) == 0)
         return -ENODEV;
-    fd = take_waiting(&t->leaves[kind], kind, &number);
+    fd = leaf_take_waiting(&t->leaves[kind], kind, &number);
     if (fd < 0) {
         number = ++t->leaf_last;
         path = leaf_path(kind, number);
-        r = make_leaf(path.text);
+        r = leaf_mkdir(path.text);
         if (r < 0)
             return r;
-        fd = open_leaf(path.text);
+        fd = leaf_open(path.text);
     }
     if (fd >= 0)
         s->leaf = number;
@@ -118,7 +119,7 @@ int leaf_make(struct table *t, struct slot *s)
 
 int leaf_main(const struct init *init)
 {
-    return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : open_leaf("u");
+    return (init->plan.header->flags & PLAN_HAS_CGROUP) == 0 ? -ENODEV : leaf_open("u");
 }
 
 int leaf_kill(struct slot *s)
@@ -128,7 +129,7 @@ int leaf_kill(struct slot *s)
     if (s->leaf == 0)
         return -ENODEV;
     s->leaf_killed = true;
-    leaf = open_leaf(leaf_path(kind_of(s), s->leaf).text);
+    leaf = leaf_open(leaf_path(leaf_kind_of(s), s->leaf).text);
     if (leaf < 0)
         return leaf;
     fd = openat(leaf, "cgroup.kill", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -142,7 +143,7 @@ int leaf_kill(struct slot *s)
 
 void leaf_release(struct table *t, struct slot *s)
 {
-    struct leaf_pool *pool = &t->leaves[kind_of(s)];
+    struct leaf_pool *pool = &t->leaves[leaf_kind_of(s)];
 
     /* Not empty when background children of the exec live on: the launcher removes it with the
      * sandbox. */
@@ -154,7 +155,7 @@ void leaf_release(struct table *t, struct slot *s)
     if (pool->count < LEAF_WAITING_MAX && !s->leaf_killed)
         pool->numbers[pool->count++] = s->leaf;
     else
-        (void)unlinkat(PLAN_CGROUP_FD, leaf_path(kind_of(s), s->leaf).text, AT_REMOVEDIR);
+        (void)unlinkat(PLAN_CGROUP_FD, leaf_path(leaf_kind_of(s), s->leaf).text, AT_REMOVEDIR);
     s->leaf = 0;
     s->leaf_killed = false;
 }

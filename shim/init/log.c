@@ -1,7 +1,5 @@
-/*
- * Logs by splice at an offset: no process copies the bytes, and a reader of the file never sees a
- * byte twice or misses one, whoever is killed meanwhile.
- */
+/* Logs by splice at an offset: no process copies the bytes, and a reader of the file never sees a
+ * byte twice or misses one, whichever process is killed meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +10,7 @@
 
 enum { SPLICE_CHUNK = 1 << 20, DISCARD_CHUNK = 64 << 10 };
 
-static int write_header(const struct log *l, unsigned segment, uint64_t start)
+static int log_write_header(const struct log *l, unsigned segment, uint64_t start)
 {
     const struct log_header h = {.magic = LOG_MAGIC, .start = start, .dropped = l->dropped};
 
@@ -21,7 +19,7 @@ static int write_header(const struct log *l, unsigned segment, uint64_t start)
 
 /* Goes on where an earlier run has ended: behind the newer of the segments that can be placed. What
  * it holds is what the file's size says: init may have been killed at any instant. */
-static bool take_up(struct log *l)
+static bool log_take_up(struct log *l)
 {
     struct log_header h;
     struct stat st;
@@ -43,7 +41,7 @@ static bool take_up(struct log *l)
     return found;
 }
 
-int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size, bool append)
+int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size)
 {
     struct stat st;
 
@@ -54,20 +52,20 @@ int log_open(struct log *l, int pipe_fd, const int segments[2], uint32_t size, b
             return -EINVAL;
     if (size < LOG_SIZE_MIN)
         return -EINVAL;
-    if (append && take_up(l))
+    if (log_take_up(l))
         return 0;
-    if (append && ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
+    if (ftruncate(l->segments[0], 0) < 0) /* what cannot be placed */
         return -errno;
-    return write_header(l, 0, 0);
+    return log_write_header(l, 0, 0);
 }
 
 /* The other segment is emptied and takes over. Not before its header is there: what a reader cannot
  * place would be lost without being counted. */
-static bool rotate(struct log *l)
+static bool log_rotate(struct log *l)
 {
     unsigned next = 1 - l->current;
 
-    if (ftruncate(l->segments[next], 0) < 0 || write_header(l, next, l->start + l->used) < 0)
+    if (ftruncate(l->segments[next], 0) < 0 || log_write_header(l, next, l->start + l->used) < 0)
         return false;
     l->start += l->used;
     l->used = 0;
@@ -77,7 +75,7 @@ static bool rotate(struct log *l)
 
 /* No room: the process must not block for it. What is lost is counted in the header. Returns
  * whether more may come. */
-static bool discard(struct log *l)
+static bool log_discard(struct log *l)
 {
     char scratch[4096];
     size_t left = DISCARD_CHUNK;
@@ -93,7 +91,7 @@ static bool discard(struct log *l)
     }
     more = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
     if (left < DISCARD_CHUNK)
-        (void)write_header(l, l->current, l->start);
+        (void)log_write_header(l, l->current, l->start);
     return more;
 }
 
@@ -102,8 +100,8 @@ bool log_move(struct log *l)
     off_t at;
     ssize_t n;
 
-    if (l->used >= l->size && !rotate(l))
-        return discard(l);
+    if (l->used >= l->size && !log_rotate(l))
+        return log_discard(l);
     at = (off_t)(sizeof(struct log_header) + l->used);
     n = splice(l->pipe, NULL, l->segments[l->current], &at,
                l->size - l->used < SPLICE_CHUNK ? (size_t)(l->size - l->used) : SPLICE_CHUNK,
@@ -116,7 +114,7 @@ bool log_move(struct log *l)
         return false;
     if (errno == EAGAIN || errno == EINTR)
         return true;
-    return discard(l);
+    return log_discard(l);
 }
 
 void log_close(struct log *l)

@@ -6,10 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/ioctl.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -20,11 +18,7 @@
 #include "proto/syscalls.h"
 
 enum {
-    POLL_CONTROL = 0,
-    POLL_SIGNAL,
-    POLL_LISTEN,
-    POLL_GUARD,
-    POLL_FIXED,
+    EVENTS = 64, /* that are handled in one round */
     NOT_LISTING = -1,
     LISTEN_BACKLOG = 4
 };
@@ -32,7 +26,9 @@ enum {
 struct loop {
     struct table table;
     int control; /* the supervisor; -1 while there is none */
-    int listen;  /* where the next one connects; -1 when init ends with its first */
+    int control_watched;
+    int listen; /* where the next one connects; -1 when init ends with its first */
+    int listen_watched;
     int signal_fd;
     int list_at;        /* next slot to tell of for LIST, or NOT_LISTING */
     bool blocked;       /* the socket was full: poll for room, read no more requests */
@@ -42,8 +38,10 @@ struct loop {
 
 /* ---- telling ---- */
 
-/* Returns whether it was taken (or nobody is there to take it). */
-static bool say(struct loop *l, const struct imsg *what, const int *fds, int count)
+static void loop_watch_control(struct loop *l);
+
+/* Sends a message to the supervisor. Returns whether it was sent. */
+static bool loop_send(struct loop *l, const struct imsg *what, const int *fds, int count)
 {
     struct imsg msg = *what;
     int r;
@@ -53,84 +51,103 @@ static bool say(struct loop *l, const struct imsg *what, const int *fds, int cou
     msg.magic = IMSG_MAGIC;
     msg.version = IMSG_VERSION;
     r = wire_send(l->control, &msg, sizeof(msg), fds, count);
-    if (r == -EAGAIN)
+    if (r == -EAGAIN) {
         l->blocked = true;
+        loop_watch_control(l);
+    }
     return r == 0;
 }
 
-/* What no slot remembers. While it waits no request is read that could lead to another. */
-static void answer(struct loop *l, const struct imsg *what)
+/* Sends an answer that no slot keeps. While one waits for room, no request is read that could lead
+ * to another. */
+static void loop_reply(struct loop *l, const struct imsg *what)
 {
-    if (!say(l, what, NULL, 0) && l->blocked) {
+    if (!loop_send(l, what, NULL, 0) && l->blocked) {
         l->unsaid = *what;
         l->has_unsaid = true;
     }
 }
 
-static bool tell_started(struct loop *l, struct slot *s, uint16_t type)
+/* Room for more is waited for, or requests are. */
+static void loop_watch_control(struct loop *l)
 {
-    const struct imsg msg = {.type = type, .id = s->id, .value = s->pid};
-    int fds[3];
-    int count = slot_ends(s, fds);
-
-    if (!say(l, &msg, fds, count))
-        return false;
-    /* Unless parked they are the supervisor's alone now: the process must see its death as EPIPE
-     * and end of file. */
-    if ((s->flags & IMSG_PARK) == 0) {
-        if ((s->flags & IMSG_SINK) == 0)
-            slot_close_ends(s);
-        else
-            slot_close_end(s, 0);
-    }
-    return true;
+    watch_set(&l->table, l->control, &l->control_watched, l->blocked ? EPOLLOUT : EPOLLIN,
+              ABOUT_CONTROL);
 }
 
-static bool tell_one(struct loop *l, struct slot *s, unsigned what)
+static bool slot_tell_attached(struct loop *l, struct slot *s)
+{
+    const struct imsg msg = {.type = IMSG_ATTACHED, .id = s->id, .value = s->pid};
+    int fds[RELAY_STREAMS], count = 0;
+
+    for (int i = 0; i < RELAY_STREAMS; i++)
+        if (s->parked[i] >= 0)
+            fds[count++] = s->parked[i];
+    return loop_send(l, &msg, fds, count);
+}
+
+/* Whether output of the ended process still waits for room. Logs do not count. */
+static bool slot_has_more(const struct slot *s)
+{
+    for (int i = 0; i < RELAY_STREAMS; i++)
+        if (s->relays[i].kind != RELAY_NONE && s->relays[i].ended)
+            return true;
+    return false;
+}
+
+static bool slot_tell_one(struct loop *l, struct slot *s, unsigned what)
 {
     struct imsg msg = {.id = s->id};
 
     switch (what) {
     case TELL_STARTED:
-        return tell_started(l, s, IMSG_STARTED);
+        msg.type = IMSG_STARTED;
+        msg.value = s->pid;
+        return loop_send(l, &msg, NULL, 0);
     case TELL_ATTACHED:
-        return tell_started(l, s, IMSG_ATTACHED);
+        return slot_tell_attached(l, s);
     case TELL_FAILED:
         msg.type = IMSG_EXEC_FAILED;
         msg.step = s->failure.step;
         msg.error = s->failure.error;
-        return say(l, &msg, NULL, 0);
+        return loop_send(l, &msg, NULL, 0);
     default:
         msg.type = IMSG_EXITED;
         msg.value = s->status;
-        msg.flags = s->flags & (IMSG_TIMED_OUT | IMSG_SINK);
-        return say(l, &msg, NULL, 0);
+        msg.flags = (s->flags & IMSG_TIMED_OUT) | (slot_has_more(s) ? IMSG_MORE : 0);
+        return loop_send(l, &msg, NULL, 0);
     }
 }
 
-/* Says what is noted, in order; frees the slot that has nothing more to say and that nobody
- * collects. */
-static void tell(struct loop *l, struct slot *s)
+/* An ended slot of which everything was said and moved. The main process's stays until COLLECT:
+ * a supervisor that takes this sandbox up must see that it has had its one. */
+static void slot_release_if_over(struct loop *l, struct slot *s)
+{
+    if (s->state != SLOT_ENDED || s->tell != 0 || !slot_is_quiet(s))
+        return;
+    if ((s->flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN)) == 0)
+        table_release(&l->table, s);
+}
+
+/* Says what is noted, in order. */
+static void slot_tell(struct loop *l, struct slot *s)
 {
     static const unsigned order[] = {TELL_STARTED, TELL_FAILED, TELL_ATTACHED, TELL_EXITED};
 
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         if ((s->tell & order[i]) == 0)
             continue;
-        if (!tell_one(l, s, order[i]))
+        if (!slot_tell_one(l, s, order[i]))
             return;
         s->tell &= ~order[i];
     }
-    /* The main process's stays: who takes this sandbox up must see that it has had its one. */
-    if (s->state == SLOT_ENDED &&
-        (s->flags & (IMSG_PARK | IMSG_LOGGED | IMSG_MAIN | IMSG_SINK)) == 0)
-        table_release(&l->table, s);
+    slot_release_if_over(l, s);
 }
 
-static void list_some(struct loop *l)
+static void loop_list(struct loop *l)
 {
     while (l->list_at != NOT_LISTING) {
-        struct imsg msg = {.type = IMSG_LIST_END, .flags = IMSG_APPEND};
+        struct imsg msg = {.type = IMSG_LIST_END};
 
         if ((unsigned)l->list_at < l->table.used) {
             const struct slot *s = &l->table.slots[l->list_at];
@@ -147,27 +164,28 @@ static void list_some(struct loop *l)
                 msg.flags |= IMSG_UNSURE;
             }
         }
-        if (!say(l, &msg, NULL, 0))
+        if (!loop_send(l, &msg, NULL, 0))
             return;
         l->list_at = msg.type == IMSG_LIST_END ? NOT_LISTING : l->list_at + 1;
     }
 }
 
-static void tell_all(struct loop *l)
+static void loop_tell_all(struct loop *l)
 {
     l->blocked = false;
-    if (l->has_unsaid && !say(l, &l->unsaid, NULL, 0))
+    loop_watch_control(l);
+    if (l->has_unsaid && !loop_send(l, &l->unsaid, NULL, 0))
         return;
     l->has_unsaid = false;
-    list_some(l);
+    loop_list(l);
     for (unsigned i = 0; i < l->table.used && !l->blocked; i++)
         if (l->table.slots[i].tell != 0)
-            tell(l, &l->table.slots[i]);
+            slot_tell(l, &l->table.slots[i]);
 }
 
 /* ---- what happens to processes ---- */
 
-static void leave_twin(struct loop *l, struct slot *s)
+static void slot_leave_twin(struct loop *l, struct slot *s)
 {
     if (s->twin)
         twin_left(&l->table.twin);
@@ -176,62 +194,28 @@ static void leave_twin(struct loop *l, struct slot *s)
 
 /* The status pipe has something to say: a record is a failure, its end is a successful execve (or a
  * death, which the reaping tells). */
-static void on_status(struct loop *l, struct slot *s)
+static void on_status_pipe(struct loop *l, struct slot *s)
 {
     ssize_t n;
 
     n = read(s->status_fd, &s->failure, sizeof(s->failure));
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    (void)close(s->status_fd);
-    s->status_fd = -1;
+    slot_close_status(&l->table, s);
     s->state = SLOT_RUNNING;
     if (n == (ssize_t)sizeof(s->failure)) {
         s->tell |= TELL_FAILED;
         /* Nothing of it is worth keeping: the slot is free once that has been told. */
-        s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED | IMSG_SINK);
+        s->flags &= ~(uint32_t)(IMSG_PARK | IMSG_LOGGED);
     } else {
         s->tell |= TELL_STARTED;
         if (n == 0)
-            leave_twin(l, s);
+            slot_leave_twin(l, s);
     }
-    tell(l, s);
+    slot_tell(l, s);
 }
 
-/* What the process has said is in its log before its end is told: who is told may read it at once.
- * No more than is there now, because children of its may go on for ever. */
-static void drain_log(struct log *log)
-{
-    uint64_t at = log_total(log), end;
-    int waiting = 0;
-
-    if (log->pipe < 0 || ioctl(log->pipe, FIONREAD, &waiting) < 0)
-        return;
-    end = at + (uint64_t)waiting;
-    while (at < end) {
-        uint64_t before = at;
-
-        if (!log_move(log)) {
-            log_close(log);
-            return;
-        }
-        at = log_total(log);
-        if (at == before)
-            return;
-    }
-}
-
-/* Whether somebody else than the process that has ended may go on to write. */
-static bool has_writers(const struct slot *s)
-{
-    struct pollfd p[] = {{.fd = s->ends[1]}, {.fd = s->ends[2]}};
-
-    (void)poll(p, 2, 0);
-    return (p[0].fd >= 0 && (p[0].revents & POLLHUP) == 0) ||
-           (p[1].fd >= 0 && (p[1].revents & POLLHUP) == 0);
-}
-
-static void reap(struct loop *l)
+static void loop_reap(struct loop *l)
 {
     const struct init *init = l->table.init;
     int status;
@@ -247,29 +231,17 @@ static void reap(struct loop *l)
             continue;
         }
         if (s->state == SLOT_STARTING)
-            on_status(l, s);
-        leave_twin(l, s);
-        for (int i = 0; s->log >= 0 && i < LOG_STREAMS; i++)
-            drain_log(&l->table.logs[s->log][i]);
+            on_status_pipe(l, s);
+        slot_leave_twin(l, s);
+        /* The process's output is in its log, or on its way to its reader, before EXITED is sent.
+         */
+        for (unsigned i = 0; i < RELAY_STREAMS; i++)
+            relay_finish(&l->table, s, i);
         s->state = SLOT_ENDED;
         s->status = status;
-        if ((s->flags & (IMSG_SINK | IMSG_PARK)) == IMSG_SINK && !has_writers(s))
-            s->flags &= ~(uint32_t)IMSG_SINK; /* the most frequent case costs no COLLECT */
         s->tell |= TELL_EXITED;
-        tell(l, s);
+        slot_tell(l, s);
     }
-}
-
-/* polled: of its streams that are open. Returns what follows. */
-static const struct pollfd *move_logs(struct loop *l, struct slot *s, const struct pollfd *polled)
-{
-    for (int i = 0; i < LOG_STREAMS; i++) {
-        struct log *log = &l->table.logs[s->log][i];
-
-        if (log->pipe >= 0 && (polled++)->revents != 0 && !log_move(log))
-            log_close(log);
-    }
-    return polled;
 }
 
 /* ---- deadlines ---- */
@@ -283,17 +255,17 @@ static int64_t now_ms(void)
 }
 
 /* Also after the exec's end: what it left running in its leaf is still its own. */
-static void kill_whole(struct slot *s, int signo)
+static void slot_kill_all(struct slot *s, int signo)
 {
     if (leaf_kill(s) == 0 || s->state == SLOT_ENDED)
         return;
-    /* Each leads a session, and so a group, of its own from its first step on. */
+    /* Each process leads a session, and so a group, of its own from its first step on. */
     if (kill(-s->pid, signo) < 0)
         (void)kill(s->pid, signo);
 }
 
 /* Kills what has had its time. Returns for how long to poll: until the next deadline, or -1. */
-static int expire(struct loop *l)
+static int loop_expire(struct loop *l)
 {
     struct guard *g = &l->table.init->guard;
     int64_t next = INT64_MAX, now = 0;
@@ -312,7 +284,7 @@ static int expire(struct loop *l)
         if (s->deadline <= now) {
             s->deadline = 0;
             s->flags |= IMSG_TIMED_OUT;
-            kill_whole(s, SIGKILL);
+            slot_kill_all(s, SIGKILL);
         } else if (s->deadline < next) {
             next = s->deadline;
         }
@@ -324,7 +296,7 @@ static int expire(struct loop *l)
 
 /* ---- requests ---- */
 
-static void on_exec(struct loop *l, const struct imsg *msg, const int *fds, int count)
+static void on_exec(struct loop *l, const struct imsg *msg, int *fds, int count)
 {
     struct imsg failed = {
         .type = IMSG_EXEC_FAILED, .id = msg->id, .step = EXEC_STEP_REQUEST, .error = EEXIST};
@@ -344,7 +316,7 @@ static void on_exec(struct loop *l, const struct imsg *msg, const int *fds, int 
             table_release(&l->table, s);
         }
     }
-    answer(l, &failed);
+    loop_reply(l, &failed);
 }
 
 static void on_signal_request(struct loop *l, const struct imsg *msg)
@@ -354,7 +326,7 @@ static void on_signal_request(struct loop *l, const struct imsg *msg)
     if (s == NULL || msg->value < 1 || msg->value > 64)
         return; /* it has been forgotten meanwhile: EXITED is under way */
     if (msg->flags & IMSG_WHOLE_EXEC) {
-        kill_whole(s, msg->value);
+        slot_kill_all(s, msg->value);
         return;
     }
     if (s->state == SLOT_ENDED)
@@ -370,42 +342,37 @@ static void on_attach(struct loop *l, const struct imsg *msg)
     struct slot *s = table_find(&l->table, msg->id);
 
     if (s == NULL || (s->flags & IMSG_PARK) == 0) {
-        answer(l, &none);
+        loop_reply(l, &none);
         return;
     }
     s->tell |= TELL_ATTACHED;
-    tell(l, s);
+    slot_tell(l, s);
 }
 
 static void on_collect(struct loop *l, const struct imsg *msg)
 {
     struct slot *s = table_find(&l->table, msg->id);
 
-    if (s == NULL || s->state != SLOT_ENDED)
-        return;
-    if (s->flags & IMSG_SINK)
-        slot_sink_ends(&l->table, s);
-    table_release(&l->table, s);
+    if (s != NULL && s->state == SLOT_ENDED)
+        table_release(&l->table, s);
 }
 
-static void on_stdin_close(struct loop *l, const struct imsg *msg)
+static void on_resize(struct loop *l, const struct imsg *msg)
 {
     struct slot *s = table_find(&l->table, msg->id);
 
-    if (s == NULL || (s->flags & IMSG_TTY) || (s->flags & IMSG_STDIN) == 0)
-        return;
-    slot_close_end(s, 0);
+    if (s != NULL)
+        relay_resize(&s->relays[0], msg->rows, msg->cols);
 }
 
-static void on_output_close(struct loop *l, const struct imsg *msg)
+static void on_ping(struct loop *l, const struct imsg *msg)
 {
-    struct slot *s = table_find(&l->table, msg->id);
+    const struct imsg pong = {.type = IMSG_PONG, .id = msg->id};
 
-    if (s != NULL && (s->flags & IMSG_TTY) == 0 && (msg->value == 1 || msg->value == 2))
-        slot_close_end(s, msg->value);
+    loop_reply(l, &pong);
 }
 
-static void on_message(struct loop *l, const struct imsg *msg, const int *fds, int count)
+static void on_message(struct loop *l, const struct imsg *msg, int *fds, int count)
 {
     switch (msg->type) {
     case IMSG_EXEC:
@@ -420,89 +387,74 @@ static void on_message(struct loop *l, const struct imsg *msg, const int *fds, i
     case IMSG_COLLECT:
         on_collect(l, msg);
         break;
-    case IMSG_STDIN_CLOSE:
-        on_stdin_close(l, msg);
+    case IMSG_RESIZE:
+        on_resize(l, msg);
         break;
-    case IMSG_OUTPUT_CLOSE:
-        on_output_close(l, msg);
+    case IMSG_PING:
+        on_ping(l, msg);
         break;
     case IMSG_LIST:
         l->list_at = 0;
-        list_some(l);
+        loop_list(l);
         break;
     default:
-        break; /* of a later version: its sender reads our version and knows */
+        break; /* nothing that this version knows */
     }
 }
 
-/* The output of these was the supervisor's that has gone. A process that runs is to see that; those
- * that it has left behind had nobody to hear them before. */
-static void lose_sinks(struct loop *l)
-{
-    for (unsigned i = 0; i < l->table.used; i++) {
-        struct slot *s = &l->table.slots[i];
-        bool handed_out =
-            (s->state == SLOT_RUNNING || s->state == SLOT_ENDED) && (s->tell & TELL_STARTED) == 0;
-
-        if ((s->flags & (IMSG_SINK | IMSG_PARK)) != IMSG_SINK || !handed_out)
-            continue;
-        if (s->state == SLOT_ENDED)
-            slot_sink_ends(&l->table, s);
-        slot_close_ends(s);
-        s->flags &= ~(uint32_t)IMSG_SINK;
-        if (s->tell == 0 && s->state == SLOT_ENDED)
-            table_release(&l->table, s);
-    }
-}
-
-static void lose_control(struct loop *l)
+static void loop_lose_control(struct loop *l)
 {
     if (l->table.init->plan.header->flags & PLAN_ATTACHED)
         _exit(0); /* and with us the whole sandbox */
+    watch_set(&l->table, l->control, &l->control_watched, -1, 0);
     (void)close(l->control);
     l->control = -1;
     l->list_at = NOT_LISTING;
     l->blocked = l->has_unsaid = false;
-    lose_sinks(l);
 }
 
 static void on_control(struct loop *l)
 {
-    struct imsg msg;
+    static const struct imsg other_version = {.type = IMSG_OTHER_VERSION};
+    struct imsg msg = {.magic = 0};
     int fds[IMSG_FDS_MAX], count = 0;
     int n;
 
     n = wire_recv(l->control, &msg, sizeof(msg), fds, IMSG_FDS_MAX, &count);
     if (n == 0 || n == -ECONNRESET) {
-        lose_control(l);
+        loop_lose_control(l);
         return;
     }
     if (n == (int)sizeof(msg) && msg.magic == IMSG_MAGIC && msg.version == IMSG_VERSION)
         on_message(l, &msg, fds, count);
+    else if (n >= (int)IMSG_FIXED && msg.magic == IMSG_MAGIC && msg.version != IMSG_VERSION)
+        loop_reply(l, &other_version);
     for (int i = 0; n > 0 && i < count; i++)
-        (void)close(fds[i]);
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
 }
 
-/* The socket lies where only the launcher can reach it: who connects is its successor. */
+/* Only the launcher can reach the socket: the peer is a new launcher, for its supervisor. */
 static void on_listen(struct loop *l)
 {
     int fd = accept4(l->listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0) {
-        /* Nobody there after all is fine; a socket that will never have anybody must not keep us
+        /* The peer may be gone again. A socket that no peer can use any more must not keep init
          * busy. */
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && errno != EMFILE)
-            l->listen = -1;
+            watch_set(&l->table, l->listen, &l->listen_watched, -1, 0);
         return;
     }
     if (l->control >= 0)
-        lose_control(l);
+        loop_lose_control(l);
     l->control = fd;
-    tell_all(l);
+    l->control_watched = -1;
+    loop_tell_all(l);
 }
 
 /* SIGCHLD, which is pending once or not at all: what has ended since is told of again. */
-static void take_signal(int fd)
+static void loop_take_signal(int fd)
 {
     struct signalfd_siginfo info;
 
@@ -511,10 +463,30 @@ static void take_signal(int fd)
 
 /* ---- the loop ---- */
 
+static int loop_open_epoll(struct loop *l)
+{
+    struct table *t = &l->table;
+    int signals = -1, guard = -1;
+
+    t->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (t->epoll < 0)
+        return -errno;
+    l->control_watched = l->listen_watched = -1;
+    loop_watch_control(l);
+    watch_set(t, l->signal_fd, &signals, EPOLLIN, ABOUT_SIGNAL);
+    watch_set(t, l->listen, &l->listen_watched, EPOLLIN, ABOUT_LISTEN);
+    watch_set(t, t->init->guard.listener, &guard, EPOLLIN, ABOUT_GUARD);
+    return l->control_watched < 0 || signals < 0 || (l->listen >= 0 && l->listen_watched < 0) ||
+                   (t->init->guard.listener >= 0 && guard < 0)
+               ? -errno
+               : 0;
+}
+
 static void loop_open(struct loop *l, struct init *init)
 {
     const struct plan_header *h = init->plan.header;
     sigset_t child;
+    int r;
 
     table_init(&l->table, init);
     l->control = PLAN_CONTROL_FD;
@@ -529,83 +501,76 @@ static void loop_open(struct loop *l, struct init *init)
     l->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->signal_fd < 0)
         init_fail(INIT_STAGE_LOOP, 0, errno); /* no death would be noticed */
+    r = loop_open_epoll(l);
+    if (r < 0)
+        init_fail(INIT_STAGE_LOOP, 0, -r);
 }
 
-/* Status pipes of starting processes and the pipes that are logged, behind the fixed ones; the
- * sinks are the last. */
-static unsigned gather(struct loop *l, struct pollfd *polled)
+/* An event of a process's stream or status. */
+static void on_slot_event(struct loop *l, uint64_t data, uint32_t events)
 {
-    unsigned count = POLL_FIXED;
+    struct slot *s = &l->table.slots[data >> 8 & 0xffff];
+    const enum about about = (enum about)(data & 15);
 
-    polled[POLL_CONTROL] =
-        (struct pollfd){.fd = l->control, .events = l->blocked ? POLLOUT : POLLIN};
-    polled[POLL_SIGNAL] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
-    polled[POLL_LISTEN] = (struct pollfd){.fd = l->listen, .events = POLLIN};
-    polled[POLL_GUARD] = (struct pollfd){.fd = l->table.init->guard.listener, .events = POLLIN};
-    for (unsigned i = 0; i < l->table.used; i++) {
-        const struct slot *s = &l->table.slots[i];
-
+    if (s->serial != (uint32_t)(data >> 32))
+        return; /* another one's by now */
+    if (about == ABOUT_STATUS) {
         if (s->state == SLOT_STARTING)
-            polled[count++] = (struct pollfd){.fd = s->status_fd, .events = POLLIN};
-        for (int k = 0; s->log >= 0 && k < LOG_STREAMS; k++)
-            if (l->table.logs[s->log][k].pipe >= 0)
-                polled[count++] =
-                    (struct pollfd){.fd = l->table.logs[s->log][k].pipe, .events = POLLIN};
+            on_status_pipe(l, s);
+        return;
     }
-    for (unsigned i = 0; i < l->table.sink_count; i++)
-        polled[count++] = (struct pollfd){.fd = l->table.sinks[i], .events = POLLIN};
-    return count;
+    relay_event(&l->table, s, data >> 4 & 3, about == ABOUT_OUTER, events);
+    slot_release_if_over(l, s);
 }
 
-/* polled: as gather has put them together, of which nothing has changed since. */
-static void serve_processes(struct loop *l, const struct pollfd *polled)
+/* Returns a bit if it is about one of the four that are looked at last. */
+static unsigned on_epoll_event(struct loop *l, const struct epoll_event *e)
 {
-    for (unsigned i = 0; i < l->table.used; i++) {
-        struct slot *s = &l->table.slots[i];
+    const enum about about = (enum about)(e->data.u64 & 15);
 
-        if (s->state == SLOT_STARTING && (polled++)->revents != 0)
-            on_status(l, s);
-        if (s->log >= 0)
-            polled = move_logs(l, s, polled);
+    switch (about) {
+    case ABOUT_SINK:
+        sink_drain(&l->table, (int)(e->data.u64 >> 8));
+        return 0;
+    case ABOUT_STATUS:
+    case ABOUT_INNER:
+    case ABOUT_OUTER:
+        on_slot_event(l, e->data.u64, e->events);
+        return 0;
+    case ABOUT_CONTROL:
+        if (e->events & EPOLLOUT)
+            loop_tell_all(l);
+        return (e->events & ~(uint32_t)EPOLLOUT) != 0 ? 1U << ABOUT_CONTROL : 0;
+    case ABOUT_SIGNAL:
+    case ABOUT_LISTEN:
+    case ABOUT_GUARD:
+        return 1U << about;
     }
-}
-
-/* polled: of the sinks. From behind, because one that has ended goes out of the row. */
-static void serve_sinks(struct loop *l, const struct pollfd *polled)
-{
-    for (unsigned i = l->table.sink_count; i-- > 0;)
-        if (polled[i].revents != 0)
-            sink_drain(&l->table, i);
+    return 0;
 }
 
 void loop_run(struct init *init)
 {
     static struct loop l;
-    static struct pollfd polled[POLL_FIXED + INIT_EXECS_MAX + LOGGED_MAX * LOG_STREAMS + SINKS_MAX];
+    struct epoll_event events[EVENTS];
 
     loop_open(&l, init);
     init_ready();
     for (;;) {
-        unsigned count;
+        const int n = epoll_wait(l.table.epoll, events, EVENTS, loop_expire(&l));
+        unsigned last = 0;
 
-        count = gather(&l, polled);
-        if (poll(polled, count, expire(&l)) < 0)
-            continue;
-        if (count > POLL_FIXED) {
-            serve_sinks(&l, polled + count - l.table.sink_count);
-            serve_processes(&l, polled + POLL_FIXED);
+        for (int i = 0; i < n; i++)
+            last |= on_epoll_event(&l, &events[i]);
+        if (last & 1U << ABOUT_SIGNAL) {
+            loop_take_signal(l.signal_fd);
+            loop_reap(&l);
         }
-        if (polled[POLL_SIGNAL].revents != 0) {
-            take_signal(l.signal_fd);
-            reap(&l);
-        }
-        if (polled[POLL_CONTROL].revents & POLLOUT)
-            tell_all(&l);
-        if (polled[POLL_CONTROL].revents & ~POLLOUT)
+        if (last & 1U << ABOUT_CONTROL)
             on_control(&l);
-        if (polled[POLL_LISTEN].revents != 0)
+        if (last & 1U << ABOUT_LISTEN)
             on_listen(&l);
-        if (polled[POLL_GUARD].revents & POLLIN)
+        if (last & 1U << ABOUT_GUARD)
             guard_take(&init->guard);
     }
 }

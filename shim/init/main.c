@@ -9,9 +9,9 @@
 #include "init/init.h"
 #include "proto/syscalls.h"
 
-/* Whoever started rind may have left signals ignored: no process inside inherits that, and no
- * handler is ever set here. */
-static void default_signals(void)
+/* The caller of rind may have left signals ignored: no process inside inherits that, and no handler
+ * is ever set here. */
+static void main_default_signals(void)
 {
     for (int sig = 1; sig <= 64; sig++)
         (void)sys_signal_default(sig); /* KILL and STOP refuse */
@@ -19,7 +19,7 @@ static void default_signals(void)
 
 /* Besides 0 to 2 nothing is inherited but the socket and the pipe for stages: what the launcher
  * forgot to close must not get in. */
-static void adopt_descriptors(void)
+static void main_adopt_descriptors(void)
 {
     if (sys_close_range(PLAN_STAGE_FD + 1, ~0U, 0) < 0 ||
         fcntl(PLAN_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0 ||
@@ -28,7 +28,7 @@ static void adopt_descriptors(void)
 }
 
 /* No argument, "net" or "admin". */
-static enum init_net net_of(const char *word)
+static enum init_net main_net_of(const char *word)
 {
     if (word == NULL)
         return INIT_NET_OWN;
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
                                .guard = {.listener = -1, .proc = -1}};
     sigset_t all;
 
-    default_signals();
+    main_default_signals();
     (void)sigfillset(&all);
     if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
@@ -54,9 +54,9 @@ int main(int argc, char **argv)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
         init_fail(INIT_STAGE_PLAN, 0, errno);
 
-    (void)umask(022); /* not that of whoever started rind */
-    adopt_descriptors();
-    setup_namespaces(&init, net_of(argc > 1 ? argv[1] : NULL));
+    (void)umask(022); /* not that of rind's caller */
+    main_adopt_descriptors();
+    setup_namespaces(&init, main_net_of(argc > 1 ? argv[1] : NULL));
     plan_load(&init.plan);
     setup_mounts(&init);
     setup_lock(&init);

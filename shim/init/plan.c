@@ -16,19 +16,19 @@
 /* The launcher wrote the plan and sealed it; this catches a launcher and an init that do not fit
  * together, and our own bugs. */
 
-static bool in_plan(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
+static bool plan_holds(const struct plan_header *h, uint32_t offset, uint64_t count, uint64_t size)
 {
     return offset % 8 == 0 && offset >= sizeof(*h) && offset <= h->size &&
            count * size <= h->size - offset;
 }
 
-static bool string_ok(const struct plan_header *h, uint32_t offset)
+static bool plan_string_ok(const struct plan_header *h, uint32_t offset)
 {
     return offset < h->strings_size;
 }
 
 /* Which operations need a descriptor; all others must have none. */
-static bool fd_ok(const struct plan_header *h, const struct plan_op *op)
+static bool plan_fd_ok(const struct plan_header *h, const struct plan_op *op)
 {
     if (op->type == PLAN_OP_ROOT || op->type == PLAN_OP_ATTACH || op->type == PLAN_OP_MASK ||
         op->type == PLAN_OP_DISCARD)
@@ -36,7 +36,7 @@ static bool fd_ok(const struct plan_header *h, const struct plan_op *op)
     return op->fd == -1;
 }
 
-static bool ops_ok(const struct plan *p)
+static bool plan_ops_ok(const struct plan *p)
 {
     const struct plan_header *h = p->header;
 
@@ -44,9 +44,10 @@ static bool ops_ok(const struct plan *p)
         const struct plan_op *op = &p->ops[i];
 
         if (op->type == PLAN_OP_INVALID || op->type >= PLAN_OP_MAX ||
-            (op->flags & ~PLAN_OP_FLAGS_ALL) != 0 || !fd_ok(h, op))
+            (op->flags & ~PLAN_OP_FLAGS_ALL) != 0 || !plan_fd_ok(h, op))
             return false;
-        if (!string_ok(h, op->path) || !string_ok(h, op->text) || !string_ok(h, op->options))
+        if (!plan_string_ok(h, op->path) || !plan_string_ok(h, op->text) ||
+            !plan_string_ok(h, op->options))
             return false;
         if (p->strings[op->path] == '/')
             return false;
@@ -57,7 +58,7 @@ static bool ops_ok(const struct plan *p)
     return true;
 }
 
-static bool rlimits_ok(const struct plan *p)
+static bool plan_rlimits_ok(const struct plan *p)
 {
     for (uint32_t i = 0; i < p->header->rlimit_count; i++)
         if (p->rlimits[i].resource >= RLIM_NLIMITS || p->rlimits[i].soft > p->rlimits[i].hard)
@@ -65,7 +66,7 @@ static bool rlimits_ok(const struct plan *p)
     return true;
 }
 
-static bool counts_ok(const struct plan_header *h)
+static bool plan_counts_ok(const struct plan_header *h)
 {
     return h->op_count <= PLAN_OPS_MAX && h->rlimit_count <= PLAN_RLIMITS_MAX &&
            h->fd_count <= PLAN_FDS_MAX && h->floor_count <= PLAN_FILTER_MAX &&
@@ -73,7 +74,7 @@ static bool counts_ok(const struct plan_header *h)
 }
 
 /* Whole or not at all: with these capabilities inside there would be none. */
-static bool guard_ok(const struct plan_header *h)
+static bool plan_guard_ok(const struct plan_header *h)
 {
     const uint64_t never =
         UINT64_C(1) << CAP_FSETID | UINT64_C(1) << CAP_SETFCAP | UINT64_C(1) << CAP_SYS_ADMIN;
@@ -90,17 +91,17 @@ int plan_check(struct plan *p, const void *data, size_t size)
     if (size < sizeof(*h) || size > PLAN_SIZE_MAX || h->size != size || h->magic != PLAN_MAGIC ||
         h->version != PLAN_VERSION || (h->flags & ~(uint32_t)PLAN_FLAGS_ALL) != 0)
         return -EPROTO;
-    if (!counts_ok(h))
+    if (!plan_counts_ok(h))
         return -E2BIG;
     /* No sandbox without a floor, whatever else. */
-    if (h->floor_count == 0 || h->strings_size == 0 || !guard_ok(h))
+    if (h->floor_count == 0 || h->strings_size == 0 || !plan_guard_ok(h))
         return -EPROTO;
-    if (!in_plan(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
-        !in_plan(h, h->rlimits, h->rlimit_count, sizeof(struct plan_rlimit)) ||
-        !in_plan(h, h->floor, h->floor_count, sizeof(struct sock_filter)) ||
-        !in_plan(h, h->guard, h->guard_count, sizeof(struct sock_filter)) ||
-        !in_plan(h, h->policy, h->policy_count, sizeof(struct sock_filter)) ||
-        !in_plan(h, h->strings, h->strings_size, 1))
+    if (!plan_holds(h, h->ops, h->op_count, sizeof(struct plan_op)) ||
+        !plan_holds(h, h->rlimits, h->rlimit_count, sizeof(struct plan_rlimit)) ||
+        !plan_holds(h, h->floor, h->floor_count, sizeof(struct sock_filter)) ||
+        !plan_holds(h, h->guard, h->guard_count, sizeof(struct sock_filter)) ||
+        !plan_holds(h, h->policy, h->policy_count, sizeof(struct sock_filter)) ||
+        !plan_holds(h, h->strings, h->strings_size, 1))
         return -EPROTO;
 
     *p = (struct plan){.base = data, .header = h};
@@ -109,12 +110,12 @@ int plan_check(struct plan *p, const void *data, size_t size)
     p->strings = (const char *)p->base + h->strings;
     if (p->strings[0] != '\0' || p->strings[h->strings_size - 1] != '\0')
         return -EPROTO;
-    return string_ok(h, h->hostname) && ops_ok(p) && rlimits_ok(p) ? 0 : -EPROTO;
+    return plan_string_ok(h, h->hostname) && plan_ops_ok(p) && plan_rlimits_ok(p) ? 0 : -EPROTO;
 }
 
 /* The descriptors take the lowest free numbers in order: PLAN_FD, PLAN_LEASE_FD, … Returns how many
  * belong to operations. */
-static uint32_t receive_descriptors(void)
+static uint32_t plan_receive(void)
 {
     static union {
         char bytes[CMSG_SPACE(sizeof(int) * (PLAN_FDS_MAX - 3))]; /* SCM_MAX_FD is 253 */
@@ -155,7 +156,7 @@ static uint32_t receive_descriptors(void)
 
 void plan_load(struct plan *p)
 {
-    const uint32_t fd_count = receive_descriptors();
+    const uint32_t fd_count = plan_receive();
     struct stat st;
     void *base;
     int r;

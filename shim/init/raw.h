@@ -1,9 +1,7 @@
 #pragma once
 
-/*
- * System calls without errno: the result, or -errno. For a process that shares the memory of init
- * (twin.c), whose errno is init's, too. The kernel's own types: no libc stands in between.
- */
+/* System calls without errno: each returns its result, or -errno. A process that shares the memory
+ * of init (twin.c) shares its errno, too. Types are the kernel's: no libc stands in between. */
 
 #include <linux/sched.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* What init says while it starts. */
+/* Messages of init while it starts. */
 #include <string.h>
 #include <unistd.h>
 
 #include "init/init.h"
 
-static int send_boot(uint16_t type, uint32_t step, int detail, int error)
+static int report_send(uint16_t type, uint32_t step, int detail, int error)
 {
     struct imsg msg = {.magic = IMSG_MAGIC,
                        .version = IMSG_VERSION,
@@ -18,7 +18,7 @@ static int send_boot(uint16_t type, uint32_t step, int detail, int error)
 
 void init_fail(enum init_stage stage, int detail, int error)
 {
-    (void)send_boot(IMSG_FAIL, stage, detail, error); /* nobody left to tell: EOF says it */
+    (void)report_send(IMSG_FAIL, stage, detail, error); /* the launcher is gone, or sees EOF */
     _exit(1);
 }
 
@@ -31,14 +31,14 @@ void init_stage(enum init_stage stage)
 
 void init_tell(enum init_stage stage)
 {
-    if (send_boot(IMSG_STAGE, stage, 0, 0) < 0)
+    if (report_send(IMSG_STAGE, stage, 0, 0) < 0)
         _exit(1);
 }
 
 void init_ready(void)
 {
     /* A launcher that is gone by now has never heard of us. */
-    if (send_boot(IMSG_READY, INIT_STAGE_LOOP, 0, 0) < 0)
+    if (report_send(IMSG_READY, INIT_STAGE_LOOP, 0, 0) < 0)
         _exit(1);
     (void)close(PLAN_STAGE_FD);
 }

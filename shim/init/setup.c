@@ -27,7 +27,7 @@
 
 enum { PATH_BUFFER = 4096, OWN_FILES_MAX = 4 };
 
-/* What operations share. cwd is the new root from PLAN_OP_ROOT on. */
+/* State shared by the plan's operations. The cwd is the new root from PLAN_OP_ROOT on. */
 struct builder {
     struct init *init;
     int mask_dir; /* the mount of an empty directory; -1 = not seen yet */
@@ -54,7 +54,7 @@ static int open_target(const char *path, uint16_t flags)
                        resolve_flags(flags));
 }
 
-/* Makes `name` in the directory `parent`. Returns 0 also when somebody has made it. */
+/* Makes `name` in the directory `parent`. Returns 0 also when it exists. */
 static int make_entry(int parent, const char *name, bool dir)
 {
     int fd;

@@ -18,7 +18,7 @@ struct stdio {
 
 static const struct stdio stdio_none = {.child = {-1, -1, -1}, .parent = {-1, -1, -1}};
 
-static void close_three(int fds[3])
+static void stdio_close(int fds[3])
 {
     for (int i = 0; i < 3; i++) {
         if (fds[i] >= 0)
@@ -32,7 +32,7 @@ static int stdio_pty(const struct init *init, const struct imsg *msg, struct std
     struct winsize size = {.ws_row = msg->rows, .ws_col = msg->cols};
     int unlock = 0;
 
-    io->parent[0] = openat(init->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    io->parent[0] = openat(init->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (io->parent[0] < 0)
         return -errno;
     if (ioctl(io->parent[0], TIOCSWINSZ, &size) < 0 ||
@@ -69,7 +69,7 @@ static int stdio_pipes(const struct init *init, const struct imsg *msg, struct s
 }
 
 /* Sealed, so that what is checked stays what it is. */
-static bool memfd_ok(int fd, size_t *ret_size)
+static bool request_memfd_ok(int fd, size_t *ret_size)
 {
     const int want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     struct stat st;
@@ -83,7 +83,7 @@ static bool memfd_ok(int fd, size_t *ret_size)
 }
 
 /* Into the inner pid namespace, and into the exec's own leaf where there is a v2 tree. */
-static int spawn(struct table *t, struct slot *s, const struct exec_start *start)
+static int start_fork(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
     int leaf, pid;
@@ -109,19 +109,19 @@ static int spawn(struct table *t, struct slot *s, const struct exec_start *start
 }
 
 /* The waiting inner PID 1 becomes the main process, unless it is a reaper. */
-static int begin(struct table *t, struct slot *s, const struct exec_start *start)
+static int start_process(struct table *t, struct slot *s, const struct exec_start *start)
 {
     struct init *init = t->init;
 
     if ((s->flags & IMSG_MAIN) == 0 || init->inner_sock < 0 ||
         (init->plan.header->flags & PLAN_REAPER) != 0)
-        return spawn(t, s, start);
+        return start_fork(t, s, start);
     int r = inner_run(init, start);
 
     return r < 0 ? r : init->inner_pid;
 }
 
-static int take_log(struct table *t)
+static int log_take(struct table *t)
 {
     for (int i = 0; i < LOGGED_MAX; i++)
         if (!t->log_used[i]) {
@@ -133,10 +133,10 @@ static int take_log(struct table *t)
 
 /* The streams' read ends go to the logs. The segments are duplicated: the caller closes what came
  * with the message. */
-static int open_logs(struct table *t, struct slot *s, struct stdio *io, const struct imsg *msg,
-                     const int *segments)
+static int stdio_open_logs(struct table *t, struct slot *s, struct stdio *io,
+                           const struct imsg *msg, const int *segments)
 {
-    int index = take_log(t);
+    int index = log_take(t);
 
     if (index < 0)
         return -EAGAIN;
@@ -144,14 +144,14 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
     for (int i = 0; i < LOG_STREAMS; i++)
         t->logs[index][i] = (struct log){.pipe = -1, .segments = {-1, -1}};
     s->log = (int16_t)index;
-    for (int i = 0; i < LOG_STREAMS; i++) {
+    for (unsigned i = 0; i < LOG_STREAMS; i++) {
         struct log *log = &t->logs[index][i];
         int pair[2] = {-1, -1}, r;
 
         if (io->parent[1 + i] < 0)
             continue; /* combined: stderr's log stays empty */
         for (int k = 0; k < 2; k++) {
-            pair[k] = fcntl(segments[2 * i + k], F_DUPFD_CLOEXEC, 3);
+            pair[k] = fcntl(segments[2 * i + (unsigned)k], F_DUPFD_CLOEXEC, 3);
             if (pair[k] < 0) {
                 r = -errno;
                 if (k > 0)
@@ -160,20 +160,86 @@ static int open_logs(struct table *t, struct slot *s, struct stdio *io, const st
             }
         }
         (void)fcntl(io->parent[1 + i], F_SETFL, O_NONBLOCK);
-        r = log_open(log, io->parent[1 + i], pair, msg->log_size, (msg->flags & IMSG_APPEND) != 0);
-        io->parent[1 + i] = -1;
+        r = log_open(log, io->parent[1 + i], pair, msg->log_size);
+        if (r == 0)
+            r = relay_open(t, s, 1 + i, RELAY_LOG, io->parent[1 + i], -1, log);
+        io->parent[1 + i] = -1; /* the log's */
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static int expected_fds(uint32_t flags)
+/* Takes one that came with the message. */
+static int fd_take(int *fd)
 {
-    return 1 + ((flags & IMSG_PROGRAM) ? 1 : 0) + ((flags & IMSG_LOGGED) ? 2 * LOG_STREAMS : 0);
+    int taken = *fd;
+
+    *fd = -1;
+    return taken;
 }
 
-enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, const int *fds,
+/* The other streams get the sockets that came with the message; with PARK their other ends come
+ * behind them. */
+static int stdio_open_relays(struct table *t, struct slot *s, struct stdio *io, int *sockets)
+{
+    const int count = imsg_streams(s->flags);
+    int next = 0, r = 0;
+
+    for (unsigned i = 0; i < RELAY_STREAMS && r == 0; i++) {
+        const enum relay_kind kind = (s->flags & IMSG_TTY) ? RELAY_TERMINAL
+                                     : i == 0              ? RELAY_INPUT
+                                                           : RELAY_OUTPUT;
+
+        if (io->parent[i] < 0)
+            continue;
+        (void)fcntl(sockets[next], F_SETFL, O_NONBLOCK); /* what splice(2) goes by */
+        r = relay_open(t, s, i, kind, io->parent[i], sockets[next], NULL);
+        if (r < 0)
+            continue;
+        io->parent[i] = -1;
+        (void)fd_take(&sockets[next]);
+        if (s->flags & IMSG_PARK)
+            s->parked[i] = fd_take(&sockets[count + next]);
+        next++;
+    }
+    return r;
+}
+
+static int request_fds(uint32_t flags)
+{
+    const int sockets = imsg_streams(flags);
+
+    return 1 + ((flags & IMSG_PROGRAM) ? 1 : 0) + ((flags & IMSG_LOGGED) ? 2 * LOG_STREAMS : 0) +
+           ((flags & IMSG_PARK) ? 2 * sockets : sockets);
+}
+
+static bool request_ok(const struct imsg *msg, const int *fds, int fd_count, size_t *ret_size)
+{
+    if (fd_count != request_fds(msg->flags) || !request_memfd_ok(fds[0], ret_size))
+        return false;
+    return (msg->flags & IMSG_LOGGED) == 0 || (msg->flags & (IMSG_TTY | IMSG_PARK)) == 0;
+}
+
+/* The process's ends of its stdio, and the relays of the others. */
+static int stdio_open(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
+                      struct stdio *io)
+{
+    int r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, io) : stdio_pipes(t->init, msg, io);
+
+    if (r == 0 && (msg->flags & IMSG_LOGGED)) {
+        r = stdio_open_logs(t, s, io, msg, fds);
+        fds += 2 * LOG_STREAMS;
+    }
+    if (r == 0)
+        r = stdio_open_relays(t, s, io, fds);
+    if (r < 0)
+        stdio_close(io->child);
+    stdio_close(io->parent);
+    return r;
+}
+
+enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                           int fd_count, int *ret_error)
 {
     struct stdio io = stdio_none;
@@ -183,9 +249,8 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     *ret_error = EINVAL;
     s->id = msg->id;
-    s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE);
-    if (fd_count != expected_fds(msg->flags) || !memfd_ok(fds[0], &size) ||
-        ((msg->flags & IMSG_TTY) && (msg->flags & IMSG_LOGGED)))
+    s->flags = msg->flags & ~(uint32_t)(IMSG_ENDED | IMSG_TIMED_OUT | IMSG_UNSURE | IMSG_MORE);
+    if (!request_ok(msg, fds, fd_count, &size))
         return EXEC_STEP_REQUEST;
 
     struct exec_start start = {
@@ -193,29 +258,23 @@ enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *ms
 
     if (msg->flags & IMSG_PROGRAM)
         start.program_fd = fds[next++];
-    r = (msg->flags & IMSG_TTY) ? stdio_pty(t->init, msg, &io) : stdio_pipes(t->init, msg, &io);
-    if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0)
+    r = stdio_open(t, s, msg, fds + next, &io);
+    if (r == 0 && pipe2(status, O_CLOEXEC | O_NONBLOCK) < 0) {
         r = -errno;
-    if (r == 0 && (msg->flags & IMSG_LOGGED))
-        r = open_logs(t, s, &io, msg, fds + next);
+        stdio_close(io.child);
+    }
     if (r < 0) {
-        close_three(io.child);
-        close_three(io.parent);
-        if (status[0] >= 0) {
-            (void)close(status[0]);
-            (void)close(status[1]);
-        }
         *ret_error = -r;
         return EXEC_STEP_STDIO;
     }
 
     (void)memcpy(start.stdio, io.child, sizeof(start.stdio));
     start.status_fd = status[1];
-    r = begin(t, s, &start);
+    r = start_process(t, s, &start);
     (void)close(status[1]);
-    close_three(io.child);
+    stdio_close(io.child);
     s->status_fd = status[0];
-    (void)memcpy(s->ends, io.parent, sizeof(s->ends));
+    slot_watch_status(t, s);
     if (r < 0) {
         *ret_error = -r;
         return EXEC_STEP_FORK;

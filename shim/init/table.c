@@ -1,18 +1,15 @@
 #include "init/table.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
-enum { SINK_CHUNKS = 16 /* reads of a sink before others have their turn */ };
-
-static const struct slot empty = {.status_fd = -1, .ends = {-1, -1, -1}, .log = -1};
+static const struct slot empty = {
+    .status_fd = -1, .status_watched = -1, .parked = {-1, -1, -1}, .log = -1};
 
 void table_init(struct table *t, struct init *init)
 {
-    /* Free slots stay as they are, zero: pages that nobody writes cost nothing, neither here nor at
-     * each fork. */
+    /* Free slots stay zero: pages that were never written cost nothing, neither here nor at each
+     * fork. */
     t->init = init;
 }
 
@@ -40,70 +37,42 @@ struct slot *table_take(struct table *t)
             if (i >= t->used)
                 t->used = i + 1;
             t->slots[i] = empty;
+            t->slots[i].serial = ++t->serial;
             return &t->slots[i];
         }
     return NULL;
 }
 
-int slot_ends(const struct slot *s, int fds[3])
+void slot_watch_status(struct table *t, struct slot *s)
 {
-    int count = 0;
-
-    for (int i = 0; i < 3; i++)
-        if (s->ends[i] >= 0)
-            fds[count++] = s->ends[i];
-    return count;
+    watch_set(t, s->status_fd, &s->status_watched, EPOLLIN, watch_slot(t, s, 0, ABOUT_STATUS));
 }
 
-void slot_close_ends(struct slot *s)
+void slot_close_status(struct table *t, struct slot *s)
 {
-    for (int i = 0; i < 3; i++)
-        slot_close_end(s, i);
+    if (s->status_fd < 0)
+        return;
+    watch_set(t, s->status_fd, &s->status_watched, -1, 0);
+    (void)close(s->status_fd);
+    s->status_fd = -1;
 }
 
-void slot_close_end(struct slot *s, int i)
+bool slot_is_quiet(const struct slot *s)
 {
-    if (s->ends[i] >= 0)
-        (void)close(s->ends[i]);
-    s->ends[i] = -1;
-}
-
-static void sink_remove(struct table *t, unsigned i)
-{
-    (void)close(t->sinks[i]);
-    t->sink_count--;
-    (void)memmove(t->sinks + i, t->sinks + i + 1, (t->sink_count - i) * sizeof(t->sinks[0]));
-}
-
-void slot_sink_ends(struct table *t, struct slot *s)
-{
-    for (int i = 1; i < 3; i++) {
-        if (s->ends[i] < 0)
-            continue;
-        if (t->sink_count == SINKS_MAX)
-            sink_remove(t, 0);
-        (void)fcntl(s->ends[i], F_SETFL, O_NONBLOCK);
-        t->sinks[t->sink_count++] = s->ends[i];
-        s->ends[i] = -1;
-    }
-}
-
-void sink_drain(struct table *t, unsigned i)
-{
-    char scratch[4096];
-    ssize_t n = 1;
-
-    for (int k = 0; k < SINK_CHUNKS && n > 0; k++)
-        n = read(t->sinks[i], scratch, sizeof(scratch));
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        sink_remove(t, i);
+    for (int i = 0; i < RELAY_STREAMS; i++)
+        if (s->relays[i].kind != RELAY_NONE)
+            return false;
+    return true;
 }
 
 void table_release(struct table *t, struct slot *s)
 {
-    slot_close_ends(s);
-    if (s->status_fd >= 0)
-        (void)close(s->status_fd);
+    for (int i = 0; i < RELAY_STREAMS; i++) {
+        relay_close(t, &s->relays[i]);
+        if (s->parked[i] >= 0)
+            (void)close(s->parked[i]);
+    }
+    slot_close_status(t, s);
     if (s->log >= 0) {
         for (int i = 0; i < LOG_STREAMS; i++)
             log_close(&t->logs[s->log][i]);

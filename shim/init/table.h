@@ -1,31 +1,31 @@
 #pragma once
 
-/* The table of execs: what init knows of each process that it was asked to start, until nobody
- * needs it any more. */
+/* The table of execs: one slot for each process that init was asked to start, until its exit was
+ * told and collected. */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "init/init.h"
+#include "init/relay.h"
 
 enum {
     LOGGED_MAX =
         257, /* execs whose output init writes to logs, one sandbox: the main process, and 256 */
     LOG_STREAMS = 2,
-    /* Outputs of ended execs that are read and dropped; the oldest makes room, and who writes to it
-     * then finds nobody. */
-    SINKS_MAX = 128,
 };
 
 enum slot_state {
     SLOT_FREE = 0,
     SLOT_STARTING, /* forked; whether execve worked is not known yet: status_fd is open */
     SLOT_RUNNING,
-    SLOT_ENDED, /* reaped; status is valid. Stays until COLLECT when it is parked or logged */
+    /* Reaped; status is valid. Stays until COLLECT when it is parked, logged or the main process,
+     * and until its reader has taken what the process has written. */
+    SLOT_ENDED,
 };
 
-/* What the supervisor has not been told yet; told in this order. */
+/* Messages that the supervisor has not got yet; sent in this order. */
 enum slot_tell {
     TELL_STARTED = 1 << 0,
     TELL_FAILED = 1 << 1,
@@ -35,23 +35,25 @@ enum slot_tell {
 
 struct slot {
     uint64_t id;
+    uint32_t serial; /* tells events of this use of the slot from those of an earlier one */
     pid_t pid;
     enum slot_state state;
     unsigned tell;
     uint32_t flags; /* enum imsg_flags of its EXEC */
     int status_fd;
+    int status_watched;
     int64_t deadline;            /* ms of CLOCK_MONOTONIC at which it is killed; 0 = none */
     int status;                  /* of wait(2) */
     struct exec_failure failure; /* when TELL_FAILED */
-    int ends[3]; /* the supervisor's ends of stdin, stdout, stderr; a pty's master first; -1 = none
-                  */
-    uint32_t leaf;    /* its cgroup leaf; 0 = none */
-    bool leaf_killed; /* and is not used again */
-    bool twin;        /* it is the one in our memory */
-    int16_t log;      /* index of its streams, or -1 */
+    struct relay relays[RELAY_STREAMS];
+    int parked[RELAY_STREAMS]; /* the reader's ends of the sockets, with PARK; -1 = none */
+    uint32_t leaf;             /* its cgroup leaf; 0 = none */
+    bool leaf_killed;          /* and is not used again */
+    bool twin;                 /* it is the one in our memory */
+    int16_t log;               /* index of its streams, or -1 */
 };
 
-/* One logged stream. */
+/* A stream that is logged. */
 struct log {
     int pipe; /* -1 = at its end */
     int segments[2];
@@ -85,6 +87,8 @@ struct twin {
 
 struct table {
     struct init *init;
+    int epoll;       /* owned; all that the loop waits for */
+    uint32_t serial; /* of the slot that was taken last */
     struct twin twin;
     struct leaf_pool leaves[LEAF_KINDS];
     uint32_t leaf_last; /* the last number that was given to a leaf */
@@ -103,14 +107,11 @@ struct slot *table_by_pid(struct table *t, pid_t pid);
 struct slot *table_take(struct table *t);
 /* Closes all that it has and frees it. */
 void table_release(struct table *t, struct slot *s);
-/* The ends that are open, in order. Returns their count. */
-int slot_ends(const struct slot *s, int fds[3]);
-void slot_close_ends(struct slot *s);
-void slot_close_end(struct slot *s, int i);
-/* Its ends of stdout and stderr become sinks. */
-void slot_sink_ends(struct table *t, struct slot *s);
-/* Reads and drops what there is now, bounded; closes it at its end. */
-void sink_drain(struct table *t, unsigned i);
+/* Begin and end to wait for its status pipe. */
+void slot_watch_status(struct table *t, struct slot *s);
+void slot_close_status(struct table *t, struct slot *s);
+/* Whether all of its relays are closed. */
+bool slot_is_quiet(const struct slot *s);
 
 /* leaf.c: the cgroup leaf of an exec, below "u" (users' processes, frozen by pause) or "h"
  * (helpers'). */
@@ -131,16 +132,16 @@ bool twin_is_free(struct twin *w, size_t request_size);
  * stack. */
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
                const struct clone_args *like);
-/* It is out of our memory: after its execve, or dead. */
+/* The process has left our memory: after its execve, or dead. */
 void twin_left(struct twin *w);
 
-/* start.c: begins an exec from its message and descriptors (memfd, program, log segments). 0, or
- * the step that failed with *ret_error. */
-enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, const int *fds,
+/* start.c: begins an exec from its message and descriptors (init-msg.h); those that it takes are -1
+ * afterwards. 0, or the step that failed with *ret_error. */
+enum exec_step start_exec(struct table *t, struct slot *s, const struct imsg *msg, int *fds,
                           int fd_count, int *ret_error);
 
 /* log.c */
-int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size, bool append);
+int log_open(struct log *log, int pipe_fd, const int segments[2], uint32_t size);
 /* Moves what is there; returns false at the end of the stream. */
 bool log_move(struct log *log);
 /* Bytes that the stream has had so far, dropped ones included. */

@@ -33,7 +33,7 @@ enum {
     TWIN_KEPT = 64 << 10,    /* of what was read; the rest is given back */
 };
 
-static int open_memory(struct twin *w)
+static int twin_open_memory(struct twin *w)
 {
     unsigned char *map;
 
@@ -49,14 +49,15 @@ static int open_memory(struct twin *w)
         (void)munmap(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE);
         return r;
     }
-    /* Where huge pages are for everybody, its first would be as much as ten inits. */
+    /* On a host that gives huge pages to every process, the first would be as large as ten inits.
+     */
     (void)madvise(map, TWIN_GUARD + TWIN_STACK + EXEC_ARENA_SIZE, MADV_NOHUGEPAGE);
     w->stack = map + TWIN_GUARD;
     w->arena.base = w->stack + TWIN_STACK;
     return 0;
 }
 
-static void enter(void *data)
+static void twin_enter(void *data)
 {
     const struct twin *w = data;
 
@@ -82,7 +83,7 @@ bool twin_ids_open_memory(void)
 bool twin_is_free(struct twin *w, size_t request_size)
 {
     return !w->taken && request_size <= TWIN_REQUEST && !twin_ids_open_memory() &&
-           open_memory(w) == 0;
+           twin_open_memory(w) == 0;
 }
 
 int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start *start,
@@ -98,7 +99,7 @@ int twin_clone(struct twin *w, const struct plan *plan, const struct exec_start 
     args.flags |= CLONE_VM;
     args.stack = (uint64_t)(uintptr_t)w->stack;
     args.stack_size = TWIN_STACK;
-    pid = (int)raw_clone3_at(&args, enter, w);
+    pid = (int)raw_clone3_at(&args, twin_enter, w);
     w->taken = pid > 0;
     return pid;
 }

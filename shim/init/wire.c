@@ -36,7 +36,7 @@ int wire_send(int sock, const void *data, size_t len, const int *fds, int fd_cou
 }
 
 /* The kernel puts all descriptors of a message into one header. */
-static int take_fds(struct msghdr *msg, int *fds, int fd_max)
+static int wire_take_fds(struct msghdr *msg, int *fds, int fd_max)
 {
     const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
     size_t n;
@@ -73,9 +73,9 @@ int wire_recv(int sock, void *data, size_t len, int *fds, int fd_max, int *ret_f
     if (n < 0)
         return -errno;
 
-    count = take_fds(&msg, fds, fd_max);
+    count = wire_take_fds(&msg, fds, fd_max);
     if (n == 0) {
-        /* The end; or a message of no bytes, which nobody honest sends: the same to its reader. */
+        /* The end of the connection, or an empty message, which an honest peer never sends. */
         for (int i = 0; i < count && i < fd_max; i++)
             (void)close(fds[i]);
         *ret_fd_count = 0;

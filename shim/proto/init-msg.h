@@ -18,43 +18,51 @@
  *
  * Afterwards (with the supervisor): every exec has an id that the supervisor chose.
  *
- *   EXEC(id) + memfd [+ program] [+ logs]   ->      with TIMEOUT init itself kills all of it in
- * time, whoever is there then to see it
- *   <- STARTED(id, pid) + the supervisor's ends, or EXEC_FAILED(id, step, errno)
- *   SIGNAL(id, signo)                       ->
+ *   EXEC(id) + memfd [+ program] [+ logs] [+ sockets]  ->
+ *   <- STARTED(id, pid), or EXEC_FAILED(id, step, errno)
+ *   SIGNAL(id, signo), RESIZE(id, rows, cols)          ->
  *   <- EXITED(id, wait status)
- *   COLLECT(id)                             ->      the exec is forgotten, its ends are closed
+ *   COLLECT(id)                                        ->  the exec is forgotten
  *
- * With PARK init keeps duplicates of the supervisor's ends, and the status, until COLLECT. A
- * supervisor that comes back connects to init's socket, which replaces the old connection, and
- * asks:
+ * Sockets: a stream socket for each of stdin, stdout and stderr (imsg_streams), or one for a
+ * terminal. The supervisor makes the pairs and sends init's ends. init alone has the other ends of
+ * the process's pipes and moves the bytes (init/relay.h). The end of a stream is the end of its
+ * socket, both ways: the supervisor closes stdin's, or its writing half, and the process sees the
+ * end of its input; it closes stdout's, and the process gets SIGPIPE.
+ *
+ * What a process has written when it ends is moved before EXITED is said, as far as the sockets
+ * have room; EXITED with MORE: the rest follows as they are read, and init must live until then.
+ * Then the sockets of its outputs are closed. What processes that it has left behind write later
+ * is dropped.
+ *
+ * With PARK the supervisor's ends come with EXEC, too, behind init's. init keeps them, and the
+ * status, until COLLECT: so what nobody has read is not lost with a supervisor. One that comes back
+ * connects to init's socket, which replaces the old connection, and asks:
  *
  *   LIST                                    ->
  *   <- SLOT(id, pid or status) …, LIST_END
  *   ATTACH(id)                              ->
  *   <- ATTACHED(id, pid) + the parked ends
- *   STDIN_CLOSE(id)                         ->      the parked end of stdin is dropped, so that the
- * process sees its end
- *   OUTPUT_CLOSE(id, 1 or 2)                ->      the parked end of stdout or stderr is, so that
- * the process sees that nobody reads any more
  *
- * With SINK init keeps duplicates of the ends of stdout and stderr, too, but hands them to nobody:
- * when the process has ended and COLLECT has come, or the supervisor that had its output is gone,
- * it reads and drops what the process's children go on to say, who would die of it else.
+ * With LOGGED there is no socket but for stdin: init moves what the process says to the log files
+ * that came with EXEC, two a stream (struct log_header), behind what they hold.
  *
- * With LOGGED no ends come back: init itself moves what the process says to the log files that came
- * with EXEC, two a stream (struct log_header): empty ones, or with APPEND those of earlier runs.
+ * With TIMEOUT init itself kills all of an exec in time, whether a supervisor is there or not.
+ * PING asks whether init still answers: the lock of a pipe may keep it waiting.
  *
- * An init outlives an upgrade of rind: a message's meaning never changes, a new one gets a new
- * number. What init says is checked by its reader: it may have been taken over from inside.
+ * An init outlives an upgrade of rind. There is one version word for all messages; magic, version
+ * and type stay where they are for ever. init answers a message of another version by
+ * OTHER_VERSION, with its own; the supervisor then says so and ends the sandbox. What init says is
+ * checked by its reader: it may have been taken over from inside.
  */
 
 #include <stdint.h>
 
 enum {
     IMSG_MAGIC = 0x4d444e52, /* "RNDM" */
-    IMSG_VERSION = 1,
-    IMSG_FDS_MAX = 6,      /* of EXEC: memfd, program, four log segments; of STARTED: three ends */
+    IMSG_VERSION = 2,
+    IMSG_FIXED = 8,        /* bytes at the beginning that are the same in all versions */
+    IMSG_FDS_MAX = 8,      /* of EXEC: memfd, program, three sockets and their other ends */
     INIT_EXECS_MAX = 1024, /* execs alive or with an uncollected status, one sandbox */
 };
 
@@ -67,12 +75,11 @@ enum imsg_type {
     IMSG_COLLECT,
     IMSG_LIST,
     IMSG_ATTACH,
-    IMSG_STDIN_CLOSE,
-    IMSG_OUTPUT_CLOSE, /* value: 1 or 2; an init that does not know this keeps the end */
+    IMSG_RESIZE, /* rows, cols */
+    IMSG_PING,
     /* init to launcher or supervisor */
     IMSG_STAGE = 64,
     IMSG_FAIL,
-    IMSG_WAS_NEED_MAPS, /* of no use any more */
     IMSG_READY,
     IMSG_STARTED,
     IMSG_EXEC_FAILED,
@@ -81,6 +88,8 @@ enum imsg_type {
     IMSG_LIST_END,
     IMSG_ATTACHED,
     IMSG_NO_SLOT, /* answer to ATTACH: no such exec, or nothing is parked */
+    IMSG_PONG,
+    IMSG_OTHER_VERSION,
     IMSG_MAX
 };
 
@@ -91,26 +100,18 @@ enum imsg_flags {
     IMSG_COMBINED = 1 << 3,   /* EXEC: stderr goes where stdout goes */
     IMSG_WHOLE_EXEC = 1 << 4, /* SIGNAL: every process of the exec's cgroup leaf (SIGKILL only) */
     IMSG_MAKE_CWD = 1 << 5,   /* EXEC: make the working directory when it is missing */
-    IMSG_PARK = 1 << 6,       /* EXEC: keep duplicates of the ends and the status until COLLECT */
+    IMSG_PARK = 1 << 6,       /* EXEC: keep the other ends of the sockets, and the status */
     IMSG_LOGGED = 1 << 7,     /* EXEC: init writes stdout and stderr to the log segments */
     IMSG_PROGRAM = 1 << 8,    /* EXEC: the program is the second descriptor, not argv[0] */
     IMSG_HELPER = 1 << 9,     /* EXEC: works while the sandbox is paused */
     IMSG_ENDED = 1 << 10,     /* SLOT: the process has ended */
-    IMSG_GROUP = 1 << 11,     /* SIGNAL: its process group; an init that does not know this signals
-                                 the process alone */
-    IMSG_TIMEOUT = 1 << 12, /* EXEC: value and error are its time (imsg_time); an init that does not
-                               know this leaves it to the supervisor */
+    IMSG_GROUP = 1 << 11,     /* SIGNAL: its process group */
+    IMSG_TIMEOUT = 1 << 12,   /* EXEC: value and error are its time (imsg_time) */
     IMSG_TIMED_OUT = 1 << 13, /* EXITED, SLOT: it was killed because its time was over */
     IMSG_UNSURE = 1 << 14,    /* SLOT: STARTED or EXEC_FAILED is still to come */
     IMSG_IDLE = 1 << 15,      /* EXEC: no activity of the sandbox; for the supervisor alone, which
                                  finds it in SLOT again */
-    IMSG_SINK = 1 << 16, /* EXEC: ends after it are kept until COLLECT, which comes when its output
-                            has been read: what processes that it left write then is read by init,
-                            and dropped. An init that does not know this lets them find nobody.
-                            EXITED: there may be some, COLLECT is waited for */
-    IMSG_APPEND = 1 << 17, /* EXEC with LOGGED: the log goes on behind what the segments hold.
-                              LIST_END: this init does so; one that does not know it must be given
-                              empty segments */
+    IMSG_MORE = 1 << 16,      /* EXITED: output is still in its pipes, for want of room */
 };
 
 /* Stages of the start, for the pipe (a uint32_t each) and FAIL; names in boot.c of the launcher. A
@@ -168,7 +169,7 @@ struct imsg {
     int32_t error;       /* errno, positive; EXEC with TIMEOUT: high half */
     uint32_t step;       /* enum init_stage or enum exec_step */
     uint32_t flags;      /* enum imsg_flags */
-    uint16_t rows, cols; /* EXEC with TTY */
+    uint16_t rows, cols; /* EXEC with TTY, RESIZE */
     uint32_t log_size;   /* EXEC with LOGGED: bytes of one segment */
 };
 
@@ -188,6 +189,17 @@ static inline int64_t imsg_time(const struct imsg *msg)
     return ms > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)ms;
 }
 
+/* How many sockets come with EXEC, not counting the parked ends: stdin's, stdout's and stderr's in
+ * this order; a terminal's is one. */
+static inline int imsg_streams(uint32_t flags)
+{
+    if (flags & IMSG_TTY)
+        return 1;
+    return ((flags & IMSG_STDIN) != 0) + ((flags & IMSG_LOGGED) != 0     ? 0
+                                          : (flags & IMSG_COMBINED) != 0 ? 1
+                                                                         : 2);
+}
+
 /*
  * The memfd of EXEC: struct exec_header, then the strings: argv, then the environment, then user,
  * then cwd, then groups, each NUL-terminated, exactly filling size.
@@ -205,8 +217,7 @@ struct exec_header {
     uint32_t argc; /* at least 1 */
     uint32_t envc;
     uint32_t rlimit_count; /* plan_rlimit follows the header; lowers what the plan set */
-    uint32_t group_count;  /* of groups that it is in beside its user's; an init that does not know
-                              them refuses a request that has some */
+    uint32_t group_count;  /* of groups that it is in beside its user's */
 };
 
 _Static_assert(sizeof(struct exec_header) == 24, "exec_header is a wire format");

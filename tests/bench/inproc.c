@@ -132,6 +132,7 @@ static size_t drain(int fd)
     size_t total = 0;
     ssize_t n;
 
+    (void)fcntl(fd, F_SETFL, 0); /* there is nothing else to do */
     while ((n = read(fd, buffer, sizeof(buffer))) > 0)
         total += (size_t)n;
     (void)close(fd);
@@ -150,12 +151,18 @@ static void run(const struct box *b, char *const *argv, int program_fd, uint32_t
                        .type = IMSG_EXEC,
                        .id = ++host.next_exec,
                        .flags = flags | (program_fd >= 0 ? IMSG_PROGRAM : 0)};
-    int fds[2] = {exec_request(&spec, &err), program_fd}, got[IMSG_FDS_MAX], count = 0;
+    struct stdio_sockets sockets;
+    int fds[IMSG_FDS_MAX] = {exec_request(&spec, &err), program_fd}, got[IMSG_FDS_MAX], count;
     size_t said = 0;
 
     MUST(fds[0]);
-    MUST(channel_send(b->result.control, &msg, fds, program_fd >= 0 ? 2 : 1));
+    MUST(stdio_sockets_make(msg.flags, &sockets));
+    count = stdio_sockets_add(&sockets, msg.flags, fds, program_fd >= 0 ? 2 : 1);
+    MUST(channel_send(b->result.control, &msg, fds, count));
     (void)close(fds[0]);
+    for (int i = 0; i < 3; i++)
+        if (sockets.inits[i] >= 0)
+            (void)close(sockets.inits[i]);
     do {
         if (channel_recv(b->result.control, 0, &msg, got, &count) != 1)
             die("init is gone");
@@ -163,8 +170,9 @@ static void run(const struct box *b, char *const *argv, int program_fd, uint32_t
             errno = msg.error;
             die(exec_step_name(msg.step));
         }
-        for (int i = 0; i < count; i++)
-            said += drain(got[i]);
+        for (int i = 0; msg.type == IMSG_STARTED && i < 3; i++)
+            if (sockets.ours[i] >= 0)
+                said += drain(sockets.ours[i]);
     } while (msg.type != IMSG_EXITED);
     if (msg.value != 0 || said < output) {
         fprintf(stderr, "inproc: %s: wait status 0x%x, %zu bytes of %zu\n", argv[0], msg.value,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,27 @@ static int cmd_out(int argc, char **argv)
         left -= n;
     }
     return 0;
+}
+
+/* The same into a pipe of a mebibyte: most of it is still there when this process has ended. */
+static int cmd_roomy(int argc, char **argv)
+{
+    if (fcntl(1, F_SETPIPE_SZ, 1 << 20) < 0)
+        return complain("pipe");
+    return cmd_out(argc, argv);
+}
+
+/* Waits until its stdout has no reader any more, and says so in a file, without writing to it. */
+static int cmd_unread(int argc, char **argv)
+{
+    struct pollfd p = {.fd = 1};
+    int fd;
+
+    puts("waits");
+    (void)fflush(stdout);
+    (void)poll(&p, 1, -1);
+    fd = open(argc > 1 ? argv[1] : "", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    return fd < 0 || write_all(fd, "gone\n", 5) < 0 ? complain("file") : 0;
 }
 
 /* Each write is read alone (pipe2(2), O_DIRECT), and begins with its number. */
@@ -273,6 +295,8 @@ static int cmd_each(int argc, char **argv)
 
 const struct cmd io_cmds[] = {
     {"out", cmd_out, "BYTES [FD]: the block pattern"},
+    {"roomy", cmd_roomy, "BYTES: the block pattern, into a pipe of a mebibyte"},
+    {"unread", cmd_unread, "FILE: makes it when its stdout has no reader any more"},
     {"packets", cmd_packets, "COUNT SIZE [FILE]: each is read alone; once FILE is there"},
     {"hog", cmd_hog, "in|out [MS]: holds the lock of its stdout's pipe"},
     {"seq", cmd_seq, "FIRST LAST"},

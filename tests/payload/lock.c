@@ -150,18 +150,6 @@ static int cmd_input(int argc, char **argv)
     return 0;
 }
 
-/* lock-own: sleeps with the lock of a pipe that is nobody else's, as any program may. */
-static int cmd_own(int argc, char **argv)
-{
-    int pipes[2], pair[2];
-
-    (void)argc;
-    (void)argv;
-    if (pipe(pipes) < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
-        return complain("pipe");
-    return splice(pair[0], NULL, pipes[1], NULL, BLOCK, 0) < 0 ? complain("splice") : 0;
-}
-
 /* ---- a file operation's input ---- */
 
 static void on_alarm(int signo)
@@ -217,7 +205,6 @@ const struct cmd lock_cmds[] = {
     {"lock-give", cmd_give, "PATH: gives its stdout to who listens"},
     {"lock-take", cmd_take, "PATH [hide]: takes one, fills it, and sleeps with its lock"},
     {"lock-input", cmd_input, ": holds the lock of its stdin"},
-    {"lock-own", cmd_own, ": sleeps with the lock of a pipe of its own"},
     {"lock-shim", cmd_shim, ": holds the lock of a file operation's stdin"},
     {0},
 };

@@ -460,30 +460,37 @@ static inline void lab_run(int control, int program, const char *user, char *con
                        .cols = 80,
                        .flags = (program >= 0 ? IMSG_PROGRAM : 0) | (tty ? IMSG_TTY : 0)};
     struct err err = ERR_NONE;
-    int fds[IMSG_FDS_MAX], count, send[2];
+    struct stdio_sockets sockets = STDIO_SOCKETS_NONE;
+    int fds[IMSG_FDS_MAX], count = 0, send[IMSG_FDS_MAX];
     auto_close int request = exec_request(&spec, &err);
 
     *r = (struct lab_run){.status = -1};
-    if (request < 0) {
+    if (request < 0 || stdio_sockets_make(msg.flags, &sockets) < 0) {
         tap_fail("%s", err.msg);
         return;
     }
-    send[0] = request;
-    send[1] = program;
-    if (channel_send(control, &msg, send, program >= 0 ? 2 : 1) < 0) {
+    send[count++] = request;
+    if (program >= 0)
+        send[count++] = program;
+    count = stdio_sockets_add(&sockets, msg.flags, send, count);
+    if (channel_send(control, &msg, send, count) < 0) {
         tap_fail("init is gone");
+        stdio_sockets_close(&sockets);
         return;
     }
+    for (int i = 0; i < 3; i++)
+        if (sockets.inits[i] >= 0)
+            (void)close(take_fd(&sockets.inits[i]));
     for (;;) {
         struct pollfd p = {.fd = control, .events = POLLIN};
 
         count = 0;
         if (poll(&p, 1, LAB_ANSWER_MS) <= 0 || channel_recv(control, 0, &msg, fds, &count) <= 0) {
             tap_fail("init says nothing more");
-            return;
+            break;
         }
-        if (msg.type == IMSG_STARTED && count > 0)
-            lab_read_all(fds[0], r->output, sizeof(r->output));
+        if (msg.type == IMSG_STARTED)
+            lab_read_all(sockets.ours[tty ? 0 : 1], r->output, sizeof(r->output));
         for (int i = 0; i < count; i++)
             (void)close(fds[i]);
         if (msg.type == IMSG_EXEC_FAILED) {
@@ -492,9 +499,10 @@ static inline void lab_run(int control, int program, const char *user, char *con
         }
         if (msg.type == IMSG_EXITED) {
             r->status = msg.value;
-            return;
+            break;
         }
     }
+    stdio_sockets_close(&sockets);
 }
 
 /* Whether int 0x80 is a system call for a process of this host; where it is none, it ends the

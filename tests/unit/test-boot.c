@@ -79,11 +79,11 @@ static const struct {
     {IMSG_FAIL, INIT_STAGE_PIVOT, 0, -EPERM, -EIO, "start sandbox: change the root: Input/output error"},
     {IMSG_FAIL, INIT_STAGE_PIVOT, 0, 4096, -EIO, "start sandbox: change the root: Input/output error"},
     {IMSG_FAIL, INIT_STAGE_PIVOT, 0, INT32_MIN, -EIO, "start sandbox: change the root: Input/output error"},
-    {IMSG_READY, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 67 after 'read the set-up plan'"},
+    {IMSG_READY, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 66 after 'read the set-up plan'"},
     {IMSG_STAGE, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 64 after 'read the set-up plan'"},
     {IMSG_STAGE, INIT_STAGE_MAX, 0, 0, -EPROTO, "start sandbox: unexpected message 64 after 'read the set-up plan'"},
     {IMSG_GO, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 1 after 'read the set-up plan'"},
-    {IMSG_STARTED, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 68 after 'read the set-up plan'"},
+    {IMSG_STARTED, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 67 after 'read the set-up plan'"},
     {IMSG_INVALID, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 0 after 'read the set-up plan'"},
     {UINT16_MAX, 0, 0, 0, -EPROTO, "start sandbox: unexpected message 65535 after 'read the set-up plan'"},
 };

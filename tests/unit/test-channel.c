@@ -38,8 +38,8 @@ static void world_open(struct world *w)
     CHECK_INT(uv_loop_init(&w->loop), 0);
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     w->init = pair[1];
-    CHECK_INT(channel_open(&w->loop, 1, pair[0], sys_pidfd_open(getpid()), &ops, w, &w->channel),
-              0);
+    CHECK_INT(
+        channel_open(&w->loop, "lab", pair[0], sys_pidfd_open(getpid()), &ops, w, &w->channel), 0);
 }
 
 static void world_close(struct world *w)
@@ -114,7 +114,7 @@ TEST(what_must_be_heard)
     int fds[IMSG_FDS_MAX], count = 0;
     const struct imsg kill_all = message(IMSG_SIGNAL, 5, SIGKILL, IMSG_WHOLE_EXEC);
     const struct imsg collect = message(IMSG_COLLECT, 5, 0, 0);
-    const struct imsg end = message(IMSG_STDIN_CLOSE, 5, 0, 0);
+    const struct imsg ping = message(IMSG_PING, 5, 0, 0);
     struct world w;
     struct imsg msg;
     unsigned n;
@@ -123,13 +123,13 @@ TEST(what_must_be_heard)
     n = fill(&w);
     for (int i = 0; i < 1000; i++) { /* said again and again, it waits once */
         CHECK_INT(channel_post(w.channel, &kill_all, NULL, 0), 0);
-        CHECK_INT(channel_post(w.channel, &end, NULL, 0), 0);
+        CHECK_INT(channel_post(w.channel, &ping, NULL, 0), 0);
         CHECK_INT(channel_post(w.channel, &collect, NULL, 0), 0);
     }
     while (n-- > 0)
         CHECK(next(&w, &msg, fds, &count));
     CHECK(next(&w, &msg, fds, &count) && msg.type == IMSG_SIGNAL && msg.value == SIGKILL);
-    CHECK(next(&w, &msg, fds, &count) && msg.type == IMSG_STDIN_CLOSE);
+    CHECK(next(&w, &msg, fds, &count) && msg.type == IMSG_PING);
     CHECK(next(&w, &msg, fds, &count) && msg.type == IMSG_COLLECT);
     CHECK(!next(&w, &msg, fds, &count));
     world_close(&w);
@@ -182,6 +182,25 @@ TEST(the_last_words_of_an_init)
     CHECK_INT((int)msg.id, 7);
     CHECK_INT(channel_recv(pair[0], MSG_DONTWAIT, &msg, fds, &count), 0);
     (void)close(pair[0]);
+}
+
+/* It is told once, and nothing that it says is taken for something else. */
+TEST(an_init_of_another_version)
+{
+    struct world w;
+    struct imsg msg = message(IMSG_EXITED, 7, 3, 0);
+    struct channel_exec exec = {.id = 7}; /* without a callback: none is to come */
+
+    world_open(&w);
+    channel_add(w.channel, &exec);
+    msg.version = IMSG_VERSION + 1;
+    for (int i = 0; i < 2; i++)
+        CHECK(send(w.init, &msg, sizeof(msg), 0) == (ssize_t)sizeof(msg));
+    for (int i = 0; i < 3; i++)
+        (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+    CHECK_INT(w.gone, 1);
+    CHECK_INT(channel_post(w.channel, &msg, NULL, 0), -EPIPE);
+    world_close(&w);
 }
 
 TEST(an_init_that_goes)

@@ -191,8 +191,10 @@ TEST(channel)
     other.magic = 0;
     check_channel(&other, sizeof(other), 3, -EPROTO);
     other = good;
-    other.version = 2;
-    check_channel(&other, sizeof(other), 3, -EPROTO);
+    other.version = IMSG_VERSION + 1;
+    check_channel(&other, sizeof(other), 3, -EPROTONOSUPPORT);
+    check_channel(&other, IMSG_FIXED, 0, -EPROTONOSUPPORT);
+    check_channel(&other, IMSG_FIXED - 1, 0, -EPROTO);
     check_channel(&good, 0, 1, 0);            /* no bytes: the end, as its reader sees it */
     check_channel(&good, sizeof(good), 1, 1); /* and none of that has spoiled the socket */
     (void)close(pair[0]);
@@ -230,7 +232,7 @@ TEST(channel_without_room_for_descriptors)
 
 TEST(channel_sends_what_the_wire_receives)
 {
-    const int send[IMSG_FDS_MAX] = {0, 1, 2, 0, 1, 2};
+    const int send[IMSG_FDS_MAX] = {0, 1, 2, 0, 1, 2, 0, 1};
     int fds[IMSG_FDS_MAX], count = 0;
     struct imsg msg;
 
@@ -286,49 +288,96 @@ TEST(wire)
 
 /* ---- descriptors ---- */
 
+/* A terminal's master, or -1: some build machines have none. */
+static int open_master(void)
+{
+    return open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+}
+
 TEST(descriptors_that_init_may_hand_out)
 {
-    int p[2], s[2], master, path;
-    char name[64];
+    int p[2], s[2], messages[2];
 
-    if (pipe2(p, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s) < 0)
+    if (pipe2(p, O_CLOEXEC) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, s) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, messages) < 0)
         abort();
-    master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", p[0]);
-    path = open(name, O_PATH | O_CLOEXEC);
 
     const struct {
         const char *what;
-        int fd, read, write, both;
+        int fd;
+        bool ok;
     } rows[] = {
-        {"read end", p[0], 1, 0, 0},
-        {"write end", p[1], 0, 1, 0},
-        {"both ends of one", open(name, O_RDWR | O_CLOEXEC), 0, 0, 0},
-        {"O_PATH of a pipe", path, 0, 0, 0},
-        {"pty master", master, 0, 0, 1},
-        {"pty slave", open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC), 0, 0, 0},
-        {"socket", s[0], 0, 0, 0},
-        {"file", open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0, 0, 0},
-        {"directory", open("/", O_RDONLY | O_CLOEXEC), 0, 0, 0},
-        {"device", open("/dev/null", O_RDWR | O_CLOEXEC), 0, 0, 0},
-        {"device for reading", open("/dev/zero", O_RDONLY | O_CLOEXEC), 0, 0, 0},
-        {"memfd", memfd_create("x", MFD_CLOEXEC), 0, 0, 0},
-        {"eventfd", eventfd(0, EFD_CLOEXEC), 0, 0, 0},
-        {"epoll", epoll_create1(EPOLL_CLOEXEC), 0, 0, 0},
-        {"none", -1, 0, 0, 0},
-        {"closed", 1000, 0, 0, 0},
+        {"stream socket", s[0], true},
+        {"its other end", s[1], true},
+        {"socket of messages", messages[0], false},
+        {"its other end", messages[1], false},
+        {"TCP socket", socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), false},
+        {"read end of a pipe", p[0], false},
+        {"write end of a pipe", p[1], false},
+        {"pty master", open_master(), false},
+        {"file", open("/proc/self/exe", O_RDONLY | O_CLOEXEC), false},
+        {"directory", open("/", O_RDONLY | O_CLOEXEC), false},
+        {"device", open("/dev/null", O_RDWR | O_CLOEXEC), false},
+        {"memfd", memfd_create("x", MFD_CLOEXEC), false},
+        {"eventfd", eventfd(0, EFD_CLOEXEC), false},
+        {"epoll", epoll_create1(EPOLL_CLOEXEC), false},
+        {"none", -1, false},
+        {"closed", 1000, false},
     };
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (channel_fd_ok(rows[i].fd, O_RDONLY) != rows[i].read ||
-            channel_fd_ok(rows[i].fd, O_WRONLY) != rows[i].write ||
-            channel_fd_ok(rows[i].fd, O_RDWR) != rows[i].both)
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (channel_socket_ok(rows[i].fd) != rows[i].ok)
             tap_fail("%s", rows[i].what);
-    }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (rows[i].fd >= 0)
             (void)close(rows[i].fd);
-    (void)close(s[1]);
+}
+
+/* ---- sockets ---- */
+
+TEST(sockets_of_each_form)
+{
+    const struct {
+        uint32_t flags;
+        bool has[3];
+    } rows[] = {
+        {0, {false, true, true}},
+        {IMSG_STDIN, {true, true, true}},
+        {IMSG_COMBINED, {false, true, false}},
+        {IMSG_STDIN | IMSG_COMBINED, {true, true, false}},
+        {IMSG_TTY, {true, false, false}},
+        {IMSG_TTY | IMSG_STDIN, {true, false, false}},
+        {IMSG_LOGGED, {false, false, false}},
+        {IMSG_LOGGED | IMSG_STDIN, {true, false, false}},
+    };
+    const unsigned before = open_count();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct stdio_sockets s;
+        int fds[IMSG_FDS_MAX], count;
+        char byte = 0;
+
+        CHECK_INT(stdio_sockets_make(rows[i].flags, &s), 0);
+        count = stdio_sockets_add(&s, rows[i].flags, fds, 2);
+        CHECK_INT(count, 2 + imsg_streams(rows[i].flags));
+        CHECK_INT(stdio_sockets_add(&s, rows[i].flags | IMSG_PARK, fds, 2),
+                  2 + 2 * imsg_streams(rows[i].flags));
+        for (int k = 0, next = 2; k < 3; k++) {
+            CHECK_INT(s.ours[k] >= 0, rows[i].has[k]);
+            CHECK_INT(s.inits[k] >= 0, rows[i].has[k]);
+            if (!rows[i].has[k])
+                continue;
+            CHECK_INT(fds[next], s.inits[k]);
+            CHECK_INT(fds[next + imsg_streams(rows[i].flags)], s.ours[k]);
+            next++;
+            CHECK_INT(read(s.ours[k], &byte, 1), -1); /* it does not wait */
+            CHECK_INT(write(s.inits[k], "x", 1), 1);
+            CHECK_INT(read(s.ours[k], &byte, 1), 1);
+        }
+        stdio_sockets_close(&s);
+        stdio_sockets_close(&s);
+    }
+    CHECK_INT(open_count(), before);
 }
 
 TAP_MAIN

@@ -45,7 +45,7 @@ static void put(struct files *f, int i, uint64_t start, uint64_t dropped, size_t
 }
 
 /* The log of a run; *ret_to: what the process writes to. Returns what log_open does. */
-static int run(const struct files *f, bool append, struct log *ret, int *ret_to)
+static int run(const struct files *f, struct log *ret, int *ret_to)
 {
     int pipe_fds[2], segments[2];
 
@@ -54,7 +54,7 @@ static int run(const struct files *f, bool append, struct log *ret, int *ret_to)
     for (int i = 0; i < 2; i++)
         segments[i] = fcntl(f->fds[i], F_DUPFD_CLOEXEC, 3);
     *ret_to = pipe_fds[1];
-    return log_open(ret, pipe_fds[0], segments, SIZE, append);
+    return log_open(ret, pipe_fds[0], segments, SIZE);
 }
 
 /* The process says n bytes and ends, and so does the run. */
@@ -103,22 +103,22 @@ TEST(goes_on_where_the_run_before_ended)
     int to;
 
     files_open(&f);
-    CHECK_INT(run(&f, true, &l, &to), 0); /* the first: of empty files */
+    CHECK_INT(run(&f, &l, &to), 0); /* the first: of empty files */
     say(&l, to, 100);
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     CHECK_INT(log_total(&l), 100);
     say(&l, to, 50);
     CHECK_INT(used(&f, 0), 150);
     CHECK_INT(header(&f, 0).start, 0);
     CHECK_INT(header(&f, 1).magic, 0);
     /* Over the end of the segment, in the middle of a run. */
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     say(&l, to, SIZE);
     CHECK_INT(used(&f, 0), SIZE);
     CHECK_INT(header(&f, 1).start, SIZE);
     CHECK_INT(used(&f, 1), 150);
     /* And in the other from there on. */
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     CHECK_INT(log_total(&l), SIZE + 150);
     say(&l, to, 10);
     CHECK_INT(used(&f, 0), SIZE);
@@ -134,7 +134,7 @@ TEST(killed_between_the_steps_of_a_rotation)
 
     files_open(&f);
     put(&f, 0, 3 * SIZE, 7, SIZE); /* full, and the other just emptied */
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     CHECK_INT(log_total(&l), 4 * SIZE + 7);
     say(&l, to, 5);
     CHECK_INT(header(&f, 1).start, 4 * SIZE);
@@ -143,7 +143,7 @@ TEST(killed_between_the_steps_of_a_rotation)
     CHECK_INT(used(&f, 0), SIZE);
     /* The header is there, and nothing behind it. */
     put(&f, 0, 5 * SIZE, 7, 0);
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     say(&l, to, 5);
     CHECK_INT(used(&f, 0), 5);
     CHECK_INT(used(&f, 1), 5);
@@ -158,11 +158,11 @@ TEST(of_another_size)
 
     files_open(&f);
     put(&f, 0, 0, 0, 10 * SIZE); /* the limit was larger */
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     say(&l, to, 20);
     CHECK_INT(header(&f, 1).start, 10 * SIZE);
     CHECK_INT(used(&f, 1), 20);
-    CHECK_INT(run(&f, true, &l, &to), 0);
+    CHECK_INT(run(&f, &l, &to), 0);
     say(&l, to, SIZE);
     CHECK_INT(header(&f, 0).start, 11 * SIZE);
     CHECK_INT(used(&f, 0), 20);
@@ -194,7 +194,7 @@ TEST(what_cannot_be_placed)
             if (bad[i].size < sizeof(struct log_header))
                 CHECK_INT(ftruncate(f.fds[k], (off_t)bad[i].size), 0);
         }
-        CHECK_INT(run(&f, true, &l, &to), 0);
+        CHECK_INT(run(&f, &l, &to), 0);
         CHECK_INT(log_total(&l), 0);
         say(&l, to, 3);
         CHECK_INT(used(&f, 0), 3);
@@ -204,24 +204,10 @@ TEST(what_cannot_be_placed)
         CHECK_INT(pwrite(f.fds[0], &bad[i].header, bad[i].size, 0), bad[i].size);
         if (bad[i].size < sizeof(struct log_header))
             CHECK_INT(ftruncate(f.fds[0], (off_t)bad[i].size), 0);
-        CHECK_INT(run(&f, true, &l, &to), 0);
+        CHECK_INT(run(&f, &l, &to), 0);
         say(&l, to, 3);
         CHECK_INT(used(&f, 1), 63);
     }
-    files_close(&f);
-}
-
-TEST(begun_anew_where_that_is_not_asked_for)
-{
-    struct files f;
-    struct log l;
-    int to;
-
-    files_open(&f);
-    CHECK_INT(run(&f, false, &l, &to), 0);
-    CHECK_INT(log_total(&l), 0);
-    say(&l, to, 3);
-    CHECK_INT(used(&f, 0), 3);
     files_close(&f);
 }
 

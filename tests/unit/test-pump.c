@@ -59,9 +59,7 @@ static int pump_all(struct job *j, int in, int out, uint64_t ms)
         abort();
     j->deadline.data = j;
     (void)uv_timer_start(&j->deadline, on_deadline, ms, 0);
-    CHECK_INT(pump_start(&j->loop, &j->pump, &(struct pump_end){.fd = in},
-                         &(struct pump_end){.fd = out}, on_done, j),
-              0);
+    CHECK_INT(pump_start(&j->loop, &j->pump, in, out, on_done, j), 0);
     (void)uv_run(&j->loop, UV_RUN_DEFAULT);
     CHECK_INT(uv_loop_close(&j->loop), 0);
     return j->error;
@@ -324,12 +322,8 @@ TEST(both_directions_of_a_terminal)
         abort();
     j.deadline.data = &j;
     (void)uv_timer_start(&j.deadline, on_deadline, 300, 0);
-    CHECK_INT(pump_start(&j.loop, &reads, &(struct pump_end){.fd = master},
-                         &(struct pump_end){.fd = out[1]}, on_done, &j),
-              0);
-    CHECK_INT(pump_start(&j.loop, &j.pump, &(struct pump_end){.fd = in[0]},
-                         &(struct pump_end){.fd = master}, on_done, &j),
-              0);
+    CHECK_INT(pump_start(&j.loop, &reads, master, out[1], on_done, &j), 0);
+    CHECK_INT(pump_start(&j.loop, &j.pump, in[0], master, on_done, &j), 0);
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     while (!j.late)
         (void)uv_run(&j.loop, UV_RUN_ONCE);

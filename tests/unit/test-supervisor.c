@@ -287,7 +287,7 @@ static int exec_code(struct world *w, struct sandbox *s, const char *script, cha
     while (!x.exited && !x.failed && run(w))
         ;
     CHECK(x.started);
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     n = read(fds[1], out, size - 1);
     out[n > 0 ? n : 0] = '\0';
     for (int i = 0; i < 3; i++)
@@ -340,7 +340,7 @@ static size_t exec_output(struct world *w, struct sandbox *s, char *const argv[]
     while (!x.exited && !x.failed && run(w))
         ;
     CHECK_INT(x.code, 0);
-    exec_take_ends(e, fds);
+    exec_take_sockets(e, fds);
     n = read(fds[1], out, size);
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
