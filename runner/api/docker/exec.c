@@ -223,7 +223,8 @@ static int execs_check_room(struct http_request *req, struct err *err)
 
     /* Other users than the owner get a quarter each, so that they cannot displace other users'
      * execs. */
-    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req); x = x->next)
+    for (const struct record *x = all->records.first; x != NULL && !native_is_owner(req);
+         x = x->next)
         own += x->uid == uid;
     if (own > max / 4 ? execs_make_room(all, uid)
                       : all->count < max || execs_make_room(all, ANYBODY))
