@@ -79,7 +79,7 @@ static bool layer_fork_work(struct launcher *l, int fd, const char *name,
 {
     pid_t pid;
 
-    if (!removal_has_room(l))
+    if (!child_table_has_room(&l->children))
         return false;
     pid = fork();
     if (pid == 0) {
@@ -91,7 +91,7 @@ static bool layer_fork_work(struct launcher *l, int fd, const char *name,
     }
     if (pid < 0)
         return false;
-    removal_keep(l, pid, NULL);
+    child_table_add(&l->children, pid, NULL, NULL);
     return true;
 }
 
@@ -235,7 +235,7 @@ static _Noreturn void layer_marker_main(const struct work *w)
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_DFL);
     (void)prctl(PR_SET_NAME, "rind-layers");
-    r = removal_keep_only(fds, COUNT, 0);
+    r = child_keep_fds(fds, COUNT, 0);
     if (r == 0)
         r = layer_mark_opaque(DIR_FD, OPAQUE_FD, NULL);
     _exit(-r < 256 ? -r : EIO); /* the exit status is the errno */

@@ -172,7 +172,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     int pair[2], r;
     pid_t pid;
 
-    if (!removal_has_room(l))
+    if (!child_table_has_room(&l->children))
         return err_set(err, -EBUSY,
                        "'%s': too many others wait for file systems that do not answer", path);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -189,7 +189,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     if (r == -ETIMEDOUT) {
         /* The child may not even die before the file system answers: it is reaped when it does. */
         (void)kill(pid, SIGKILL);
-        removal_keep(l, pid, NULL);
+        child_table_add(&l->children, pid, NULL, NULL);
         source_punish(l, c);
         return err_set(err, r, "'%s': its file system has not answered for %lld ms", path, ms);
     }

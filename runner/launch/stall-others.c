@@ -250,9 +250,9 @@ static pid_t seeker;
 
 bool stall_seeks(struct launcher *l)
 {
-    removal_reap(l); /* whoever has ended is not in the list any more */
-    for (size_t i = 0; i < l->removal_count; i++)
-        if (l->removals[i].pid == seeker)
+    child_table_reap(&l->children); /* whoever has ended is not in the list any more */
+    for (size_t i = 0; i < l->children.count; i++)
+        if (l->children.children[i].pid == seeker)
             return true;
     return false;
 }
@@ -269,6 +269,11 @@ void stall_reaped(struct launcher *l, pid_t pid, int status)
     }
 }
 
+static void on_seeker_exit(void *owner, const struct child_process *c, int status)
+{
+    stall_reaped(owner, c->pid, status);
+}
+
 static void free_lock(struct launcher *l, pid_t ending, const char *name)
 {
     pid_t pid = -1;
@@ -277,13 +282,13 @@ static void free_lock(struct launcher *l, pid_t ending, const char *name)
         return;
     for (struct sandbox *s = l->sandboxes; s != NULL; s = s->all.next)
         s->was_running = s->cgroup != NULL && cgroup_frozen(s->cgroup) == 0;
-    if (removal_has_room(l))
+    if (child_table_has_room(&l->children))
         pid = fork();
     if (pid == 0)
         seek(l, ending, name);
     seeker = pid;
     if (pid > 0)
-        removal_keep(l, pid, NULL);
+        child_table_add(&l->children, pid, NULL, on_seeker_exit);
     else
         log_warn("launch", "%s: cannot look for who has the lock of its pipe", name);
 }

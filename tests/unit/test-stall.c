@@ -162,6 +162,7 @@ static bool world_open(struct world *w)
     int pair[2];
 
     *w = (struct world){.l = {.fusectl = FD_NONE}};
+    w->l.children.owner = &w->l;
     CHECK_INT(stall_new(&w->stall, &err), 0);
     CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     w->supervisor = fork();
@@ -181,9 +182,9 @@ static void world_close(struct world *w)
     (void)close(w->to); /* also an end of what it sleeps for */
     (void)kill(w->supervisor, SIGKILL);
     (void)waitpid(w->supervisor, NULL, 0);
-    while (w->l.removal_count > 0) {
+    while (w->l.children.count > 0) {
         (void)poll(NULL, 0, 5);
-        removal_reap(&w->l);
+        child_table_reap(&w->l.children);
     }
     for (int i = 0; i < w->count; i++) {
         (void)kill(w->boxes[i]->pid, SIGKILL);
@@ -209,7 +210,7 @@ static int serve(struct world *w, int ms, int until)
 
         (void)poll(&p, 1, wait >= 0 && wait < 100 ? wait : 100);
         stall_look(&w->l);
-        removal_reap(&w->l);
+        child_table_reap(&w->l.children);
         rounds++;
     }
     return rounds;
@@ -325,16 +326,16 @@ TEST(nobody_is_paused_while_others_are)
     CHECK(!stall_seeks(&w.l));
     tell(&w, SLEEP, ID + 1);
     end = clock_mono_ms() + LIMIT_MS;
-    while (w.l.removal_count == 0 && clock_mono_ms() < end) {
+    while (w.l.children.count == 0 && clock_mono_ms() < end) {
         (void)poll(NULL, 0, 1);
         stall_look(&w.l);
     }
-    CHECK_INT(w.l.removal_count, 1);
-    if (w.l.removal_count == 1) {
-        (void)kill(w.l.removals[0].pid, SIGSTOP);
+    CHECK_INT(w.l.children.count, 1);
+    if (w.l.children.count == 1) {
+        (void)kill(w.l.children.children[0].pid, SIGSTOP);
         CHECK(stall_seeks(&w.l));
         CHECK_INT(launcher_freeze(&w.l, w.boxes[0]->id, true, &err), -EAGAIN);
-        (void)kill(w.l.removals[0].pid, SIGKILL);
+        (void)kill(w.l.children.children[0].pid, SIGKILL);
         while (stall_seeks(&w.l) && clock_mono_ms() < end)
             (void)poll(NULL, 0, 1);
     }
