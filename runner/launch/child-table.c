@@ -90,6 +90,9 @@ void child_become(const char *name, void (*on_stop)(int))
     (void)signal(SIGTERM, on_stop);
     (void)signal(SIGINT, on_stop);
     (void)prctl(PR_SET_NAME, name);
-    /* SCHED_BATCH, so that the child does not preempt the client that made the request. */
+}
+
+void child_yield(void)
+{
     (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){.sched_priority = 0});
 }

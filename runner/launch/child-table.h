@@ -44,5 +44,9 @@ size_t child_table_poll(const struct child_table *t, struct pollfd *ret);
  * those below `first`. The child must not hold locks of other sandboxes. An fd that is FD_NONE
  * stays so. Returns 0 or a negative errno. */
 int child_keep_fds(int *fds, int count, int first);
-/* In a forked child: sets its name, its handler of SIGTERM and SIGINT, and SCHED_BATCH. */
+/* In a forked child: sets its name, and its handler of SIGTERM and SIGINT. */
 void child_become(const char *name, void (*on_stop)(int));
+/* In a forked child: sets SCHED_BATCH, so that it does not preempt the client that made the
+ * request.
+ */
+void child_yield(void);

@@ -478,6 +478,7 @@ static _Noreturn void janitor_main(const struct launcher *l, int sock, const str
 
     /* A terminal sends SIGINT to its whole process group; the janitor exits after the launcher. */
     child_become(job != NULL ? "rind-job" : "rind-janitor", job != NULL ? SIG_DFL : SIG_IGN);
+    child_yield();
     if (job != NULL)
         q = *job;
     (void)memcpy(fds + OF_JOB, q.fds, sizeof(q.fds));

@@ -242,9 +242,7 @@ static _Noreturn void look_child_main(const struct volume_look *all, int answer,
     int fds[LAUNCH_VOLUMES_MAX + 1];
     int r = 0;
 
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-look");
+    child_become("rind-look", SIG_DFL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* the launcher waits for it, and all clients for the launcher */
     (void)setpriority(PRIO_PROCESS, 0, URGENT);

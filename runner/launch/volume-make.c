@@ -214,6 +214,7 @@ static _Noreturn void making_child_main(const struct launcher *l, const struct m
     struct err err = ERR_NONE;
 
     child_become("rind-volume", SIG_DFL);
+    child_yield();
     if (fds[VOLUMES] < 0 || child_keep_fds(fds, COUNT, FIRST) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher ||
         (l->volume_make_ms > 0 && making_set_deadline(deadline_ms) < 0))
