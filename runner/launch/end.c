@@ -71,7 +71,7 @@ int sandbox_end(struct launcher *l, struct sandbox *s, int timeout_ms, struct er
 /*
  * Holds the root mount open beyond init's exit. Unmounting an overlay with kept files syncs the
  * file system below its upper layer, which would delay init's exit. The fd is closed once it is
- * known whether the files stay (settle.c) or are removed (removal.c). If it cannot be opened, the
+ * known whether the files stay or are removed (janitor.c). If it cannot be opened, the
  * unmount happens with init's exit.
  */
 static void sandbox_hold_root(struct sandbox *s)

@@ -98,7 +98,7 @@ static _Noreturn void fuse_ender(const struct launcher *l, const struct sandbox 
     struct launcher own = *l;
     const struct sandbox its = {.pidfd = PIDFD, .ids = {.base = s->ids.base}, .fuse = true};
 
-    if (removal_keep_only(fds, COUNT, 0) < 0)
+    if (child_keep_fds(fds, COUNT, 0) < 0)
         _exit(1);
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGINT, SIG_IGN); /* a terminal sends SIGINT to its whole process group */
@@ -114,12 +114,12 @@ void fuse_end(struct launcher *l, const struct sandbox *s)
 
     if (!s->fuse || fuse_open(l, NULL) < 0)
         return;
-    if (removal_has_room(l))
+    if (child_table_has_room(&l->children))
         pid = fork();
     if (pid == 0)
         fuse_ender(l, s);
     if (pid > 0)
-        removal_keep(l, pid, NULL);
+        child_table_add(&l->children, pid, NULL, NULL);
     else
         fuse_abort(l, s->ids.base);
 }

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
+#include "launch/janitor.h"
 #include "launch/network.h"
 #include "launch/sandbox.h"
 #include "proto/plan.h"
@@ -102,9 +103,11 @@ static struct launcher *launcher_alloc(void)
     if (l != NULL)
         l->state_fd = l->layers_fd = l->image_layers_fd = l->sandboxes_fd = l->volumes_fd =
             l->ids_fd = l->init_exe = l->worker_exe = l->null_fd = l->skeleton = l->fusectl =
-                l->remover = l->net_turned = FD_NONE;
+                l->janitor = l->net_turned = FD_NONE;
     for (size_t i = 0; l != NULL && i < BOOT_SLOTS; i++)
         l->boot_slots[i] = FD_NONE;
+    if (l != NULL)
+        l->children.owner = l;
     return l;
 }
 
@@ -191,7 +194,7 @@ struct sandbox *sandbox_new(const char *id)
         free(s);
         return NULL;
     }
-    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = s->gate_fd =
+    s->dir_fd = s->lock_fd = s->pidfd = s->ids.lock_fd = s->hosts_fd = s->root_fd = s->barrier_fd =
         FD_NONE;
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     return s;
@@ -211,8 +214,8 @@ void sandbox_free(struct sandbox *s)
         (void)close(s->hosts_fd);
     if (s->root_fd >= 0)
         (void)close(s->root_fd);
-    if (s->gate_fd >= 0)
-        (void)close(s->gate_fd);
+    if (s->barrier_fd >= 0)
+        (void)close(s->barrier_fd);
     idrange_done(&s->ids);
     cgroup_free(s->cgroup);
     free(s->creator);
@@ -232,7 +235,7 @@ void launcher_free(struct launcher *l)
         sandbox_free(s);
     }
     works_free(l);
-    remover_end(l);
+    janitor_end(l);
 
     const int fds[] = {l->state_fd, l->layers_fd,    l->image_layers_fd, l->volumes_fd,
                        l->ids_fd,   l->sandboxes_fd, l->init_exe,        l->worker_exe,
@@ -381,8 +384,8 @@ static int step_ids(struct start *st, struct err *err)
     if (st->reopened)
         return 0;
     r = start_take_ids(st, err);
-    /* Ranges that the remover still holds are freed first. */
-    return r == -ENOSPC && remover_settle(st->l) ? start_take_ids(st, err) : r;
+    /* Ranges that the janitor still holds are freed first. */
+    return r == -ENOSPC && janitor_flush(st->l) ? start_take_ids(st, err) : r;
 }
 
 static int step_dir(struct start *st, struct err *err)
@@ -394,7 +397,7 @@ static int step_dir(struct start *st, struct err *err)
     if (st->reopened)
         return 0;
     r = disk_check_reserve(st->l, disk, err);
-    if (r == -ENOSPC && remover_settle(st->l))
+    if (r == -ENOSPC && janitor_flush(st->l))
         r = disk_check_reserve(st->l, disk, err);
     if (r == 0)
         r = sandbox_dir_make(st->l, st->s, st->q->disk, err);
@@ -826,7 +829,7 @@ static int sandbox_remove_traces(struct launcher *l, struct sandbox *s, bool cgr
         r = sandbox_dir_forget(s, err);
     /* Without a listening socket no other client waits for the launcher, so it removes the files
      * itself. */
-    if (r == 0 && l->clients.len > 0 && removal_start(l, s, cgroups))
+    if (r == 0 && l->clients.len > 0 && janitor_remove_sandbox(l, s, cgroups))
         return 0;
     if (r == 0 && cgroups)
         r = cgroup_remove(l->cgroups, s->id, err);
@@ -889,7 +892,7 @@ int launcher_start(struct launcher *l, const struct launch_request *q, struct la
         if (r < 0)
             return r;
     }
-    volume_reap(l);
+    child_table_reap(&l->children); /* a filled volume is marked as such by that */
     st.s = sandbox_new(q->id);
     if (st.s == NULL)
         return err_errno(err, -ENOMEM, "start sandbox");

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -46,7 +45,6 @@ enum {
     LIST_MAX = 64 << 20, /* bytes of the list of layers */
     NICENESS = 10,
     BOOT_ID_MAX = 64,
-    OUT_OF_THE_WAY = 100, /* a number above the fds that are used below */
     /* bytes of a list of opaque directories that is short enough to be handled in the launcher */
     MARK_HERE = 4096,
 };
@@ -64,34 +62,23 @@ static void layer_tmp_name(const char *id, char ret[TMP_NAME_MAX])
 
 /* ---- child processes ---- */
 
-/* Moves fd to 0 and closes all others, as they include locks of other sandboxes. */
-static int fds_keep_only(int fd)
-{
-    fd = fcntl(fd, F_DUPFD, OUT_OF_THE_WAY);
-    if (fd < 0 || dup2(fd, 0) < 0)
-        return -errno;
-    return sys_close_range(1, ~0U, 0);
-}
-
 /* Runs work(fd, name) in a child that is not waited for. Returns false if there is no child. */
 static bool layer_fork_work(struct launcher *l, int fd, const char *name,
                             int (*work)(int fd, const char *name))
 {
     pid_t pid;
 
-    if (!removal_has_room(l))
+    if (!child_table_has_room(&l->children))
         return false;
     pid = fork();
     if (pid == 0) {
-        (void)signal(SIGTERM, SIG_DFL);
-        (void)signal(SIGINT, SIG_DFL);
-        (void)prctl(PR_SET_NAME, "rind-layers");
+        child_become("rind-layers", SIG_DFL);
         (void)setpriority(PRIO_PROCESS, 0, NICENESS);
-        _exit(fds_keep_only(fd) < 0 || work(0, name) < 0);
+        _exit(child_keep_fds(&fd, 1, 0) < 0 || work(0, name) < 0);
     }
     if (pid < 0)
         return false;
-    removal_keep(l, pid, NULL);
+    child_table_add(&l->children, pid, NULL, NULL);
     return true;
 }
 
@@ -232,10 +219,8 @@ static _Noreturn void layer_marker_main(const struct work *w)
     enum { DIR_FD, OPAQUE_FD, COUNT };
     int fds[COUNT] = {w->dir_fd, w->opaque_fd}, r;
 
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-layers");
-    r = removal_keep_only(fds, COUNT, 0);
+    child_become("rind-layers", SIG_DFL);
+    r = child_keep_fds(fds, COUNT, 0);
     if (r == 0)
         r = layer_mark_opaque(DIR_FD, OPAQUE_FD, NULL);
     _exit(-r < 256 ? -r : EIO); /* the exit status is the errno */

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "launch/cgroup.h"
+#include "launch/janitor.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/sandbox.h"
@@ -58,7 +59,7 @@ int launcher_stop(struct launcher *l, const char *id, int *ret_pidfd, struct err
         r = network_leave(l, s, err);
     if (r == 0)
         r = sandbox_take_ids(l, s, err);
-    fd = r == 0 ? settle_start(l, s, owner) : FD_NONE;
+    fd = r == 0 ? janitor_stop_sandbox(l, s) : FD_NONE;
     if (fd == -EAGAIN)
         r = idrange_reserve(l->ids_fd, &s->ids, owner, err);
     if (r < 0)

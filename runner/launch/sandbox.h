@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "launch/cgroup.h"
+#include "launch/child-table.h"
 #include "launch/creator.h"
 #include "launch/host-view.h"
 #include "launch/idrange.h"
@@ -54,10 +55,10 @@ struct sandbox {
     /* Owned; its creator. For a kept sandbox that has started it is only on disk, because
      * a fork copies the page tables of all memory here. */
     struct creator *creator;
-    bool fuse;   /* the sandbox has /dev/fuse, or may have it because it was reattached */
-    int pidfd;   /* owned; init's */
-    int root_fd; /* owned; its root mount, held beyond init's exit; else FD_NONE */
-    int gate_fd; /* owned; pipe, closed after root_fd: the remover of the files waits for that */
+    bool fuse;      /* it has /dev/fuse, or may have it because it was reattached */
+    int pidfd;      /* owned; init's */
+    int root_fd;    /* owned; its root mount, held beyond init's exit; else FD_NONE */
+    int barrier_fd; /* owned; pipe, closed after root_fd: the job that closes the root last waits */
     pid_t pid;
     struct sandbox_link all, by_id;
     struct sandbox_link joined; /* list of the sandboxes that joined another's network */
@@ -80,14 +81,10 @@ struct sandbox {
  * (boot.c): control socket, stage pipe, `tasks` files of v1 cgroups. */
 enum { BOOT_SLOTS = 2 + CGROUP_TASKS_MAX };
 
-/* Removals under way, at most. As many as one user may have sandboxes (maxSandboxesPerUser): a user
- * who removes all of them at once must not make the launcher remove files itself. */
-enum { SANDBOX_BUCKETS = 1024 }; /* a power of two */
+enum { SANDBOX_BUCKETS = 1024 /* a power of two */, LAUNCH_PENALTIES_MAX = 16 };
 
-enum { LAUNCH_REMOVALS_MAX = 256, LAUNCH_PENALTIES_MAX = 16 };
-
-/* At most half of the removal slots are for volume makers, so the rest stays free for removals. */
-_Static_assert(LAUNCH_MAKERS_MAX * 2 <= LAUNCH_REMOVALS_MAX, "others wait, too");
+/* At most half of the children are volume makers, so the rest stays free for removals. */
+_Static_assert(LAUNCH_MAKERS_MAX * 2 <= CHILDREN_MAX, "others wait, too");
 
 /* A worker for archives, from its start until work_end (worker.c). */
 enum { WORK_CGROUP_MAX = 48 };
@@ -149,17 +146,10 @@ struct launcher {
     struct sandbox *sandboxes; /* owned; this and the next two lines: the registry (sandboxes.c) */
     struct sandbox *by_id[SANDBOX_BUCKETS], *joined;
     uint32_t sandbox_count, terminals_taken;
-    struct removal {
-        pid_t pid;
-        int pidfd; /* owned; -1: without one, it is reaped at the next request */
-        bool makes_volume;
-        /* for the log; "" for children without a sandbox, such as an opener of sources */
-        char id[LAUNCH_ID_MAX + 1];
-    } removals[LAUNCH_REMOVALS_MAX]; /* child processes to be reaped, most of which remove files */
-    size_t removal_count;
-    int remover; /* owned; socket to the remover, which removes small sandboxes; FD_NONE: none */
-    pid_t remover_pid;
-    bool remover_fails;   /* a remover has exited by itself: do not start another */
+    struct child_table children;
+    int janitor; /* owned; socket to the janitor (janitor.c); FD_NONE: none */
+    pid_t janitor_pid;
+    bool janitor_fails;   /* a janitor has exited by itself: do not start another */
     unsigned sweeps_left; /* further sweeps, for sandboxes whose lock was held (sweep.c) */
     int64_t sweep_ms;     /* clock_mono_ms of the next sweep */
     struct volume_fill fills[LAUNCH_FILLS_MAX]; /* owned */
@@ -263,48 +253,6 @@ int sandbox_dir_remove(struct launcher *l, const char *id, struct err *err);
 void sweep_later(struct launcher *l);
 int sweep_wait(const struct launcher *l);
 void sweep_due(struct launcher *l);
-
-/* removal.c: removes the files of an ended, locked sandbox in another process. Then its cgroups, if
- * `cgroups`, and the reservation of its id range. Returns false if no process can do it: the caller
- * does it then. */
-bool removal_start(struct launcher *l, struct sandbox *s, bool cgroups);
-/* removal_start for an orphan found by the sweep; only if it has many files. */
-bool removal_start_large(struct launcher *l, const struct sandbox *s);
-/* In a forked child: closes all fds except `fds`, which become `first`, `first` + 1 and so on, and
- * those below `first`. The child must not hold locks of other sandboxes. Returns 0 or a negative
- * errno. removal_become sets the process's name, and its handler of SIGTERM. */
-int removal_keep_only(int *fds, int count, int first);
-void removal_become(const char *name, void (*on_stop)(int));
-/* For a process that is to close the root in s->root_fd last: returns the read end of a pipe. Its
- * write end is s->gate_fd, which the launcher closes after s->root_fd. FD_NONE: s holds no root. */
-int removal_make_gate(struct sandbox *s);
-/* Waits until the launcher has closed its own fds, then closes the root. Last step of a removal:
- * unmounting the root syncs the file system below. */
-void removal_close_root(int root, int gate);
-
-/* settle.c: syncs what a stop leaves and closes the root in s->root_fd, in another process.
- * `owner`: the owner text of the reservation. Returns that process's pidfd, which the caller owns.
- * FD_NONE: it cannot be waited for. -EAGAIN: no process; the caller does the work itself. */
-int settle_start(struct launcher *l, struct sandbox *s, const char *owner);
-
-/* remover.c: hands a removal to the remover; returns false if it does not take it. Starts the
- * remover again if it was killed. gate: from removal_make_gate. */
-bool remover_take(struct launcher *l, const struct sandbox *s, bool cgroups, int gate);
-/* Starts the remover. Call early: until the new process has closed its inherited fds, it holds the
- * launcher's locks. After a failure the first removal tries again. */
-int remover_start(struct launcher *l);
-/* Blocks until the remover has done its queued removals and has exited. */
-void remover_end(struct launcher *l);
-/* Like remover_end, then starts another remover: for a caller that needs the disk space of files in
- * the queue. Returns false if the queue was empty. */
-bool remover_settle(struct launcher *l);
-
-/* removal.c. Reaps children that have exited. */
-void removal_reap(struct launcher *l);
-/* removal_has_room: true if one more child fits into the table. removal_keep: adds a child; if it
- * has an id, a failure of it is logged. */
-bool removal_has_room(struct launcher *l);
-void removal_keep(struct launcher *l, pid_t pid, const char *id);
 
 /* source.c: opens (O_PATH) a host path that a client named, with the creator's rights. *ret_st is
  * its stat, so that no caller asks the file system again. -ETIMEDOUT: the file system does not
@@ -454,8 +402,6 @@ int named_volume_mount(struct launcher *l, const struct sandbox *s, const struct
                        int userns_fd, int *ret_lock, struct err *err);
 /* Removes what killed launchers have left. */
 void volumes_sweep(struct launcher *l);
-/* volume-fill.c: reaps finished fillers and marks their volumes as filled. */
-void volume_reap(struct launcher *l);
 
 /* volume-user.c: resolves a user, as image files name it, to inside ids; `root` is the root file
  * system. -ENOENT, -ERANGE. */

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/socket.h"
+#include "launch/janitor.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/request.h"
@@ -481,20 +482,22 @@ static int earlier_timeout(int a, int b)
  * logs failed removals), and repeats due sweeps and firewall restores. */
 static int wait_request(struct launcher *l, int sock)
 {
-    enum { SOCK, WATCH, OTHERS };
-    struct pollfd p[OTHERS + LAUNCH_REMOVALS_MAX] = {{.fd = sock, .events = POLLIN},
-                                                     {.fd = launcher_watch(l), .events = POLLIN}};
+    enum { SOCK, WATCH, JANITOR, CHILDREN };
+    struct pollfd p[CHILDREN + CHILDREN_MAX] = {{.fd = sock, .events = POLLIN},
+                                                {.fd = launcher_watch(l), .events = POLLIN}};
 
     for (;;) {
         const int until = earlier_timeout(sweep_wait(l), launcher_watch_wait(l));
 
-        for (size_t i = 0; i < l->removal_count; i++)
-            p[OTHERS + i] = (struct pollfd){.fd = l->removals[i].pidfd, .events = POLLIN};
-        if (poll(p, OTHERS + l->removal_count, until) < 0 && errno != EINTR)
+        const size_t children = child_table_poll(&l->children, p + CHILDREN);
+
+        p[JANITOR] = (struct pollfd){.fd = l->janitor, .events = POLLIN};
+        if (poll(p, CHILDREN + children, until) < 0 && errno != EINTR)
             return -errno;
+        if (p[JANITOR].revents != 0)
+            janitor_on_event(l);
         sweep_due(l);
-        removal_reap(l);
-        volume_reap(l);
+        child_table_reap(&l->children);
         if ((p[WATCH].fd >= 0 && (p[WATCH].revents & (POLLIN | POLLERR)) != 0) ||
             launcher_watch_wait(l) == 0)
             launcher_watched(l);
@@ -506,7 +509,7 @@ static int wait_request(struct launcher *l, int sock)
 int launcher_serve(struct launcher *l, int sock, struct err *err)
 {
     if (l->clients.len > 0)
-        (void)remover_start(l);
+        (void)janitor_start(l);
     for (;;) {
         struct answer a = {.fd_count = 0};
         int fds[REQUEST_FDS_MAX], r;

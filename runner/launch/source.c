@@ -35,7 +35,6 @@ enum {
      * delay others again and again. */
     OPEN_AGAIN_MS = 100,
     PENALTY_MS = 60 * 1000,
-    OUT_OF_THE_WAY = 100,
 };
 
 /* The child's message, which carries the fd. */
@@ -96,12 +95,9 @@ static _Noreturn void opener_main(const struct launcher *l, const struct creator
     static struct answer a;
     int fd;
 
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-open");
+    child_become("rind-open", SIG_DFL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sock = fcntl(sock, F_DUPFD, OUT_OF_THE_WAY);
-    if (sock < 0 || dup2(sock, 0) < 0 || sys_close_range(1, ~0U, 0) < 0)
+    if (child_keep_fds(&sock, 1, 0) < 0)
         _exit(1);
     fd = source_open_allowed(l, c, path, write, false, &a.err);
     a.code = fd < 0 ? fd : 0;
@@ -172,7 +168,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     int pair[2], r;
     pid_t pid;
 
-    if (!removal_has_room(l))
+    if (!child_table_has_room(&l->children))
         return err_set(err, -EBUSY,
                        "'%s': too many others wait for file systems that do not answer", path);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -189,7 +185,7 @@ static int source_open_in_child(struct launcher *l, const struct creator *c, con
     if (r == -ETIMEDOUT) {
         /* The child may not even die before the file system answers: it is reaped when it does. */
         (void)kill(pid, SIGKILL);
-        removal_keep(l, pid, NULL);
+        child_table_add(&l->children, pid, NULL, NULL);
         source_punish(l, c);
         return err_set(err, r, "'%s': its file system has not answered for %lld ms", path, ms);
     }

@@ -17,6 +17,7 @@
 #include "base/dir.h"
 #include "base/err.h"
 #include "launch/cgroup.h"
+#include "launch/janitor.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/sandbox.h"
@@ -76,7 +77,7 @@ static bool sweep_locked(struct launcher *l, struct sandbox *s, bool aside)
     network_load(s);
     (void)network_leave(l, s, NULL);
     r = sweep_kill(l, s->id, aside);
-    if (r == 0 && aside && s->ids.lock_fd >= 0 && removal_start_large(l, s))
+    if (r == 0 && aside && s->ids.lock_fd >= 0 && janitor_remove_large(l, s))
         return true;
     if (r < 0 && aside && l->sweeps_left == 0)
         sweep_later(l);

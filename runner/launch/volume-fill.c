@@ -45,34 +45,24 @@ static void fill_commit(struct launcher *l, const struct volume_fill *f, int sta
     else if (code == FILL_NOTHING)
         (void)renameat(f->dir_fd, made, f->dir_fd, own); /* the empty volume */
     else
-        (void)trash_put(l, f->dir_fd, made, NULL);
+        (void)volume_hide(l, f->dir_fd, made, NULL);
 }
 
-void volume_reap(struct launcher *l)
+static void fill_on_exit(void *owner, const struct child_process *c, int status)
 {
-    size_t kept = 0;
-    bool ended = false;
+    struct launcher *l = owner;
+    struct volume_fill *f = l->fills;
 
-    for (size_t i = 0; i < l->fill_count; i++) {
-        struct volume_fill *f = &l->fills[i];
-        int status = 0;
-        pid_t r = waitpid(f->pid, &status, WNOHANG);
-
-        if (r == 0) {
-            l->fills[kept++] = *f;
-            continue;
-        }
-        fill_commit(l, f, r > 0 ? status : -1);
-        (void)close(f->dir_fd);
-        (void)close(f->lock_fd);
-        if (f->source_fd >= 0)
-            (void)close(f->source_fd);
-        ended = true;
-    }
-    l->fill_count = kept;
-    /* only now, as a forked remover would briefly hold a copy of the locks just closed */
-    if (ended)
-        trash_empty(l);
+    while (f->pid != c->pid)
+        f++;
+    fill_commit(l, f, status);
+    (void)close(f->dir_fd);
+    (void)close(f->lock_fd);
+    if (f->source_fd >= 0)
+        (void)close(f->source_fd);
+    *f = l->fills[--l->fill_count];
+    /* Only now: a forked process that removes it would briefly hold a copy of the locks. */
+    volumes_remove_hidden(l);
 }
 
 struct volume_report volume_report_read(int pipe_fd)
@@ -134,9 +124,9 @@ static int fill_clear_target(struct launcher *l, int dir_fd, const char *name, s
 
     if (faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    r = trash_put(l, dir_fd, name, err);
+    r = volume_hide(l, dir_fd, name, err);
     if (r == 0)
-        trash_empty(l);
+        volumes_remove_hidden(l);
     return r;
 }
 
@@ -363,6 +353,8 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
     if (r < 0)
         return r;
     r = fill_give_job(l, q, &creator, &c, dir, &source_lock, err);
+    if (r == 0 && !child_table_has_room(&l->children))
+        r = err_set(err, -EAGAIN, "fill a volume: too many processes of the launcher still run");
     if (r < 0) {
         (void)sys_pidfd_send_signal(c.pidfd, SIGKILL);
         while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
@@ -375,6 +367,7 @@ int launcher_volume_fill(struct launcher *l, const struct launch_request *q, int
                               .dir_fd = take_fd(&dir),
                               .lock_fd = take_fd(&lock),
                               .source_fd = take_fd(&source_lock)};
+    child_table_add(&l->children, c.pid, NULL, fill_on_exit);
     ret[0] = take_fd(&c.pidfd);
     ret[1] = take_fd(&c.report);
     return 1;

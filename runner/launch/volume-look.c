@@ -242,16 +242,14 @@ static _Noreturn void look_child_main(const struct volume_look *all, int answer,
     int fds[LAUNCH_VOLUMES_MAX + 1];
     int r = 0;
 
-    (void)signal(SIGTERM, SIG_DFL);
-    (void)signal(SIGINT, SIG_DFL);
-    (void)prctl(PR_SET_NAME, "rind-look");
+    child_become("rind-look", SIG_DFL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* the launcher waits for it, and all clients for the launcher */
     (void)setpriority(PRIO_PROCESS, 0, URGENT);
     fds[0] = answer;
     for (size_t i = 0; i < all->count; i++)
         fds[i + 1] = all->of[i].mount;
-    if (getppid() != launcher || removal_keep_only(fds, (int)all->count + 1, 0) < 0)
+    if (getppid() != launcher || child_keep_fds(fds, (int)all->count + 1, 0) < 0)
         _exit(1);
     k.end_ms = clock_mono_ms() + LOOK_MS;
     for (size_t i = 0; r == 0 && i < all->count; i++) {
@@ -278,7 +276,7 @@ int volume_look_start(struct launcher *l, struct volume_look *k, struct err *err
 
     if (k->count == 0)
         return 0;
-    if (!removal_has_room(l))
+    if (!child_table_has_room(&l->children))
         return err_set(err, -EBUSY, "volume '%s': too many others wait for file systems",
                        k->of[0].source);
     if (pipe2(pair, O_CLOEXEC) < 0)
@@ -347,6 +345,6 @@ void volume_look_close(struct launcher *l, struct volume_look *k)
     /* A child that hangs in its file system may not even die before that answers. */
     (void)kill(k->pid, SIGKILL);
     if (waitpid(k->pid, NULL, WNOHANG) == 0)
-        removal_keep(l, k->pid, NULL);
+        child_table_add(&l->children, k->pid, NULL, NULL);
     k->pid = 0;
 }

@@ -180,7 +180,7 @@ static int making_complete(struct launcher *l, const struct making *m, struct er
     making_report_step(m, "sync its name to the disk");
     if (making_is_durable(m) && fsync(m->volumes_fd) < 0) {
         r = making_error(m, -errno, err);
-        (void)trash_put(l, m->volumes_fd, m->q->volume_name, NULL);
+        (void)volume_hide(l, m->volumes_fd, m->q->volume_name, NULL);
     }
     return r;
 }
@@ -213,8 +213,9 @@ static _Noreturn void making_child_main(const struct launcher *l, const struct m
     struct volume_report report;
     struct err err = ERR_NONE;
 
-    removal_become("rind-volume", SIG_DFL);
-    if (fds[VOLUMES] < 0 || removal_keep_only(fds, COUNT, FIRST) < 0 ||
+    child_become("rind-volume", SIG_DFL);
+    child_yield();
+    if (fds[VOLUMES] < 0 || child_keep_fds(fds, COUNT, FIRST) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher ||
         (l->volume_make_ms > 0 && making_set_deadline(deadline_ms) < 0))
         _exit(1);
@@ -228,20 +229,27 @@ static _Noreturn void making_child_main(const struct launcher *l, const struct m
     _exit(0);
 }
 
+/* A killed maker leaves its directory, or a finished volume that has not been synced. */
+static void making_on_exit(void *owner, const struct child_process *c, int status)
+{
+    (void)c;
+    if (WIFSIGNALED(status))
+        volumes_sweep(owner);
+}
+
 /* Limits the children: if the disk is slow or hangs, there would be one per request. */
 static int making_check_limit(struct launcher *l, const struct making *m, struct err *err)
 {
-    unsigned count = 0;
+    size_t count;
 
     if (!making_is_durable(m) || l->clients.len == 0)
         return 0;
-    removal_reap(l);
-    for (size_t i = 0; i < l->removal_count; i++)
-        count += l->removals[i].makes_volume;
+    child_table_reap(&l->children);
+    count = child_table_count(&l->children, making_on_exit);
     return count < l->volume_makers
                ? 0
                : err_set(err, -EAGAIN,
-                         "limit maxVolumeMakers: %u volumes are being made, whose disk is slow",
+                         "limit maxVolumeMakers: %zu volumes are being made, whose disk is slow",
                          count);
 }
 
@@ -257,7 +265,7 @@ static int making_complete_in_child(struct launcher *l, const struct making *m, 
         .flags = CLONE_PIDFD, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD};
     pid_t pid;
 
-    if (!making_is_durable(m) || l->clients.len == 0 || !removal_has_room(l) ||
+    if (!making_is_durable(m) || l->clients.len == 0 || !child_table_has_room(&l->children) ||
         pipe2(pair, O_CLOEXEC | O_NONBLOCK) < 0)
         return -EAGAIN;
     ours = pair[0];
@@ -267,8 +275,7 @@ static int making_complete_in_child(struct launcher *l, const struct making *m, 
         making_child_main(l, m, its, deadline_ms, self);
     if (pid < 0)
         return -EAGAIN;
-    removal_keep(l, pid, NULL);
-    l->removals[l->removal_count - 1].makes_volume = true;
+    child_table_add(&l->children, pid, NULL, making_on_exit);
     ret[0] = pidfd;
     ret[1] = take_fd(&ours);
     return 1;
@@ -302,7 +309,7 @@ static void volumes_sweep_locked(struct launcher *l)
         if (volume_is_being_made(l->volumes_fd, e->d_name))
             l->volumes_unswept = true;
         else
-            (void)trash_put(l, l->volumes_fd, e->d_name, NULL);
+            (void)volume_hide(l, l->volumes_fd, e->d_name, NULL);
     }
 }
 
@@ -321,7 +328,7 @@ static int making_begin(struct launcher *l, struct making *m, struct err *err)
         (void)rmtree_at(l->volumes_fd, m->name, RMTREE_ONE_MOUNT);
     (void)flock(l->volumes_fd, LOCK_UN);
     if (sweep)
-        trash_empty(l);
+        volumes_remove_hidden(l);
     return r;
 }
 
@@ -364,5 +371,5 @@ void volumes_sweep(struct launcher *l)
         volumes_sweep_locked(l);
         (void)flock(l->volumes_fd, LOCK_UN);
     }
-    trash_empty(l);
+    volumes_remove_hidden(l);
 }

@@ -108,9 +108,9 @@ int launcher_volume_remove(struct launcher *l, const char *name, struct err *err
     lock = volume_lock(dir, name, true, err);
     if (lock < 0)
         return lock;
-    r = trash_put(l, l->volumes_fd, name, err);
+    r = volume_hide(l, l->volumes_fd, name, err);
     if (r == 0)
-        trash_empty(l);
+        volumes_remove_hidden(l);
     return r;
 }
 

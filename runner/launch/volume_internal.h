@@ -42,7 +42,9 @@ struct fill_job {
 };
 _Noreturn void fill_run(const struct fill_job *job);
 
-/* trash.c: trash_put renames `name` of at_fd into the trash, at once. trash_empty removes the
- * trash; in a child if other clients wait for the launcher. */
-int trash_put(struct launcher *l, int at_fd, const char *name, struct err *err);
-void trash_empty(struct launcher *l);
+/* volume-hide.c: volume_hide renames `name` of at_fd to a hidden name, at once.
+ * volumes_remove_hidden removes all that is hidden; in another process if other clients wait for
+ * the launcher. volumes_each_hidden returns true if there is any; with `remove` it removes it. */
+int volume_hide(struct launcher *l, int at_fd, const char *name, struct err *err);
+void volumes_remove_hidden(struct launcher *l);
+bool volumes_each_hidden(int volumes_fd, bool remove);

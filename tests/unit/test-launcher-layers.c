@@ -67,8 +67,8 @@ static bool lab_open(struct lab *lab)
 static void settle(struct launcher *l)
 {
     for (int i = 0; i < DEADLINE_MS / 10; i++) {
-        removal_reap(l);
-        if (l->removal_count == 0)
+        child_table_reap(&l->children);
+        if (l->children.count == 0)
             return;
         (void)usleep(10000);
     }

@@ -1,6 +1,5 @@
-/* The process that removes the files and cgroups of sandboxes (launch/remover.c): what it is
- * handed, and what is left when it is stopped, killed, or has more to do than it is let. Root only.
- */
+/* The janitor (launch/janitor.c): its jobs, and what remains when it is stopped, killed, or has
+ * more jobs than its bounds allow. Needs root. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +20,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "image/embed.h"
+#include "launch/janitor.h"
 #include "launch/launcher.h"
 #include "launch/net-ops.h"
 #include "launch/sandbox.h"
@@ -49,13 +49,13 @@ static int lab_launch(struct lab *lab)
     if (r < 0)
         tap_fail("launcher: %s", err.msg);
     else
-        lab->l->clients.len = 1; /* others wait for it */
+        lab->l->clients.len = 1; /* jobs go to other processes */
     return r;
 }
 
 static bool lab_open(struct lab *lab)
 {
-    *lab = (struct lab){.top = "/tmp/rind-remover-XXXXXX"};
+    *lab = (struct lab){.top = "/tmp/rind-janitor-XXXXXX"};
     if (geteuid() != 0 || mkdtemp(lab->top) == NULL)
         return false;
     (void)snprintf(lab->state, sizeof(lab->state), "%s/state", lab->top);
@@ -74,7 +74,7 @@ static void lab_close(struct lab *lab)
     if (!lab_open(&(lab)))                                                                         \
     SKIP("needs root")
 
-/* A kept sandbox that has ended and been forgotten, as launcher_release leaves it to the remover;
+/* A kept sandbox that has ended and been forgotten, as launcher_release gives it to the janitor;
  * NULL after a failure. */
 static struct sandbox *ended(struct lab *lab, const char *id)
 {
@@ -99,11 +99,11 @@ static struct sandbox *ended(struct lab *lab, const char *id)
     return NULL;
 }
 
-/* Hands one over; whether the remover took it. */
+/* Makes an ended sandbox and removes it. Returns true if another process does that. */
 static bool hand_over(struct lab *lab, const char *id)
 {
     struct sandbox *s = ended(lab, id);
-    bool taken = s != NULL && removal_start(lab->l, s, false);
+    bool taken = s != NULL && janitor_remove_sandbox(lab->l, s, false);
 
     if (s != NULL && !taken) { /* as sandbox_remove_traces does it */
         CHECK_INT(sandbox_dir_remove(lab->l, id, NULL), 0);
@@ -125,8 +125,8 @@ static size_t entries(int at)
     return n;
 }
 
-/* Until so many sandboxes are left, and as many ranges. */
-static bool settle(const struct lab *lab, size_t left)
+/* Waits until so many sandboxes remain, and as many ranges. */
+static bool wait_remain(const struct lab *lab, size_t left)
 {
     for (int i = 0; i < DEADLINE_MS / 10; i++) {
         if (entries(lab->l->sandboxes_fd) == left && entries(lab->l->ids_fd) == left)
@@ -146,26 +146,26 @@ static void put(const struct lab *lab, const char *id, const char *name)
     CHECK_INT(symlink(lab->top, path), 0);
 }
 
-TEST(it_removes_and_gives_back)
+TEST(janitor_removes_files_and_frees_the_range)
 {
     pid_t pid;
 
     LAB(lab);
-    CHECK(lab.l->remover < 0); /* not before it is needed */
+    CHECK(lab.l->janitor < 0); /* it starts with the first job */
     CHECK(hand_over(&lab, "one"));
-    pid = lab.l->remover_pid;
+    pid = lab.l->janitor_pid;
     CHECK(hand_over(&lab, "two"));
-    CHECK_INT(lab.l->remover_pid, pid);
-    (void)settle(&lab, 0);
-    /* A name that is not there any more is nothing to it. */
+    CHECK_INT(lab.l->janitor_pid, pid);
+    (void)wait_remain(&lab, 0);
+    /* A removal of a missing directory is no error. */
     CHECK(hand_over(&lab, "one"));
-    (void)settle(&lab, 0);
-    CHECK_INT(lab.l->removal_count, 0);
+    (void)wait_remain(&lab, 0);
+    CHECK_INT(lab.l->children.count, 0);
     lab_close(&lab);
     CHECK(kill(pid, 0) < 0 && errno == ESRCH);
 }
 
-/* Links, as the host would have them; the remover is another process. */
+/* A fake link of the host, in memory that the janitor shares. */
 static struct links {
     _Atomic bool there;
     _Atomic unsigned asked, erased;
@@ -199,9 +199,10 @@ static bool links_map(struct lab *lab)
     return true;
 }
 
-/* A socket that still wants to send keeps a net namespace for minutes: its link is taken away, and
- * the range, whose number the link has, is nobody else's before. */
-TEST(a_link_that_stays_is_taken_away)
+/* A socket with unsent data keeps a net namespace for minutes. The link has the number of the
+ * range.
+ */
+TEST(lingering_link_is_erased_before_the_range_is_free)
 {
     LAB(lab);
     CHECK(links_map(&lab));
@@ -209,20 +210,19 @@ TEST(a_link_that_stays_is_taken_away)
     while (entries(lab.l->sandboxes_fd) != 0)
         (void)usleep(1000);
     CHECK_INT(entries(lab.l->ids_fd), 1);
-    CHECK_INT(links->erased, 0); /* the kernel has a moment's time */
-    (void)settle(&lab, 0);
+    CHECK_INT(links->erased, 0); /* the kernel has 1 s for it */
+    (void)wait_remain(&lab, 0);
     CHECK_INT(links->erased, 1);
     links->asked = 0;
-    CHECK(hand_over(&lab, "two")); /* one that has none, or no more */
-    (void)settle(&lab, 0);
+    CHECK(hand_over(&lab, "two")); /* its link is gone already */
+    (void)wait_remain(&lab, 0);
     CHECK_INT(links->asked, 1);
     CHECK_INT(links->erased, 1);
     lab_close(&lab);
     (void)munmap(links, sizeof(*links));
 }
 
-/* Whoever stops the daemon finds nothing of it, at once. */
-TEST(a_link_goes_before_the_daemon)
+TEST(lingering_link_is_erased_before_the_launcher_ends)
 {
     int ids;
 
@@ -238,8 +238,7 @@ TEST(a_link_goes_before_the_daemon)
     (void)munmap(links, sizeof(*links));
 }
 
-/* Its upper layer is the sandbox's: links and names in it lead nowhere. */
-TEST(what_the_sandbox_left_leads_nowhere)
+TEST(links_and_names_of_a_hostile_upper_are_not_followed)
 {
     struct sandbox *s;
     char path[256];
@@ -253,16 +252,14 @@ TEST(what_the_sandbox_left_leads_nowhere)
     put(&lab, "hostile", "-rf \n");
     CHECK_INT(fchownat(s->dir_fd, "upper", s->ids.base + 65535, 7, 0), 0);
     CHECK_INT(fchmodat(s->dir_fd, "upper", 0, 0), 0);
-    CHECK(removal_start(lab.l, s, false));
+    CHECK(janitor_remove_sandbox(lab.l, s, false));
     sandbox_free(s);
-    (void)settle(&lab, 0);
+    (void)wait_remain(&lab, 0);
     CHECK_INT(access(path, F_OK), 0);
     lab_close(&lab);
 }
 
-/* While it has not come to it, both locks are taken: nobody gets the ids, and no sweep the files.
- */
-TEST(what_waits_is_locked)
+TEST(job_in_the_socket_holds_both_locks)
 {
     struct sandbox *s;
     struct idrange again = IDRANGE_NONE;
@@ -270,29 +267,28 @@ TEST(what_waits_is_locked)
 
     LAB(lab);
     CHECK(hand_over(&lab, "first"));
-    (void)settle(&lab, 0);
-    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
+    (void)wait_remain(&lab, 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGSTOP), 0);
     s = ended(&lab, "waits");
     base = s->ids.base;
-    CHECK(removal_start(lab.l, s, false));
+    CHECK(janitor_remove_sandbox(lab.l, s, false));
     sandbox_free(s);
     CHECK_INT(idrange_retake(lab.l->ids_fd, base, NULL, &again, NULL), -EBUSY);
     CHECK_INT(launcher_sweep(lab.l), 0);
     CHECK_INT(entries(lab.l->sandboxes_fd), 1);
-    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
-    (void)settle(&lab, 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGCONT), 0);
+    (void)wait_remain(&lab, 0);
     lab_close(&lab);
 }
 
-/* The next removal starts another; the rest is the next launcher's, and nobody else's before. */
-TEST(a_killed_one_leaves_it_to_the_next_start)
+TEST(next_job_starts_another_janitor_and_the_next_launcher_sweeps_the_rest)
 {
     pid_t pid;
 
     LAB(lab);
     CHECK(hand_over(&lab, "first"));
-    (void)settle(&lab, 0);
-    pid = lab.l->remover_pid;
+    (void)wait_remain(&lab, 0);
+    pid = lab.l->janitor_pid;
     CHECK_INT(kill(pid, SIGSTOP), 0);
     for (int i = 0; i < 5; i++) {
         char id[32];
@@ -301,17 +297,17 @@ TEST(a_killed_one_leaves_it_to_the_next_start)
         CHECK(hand_over(&lab, id));
     }
     CHECK_INT(kill(pid, SIGKILL), 0);
-    /* Not before its end of the socket is closed is it known to be gone. */
-    for (int i = 0; i < DEADLINE_MS / 10 && lab.l->remover_pid == pid; i++) {
+    /* The launcher learns of the death when the other end of the socket is closed. */
+    for (int i = 0; i < DEADLINE_MS / 10 && lab.l->janitor_pid == pid; i++) {
         char id[32];
 
         (void)snprintf(id, sizeof(id), "next-%d", i);
         CHECK(hand_over(&lab, id));
         (void)usleep(10000);
     }
-    CHECK(lab.l->remover_pid != pid);
+    CHECK(lab.l->janitor_pid != pid);
     CHECK_INT(waitpid(pid, NULL, WNOHANG), -1); /* reaped */
-    launcher_free(lab.l);                       /* and the second one has done its work */
+    launcher_free(lab.l);                       /* the second janitor has done its jobs */
     CHECK_INT(lab_launch(&lab), 0);
     CHECK(entries(lab.l->sandboxes_fd) >= 5);
     CHECK(launcher_sweep(lab.l) >= 5);
@@ -321,8 +317,7 @@ TEST(a_killed_one_leaves_it_to_the_next_start)
     lab_close(&lab);
 }
 
-/* At any instant of its work. */
-TEST(killed_at_any_instant)
+TEST(janitor_killed_at_any_instant_leaves_nothing_after_a_sweep)
 {
     LAB(lab);
     for (int round = 0; round < 40; round++) {
@@ -333,8 +328,8 @@ TEST(killed_at_any_instant)
             (void)hand_over(&lab, id);
         }
         (void)usleep((useconds_t)(round * 50));
-        if (lab.l->remover >= 0)
-            (void)kill(lab.l->remover_pid, SIGKILL);
+        if (lab.l->janitor >= 0)
+            (void)kill(lab.l->janitor_pid, SIGKILL);
     }
     launcher_free(lab.l);
     CHECK_INT(lab_launch(&lab), 0);
@@ -345,34 +340,149 @@ TEST(killed_at_any_instant)
     lab_close(&lab);
 }
 
-/* It is never waited for: what finds no room has a process of its own. */
-TEST(more_than_it_is_let)
+/* Returns the pid of a child of this process, or 0 after the deadline. */
+static pid_t child_of(pid_t parent)
+{
+    char path[64], text[64] = "";
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    for (int i = 0; i < DEADLINE_MS * 10; i++) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+
+        (void)close(fd);
+        if (n > 0)
+            return (pid_t)strtol(text, NULL, 10);
+        (void)usleep(100);
+    }
+    return 0;
+}
+
+/* Waits until the janitor's socket is readable, and handles that. */
+static bool janitor_event(struct lab *lab)
+{
+    struct pollfd p = {.fd = lab->l->janitor, .events = POLLIN};
+
+    if (poll(&p, 1, DEADLINE_MS) != 1)
+        return false;
+    janitor_on_event(lab->l);
+    return true;
+}
+
+TEST(large_tree_has_a_child_of_the_janitor_and_a_sweep_if_that_is_killed)
+{
+    enum { FILES = 40000 };
+    struct sandbox *s;
+    pid_t pid;
+
+    LAB(lab);
+    s = ended(&lab, "large");
+    for (int i = 0; i < FILES; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "upper/%d", i);
+        CHECK_INT(mknodat(s->dir_fd, name, S_IFREG, 0), 0);
+    }
+    CHECK(janitor_remove_sandbox(lab.l, s, false));
+    sandbox_free(s);
+    CHECK_INT(lab.l->children.count, 0);
+    pid = child_of(lab.l->janitor_pid);
+    CHECK(pid > 0);
+    CHECK_INT(kill(pid, SIGSTOP), 0);
+    CHECK(hand_over(&lab, "small"));
+    (void)wait_remain(&lab, 1); /* the small one does not wait for the large one */
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    CHECK_INT(sweep_wait(lab.l), -1);
+    CHECK(janitor_event(&lab));
+    CHECK(sweep_wait(lab.l) >= 0);
+    CHECK(lab.l->janitor >= 0);
+    for (int i = 0; i < DEADLINE_MS / 10 && entries(lab.l->sandboxes_fd) > 0; i++) {
+        sweep_due(lab.l);
+        child_table_reap(&lab.l->children);
+        (void)usleep(10000);
+    }
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    lab_close(&lab);
+}
+
+TEST(killed_janitor_is_noticed_without_a_job_and_swept_after)
+{
+    pid_t pid;
+
+    LAB(lab);
+    CHECK(hand_over(&lab, "first"));
+    (void)wait_remain(&lab, 0);
+    pid = lab.l->janitor_pid;
+    CHECK_INT(kill(pid, SIGSTOP), 0);
+    CHECK(hand_over(&lab, "left"));
+    CHECK_INT(kill(pid, SIGKILL), 0);
+    CHECK(janitor_event(&lab));
+    CHECK(lab.l->janitor < 0);
+    CHECK_INT(waitpid(pid, NULL, WNOHANG), -1); /* reaped */
+    for (int i = 0; i < DEADLINE_MS / 10 && entries(lab.l->sandboxes_fd) > 0; i++) {
+        sweep_due(lab.l);
+        (void)usleep(10000);
+    }
+    CHECK_INT(entries(lab.l->sandboxes_fd), 0);
+    CHECK(hand_over(&lab, "next"));
+    CHECK(lab.l->janitor >= 0 && lab.l->janitor_pid != pid);
+    lab_close(&lab);
+}
+
+/* An flock belongs to the open file description: a copy of the launcher's fd would keep it. */
+TEST(janitor_holds_no_lock_of_the_launcher)
+{
+    char path[64];
+
+    LAB(lab);
+    CHECK(hand_over(&lab, "first"));
+    (void)wait_remain(&lab, 0);
+    const int fds[] = {lab.l->sandboxes_fd, lab.l->ids_fd, lab.l->volumes_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        CHECK_INT(flock(fds[i], LOCK_EX | LOCK_NB), 0);
+    for (int fd = 0; fd < 64; fd++) {
+        char text[1024] = "";
+        int info;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", (int)lab.l->janitor_pid, fd);
+        info = open(path, O_RDONLY | O_CLOEXEC);
+        if (info < 0)
+            continue;
+        CHECK(read(info, text, sizeof(text) - 1) > 0);
+        CHECK(strstr(text, "lock:") == NULL);
+        (void)close(info);
+    }
+    lab_close(&lab);
+}
+
+TEST(job_that_finds_the_socket_full_gets_a_process_of_its_own)
 {
     int count = 0;
 
     LAB(lab);
     CHECK(hand_over(&lab, "first"));
-    (void)settle(&lab, 0);
-    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
-    for (; count < MANY && lab.l->removal_count == 0; count++) {
+    (void)wait_remain(&lab, 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGSTOP), 0);
+    for (; count < MANY && lab.l->children.count == 0; count++) {
         char id[32];
 
         (void)snprintf(id, sizeof(id), "m%d", count);
         CHECK(hand_over(&lab, id));
     }
     CHECK(count > 8 && count < MANY);
-    CHECK_INT(lab.l->removal_count, 1);
-    for (int i = 0; i < DEADLINE_MS && lab.l->removal_count > 0; i++) {
+    CHECK_INT(lab.l->children.count, 1);
+    for (int i = 0; i < DEADLINE_MS && lab.l->children.count > 0; i++) {
         (void)usleep(1000);
-        removal_reap(lab.l);
+        child_table_reap(&lab.l->children);
     }
     CHECK_INT(entries(lab.l->sandboxes_fd), count - 1);
-    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
-    (void)settle(&lab, 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGCONT), 0);
+    (void)wait_remain(&lab, 0);
     lab_close(&lab);
 }
 
-/* The end of a held root syncs a file system: the launcher's copy is never the last. */
+/* Closing the last fd of a root syncs a file system, so it must not be the launcher's. */
 static void check_root(struct lab *lab, const char *id, int files)
 {
     struct pollfd p = {.events = 0};
@@ -387,53 +497,51 @@ static void check_root(struct lab *lab, const char *id, int files)
         CHECK_INT(mknodat(s->dir_fd, name, S_IFREG, 0), 0);
     }
     CHECK_INT(pipe2(root, O_CLOEXEC), 0);
-    p.fd = root[0]; /* says when the last copy of the other end has gone */
+    p.fd = root[0]; /* POLLHUP: the last copy of the other end is closed */
     s->root_fd = root[1];
-    CHECK(removal_start(lab->l, s, false));
+    CHECK(janitor_remove_sandbox(lab->l, s, false));
     for (int i = 0; i < DEADLINE_MS && entries(lab->l->sandboxes_fd) > 0; i++)
         (void)usleep(1000);
     CHECK_INT(entries(lab->l->sandboxes_fd), 0);
     (void)close(take_fd(&s->root_fd));
-    CHECK_INT(poll(&p, 1, 50), 0); /* who has removed the files has it still */
+    CHECK_INT(poll(&p, 1, 50), 0); /* the process that removed the files still has it */
     sandbox_free(s);
     CHECK_INT(poll(&p, 1, DEADLINE_MS), 1);
     CHECK((p.revents & POLLHUP) != 0);
     (void)close(root[0]);
 }
 
-TEST(root_is_closed_by_who_removes)
+TEST(root_is_closed_last_by_the_process_that_removes)
 {
     LAB(lab);
     check_root(&lab, "little", 0);
     check_root(&lab, "much", 3000);
-    (void)settle(&lab, 0);
+    (void)wait_remain(&lab, 0);
     lab_close(&lab);
 }
 
-/* Who needs the room waits for it; and goes on with another. */
-TEST(settling_waits_for_what_was_handed_over)
+TEST(flush_finishes_all_jobs_and_starts_another_janitor)
 {
     pid_t pid;
 
     LAB(lab);
-    CHECK(!remover_settle(lab.l));
+    CHECK(!janitor_flush(lab.l));
     for (int i = 0; i < 20; i++) {
         char id[32];
 
         (void)snprintf(id, sizeof(id), "s%d", i);
         CHECK(hand_over(&lab, id));
     }
-    pid = lab.l->remover_pid;
-    CHECK(remover_settle(lab.l));
+    pid = lab.l->janitor_pid;
+    CHECK(janitor_flush(lab.l));
     CHECK_INT(entries(lab.l->sandboxes_fd), 0);
-    CHECK(lab.l->remover >= 0 && lab.l->remover_pid != pid);
+    CHECK(lab.l->janitor >= 0 && lab.l->janitor_pid != pid);
     CHECK(hand_over(&lab, "next"));
-    (void)settle(&lab, 0);
+    (void)wait_remain(&lab, 0);
     lab_close(&lab);
 }
 
-/* The launcher's end waits for what it was asked. */
-TEST(the_end_of_the_launcher)
+TEST(end_of_the_launcher_waits_for_queued_jobs)
 {
     char path[160];
     int fd;
@@ -456,9 +564,9 @@ TEST(the_end_of_the_launcher)
 
 /* ---- cgroups ---- */
 
-enum { WAITING_MAX = 64, QUIET_MS = 100 /* as in remover.c */ };
+enum { CGROUPS_MAX = 64, QUIET_MS = 100 /* as in janitor.c */ };
 
-/* Unlike anybody else's on this host. */
+/* The id is unique on this host. */
 static void name_one(char id[32], const char *kind, int i)
 {
     (void)snprintf(id, 32, "rmtest%d-%s%d", (int)getpid(), kind, i);
@@ -473,7 +581,6 @@ static bool has_cgroup(const struct lab *lab, const char *id)
     return r == 0;
 }
 
-/* One with a cgroup. */
 static struct sandbox *ended_in_cgroup(struct lab *lab, const char *id)
 {
     const struct cgroup_limits limits = {.memory_bytes = 64 << 20, .pids = 16, .cpu_millis = -1};
@@ -493,7 +600,7 @@ static bool hand_over_cgroup(struct lab *lab, const char *kind, int i)
 
     name_one(id, kind, i);
     s = ended_in_cgroup(lab, id);
-    taken = s != NULL && removal_start(lab->l, s, true);
+    taken = s != NULL && janitor_remove_sandbox(lab->l, s, true);
     sandbox_free(s);
     return taken;
 }
@@ -511,7 +618,7 @@ static int count_cgroups(const struct lab *lab, const char *kind, int count)
     return found;
 }
 
-/* Files at once; the cgroups after a moment, and with them what a sweep would find them by. */
+/* The directory stays until the cgroups are gone: a sweep finds them by it. */
 TEST(cgroups_follow_the_files)
 {
     enum { COUNT = 12 };
@@ -525,7 +632,7 @@ TEST(cgroups_follow_the_files)
     for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
         (void)usleep(1000);
     CHECK(access(path, F_OK) < 0);
-    (void)settle(&lab, 0);
+    (void)wait_remain(&lab, 0);
     CHECK_INT(count_cgroups(&lab, "f", COUNT), 0);
     lab_close(&lab);
 }
@@ -544,9 +651,8 @@ static bool ends(int pipe_fd)
     return poll(&p, 1, DEADLINE_MS) == 1 && (p.revents & POLLHUP) != 0;
 }
 
-/* A root that nothing was written below waits for a quiet moment, too; another does not keep the
- * blocks of removed files. */
-TEST(roots_wait_where_nothing_waits_for_them)
+/* A root over written files is closed at once: it keeps their blocks. */
+TEST(root_without_written_files_is_closed_with_the_cgroups)
 {
     for (int written = 0; written < 2; written++) {
         char id[32], path[256];
@@ -562,26 +668,25 @@ TEST(roots_wait_where_nothing_waits_for_them)
         if (written)
             put(&lab, id, "file");
         begun = clock_mono_ms();
-        CHECK(removal_start(lab.l, s, true));
+        CHECK(janitor_remove_sandbox(lab.l, s, true));
         sandbox_free(s);
         (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper", lab.state, id);
         for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
             (void)usleep(100);
         if (written)
             CHECK(ends(root[0]));
-        CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0);
+        CHECK_INT(kill(lab.l->janitor_pid, SIGSTOP), 0);
         if (clock_mono_ms() - begun < QUIET_MS)
             CHECK(written || !has_ended(root[0]));
-        CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
+        CHECK_INT(kill(lab.l->janitor_pid, SIGCONT), 0);
         CHECK(ends(root[0]));
-        (void)settle(&lab, 0);
+        (void)wait_remain(&lab, 0);
         (void)close(root[0]);
         lab_close(&lab);
     }
 }
 
-/* What a stop leaves is nobody else's until it is synced. */
-TEST(a_stop_ends_the_root_last)
+TEST(stop_holds_both_locks_until_the_root_is_closed)
 {
     struct idrange again = IDRANGE_NONE;
     auto_free char *owner = NULL;
@@ -597,9 +702,9 @@ TEST(a_stop_ends_the_root_last)
     s->root_fd = root[1];
     again.base = s->ids.base;
     (void)snprintf(name, sizeof(name), "%u", (unsigned)again.base);
-    p.fd = settle_start(lab.l, s, owner);
+    p.fd = janitor_stop_sandbox(lab.l, s);
     CHECK(p.fd >= 0);
-    CHECK_INT(poll(&p, 1, 50), 0); /* it waits for the launcher to let the root go */
+    CHECK_INT(poll(&p, 1, 50), 0); /* it waits until the launcher has closed the root */
     CHECK(!has_ended(root[0]));
     sandbox_free(s);
     CHECK_INT(poll(&p, 1, DEADLINE_MS), 1);
@@ -612,13 +717,12 @@ TEST(a_stop_ends_the_root_last)
     idrange_done(&again);
     (void)close(p.fd);
     (void)close(root[0]);
-    removal_reap(lab.l);
-    CHECK_INT((int)lab.l->removal_count, 0);
+    child_table_reap(&lab.l->children);
+    CHECK_INT((int)lab.l->children.count, 0);
     lab_close(&lab);
 }
 
-/* While they wait nobody gets the ids, and no sweep takes them for dead. */
-TEST(what_waits_for_its_cgroups_is_locked)
+TEST(job_that_waits_for_its_cgroups_holds_both_locks)
 {
     struct idrange again = IDRANGE_NONE;
     struct sandbox *s;
@@ -629,49 +733,47 @@ TEST(what_waits_for_its_cgroups_is_locked)
     name_one(id, "l", 0);
     s = ended_in_cgroup(&lab, id);
     base = s->ids.base;
-    CHECK(removal_start(lab.l, s, true));
+    CHECK(janitor_remove_sandbox(lab.l, s, true));
     sandbox_free(s);
     (void)snprintf(path, sizeof(path), "%s/sandboxes/%s/upper", lab.state, id);
     for (int i = 0; i < DEADLINE_MS && access(path, F_OK) == 0; i++)
         (void)usleep(100);
-    CHECK_INT(kill(lab.l->remover_pid, SIGSTOP), 0); /* 100 ms before it goes on */
+    CHECK_INT(kill(lab.l->janitor_pid, SIGSTOP), 0); /* within the 100 ms before the next step */
     if (has_cgroup(&lab, id)) {
         CHECK_INT(idrange_retake(lab.l->ids_fd, base, NULL, &again, NULL), -EBUSY);
         CHECK_INT(launcher_sweep(lab.l), 0);
         CHECK_INT(entries(lab.l->sandboxes_fd), 1);
     }
-    CHECK_INT(kill(lab.l->remover_pid, SIGCONT), 0);
-    (void)settle(&lab, 0);
+    CHECK_INT(kill(lab.l->janitor_pid, SIGCONT), 0);
+    (void)wait_remain(&lab, 0);
     CHECK(!has_cgroup(&lab, id));
     lab_close(&lab);
 }
 
-/* Who removes without a pause has the oldest of them removed. */
-TEST(not_more_cgroups_wait_than_may)
+TEST(removals_without_a_pause_keep_at_most_64_cgroups)
 {
-    enum { COUNT = 3 * WAITING_MAX };
+    enum { COUNT = 3 * CGROUPS_MAX };
     int most = 0;
 
     LAB(lab);
     for (int i = 0; i < COUNT; i++) {
         CHECK(hand_over_cgroup(&lab, "m", i));
         if (i % 16 == 15) {
-            /* Those that the remover has not come to yet are in its socket, not with it. */
-            for (int k = 0; k < DEADLINE_MS && count_cgroups(&lab, "m", i + 1) > WAITING_MAX; k++)
+            /* Jobs that are still in the socket do not count. */
+            for (int k = 0; k < DEADLINE_MS && count_cgroups(&lab, "m", i + 1) > CGROUPS_MAX; k++)
                 (void)usleep(1000);
             most = most > count_cgroups(&lab, "m", i + 1) ? most : count_cgroups(&lab, "m", i + 1);
         }
     }
-    CHECK(most > 0 && most <= WAITING_MAX);
-    (void)settle(&lab, 0);
+    CHECK(most > 0 && most <= CGROUPS_MAX);
+    (void)wait_remain(&lab, 0);
     CHECK_INT(count_cgroups(&lab, "m", COUNT), 0);
     lab_close(&lab);
 }
 
-/* What waits holds open files: where few may be open few wait, and nothing is left. */
-TEST(few_open_files)
+TEST(few_open_files_shorten_the_queue)
 {
-    enum { COUNT = 2 * WAITING_MAX, FEW = 96 };
+    enum { COUNT = 2 * CGROUPS_MAX, FEW = 96 };
     struct rlimit all, few;
 
     CHECK_INT(getrlimit(RLIMIT_NOFILE, &all), 0);
@@ -680,19 +782,18 @@ TEST(few_open_files)
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &few), 0);
     for (int i = 0; i < COUNT; i++)
         CHECK(hand_over_cgroup(&lab, "f", i));
-    (void)settle(&lab, 0);
+    (void)wait_remain(&lab, 0);
     CHECK_INT(count_cgroups(&lab, "f", COUNT), 0);
     CHECK_INT(setrlimit(RLIMIT_NOFILE, &all), 0);
     lab_close(&lab);
 }
 
-/* Neither who needs what they hold, nor the launcher's end, waits for the pause. */
-TEST(nothing_waits_at_the_end)
+TEST(flush_and_end_do_not_wait_for_a_quiet_moment)
 {
     LAB(lab);
     for (int i = 0; i < 20; i++)
         CHECK(hand_over_cgroup(&lab, "s", i));
-    CHECK(remover_settle(lab.l));
+    CHECK(janitor_flush(lab.l));
     CHECK_INT(count_cgroups(&lab, "s", 20), 0);
     CHECK_INT(entries(lab.l->sandboxes_fd), 0);
     CHECK_INT(entries(lab.l->ids_fd), 0);
@@ -706,16 +807,15 @@ TEST(nothing_waits_at_the_end)
     lab_close(&lab);
 }
 
-/* Those that a killed remover leaves are found by the next start. */
-TEST(cgroups_of_a_killed_one_are_swept)
+TEST(cgroups_of_a_killed_janitor_are_swept)
 {
     LAB(lab);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 8; i++)
             (void)hand_over_cgroup(&lab, "k", 8 * round + i);
         (void)usleep((useconds_t)(round * 25000));
-        if (lab.l->remover >= 0)
-            (void)kill(lab.l->remover_pid, SIGKILL);
+        if (lab.l->janitor >= 0)
+            (void)kill(lab.l->janitor_pid, SIGKILL);
     }
     launcher_free(lab.l);
     CHECK_INT(lab_launch(&lab), 0);
