@@ -51,7 +51,7 @@ struct segment {
 
 struct console {
     struct sandbox *sandbox; /* borrowed: it owns us */
-    struct exec_io *io;      /* owned; NULL = nothing runs, or its ends are not there yet */
+    struct exec_io *io;      /* owned; NULL = nothing runs, or its sockets are not there yet */
     struct console_client *clients;
     struct console_watcher *watchers, *next_watcher;
     struct segment segments[SEGMENTS];

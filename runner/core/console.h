@@ -10,8 +10,8 @@
  * leaves does not. Nobody has to be attached: then everything goes to the log alone. The log is
  * bounded (logBytes, two segments); what is rotated away is gone, and readers go on behind it.
  *
- * The ends are parked in init, so nothing that the process says is lost with a supervisor, but what
- * that had read and not yet written.
+ * The sockets are parked in init, so nothing that the process says is lost with a supervisor, but
+ * what that had read and not yet written.
  */
 
 #include <stdbool.h>

@@ -192,9 +192,13 @@ static ssize_t relay_copy(struct relay *r, size_t most)
     return n <= 0 ? n : send(r->outer, scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* Polls take no pipe's lock, so the pipe is left alone where there is nothing to move. */
 static enum moved relay_move_output(struct relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
+        if (i > 0 && !fd_is_ready(r->inner, POLLIN | POLLHUP))
+            return r->ended ? MOVED_END : MOVED_ALL;
+
         const size_t most = r->ended && r->left < CHUNK ? (size_t)r->left : CHUNK;
         ssize_t n = splice(r->inner, NULL, r->outer, NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
@@ -268,6 +272,9 @@ static bool relay_output(struct table *t, struct relay *r)
 static enum moved relay_move_input(struct relay *r)
 {
     for (int i = 0; i < TURNS; i++) {
+        if (i > 0 && !fd_is_ready(r->outer, POLLIN))
+            return MOVED_ALL;
+
         const ssize_t n =
             splice(r->outer, NULL, r->inner, NULL, CHUNK, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 
@@ -351,6 +358,8 @@ static uint64_t relay_pending(const struct relay *r)
 
     if (r->kind == RELAY_TERMINAL)
         return TERMINAL_LEFT;
+    if (!fd_is_ready(r->inner, POLLIN))
+        return 0;
     return ioctl(r->inner, FIONREAD, &n) < 0 || n < 0 ? 0 : (uint64_t)n;
 }
 
