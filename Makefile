@@ -101,7 +101,7 @@ SHIM_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(FILES_SRC) $(
 BUILDER_TEST_OBJ := $(patsubst %.c,$O/obj/%.o,$(filter-out %/main.c,$(BUILDER_SRC)))
 FUZZ_BIN := $(patsubst tests/fuzz/fuzz-%.c,build/fuzz/fuzz-%,$(wildcard tests/fuzz/fuzz-*.c))
 
-.PHONY: all run test test-browser test-wrangler deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
+.PHONY: all run check test test-browser test-wrangler deps lint asan tsan analyze tidy cppcheck fuzz bench soak install clean distclean help unit integ \
         format builder-objects
 all: $O/rind build/rind build/rind.1 build/rind.bash
 
@@ -268,6 +268,11 @@ run:
 test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) all unit integ
 	@scripts/run-tests $O
+
+## make check      for every day: unit tests and a smoke of each area, under a minute once built
+check:
+	@$(MAKE) --no-print-directory -j$$(nproc) all unit integ
+	@scripts/run-tests $O --check
 
 ## make test-browser  a preview URL in headless Chromium, with a development server in the sandbox (installs both)
 test-browser:

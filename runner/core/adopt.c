@@ -323,7 +323,7 @@ static struct sandbox *sandbox_alloc_stored(struct supervisor *sup, const char *
 
     if (s == NULL)
         return NULL;
-    s->state = st->state;
+    s->state = st->state; /* as it was written down; EV_FOUND_* follow from what runs */
     s->made.by = st->creator;
     s->made.ms = st->created_ms;
     s->run.started_ms = st->started_ms;

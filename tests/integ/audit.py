@@ -1,9 +1,6 @@
 """The leak audit: what the host had before a test it must have after it, and nothing more.
 
-Other programs use the machine at the same time, so each kind of thing is tied to the test as well as can be: processes by
-descent (the test program is a subreaper), mounts by the test's own mount namespace, files by the test's directories, links by the
-name that all of rind's begin with. Cgroups, links, ids and terminals are the host's: what is new counts as left behind when it is still there after PATIENCE, unless another
-rind, or another test of it, runs at the time.
+The host is the test program's own (isolate.py): no other program makes or removes anything that is looked at here.
 """
 import fcntl
 import os
@@ -12,7 +9,7 @@ import signal
 import stat
 import time
 
-PATIENCE = 3.0  # seconds; the kernel frees namespaces, terminals and cgroups a little after the last process is gone
+PATIENCE = 20.0  # seconds; the kernel frees namespaces, terminals and cgroups a little after the last process is gone
 REGISTRY = "/var/lib/rind/ids"
 HIERARCHIES = ("cgroup", "cgroup2")
 
@@ -126,14 +123,6 @@ def cgroups_of(pid):
     return found
 
 
-def _strangers(cgroup, ours):
-    """Whether a process that is not ours lives in the cgroup or below it."""
-    for where, _, _ in os.walk(cgroup):
-        if any(int(pid) not in ours for pid in read(os.path.join(where, "cgroup.procs")).split()):
-            return True
-    return False
-
-
 def links():
     """Names of links that rind has made, which all begin so: those of others, such as Docker's, come and go while we test."""
     names = {line.split(":")[0].strip() for line in read("/proc/net/dev").splitlines()[2:]}
@@ -159,40 +148,17 @@ def _locked(name):
 
 
 def terminals():
-    """Terminals in use beyond the host's own /dev/pts."""
-    number = read("/proc/sys/kernel/pty/nr").strip()
-    return int(number or 0) - len([n for n in os.listdir("/dev/pts") if n.isdigit()])
-
-
-def _other_rinds():
-    """Whether somebody else runs rind or its tests right now: then new things of the host cannot be told to be ours."""
-    ours = set(descendants()) | {os.getpid()}
+    """Terminals whose master a process has open."""
+    found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) not in ours:
-            try:
-                program = os.path.basename(os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)"))
-            except OSError:
-                continue
-            if program.startswith(("rind", "memfd:rind", "test-", "sandbox-")):
-                return True
-            if "python" in program and "/integ/test-" in read(f"/proc/{pid}/cmdline"):
-                return True
-    return False
-
-
-def _terminal_users():
-    """Whether any process outside the test holds a terminal: then the count says nothing about us."""
-    ours = set(descendants()) | {os.getpid()}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) in ours:
-            continue
         try:
             for fd in os.listdir(f"/proc/{pid}/fd"):
-                if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(("/dev/pts/", "/dev/ptmx", "/ptmx", "/pts/")):
-                    return True
+                if os.readlink(f"/proc/{pid}/fd/{fd}").endswith("ptmx"):
+                    index = read(f"/proc/{pid}/fdinfo/{fd}").partition("tty-index:")[2].strip()
+                    found.add((os.stat(f"/proc/{pid}/fd/{fd}").st_dev, index))
         except OSError:
-            continue
-    return False
+            continue  # the process or the descriptor has gone
+    return len(found)
 
 
 def snapshot():
@@ -210,11 +176,10 @@ def contents(directory):
 def _left(before, state, runtime):
     started.clear()  # every test waits for what it started before it ends
     reap()
-    ours = descendants()
-    left = [f"process {pid} ({text})" for pid, text in ours.items()]
+    left = [f"process {pid} ({text})" for pid, text in descendants().items()]
     left += [f"mount {line}" for line in mounts() - before["mounts"]]
     left += [f"mount gone: {line}" for line in before["mounts"] - mounts() if not _gone_outside(line)]
-    left += [f"cgroup {d}" for d in cgroups() - before["cgroups"] if not _strangers(d, ours)]
+    left += [f"cgroup {d}" for d in cgroups() - before["cgroups"]]
     left += [f"link {name}" for name in links() - before["links"]]
     left += [f"id range {name} of {read(os.path.join(REGISTRY, name)).split() or 'nobody'}" for name in ids() - before["ids"] if not _locked(name)]
     left += [f"file {path}" for directory in (state, runtime) for path in contents(directory)]
@@ -227,20 +192,10 @@ def compare(before, state, runtime):
     """Lines that say what is left behind, after waiting for what the kernel frees late."""
     end = time.monotonic() + PATIENCE
     seen = _left(before, state, runtime)
-    stays, others = set(seen), False
     while seen and time.monotonic() < end:
         time.sleep(0.02)
         seen = _left(before, state, runtime)
-        stays &= set(seen)  # what comes and goes belongs to others
-        others = others or _other_rinds()
-    left = [line for line in seen if line in stays or line.startswith("terminals")]
-    if any(line.startswith("terminals") for line in left) and _terminal_users():
-        left = [line for line in left if not line.startswith("terminals")]
-    if others:  # names that our own directories know, and ranges that name those, stay in the list whoever else is there
-        known = {os.path.basename(path) for directory in (state, runtime) for path in contents(directory)} | {state} - {""}
-        shared = ("cgroup ", "link ", "id range ", "terminals")
-        left = [line for line in left if not line.startswith(shared) or any(name in line for name in known)]
-    return sorted(left)
+    return sorted(seen)
 
 
 def kill_strays():

@@ -15,7 +15,7 @@ import threading
 import time
 
 from exec_client import LIMIT, STDIN, Upgraded, descriptors, supervisor
-from harness import wait_for
+from harness import pause, poll_until
 from serve import Daemon
 
 MAIN = ["/bin/sh", "-c", "trap 'exit 33' TERM; while :; do sleep 0.05; done"]
@@ -73,7 +73,7 @@ class Client:
             try:
                 r = self.ask("GET", self.path)
             except Gone:
-                time.sleep(0.02)
+                pause(0.02, "the next daemon starts")
                 continue
             if r.status == 404:
                 return None
@@ -82,7 +82,7 @@ class Client:
                 return r.json
             if r.json["state"] == "broken" or time.monotonic() > end:
                 self.wrong(f"does not settle: {r}")
-            time.sleep(0.02)
+            pause(0.02, "between two looks")
 
 
 class Worker(Client):
@@ -183,7 +183,7 @@ class Worker(Client):
                 pass
             if time.monotonic() > end:
                 self.wrong(f"{path} does not end")
-            time.sleep(0.02)
+            pause(0.02, "between two looks")
         if (r.json["state"], r.json["exitCode"]) != (field, code):
             self.wrong(f"{path}, which ends with {code}: {r}")
 
@@ -281,7 +281,7 @@ class Steady(Client):
         self.check_log()
         if self.read["stdout"][1] != self.read["stderr"][1]:
             self.wrong(f"lines: {self.read}")
-        if not wait_for(lambda: all(self.ask("GET", f"{self.path}/exec/{e}").json["state"] == "ended" for e in self.short), LIMIT):
+        if not poll_until(lambda: all(self.ask("GET", f"{self.path}/exec/{e}").json["state"] == "ended" for e in self.short), LIMIT):
             self.wrong("kept execs do not end")
         self.check_short()
 
@@ -300,7 +300,7 @@ class Loop:
 
     def kill(self):
         victims = self.victims()
-        time.sleep(self.rng.uniform(0, 0.3))
+        pause(self.rng.uniform(0, 0.3), "the moment of its death is chosen at random")
         self.up.clear()
         for pid in victims:
             try:
@@ -342,7 +342,7 @@ class Loop:
         t, d = self.t, self.d
         self.steady.finish()
         t.equal([s["name"] for s in d.get("/v1/sandboxes").json["sandboxes"]], ["steady"], "what is left")
-        t.check(wait_for(self.swept, 15), f"half-made things are left: {os.listdir(os.path.join(t.state, 'sandboxes'))}")
+        t.check(poll_until(self.swept, 15), f"half-made things are left: {os.listdir(os.path.join(t.state, 'sandboxes'))}")
         d.clear()
         before = self.used_again()
         self.kill()
@@ -361,7 +361,7 @@ class Loop:
         looks = []
         for _ in range(10):
             looks.append((descriptors(self.d.proc.pid), descriptors(supervisor(self.d))))
-            time.sleep(0.02)
+            pause(0.02, "between two looks")
         return tuple(min(look[i] for look in looks) for i in range(2))
 
 

@@ -8,7 +8,7 @@ import audit
 
 STDIN, STDOUT, STDERR, EXIT, ERROR, STDIN_CLOSE, RESIZE, SIGNAL = range(8)
 OUTPUT_CLOSE = 9
-LIMIT = 30  # seconds for anything that should come
+LIMIT = 120  # seconds for anything that should come
 
 
 def frame(kind, payload=b""):

@@ -12,8 +12,8 @@ A test program is an executable file tests/integ/test-NAME:
 
 Every test has its own state and runtime directory, and after every test the audit looks for what was left behind: processes,
 mounts, cgroups, links, files of the state directory, id ranges, terminals. Nothing sleeps: everything waits for an event with
-a deadline. `main` enters a mount namespace of its own whose mounts are shared among themselves (as a systemd host's are), so
-that the list of mounts is exact whatever else the machine does, and mounts that propagate would still show.
+a deadline. `main` enters namespaces of the program's own (isolate.py), so that the audit is exact whatever else the machine does. Their
+mounts are shared among themselves, as a systemd host's are, so that mounts that propagate would still show.
 """
 import ctypes
 import fcntl
@@ -22,6 +22,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -35,6 +36,8 @@ import time
 import traceback
 
 import audit
+import isolate
+import template
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 RIND = os.path.abspath(os.environ.get("RIND_BIN", os.path.join(TOP, "build", "rind")))
@@ -156,7 +159,7 @@ class Process:
 
     def until(self, pattern, seconds=10):
         """Reads stdout until the regular expression matches, and returns the match. An exception after the deadline."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + patience(seconds)
         while True:
             match = re.search(pattern, self.buffer)
             if match:
@@ -180,6 +183,7 @@ class Process:
 
     def finish(self, seconds=START_LIMIT):
         """Reads to the end and waits. The exit status is 128+n when rind itself died of a signal."""
+        seconds = patience(seconds)
         end = time.monotonic() + seconds
         while self.outfd is not None or self.errfd is not None:
             if time.monotonic() > end:
@@ -192,6 +196,7 @@ class Process:
         return self.wait(end - time.monotonic())
 
     def wait(self, seconds=START_LIMIT):
+        seconds = patience(seconds)
         try:
             code = self.proc.wait(max(0.01, seconds))
         except subprocess.TimeoutExpired:
@@ -301,6 +306,8 @@ class Test:
         """The command line of `rind run` of a payload command (or of a program, when cmd[0] holds a slash)."""
         if root is None:
             root = self.path("root") if os.path.isdir(self.path("root")) else self.root()
+        if not os.path.exists(self.state):
+            template.use(TOP, RIND, self.state)
         rootfs = [] if root == "default" else ["--rootfs", self.remember(root)]
         program = list(cmd) if cmd and "/" in cmd[0] else ["/bin/payload", *cmd]
         return [RIND, "--state", self.state, "--runtime", self.runtime, "run", *self.place_options(opts), *rootfs, *opts, "--", *program]
@@ -327,6 +334,7 @@ class Test:
 
     def rind(self, argv, env=None, stdin=None, limit=START_LIMIT):
         """Any command line, with a deadline."""
+        limit = patience(limit)
         start = time.monotonic()
         p = subprocess.Popen(argv, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, start_new_session=True)
@@ -363,9 +371,9 @@ class Test:
         """Waits until what rind left running after a kill -9 has ended by itself; the next start then clears the rest. A daemon
         removes what its client has left."""
         if self.daemon is not None:
-            self.check(wait_for(self.is_idle, 10), f"sandboxes whose rind run was killed: {self.daemon.get('/v1/sandboxes').json}")
+            self.check(poll_until(self.is_idle, 10), f"sandboxes whose rind run was killed: {self.daemon.get('/v1/sandboxes').json}")
             return
-        self.check(wait_for(audit.gone, 5), f"alive after kill -9: {audit.descendants()}")
+        self.check(poll_until(audit.gone, 5), f"alive after kill -9: {audit.descendants()}")
         r = self.run("true")
         self.check(r.code == 0, f"the start that sweeps: {r}")
 
@@ -376,7 +384,7 @@ class Test:
         """Every sandbox of `rind run` goes with its client, however that ended."""
         d = self.daemon
         if self.check(d.proc.poll() is None, f"the daemon has ended; log: {d.text()[-800:]}"):
-            self.check(wait_for(self.is_idle, 10), f"sandboxes whose rind run has ended: {d.get('/v1/sandboxes').json}")
+            self.check(poll_until(self.is_idle, 10), f"sandboxes whose rind run has ended: {d.get('/v1/sandboxes').json}")
         d.__exit__()
         for p in self.processes:
             p.killed = False  # nothing to sweep
@@ -452,9 +460,19 @@ def test(fn):
     return fn
 
 
-def wait_for(condition, seconds, step=0.01):
-    """Polls until the condition holds or the time is over; what it last was."""
-    end = time.monotonic() + seconds
+LOAD_MOST = 10  # times what a quiet machine is allowed
+PATIENCE = 120  # seconds, at most, that a wait of a few seconds becomes on a busy machine
+
+
+def patience(seconds):
+    """How long to wait for what takes at most these seconds on a quiet machine. Nothing waits longer than it has to, so a deadline that
+    is too long costs time only where a test fails."""
+    return max(seconds, min(seconds * LOAD_MOST, PATIENCE))
+
+
+def poll_until(condition, seconds, step=0.01):
+    """Polls until the condition holds or the time is over; what it last was. The caller has to look at that: wait_for is for the rest."""
+    end = time.monotonic() + patience(seconds)
     while True:
         value = condition()
         if value or time.monotonic() > end:
@@ -462,7 +480,28 @@ def wait_for(condition, seconds, step=0.01):
         time.sleep(step)
 
 
-LOAD_MOST = 10  # times what a quiet machine is allowed
+def wait_for(condition, seconds, step=0.01, what="the condition"):
+    """The same, but the test fails and ends where the condition does not come to hold."""
+    value = poll_until(condition, seconds, step)
+    if not value:
+        raise AssertionError(f"{what} was not met within {patience(seconds):g} s, but was {value!r}")
+    return value
+
+
+def stays(condition, seconds, step=0.02):
+    """Whether the condition holds at each look for all of these seconds: for what must not happen, of which no event tells."""
+    end = time.monotonic() + seconds
+    while condition():
+        if time.monotonic() > end:
+            return True
+        time.sleep(step)
+    return False
+
+
+def pause(seconds, why):  # pylint: disable=unused-argument
+    """Does nothing for these seconds. why: for the reader, what no event tells of and therefore gets time. What comes after must hold
+    on a machine that was too slow for it, too."""
+    time.sleep(seconds)
 
 
 def by_load(seconds):
@@ -503,7 +542,9 @@ def _run(fn, before):
         pass
     except Skip as e:
         skipped = str(e)
-    except KeyboardInterrupt:  # somebody ends the program: what it started goes first
+    except KeyboardInterrupt:  # the program is to end: what it started goes first, even where the interrupt comes twice
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         t.finish(before)
         raise
     except Exception as e:  # pylint: disable=broad-except
@@ -517,14 +558,25 @@ def _run(fn, before):
     return t.problems, skipped
 
 
+def _cpu_seconds():
+    """Processor time of this program and of what has ended below it."""
+    own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+
+
 def main():
     """Runs every test of the program, or those whose names are given as arguments."""
     chosen = [fn for fn in _tests if not sys.argv[1:] or fn.__name__ in sys.argv[1:]]
+    for unknown in set(sys.argv[1:]) - {fn.__name__ for fn in _tests}:
+        print(f"Bail out! there is no test {unknown}")
+        sys.exit(1)
     sys.stdout.reconfigure(errors="backslashreplace")
     for needed in (RIND, PAYLOAD):
         if not os.access(needed, os.X_OK):
             print(f"Bail out! {needed} is not built")
             sys.exit(1)
+    isolate.enter()
+    tempfile.tempdir = None  # of the machine's
     if os.geteuid() == 0:
         _private_mounts()
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -532,7 +584,7 @@ def main():
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # whatever a killed rind leaves running becomes our child
     bad = 0
     for n, fn in enumerate(chosen, 1):
-        start = time.monotonic()
+        start, cpu = time.monotonic(), _cpu_seconds()
         if os.geteuid() == 0:
             problems, skipped = _run(fn, audit.snapshot())
         else:
@@ -542,7 +594,7 @@ def main():
         tail = f" # SKIP {skipped}" if skipped and not problems else ""
         print(f"{'not ok' if problems else 'ok'} {n} - {fn.__name__}{tail}")
         if os.environ.get("RIND_TEST_TIMES"):
-            print(f"# {time.monotonic() - start:.2f} s")
+            print(f"# {time.monotonic() - start:.2f} s, {_cpu_seconds() - cpu:.2f} s of CPU")
         sys.stdout.flush()
         bad += bool(problems)
     print(f"1..{len(chosen)}")

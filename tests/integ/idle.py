@@ -1,11 +1,10 @@
 """Whether anything of rind wakes up while nothing happens: context switches and processor time, of every thread."""
 import os
 import threading
-import time
 
 import audit
 from exec_client import supervisor
-from harness import wait_for
+from harness import pause, poll_until
 from serve import Daemon
 
 COUNT = 100
@@ -81,12 +80,12 @@ def idle(t, seconds):
 
         def quiet():
             before = look(pids)
-            time.sleep(0.5)
+            pause(0.5, "the time over which it is looked at")
             return look(pids) == before
 
-        t.need(wait_for(quiet, 15), "it does not come to rest")
+        t.need(poll_until(quiet, 15), "it does not come to rest")
         before = look(pids)
-        time.sleep(seconds)
+        pause(seconds, "the time of idleness")
         after = look(pids)
         for name in pids:
             t.equal(after[name], before[name], f"{name}: wake-ups and processor time within {seconds} s of idleness")

@@ -6,7 +6,7 @@ import re
 import signal
 
 import audit
-from harness import RIND, mount, umount, wait_for
+from harness import RIND, by_load, mount, poll_until, umount
 from netns import World
 from serve import Daemon
 
@@ -31,15 +31,20 @@ def box(d, name, network, *command, **spec):
     return d.create(name=name, network=network, command=list(command) or ["/bin/payload", "sleep"], start=True, **spec)
 
 
-def run(d, name, *argv):
-    r = d.post(f"/v1/sandboxes/{name}/exec", {"argv": ["/bin/payload", *argv]})
+def run(d, name, *argv, **env):
+    r = d.post(f"/v1/sandboxes/{name}/exec", {"argv": ["/bin/payload", *argv], "env": env})
     d.t.need(r.status == 200, f"exec {argv} in {name}: {r}")
     return r.json["stdout"]
 
 
+def patient():
+    """How many milliseconds `payload reach` waits for an answer: what is dropped is told by that alone."""
+    return str(round(by_load(700)))
+
+
 def reach(d, name, *targets):
     """target -> what came of it, from inside."""
-    return json.loads(run(d, name, "reach", *targets))
+    return json.loads(run(d, name, "reach", *targets, WAIT_MS=patient()))
 
 
 def read(d, name, path):
@@ -60,7 +65,7 @@ def gateway(ip):
 def nothing_left(t, w):
     """The host has no rule and no link of ours, and forwards no more than before."""
     # The kernel takes net namespaces down one after the other, those of others on this machine included.
-    t.check(wait_for(lambda: "rind-" not in w.host.ip("-o", "link"), 90), "links left behind: " + w.host.ip("-o", "link"))
+    t.check(poll_until(lambda: "rind-" not in w.host.ip("-o", "link"), 90), "links left behind: " + w.host.ip("-o", "link"))
     t.check("table inet rind" not in w.host.run("nft", "list", "tables"), "the table was left behind")
     t.equal(w.host.sysctl("ipv4/conf/up0/forwarding"), "0", "forwarding of the uplink at the end")
     t.equal(w.host.sysctl("ipv4/ip_forward"), "0", "ip_forward")
@@ -95,7 +100,7 @@ def kill_inits(t):
     """kill -9 of each sandbox's init, while no daemon runs."""
     for pid in [pid for pid, text in audit.descendants().items() if text.split(" ")[0] == "rind-init"]:
         os.kill(pid, signal.SIGKILL)
-    t.check(wait_for(lambda: audit.gone("rind-init"), 10), "inits that do not end")
+    t.check(poll_until(lambda: audit.gone("rind-init"), 10), "inits that do not end")
 
 
 def doctor(w, name):

@@ -13,6 +13,9 @@ import struct
 import subprocess
 import threading
 
+from harness import by_load
+from isolate import forget_the_machine
+
 _libc = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 3
@@ -47,29 +50,6 @@ def in_thread(fn):
     if problem:
         raise problem[0]
     return found[0]
-
-
-# What new net namespaces take over from the machine (net.core.devconf_inherit_init_net), and what the kernel has them at: a machine
-# that runs Docker forwards, a distribution checks sources its own way. `all` and `default` count for devices that come later.
-AS_THE_KERNEL_HAS_IT = {
-    "ipv4": {"forwarding": 0, "rp_filter": 0, "route_localnet": 0, "accept_local": 0, "proxy_arp": 0, "arp_ignore": 0, "arp_announce": 0,
-             "arp_filter": 0, "send_redirects": 1},
-    "ipv6": {"forwarding": 0, "disable_ipv6": 0, "accept_ra": 1, "autoconf": 1},
-}
-
-
-def forget_the_machine():
-    """Gives the calling thread's net namespace, which is new, the kernel's own settings instead of the machine's."""
-    for family, values in AS_THE_KERNEL_HAS_IT.items():
-        for where in ("all", "default", "lo"):
-            for name, value in values.items():
-                try:
-                    with open(f"/proc/sys/net/{family}/conf/{where}/{name}", "r+", encoding="ascii") as f:
-                        if int(f.read()) != value:
-                            f.seek(0)
-                            f.write(str(value))
-                except FileNotFoundError:
-                    pass  # no IPv6
 
 
 class Namespace:
@@ -157,7 +137,7 @@ class Namespace:
         def fn():
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             with socket.socket(family, socket.SOCK_STREAM) as s:
-                s.settimeout(seconds)
+                s.settimeout(by_load(seconds))
                 try:
                     s.connect((address, port))
                     return s.recv(256).decode()

@@ -7,21 +7,19 @@
 Readiness comes over NOTIFY_SOCKET, as a service manager would get it: nothing polls. Every sandbox that a test leaves is removed
 before the daemon is stopped, so that the leak audit has nothing to excuse.
 """
-import atexit
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
 import audit
-from harness import RIND, THREADS_CHECKED
+import template
+from harness import RIND, THREADS_CHECKED, TOP, pause, poll_until
 
-READY_LIMIT = 30  # seconds; the first start unpacks the layers and compiles the filters
-REPLY_LIMIT = 20
+READY_LIMIT = 120  # seconds; the first start unpacks the layers and compiles the filters
+REPLY_LIMIT = 120  # far above what it takes, even on a busy machine
 
 
 class Reply:
@@ -87,17 +85,17 @@ class Connection:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(REPLY_LIMIT)
         self.sock.settimeout(0)  # a timeout would make connect() answer EAGAIN only after it
-        deadline = time.monotonic() + REPLY_LIMIT
-        while True:
-            try:
-                self.sock.connect(path)
-                break
-            except BlockingIOError:  # the daemon's queue is full, which is no fault of either side
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
+        if not poll_until(lambda: self._connected(path), REPLY_LIMIT):
+            raise TimeoutError(f"{path}: the queue of its listener stays full")
         self.sock.settimeout(REPLY_LIMIT)
         self.buffer, self.chunk, self.left = b"", None, None
+
+    def _connected(self, path):
+        try:
+            self.sock.connect(path)
+            return True
+        except BlockingIOError:  # the daemon's queue is full, which is no fault of either side
+            return False
 
     def send(self, method, path, body=None, headers=None):
         lines = {"Host": "rind"} | (headers or {})
@@ -191,32 +189,6 @@ class Connection:
         self.sock.close()
 
 
-class _Template:
-    """What the first daemon of a program has unpacked and compiled, for the others: half of each test's time otherwise."""
-
-    parts = ("layers", "policies.cache")
-    dir = None
-
-    @classmethod
-    def keep(cls, state):
-        if cls.dir is None:
-            cls.dir = tempfile.mkdtemp(prefix="rind-template-")
-            atexit.register(shutil.rmtree, cls.dir, ignore_errors=True)
-            cls._copy(state, cls.dir)
-
-    @classmethod
-    def use(cls, state):
-        if cls.dir is not None and not os.path.exists(os.path.join(state, "layers")):
-            os.makedirs(state, mode=0o700, exist_ok=True)
-            cls._copy(cls.dir, state)
-
-    @classmethod
-    def _copy(cls, source, target):
-        for part in cls.parts:
-            if os.path.isdir(os.path.join(source, part)):
-                subprocess.run(["cp", "-a", os.path.join(source, part), target], check=True)
-
-
 class Daemon:
     """A running `rind serve` in the test's own directories."""
 
@@ -241,7 +213,7 @@ class Daemon:
 
     def start(self):
         """Returns when it has said that it is ready."""
-        _Template.use(self.t.state)
+        template.use(TOP, RIND, self.t.state)
         notify = self.t.path("notify")
         if os.path.exists(notify):
             os.unlink(notify)
@@ -269,7 +241,7 @@ class Daemon:
         """One that is killed this long after it was started, ready or not."""
         with open(self.log, "ab") as log:
             self._begin(log, os.environ)
-        time.sleep(seconds)
+        pause(seconds, "the moment of its death is chosen at random")
         self.kill()
 
     def text(self):
@@ -294,7 +266,7 @@ class Daemon:
             self.kill()
             raise AssertionError(f"still there {seconds} s after SIGTERM; log: {self.text()[-800:]}") from None
         self.t.equal(code, 0, f"status of a clean stop; log: {self.text()[-800:]}")
-        _Template.keep(self.t.state)
+        template.keep(TOP, RIND, self.t.state)
         self.t.check("handles are left open" not in self.text(), "handles were left open at the end")
         self._check_states()
         return code
@@ -360,7 +332,6 @@ class Daemon:
             self._wait_files()
 
     def _wait_files(self):
-        files, end = os.path.join(self.t.state, "sandboxes"), time.monotonic() + 60
-        while os.path.isdir(files) and os.listdir(files) and time.monotonic() < end:
-            time.sleep(0.02)
-        self.t.check(time.monotonic() < end, f"files of sandboxes stay: {os.listdir(files)}")
+        files = os.path.join(self.t.state, "sandboxes")
+        self.t.check(poll_until(lambda: not os.path.isdir(files) or not os.listdir(files), 60),
+                     f"files of sandboxes stay: {os.path.isdir(files) and os.listdir(files)}")

@@ -13,7 +13,7 @@ import time
 
 import audit
 from exec_client import supervisor
-from harness import wait_for
+from harness import pause, poll_until
 from serve import Daemon
 
 MAIN = ["/bin/sh", "-c", "trap 'exit 33' TERM; while :; do sleep 0.05; done"]
@@ -174,9 +174,9 @@ class Crowd:
             r = self.d.get("/v1/sandboxes")
             slowest = max(slowest, time.monotonic() - begin)
             self.t.equal(r.status, 200, "the list")
-            time.sleep(0.02)
+            pause(0.02, "the list is asked for now and then")
         # Who has something executed in a sandbox that another one has paused waits until somebody resumes it.
-        if not wait_for(lambda: not any(c.is_alive() for c in self.clients) or self.resume_all(), 2 * SLOWEST, 0.1):
+        if not poll_until(lambda: not any(c.is_alive() for c in self.clients) or self.resume_all(), 2 * SLOWEST, 0.1):
             self.t.fail("a client waits for ever")
         return slowest
 
@@ -194,7 +194,7 @@ def verbs(t, seconds, clients=32, seed=1):
         slowest = crowd.run()
         print(f"# {sum(crowd.statuses.values())} requests, statuses {dict(sorted(crowd.statuses.items()))}, the list in at most {slowest:.2f} s")
         t.check(slowest < 5, f"the list took {slowest:.1f} s")
-        t.check(wait_for(crowd.settled, 15), f"states: {d.get('/v1/sandboxes').json['sandboxes']}")
+        t.check(poll_until(crowd.settled, 15), f"states: {d.get('/v1/sandboxes').json['sandboxes']}")
         for name in crowd.names:
             d.delete(f"/v1/sandboxes/{name}?force=true")
             t.equal(d.post("/v1/sandboxes", {"name": name, "command": MAIN, "start": True}).status, 201, f"{name} again")
@@ -237,9 +237,9 @@ class Killer:
         for c in self.crowd.clients:
             c.start()
         while time.monotonic() < self.crowd.end and not self.crowd.t.problems:
-            time.sleep(self.rng.uniform(0, 0.8))
+            pause(self.rng.uniform(0, 0.8), "the moment of its death is chosen at random")
             self.strike()
-        if not wait_for(lambda: not any(c.is_alive() for c in self.crowd.clients) or self.crowd.resume_all(), 2 * SLOWEST, 0.1):
+        if not poll_until(lambda: not any(c.is_alive() for c in self.crowd.clients) or self.crowd.resume_all(), 2 * SLOWEST, 0.1):
             self.crowd.t.fail("a client waits for ever")
 
 
@@ -253,7 +253,7 @@ def mortal(t, seconds, clients=12, seed=1):
         def settled():
             return all(s["state"] in STABLE + ("broken",) for s in d.get("/v1/sandboxes").json["sandboxes"])
 
-        t.check(wait_for(settled, SLOWEST, 0.1), f"states: {d.get('/v1/sandboxes').json['sandboxes']}")
+        t.check(poll_until(settled, SLOWEST, 0.1), f"states: {d.get('/v1/sandboxes').json['sandboxes']}")
         for name in crowd.names:
             begin = time.monotonic()
             r = d.delete(f"/v1/sandboxes/{name}?force=true", seconds=SLOWEST)
@@ -263,7 +263,7 @@ def mortal(t, seconds, clients=12, seed=1):
             t.check(r.status == 204, f"volume {v['name']} is removed: {r}")
         for part in ("sandboxes", "supervisor/sandboxes", "volumes"):
             tree = os.path.join(t.state, part)
-            t.check(wait_for(lambda tree=tree: not os.listdir(tree), SLOWEST, 0.1), f"{part}: {os.listdir(tree)}")
+            t.check(poll_until(lambda tree=tree: not os.listdir(tree), SLOWEST, 0.1), f"{part}: {os.listdir(tree)}")
         for name in crowd.names:
             t.equal(d.post("/v1/sandboxes", {"name": name, "command": MAIN, "start": True}).status, 201, f"{name} again")
             t.equal(d.post(f"/v1/sandboxes/{name}/exec", {"cmd": "exit 3"}).json["exitCode"], 3, f"{name} works")

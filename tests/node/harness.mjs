@@ -2,6 +2,7 @@
 //
 //     const d = await daemon();            // started; stopped, checked and removed after the file's last test
 //     const rind = d.client();
+import '../isolate.mjs';
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, openSync, closeSync, readFileSync, rmSync } from 'node:fs';
@@ -15,11 +16,11 @@ import { Rind } from '../../clients/node/dist/index.mjs';
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 export const RIND = process.env.RIND_BIN ?? join(ROOT, 'build/rind');
-const READY_MS = 60_000; // the first start unpacks a root file system and compiles filters
-const STOP_MS = 30_000;
+const READY_MS = 180_000; // the first start unpacks a root file system and compiles filters
+const STOP_MS = 120_000;
 
 /** Waits for a condition, and says what it was about when it does not come. */
-export async function until(condition, what, ms = 20_000) {
+export async function until(condition, what, ms = 120_000) {
   const deadline = Date.now() + ms;
   for (;;) {
     const value = await condition();

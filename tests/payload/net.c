@@ -11,7 +11,7 @@
 
 #include "payload.h"
 
-enum { WAIT_MS = 700, TEXT_MAX = 128, FLOOD_MAX = 900 };
+enum { WAIT_MS = 700 /* where the environment has no WAIT_MS */, TEXT_MAX = 128, FLOOD_MAX = 900 };
 
 union any {
     struct sockaddr sa;
@@ -37,8 +37,9 @@ static socklen_t address(union any *a, const char *host, int port)
 static int readable(int fd, int events)
 {
     struct pollfd p = {.fd = fd, .events = (short)events};
+    const char *ms = getenv("WAIT_MS");
 
-    return poll(&p, 1, WAIT_MS);
+    return poll(&p, 1, ms != NULL ? atoi(ms) : WAIT_MS);
 }
 
 /* What it says first, or why not: an errno's name, "timeout", "silent". */

@@ -121,7 +121,7 @@ static const struct route routes[] = {
 };
 static const struct route_set sets[] = {{.routes = routes}, {0}};
 
-TEST(shapes)
+TEST(a_reply_has_the_documented_shape)
 {
     static const struct {
         const char *text;
@@ -192,7 +192,7 @@ static int open_events(struct rig *rig, struct buf *b)
     return fd;
 }
 
-TEST(events)
+TEST(an_event_has_the_documented_shape)
 {
     static const struct {
         const char *id, *event, *data, *text;

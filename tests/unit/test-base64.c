@@ -5,7 +5,7 @@
 #include "base/base64.h"
 #include "tap.h"
 
-TEST(vectors)
+TEST(the_rfcs_vectors_round_trip)
 {
     static const struct {
         const char *plain, *text;
@@ -46,7 +46,7 @@ TEST(every_byte_and_length)
     }
 }
 
-TEST(refused)
+TEST(text_that_is_no_base64_is_refused)
 {
     static const char *const rows[] = {"Z",    "Zg",   "Zg=",      "Zg==Zg==", "Zm9\n", "Zm 9",
                                        "====", "Z===", "Zm9v=m9v", "Zh==",     "Zm9=",  "Zm-_"};

@@ -89,7 +89,7 @@ static const struct {
 };
 /* clang-format on */
 
-TEST(what_is_refused)
+TEST(messages_out_of_order_are_refused)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct boot b = BOOT_INIT(-1);
@@ -207,7 +207,7 @@ static int follow_stages(const uint32_t *words, size_t count, const struct imsg 
     return r;
 }
 
-TEST(stages)
+TEST(each_stage_is_remembered)
 {
     static const uint32_t usual[] = {INIT_STAGE_PRIVATE, INIT_STAGE_MOUNTS, INIT_STAGE_PROC},
                           whole[] = {INIT_STAGE_LOCK, INIT_STAGE_INNER_LOCK},

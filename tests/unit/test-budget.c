@@ -34,7 +34,7 @@ TEST(a_part_is_charged_to_both)
     CHECK_INT(whole.used, 0);
 }
 
-TEST(buffers)
+TEST(buffers_are_charged_and_given_back)
 {
     struct budget b = {.max = 512 << 10};
     static char block[300 << 10];

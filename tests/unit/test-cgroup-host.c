@@ -335,7 +335,7 @@ static void freeze_and_kill(struct cgroup_host *h)
     rig_done(&g);
 }
 
-TEST(freeze)
+TEST(a_frozen_cgroup_stands_still)
 {
     NEED_HOST;
     freeze_and_kill(NULL);

@@ -336,7 +336,7 @@ static const struct discovery discoveries[] = {
 };
 /* clang-format on */
 
-TEST(discovery)
+TEST(each_hierarchy_is_found_once)
 {
     for (size_t i = 0; i < sizeof(discoveries) / sizeof(discoveries[0]); i++) {
         const struct discovery *d = &discoveries[i];
@@ -816,7 +816,7 @@ TEST(bad_ids_abort)
     fake_stop();
 }
 
-TEST(keyed)
+TEST(keyed_files_are_read_by_key)
 {
     static const char text[] = "low 0\noom_kill 12\noom 7\nhuge 18446744073709551616\nneg -1\n"
                                "word max\nlast 5";

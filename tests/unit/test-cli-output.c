@@ -25,7 +25,7 @@ static void check_table(const char *const *cells, size_t count, const char *want
     table_free(t);
 }
 
-TEST(tables)
+TEST(tables_are_aligned)
 {
     check_table(NULL, 0, "ID  NAME  STATUS\n");
     check_table((const char *const[]){"1", "a", "ok", "22222", "b", "also ok"}, 6,
@@ -61,7 +61,7 @@ TEST(long_cells)
     table_free(t);
 }
 
-TEST(sizes)
+TEST(sizes_are_printed_for_people)
 {
     static const struct {
         uint64_t n;
@@ -82,7 +82,7 @@ TEST(sizes)
         CHECK_STR(human_bytes(rows[i].n, buf), rows[i].text);
 }
 
-TEST(times)
+TEST(times_are_printed_as_ages)
 {
     static const struct {
         int64_t seconds;
@@ -101,7 +101,7 @@ TEST(times)
     CHECK_STR(human_ago("-", 120000, buf), "-");
 }
 
-TEST(targets)
+TEST(a_target_splits_into_sandbox_and_path)
 {
     struct buf b = BUF_INIT(64);
 

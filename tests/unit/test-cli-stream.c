@@ -27,7 +27,7 @@ static size_t on_output(void *data, int stream, const char *bytes, size_t len)
     return n;
 }
 
-TEST(frames)
+TEST(frames_are_read_however_they_are_cut)
 {
     static const char bytes[] = "\1\0\0\0\0\0\0\3abc"
                                 "\2\0\0\0\0\0\0\1e"
@@ -110,7 +110,7 @@ static int on_event(void *data, const char *name, const char *text, size_t len, 
     return strcmp(name, "stop") == 0 ? err_set(err, -ECANCELED, "stop") : 0;
 }
 
-TEST(events)
+TEST(events_are_read_however_they_are_cut)
 {
     static const char bytes[] = ": heartbeat\n\n"
                                 "id: 7\nevent: stdout\ndata: {\"a\":1}\n\n"
@@ -186,7 +186,7 @@ static void check_keys(const char *keys, const char *typed, const char *want, bo
     }
 }
 
-TEST(keys)
+TEST(detach_keys_are_found_in_any_cut)
 {
     struct keys k;
 

@@ -151,7 +151,7 @@ struct row {
     const char *name, *link;
 };
 
-TEST(refused)
+TEST(entries_that_lead_outside_are_refused)
 {
     static const struct {
         struct row first, second;
@@ -210,7 +210,7 @@ TEST(left_out)
     end();
 }
 
-TEST(broken)
+TEST(broken_archives_are_refused)
 {
     struct err err = ERR_NONE;
     size_t skipped;

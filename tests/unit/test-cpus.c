@@ -49,7 +49,7 @@ static const struct {
     {"5 9 1023", 0xffff, 1000, "5"},
 };
 
-TEST(choice)
+TEST(processors_are_chosen_by_slot_and_limit)
 {
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
         const cpu_set_t of = set_of(choices[i].of);
@@ -89,7 +89,7 @@ TEST(they_spread)
     }
 }
 
-TEST(list)
+TEST(a_cpu_list_is_parsed)
 {
     static const struct {
         const char *set, *want;
@@ -112,7 +112,7 @@ TEST(list)
 
 #define CPU(n) "processor\t: " #n "\nmodel name\t: x" #n "\n\n"
 
-TEST(info)
+TEST(cpuinfo_shows_the_chosen_processors)
 {
     static const struct {
         const char *text, *set, *want; /* NULL: -ENODATA */

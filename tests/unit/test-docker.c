@@ -120,7 +120,7 @@ TEST(what_is_ignored)
     create_body_done(&empty);
 }
 
-TEST(what_is_refused)
+TEST(fields_that_cannot_be_had_are_refused)
 {
     static const struct {
         const char *body;
@@ -289,7 +289,7 @@ TEST(words_of_a_spec)
     }
 }
 
-TEST(filters)
+TEST(filters_are_parsed)
 {
     static const char *const known[] = {"label", "name", "status", NULL};
     char a[] = "a=1", b[] = "b=2";
@@ -317,7 +317,7 @@ TEST(filters)
     CHECK_INT(filters_parse("{", known, &f, &err), -EINVAL);
 }
 
-TEST(ids)
+TEST(an_id_prefix_is_recognised)
 {
     char one[DOCKER_ID_LEN + 1], two[DOCKER_ID_LEN + 1];
 
@@ -329,7 +329,7 @@ TEST(ids)
     CHECK(strcmp(one + 16, two + 16) != 0);
 }
 
-TEST(times)
+TEST(docker_times_are_parsed)
 {
     static const struct {
         const char *text;
@@ -388,7 +388,7 @@ TEST(names_of_images)
     CHECK(!docker_sidecar_image("docker.io/team/proxy", "cloudflare/proxy-everything"));
 }
 
-TEST(templates)
+TEST(templates_are_filled)
 {
     static const char data[] =
         "{\"Os\":\"linux\",\"Size\":5,\"Config\":{\"Ports\":{\"80/tcp\":{}}},\"Tags\":[\"a:1\","

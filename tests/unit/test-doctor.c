@@ -22,7 +22,7 @@
 
 /* ---- the table ---- */
 
-TEST(table)
+TEST(each_check_has_a_row)
 {
     for (size_t i = 0; i < CHECK_ID_MAX; i++) {
         const struct check *c = &doctor_checks[i];
@@ -63,7 +63,7 @@ TEST(state_names)
     CHECK(check_state_name(CHECK_STATE_MAX) == NULL);
 }
 
-TEST(judge)
+TEST(findings_are_judged)
 {
     /* clang-format off */
     static const struct doctor_caller root = { .privileged = true, .root = true, .kernel_is_new = true },
@@ -397,7 +397,7 @@ TEST(unusable_state_directory)
     doctor_free(r);
 }
 
-TEST(encodes)
+TEST(the_report_is_encoded)
 {
     struct doctor_report *r = NULL;
     json_t *j, *checks, *barriers;

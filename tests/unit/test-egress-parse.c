@@ -82,7 +82,7 @@ TEST(questions_that_are_none)
     CHECK_STR(q.name, "");
 }
 
-TEST(answers)
+TEST(dns_answers_are_parsed)
 {
     const struct net_addr a[2] = {{.family = 4, .bytes = {192, 0, 2, 1}},
                                   {.family = 4, .bytes = {192, 0, 2, 2}}};
@@ -165,7 +165,7 @@ static size_t hello_of(const char *name, uint8_t *data, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-TEST(hellos)
+TEST(the_name_in_a_hello_is_found)
 {
     SSL_CTX *probe = hello_context();
     static uint8_t data[HELLO_MAX], split[HELLO_MAX];
@@ -219,7 +219,7 @@ TEST(hellos_that_are_none)
 
 /* ---- HTTP ---- */
 
-TEST(looks)
+TEST(the_first_bytes_tell_the_protocol)
 {
     static const struct {
         const char *text;
@@ -250,7 +250,7 @@ static long head_of(const char *text, struct connect_head *h)
     return connect_head(text, strlen(text), h, NULL);
 }
 
-TEST(heads)
+TEST(the_host_of_a_head_is_found)
 {
     struct connect_head h;
 
@@ -298,7 +298,7 @@ TEST(replies_of_handlers)
     }
 }
 
-TEST(targets)
+TEST(a_connect_target_is_parsed)
 {
     char name[EGRESS_NAME_MAX + 1];
     struct address a;
@@ -381,7 +381,7 @@ TEST(names_of_addresses)
 
 /* ---- certificates ---- */
 
-TEST(certificates)
+TEST(a_certificate_is_made_for_the_name)
 {
     char dir[] = "/tmp/rind-ca-XXXXXX";
     struct err err = ERR_NONE;

@@ -75,7 +75,7 @@ TEST(the_first_that_matches)
                   rows[i].want);
 }
 
-TEST(everything)
+TEST(a_rule_for_everything_matches_everything)
 {
     auto_ptr(egress_free) struct egress_rules *e = rules_of(
         "{\"rules\":[{\"to\":\"x.y\",\"action\":\"deny\"},{\"to\":\"*\",\"action\":\"allow\"},"
@@ -110,7 +110,7 @@ TEST(names_that_are_answered)
     CHECK_INT(egress_answer(addresses, "other"), EGRESS_ANSWER_ASK);
 }
 
-TEST(what_is_refused)
+TEST(bad_rules_are_refused)
 {
     static const char *const bad[] = {
         "",        ".",          "a..b",        "a b",     "a.b:",           "a.b:0",   "a.b:65536",
@@ -136,7 +136,7 @@ TEST(what_is_refused)
     CHECK_INT(egress_add(e, long_name, EGRESS_PROTOCOLS, EGRESS_ALLOW, NULL, NULL), 0);
 }
 
-TEST(handlers)
+TEST(handler_addresses_are_checked)
 {
     static const char *const good[] = {"/a", "/run/x.sock", "127.0.0.1:1", "127.9.9.9:65535",
                                        "[::1]:80"};

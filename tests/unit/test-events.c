@@ -27,7 +27,7 @@ static bool subscribe(struct events *e, struct seen *s, uint64_t since)
     return gap;
 }
 
-TEST(resuming)
+TEST(a_reader_resumes_after_the_last_it_saw)
 {
     struct events *e = events_new();
     struct seen s;

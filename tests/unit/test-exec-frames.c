@@ -63,7 +63,7 @@ static const struct exec_frame_ops ops = {.input = on_input,
                                           .output_close = on_output_close};
 
 /* However the bytes are cut, the same is heard. */
-TEST(feeding)
+TEST(frames_are_fed_in_any_cut)
 {
     static const char bytes[] = "\0\0\0\0\0\0\0\3abc"
                                 "\6\0\0\0\0\0\0\4\1\2\0\120"
@@ -92,7 +92,7 @@ TEST(feeding)
     }
 }
 
-TEST(refused)
+TEST(bad_frames_are_refused)
 {
     static const struct {
         const char *bytes;
@@ -126,7 +126,7 @@ TEST(refused)
     }
 }
 
-TEST(heads)
+TEST(a_frame_head_round_trips)
 {
     unsigned char head[EXEC_FRAME_HEAD];
 

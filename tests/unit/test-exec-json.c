@@ -11,7 +11,7 @@
 #include "spec/spec.h"
 #include "tap.h"
 
-TEST(tails)
+TEST(the_tail_of_output_is_kept)
 {
     static const struct {
         const char *text;
@@ -39,7 +39,7 @@ TEST(tails)
         CHECK_INT(exec_text_tail(rows[i].text, strlen(rows[i].text)), rows[i].want);
 }
 
-TEST(chunks)
+TEST(chunks_stay_text_however_they_are_cut)
 {
     static const struct {
         const char *bytes;
@@ -163,7 +163,7 @@ TEST(refused_bodies)
     }
 }
 
-TEST(signals)
+TEST(signals_are_named)
 {
     static const struct {
         const char *text;

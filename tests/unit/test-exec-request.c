@@ -24,7 +24,7 @@
 
 /* ---- the request ---- */
 
-TEST(layout)
+TEST(the_layout_on_the_wire_is_fixed)
 {
     static const char want[] = "cmd\0\0arg\0A=1\0B=\0user\0/cwd\0g\00010";
     char a0[] = "cmd", a1[] = "", a2[] = "arg", e0[] = "A=1", e1[] = "B=", g0[] = "g", g1[] = "10";
@@ -171,7 +171,7 @@ static void check_channel(const void *data, size_t len, int fd_count, int want)
     CHECK_INT(open_count(), before);
 }
 
-TEST(channel)
+TEST(a_channel_carries_a_request)
 {
     struct imsg other = good;
     char big[2 * sizeof(struct imsg)] = {0};
@@ -263,7 +263,7 @@ static void check_wire(const void *data, size_t len, int fd_count, int fd_max, i
     CHECK_INT(open_count(), before);
 }
 
-TEST(wire)
+TEST(a_request_round_trips)
 {
     char big[2 * sizeof(struct imsg)] = {0};
     const int nine[9] = {0};

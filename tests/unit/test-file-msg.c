@@ -98,7 +98,7 @@ TEST(broken_records)
     }
 }
 
-TEST(events)
+TEST(events_round_trip)
 {
     const struct file_event want = {.kind = FILE_EVENT_MOVED_TO,
                                     .directory = true,
@@ -132,7 +132,7 @@ TEST(events)
     }
 }
 
-TEST(pieces)
+TEST(records_come_in_pieces)
 {
     uint8_t head[FILE_CHUNK_HEAD];
 

@@ -12,7 +12,7 @@ struct name_row {
     const char *bytes, *name, *encoded; /* encoded NULL: there is none */
 };
 
-TEST(names)
+TEST(names_that_are_no_text_are_encoded)
 {
     static const struct name_row rows[] = {
         {"plain", "plain", NULL},

@@ -179,7 +179,7 @@ TEST(foreign_architectures)
             CHECK_INT(ask(archs[i], nr, 0), UNKNOWN);
 }
 
-TEST(ioctl)
+TEST(terminal_injection_is_refused)
 {
     static const struct {
         uint32_t arch, nr;

@@ -177,7 +177,7 @@ static void check_stream(const struct stream_row *row, size_t step)
                  row->why ? row->why : "(none)");
 }
 
-TEST(streams)
+TEST(frames_of_both_streams_are_told_apart)
 {
     for (size_t i = 0; i < sizeof(stream_rows) / sizeof(stream_rows[0]); i++) {
         check_stream(&stream_rows[i], 1);
@@ -330,7 +330,7 @@ static const struct utf8_row utf8_rows[] = {
 };
 /* clang-format on */
 
-TEST(utf8)
+TEST(text_that_is_no_utf8_is_refused)
 {
     for (size_t i = 0; i < sizeof(utf8_rows) / sizeof(utf8_rows[0]); i++)
         if (utf8_valid(utf8_rows[i].bytes, strlen(utf8_rows[i].bytes)) != utf8_rows[i].valid)

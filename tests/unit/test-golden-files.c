@@ -57,6 +57,7 @@ static void check_frames(struct golden *g)
     frame_decoder_done(&d);
 }
 
+/* The shim writes stat and listing payloads; other clients of its commands read them. */
 static void check_stat(struct golden *g)
 {
     static const struct golden_part parts[] = {{1, "type"},     {4, "mode"},    {4, "uid"},
@@ -71,16 +72,9 @@ static void check_stat(struct golden *g)
                                     .mtime_ms = -1500,
                                     .ctime_ms = INT64_C(8640000000000000)};
     uint8_t out[FRAME_STAT_SIZE];
-    struct frame_stat got = {.type = FRAME_TYPE_FILE};
-    struct golden_bytes b;
-    const char *why = "";
 
     frame_put_stat(out, &want);
-    b = golden_check(g, "stat", GOLDEN_PARTS(parts), out, sizeof(out));
-    CHECK_INT(frame_get_stat(b.data, b.len, &got, &why), 0);
-    CHECK(got.type == want.type && got.mode == want.mode && got.uid == want.uid);
-    CHECK(got.gid == want.gid && got.size == want.size && got.atime_ms == want.atime_ms);
-    CHECK(got.mtime_ms == want.mtime_ms && got.ctime_ms == want.ctime_ms);
+    (void)golden_check(g, "stat", GOLDEN_PARTS(parts), out, sizeof(out));
 }
 
 static void check_listing(struct golden *g)
@@ -89,21 +83,12 @@ static void check_listing(struct golden *g)
                                                {1, "name"},  {1, "type"}, {2, "name length"},
                                                {3, "name"}};
     uint8_t out[32];
-    struct frame_listing l;
-    struct frame_entry e;
-    struct golden_bytes b;
-    const char *why = "";
     size_t n = FRAME_COUNT_SIZE;
 
     frame_put_count(out, 2);
     n += frame_put_entry(out + n, FRAME_TYPE_DIR, "d", 1);
     n += frame_put_entry(out + n, FRAME_TYPE_SOCKET, "s.k", 3);
-    b = golden_check(g, "listing", GOLDEN_PARTS(parts), out, n);
-    CHECK_INT(frame_get_listing(b.data, b.len, &l, &why), 0);
-    CHECK_INT(l.count, 2);
-    CHECK(frame_listing_next(&l, &e) && e.type == FRAME_TYPE_DIR && e.len == 1 && *e.name == 'd');
-    CHECK(frame_listing_next(&l, &e) && e.type == FRAME_TYPE_SOCKET && e.len == 3);
-    CHECK(!frame_listing_next(&l, &e));
+    (void)golden_check(g, "listing", GOLDEN_PARTS(parts), out, n);
 }
 
 TEST(frames)

@@ -48,7 +48,7 @@ static const struct route routes[] = {
 };
 static const struct route_set sets[] = {{.routes = routes}, {0}};
 
-TEST(peer)
+TEST(the_peers_user_is_known)
 {
     struct buf b = BUF_INIT(1 << 20);
     struct rig rig;
@@ -166,7 +166,7 @@ TEST(thousand_connections)
 }
 
 /* TCP: no credentials, and a client that resets is gone. */
-TEST(tcp)
+TEST(tcp_listens_where_it_is_told)
 {
     static const struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -219,7 +219,7 @@ static void as_nobody(const struct sockaddr_un *addr)
     (void)pause();
 }
 
-TEST(users)
+TEST(only_the_owner_and_the_group_connect)
 {
     struct sockaddr_un addr = {0};
     struct err err = ERR_NONE;

@@ -129,7 +129,7 @@ static const struct {
      "POST /none HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n" NEXT, 400},
 };
 
-TEST(refused)
+TEST(malformed_requests_are_refused)
 {
     struct rig rig;
 
@@ -221,7 +221,7 @@ static const struct {
     {"HEAD", "HEAD / HTTP/1.1\r\n\r\n" GET "\r\n", {200, 200}},
 };
 
-TEST(taken)
+TEST(odd_but_valid_requests_are_taken)
 {
     struct rig rig;
 

@@ -86,7 +86,7 @@ static const struct {
 };
 /* clang-format on */
 
-TEST(replies)
+TEST(replies_are_parsed)
 {
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         size_t len = strlen(good[i].text), pieces[] = {len, 1, 2, 7};
@@ -108,7 +108,7 @@ TEST(replies)
     }
 }
 
-TEST(refusals)
+TEST(malformed_replies_are_refused)
 {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         size_t len = strlen(bad[i].text), pieces[] = {len + 1, 1, 3};
@@ -128,7 +128,7 @@ TEST(refusals)
 }
 
 /* A head without end, and one with too many lines, end in an error and in little memory. */
-TEST(bounds)
+TEST(replies_beyond_the_bounds_are_refused)
 {
     struct reply r = {.status = 0};
     struct err err = ERR_NONE;
@@ -155,7 +155,7 @@ TEST(bounds)
 }
 
 /* The memory of one reply serves the next. */
-TEST(again)
+TEST(one_parser_reads_several_replies)
 {
     static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Test: y\r\n\r\nok";
     struct reply r = {.status = 0};

@@ -143,7 +143,7 @@ static int find(const struct buf *b, const char *text)
     return b->data != NULL && strstr(b->data, text) != NULL;
 }
 
-TEST(upload)
+TEST(an_upload_arrives_whole)
 {
     static char big[1 << 20];
     struct buf b = BUF_INIT(1 << 20);
@@ -342,7 +342,7 @@ static size_t dechunk(const struct buf *b)
     }
 }
 
-TEST(download)
+TEST(a_download_arrives_whole)
 {
     struct buf b = BUF_INIT(64 << 20);
     struct rig rig;

@@ -149,7 +149,7 @@ TEST(limits_of_bodies)
     rig_close(&rig);
 }
 
-TEST(replies)
+TEST(replies_have_status_headers_and_body)
 {
     struct rig rig;
     char *answer;
@@ -211,7 +211,7 @@ TEST(expect_continue)
 }
 
 /* Pipelined requests are answered in order, one at a time, also when an answer comes late. */
-TEST(pipelining)
+TEST(pipelined_requests_are_answered_in_order)
 {
     struct buf b = BUF_INIT(1 << 20);
     struct rig rig;
@@ -370,7 +370,7 @@ static double until_end(struct rig *rig, int fd, struct buf *b)
     return rig_now() - start;
 }
 
-TEST(clocks)
+TEST(slow_requests_time_out)
 {
     static const struct {
         const char *what, *text;

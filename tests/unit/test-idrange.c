@@ -183,7 +183,7 @@ TEST(one_shared_id_is_enough_to_avoid)
     CHECK_INT(registry_close(fd), 0);
 }
 
-TEST(reservation)
+TEST(a_reserved_range_stays_its_owners)
 {
     struct idrange r = IDRANGE_NONE, none = IDRANGE_NONE;
     struct pool one = only(3, 1);
@@ -447,7 +447,7 @@ static void plant(int fd, unsigned slot, const char *text, size_t len)
     (void)close(file);
 }
 
-TEST(sweep)
+TEST(a_sweep_frees_the_ranges_of_the_dead)
 {
     /* clang-format off */
     static const struct {
@@ -518,7 +518,7 @@ struct subid_row {
     size_t count;
 };
 
-TEST(subids)
+TEST(subid_files_are_avoided)
 {
     /* clang-format off */
     static const struct subid_row rows[] = {

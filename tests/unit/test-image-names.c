@@ -14,7 +14,7 @@
 
 #define HEX64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-TEST(references)
+TEST(references_are_normalised)
 {
     static const struct {
         const char *text, *whole, *as_shown;
@@ -114,7 +114,7 @@ TEST(references_that_are_none)
     CHECK_INT(reference_parse(name, &r, NULL), -EINVAL);
 }
 
-TEST(digests)
+TEST(digests_are_checked)
 {
     const char *hex = NULL;
     char text[DIGEST_LEN + 1];
@@ -211,7 +211,7 @@ TEST(configurations_that_are_none)
     }
 }
 
-TEST(changes)
+TEST(changes_are_parsed)
 {
     static const struct {
         const char *change, *config; /* config NULL: refused */
@@ -263,7 +263,7 @@ TEST(changes)
 #define MANIFEST(layer)                                                                            \
     "{\"schemaVersion\":2,\"config\":" DESCRIPTOR(OCI_CONFIG) ",\"layers\":[" layer "]}"
 
-TEST(manifests)
+TEST(manifests_are_parsed)
 {
     static const struct {
         const char *text, *message; /* message NULL: taken */
@@ -298,7 +298,7 @@ TEST(manifests)
     }
 }
 
-TEST(indexes)
+TEST(an_index_names_the_platforms_manifest)
 {
     static const char text[] =
         "{\"schemaVersion\":2,\"manifests\":["

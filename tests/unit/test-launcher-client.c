@@ -133,7 +133,7 @@ TEST(more_than_a_socket_holds)
     CHECK_INT(w.canceled, 0);
 }
 
-TEST(bounded)
+TEST(requests_that_wait_are_bounded)
 {
     struct world w;
     unsigned n = 0;

@@ -89,8 +89,11 @@ static void start_lab(void)
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
 
     lab_start(&lab);
-    /* What is opened once, at the first start. */
+    /* What is opened once: at the first start, and at the first with a limit of each kind. */
     honest(&b, 0);
+    launch_put_number(&b, TAG_MEMORY, 64 << 20);
+    launch_put_number(&b, TAG_PIDS, 64);
+    launch_put_number(&b, TAG_CPU, 500);
     lab_ask(&lab, &b, &a);
     if (a.reply.code < 0) {
         printf("Bail out! the launcher does not work: %s\n", a.reply.message);

@@ -316,7 +316,7 @@ TEST(requests_forwarded)
     }
 }
 
-TEST(upgrades)
+TEST(an_upgrade_passes_after_101_only)
 {
     static const struct {
         const char *text, *upgrade;
@@ -351,7 +351,7 @@ TEST(upgrades)
 }
 
 /* The second of two requests is never taken for a part of the first. */
-TEST(pipelined)
+TEST(pipelined_messages_are_told_apart)
 {
     static const char *const texts[] = {
         "GET / HTTP/1.1\r\n" HOST "\r\n",
@@ -376,7 +376,7 @@ TEST(pipelined)
     }
 }
 
-TEST(trailers)
+TEST(trailers_pass)
 {
     static const char text[] =
         "POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
@@ -505,7 +505,7 @@ TEST(replies_forwarded)
     }
 }
 
-TEST(truncated)
+TEST(a_truncated_message_is_an_error)
 {
     static const struct {
         const char *text;

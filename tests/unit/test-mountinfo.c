@@ -80,7 +80,7 @@ TEST(fields_and_escapes)
     }
 }
 
-TEST(malformed)
+TEST(malformed_lines_are_refused)
 {
     static const char *const rows[] = {
         "",  /* an empty line */
@@ -165,7 +165,7 @@ TEST(this_process)
     CHECK(roots >= 1);
 }
 
-TEST(options)
+TEST(an_option_is_found_as_a_whole_word)
 {
     CHECK(mountinfo_has_option("rw,cpu,cpuacct", "cpu"));
     CHECK(mountinfo_has_option("rw,cpu,cpuacct", "cpuacct"));

@@ -170,7 +170,7 @@ TEST(lists_are_bounded_and_hold_nothing_twice)
     CHECK_INT(a.rule_count, 2);
 }
 
-TEST(covering)
+TEST(a_rule_covers_its_addresses)
 {
     static const struct {
         const char *outer, *inner;

@@ -5,7 +5,7 @@
 #include "base/number.h"
 #include "tap.h"
 
-TEST(taken)
+TEST(numbers_are_taken)
 {
     static const struct {
         const char *text;
@@ -33,7 +33,7 @@ TEST(taken)
     }
 }
 
-TEST(fraction)
+TEST(fractions_are_taken)
 {
     /* clang-format off */
     static const struct { const char *text; int64_t want; int behind; } rows[] = {
@@ -49,7 +49,7 @@ TEST(fraction)
     }
 }
 
-TEST(whole)
+TEST(whole_numbers_are_bounded)
 {
     CHECK_INT(number_whole("8080", 5), 8080);
     CHECK_INT(number_whole("8080 ", 5), -EINVAL);

@@ -128,7 +128,7 @@ static int parse(const char *const *argv, struct target *t, struct opt_rest *res
     return opts_parse(groups, t, copy, rest, err);
 }
 
-TEST(accepted)
+TEST(valid_options_are_accepted)
 {
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct target t = {.tty = false};
@@ -154,7 +154,7 @@ TEST(accepted)
     }
 }
 
-TEST(refused)
+TEST(bad_options_are_refused)
 {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct target t = {.tty = false};
@@ -168,7 +168,7 @@ TEST(refused)
     }
 }
 
-TEST(nearest)
+TEST(a_mistyped_option_names_the_nearest)
 {
     static const struct {
         const char *text, *candidate;

@@ -253,7 +253,7 @@ TEST(parents_before_children)
     CHECK(find_op(&p, PLAN_OP_FSMOUNT, "a/b") < find_op(&p, PLAN_OP_FSMOUNT, "a/b/c"));
 }
 
-TEST(descriptions)
+TEST(each_step_has_a_description)
 {
     struct plan_mounts m = {.count = 3, .root = 0, .dev = 1};
     struct launch_request q = request();

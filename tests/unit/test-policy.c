@@ -302,7 +302,7 @@ static const struct {
 };
 /* clang-format on */
 
-TEST(refusals)
+TEST(bad_policies_are_refused_with_their_path)
 {
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         auto_ptr(policy_free) struct policy *p = NULL;
@@ -317,7 +317,7 @@ TEST(refusals)
     }
 }
 
-TEST(acceptances)
+TEST(valid_policies_are_accepted)
 {
     for (size_t i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
         auto_ptr(policy_free) struct policy *p = NULL;

@@ -8,7 +8,7 @@
 
 #define TOKEN "abcdefghij_12345"
 
-TEST(hosts)
+TEST(a_preview_host_names_port_and_sandbox)
 {
     static const struct {
         const char *host;
@@ -96,7 +96,7 @@ TEST(hosts)
 }
 
 /* Whatever can be made is read again as what it was made of. */
-TEST(urls)
+TEST(a_preview_url_is_made)
 {
     static const struct {
         const char *name, *token, *host;
@@ -171,7 +171,7 @@ TEST(hostnames_refused)
     }
 }
 
-TEST(tokens)
+TEST(tokens_are_checked)
 {
     char tokens[200][PREVIEW_TOKEN_MAX + 1];
     bool seen[256] = {false};
@@ -194,7 +194,7 @@ TEST(tokens)
     CHECK_INT(letters, 37);
 }
 
-TEST(comparing)
+TEST(tokens_are_compared_in_constant_time)
 {
     char a[PREVIEW_TOKEN_MAX + 1] = "abc", b[PREVIEW_TOKEN_MAX + 1] = "abc";
 
@@ -212,7 +212,7 @@ TEST(comparing)
     CHECK(!preview_token_same(a, b));
 }
 
-TEST(names)
+TEST(names_that_do_not_fit_a_host_are_refused)
 {
     CHECK(preview_name_ok("a") && preview_name_ok("a-b_c") && preview_name_ok("0") &&
           preview_name_ok("a-"));

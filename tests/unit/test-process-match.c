@@ -20,7 +20,7 @@ static bool found(const char *text, const char *pattern, const char *line)
     return r == 1;
 }
 
-TEST(lines)
+TEST(a_pattern_matches_lines)
 {
     static const struct {
         const char *text, *pattern, *line;
@@ -49,7 +49,7 @@ TEST(lines)
                      rows[i].text != NULL ? rows[i].text : rows[i].pattern, rows[i].line);
 }
 
-TEST(refused)
+TEST(bad_patterns_are_refused)
 {
     static char nested[] =
         "(((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((("
@@ -84,7 +84,7 @@ TEST(refused)
 }
 
 /* The same lines are found however the bytes are cut. */
-TEST(feeding)
+TEST(output_is_matched_in_any_cut)
 {
     static const char log[] = "one\ntwo\r\n\nthree is long\nfour";
     struct err err = ERR_NONE;
@@ -145,7 +145,7 @@ TEST(long_lines)
 }
 
 /* Lines with NUL bytes and bytes that are no text are lines. */
-TEST(bytes)
+TEST(bytes_that_are_no_text_are_matched)
 {
     static const char line[] = "a\0b\xff needle";
     struct err err = ERR_NONE;
@@ -157,7 +157,7 @@ TEST(bytes)
 }
 
 /* What could take for ever is given up, and is not taken for "no". */
-TEST(costly)
+TEST(costly_patterns_end_at_their_limit)
 {
     static const char *const patterns[] = {"(a+)+$", "(a|aa)+$", "(.*)(.*)(.*)(.*)(.*)c",
                                            "(a|b)*a(a|b){30}c", "((a*)*)*c"};

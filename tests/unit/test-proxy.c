@@ -439,7 +439,7 @@ TEST(bodies_that_may_follow)
 
 /* ---- replies of each kind ---- */
 
-TEST(replies)
+TEST(replies_pass_as_they_are)
 {
     static const struct {
         const char *request, *reply, *want;
@@ -666,7 +666,7 @@ TEST(limit_on_connections_for_one)
 }
 
 /* One clock is short at a time: the others cannot be over first, however busy the machine is. */
-TEST(clocks)
+TEST(slow_servers_time_out)
 {
     static const struct {
         const char *said; /* NULL: nothing */

@@ -9,7 +9,7 @@
 #include "spec/spec.h"
 #include "tap.h"
 
-TEST(options)
+TEST(publish_options_are_parsed)
 {
     static const struct {
         const char *text, *host; /* host: as address_format writes it; NULL: refused */
@@ -98,7 +98,7 @@ static int parse(const char *text, struct publish_rules *rules, struct err *err)
     return r;
 }
 
-TEST(rules)
+TEST(publish_rules_are_checked)
 {
     static const struct {
         const char *address;
@@ -162,7 +162,7 @@ TEST(rules_refused)
     }
 }
 
-TEST(addresses)
+TEST(addresses_are_checked)
 {
     static const char *const good[] = {"127.0.0.1:80", "[::1]:0", "[fe80::1]:65535", "0.0.0.0:1"};
     static const char *const bad[] = {"",

@@ -179,7 +179,7 @@ TEST(a_hundred_megabytes)
     transfer(PIPE, PIPE, 100 << 20, false);
 }
 
-TEST(sockets)
+TEST(sockets_are_pumped)
 {
     transfer(SOCKET, PIPE, 8 << 20, false);
     transfer(PIPE, SOCKET, 8 << 20, false);
@@ -199,7 +199,7 @@ TEST(nothing_at_all)
     transfer(SOCKET, SOCKET, 0, false);
 }
 
-TEST(files)
+TEST(files_are_pumped)
 {
     enum { SIZE = 1 << 20 };
     int from = memfd_create("from", MFD_CLOEXEC), to = memfd_create("to", MFD_CLOEXEC);

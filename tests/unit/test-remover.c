@@ -411,7 +411,7 @@ TEST(root_is_closed_by_who_removes)
 }
 
 /* Who needs the room waits for it; and goes on with another. */
-TEST(settling)
+TEST(settling_waits_for_what_was_handed_over)
 {
     pid_t pid;
 

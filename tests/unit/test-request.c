@@ -304,7 +304,7 @@ static int decode(const struct buf *b, struct err *err)
         CHECK_STR(err_.msg, want_text);                                                            \
     } while (0)
 
-TEST(connect)
+TEST(a_connect_request_is_checked)
 {
     static const uint64_t families[] = {4, 6};
     auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);
@@ -334,7 +334,7 @@ TEST(connect)
     CHECK_REFUSED(&b, -EINVAL, "request: a count, and nothing to connect");
 }
 
-TEST(header)
+TEST(a_bad_header_is_refused)
 {
     static const struct {
         size_t offset;

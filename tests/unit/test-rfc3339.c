@@ -6,7 +6,7 @@
 #include "base/rfc3339.h"
 #include "tap.h"
 
-TEST(times)
+TEST(times_are_parsed_and_printed)
 {
     static const struct {
         const char *text;

@@ -188,7 +188,7 @@ TEST(links_are_not_followed)
     lab_done(&l);
 }
 
-TEST(limits)
+TEST(changes_beyond_the_limits_are_refused)
 {
     char name[20];
     struct lab l;
@@ -215,7 +215,7 @@ static int drop(void *data, const void *bytes, size_t len, struct err *err)
 }
 
 /* Deeper than a path can say is an error that names where. */
-TEST(depth)
+TEST(deep_trees_are_walked)
 {
     const struct changes_sink sink = {.bytes = drop};
     char name[201];

@@ -105,7 +105,7 @@ static const struct {
     {"GET", "/images/a%2f/json", -EINVAL, "the path's 'name' is no name", NULL, NULL},
 };
 
-TEST(matching)
+TEST(a_route_matches_its_pattern_only)
 {
     CHECK_INT(route_check(native, NULL), 0);
     CHECK_INT(route_check(engine, NULL), 0);
@@ -241,7 +241,7 @@ static int decode(const char *query, struct answers *a, struct err *err)
     return query_decode(copy, fields, a, err);
 }
 
-TEST(queries)
+TEST(queries_are_parsed)
 {
     struct err err = ERR_NONE;
     struct answers a;
@@ -322,7 +322,7 @@ TEST(bad_queries_say_what)
     buf_done(&many);
 }
 
-TEST(required)
+TEST(required_parameters_are_demanded)
 {
     static const struct query_field one[] = {
         {.name = "path", .type = QUERY_BYTES, .off = 0, .min = 1, .required = true}, {0}};

@@ -20,7 +20,7 @@ static struct sandbox *make(struct supervisor *sup, const char *id, const char *
     return sandbox_alloc(sup, id, spec);
 }
 
-TEST(lookup)
+TEST(a_sandbox_is_found_by_name_or_id)
 {
     static const struct {
         const char *text;

@@ -11,7 +11,7 @@ static int parse(struct settings *s, const char *text, struct err *err)
     return settings_parse(s, text, strlen(text), "x.json", err);
 }
 
-TEST(refused)
+TEST(bad_settings_are_refused)
 {
     static const struct {
         const char *text, *message;

@@ -311,7 +311,7 @@ static void refused_raw(const struct raw *r, int code, const char *why)
     refused(r->name, code, why);
 }
 
-TEST(what_is_refused)
+TEST(archives_that_lead_outside_are_refused)
 {
     refused_raw(&(struct raw){.name = "sparse", .type = 'S'}, -EOPNOTSUPP, "sparse");
     refused_raw(&(struct raw){.name = "volume", .type = 'M'}, -EOPNOTSUPP, "unknown kind");

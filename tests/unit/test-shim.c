@@ -25,7 +25,7 @@ static const struct parent_row parent_rows[] = {
 };
 /* clang-format on */
 
-TEST(parents)
+TEST(parents_are_made_where_asked_for)
 {
     for (size_t i = 0; i < sizeof(parent_rows) / sizeof(parent_rows[0]); i++) {
         const struct parent_row *row = &parent_rows[i];

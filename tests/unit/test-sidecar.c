@@ -597,7 +597,7 @@ static pid_t tls_app(int fd, int out)
     _exit(0);
 }
 
-TEST(tls)
+TEST(tls_is_served_with_a_certificate_of_the_name)
 {
     char head[4096];
     int pipes[2], app = app_connect("192.0.2.1", 443), h;

@@ -329,7 +329,7 @@ TEST(restart_policies)
     CHECK_INT(s->restart_max, 5);
 }
 
-TEST(timeouts)
+TEST(timeouts_are_checked)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
     struct err err = ERR_NONE;

@@ -195,7 +195,7 @@ TEST(an_empty_spec)
     spec_free(NULL);
 }
 
-TEST(texts)
+TEST(texts_are_checked)
 {
     static const struct {
         setter *set;
@@ -229,7 +229,7 @@ TEST(texts)
     }
 }
 
-TEST(numbers)
+TEST(numbers_are_checked)
 {
     static const struct {
         setter *set;
@@ -365,7 +365,7 @@ TEST(the_last_health_command_counts)
     CHECK_INT(spec_set_health_cmd(s, "", &err), -EINVAL);
 }
 
-TEST(ulimits)
+TEST(ulimits_are_checked)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
     struct err err = ERR_NONE;
@@ -486,7 +486,7 @@ TEST(env_files_that_are_refused)
 
 /* ---- command and whole ---- */
 
-TEST(commands)
+TEST(commands_are_checked)
 {
     auto_ptr(spec_free) struct spec *s = spec_new();
     char a[] = "sh", b[] = "", empty[] = "";

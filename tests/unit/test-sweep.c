@@ -47,7 +47,7 @@ static bool there(const char *id)
 }
 
 /* The hint for ext4, where it is known. */
-TEST(spread)
+TEST(sandboxes_are_spread_over_the_disk)
 {
     int flags = 0;
 
@@ -235,7 +235,7 @@ static void starter(unsigned rounds, bool dies)
     _exit(tap_failed);
 }
 
-TEST(races)
+TEST(a_sweep_races_with_starts_harmlessly)
 {
     pid_t pids[3];
     int swept = 0, status, left = 3;

@@ -46,7 +46,7 @@ static const struct {
     {"/data/other", PATH_ANY},
 };
 
-TEST(paths)
+TEST(system_paths_are_recognised)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const enum path_kind got = path_kind(rows[i].path, "/data/rind");

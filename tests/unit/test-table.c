@@ -46,7 +46,7 @@ static struct sandbox *add(struct table *t, const char *id, const char *name)
     return s;
 }
 
-TEST(found)
+TEST(a_sandbox_is_found_by_name_or_id_prefix)
 {
     struct table t;
     struct sandbox *a, *b, *c;
@@ -75,7 +75,7 @@ TEST(found)
 }
 
 /* Forgotten from the middle, the front and the end, by turns. */
-TEST(many)
+TEST(many_are_found_after_removals)
 {
     static struct sandbox *all[MANY];
     struct table t;

@@ -5,7 +5,7 @@
 
 /* Whatever there is: nobody gets none as long as there are some, and never more is given out than
  * there is. */
-TEST(shares)
+TEST(terminals_are_shared_fairly)
 {
     for (uint32_t total = 0; total < 20000; total += total < 300 ? 1 : 977) {
         uint32_t left = total, before = TERMINALS_MAX, share, count = 0;

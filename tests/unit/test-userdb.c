@@ -183,7 +183,7 @@ TEST(a_root_line_that_is_not_uid_0)
     CHECK_INT(id.uid, 500);
 }
 
-TEST(lengths)
+TEST(lines_of_any_length_are_read)
 {
     static char text[USERDB_LINE_MAX + 64], name[USERDB_NAME_MAX + 2];
     struct userdb_spec spec;

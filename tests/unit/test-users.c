@@ -5,7 +5,7 @@
 #include "sys/users.h"
 #include "tap.h"
 
-TEST(groups)
+TEST(groups_are_read)
 {
     gid_t gid = 12345;
 
@@ -17,7 +17,7 @@ TEST(groups)
     CHECK_INT(gid, 12345);
 }
 
-TEST(users)
+TEST(users_are_read)
 {
     char name[65] = "x", small[4];
 

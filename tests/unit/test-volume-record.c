@@ -100,7 +100,7 @@ TEST(garbled_ones_are_refused)
     }
 }
 
-TEST(names)
+TEST(volume_names_are_checked)
 {
     static const char *const good[] = {"a", "A", "0", "a.b-c_D", "workerd-snap-0f"};
     static const char *const bad[] = {"",    ".", "..",  ".a",  "-a",       "_a",
@@ -142,7 +142,7 @@ static const struct { enum launch_verb verb; int with; const char *message; } wh
 };
 /* clang-format on */
 
-TEST(requests)
+TEST(volume_requests_are_checked)
 {
     for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
         auto_buf struct buf b = BUF_INIT(LAUNCH_SIZE_MAX);

@@ -1,5 +1,6 @@
 // A Docker engine and a workerd for a test file: rind on scratch directories, or the engine that RIND_TEST_DOCKER_SOCKET names
 // (a real dockerd, for comparison); and the real workerd, unmodified, with a worker whose Durable Objects have containers.
+import '../isolate.mjs';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { closeSync, cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -18,12 +19,12 @@ export const IMAGE = 'rind-test/app:1';
 export const STAND_IN = 'rind-test/sidecar:1'; // a sidecar that lets in, and intercepts nothing
 export const TPROXY_SIDECAR = 'rind-test/tproxy:1'; // one that does the kernel's work itself
 export const SIDECAR = process.env.MINIFLARE_CONTAINER_EGRESS_IMAGE ?? (DOCKER_SOCKET === 'scratch' ? STAND_IN : 'cloudflare/proxy-everything:3cb1195');
-const READY_MS = 90_000;
+const READY_MS = 180_000;
 const APPLETS = 'sh cat echo sleep ls id head mkdir rm cp ln stty true false env pwd tar seq kill grep cut wc sha256sum test printf';
 
 export const WORKERD = process.env.RIND_TEST_WORKERD ?? join(HERE, 'node_modules/@cloudflare/workerd-linux-64/bin/workerd');
 
-export async function until(condition, what, ms = 30_000) {
+export async function until(condition, what, ms = 120_000) {
   const deadline = Date.now() + ms;
   for (;;) {
     const value = await condition();
