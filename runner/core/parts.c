@@ -25,17 +25,16 @@ static void image_let_go(struct sandbox *s)
         images_sandbox_gone(s->sup->images);
 }
 
-static int volumes_check(struct supervisor *sup, struct spec *spec,
-                         const struct caller *creator, struct err *err)
+static int volumes_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                         struct err *err)
 {
-    const struct caller c = {
-        .uid = creator->uid, .limited = creator->limited, .fd = creator->fd};
+    const struct caller c = {.uid = creator->uid, .limited = creator->limited, .fd = creator->fd};
 
     return volumes_check_spec(sup, spec, &c, err);
 }
 
-static int networks_check(struct supervisor *sup, struct spec *spec,
-                          const struct caller *creator, struct err *err)
+static int networks_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                          struct err *err)
 {
     const struct caller m = {.uid = creator->uid, .limited = creator->limited};
 

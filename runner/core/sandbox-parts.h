@@ -50,8 +50,8 @@ typedef void part_told(struct sandbox *s);
 struct sandbox_part {
     const char *name; /* NULL ends the table */
     /* Whether this client may have what the spec says of the part. */
-    int (*check_spec)(struct supervisor *sup, struct spec *spec,
-                      const struct caller *creator, struct err *err);
+    int (*check_spec)(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                      struct err *err);
     /* Fills in what the spec leaves open, when all parts have agreed. */
     int (*complete_spec)(struct spec *spec, struct err *err);
     part_step *steps[STAGE_MAX];

@@ -36,7 +36,6 @@ enum {
     VOLUME_LABELS_BYTES_MAX = 64 << 10, /* bytes of all labels together */
 };
 
-
 /* v: borrowed; NULL when r < 0. err explains r < 0 and is valid during the call. */
 typedef void (*volume_cb)(void *data, int r, struct volume_entry *v, const struct err *err);
 
@@ -94,8 +93,8 @@ int volume_remove(struct volume_entry *v, volume_cb cb, void *data, struct err *
  * and skipped; r of cb is 0.
  */
 typedef void (*volume_prune_cb)(void *data, int r, char *const *names, const struct err *err);
-int volume_prune(struct supervisor *sup, const struct caller *who, bool all,
-                 char *const *labels, volume_prune_cb cb, void *data, struct err *err);
+int volume_prune(struct supervisor *sup, const struct caller *who, bool all, char *const *labels,
+                 volume_prune_cb cb, void *data, struct err *err);
 
 /* ---- for the supervisor ---- */
 

@@ -63,8 +63,8 @@ static void ports_main(struct sandbox *s, struct exec *main, bool adopted)
     say(adopted ? "adopted " : "started ");
 }
 
-static int volumes_check(struct supervisor *sup, struct spec *spec,
-                         const struct caller *creator, struct err *err)
+static int volumes_check(struct supervisor *sup, struct spec *spec, const struct caller *creator,
+                         struct err *err)
 {
     (void)sup;
     (void)spec;
