@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "core/files.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 #include "spec/spec.h"

@@ -16,7 +16,7 @@
 #include "base/auto.h"
 #include "base/err.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "image/reference.h"
 #include "spec/spec.h"
 

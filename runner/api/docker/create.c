@@ -21,7 +21,7 @@
 #include "core/images.h"
 #include "core/networks.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "policy/client.h"
 #include "policy/policy.h"
 #include "spec/json.h"

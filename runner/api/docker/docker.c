@@ -14,7 +14,7 @@
 #include "api/native/common.h"
 #include "api/native/native.h"
 #include "base/auto.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 
 const struct route *const docker_tables[] = {
     docker_container_routes, docker_exec_routes,    docker_event_routes,  docker_ping_routes,

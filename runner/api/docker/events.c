@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/parse.h"
 #include "spec/spec.h"
 

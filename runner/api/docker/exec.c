@@ -25,7 +25,7 @@
 #include "core/exec-io.h"
 #include "core/exec.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "spec/json.h"
 #include "spec/spec.h"
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "launch/launcher.h"
 #include "policy/policy.h"
 #include "spec/spec.h"

@@ -12,7 +12,7 @@
 #include "api/route-query.h"
 #include "base/err.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/decode.h"
 #include "json/parse.h"
 #include "policy/client.h"

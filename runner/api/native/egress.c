@@ -13,7 +13,7 @@
 #include "api/route.h"
 #include "base/err.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/parse.h"
 #include "policy/egress.h"
 #include "spec/spec.h"

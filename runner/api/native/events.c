@@ -17,7 +17,7 @@
 #include "base/auto.h"
 #include "base/buf.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/parse.h"
 
 enum {

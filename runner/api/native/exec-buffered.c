@@ -16,7 +16,7 @@
 #include "core/exec-io.h"
 #include "core/exec.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 
 /* One output stream. */
 struct output {

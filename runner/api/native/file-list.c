@@ -11,7 +11,7 @@
 #include "api/route-query.h"
 #include "base/auto.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/parse.h"
 #include "proto/file-msg.h"
 

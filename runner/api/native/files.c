@@ -16,7 +16,7 @@
 #include "api/sse.h"
 #include "base/auto.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "policy/policy.h"
 #include "proto/file-msg.h"
 

@@ -5,7 +5,7 @@
 #include "api/native/common.h"
 #include "api/native/doctor-reader.h"
 #include "api/route.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 
 const struct route *const native_tables[] = {
     native_sandbox_routes,   native_exec_routes,

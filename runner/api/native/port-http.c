@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "core/gateway.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 
 enum { EARLY_MAX = 256 << 10 /* bytes: a head and what was read ahead */ };
 

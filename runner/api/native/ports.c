@@ -22,7 +22,7 @@
 #include "core/gateway.h"
 #include "core/port.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "gateway/handover.h"
 #include "gateway/relay.h"
 

@@ -19,7 +19,7 @@
 #include "base/strtab.h"
 #include "core/process.h"
 #include "core/sandbox.h"
-#include "core/supervisor.h"
+#include "core/services.h"
 #include "json/parse.h"
 #include "proto/utf8.h"
 
